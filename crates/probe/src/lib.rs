@@ -1,1 +1,173 @@
-//! placeholder
+//! Zone: hot. Copies server events into the arena; runs on the server's query threads.
+//!
+//! Six C functions, called by the adapters (`include/tacho_probe.h`). None allocates,
+//! takes a lock, panics or changes `errno`. The only system calls are those of
+//! [`tacho_ring::sys`]: the declared back-pressure wait, waking the writer when a chunk is
+//! full, and one `gettid` per chunk.
+
+#![cfg_attr(not(test), no_std)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+use tacho_ring::arena::Arena;
+use tacho_ring::chunk::OpenChunk;
+use tacho_ring::codec::{Event, PRESENT_OUTERMOST, RecordKind};
+use tacho_ring::layout::Session;
+use tacho_ring::producer::{self, Emitted};
+use tacho_ring::session;
+use tacho_ring::sync::Ordering;
+
+/// The panic handler of the proof link: names a symbol that exists nowhere, so that the
+/// link fails as soon as any panic can be reached from the hot zone.
+#[cfg(all(feature = "proof", not(test)))]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    unsafe extern "C" {
+        fn probe_panic_is_reachable() -> !;
+    }
+    // SAFETY: never linked; see above.
+    unsafe { probe_panic_is_reachable() }
+}
+
+/// A mapped arena, as the adapters hold it.
+#[repr(C)]
+pub struct Probe {
+    /// The mapping.
+    pub arena: Arena,
+    /// Differs for every arena of a process, so that a thread's stale chunk is recognised.
+    pub instance: u64,
+}
+
+/// What a server thread keeps between calls; thread-local in the adapter, zero at first.
+#[repr(C)]
+#[derive(Default)]
+pub struct Thread {
+    /// Its open chunk.
+    pub open: OpenChunk,
+    /// [`Probe::instance`] that `open` belongs to.
+    pub instance: u64,
+}
+
+/// The thread's chunk, forgotten if it is of an arena that is gone.
+#[inline(always)]
+fn open_chunk<'t>(probe: &Probe, thread: &'t mut Thread) -> &'t mut OpenChunk {
+    if thread.instance != probe.instance {
+        thread.open = OpenChunk::default();
+        thread.instance = probe.instance;
+    }
+    &mut thread.open
+}
+
+/// Whether records are wanted at the moment.
+///
+/// Runs on: any thread · Blocks: no · Allocates: no
+///
+/// # Safety
+/// `probe` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_logging(probe: &Probe) -> bool {
+    probe.arena.shared().settings.0.logging.load(Ordering::Relaxed) != 0
+}
+
+/// Slot of a connection, taken if it has none; null when all are in use: the connection's
+/// records then are not numbered. `now_us`: µs since 1970.
+///
+/// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
+/// Counted as: `sessions_untracked`
+///
+/// # Safety
+/// `probe` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_session(
+    probe: &Probe,
+    conn: u64,
+    now_us: i64,
+) -> Option<&Session> {
+    let sessions = probe.arena.sessions();
+    let shared = probe.arena.shared();
+    let slot = match session::find(sessions, conn) {
+        Some(slot) => slot,
+        None => match session::claim(sessions, &shared.settings.0, conn, now_us) {
+            Some(slot) => slot,
+            None => {
+                shared.counters.0.sessions_untracked.fetch_add(1, Ordering::Relaxed);
+                return None;
+            }
+        },
+    };
+    slot.seen_us.store(now_us, Ordering::Relaxed);
+    Some(slot)
+}
+
+/// Whether the end of a statement belongs to a start that was recorded; that start and all
+/// nested in it are forgotten. If not, the adapter sends a `Point` record with everything.
+///
+/// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
+///
+/// # Safety
+/// `session` is null or comes from [`tacho_probe_session`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_end_known(
+    session: Option<&Session>,
+    text_id: u64,
+    query_id: u64,
+    text_bytes: u32,
+) -> bool {
+    session.is_some_and(|s| session::note_end(s, text_id, query_id, text_bytes))
+}
+
+/// Records an event.
+///
+/// Runs on: the thread that executes the connection · Blocks: only when no chunk is free
+/// and the overflow policy says so, and while a huge statement goes to the file ·
+/// Allocates: no · On failure: the record is lost · Counted as: `lost_timeout`,
+/// `lost_dropped`
+///
+/// # Safety
+/// All pointers are valid for the call; `thread` belongs to the calling thread; `session`
+/// is null or the slot of `event.conn`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_emit(
+    probe: &Probe,
+    thread: &mut Thread,
+    session: Option<&Session>,
+    event: &Event,
+) {
+    let open = open_chunk(probe, thread);
+    // SAFETY: as promised by the caller.
+    let emitted = unsafe { producer::emit(&probe.arena, open, session, event) };
+    let Some(session) = session else { return };
+    if event.kind == RecordKind::Start as u32 && emitted == Emitted::Accepted {
+        let bytes = event.text.len.min(u32::MAX as usize) as u32;
+        session::note_start(session, event.text_id, event.query_id, bytes);
+    } else if event.present & PRESENT_OUTERMOST != 0 {
+        session.open_len.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Forgets a connection that has ended, and gives the thread's chunk back.
+///
+/// Runs on: the thread that executed the connection · Blocks: no · Allocates: no
+///
+/// # Safety
+/// As for [`tacho_probe_emit`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_forget(
+    probe: &Probe,
+    thread: &mut Thread,
+    session: Option<&Session>,
+) {
+    if let Some(session) = session {
+        session::forget(session);
+    }
+    producer::release(&probe.arena, open_chunk(probe, thread));
+}

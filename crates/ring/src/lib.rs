@@ -1,1 +1,68 @@
-//! placeholder
+//! Zone: hot (producer half) and outside (consumer half). No allocator, no panic.
+//!
+//! The arena: one file in shared memory, mapped by the database server and by whoever
+//! drains it. It is cut into chunks. Each operating-system thread of the server owns at
+//! most one open chunk and is its only writer, so that threads never contend for a
+//! record; taking the next chunk is one compare-and-swap per some hundred records.
+//!
+//! ```text
+//! producer thread                       the writer
+//! ───────────────                       ──────────
+//! acquire chunk  ◄── free list ◄──────  recycle   (all records settled)
+//!   │  IDLE ⇄ BUSY                        ▲
+//!   ▼                                     │
+//! append records ──── commit word ─────►  drain   (any state)
+//!   │                                     ▲
+//!   ▼                                     │
+//! close (full, session ended)             steal   (IDLE only, when chunks are short)
+//! ```
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | [`layout`] | every byte of the file, asserted at compile time |
+//! | [`chunk`] | the states of a chunk and who may change them |
+//! | [`free`] | the list of free chunks |
+//! | [`gate`] | waiting for a free chunk, and waking the writer |
+//! | [`session`] | what must follow a connection from thread to thread |
+//! | [`codec`] | one record as bytes, and back with every length checked |
+//! | [`producer`] | append with back-pressure, fragments |
+//! | [`consumer`] | read committed records out of memory that nobody vouches for |
+//! | [`arena`] | the mapping: validated offsets turned into references |
+//! | [`sync`], [`sys`] | the only doors to atomics and to the operating system |
+//!
+//! The normative text is `docs/specs/arena.md`.
+
+#![cfg_attr(not(test), no_std)]
+#![cfg_attr(
+    not(any(test, loom)),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+#[cfg(loom)]
+extern crate std;
+
+#[cfg(not(loom))]
+pub mod arena;
+pub mod chunk;
+#[cfg(not(loom))]
+pub mod codec;
+#[cfg(not(loom))]
+pub mod consumer;
+pub mod free;
+pub mod gate;
+pub mod layout;
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(not(loom))]
+pub mod producer;
+pub mod session;
+pub mod sync;
+#[cfg(not(loom))]
+pub mod sys;

@@ -1,0 +1,130 @@
+//! The states of a chunk and who may change them.
+//!
+//! Only the owner turns BUSY into anything else, and everybody else starts from IDLE or
+//! CLOSED by compare-and-swap. So a chunk can be taken from an idle owner, but never while
+//! a record is being written into it.
+
+use crate::layout::ChunkControl;
+use crate::sync::{AtomicU32, Ordering};
+
+/// On the free list (or being moved there).
+pub const FREE: u64 = 0;
+/// Owned; the owner is not inside.
+pub const IDLE: u64 = 1;
+/// Owned; the owner writes a record.
+pub const BUSY: u64 = 2;
+/// Complete: drained, settled, recycled by the writer.
+pub const CLOSED: u64 = 3;
+
+const STATE_MASK: u64 = 0xff;
+
+/// One of [`FREE`], [`IDLE`], [`BUSY`], [`CLOSED`] (or damage).
+#[inline]
+pub fn state_of(word: u64) -> u64 {
+    word & STATE_MASK
+}
+
+/// How often the chunk was taken.
+#[inline]
+pub fn generation_of(word: u64) -> u64 {
+    word >> 8
+}
+
+/// What a thread knows of its open chunk. Private memory of the thread; all zero = none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenChunk {
+    /// Value of the control word while the owner is not inside; 0 = no chunk.
+    pub idle_word: u64,
+    /// Index of the chunk.
+    pub index: u32,
+    /// Where the next record goes, bytes from the start of the chunk.
+    pub position: u32,
+}
+
+/// Takes a chunk that was popped from the free list. The chunk is BUSY afterwards.
+#[inline]
+pub fn acquire(control: &ChunkControl, index: u32, owner: u32) -> OpenChunk {
+    let old = control.state.load(Ordering::Relaxed);
+    let word = (generation_of(old).wrapping_add(1)) << 8;
+    control.owner.store(owner, Ordering::Relaxed);
+    // SYNC open: pairs with the Acquire in `look`; the emptied first commit word is seen
+    // before the chunk is.
+    control.state.store(word | BUSY, Ordering::Release);
+    OpenChunk { idle_word: word | IDLE, index, position: 0 }
+}
+
+/// Enters the owner's chunk. `false`: it was stolen meanwhile and must be forgotten.
+#[inline]
+pub fn enter(control: &ChunkControl, open: &OpenChunk) -> bool {
+    let busy = (open.idle_word & !STATE_MASK) | BUSY;
+    // SYNC enter: pairs with the Release in `steal` (failure) and keeps the record's stores
+    // behind the state. Relaxed on failure: the chunk is not touched then.
+    control
+        .state
+        .compare_exchange(open.idle_word, busy, Ordering::Acquire, Ordering::Relaxed)
+        .is_ok()
+}
+
+/// Leaves the chunk after a record.
+#[inline]
+pub fn leave(control: &ChunkControl, open: &OpenChunk) {
+    // SYNC leave: pairs with the Acquire in `steal` and `look`.
+    control.state.store(open.idle_word, Ordering::Release);
+}
+
+/// Closes the chunk from inside.
+#[inline]
+pub fn close(control: &ChunkControl, open: &mut OpenChunk) {
+    // SYNC close: pairs with the Acquire in `look`; every commit word is seen before.
+    control.state.store((open.idle_word & !STATE_MASK) | CLOSED, Ordering::Release);
+    *open = OpenChunk::default();
+}
+
+/// Reads the control word (writer).
+#[inline]
+pub fn look(control: &ChunkControl) -> u64 {
+    // SYNC look: pairs with the Releases in `acquire`, `leave` and `close`.
+    control.state.load(Ordering::Acquire)
+}
+
+/// Closes an idle chunk from outside (writer). `false`: its owner was inside or gone.
+pub fn steal(control: &ChunkControl, seen: u64) -> bool {
+    if state_of(seen) != IDLE {
+        return false;
+    }
+    let closed = (seen & !STATE_MASK) | CLOSED;
+    // SYNC steal: AcqRel; Acquire pairs with `leave`, Release with the failing `enter`.
+    control.state.compare_exchange(seen, closed, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+/// Closes a BUSY chunk whose owner is known to be dead (writer). `false`: it moved.
+pub fn bury(control: &ChunkControl, seen: u64) -> bool {
+    if state_of(seen) != BUSY {
+        return false;
+    }
+    let closed = (seen & !STATE_MASK) | CLOSED;
+    // SYNC bury: as `steal`; a dead owner cannot store any more.
+    control.state.compare_exchange(seen, closed, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+/// Marks a closed, settled chunk free (writer), before it is pushed on the free list.
+pub fn release(control: &ChunkControl) {
+    let old = control.state.load(Ordering::Relaxed);
+    // The push on the free list publishes this store (see `free::push`).
+    control.state.store(old & !STATE_MASK, Ordering::Relaxed);
+}
+
+/// Publishes a record: everything written before is visible to who reads the word.
+#[inline]
+pub fn commit(word: &AtomicU32, record_bytes: u32) {
+    // SYNC commit: pairs with the Acquire in `committed`.
+    word.store(record_bytes, Ordering::Release);
+}
+
+/// Size of the record at `word`, 0 if it is not committed.
+#[inline]
+pub fn committed(word: &AtomicU32) -> u32 {
+    // SYNC committed: pairs with the Release in `commit`.
+    word.load(Ordering::Acquire)
+}

@@ -1,0 +1,321 @@
+//! One record as bytes, and back with every length checked.
+//!
+//! The body follows the [`RecordHeader`] of a whole record or of its first fragment:
+//!
+//! ```text
+//! 64  u32 text_bytes        length of the whole text, also when it is in fragments
+//! 68  i32 sql_command       the server's number, −1 = none
+//! 72  u32 errno
+//! 76  u32 present           bits PRESENT_*
+//! 80  u16[10] string_bytes  lengths of the strings, in the order of STRING_*
+//! 100 u8[5] sqlstate, u8[3] 0
+//! 108 u32 shown_bytes       how much of the start's text was this statement
+//! 112 u64[5] figures        only with PRESENT_FIGURES
+//! …   strings, one after the other, then (a part of) the text
+//! ```
+
+use crate::layout::{FRAGMENT_FIRST, FRAGMENT_WHOLE, RECORD_HEADER_BYTES, RecordHeader};
+
+/// What a record says. `u8` in [`RecordHeader::kind`].
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    /// A statement started; has identity and text.
+    Start = 1,
+    /// A statement ended; has the outcome.
+    End = 2,
+    /// A command that was seen only when it ended; has everything.
+    Point = 3,
+    /// Message of an error; belongs to the statement that is open, or to a failed connect.
+    Error = 4,
+    /// A table was touched.
+    Table = 5,
+    /// A session was authenticated, or (errno) refused.
+    Connect = 6,
+    /// A session ended.
+    Disconnect = 7,
+    /// The user of a session changed.
+    ChangeUser = 8,
+    /// A setting of the recorder changed.
+    Config = 9,
+}
+
+impl RecordKind {
+    /// Whether a record of this kind (as a byte) begins a line of the log.
+    #[inline]
+    pub fn begins_line(kind: u32) -> bool {
+        const BEGIN: u32 = 1 << RecordKind::Start as u32
+            | 1 << RecordKind::Point as u32
+            | 1 << RecordKind::Connect as u32
+            | 1 << RecordKind::Disconnect as u32
+            | 1 << RecordKind::ChangeUser as u32;
+        kind < 32 && BEGIN & (1u32.wrapping_shl(kind)) != 0
+    }
+
+    /// From the byte in a header.
+    pub fn from_byte(byte: u8) -> Option<RecordKind> {
+        use RecordKind::*;
+        [Start, End, Point, Error, Table, Connect, Disconnect, ChangeUser, Config]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// Number of strings of a record.
+pub const STRING_COUNT: usize = 10;
+/// Longest string; longer ones are cut. (No server has names longer than this.)
+pub const STRING_BYTES_MAX: usize = 640;
+/// User name the client gave. In `Table` records: the access, one digit.
+pub const STRING_USER: usize = 0;
+/// Account name. In `Table` records: name of the table.
+pub const STRING_PRIV_USER: usize = 1;
+/// Proxy user. In `Table` records: new name of the table.
+pub const STRING_PROXY_USER: usize = 2;
+/// External user. In `Table` records: new database.
+pub const STRING_OS_USER: usize = 3;
+/// Client host.
+pub const STRING_HOST: usize = 4;
+/// Client address.
+pub const STRING_IP: usize = 5;
+/// Default database; in `Table` records: database of the table.
+pub const STRING_DB: usize = 6;
+/// Command in the server's words. In `Config` records: the variable.
+pub const STRING_COMMAND: usize = 7;
+/// Character set of the text. In `Config` records: the old value (the new one is the text).
+pub const STRING_CHARSET: usize = 8;
+/// Reserved.
+pub const STRING_RESERVED: usize = 9;
+
+/// `sql_command` is of the statement itself (known at its end only).
+pub const PRESENT_SQL_COMMAND: u32 = 1;
+/// The five figures follow the fixed part; which of them count, the next bits say.
+pub const PRESENT_FIGURES: u32 = 2;
+/// `figures[0]`.
+pub const PRESENT_ROWS_SENT: u32 = 4;
+/// `figures[1]`.
+pub const PRESENT_ROWS_EXAMINED: u32 = 8;
+/// `figures[2]`.
+pub const PRESENT_ROWS_AFFECTED: u32 = 16;
+/// `figures[3]`.
+pub const PRESENT_QUERY_TIME: u32 = 32;
+/// `figures[4]`.
+pub const PRESENT_LOCK_TIME: u32 = 64;
+/// `sqlstate` counts.
+pub const PRESENT_SQLSTATE: u32 = 128;
+/// The end is a result without a status: it ends the outermost statement that is open.
+pub const PRESENT_OUTERMOST: u32 = 256;
+/// There is a text, though it may be empty.
+pub const PRESENT_TEXT: u32 = 512;
+/// The start is of what follows a statement in its packet, seen when that one ended.
+pub const PRESENT_REMAINDER: u32 = 1024;
+
+/// The fixed part of the body.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Body {
+    /// Length of the whole text, bytes.
+    pub text_bytes: u32,
+    /// The server's number of the statement's class.
+    pub sql_command: i32,
+    /// Error number, 0 = none.
+    pub errno: u32,
+    /// Bits `PRESENT_*`.
+    pub present: u32,
+    /// Lengths of the strings.
+    pub string_bytes: [u16; STRING_COUNT],
+    /// SQLSTATE.
+    pub sqlstate: [u8; 5],
+    /// 0.
+    pub reserved: [u8; 3],
+    /// Length of the statement as it was known at its end. The first of several statements in
+    /// one packet started with the text of all of them.
+    pub shown_bytes: u32,
+}
+
+/// Size of [`Body`].
+pub const BODY_BYTES: usize = 48;
+/// Size of the figures.
+pub const FIGURES_BYTES: usize = 40;
+/// Most that header, body, figures and strings of one record can take.
+pub const FIXED_BYTES_MAX: usize =
+    RECORD_HEADER_BYTES + BODY_BYTES + FIGURES_BYTES + STRING_COUNT * STRING_BYTES_MAX;
+
+const _: () = assert!(core::mem::size_of::<Body>() == BODY_BYTES);
+const _: () = assert!(core::mem::align_of::<Body>() <= 8);
+const _: () = assert!(core::mem::offset_of!(Body, string_bytes) == 16);
+const _: () = assert!(core::mem::offset_of!(Body, sqlstate) == 36);
+const _: () = assert!(core::mem::offset_of!(Body, shown_bytes) == 44);
+
+/// A record to be written, borrowed. `#[repr(C)]`: the adapters fill it in C++.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// A [`RecordKind`].
+    pub kind: u32,
+    /// Bits `PRESENT_*`.
+    pub present: u32,
+    /// Connection id.
+    pub conn: u64,
+    /// Query id.
+    pub query_id: u64,
+    /// Joins an end with its start; 0 = none.
+    pub text_id: u64,
+    /// Microseconds since 1970-01-01 UTC.
+    pub ts_us: i64,
+    /// The server's number of the statement's class, −1 = unknown.
+    pub sql_command: i32,
+    /// Error number, 0 = none.
+    pub errno_: u32,
+    /// SQLSTATE in the first five bytes.
+    pub sqlstate: [u8; 8],
+    /// See [`Body::shown_bytes`].
+    pub shown_bytes: u32,
+    /// 0.
+    pub reserved: u32,
+    /// rows_sent, rows_examined, rows_affected, query_time_us, lock_time_us.
+    pub figures: [u64; 5],
+    /// The strings, in the order of `STRING_*`.
+    pub strings: [Bytes; STRING_COUNT],
+    /// The text.
+    pub text: Bytes,
+}
+
+/// Borrowed bytes; `#[repr(C)]`. A null pointer with length 0 is empty.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes {
+    /// First byte.
+    pub data: *const u8,
+    /// Number of bytes.
+    pub len: usize,
+}
+
+impl Bytes {
+    /// No bytes.
+    pub const EMPTY: Bytes = Bytes { data: core::ptr::null(), len: 0 };
+
+    /// Of a slice.
+    pub fn of(slice: &[u8]) -> Bytes {
+        Bytes { data: slice.as_ptr(), len: slice.len() }
+    }
+}
+
+/// A record read back from private memory: every length has been checked.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// Its header.
+    pub header: RecordHeader,
+    /// Its kind.
+    pub kind: RecordKind,
+    /// Its fixed part; all zero in MIDDLE and LAST fragments.
+    pub body: Body,
+    /// Its figures; zero when not present.
+    pub figures: [u64; 5],
+    strings: &'a [u8],
+    /// Its text, or the part of it in this fragment.
+    pub text: &'a [u8],
+}
+
+impl<'a> View<'a> {
+    /// One of `STRING_*`.
+    pub fn string(&self, which: usize) -> &'a [u8] {
+        let lens = self.body.string_bytes;
+        let start: usize = lens.iter().take(which).map(|n| usize::from(*n)).sum();
+        let len = lens.get(which).map_or(0, |n| usize::from(*n));
+        let end = start.saturating_add(len);
+        self.strings.get(start..end).unwrap_or(&[])
+    }
+
+    /// Whether all of the record is here.
+    pub fn is_whole(&self) -> bool {
+        self.header.fragment == FRAGMENT_WHOLE
+    }
+
+    /// Reads a record from private memory. `None`: it is damaged.
+    pub fn decode(bytes: &'a [u8]) -> Option<View<'a>> {
+        let (head, rest) = bytes.split_at_checked(RECORD_HEADER_BYTES)?;
+        let header = read_header(head)?;
+        let kind = RecordKind::from_byte(header.kind)?;
+        if header.fragment > crate::layout::FRAGMENT_LAST {
+            return None;
+        }
+        if header.fragment > FRAGMENT_FIRST {
+            let text_bytes = usize::from_le_bytes([
+                *rest.first()?,
+                *rest.get(1)?,
+                *rest.get(2)?,
+                *rest.get(3)?,
+                0,
+                0,
+                0,
+                0,
+            ]);
+            let text = rest.get(8..8usize.checked_add(text_bytes)?)?;
+            let body = Body { text_bytes: text_bytes as u32, ..Body::default() };
+            return Some(View { header, kind, body, figures: [0; 5], strings: &[], text });
+        }
+        let (fixed, rest) = rest.split_at_checked(BODY_BYTES)?;
+        let body = read_body(fixed)?;
+        let (figures, rest) = if body.present & PRESENT_FIGURES != 0 {
+            let (bytes, rest) = rest.split_at_checked(FIGURES_BYTES)?;
+            (read_figures(bytes), rest)
+        } else {
+            ([0; 5], rest)
+        };
+        let string_bytes: usize = body.string_bytes.iter().map(|n| usize::from(*n)).sum();
+        let (strings, rest) = rest.split_at_checked(string_bytes)?;
+        let text = if header.fragment == FRAGMENT_WHOLE {
+            rest.get(..body.text_bytes as usize)?
+        } else {
+            // A first fragment is filled to the last byte of its text part, whose length
+            // follows from the size of the record.
+            rest
+        };
+        Some(View { header, kind, body, figures, strings, text })
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+fn read_header(b: &[u8]) -> Option<RecordHeader> {
+    Some(RecordHeader {
+        record_bytes: u32::from_le_bytes(array(b, 0)?),
+        kind: *b.get(4)?,
+        fragment: *b.get(5)?,
+        fragment_number: u16::from_le_bytes(array(b, 6)?),
+        line_seq: u64::from_le_bytes(array(b, 8)?),
+        conn: u64::from_le_bytes(array(b, 16)?),
+        rec_no: u64::from_le_bytes(array(b, 24)?),
+        ts_us: i64::from_le_bytes(array(b, 32)?),
+        query_id: u64::from_le_bytes(array(b, 40)?),
+        text_id: u64::from_le_bytes(array(b, 48)?),
+        conn_seq: u64::from_le_bytes(array(b, 56)?),
+    })
+}
+
+fn read_body(b: &[u8]) -> Option<Body> {
+    let mut string_bytes = [0u16; STRING_COUNT];
+    for (i, len) in string_bytes.iter_mut().enumerate() {
+        *len = u16::from_le_bytes(array(b, i.wrapping_mul(2).wrapping_add(16))?);
+    }
+    Some(Body {
+        text_bytes: u32::from_le_bytes(array(b, 0)?),
+        sql_command: i32::from_le_bytes(array(b, 4)?),
+        errno: u32::from_le_bytes(array(b, 8)?),
+        present: u32::from_le_bytes(array(b, 12)?),
+        string_bytes,
+        sqlstate: array(b, 36)?,
+        reserved: [0; 3],
+        shown_bytes: u32::from_le_bytes(array(b, 44)?),
+    })
+}
+
+fn read_figures(b: &[u8]) -> [u64; 5] {
+    let mut figures = [0u64; 5];
+    for (figure, chunk) in figures.iter_mut().zip(b.chunks_exact(8)) {
+        *figure = u64::from_le_bytes(array(chunk, 0).unwrap_or([0; 8]));
+    }
+    figures
+}
