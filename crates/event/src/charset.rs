@@ -122,8 +122,7 @@ impl Charset {
             Codec::OneByte(set) => set.encode(text),
             Codec::Multi(table) => table.encode(text),
         };
-        encoded
-            .map_err(|character| RestoreError::NotInCharset { character, charset: self.name })
+        encoded.map_err(|character| RestoreError::NotInCharset { character, charset: self.name })
     }
 }
 

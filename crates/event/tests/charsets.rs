@@ -49,7 +49,7 @@ fn sequences(charset: &Charset) -> Vec<Vec<u8>> {
     if is_unicode(name) {
         let last = if name == "ucs2" { '\u{FFFF}' } else { char::MAX };
         return ('\0'..=last)
-            .filter(|character| *character <= '\u{FFFF}' || *character as u32 % 251 == 0)
+            .filter(|character| *character <= '\u{FFFF}' || (*character as u32).is_multiple_of(251))
             .map(|character| charset.encode(character.encode_utf8(&mut [0; 4])).expect("has it"))
             .collect();
     }

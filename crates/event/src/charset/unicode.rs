@@ -28,9 +28,9 @@ pub(super) fn decode_utf8<S: TextSink>(bytes: &[u8], sink: &mut S) -> Fidelity {
 
 pub(super) fn decode_utf16<S: TextSink>(bytes: &[u8], big_endian: bool, sink: &mut S) -> Fidelity {
     let (units, odd) = bytes.as_chunks::<2>();
-    let units = units.iter().map(|unit| {
-        if big_endian { u16::from_be_bytes(*unit) } else { u16::from_le_bytes(*unit) }
-    });
+    let units = units
+        .iter()
+        .map(|unit| if big_endian { u16::from_be_bytes(*unit) } else { u16::from_le_bytes(*unit) });
     let mut exact = true;
     for decoded in char::decode_utf16(units) {
         exact &= decoded.is_ok();
