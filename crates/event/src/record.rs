@@ -31,6 +31,24 @@ pub enum EventKind {
     Config,
 }
 
+impl EventKind {
+    /// Its name in every log format.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Disconnect => "disconnect",
+            Self::ChangeUser => "change_user",
+            Self::ConnectFailed => "connect_failed",
+            Self::Statement => "statement",
+            Self::Table => "table",
+            Self::Lost => "lost",
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Config => "config",
+        }
+    }
+}
+
 /// How it ended. JSON field `outcome`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -42,6 +60,18 @@ pub enum Outcome {
     Running,
     /// The server died before it ended.
     Interrupted,
+}
+
+impl Outcome {
+    /// Its name in every log format.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Running => "running",
+            Self::Interrupted => "interrupted",
+        }
+    }
 }
 
 /// One line of the log, borrowed.
@@ -148,6 +178,20 @@ pub enum TableAccess {
     Rename,
     /// Altered.
     Alter,
+}
+
+impl TableAccess {
+    /// Its name in every log format.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Create => "create",
+            Self::Drop => "drop",
+            Self::Rename => "rename",
+            Self::Alter => "alter",
+        }
+    }
 }
 
 /// One entry of `tables`.

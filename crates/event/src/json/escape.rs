@@ -1,0 +1,135 @@
+//! Text inside a JSON string (RFC 8259, section 7).
+//!
+//! Only what must be escaped is: the quote, the backslash and controls below U+0020. U+007F,
+//! U+2028 and U+2029 are legal as they are and are left alone, as are bidirectional controls:
+//! a viewer decides how to show them, the log says what was sent.
+
+use crate::charset::TextSink;
+
+/// A [`TextSink`] that escapes.
+pub(super) struct EscapedText<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> EscapedText<'a> {
+    pub(super) fn new(out: &'a mut Vec<u8>) -> Self {
+        Self { out }
+    }
+}
+
+impl TextSink for EscapedText<'_> {
+    fn text(&mut self, utf8: &[u8]) {
+        let mut rest = utf8;
+        loop {
+            let (plain, special) = rest.split_at(plain_prefix_bytes(rest));
+            self.out.extend_from_slice(plain);
+            let Some((&byte, tail)) = special.split_first() else { return };
+            append_escape(self.out, byte);
+            rest = tail;
+        }
+    }
+
+    fn character(&mut self, character: char) {
+        let mut utf8 = [0; 4];
+        let utf8 = character.encode_utf8(&mut utf8).as_bytes();
+        if let [byte] = *utf8
+            && is_special(byte)
+        {
+            append_escape(self.out, byte);
+        } else {
+            self.out.extend_from_slice(utf8);
+        }
+    }
+}
+
+const fn is_special(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+/// Length of the run of bytes that need no escape at the start of `bytes`.
+fn plain_prefix_bytes(bytes: &[u8]) -> usize {
+    // Without an early exit inside a block the compiler makes vector code of it.
+    let (blocks, _) = bytes.as_chunks::<32>();
+    let mut plain = 0;
+    for block in blocks {
+        if block.iter().fold(false, |special, byte| special | is_special(*byte)) {
+            break;
+        }
+        plain += block.len();
+    }
+    let (words, tail) = bytes[plain..].as_chunks::<8>();
+    for word in words {
+        let mask = special_mask(u64::from_le_bytes(*word));
+        if mask != 0 {
+            return plain + mask.trailing_zeros() as usize / 8;
+        }
+        plain += word.len();
+    }
+    plain + tail.iter().take_while(|byte| !is_special(**byte)).count()
+}
+
+/// The high bit of the *first* special byte of a little-endian word, perhaps with bits of later
+/// bytes; 0 when no byte is special.
+///
+/// A subtraction borrows only from more significant bytes, and only when there was a match
+/// below them; so the lowest bit that is set is always right.
+const fn special_mask(word: u64) -> u64 {
+    const ONES: u64 = u64::from_le_bytes([0x01; 8]);
+    const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
+    const SPACES: u64 = u64::from_le_bytes([b' '; 8]);
+    const QUOTES: u64 = u64::from_le_bytes([b'"'; 8]);
+    const BACKSLASHES: u64 = u64::from_le_bytes([b'\\'; 8]);
+    let below_space = word.wrapping_sub(SPACES) & !word;
+    let quote = (word ^ QUOTES).wrapping_sub(ONES) & !(word ^ QUOTES);
+    let backslash = (word ^ BACKSLASHES).wrapping_sub(ONES) & !(word ^ BACKSLASHES);
+    (below_space | quote | backslash) & HIGHS
+}
+
+fn append_escape(out: &mut Vec<u8>, byte: u8) {
+    const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        0x0C => b'f',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        _ => {
+            let digits = [byte >> 4, byte & 0xF].map(|digit| HEX_DIGITS[usize::from(digit)]);
+            out.extend_from_slice(b"\\u00");
+            out.extend_from_slice(&digits);
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_special_byte_is_found_wherever_it_is() {
+        for special in 0..=255_u8 {
+            for length in [1, 7, 8, 9, 31, 32, 33, 63, 64, 71] {
+                for at in 0..length {
+                    // 0x21 and 0xA0 are next to special bytes, in value and in the low bits.
+                    for filler in [b'!', b'#', b']', b' ', 0x7F, 0x80, 0xA0, 0xFF] {
+                        let mut bytes = vec![filler; length];
+                        bytes[at] = special;
+                        let expected = if is_special(special) { at } else { length };
+                        assert_eq!(plain_prefix_bytes(&bytes), expected, "{special:#x} {length}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_special_byte_hides_no_other() {
+        let mut out = Vec::new();
+        EscapedText::new(&mut out).text(b"\x00\x01\x1F\x20\"\"\\\\\n\r\t\x08\x0C\x7F\xE2\x80\xA8!");
+        let expected = b"\\u0000\\u0001\\u001f \\\"\\\"\\\\\\\\\\n\\r\\t\\b\\f\x7F\xE2\x80\xA8!";
+        assert_eq!(out, expected);
+    }
+}
