@@ -245,16 +245,31 @@ impl<'t> Lexer<'t> {
         self.plain(Kind::Word, start)
     }
 
+    /// `12`, `0x1F` and names like `1st` are as long as a word; `1.5` and `1e5` end with their
+    /// digits, so that a keyword may follow without a space.
     fn number(&mut self) -> Token {
         let start = self.at;
-        while let [byte, rest @ ..] = self.rest() {
-            let is_point = *byte == b'.' && rest.first().is_some_and(u8::is_ascii_digit);
-            if !is_word_byte(*byte) && !is_point {
-                break;
-            }
+        self.digits();
+        let is_point = self.rest().first() == Some(&b'.');
+        if is_point && self.rest().get(1).is_some_and(u8::is_ascii_digit) {
             self.at += 1;
+            self.digits();
         }
+        match self.rest() {
+            [b'e' | b'E', b'+' | b'-', b'0'..=b'9', ..] => self.at += 2,
+            [b'e' | b'E', b'0'..=b'9', ..] => self.at += 1,
+            _ if is_point => return self.plain(Kind::Number, start),
+            _ => {
+                self.at += self.rest().iter().take_while(|&&byte| is_word_byte(byte)).count();
+                return self.plain(Kind::Number, start);
+            }
+        }
+        self.digits();
         self.plain(Kind::Number, start)
+    }
+
+    fn digits(&mut self) {
+        self.at += self.rest().iter().take_while(|byte| byte.is_ascii_digit()).count();
     }
 
     /// One byte as punctuation.

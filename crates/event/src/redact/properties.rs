@@ -154,9 +154,14 @@ fn check_form(sql: &[u8], charset: &[u8], db: &[u8]) -> Result<Vec<u8>, TestCase
     Ok(result)
 }
 
+/// Enough for every change; PROPTEST_CASES asks for more.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 4000,
+        cases: cases(),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -247,6 +247,10 @@ fn dynamic_sql_and_stored_programs() {
             "IF (SELECT CASE WHEN 1 THEN 2 END) THEN SET PASSWORD = 'x'; END IF",
             "IF (SELECT CASE WHEN 1 THEN 2 END) THEN SET PASSWORD = <secret>; END IF",
         ),
+        (
+            "IF (SELECT 1) > 1e-5THEN SET PASSWORD = 'x'; END IF",
+            "IF (SELECT 1) > 1e-5THEN SET PASSWORD = <secret>; END IF",
+        ),
     ]);
 }
 
