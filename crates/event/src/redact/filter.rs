@@ -1,0 +1,94 @@
+//! The quick look that lets ordinary statements through.
+//!
+//! A statement that holds a secret holds one of these words, in one piece and outside of any
+//! encoding: the server's tokens cannot be cut by comments, and client character sets all
+//! contain ASCII. The look is at bytes alone, so no quote or comment can mislead it.
+//!
+//! The text is folded to one case in small pieces on the stack, where a vectorised search for
+//! all words at once runs over it.
+
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, packed};
+
+/// Parts of words that the rules of [`super::scan`] and [`super::words`] start from.
+const WORDS: &[&str] = &[
+    "identified",
+    "passw",
+    "passphrase",
+    "crypt",
+    "encode",
+    "decode",
+    "connection",
+    "option_list",
+    "immediate",
+    "prepare",
+    "execute",
+    "mysql",
+    "authentication_string",
+    "global_priv",
+    "sst_auth",
+    "filekey",
+    "management_token",
+    "secret",
+    "tacho_",
+    "challenge_response",
+    "keyring",
+    "asymmetric",
+    "kdf",
+];
+
+/// Bytes looked at in one piece.
+const PIECE_BYTES: usize = 512;
+/// Bytes of a piece seen again at the start of the next: the longest word less one.
+const OVERLAP_BYTES: usize = "authentication_string".len() - 1;
+
+enum Search {
+    Packed(packed::Searcher),
+    Automaton(AhoCorasick),
+}
+
+/// Lower case for letters; what it does to other bytes does not matter, as long as it is the
+/// same for words and texts.
+fn fold(byte: u8) -> u8 {
+    byte | 0x20
+}
+
+fn search() -> &'static Search {
+    static SEARCH: OnceLock<Search> = OnceLock::new();
+    SEARCH.get_or_init(|| {
+        let words: Vec<Vec<u8>> =
+            WORDS.iter().map(|word| word.bytes().map(fold).collect()).collect();
+        let packed =
+            packed::Config::new().heuristic_pattern_limits(false).builder().extend(&words).build();
+        match packed {
+            Some(searcher) => Search::Packed(searcher),
+            // Processors without the vector instructions.
+            None => Search::Automaton(
+                AhoCorasick::new(&words).expect("two dozen short words fit an automaton"),
+            ),
+        }
+    })
+}
+
+/// True when `text` may hold a secret.
+pub(super) fn suspects(text: &[u8]) -> bool {
+    let search = search();
+    let mut piece = [0; PIECE_BYTES];
+    let mut rest = text;
+    loop {
+        let bytes = rest.len().min(PIECE_BYTES);
+        let piece = &mut piece[..bytes];
+        for (folded, byte) in piece.iter_mut().zip(rest) {
+            *folded = fold(*byte);
+        }
+        let found = match search {
+            Search::Packed(searcher) => searcher.find(&*piece).is_some(),
+            Search::Automaton(automaton) => automaton.is_match(&*piece),
+        };
+        if found || bytes == rest.len() {
+            return found;
+        }
+        rest = &rest[PIECE_BYTES - OVERLAP_BYTES..];
+    }
+}

@@ -1,0 +1,81 @@
+//! Secrets out of statement text, failing closed.
+//!
+//! Passwords and keys must not reach the disk, whatever the statement looks like: with
+//! comments between its words, in any case, character set and `sql_mode`, inside `/*! … */`,
+//! inside the literal of a PREPARE, cut short or with a syntax error. What is a secret, what
+//! is left alone and why is written in `docs/specs/redaction.md`.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | `filter` | the quick look that lets ordinary statements through |
+//! | `lexer` | tokens, under one guess at the settings the recorder is not told |
+//! | `multibyte` | characters that end in an ASCII byte |
+//! | `scan` | the rules: where secrets are |
+//! | `strict` | the rules: what may stay behind a word like IDENTIFIED |
+//! | `words` | the words that the rules know |
+//! | `patch` | places to take out, and the text without them |
+//!
+//! The argument for safety: the server's way of reading a statement is one of the readings
+//! tried here, and what any reading calls a secret goes. Where that set cannot be made
+//! complete, the text goes.
+
+mod filter;
+mod lexer;
+mod multibyte;
+mod patch;
+mod scan;
+mod strict;
+mod words;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use lexer::REDACTED;
+use multibyte::Grouping;
+
+/// Passes over a text until nothing is found any more. Two are enough unless a text was made
+/// to be read in several ways.
+const PASSES_MAX: usize = 8;
+
+/// `sql` without passwords and keys.
+///
+/// `charset` is the character set the client sent the statement in, by the server's name;
+/// `db` is the current database, empty when there is none or it is not known. It only matters
+/// when it is `mysql`, where `UPDATE user …` is about accounts.
+///
+/// One secret becomes `<secret>`. Where a text cannot be told apart from a secret up to its
+/// end, `<redacted>` stands for all of it. Nothing to take out: the text is borrowed. The
+/// result is at most eight times as long as `sql`, plus ten bytes, and is the same when it is
+/// redacted again.
+///
+/// Redact first and shorten afterwards: the word that makes a literal a secret can come after
+/// the literal.
+pub fn secrets<'a>(sql: &'a [u8], charset: &[u8], db: &[u8]) -> Cow<'a, [u8]> {
+    let grouping = Grouping::of(charset);
+    let in_mysql = db.eq_ignore_ascii_case(b"mysql");
+    if grouping == Grouping::Wide {
+        // Not a client character set; no word could be found in it.
+        return if sql.is_empty() || sql == REDACTED {
+            Cow::Borrowed(sql)
+        } else {
+            Cow::Borrowed(REDACTED)
+        };
+    }
+    if !in_mysql && !filter::suspects(sql) {
+        return Cow::Borrowed(sql);
+    }
+    let Some(mut text) = scan::pass(sql, grouping, in_mysql) else {
+        return Cow::Borrowed(sql);
+    };
+    for _ in 1..PASSES_MAX {
+        match scan::pass(&text, grouping, in_mysql) {
+            Some(next) => text = next,
+            None => return Cow::Owned(text),
+        }
+    }
+    Cow::Borrowed(REDACTED)
+}

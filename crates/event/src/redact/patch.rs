@@ -1,0 +1,35 @@
+//! The places to take out of a text, and the text without them.
+
+use super::lexer::{REDACTED, SECRET};
+
+/// One place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Patch {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// False for one secret, true for a part that could not be understood.
+    pub(super) is_rest: bool,
+}
+
+/// `text` with a marker for each place. Places that overlap, or have only white space
+/// between them, get one marker together.
+pub(super) fn apply(text: &[u8], mut patches: Vec<Patch>) -> Vec<u8> {
+    patches.sort_unstable();
+    let mut result = Vec::with_capacity(text.len());
+    let mut at = 0;
+    let mut patches = patches.into_iter().peekable();
+    while let Some(mut patch) = patches.next() {
+        while let Some(next) = patches.next_if(|next| {
+            text.get(patch.end..next.start)
+                .is_none_or(|gap| gap.iter().all(u8::is_ascii_whitespace))
+        }) {
+            patch.end = patch.end.max(next.end);
+            patch.is_rest |= next.is_rest;
+        }
+        result.extend_from_slice(&text[at..patch.start]);
+        result.extend_from_slice(if patch.is_rest { REDACTED } else { SECRET });
+        at = patch.end;
+    }
+    result.extend_from_slice(&text[at..]);
+    result
+}

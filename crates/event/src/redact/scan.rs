@@ -1,0 +1,502 @@
+//! The rules: which tokens of a statement are secrets.
+//!
+//! A statement is read token by token with a little memory of what came before. Two kinds of
+//! places hold secrets: the arguments of certain functions, where literals go and names stay
+//! (here), and everything after a word like IDENTIFIED, where only what the grammar is known
+//! to have there stays (in [`super::strict`]).
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use super::filter;
+use super::lexer::{Kind, Lexer, Reading, Token, has_mixed_versions, unescape};
+use super::multibyte::Grouping;
+use super::patch::{Patch, apply};
+use super::words::{self, Word};
+
+/// Literals in literals that are looked into. Deeper ones go as soon as they look suspicious.
+const DEPTH_MAX: usize = 3;
+/// Shortest text that can hold a secret: `KDF('x')`.
+const SECRET_TEXT_BYTES_MIN: usize = 8;
+/// How often each byte of a text may be read. Texts made to be read in many ways run into it.
+const READS_PER_BYTE_MAX: usize = 16;
+/// Tokens looked ahead to tell IDENTIFIED in a statement from the word in prose.
+const PROSE_TOKENS: usize = 6;
+
+/// One pass over `text`: the text without the secrets, or nothing when there are none.
+pub(super) fn pass(text: &[u8], grouping: Grouping, in_mysql: bool) -> Option<Vec<u8>> {
+    let budget = text.len().saturating_mul(READS_PER_BYTE_MAX).saturating_add(4096);
+    let patches = Work { grouping, in_mysql, budget }.patches(text, 0);
+    (!patches.is_empty()).then(|| apply(text, patches))
+}
+
+/// What all scans of one pass share.
+pub(super) struct Work {
+    pub(super) grouping: Grouping,
+    /// The current database is `mysql`, or a USE has made it so.
+    in_mysql: bool,
+    /// Bytes that may still be read.
+    budget: usize,
+}
+
+impl Work {
+    /// The secrets of `text`, which is `depth` literals deep.
+    fn patches(&mut self, text: &[u8], depth: usize) -> Vec<Patch> {
+        if is_undecidable(text, self.grouping) {
+            return vec![Patch { start: 0, end: text.len(), is_rest: true }];
+        }
+        let readings = Reading::all(text);
+        let is_mixed = has_mixed_versions(text);
+        let mut patches = Vec::new();
+        // Statements of one text may run under different modes, and where one ends depends
+        // on the mode: every place where some reading ends one is read on in every way.
+        let mut starts = BTreeSet::from([0]);
+        while let Some(start) = starts.pop_first() {
+            for reading in &readings {
+                let lexer = Lexer::new(text, start, *reading, self.grouping);
+                let mut scan = Scan::new(self, text, lexer, *reading, depth, is_mixed);
+                scan.statement();
+                let end = scan.lexer.position();
+                patches.append(&mut scan.patches);
+                if end < text.len() {
+                    starts.insert(end);
+                }
+                if !self.spend(end - start) {
+                    patches.push(Patch { start, end: text.len(), is_rest: true });
+                    return patches;
+                }
+            }
+        }
+        patches
+    }
+
+    /// False when the budget does not allow to read so much.
+    fn spend(&mut self, bytes: usize) -> bool {
+        let left = self.budget.checked_sub(bytes + SECRET_TEXT_BYTES_MIN);
+        self.budget = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    /// True when the value of a literal, or a comment, holds a secret itself.
+    fn hides(&mut self, value: &[u8], depth: usize) -> bool {
+        if value.len() < SECRET_TEXT_BYTES_MIN {
+            return false;
+        }
+        if !self.in_mysql && !filter::suspects(value) {
+            return false;
+        }
+        depth >= DEPTH_MAX || !self.spend(value.len()) || !self.patches(value, depth + 1).is_empty()
+    }
+}
+
+/// True when it cannot be known where strings and comments of `text` end.
+fn is_undecidable(text: &[u8], grouping: Grouping) -> bool {
+    // A second byte that looks like a backslash or a backtick, in a character set of which
+    // it is not known whether it has such characters.
+    (grouping == Grouping::Unknown
+        && text.windows(2).any(|pair| pair[0] >= 0x80 && matches!(pair[1], b'\\' | b'`')))
+        // A comment if that byte is a space or a control character there.
+        || text.windows(3).any(|three| three.starts_with(b"--") && three[2] >= 0x80)
+}
+
+/// One reading of one statement.
+pub(super) struct Scan<'w, 't> {
+    pub(super) work: &'w mut Work,
+    pub(super) text: &'t [u8],
+    pub(super) lexer: Lexer<'t>,
+    pub(super) patches: Vec<Patch>,
+    reading: Reading,
+    depth: usize,
+    /// Versioned comments may be run or not one by one: keep no literal at all.
+    pub(super) is_mixed: bool,
+    /// The last two tokens that are not comments.
+    pub(super) previous: Option<Token>,
+    before: Option<Token>,
+    /// A SELECT, INSERT, UPDATE … on tables, where `password = 'x'` is about a column.
+    in_data: bool,
+    /// CASE expressions that are open in it.
+    cases: usize,
+    /// After a SET that is not part of an UPDATE: `password = 'x'` is about the account.
+    pub(super) in_assignments: bool,
+    /// After SET STATEMENT, before its FOR.
+    in_prefix: bool,
+    /// The statement is about accounts.
+    names_accounts: bool,
+    writes: bool,
+    names_secret_table: bool,
+    names_secret_column: bool,
+    parens: usize,
+    /// Depth of parentheses outside of the function whose arguments are being read.
+    function: Option<usize>,
+    /// Literals from here on are part of dynamic SQL that cannot be followed.
+    dynamic_from: usize,
+    /// Literals up to here were looked into together with their neighbours.
+    joined_to: usize,
+}
+
+impl<'w, 't> Scan<'w, 't> {
+    fn new(
+        work: &'w mut Work,
+        text: &'t [u8],
+        lexer: Lexer<'t>,
+        reading: Reading,
+        depth: usize,
+        is_mixed: bool,
+    ) -> Self {
+        Scan {
+            work,
+            text,
+            lexer,
+            patches: Vec::new(),
+            reading,
+            depth,
+            is_mixed,
+            previous: None,
+            before: None,
+            in_data: false,
+            cases: 0,
+            in_assignments: false,
+            in_prefix: false,
+            names_accounts: false,
+            writes: false,
+            names_secret_table: false,
+            names_secret_column: false,
+            parens: 0,
+            function: None,
+            dynamic_from: usize::MAX,
+            joined_to: 0,
+        }
+    }
+
+    /// Reads up to and with the next `;`, or to the end.
+    fn statement(&mut self) {
+        let start = self.lexer;
+        while let Some(token) = self.lexer.next() {
+            match token.kind {
+                Kind::Comment => {
+                    self.comment(token);
+                    continue;
+                }
+                Kind::Punct(b';') => break,
+                Kind::Punct(b'(') => self.parens += 1,
+                Kind::Punct(b')') => {
+                    self.parens = self.parens.saturating_sub(1);
+                    self.function = self.function.filter(|outside| self.parens > *outside);
+                }
+                Kind::Punct(_) | Kind::Marker => {}
+                Kind::Number => self.number(token),
+                Kind::Text => self.literal(token),
+                Kind::Name => self.name(token),
+                Kind::Word => self.word(token),
+            }
+            self.before = self.previous;
+            self.previous = Some(token);
+        }
+        if self.names_secret_column || (self.names_secret_table && self.writes) {
+            self.take_all(start, self.lexer.position());
+        }
+    }
+
+    /// Every literal of the statement, also those before the word that gave it away.
+    fn take_all(&mut self, mut lexer: Lexer<'t>, end: usize) {
+        while let Some(token) = lexer.next_code().filter(|token| token.start < end) {
+            if token.kind == Kind::Text || self.is_hex(token) {
+                self.secret(token);
+            }
+        }
+    }
+
+    pub(super) fn secret(&mut self, token: Token) {
+        self.patches.push(Patch { start: token.start, end: token.end, is_rest: false });
+    }
+
+    /// Everything from `start` on is a secret for all we know.
+    pub(super) fn cut(&mut self, start: usize) {
+        self.patches.push(Patch { start, end: self.text.len(), is_rest: true });
+        while self.lexer.next().is_some() {}
+    }
+
+    /// The word at `token`, if it is one without quotes.
+    pub(super) fn word_of(&self, token: Option<Token>) -> Word {
+        match token {
+            Some(Token { kind: Kind::Word, start, end, .. }) => Word::new(&self.text[start..end]),
+            _ => Word::NONE,
+        }
+    }
+
+    /// The word or quoted name at `token`. `"…"` is a name under ANSI_QUOTES.
+    pub(super) fn name_of(&self, token: Option<Token>) -> Word {
+        match token {
+            Some(Token { kind: Kind::Word | Kind::Name | Kind::Text, body, .. }) => {
+                Word::new(&self.text[body.0..body.1])
+            }
+            _ => Word::NONE,
+        }
+    }
+
+    pub(super) fn is_punct(token: Option<Token>, byte: u8) -> bool {
+        token.is_some_and(|token| token.kind == Kind::Punct(byte))
+    }
+
+    /// The next token that is not a comment, without taking it.
+    pub(super) fn peek(&self) -> Option<Token> {
+        self.lexer.clone().next_code()
+    }
+
+    pub(super) fn is_hex(&self, token: Token) -> bool {
+        token.kind == Kind::Number
+            && self.text[token.start..token.end].get(1).is_some_and(u8::is_ascii_alphabetic)
+    }
+
+    /// A literal, or an introducer of one.
+    fn begins_literal(&self, token: Token) -> bool {
+        token.kind == Kind::Text
+            || self.is_hex(token)
+            || (token.kind == Kind::Word && self.text[token.start] == b'_')
+    }
+
+    fn comment(&mut self, token: Token) {
+        let (start, end) = token.body;
+        if self.work.hides(&self.text[start..end], self.depth) {
+            self.patches.push(Patch { start, end, is_rest: false });
+        }
+    }
+
+    fn number(&mut self, token: Token) {
+        let in_function = self.function.is_some() && self.depth == 0;
+        let in_dynamic = token.start >= self.dynamic_from && self.is_hex(token);
+        if in_function || in_dynamic || (self.is_mixed && self.is_hex(token)) {
+            self.secret(token);
+        }
+    }
+
+    fn literal(&mut self, token: Token) {
+        if self.function.is_some() || self.is_mixed || token.start >= self.dynamic_from {
+            self.secret(token);
+        } else {
+            self.look_into(token);
+        }
+        if self.text[token.start] == b'"' {
+            self.name(token);
+        }
+    }
+
+    /// A literal whose value is a statement with a secret, or a part of one, is a secret.
+    /// Literals side by side are one literal.
+    pub(super) fn look_into(&mut self, token: Token) {
+        if token.start < self.joined_to {
+            return;
+        }
+        let mut value = self.value(token);
+        let mut last = token;
+        let mut ahead = self.lexer;
+        while let Some(next) = ahead.next_code().filter(|next| next.kind == Kind::Text) {
+            value.to_mut().extend_from_slice(&self.value(next));
+            last = next;
+        }
+        self.joined_to = last.end;
+        if self.work.hides(&value, self.depth) {
+            self.patches.push(Patch { start: token.start, end: last.end, is_rest: false });
+        }
+    }
+
+    fn value(&self, token: Token) -> Cow<'t, [u8]> {
+        let (start, end) = token.body;
+        let body = &self.text[start..end];
+        let quote = self.text[start - 1];
+        let escapes = match quote {
+            b'"' => self.reading.escapes_in_double,
+            _ => self.reading.escapes,
+        };
+        if body.contains(&quote) || (escapes && body.contains(&b'\\')) {
+            Cow::Owned(unescape(body, quote, escapes, self.work.grouping))
+        } else {
+            Cow::Borrowed(body)
+        }
+    }
+
+    /// A keyword, or a name without quotes.
+    fn word(&mut self, token: Token) {
+        let word = self.word_of(Some(token));
+        let word = word.text();
+        // After a point even a reserved word is a name.
+        if !Self::is_punct(self.previous, b'.') {
+            self.follow(word);
+            let is_secret_next = match word {
+                "IDENTIFIED" => self.is_identification(),
+                "CHALLENGE_RESPONSE" | "MASTER_PASSWORD" | "SOURCE_PASSWORD" => true,
+                "PASSWORD" => self.is_password_clause(),
+                _ => false,
+            };
+            if is_secret_next {
+                self.strict();
+                return;
+            }
+            match word {
+                "CONNECTION" | "OPTION_LIST" => self.location(),
+                "PREPARE" | "EXECUTE" => self.dynamic(word),
+                _ => {}
+            }
+        }
+        self.name(token);
+    }
+
+    /// Remembers what kind of statement this is.
+    fn follow(&mut self, word: &str) {
+        let previous = self.word_of(self.previous);
+        let previous = previous.text();
+        match word {
+            "SET" if !self.in_data && previous != "CHARACTER" => self.in_assignments = true,
+            "STATEMENT" if previous == "SET" => self.in_prefix = true,
+            "FOR" if self.in_prefix => {
+                self.in_prefix = false;
+                self.in_assignments = false;
+                self.in_data = false;
+            }
+            "USE" if self.name_of(self.peek()).text() == "MYSQL" => self.work.in_mysql = true,
+            "USER" | "GRANT" | "CLONE" => self.names_accounts = true,
+            "CASE" if self.in_data => self.cases += 1,
+            "END" => self.cases = self.cases.saturating_sub(1),
+            _ => {}
+        }
+        if words::starts_data_statement(word) {
+            // CREATE OR REPLACE, ON UPDATE CASCADE, and the functions INSERT() and REPLACE().
+            let is_function =
+                matches!(word, "INSERT" | "REPLACE") && Self::is_punct(self.peek(), b'(');
+            if !is_function && !matches!(previous, "OR" | "ON") {
+                self.in_data = true;
+                self.writes |= matches!(word, "INSERT" | "UPDATE" | "REPLACE");
+            }
+        } else if words::starts_inner_statement(word)
+            && !Self::is_punct(self.peek(), b'(')
+            && self.cases == 0
+        {
+            self.in_data = false;
+        }
+    }
+
+    /// Is this IDENTIFIED the keyword? In a statement about accounts it is. Elsewhere, and in
+    /// a literal, it may be a column or prose.
+    fn is_identification(&self) -> bool {
+        if self.names_accounts {
+            return true;
+        }
+        let next = self.word_of(self.peek());
+        match next.text() {
+            "BY" | "VIA" if self.depth == 0 => true,
+            "BY" | "VIA" | "WITH" | "AS" => {
+                let mut ahead = self.lexer;
+                std::iter::from_fn(|| ahead.next_code())
+                    .take(PROSE_TOKENS)
+                    .any(|token| token.kind == Kind::Text || self.is_hex(token))
+            }
+            _ => self.peek().is_some_and(|next| next.kind == Kind::Text),
+        }
+    }
+
+    /// `PASSWORD 'x'`, `SET PASSWORD …`, `SET a = 1, PASSWORD FOR …`.
+    fn is_password_clause(&self) -> bool {
+        let previous = self.word_of(self.previous);
+        let next = self.peek();
+        let next_word = self.word_of(next);
+        next.is_some_and(|next| self.begins_literal(next))
+            || (self.in_assignments
+                && (previous.text() == "SET" || matches!(next_word.text(), "FOR" | "TO")))
+    }
+
+    /// `CONNECTION = 'mysql://user:password@host/table'` and the like. What has none of the
+    /// characters that URLs and lists of options have is the name of a server.
+    fn location(&mut self) {
+        let mut ahead = self.lexer;
+        let mut next = ahead.next_code();
+        if Self::is_punct(next, b'=') {
+            next = ahead.next_code();
+        }
+        let first = next.filter(|token| token.kind == Kind::Text);
+        let after = ahead.clone().next_code();
+        let is_alone = after.is_none_or(|token| token.kind != Kind::Text);
+        if let Some(Token { body: (start, end), closed: true, .. }) = first
+            && is_alone
+            && !self.text[start..end].iter().any(|byte| b":@=;".contains(byte))
+        {
+            return;
+        }
+        while let Some(token) = next.filter(|token| token.kind == Kind::Text) {
+            self.secret(token);
+            next = ahead.next_code();
+        }
+    }
+
+    /// `PREPARE name FROM …`, `EXECUTE IMMEDIATE …`, `EXECUTE name USING …`: a literal is
+    /// looked into like any other; an expression could put a statement together from parts.
+    fn dynamic(&mut self, word: &str) {
+        let mut ahead = self.lexer;
+        let first = ahead.next_code();
+        let is_immediate = word == "EXECUTE" && self.word_of(first).text() == "IMMEDIATE";
+        if !is_immediate {
+            let second = ahead.next_code();
+            match (word, self.word_of(second).text()) {
+                ("PREPARE", "FROM") => {}
+                ("EXECUTE", "USING") => {
+                    self.dynamic_from = ahead.position();
+                    return;
+                }
+                _ => return,
+            }
+        }
+        let start = ahead.position();
+        self.dynamic_from = loop {
+            let position = ahead.position();
+            match ahead.next_code() {
+                None => break position,
+                Some(token) if token.kind == Kind::Punct(b';') => break position,
+                Some(token) if self.word_of(Some(token)).text() == "USING" => break position,
+                Some(token) if token.kind == Kind::Marker => {}
+                Some(token) if !self.is_hex(token) && self.begins_literal(token) => {}
+                Some(_) => break start,
+            }
+        };
+    }
+
+    /// A name, quoted or not: of a function, a variable, a column, a table.
+    fn name(&mut self, token: Token) {
+        let name = self.name_of(Some(token));
+        let name = name.text();
+        let is_qualified = Self::is_punct(self.previous, b'.');
+        let next = self.peek();
+        if Self::is_punct(next, b'(')
+            && words::is_secret_function(name)
+            && !words::precedes_columns(self.word_of(self.previous).text())
+        {
+            self.function.get_or_insert(self.parens);
+        }
+        let qualifier = self.name_of(self.before.filter(|_| is_qualified));
+        let qualifier = qualifier.text();
+        if words::is_secret_table(name)
+            && (qualifier == "MYSQL" || (self.work.in_mysql && !is_qualified))
+        {
+            self.names_secret_table = true;
+        }
+        match name {
+            "GLOBAL_PRIV" => self.names_secret_table = true,
+            "AUTHENTICATION_STRING" => self.names_secret_column = true,
+            _ => {}
+        }
+        if words::is_secret_name(name)
+            && !matches!(qualifier, "NEW" | "OLD")
+            && self.is_assigned(next)
+        {
+            self.strict();
+        }
+    }
+
+    /// `:=` always assigns; `=` compares or names a column in statements on tables.
+    fn is_assigned(&self, next: Option<Token>) -> bool {
+        if Self::is_punct(next, b':') {
+            let mut ahead = self.lexer;
+            ahead.next_code();
+            return Self::is_punct(ahead.next_code(), b'=');
+        }
+        Self::is_punct(next, b'=') && (self.in_assignments || !self.in_data)
+    }
+}

@@ -1,0 +1,164 @@
+//! What may stay after a word like IDENTIFIED.
+//!
+//! From there to the end of the statement every literal goes, unless its place says for
+//! certain that it is something else: the name of a user, the value of an option that is not
+//! secret. A word that the grammar does not have there, or a number, is taken for a password
+//! without quotes, and everything from it on goes.
+
+use super::lexer::{Kind, Token};
+use super::patch::Patch;
+use super::scan::Scan;
+use super::words;
+
+/// Whether the tokens belong to `'user'@'host'`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Account {
+    No,
+    /// After the name.
+    Name,
+    /// After the `@`.
+    At,
+    /// After (a part of) the host name.
+    Host,
+}
+
+impl Scan<'_, '_> {
+    /// Reads up to the end of the statement, or to where another SET assignment begins.
+    pub(super) fn strict(&mut self) {
+        let mut account = Account::No;
+        let mut parens = 0_usize;
+        // The last token, and the last one that is not `=`: an option's name.
+        let mut last = None;
+        let mut option = None;
+        loop {
+            let here = self.lexer;
+            let Some(token) = self.lexer.next() else { break };
+            let is_top = parens == 0;
+            let is_user = is_top && account == Account::No && self.is_user(last, token);
+            let is_host =
+                account == Account::At || (account == Account::Host && Self::is_punct(last, b'.'));
+            let mut next_account = Account::No;
+            match token.kind {
+                Kind::Comment => {
+                    self.take_comment(token);
+                    continue;
+                }
+                Kind::Punct(b';') => {
+                    self.lexer = here;
+                    break;
+                }
+                Kind::Punct(byte) => {
+                    next_account = match (account, byte) {
+                        (Account::Name, b'@') => Account::At,
+                        (Account::Host, b'.') => Account::Host,
+                        _ => Account::No,
+                    };
+                    match byte {
+                        b'(' => parens += 1,
+                        b')' => parens = parens.saturating_sub(1),
+                        _ => {}
+                    }
+                }
+                Kind::Marker => {}
+                _ if is_user && token.closed => {
+                    next_account = Account::Name;
+                    self.keep(token);
+                }
+                _ if is_host && token.closed && token.kind != Kind::Number && !self.is_mixed => {
+                    next_account = Account::Host;
+                    self.keep(token);
+                }
+                Kind::Word if is_top && self.is_next_assignment(last) => {
+                    self.lexer = here;
+                    break;
+                }
+                Kind::Word => {
+                    if !self.is_expected(last, token) {
+                        self.cut(token.start);
+                        return;
+                    }
+                }
+                Kind::Number => {
+                    if !words::has_plain_value(self.word_of(option).text()) {
+                        self.cut(token.start);
+                        return;
+                    }
+                }
+                Kind::Text | Kind::Name => {
+                    let is_value = token.closed
+                        && !self.is_mixed
+                        && words::has_plain_value(self.word_of(option).text());
+                    if is_value || self.is_plugin(last, token) {
+                        self.keep(token);
+                    } else {
+                        self.secret(token);
+                    }
+                }
+            }
+            account = next_account;
+            last = Some(token);
+            if token.kind != Kind::Punct(b'=') {
+                option = last;
+            }
+        }
+        self.previous = None;
+    }
+
+    /// Keeps a token, unless what it says is a statement with a secret.
+    fn keep(&mut self, token: Token) {
+        if token.kind == Kind::Text {
+            self.look_into(token);
+        }
+    }
+
+    /// A password that begins with `#` or `--` and has no quotes is a comment.
+    fn take_comment(&mut self, token: Token) {
+        let (start, end) = token.body;
+        let body = self.text[start..end].trim_ascii();
+        if !body.is_empty() && body != super::lexer::SECRET && body != super::lexer::REDACTED {
+            self.patches.push(Patch { start, end, is_rest: false });
+        }
+    }
+
+    /// A further user of the same statement, or the one after FOR.
+    fn is_user(&self, last: Option<Token>, token: Token) -> bool {
+        if self.is_mixed || !matches!(token.kind, Kind::Text | Kind::Name | Kind::Word) {
+            return false;
+        }
+        let next = self.peek();
+        if Self::is_punct(last, b',') {
+            Self::is_punct(next, b'@') || self.word_of(next).text() == "IDENTIFIED"
+        } else if self.word_of(last).text() == "FOR" {
+            Self::is_punct(next, b'@') || Self::is_punct(next, b'=') || Self::is_punct(next, b':')
+        } else {
+            false
+        }
+    }
+
+    /// `, name =` in a SET.
+    fn is_next_assignment(&self, last: Option<Token>) -> bool {
+        self.in_assignments
+            && !self.is_mixed
+            && Self::is_punct(last, b',')
+            && Self::is_punct(self.peek(), b'=')
+    }
+
+    /// A word that the grammar has here.
+    fn is_expected(&self, last: Option<Token>, token: Token) -> bool {
+        let word = self.word_of(Some(token));
+        let word = word.text();
+        let next = self.peek();
+        words::is_expected(word)
+            || self.is_plugin(last, token)
+            || (words::is_plain_option(word) && Self::is_punct(next, b'='))
+            || (words::is_plain_limit(word) && next.is_some_and(|next| next.kind == Kind::Number))
+            || (word.starts_with('_')
+                && next.is_some_and(|next| matches!(next.kind, Kind::Text | Kind::Marker)))
+    }
+
+    fn is_plugin(&self, last: Option<Token>, token: Token) -> bool {
+        token.closed
+            && matches!(self.word_of(last).text(), "VIA" | "WITH" | "OR")
+            && words::is_plugin(self.name_of(Some(token)).text())
+    }
+}

@@ -1,0 +1,388 @@
+//! Golden pairs: a statement and what is left of it.
+
+use std::borrow::Cow;
+
+use super::secrets;
+
+/// Each pair in utf8mb4, without a current database.
+fn check(pairs: &[(&str, &str)]) {
+    for (sql, expected) in pairs {
+        check_in(sql.as_bytes(), "utf8mb4", "", expected.as_bytes());
+    }
+}
+
+fn check_in(sql: &[u8], charset: &str, db: &str, expected: &[u8]) {
+    let result = secrets(sql, charset.as_bytes(), db.as_bytes());
+    assert!(
+        *result == *expected,
+        "\n     sql: {}\nexpected: {}\n  result: {}",
+        String::from_utf8_lossy(sql),
+        String::from_utf8_lossy(expected),
+        String::from_utf8_lossy(&result),
+    );
+    let again = secrets(&result, charset.as_bytes(), db.as_bytes());
+    assert!(*again == *result, "not the same again: {}", String::from_utf8_lossy(&again));
+}
+
+/// Each statement stays as it is, and is not even copied.
+fn check_untouched(statements: &[&str]) {
+    for sql in statements {
+        let result = secrets(sql.as_bytes(), b"utf8mb4", b"app");
+        assert!(
+            matches!(result, Cow::Borrowed(_)),
+            "\n   sql: {sql}\nresult: {}",
+            String::from_utf8_lossy(&result)
+        );
+        assert_eq!(*result, *sql.as_bytes());
+    }
+}
+
+#[test]
+fn accounts() {
+    check(&[
+        ("CREATE USER u IDENTIFIED BY 'x'", "CREATE USER u IDENTIFIED BY <secret>"),
+        (
+            "CREATE USER 'u'@'h' IDENTIFIED BY 'x', 'v'@'%' IDENTIFIED BY 'y'",
+            "CREATE USER 'u'@'h' IDENTIFIED BY <secret>, 'v'@'%' IDENTIFIED BY <secret>",
+        ),
+        (
+            "create or replace user u@localhost identified by \"x\", `v`@db1.example.com \
+             identified by 'y', w identified by 'z'",
+            "create or replace user u@localhost identified by <secret>, `v`@db1.example.com \
+             identified by <secret>, w identified by <secret>",
+        ),
+        (
+            "CREATE USER IF NOT EXISTS u IDENTIFIED BY PASSWORD '*94BDCEBE19083CE2A1F959FD02F964C7AF4CFC29'",
+            "CREATE USER IF NOT EXISTS u IDENTIFIED BY PASSWORD <secret>",
+        ),
+        (
+            "CREATE USER u IDENTIFIED VIA ed25519 USING PASSWORD('x') OR unix_socket \
+             OR mysql_native_password USING '*94BD' REQUIRE SUBJECT '/CN=a' \
+             WITH MAX_QUERIES_PER_HOUR 5 PASSWORD EXPIRE INTERVAL 3 DAY ACCOUNT LOCK",
+            "CREATE USER u IDENTIFIED VIA ed25519 USING PASSWORD(<secret>) OR unix_socket \
+             OR mysql_native_password USING <secret> REQUIRE SUBJECT '/CN=a' \
+             WITH MAX_QUERIES_PER_HOUR 5 PASSWORD EXPIRE INTERVAL 3 DAY ACCOUNT LOCK",
+        ),
+        (
+            "CREATE USER u IDENTIFIED WITH 'caching_sha2_password' AS '$A$005$abc'",
+            "CREATE USER u IDENTIFIED WITH 'caching_sha2_password' AS <secret>",
+        ),
+        (
+            "ALTER USER u IDENTIFIED BY 'new' REPLACE 'old' RETAIN CURRENT PASSWORD",
+            "ALTER USER u IDENTIFIED BY <secret> REPLACE <secret> RETAIN CURRENT PASSWORD",
+        ),
+        (
+            "ALTER USER u ADD 2 FACTOR IDENTIFIED BY 'x' ADD 3 FACTOR IDENTIFIED BY 'y'",
+            "ALTER USER u ADD 2 FACTOR IDENTIFIED BY <secret> ADD 3 FACTOR IDENTIFIED BY <secret>",
+        ),
+        (
+            "ALTER USER u 2 FACTOR FINISH REGISTRATION SET CHALLENGE_RESPONSE AS 'x'",
+            "ALTER USER u 2 FACTOR FINISH REGISTRATION SET CHALLENGE_RESPONSE AS <secret>",
+        ),
+        (
+            "GRANT ALL ON db.* TO 'u'@'h' IDENTIFIED BY 'x' WITH GRANT OPTION",
+            "GRANT ALL ON db.* TO 'u'@'h' IDENTIFIED BY <secret> WITH GRANT OPTION",
+        ),
+        (
+            "CLONE INSTANCE FROM 'u'@'h':3306 IDENTIFIED BY 'x'",
+            "CLONE INSTANCE FROM 'u'@'h':3306 IDENTIFIED BY <secret>",
+        ),
+    ]);
+}
+
+#[test]
+fn set_password() {
+    check(&[
+        ("SET PASSWORD = 'x'", "SET PASSWORD = <secret>"),
+        ("SET PASSWORD=PASSWORD('x')", "SET PASSWORD=PASSWORD(<secret>)"),
+        (
+            "set password for 'u'@'h' = old_password(\"x\")",
+            "set password for 'u'@'h' = old_password(<secret>)",
+        ),
+        ("SET PASSWORD FOR 'u' = 'x'", "SET PASSWORD FOR 'u' = <secret>"),
+        ("SET PASSWORD FOR u@h = 'x'", "SET PASSWORD FOR u@h = <secret>"),
+        (
+            "SET sql_mode='ANSI', PASSWORD FOR u = 'x', max_statement_time = 5",
+            "SET sql_mode='ANSI', PASSWORD FOR u = <secret>, max_statement_time = 5",
+        ),
+        ("SET PASSWORD = CONCAT('a', 'b')", "SET PASSWORD = CONCAT(<secret>, <secret>)"),
+        ("SET PASSWORD 'x'", "SET PASSWORD <secret>"),
+        ("SET PASSWORD = N'x' 'y'\n\"z\"", "SET PASSWORD = <secret>"),
+        ("SET PASSWORD = _latin1 x'6162'", "SET PASSWORD = _latin1 <secret>"),
+    ]);
+}
+
+#[test]
+fn variables() {
+    check(&[
+        ("SET GLOBAL wsrep_sst_auth = 'u:p'", "SET GLOBAL wsrep_sst_auth = <secret>"),
+        ("SET @@global.`wsrep_sst_auth` := \"u:p\"", "SET @@global.`wsrep_sst_auth` := <secret>"),
+        (
+            "SET max_statement_time=1, GLOBAL x_password='a', sql_mode='b'",
+            "SET max_statement_time=1, GLOBAL x_password=<secret>, sql_mode='b'",
+        ),
+        ("SELECT @password := 'x'", "SELECT @password := <secret>"),
+        ("SET @old_password = 'x'", "SET @old_password = <secret>"),
+        ("SET GLOBAL tacho_chain_key = 'x'", "SET GLOBAL tacho_chain_key = <secret>"),
+    ]);
+}
+
+#[test]
+fn replication_and_servers() {
+    check(&[
+        (
+            "CHANGE MASTER 'c' TO MASTER_HOST='h', MASTER_USER='u', MASTER_PASSWORD='x', \
+             MASTER_PORT=3306, MASTER_LOG_FILE='f.1', MASTER_SSL_KEY='/k.pem'",
+            "CHANGE MASTER 'c' TO MASTER_HOST='h', MASTER_USER='u', MASTER_PASSWORD=<secret>, \
+             MASTER_PORT=3306, MASTER_LOG_FILE='f.1', MASTER_SSL_KEY='/k.pem'",
+        ),
+        (
+            "CHANGE REPLICATION SOURCE TO SOURCE_PASSWORD='x' FOR CHANNEL 'c'",
+            "CHANGE REPLICATION SOURCE TO SOURCE_PASSWORD=<secret> FOR CHANNEL 'c'",
+        ),
+        (
+            "START SLAVE USER='u' PASSWORD='x' DEFAULT_AUTH='p'",
+            "START SLAVE USER='u' PASSWORD=<secret> DEFAULT_AUTH='p'",
+        ),
+        (
+            "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (USER 'u', PASSWORD 'x', HOST 'h', PORT 3306)",
+            "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (USER 'u', PASSWORD <secret>, HOST 'h', PORT 3306)",
+        ),
+        ("ALTER SERVER s OPTIONS (PASSWORD 'x')", "ALTER SERVER s OPTIONS (PASSWORD <secret>)"),
+        (
+            "CREATE TABLE t (a INT) ENGINE=FEDERATED CONNECTION='mysql://u:x@h/d/t'",
+            "CREATE TABLE t (a INT) ENGINE=FEDERATED CONNECTION=<secret>",
+        ),
+        (
+            "CREATE TABLE t (a INT) ENGINE=CONNECT OPTION_LIST='User=u,Password=x'",
+            "CREATE TABLE t (a INT) ENGINE=CONNECT OPTION_LIST=<secret>",
+        ),
+        (
+            "CREATE TABLE t (a INT) ENGINE=SPIDER COMMENT='user \"u\", password \"x\"'",
+            "CREATE TABLE t (a INT) ENGINE=SPIDER COMMENT=<secret>",
+        ),
+        (
+            "CREATE OR REPLACE TABLE t (a INT) PASSWORD='x'",
+            "CREATE OR REPLACE TABLE t (a INT) PASSWORD=<secret>",
+        ),
+    ]);
+}
+
+#[test]
+fn functions() {
+    check(&[
+        (
+            "UPDATE users SET p = PASSWORD('x') WHERE id = 1",
+            "UPDATE users SET p = PASSWORD(<secret>) WHERE id = 1",
+        ),
+        (
+            "SELECT AES_ENCRYPT(card, CONCAT('k', id)), 'y' FROM t WHERE z = 'w'",
+            "SELECT AES_ENCRYPT(card, CONCAT(<secret>, id)), 'y' FROM t WHERE z = 'w'",
+        ),
+        ("SELECT `aes_decrypt` (c, 0x6b6579)", "SELECT `aes_decrypt` (c, <secret>)"),
+        ("SELECT \"des_encrypt\"(c, 12345)", "SELECT \"des_encrypt\"(c, <secret>)"),
+        (
+            "SELECT ENCODE('a', 'k'), ENCRYPT('b')",
+            "SELECT ENCODE(<secret>, <secret>), ENCRYPT(<secret>)",
+        ),
+        ("SELECT ed25519_password('x')", "SELECT ed25519_password(<secret>)"),
+        ("SELECT PASSWORD('x', 'y' FROM t", "SELECT PASSWORD(<secret>, <secret> FROM t"),
+    ]);
+}
+
+#[test]
+fn tables_of_the_server() {
+    check(&[
+        (
+            "INSERT INTO mysql.user VALUES ('h', 'u', '*94BD')",
+            "INSERT INTO mysql.user VALUES (<secret>, <secret>, <secret>)",
+        ),
+        (
+            "WITH c AS (SELECT 'x' p) UPDATE `mysql` . /**/ `global_priv`, c SET Priv = p",
+            "WITH c AS (SELECT <secret> p) UPDATE `mysql` . /**/ `global_priv`, c SET Priv = p",
+        ),
+        (
+            "USE mysql; UPDATE user SET plugin='', authentication_string='*94BD'",
+            "USE mysql; UPDATE user SET plugin=<secret>, authentication_string=<secret>",
+        ),
+        (
+            "REPLACE INTO \"mysql\".servers VALUES ('s', 'x')",
+            "REPLACE INTO <secret>.servers VALUES (<secret>, <secret>)",
+        ),
+    ]);
+    check_in(b"UPDATE user SET x='s'", "latin1", "mysql", b"UPDATE user SET x=<secret>");
+}
+
+#[test]
+fn dynamic_sql_and_stored_programs() {
+    check(&[
+        ("PREPARE s FROM 'SET PASSWORD = ''x'''", "PREPARE s FROM <secret>"),
+        ("PREPARE s FROM 'SET PASS\\WORD = \"x\"'", "PREPARE s FROM <secret>"),
+        ("PREPARE s FROM 'SET PASS' 'WORD = ''x'''", "PREPARE s FROM <secret>"),
+        (
+            "EXECUTE IMMEDIATE CONCAT('SET PASS', 'WORD = ''x''')",
+            "EXECUTE IMMEDIATE CONCAT(<secret>, <secret>)",
+        ),
+        ("EXECUTE IMMEDIATE 0x5345542050415353574F52443D277827", "EXECUTE IMMEDIATE <secret>"),
+        ("EXECUTE IMMEDIATE 'SELECT ?' USING 'x'", "EXECUTE IMMEDIATE 'SELECT ?' USING <secret>"),
+        ("EXECUTE s USING 'x', @y", "EXECUTE s USING <secret>, @y"),
+        ("SET @q = 'CREATE USER u IDENTIFIED BY ''x'''", "SET @q = <secret>"),
+        (
+            "CREATE PROCEDURE p() BEGIN SET PASSWORD = 'x'; UPDATE t SET password = 'y'; END",
+            "CREATE PROCEDURE p() BEGIN SET PASSWORD = <secret>; UPDATE t SET password = 'y'; END",
+        ),
+        (
+            "CREATE OR REPLACE EVENT e ON SCHEDULE EVERY 1 DAY DO ALTER USER u IDENTIFIED BY 'x'",
+            "CREATE OR REPLACE EVENT e ON SCHEDULE EVERY 1 DAY DO ALTER USER u IDENTIFIED BY <secret>",
+        ),
+        (
+            "CREATE TRIGGER g BEFORE UPDATE ON t FOR EACH ROW SET PASSWORD = 'x'",
+            "CREATE TRIGGER g BEFORE UPDATE ON t FOR EACH ROW SET PASSWORD = <secret>",
+        ),
+        (
+            "SET STATEMENT max_statement_time=1 FOR SET PASSWORD = 'x'",
+            "SET STATEMENT max_statement_time=1 FOR SET PASSWORD = <secret>",
+        ),
+        (
+            "IF (SELECT CASE WHEN 1 THEN 2 END) THEN SET PASSWORD = 'x'; END IF",
+            "IF (SELECT CASE WHEN 1 THEN 2 END) THEN SET PASSWORD = <secret>; END IF",
+        ),
+        (
+            "IF (SELECT 1) > 1e-5THEN SET PASSWORD = 'x'; END IF",
+            "IF (SELECT 1) > 1e-5THEN SET PASSWORD = <secret>; END IF",
+        ),
+    ]);
+}
+
+#[test]
+fn comments() {
+    check(&[
+        (
+            "/* a */CREATE#b\nUSER-- c\nu/**/IDENTIFIED/*\n*/BY--\t\n'x'",
+            "/* a */CREATE#b\nUSER-- c\nu/**/IDENTIFIED/*\n*/BY--\t\n<secret>",
+        ),
+        ("/*! SET PASSWORD = 'x' */", "/*! SET PASSWORD = <secret> */"),
+        (
+            "/*!50003 CREATE USER u IDENTIFIED BY 'x'*/; SELECT 'y'",
+            "/*!50003 CREATE USER u IDENTIFIED BY <secret>*/; SELECT 'y'",
+        ),
+        ("/*M!100100 SET PASSWORD='x'*/", "/*M!100100 SET PASSWORD=<secret>*/"),
+        ("SET/*!50000PASSWORD*/='x'", "SET/*!50000PASSWORD*/=<secret>"),
+        // Whether the first comment is run decides where the literals are.
+        ("/*!99999 ' */ SET PASSWORD = 'x' /* ' */", "/*!99999 <secret>*/"),
+        // The words of one comment only hide those of the other when one is run and one is not.
+        (
+            "SET /*!99999 x */ /*!50000 PASSWORD */ = 'x', y = 'z'",
+            "SET /*!99999 x */ /*!50000 PASSWORD */ = <secret>, <redacted>",
+        ),
+        ("-- SET PASSWORD = 'x'\nSELECT 1", "--<secret>\nSELECT 1"),
+        ("/* CREATE USER u IDENTIFIED BY 'x' */ SELECT 1", "/*<secret>*/ SELECT 1"),
+        ("CREATE USER u IDENTIFIED BY #hunter2", "CREATE USER u IDENTIFIED BY #<secret>"),
+    ]);
+}
+
+#[test]
+fn what_does_not_parse() {
+    check(&[
+        ("CREATE USER u IDENTIFIED BY 'x", "CREATE USER u IDENTIFIED BY <secret>"),
+        ("CREATE USER u IDENTIFIED BY x", "CREATE USER u IDENTIFIED BY <redacted>"),
+        ("CREATE USER u IDENTIFIED BY my secret; p@ss", "CREATE USER u IDENTIFIED BY <redacted>"),
+        ("CREATE USER u IDENTIFIED BY 12345", "CREATE USER u IDENTIFIED BY <redacted>"),
+        ("CREATE USER u IDENTIFIED 'x' BY", "CREATE USER u IDENTIFIED <secret> BY"),
+        ("CREATE USR u IDENTIFIED BY 'x'", "CREATE USR u IDENTIFIED BY <secret>"),
+        ("SET PASSWORD = hunter2", "SET PASSWORD = <redacted>"),
+        ("SET PASSWORD FOR u@h 'x'", "SET PASSWORD FOR u@h <secret>"),
+        (
+            "CHANGE MASTER TO MASTER_PASSWORD='x, MASTER_USER='u'",
+            "CHANGE MASTER TO MASTER_PASSWORD=<redacted>",
+        ),
+    ]);
+}
+
+#[test]
+fn modes() {
+    check(&[
+        // With escapes one literal; without, two words follow the first.
+        ("SET PASSWORD = 'a\\'c'", "SET PASSWORD = <redacted>"),
+        ("SET PASSWORD = 'a\\\\'", "SET PASSWORD = <secret>"),
+        // The mode decides where the first statement ends.
+        ("SELECT 'a\\'; SET PASSWORD = 'x'; -- '", "SELECT 'a\\'; SET PASSWORD = <secret>; -- '"),
+        ("SELECT \"a\\\"; SET PASSWORD = 'x'; -- \"", "SELECT <secret>"),
+    ]);
+}
+
+#[test]
+fn character_sets() {
+    // The second byte of the character is no backslash: the literal ends at the quote.
+    check_in(
+        b"SET PASSWORD = 'x\x83\x5C', b = 'y'",
+        "sjis",
+        "",
+        b"SET PASSWORD = <secret>, b = 'y'",
+    );
+    check_in(
+        b"SET PASSWORD = 'x\xBF\x5C', b = 'y'",
+        "gbk",
+        "",
+        b"SET PASSWORD = <secret>, b = 'y'",
+    );
+    check_in(
+        b"SET PASSWORD = 'x\xA4\x5C', b = 'y'",
+        "big5",
+        "",
+        b"SET PASSWORD = <secret>, b = 'y'",
+    );
+    check_in(b"SET PASSWORD = 'x\x81\x30\x81\x30'", "gb18030", "", b"SET PASSWORD = <secret>");
+    // Nothing is known about the character set: nothing is known about the text.
+    check_in(b"SET PASSWORD = 'x\x83\x5C', b = 'y'", "", "", b"<redacted>");
+    check_in(b"SET PASSWORD = 'x', b = 'y'", "", "", b"SET PASSWORD = <secret>, b = 'y'");
+    // A no-break space is a space in latin1.
+    check_in(b"SET\xA0PASSWORD\xA0=\xA0'x'", "latin1", "", b"SET\xA0PASSWORD\xA0=\xA0<secret>");
+    check_in(b"S\0E\0L\0", "utf16le", "", b"<redacted>");
+    check_in(b"SET PASSWORD\0= 'x\0y'\0", "utf8", "", b"SET PASSWORD\0= <secret>\0");
+}
+
+#[test]
+fn application_data_stays() {
+    check_untouched(&[
+        "SELECT password FROM t WHERE x = 'y' AND password = 'z'",
+        "UPDATE app.users SET password = 'x' WHERE name = 'it\\'s'",
+        "INSERT INTO users (name, password) VALUES ('a', 'b')",
+        "INSERT INTO users SET password = 'x' ON DUPLICATE KEY UPDATE password = 'y'",
+        "UPDATE t SET a = CASE WHEN b THEN 'c' ELSE 'd' END, password = 'x'",
+        "CREATE TABLE t (id INT, password VARCHAR(255) NOT NULL DEFAULT 'x', KEY password (password))",
+        "INSERT INTO password (a) VALUES ('x')",
+        "INSERT INTO notes VALUES ('He was identified by the police')",
+        "INSERT INTO notes VALUES ('Reset your password (2 attempts left)')",
+        "INSERT INTO log VALUES ('{\"password\": \"x\"}')",
+        "SELECT identified FROM cases WHERE identified = 'y'",
+        "SELECT user, host FROM mysql.user WHERE user = 'root'",
+        "DELETE FROM mysql.user WHERE user = 'x'",
+        "DROP USER 'u'@'h'",
+        "GRANT EXECUTE ON PROCEDURE p TO 'u'@'h'",
+        "SET old_passwords = 0, sql_mode = 'ANSI'",
+        "SET GLOBAL validate_password_length = 8",
+        "SELECT * FROM t WHERE connection = 'keep-alive'",
+        "CREATE TABLE t (a INT) ENGINE=FEDERATED CONNECTION='server1/t'",
+        "KILL CONNECTION 5",
+        "PREPARE s FROM 'SELECT * FROM t WHERE a = ''b'''",
+        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.password = 'x'",
+        "SET STATEMENT max_statement_time=1 FOR UPDATE users SET password = 'x'",
+        "SELECT 1 /* who forgot the password */",
+    ]);
+}
+
+#[test]
+fn quick_look_finds_words_at_every_place() {
+    // Pieces of the text are looked at one by one; no word may fall between two.
+    for before in 0..1200 {
+        let sql = format!("{}; SeT PaSsWoRd = 'x'", " ".repeat(before));
+        assert!(secrets(sql.as_bytes(), b"utf8mb4", b"").ends_with(b"= <secret>"), "{before}");
+    }
+}
+
+#[test]
+fn texts_made_to_be_read_in_many_ways_are_given_up() {
+    let sql = format!("SELECT password, {}", "'\\';".repeat(100_000));
+    assert!(secrets(sql.as_bytes(), b"utf8mb4", b"").ends_with(b"<redacted>"));
+}
