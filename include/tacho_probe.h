@@ -1,0 +1,169 @@
+/* Zone: hot. The C interface of the probe (crates/probe), for the adapters.
+ *
+ * Written by hand and checked twice: the assertions at the end are compiled into every
+ * adapter, and crates/probe/tests/header.rs compares every number in this file with the Rust
+ * side. No function allocates, takes a lock, throws or changes errno; see docs/SAFETY.md.
+ */
+#ifndef TACHO_PROBE_H
+#define TACHO_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A mapped arena; made and owned by the recorder. */
+typedef struct tacho_probe tacho_probe;
+
+/* Slot of one connection in the arena. Never kept beyond the event it was asked for. */
+typedef struct tacho_session tacho_session;
+
+/* What a server thread keeps between calls: a thread_local of the adapter, all zero at
+ * first (`= {}`), with the initial-exec TLS model, so that its first use allocates nothing. */
+typedef struct tacho_thread {
+  uint64_t idle_word;
+  uint32_t index;
+  uint32_t position;
+  uint64_t instance;
+} tacho_thread;
+
+/* Borrowed bytes; valid during the call. A null pointer with length 0 is empty. */
+typedef struct tacho_bytes {
+  const char *data;
+  size_t len;
+} tacho_bytes;
+
+/* tacho_event.kind: what a record says. */
+enum tacho_kind {
+  TACHO_KIND_START = 1,       /* A statement started: identity and text. */
+  TACHO_KIND_END = 2,         /* It ended: the outcome. Only if tacho_probe_end_known(). */
+  TACHO_KIND_POINT = 3,       /* A command seen only at its end: has everything. */
+  TACHO_KIND_ERROR = 4,       /* Message of an error. */
+  TACHO_KIND_TABLE = 5,       /* A table was touched. */
+  TACHO_KIND_CONNECT = 6,     /* A session was authenticated, or (errno) refused. */
+  TACHO_KIND_DISCONNECT = 7,  /* A session ended. */
+  TACHO_KIND_CHANGE_USER = 8, /* The user of a session changed. */
+  TACHO_KIND_CONFIG = 9       /* A setting of the recorder changed. */
+};
+
+/* tacho_event.present: which fields count. */
+enum tacho_present {
+  TACHO_PRESENT_SQL_COMMAND = 1,   /* sql_command is of the statement itself. */
+  TACHO_PRESENT_FIGURES = 2,       /* figures are stored; which count, the next five say. */
+  TACHO_PRESENT_ROWS_SENT = 4,     /* figures[0] */
+  TACHO_PRESENT_ROWS_EXAMINED = 8, /* figures[1] */
+  TACHO_PRESENT_ROWS_AFFECTED = 16, /* figures[2] */
+  TACHO_PRESENT_QUERY_TIME = 32,   /* figures[3], us */
+  TACHO_PRESENT_LOCK_TIME = 64,    /* figures[4], us */
+  TACHO_PRESENT_SQLSTATE = 128,    /* sqlstate counts. */
+  TACHO_PRESENT_OUTERMOST = 256,   /* Ends the outermost statement that is open. */
+  TACHO_PRESENT_TEXT = 512,        /* There is a text, though it may be empty. */
+  TACHO_PRESENT_REMAINDER = 1024   /* The start is of what follows a statement in its packet. */
+};
+
+/* Index into tacho_event.strings. Each string is cut at TACHO_STRING_BYTES_MAX bytes. */
+enum tacho_string {
+  TACHO_STRING_USER = 0,       /* TABLE: the access, one digit. */
+  TACHO_STRING_PRIV_USER = 1,  /* TABLE: name of the table. */
+  TACHO_STRING_PROXY_USER = 2, /* TABLE: new name of the table. */
+  TACHO_STRING_OS_USER = 3,    /* TABLE: new database. */
+  TACHO_STRING_HOST = 4,
+  TACHO_STRING_IP = 5,
+  TACHO_STRING_DB = 6,      /* TABLE: database of the table. */
+  TACHO_STRING_COMMAND = 7, /* CONFIG: the variable. */
+  TACHO_STRING_CHARSET = 8, /* Of the text. CONFIG: the old value; the new one is the text. */
+  TACHO_STRING_RESERVED = 9,
+  TACHO_STRING_COUNT = 10
+};
+
+enum tacho_limit {
+  TACHO_STRING_BYTES_MAX = 640, /* Longest string, bytes. */
+  TACHO_FIGURE_COUNT = 5        /* Number of tacho_event.figures. */
+};
+
+/* One event; borrowed, valid during the call. Zero it (`= {}`) and fill in what applies. */
+typedef struct tacho_event {
+  uint32_t kind;       /* TACHO_KIND_* */
+  uint32_t present;    /* TACHO_PRESENT_* */
+  uint64_t conn;       /* Connection id. */
+  uint64_t query_id;   /* The server's query id. */
+  uint64_t text_id;    /* Joins an end with its start (address of the text); 0 = none. */
+  int64_t ts_us;       /* us since 1970-01-01 UTC. */
+  int32_t sql_command; /* The server's number of the statement's class, -1 = unknown. */
+  uint32_t error_code; /* Error number, 0 = none. */
+  char sqlstate[8];    /* SQLSTATE in the first five bytes. */
+  uint32_t shown_bytes; /* END: length of the statement as it was known at its end. */
+  uint32_t reserved;   /* 0 */
+  uint64_t figures[TACHO_FIGURE_COUNT]; /* rows_sent, rows_examined, rows_affected,
+                                           query_time_us, lock_time_us. */
+  tacho_bytes strings[TACHO_STRING_COUNT];
+  tacho_bytes text;
+} tacho_event;
+
+/* Whether records are wanted at the moment.
+ *
+ * Runs on: any thread. Blocks: no. */
+bool tacho_probe_logging(const tacho_probe *probe);
+
+/* Slot of a connection, taken if it has none. Null when all are in use: the connection's
+ * records then are not numbered. now_us: us since 1970-01-01 UTC.
+ *
+ * Runs on: the thread that executes the connection. Blocks: no.
+ * Counted as: sessions_untracked. */
+tacho_session *tacho_probe_session(const tacho_probe *probe, uint64_t conn, int64_t now_us);
+
+/* Whether the end of a statement belongs to a start that was recorded; that start and all
+ * nested in it are forgotten. If not, send TACHO_KIND_POINT with everything instead of
+ * TACHO_KIND_END. session may be null.
+ *
+ * Runs on: the thread that executes the connection. Blocks: no. */
+bool tacho_probe_end_known(tacho_session *session, uint64_t text_id, uint64_t query_id,
+                           uint32_t text_bytes);
+
+/* Records an event. session: the slot of event->conn, or null.
+ *
+ * Runs on: the thread that executes the connection. Blocks: only when no chunk is free and
+ * the overflow policy says so, and while a huge statement goes to the file.
+ * On failure: the record is lost. Counted as: lost_timeout, lost_dropped. */
+void tacho_probe_emit(const tacho_probe *probe, tacho_thread *thread, tacho_session *session,
+                      const tacho_event *event);
+
+/* Forgets a connection that has ended (session may be null), and gives the thread's chunk
+ * back.
+ *
+ * Runs on: the thread that executed the connection. Blocks: no. */
+void tacho_probe_forget(const tacho_probe *probe, tacho_thread *thread, tacho_session *session);
+
+#ifdef __cplusplus
+}
+#define TACHO_ASSERT(condition) static_assert(condition, #condition)
+#else
+#define TACHO_ASSERT(condition) _Static_assert(condition, #condition)
+#endif
+
+TACHO_ASSERT(sizeof(tacho_bytes) == 16);
+TACHO_ASSERT(sizeof(tacho_thread) == 24);
+TACHO_ASSERT(offsetof(tacho_thread, idle_word) == 0);
+TACHO_ASSERT(offsetof(tacho_thread, index) == 8);
+TACHO_ASSERT(offsetof(tacho_thread, position) == 12);
+TACHO_ASSERT(offsetof(tacho_thread, instance) == 16);
+TACHO_ASSERT(sizeof(tacho_event) == 280);
+TACHO_ASSERT(offsetof(tacho_event, kind) == 0);
+TACHO_ASSERT(offsetof(tacho_event, present) == 4);
+TACHO_ASSERT(offsetof(tacho_event, conn) == 8);
+TACHO_ASSERT(offsetof(tacho_event, query_id) == 16);
+TACHO_ASSERT(offsetof(tacho_event, text_id) == 24);
+TACHO_ASSERT(offsetof(tacho_event, ts_us) == 32);
+TACHO_ASSERT(offsetof(tacho_event, sql_command) == 40);
+TACHO_ASSERT(offsetof(tacho_event, error_code) == 44);
+TACHO_ASSERT(offsetof(tacho_event, sqlstate) == 48);
+TACHO_ASSERT(offsetof(tacho_event, shown_bytes) == 56);
+TACHO_ASSERT(offsetof(tacho_event, reserved) == 60);
+TACHO_ASSERT(offsetof(tacho_event, figures) == 64);
+TACHO_ASSERT(offsetof(tacho_event, strings) == 104);
+TACHO_ASSERT(offsetof(tacho_event, text) == 264);
+
+#endif /* TACHO_PROBE_H */
