@@ -1,0 +1,68 @@
+// Zone: hot (constants and types only; no code runs here)
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// The one place that knows server releases. Every condition on MYSQL_VERSION_ID or
+// MARIADB_BASE_VERSION, and every name that is not part of the server's published plugin
+// API, is in this header; code elsewhere tests what it finds, never which release it is in.
+#ifndef TACHO_COMMON_SERVER_COMPAT_H
+#define TACHO_COMMON_SERVER_COMPAT_H
+
+#include <my_global.h>
+
+#include <mysql/plugin.h>
+#include <mysql/plugin_audit.h>
+#include <mysql_version.h>
+
+#ifndef MARIADB_BASE_VERSION
+#error "this adapter is for MariaDB; MySQL has one of its own"
+#endif
+#if MYSQL_VERSION_ID < 101100
+#error "MariaDB 10.11 is the oldest release this adapter is tested with"
+#endif
+
+namespace tacho::symbols {
+
+// Names that the mariadbd executable exports for its engines and plugins, in the mangled
+// form (Itanium C++ ABI) because no public header declares them. They are looked up at run
+// time and any of them may be missing: then the figure that needs it is left out.
+
+// THD* create_background_thd() and void destroy_background_thd(THD*), made for the
+// background threads of storage engines.
+constexpr char kCreateBackgroundThd[] = "_Z21create_background_thdv";
+constexpr char kDestroyBackgroundThd[] = "_Z22destroy_background_thdP3THD";
+// void* thd_attach_thd(THD*) and void thd_detach_thd(void*).
+constexpr char kAttachThd[] = "_Z14thd_attach_thdP3THD";
+constexpr char kDetachThd[] = "_Z14thd_detach_thdPv";
+
+// void THD::set_sent_row_count(ulonglong), void THD::inc_sent_row_count(ulonglong).
+constexpr char kSetSentRowCount[] = "_ZN3THD18set_sent_row_countEy";
+constexpr char kIncSentRowCount[] = "_ZN3THD18inc_sent_row_countEy";
+// void THD::set_examined_row_count(ulonglong), void THD::inc_examined_row_count(ulonglong).
+constexpr char kSetExaminedRowCount[] = "_ZN3THD22set_examined_row_countEy";
+constexpr char kIncExaminedRowCount[] = "_ZN3THD22inc_examined_row_countEy";
+// void thd_storage_lock_wait(THD*, longlong): adds to THD::utime_after_lock.
+constexpr char kStorageLockWait[] = "thd_storage_lock_wait";
+// void THD::init_for_queries(): every new session calls it once, it starts the clock.
+constexpr char kInitForQueries[] = "_ZN3THD16init_for_queriesEv";
+
+// Diagnostics_area::Diagnostics_area(bool) and its setters.
+constexpr char kDiagnosticsArea[] = "_ZN16Diagnostics_areaC1Eb";
+constexpr char kResetDiagnostics[] = "_ZN16Diagnostics_area22reset_diagnostics_areaEv";
+constexpr char kSetOkStatus[] = "_ZN16Diagnostics_area13set_ok_statusEyyPKc";
+constexpr char kSetEofStatus[] = "_ZN16Diagnostics_area14set_eof_statusEP3THD";
+constexpr char kSetErrorStatus[] =
+    "_ZN16Diagnostics_area16set_error_statusEjPKcS1_RK27Sql_user_condition_identityPK13Sql_"
+    "condition";
+// uint thd_get_error_number(const THD*) and uint thd_current_status(THD*): errno of the
+// statement, unconditionally and only when it failed.
+constexpr char kGetErrorNumber[] = "thd_get_error_number";
+constexpr char kCurrentStatus[] = "thd_current_status";
+
+// PSI_statement_info sql_statement_info[SQLCOM_END + 1], and the SHOW STATUS LIKE 'Com_%'
+// array it is filled from.
+constexpr char kSqlStatementInfo[] = "sql_statement_info";
+constexpr char kComStatusVars[] = "com_status_vars";
+
+} // namespace tacho::symbols
+
+#endif

@@ -1,0 +1,64 @@
+// Zone: hot (figures_read), cold (figures_calibrate)
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// The figures of a statement that MariaDB's audit API does not hand out: rows, times, outcome.
+//
+// They are members of THD, whose layout belongs to each build of the server. No layout is
+// compiled in here: figures_calibrate asks the running server itself where it keeps them, by
+// using its own exported setters on a THD of our own and looking which word changed. What
+// cannot be found beyond doubt is left out, and `present` says so for every single figure.
+// docs/decisions/2026-11-21-statement-figures.md has the reasons and the known differences.
+#ifndef TACHO_MARIADB_FIGURES_H
+#define TACHO_MARIADB_FIGURES_H
+
+#include <cstddef>
+#include <cstdint>
+
+class THD;
+
+namespace tacho {
+
+// Bits of Figures::present.
+enum : uint32_t {
+    kFigureRowsSent = 1U << 0,
+    kFigureRowsExamined = 1U << 1,
+    kFigureRowsAffected = 1U << 2, // Only where the statement ended with an OK packet.
+    kFigureQueryTime = 1U << 3,
+    kFigureLockTime = 1U << 4,
+    kFigureError = 1U << 5, // errno_ and sqlstate: the statement ended with an error packet.
+};
+
+struct Figures {
+    uint64_t rows_sent;
+    uint64_t rows_examined;
+    uint64_t rows_affected;
+    uint64_t query_time_us;
+    uint64_t lock_time_us;
+    uint32_t errno_;
+    char sqlstate[5]; // Not terminated.
+    uint32_t present; // A member without its bit is zero and means nothing.
+};
+
+// Finds out where this server keeps the figures.
+// Runs on: any thread, once per load of the plugin, before the first figures_read; the plugin's
+//   init function is the place, at INSTALL as well as at server start. Not from the update
+//   function of a system variable: the server holds LOCK_global_system_variables there, which
+//   the creation of a THD takes.
+// Blocks: a few milliseconds, for the thread it starts and joins.
+// On failure: returns false when any figure is unavailable, and says in `why` (terminated, cut to
+//   why_bytes) which and for what reason. The others are read all the same.
+bool figures_calibrate(char* why, size_t why_bytes) noexcept;
+
+// Reads the figures of the statement that `thd` is just ending.
+// Runs on: the thread that executes the statement, inside its GENERAL_STATUS event. Elsewhere, or
+//   later, the members belong to another statement or to another thread.
+// `now_monotonic_ns`: CLOCK_MONOTONIC, the clock of the server's start_utime.
+// Loads and compares only: no call, no lock, no allocation, no system call.
+void figures_read(const THD* thd, uint64_t now_monotonic_ns, Figures* out) noexcept;
+
+// The bits of kFigure* that this server can give at all.
+uint32_t figures_available() noexcept;
+
+} // namespace tacho
+
+#endif
