@@ -109,7 +109,7 @@ impl Sysbench {
     /// # Errors
     /// sysbench fails or says something that cannot be understood.
     pub fn run(&self, mut each_second: impl FnMut(Second)) -> Result<Report> {
-        let mut child = self.start()?;
+        let mut child = self.command("run").spawn().context("starting sysbench")?;
         let stdout = child.stdout.take().context("sysbench without output")?;
         let mut text = String::new();
         for line in BufReader::new(stdout).lines() {
@@ -127,12 +127,12 @@ impl Sysbench {
         Report::parse(&text)
     }
 
-    /// Starts without waiting; the output must be read.
+    /// Starts without waiting, for a load whose own report is of no interest.
     ///
     /// # Errors
     /// sysbench cannot be started.
-    pub fn start(&self) -> Result<Child> {
-        self.command("run").spawn().context("starting sysbench")
+    pub fn start_quietly(&self) -> Result<Child> {
+        self.command("run").stdout(Stdio::null()).spawn().context("starting sysbench")
     }
 
     fn command(&self, what: &str) -> Command {
