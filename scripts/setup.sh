@@ -55,7 +55,7 @@ install_packages() {
     fi
     as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -qq --no-install-recommends \
-        -o Dpkg::Options::=--force-confold "${missing[@]}" </dev/null ||
+        -o Dpkg::Options::=--force-confold -o Dpkg::Use-Pty=0 "${missing[@]}" </dev/null ||
         fail "apt-get install failed (see above)"
 }
 
@@ -80,8 +80,9 @@ install_rust_by_rustup() {
     if curl --proto '=https' --fail --silent --show-error --location --retry 3 \
         --output "$directory/rustup-init" "$url"; then
         chmod 755 "$directory/rustup-init"
+        # What it says on stdout is advice about PATH, which the Makefile takes care of.
         "$directory/rustup-init" -y --quiet --no-modify-path --profile minimal \
-            --default-toolchain stable || status=$?
+            --default-toolchain stable >/dev/null || status=$?
     else
         status=1
     fi
@@ -89,24 +90,22 @@ install_rust_by_rustup() {
     return "$status"
 }
 
+# Prints the version that apt would install, or nothing.
+apt_candidate() {
+    apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: \([^(]\)/\1/p'
+}
+
 install_rust_by_apt() {
     local candidate
-    candidate=$(apt-cache policy cargo rustc 2>/dev/null |
-        sed -n 's/^  Candidate: //p' | sort -V | head -n 1)
-    # rustc and cargo of one Debian release belong together. cargo is numbered 0.(minor+1)
-    # up to 0.66 and like rustc since then.
+    candidate=$(apt_candidate rustc)
     if [[ $candidate =~ ^1\.([0-9]+)\. ]] && [ "${BASH_REMATCH[1]}" -ge "$rust_minor_min" ]; then
         install_packages cargo rustc
-        return
-    fi
-    # Debian's rustup (trixie and later) brings any toolchain.
-    if apt-cache show rustup >/dev/null 2>&1; then
+    elif [ -n "$(apt_candidate rustup)" ]; then
+        # Debian's rustup (trixie and later) brings any toolchain.
         install_packages rustup
         rustup toolchain install stable --profile minimal --no-self-update
         rustup default stable
-        return
     fi
-    return 1
 }
 
 install_rust() {
