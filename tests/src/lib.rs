@@ -1,1 +1,38 @@
-//! placeholder
+//! Zone: outside. Real servers, real clients, real load.
+//!
+//! Tests that need more than one crate, and `make run`, are written with these parts:
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`server`] | a private MariaDB in a directory of its own, to be killed at will |
+//! | [`client`] | a connection to it, and its status variables |
+//! | [`tagged`] | a load whose every statement carries an id, and that knows which were answered |
+//! | [`sysbench`] | the load everybody knows, and what it reports |
+//! | [`log`] | a strict reader of the audit log, and what must always be true of it |
+//! | [`verdict`] | the answered ids against the ids in the log |
+//! | [`paired`] | throughput with and without recording, from alternating blocks |
+//!
+//! Errors are `anyhow` errors: their only reader is the person in front of a failed test.
+//! All paths lie under `build/` of the source tree, so a failed test can be looked at.
+
+pub mod client;
+pub mod log;
+pub mod paired;
+pub mod server;
+pub mod sysbench;
+pub mod tagged;
+mod template;
+pub mod verdict;
+
+use std::path::{Path, PathBuf};
+
+/// The root of the source tree.
+pub fn source_root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// `build/` of the source tree, without `..` in it: it appears in messages and commands.
+pub fn build_directory() -> PathBuf {
+    let root = source_root();
+    root.canonicalize().unwrap_or_else(|_| root.to_path_buf()).join("build")
+}

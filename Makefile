@@ -1,0 +1,59 @@
+# Tachograph: two commands do everything on a fresh Debian machine, `make run` and `make test`.
+
+PREFIX ?= /usr/local
+# Outside the clone, so that several clones share what they compile.
+export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tachograph/target
+# Where setup.sh puts Rust, if it had to; the shell that called make may not know yet.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help build run test lint bench fuzz crash loom miri install clean setup-run setup-test
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+build: setup-run ## Build the plugin and the command into build/
+	cargo build --release -p tacho
+	install -D -m 755 "$(CARGO_TARGET_DIR)/release/tacho" build/bin/tacho
+	scripts/build-mariadb.sh
+
+run: build ## Record a load on a private MariaDB, check the log, measure the cost
+	cargo run --release -p tacho-tests --bin tacho-run
+
+test: setup-test build ## Run all tests
+	cargo test --workspace
+
+lint: setup-test ## Check format, clippy, clang-format and shellcheck
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	find adapters \( -name '*.cc' -o -name '*.h' \) -print0 | xargs -0 -r clang-format --dry-run -Werror
+	shellcheck .ci/run scripts/*.sh
+
+bench: build ## Run the benchmarks
+	cargo bench --workspace
+
+crash: build ## Run the crash tests alone, with their output
+	cargo test --release -p tacho-tests --test 'crash*' -- --nocapture
+
+loom: setup-run ## Explore the interleavings of the arena's producers and consumer
+	RUSTFLAGS="--cfg loom" cargo test --release -p tacho-ring --lib loom
+
+miri: setup-run ## Check the arena for undefined behaviour (needs a nightly toolchain with miri)
+	cargo +nightly miri test -p tacho-ring --lib
+
+fuzz: setup-run ## Run the fuzzers for a while (needs a nightly toolchain and cargo-fuzz)
+	scripts/fuzz.sh
+
+install: ## Copy plugin and command to the local MariaDB and PREFIX/bin (after make build)
+	scripts/install.sh "$(DESTDIR)$(PREFIX)/bin"
+
+clean: ## Remove build/ (compiled crates stay in CARGO_TARGET_DIR)
+	rm -rf build
+
+setup-run:
+	@scripts/setup.sh run
+
+setup-test:
+	@scripts/setup.sh test

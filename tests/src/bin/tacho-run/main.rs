@@ -1,0 +1,240 @@
+//! Zone: outside. `make run`: everything once, on a private server, with a verdict.
+//!
+//! 1. A private MariaDB gets the plugin by `INSTALL SONAME 'tacho'`, nothing else.
+//! 2. sysbench's `oltp_read_write` and the tagging client load it, both counting answers.
+//! 3. sysbench runs on while recording goes on and off in short blocks: the cost.
+//! 4. The server stops, and the log is held against what the clients counted.
+
+mod check;
+mod summary;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
+use rustix::fs::{FlockOperation, flock};
+use tacho_tests::client::{self, Conn, Queryable};
+use tacho_tests::paired::{self, Measured, Plan};
+use tacho_tests::server::MariaDb;
+use tacho_tests::sysbench::{Report, Second, Sysbench};
+use tacho_tests::tagged::{self, Load, Tally};
+
+use crate::check::Expected;
+use crate::summary::{Summary, grouped};
+
+/// Account of the load whose statements are counted.
+const COUNTED_USER: &str = "counted";
+/// Account of the load under which recording is switched off and on.
+const PAIRED_USER: &str = "paired";
+/// First part of the tagging client's ids.
+const RUN: &str = "run";
+const TAGGING_THREADS: u64 = 4;
+/// sysbench must outlive the last block by this much.
+const PAIRED_SPARE_S: u64 = 5;
+
+/// Records a real load on a private MariaDB and checks that nothing is missing in the log.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// Seconds of the load whose statements are counted
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// Connections of sysbench
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    threads: u32,
+    /// Pairs of blocks, one without and one with recording
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pairs: u32,
+    /// Length of such a block in milliseconds
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(100..))]
+    block_ms: u64,
+    /// Where server, log and result.json go; what an earlier run left there is removed
+    /// [default: build/run of the source tree]
+    #[arg(long)]
+    directory: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("tacho-run: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<bool> {
+    let directory = match &arguments.directory {
+        Some(directory) => std::path::absolute(directory)?,
+        None => tacho_tests::build_directory().join("run"),
+    };
+    let _lock = claim(&directory)?;
+    let begin = Instant::now();
+
+    step("starting a private MariaDB and installing the plugin");
+    let mut server = MariaDb::builder()
+        .directory(directory.join("server"))
+        .keep()
+        .option(format!("max-connections={}", arguments.threads + 50))
+        .option("innodb-buffer-pool-size=256M")
+        .option("innodb-log-file-size=256M")
+        .start()?;
+    let mut conn = server.connect()?;
+    conn.query_drop("INSTALL SONAME 'tacho'").context(
+        "INSTALL SONAME 'tacho' was refused (`make build` puts the plugin into build/mariadb)",
+    )?;
+    // An absolute path replaces the data directory, a relative one is below it.
+    let log_directory =
+        server.data_directory().join(client::variable(&mut conn, "tacho_directory")?);
+
+    step("filling the tables");
+    let load = Sysbench::new(server.socket(), "oltp_read_write").threads(arguments.threads);
+    let counted = load.clone().user(COUNTED_USER).seconds(arguments.seconds);
+    counted.prepare(&mut conn)?;
+    tagged::prepare(&mut conn, TAGGING_THREADS)?;
+
+    step(&format!(
+        "recording oltp_read_write with {} connections for {} s, and the tagging client",
+        arguments.threads, arguments.seconds
+    ));
+    let (report, tally) = record(&counted, &server, &mut conn)?;
+
+    step(&format!(
+        "measuring the cost: {} pairs of {} ms without and with recording",
+        arguments.pairs, arguments.block_ms
+    ));
+    let measured = measure_cost(&load.user(PAIRED_USER), arguments, &mut conn)?;
+
+    step("stopping the server and checking the log");
+    let records_written = client::status_number(&mut conn, "Tacho_records_written")?;
+    let records_lost = client::status_number(&mut conn, "Tacho_records_lost")?;
+    let status_conn = u64::from(conn.connection_id());
+    drop(conn);
+    server.stop()?;
+    let findings = check::check(
+        &log_directory,
+        &Expected { tally: &tally, report: &report, records_written, records_lost, status_conn },
+    )?;
+
+    let summary = Summary {
+        statements_acknowledged: report.answered() + tally.acknowledged.len() as u64,
+        records_lost,
+        log_directory: &log_directory,
+        findings: &findings,
+        measured: &measured,
+        complaints: server.complaints(&["max_open_files"]),
+    };
+    let result_path = directory.join("result.json");
+    fs::write(&result_path, summary.to_json() + "\n")
+        .with_context(|| format!("writing {}", result_path.display()))?;
+    summary.print(&result_path, begin.elapsed());
+    Ok(findings.problems.is_empty())
+}
+
+/// Empties the directory and keeps a second run out of it.
+fn claim(directory: &Path) -> Result<File> {
+    let parent = directory.parent().context("the root directory is no place for a run")?;
+    fs::create_dir_all(parent)?;
+    let lock_path = directory.with_extension("lock");
+    let lock = File::create(&lock_path).with_context(|| format!("{}", lock_path.display()))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        bail!("another run uses {}", directory.display());
+    }
+    if directory.exists() {
+        // Nobody's files but those of an earlier run are removed.
+        let is_empty = fs::read_dir(directory)?.next().is_none();
+        ensure!(
+            is_empty || directory.join("server").is_dir(),
+            "{} is not the directory of an earlier run",
+            directory.display()
+        );
+        fs::remove_dir_all(directory)?;
+    }
+    fs::create_dir(directory)?;
+    Ok(lock)
+}
+
+/// The load whose every statement has to be in the log.
+fn record(load: &Sysbench, server: &MariaDb, conn: &mut Conn) -> Result<(Report, Tally)> {
+    let tagging = Load {
+        threads: TAGGING_THREADS,
+        // A witness, not the load.
+        pause: Duration::from_millis(2),
+        ..Load::new(server.socket(), RUN)
+    }
+    .start()?;
+    let mut progress_error = None;
+    let report = load.run(|second| {
+        if let Err(error) = show_progress(conn, second, tagging.acknowledged_count()) {
+            progress_error.get_or_insert(error);
+        }
+    })?;
+    let tally = tagging.stop()?;
+    match progress_error {
+        Some(error) => Err(error),
+        None => Ok((report, tally)),
+    }
+}
+
+fn show_progress(conn: &mut Conn, second: Second, tagged: u64) -> Result<()> {
+    let status = client::status(conn, "Tacho_records_%")?;
+    let value = |name: &str| status.get(name).map_or("?", String::as_str);
+    println!(
+        "  {:>3} s  {:>7} transactions/s  {:>8} statements/s  tagged {}  recorded {}  lost {}",
+        second.at_s,
+        grouped(second.tps as u64),
+        grouped(second.qps as u64),
+        grouped(tagged),
+        value("Tacho_records_written").parse().map_or("?".to_owned(), grouped),
+        value("Tacho_records_lost"),
+    );
+    Ok(())
+}
+
+fn measure_cost(load: &Sysbench, arguments: &Arguments, conn: &mut Conn) -> Result<Measured> {
+    let plan = Plan {
+        pairs: arguments.pairs,
+        block: Duration::from_millis(arguments.block_ms),
+        settle: Duration::from_millis(250),
+    };
+    load.create_user(conn)?;
+    let seconds = plan.duration().as_secs() + 1 + PAIRED_SPARE_S;
+    let mut sysbench = load.clone().seconds(seconds).start_quietly()?;
+    std::thread::sleep(Duration::from_secs(1));
+    let measured = paired::measure(
+        conn,
+        plan,
+        |conn, on| {
+            let value = if on { "ON" } else { "OFF" };
+            Ok(conn.query_drop(format!("SET GLOBAL tacho_logging={value}"))?)
+        },
+        |number, pair| {
+            println!(
+                "  {number:>3}/{}  off {:>7}  on {:>7} transactions/s  ratio {:.3}",
+                arguments.pairs,
+                grouped(pair.tps_off as u64),
+                grouped(pair.tps_on as u64),
+                pair.tps_on / pair.tps_off,
+            );
+        },
+    );
+    if measured.is_err() {
+        sysbench.kill()?;
+    } else if let Some(status) = sysbench.try_wait()? {
+        bail!("sysbench ended during the measurement ({status}): the figures mean nothing");
+    }
+    let status = sysbench.wait()?;
+    let measured = measured?;
+    ensure!(status.success(), "sysbench: {status}");
+    conn.query_drop("SET GLOBAL tacho_logging=ON")?;
+    Ok(measured)
+}
+
+fn step(what: &str) {
+    println!("==> {what}");
+}

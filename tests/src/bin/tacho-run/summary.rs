@@ -1,0 +1,122 @@
+//! The result for people and for programs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+use tacho_tests::paired::Measured;
+
+use crate::check::Findings;
+
+/// Longest part of a sample line that is shown.
+const SAMPLE_CHARS_MAX: usize = 500;
+
+/// All there is to say.
+pub struct Summary<'a> {
+    /// Answers that sysbench and the tagging client got while recording was on.
+    pub statements_acknowledged: u64,
+    /// `Tacho_records_lost`.
+    pub records_lost: u64,
+    /// Where the log is.
+    pub log_directory: &'a Path,
+    /// What is in it.
+    pub findings: &'a Findings,
+    /// The cost.
+    pub measured: &'a Measured,
+    /// Warnings and errors of the server.
+    pub complaints: Vec<String>,
+}
+
+impl Summary<'_> {
+    /// `result.json`. `records_written` is the number of lines in the log, which has been
+    /// checked against the server's own counter.
+    pub fn to_json(&self) -> String {
+        let one_decimal = |value: f64| (value * 10.0).round() / 10.0;
+        let result = json!({
+            "statements_acknowledged": self.statements_acknowledged,
+            "records_written": self.findings.lines,
+            "records_lost": self.records_lost,
+            "missing_ids": self.findings.missing,
+            "duplicate_ids": self.findings.duplicate,
+            "log_bytes": self.findings.bytes,
+            "log_dir": self.log_directory,
+            "tps_off": one_decimal(self.measured.tps_off()),
+            "tps_on": one_decimal(self.measured.tps_on()),
+            "tps_ratio": (self.measured.ratio() * 1000.0).round() / 1000.0,
+            "problems": self.findings.problems,
+        });
+        format!("{result:#}")
+    }
+
+    /// A screen for people.
+    pub fn print(&self, result_path: &Path, elapsed: Duration) {
+        let findings = self.findings;
+        let log_directory = self.log_directory.display();
+        println!("\nThree of its lines:\n");
+        for sample in &findings.samples {
+            let mut shown: String = sample.chars().take(SAMPLE_CHARS_MAX).collect();
+            if shown.len() < sample.len() {
+                shown.push('…');
+            }
+            println!("  {shown}");
+        }
+        println!();
+        println!("  answered statements  {:>12}", grouped(self.statements_acknowledged));
+        println!("  missing in the log   {:>12}", grouped(findings.missing));
+        println!("  twice in the log     {:>12}", grouped(findings.duplicate));
+        println!("  records written      {:>12}", grouped(findings.lines));
+        println!("  records lost         {:>12}", grouped(self.records_lost));
+        println!("  size of the log      {:>12} MB", grouped(findings.bytes / 1_000_000));
+        println!(
+            "  transactions/s       {:>12} off, {} on: {:.3} (median of {} paired ratios)",
+            grouped(self.measured.tps_off() as u64),
+            grouped(self.measured.tps_on() as u64),
+            self.measured.ratio(),
+            self.measured.pairs.len(),
+        );
+        println!("  took                 {:>12} s", elapsed.as_secs());
+        for complaint in &self.complaints {
+            println!("  the server says      {complaint}");
+        }
+        println!();
+        if findings.problems.is_empty() {
+            println!("Good: every answered statement is in the log, once.");
+        } else {
+            println!("NOT GOOD:");
+            for problem in &findings.problems {
+                println!("  {problem}");
+            }
+        }
+        println!("\nThe log    {log_directory}\nThe result {}\n", result_path.display());
+        println!("Next:");
+        println!("  build/bin/tacho tail {log_directory}");
+        println!("  grep -h '\"outcome\":\"error\"' {log_directory}/audit-*.jsonl | tail -3");
+        println!("  make install    # into the MariaDB of this machine");
+    }
+}
+
+/// `1234567` as `1,234,567`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grouped;
+
+    #[test]
+    fn groups_thousands() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1000), "1,000");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+    }
+}
