@@ -1,1 +1,210 @@
-//! placeholder
+//! Zone: cold. The recorder inside a database server: C interface and writer thread.
+//!
+//! One staticlib carries the whole of Tachograph into an adapter: this crate, the recorder
+//! and the probe (whose C functions it re-exports by linking it). Every function here runs
+//! under [`guard`]: no panic crosses into the server.
+//!
+//! The C side is `include/tacho_embed.h`.
+
+mod error_log;
+mod recorder;
+
+use std::ffi::{CStr, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+pub use error_log::write as write_error_log;
+use recorder::{Config, Recorder};
+use tacho_probe::Probe;
+use tacho_recorder::control::Severity;
+
+// The probe's functions are only called from C++; this keeps them in the library.
+#[doc(hidden)]
+pub use tacho_probe::{
+    tacho_probe_emit, tacho_probe_end_known, tacho_probe_forget, tacho_probe_logging,
+    tacho_probe_session,
+};
+
+/// See `tacho_embed_config`.
+#[repr(C)]
+pub struct EmbedConfig {
+    log_directory: *const c_char,
+    arena_directory: *const c_char,
+    server: *const c_char,
+    arena_bytes: u64,
+}
+
+/// See `tacho_embed_status`.
+#[repr(C)]
+#[derive(Default)]
+pub struct EmbedStatus {
+    /// Lines in the files.
+    pub records_written: u64,
+    /// Bytes in the files.
+    pub bytes_written: u64,
+    /// Records that no filter wanted.
+    pub records_filtered: u64,
+    /// Sum of the three causes.
+    pub records_lost: u64,
+    /// Lost after waiting too long.
+    pub records_lost_timeout: u64,
+    /// Lost because the policy is to drop.
+    pub records_lost_dropped: u64,
+    /// Lost because memory was damaged.
+    pub records_lost_corrupt: u64,
+    /// How often a query thread had to wait.
+    pub blocked_count: u64,
+    /// How long query threads waited, µs.
+    pub blocked_time_us: u64,
+    /// Bytes of chunks in use.
+    pub arena_bytes_used: u64,
+    /// Attempts to write that failed.
+    pub write_errors: u64,
+}
+
+const _: () = assert!(size_of::<EmbedConfig>() == 32);
+const _: () = assert!(size_of::<EmbedStatus>() == 88);
+
+/// Runs `f`; a panic becomes `fallback` and a line in the error log.
+fn guard<T>(fallback: T, f: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|_| {
+        error_log::write(Severity::Error, "internal error (panic) in a control function");
+        fallback
+    })
+}
+
+/// # Safety
+/// `text` is null or a terminated string that lives during the call.
+unsafe fn string<'a>(text: *const c_char) -> &'a CStr {
+    if text.is_null() {
+        return c"";
+    }
+    // SAFETY: promised by the caller.
+    unsafe { CStr::from_ptr(text) }
+}
+
+/// # Safety
+/// `to` is valid for `bytes` bytes.
+unsafe fn copy_out(text: &str, to: *mut c_char, bytes: usize) {
+    let n = text.len().min(bytes.saturating_sub(1));
+    if bytes > 0 {
+        // SAFETY: `n` is less than `bytes`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr().cast::<c_char>(), to, n);
+            to.add(n).write(0);
+        }
+    }
+}
+
+/// See `include/tacho_embed.h`.
+///
+/// # Safety
+/// `config` is valid; `error` is valid for `error_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_embed_start(
+    config: &EmbedConfig,
+    error: *mut c_char,
+    error_bytes: usize,
+) -> Option<Box<Recorder>> {
+    use std::os::unix::ffi::OsStrExt;
+    guard(None, || {
+        // SAFETY: the strings of the configuration are valid, as promised.
+        let path = |text| unsafe {
+            PathBuf::from(std::ffi::OsStr::from_bytes(string(text).to_bytes()))
+        };
+        let config = Config {
+            log_directory: path(config.log_directory),
+            arena_directory: path(config.arena_directory),
+            // SAFETY: as above.
+            server: unsafe { string(config.server) }.to_string_lossy().into_owned(),
+            arena_bytes: config.arena_bytes,
+        };
+        match Recorder::start(&config) {
+            Ok(recorder) => Some(Box::new(recorder)),
+            Err(cause) => {
+                // SAFETY: promised by the caller.
+                unsafe { copy_out(&cause.to_string(), error, error_bytes) };
+                None
+            }
+        }
+    })
+}
+
+/// See `include/tacho_embed.h`.
+///
+/// # Safety
+/// All pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_embed_set_name(
+    recorder: &Recorder,
+    number: u32,
+    name: *const c_char,
+) {
+    // SAFETY: promised by the caller.
+    let name = unsafe { string(name) };
+    guard((), || recorder.arena().set_name(number as usize, name.to_bytes()));
+}
+
+/// See `include/tacho_embed.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tacho_embed_probe(recorder: &Recorder) -> &Probe {
+    recorder.probe()
+}
+
+/// See `include/tacho_embed.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tacho_embed_set(recorder: &Recorder, setting: i32, value: u64) {
+    guard((), || recorder.set(setting, value));
+}
+
+/// See `include/tacho_embed.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tacho_embed_rotate(recorder: &Recorder) {
+    guard((), || recorder.rotate());
+}
+
+/// See `include/tacho_embed.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tacho_embed_read_status(recorder: &Recorder, status: &mut EmbedStatus) {
+    guard((), || *status = recorder.status());
+}
+
+/// See `include/tacho_embed.h`.
+///
+/// # Safety
+/// `text` is valid for `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_embed_read_text(
+    recorder: &Recorder,
+    which: i32,
+    text: *mut c_char,
+    bytes: usize,
+) {
+    let value = guard(String::new(), || recorder.text(which));
+    // SAFETY: promised by the caller.
+    unsafe { copy_out(&value, text, bytes) };
+}
+
+/// See `include/tacho_embed.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tacho_embed_stop(recorder: Option<Box<Recorder>>, patience_ms: u64) {
+    if let Some(recorder) = recorder {
+        guard((), || recorder.stop(patience_ms));
+    }
+}
+
+/// See `include/tacho_embed.h`.
+///
+/// # Safety
+/// `text` is a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_embed_log(severity: i32, text: *const c_char) {
+    // SAFETY: promised by the caller.
+    let text = unsafe { string(text) }.to_string_lossy();
+    let severity = match severity {
+        0 => Severity::Note,
+        1 => Severity::Warning,
+        _ => Severity::Error,
+    };
+    guard((), || error_log::write(severity, &text));
+}

@@ -263,8 +263,8 @@ pub struct RunningEntry {
     pub running_seq: AtomicU64,
     /// Connection id.
     pub conn: AtomicU64,
-    /// `rec_no` of its start.
-    pub rec_no: AtomicU64,
+    /// `seq` of the line that completes it; 0 = none yet.
+    pub done_seq: AtomicU64,
     /// `conn_seq` of its line.
     pub conn_seq: AtomicU64,
     /// Query id.

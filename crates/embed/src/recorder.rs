@@ -1,0 +1,265 @@
+//! One recorder: an arena, a log directory and a writer thread.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use tacho_event::record::EventKind;
+use tacho_probe::Probe;
+use tacho_recorder::arena_file::ArenaFile;
+use tacho_recorder::control::{Control, Log, Severity, Status};
+use tacho_recorder::files::{LogFiles, Options, RealFs};
+use tacho_recorder::recover;
+use tacho_recorder::writer::Writer;
+use tacho_ring::arena::Arena;
+use tacho_ring::layout::OVERFLOW_DROP;
+use tacho_ring::producer::Futex;
+use tacho_ring::sys;
+
+use crate::{EmbedStatus, error_log};
+
+/// What a recorder is started with.
+pub struct Config {
+    /// Where the log files go.
+    pub log_directory: PathBuf,
+    /// Where the arena goes.
+    pub arena_directory: PathBuf,
+    /// Server and version.
+    pub server: String,
+    /// Size of the arena.
+    pub arena_bytes: u64,
+}
+
+/// See the module documentation.
+pub struct Recorder {
+    probe: Probe,
+    arena_file: Option<ArenaFile>,
+    arena_path: String,
+    control: Arc<Control>,
+    status: Arc<Status>,
+    /// Set by the writer when everything is written, or it gave up.
+    drained: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Distinguishes the arenas of this process.
+static INSTANCES: AtomicU64 = AtomicU64::new(0);
+
+type Failure = Box<dyn std::error::Error>;
+
+fn log() -> Log {
+    Box::new(error_log::write)
+}
+
+fn canonical(directory: &Path) -> Result<PathBuf, Failure> {
+    std::fs::canonicalize(directory).map_err(|e| format!("{}: {e}", directory.display()).into())
+}
+
+impl Recorder {
+    /// Recovers what a crash has left, makes the arena, starts the writer.
+    pub fn start(config: &Config) -> Result<Recorder, Failure> {
+        let (files, opened) =
+            LogFiles::open(RealFs, &config.log_directory, Options { rotate_bytes: 0 })?;
+        let log_directory = canonical(&config.log_directory)?;
+        if opened.torn_bytes > 0 {
+            let text = format!(
+                "the last line of the audit log was torn ({} bytes); it was cut off and will \
+                 be written again",
+                opened.torn_bytes
+            );
+            error_log::write(Severity::Note, &text);
+        }
+        // Numbers go on after the last line. Where it cannot be read, nothing may be assumed.
+        let last_seq = opened.last_seq?.unwrap_or(0);
+        let arena_file = ArenaFile::create(
+            &config.arena_directory,
+            config.arena_bytes,
+            &log_directory,
+            &config.server,
+        )?;
+        let control = Arc::new(Control::default());
+        let status = Arc::new(Status::default());
+        let (control_too, status_too) = (control.clone(), status.clone());
+        let arena = arena_file.arena();
+        let writer = Writer::new(arena, files, last_seq, control_too, status_too, log());
+        // Before anything new: what the last server did not get to write.
+        let (writer, recovered) =
+            recover::recover_all(writer, &config.arena_directory, &log_directory);
+        if let Err(error) = recovered {
+            let text = format!("{error}. `tacho recover` can be run later");
+            error_log::write(Severity::Error, &text);
+        }
+        let mut writer = writer.with_arena(arena);
+        writer.note(EventKind::Start, &config.server);
+        let drained = Arc::new(AtomicBool::new(false));
+        let run = Run { control: control.clone(), drained: drained.clone() };
+        let thread = std::thread::Builder::new()
+            .name("tacho-writer".to_owned())
+            .spawn(move || run.guarded(writer))?;
+        let arena_path = arena_file.path().display().to_string();
+        let instance = INSTANCES.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(Recorder {
+            // Time makes it differ from instances of an earlier load of this library, too.
+            probe: Probe { arena, instance: sys::now_us() as u64 ^ (instance << 56) },
+            arena_file: Some(arena_file),
+            arena_path,
+            control,
+            status,
+            drained,
+            thread: Some(thread),
+        })
+    }
+
+    /// The arena.
+    pub fn arena(&self) -> &Arena {
+        &self.probe.arena
+    }
+
+    /// What the probe functions need.
+    pub fn probe(&self) -> &Probe {
+        &self.probe
+    }
+
+    fn ring(&self) {
+        self.arena().shared().bell.0.ring(&Futex);
+    }
+
+    /// Changes a setting; see `tacho_setting`.
+    pub fn set(&self, setting: i32, value: u64) {
+        let shared = self.arena().shared();
+        let settings = &shared.settings.0;
+        let control = &self.control;
+        match setting {
+            0 => settings.logging.store(u32::from(value != 0), Ordering::Relaxed),
+            1 => settings.overflow.store(value as u32, Ordering::Relaxed),
+            2 => settings.overflow_timeout_us.store(value * 1_000, Ordering::Relaxed),
+            3 => control.flush_interval_ms.store(value, Ordering::Relaxed),
+            4 => control.flush_bytes.store(value, Ordering::Relaxed),
+            5 => control.rotate_bytes.store(value, Ordering::Relaxed),
+            6 => control.utc.store(value as u32, Ordering::Relaxed),
+            7 => control.max_statement_bytes.store(value, Ordering::Relaxed),
+            _ => {}
+        }
+        // Who waits for a chunk looks at the policy again; the writer at the interval.
+        shared.gate.0.open(&Futex);
+        self.ring();
+    }
+
+    /// Asks for a new log file.
+    pub fn rotate(&self) {
+        self.control.rotate_now.store(true, Ordering::Relaxed);
+        self.ring();
+    }
+
+    /// Figures for SHOW STATUS.
+    pub fn status(&self) -> EmbedStatus {
+        let counters = &self.arena().shared().counters.0;
+        let status = &self.status;
+        let timeout = counters.lost_timeout.load(Ordering::Relaxed);
+        let dropped = counters.lost_dropped.load(Ordering::Relaxed);
+        let corrupt = counters.lost_corrupt.load(Ordering::Relaxed);
+        EmbedStatus {
+            records_written: status.records_written.load(Ordering::Relaxed),
+            bytes_written: status.bytes_written.load(Ordering::Relaxed),
+            records_filtered: 0,
+            records_lost: timeout + dropped + corrupt,
+            records_lost_timeout: timeout,
+            records_lost_dropped: dropped,
+            records_lost_corrupt: corrupt,
+            blocked_count: counters.blocked_count.load(Ordering::Relaxed),
+            blocked_time_us: counters.blocked_time_us.load(Ordering::Relaxed),
+            arena_bytes_used: status.arena_bytes_used.load(Ordering::Relaxed),
+            write_errors: status.write_errors.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Texts for SHOW STATUS; see `tacho_text`.
+    pub fn text(&self, which: i32) -> String {
+        let of = |text: &std::sync::Mutex<String>| {
+            text.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        };
+        match which {
+            0 => of(&self.status.last_error),
+            1 => of(&self.status.current_file),
+            2 => self.arena_path.clone(),
+            _ => String::new(),
+        }
+    }
+
+    /// Stops: writes what there is, and keeps the arena if that cannot be done in time.
+    pub fn stop(mut self, patience_ms: u64) {
+        self.arena().shared().settings.0.logging.store(0, Ordering::Relaxed);
+        self.control.patience_ms.store(patience_ms, Ordering::Relaxed);
+        self.control.stop.store(true, Ordering::Relaxed);
+        self.ring();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            error_log::write(Severity::Error, "the writer thread ended with a panic");
+        }
+        let Some(arena_file) = self.arena_file.take() else { return };
+        if self.drained.load(Ordering::Relaxed) {
+            if let Err(error) = arena_file.remove() {
+                let text = format!("removing the arena {}: {error}", self.arena_path);
+                error_log::write(Severity::Warning, &text);
+            }
+        } else {
+            let text = format!(
+                "the audit log could not be completed; the missing records are in {} and will \
+                 be written at the next start, or by `tacho recover`",
+                self.arena_path
+            );
+            error_log::write(Severity::Error, &text);
+        }
+    }
+}
+
+/// The writer thread.
+struct Run {
+    control: Arc<Control>,
+    drained: Arc<AtomicBool>,
+}
+
+impl Run {
+    fn guarded(self, writer: Writer) {
+        let arena = *writer.arena();
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.run(writer)));
+        if outcome.is_err() {
+            // The database goes on. What is in the arena is recovered at the next start; what
+            // comes now is counted.
+            let shared = arena.shared();
+            shared.settings.0.overflow.store(OVERFLOW_DROP, Ordering::Relaxed);
+            shared.gate.0.open(&Futex);
+            error_log::write(
+                Severity::Error,
+                "internal error: the writer stopped; further records are dropped when the arena \
+                 is full, and counted in Tacho_records_lost. UNINSTALL and INSTALL the plugin",
+            );
+        }
+    }
+
+    fn run(&self, mut writer: Writer) {
+        while !self.control.stop.load(Ordering::Relaxed) {
+            let started_us = sys::monotonic_us();
+            writer.round();
+            writer.sleep(started_us);
+        }
+        let stop_us = sys::monotonic_us();
+        loop {
+            if writer.finish() {
+                self.drained.store(true, Ordering::Relaxed);
+                break;
+            }
+            let patience_us = self.control.patience_ms.load(Ordering::Relaxed) as i64 * 1_000;
+            if sys::monotonic_us() - stop_us > patience_us {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        if let Err(error) = writer.close() {
+            error_log::write(Severity::Error, &format!("closing the audit log: {error}"));
+        }
+    }
+}

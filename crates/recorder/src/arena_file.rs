@@ -1,0 +1,368 @@
+//! The arena as a file: made, locked, mapped, found again after a crash, removed.
+//!
+//! The owner holds an open-file-description lock for as long as it lives; the kernel
+//! releases it on death, whatever the cause. So an arena that can be locked has no owner,
+//! and its records are waiting to be recovered.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use tacho_ring::arena::Arena;
+use tacho_ring::layout::{
+    ENDIAN_MARK, Geometry, Header, MAGIC, PAGE_BYTES, VERSION_MAJOR, VERSION_MINOR,
+};
+use tacho_ring::sys;
+
+/// A mapped arena file that is locked by this process.
+#[derive(Debug)]
+pub struct ArenaFile {
+    path: PathBuf,
+    file: File,
+    base: *mut u8,
+    geometry: Geometry,
+}
+
+// SAFETY: the mapping is shared memory that is only touched through `Arena`.
+unsafe impl Send for ArenaFile {}
+
+/// Why an arena could not be made or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ArenaError {
+    /// A system call failed.
+    #[error("{action} {path}: {source}")]
+    Io {
+        /// What was attempted.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is not an arena of this version.
+    #[error("{path} is not an arena that this version can read")]
+    NotAnArena {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process holds it.
+    #[error("{path} is in use by process {pid}")]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// Its owner, as written in the header.
+        pid: u32,
+    },
+}
+
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ArenaError {
+    let path = path.to_owned();
+    move |source| ArenaError::Io { action, path, source }
+}
+
+/// First part of the names of all arenas of a log directory. Two servers with different
+/// log directories may share an arena directory.
+fn name_prefix(log_directory: &Path) -> String {
+    // FNV-1a, 64 bits: a stable name, not a secret.
+    let hash = log_directory
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3));
+    format!("tacho-{hash:016x}-")
+}
+
+/// What is known of an arena that nobody has to lock for reading it.
+#[derive(Debug, Clone)]
+pub struct ArenaInfo {
+    /// The file.
+    pub path: PathBuf,
+    /// Log directory its records belong to.
+    pub log_directory: PathBuf,
+    /// Server and version.
+    pub server: String,
+    /// Process id of its owner.
+    pub owner_pid: u32,
+    /// Whether its owner lives.
+    pub owned: bool,
+}
+
+impl ArenaFile {
+    /// Makes a new arena for a log directory (canonical path). The file's pages are
+    /// allocated now: a full /dev/shm is an error here, not a SIGBUS in a query thread.
+    pub fn create(
+        arena_directory: &Path,
+        arena_bytes: u64,
+        log_directory: &Path,
+        server: &str,
+    ) -> Result<ArenaFile, ArenaError> {
+        let geometry = Geometry::for_bytes(arena_bytes);
+        let prefix = name_prefix(log_directory);
+        let pid = std::process::id();
+        let created_us = sys::now_us();
+        let path = arena_directory.join(format!("{prefix}{created_us}-{pid}.arena"));
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(io_error("creating the arena", &path))?;
+        let unlink = |error| {
+            // Best effort: the error that is returned says what went wrong first.
+            let _ = std::fs::remove_file(&path);
+            error
+        };
+        lock(&file, &path).map_err(unlink)?;
+        // SAFETY: a valid descriptor; the call reads no memory of ours.
+        let rc = unsafe {
+            libc::posix_fallocate(file.as_raw_fd(), 0, geometry.arena_bytes as libc::off_t)
+        };
+        if rc != 0 {
+            let source = io::Error::from_raw_os_error(rc);
+            return Err(unlink(io_error("allocating the arena", &path)(source)));
+        }
+        let base = map(&file, geometry.arena_bytes, &path).map_err(unlink)?;
+        let arena_file = ArenaFile { path, file, base, geometry };
+        let mut header = Header {
+            magic: MAGIC,
+            version_major: VERSION_MAJOR,
+            version_minor: VERSION_MINOR,
+            endian_mark: ENDIAN_MARK,
+            arena_bytes: geometry.arena_bytes,
+            chunk_bytes: geometry.chunk_bytes,
+            chunk_count: geometry.chunk_count,
+            session_count: geometry.session_count,
+            running_count: geometry.running_count,
+            names_offset: geometry.names_offset,
+            sessions_offset: geometry.sessions_offset,
+            running_offset: geometry.running_offset,
+            controls_offset: geometry.controls_offset,
+            chunks_offset: geometry.chunks_offset,
+            created_us,
+            owner_pid: pid,
+            reserved: 0,
+            owner_start_ticks: start_ticks(pid).unwrap_or(0),
+            server: [0; 256],
+            log_directory: [0; 3072],
+        };
+        fill(&mut header.server, server.as_bytes());
+        fill(&mut header.log_directory, log_directory.as_os_str().as_bytes());
+        arena_file.arena().initialise(header);
+        Ok(arena_file)
+    }
+
+    /// Opens and locks an arena whose owner is gone.
+    pub fn open_dead(path: &Path) -> Result<ArenaFile, ArenaError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(io_error("opening the arena", path))?;
+        let (header, geometry) = read_header(&file, path)?;
+        lock(&file, path).map_err(|error| match error {
+            ArenaError::InUse { path, .. } => ArenaError::InUse { path, pid: header.owner_pid },
+            other => other,
+        })?;
+        let base = map(&file, geometry.arena_bytes, path)?;
+        Ok(ArenaFile { path: path.to_owned(), file, base, geometry })
+    }
+
+    /// Maps an arena without locking it: to look at it, dead or alive, or to change a
+    /// setting of a living one.
+    pub fn open_unlocked(path: &Path) -> Result<ArenaFile, ArenaError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(io_error("opening the arena", path))?;
+        let (_, geometry) = read_header(&file, path)?;
+        let base = map(&file, geometry.arena_bytes, path)?;
+        Ok(ArenaFile { path: path.to_owned(), file, base, geometry })
+    }
+
+    /// The mapping.
+    pub fn arena(&self) -> Arena {
+        // SAFETY: `base` is the mapping made in `map`, of the geometry's size; it is unmapped
+        // only in `drop`, and users of the copy (the writer, the adapter) end before.
+        unsafe { Arena::from_raw(self.base, self.geometry) }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the file: nothing in it is needed any more.
+    pub fn remove(self) -> io::Result<()> {
+        std::fs::remove_file(&self.path)
+    }
+
+    /// Whether somebody holds the lock.
+    pub fn is_owned(&self) -> bool {
+        let mut lock = ofd_lock();
+        // SAFETY: a valid descriptor and a valid flock.
+        let rc = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+        rc == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+    }
+
+    /// What the header says.
+    pub fn info(&self) -> ArenaInfo {
+        info_of(&self.arena().header(), &self.path, self.is_owned())
+    }
+}
+
+impl Drop for ArenaFile {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping made in `map`; nobody uses it any more (see `arena`).
+        unsafe { libc::munmap(self.base.cast(), self.geometry.arena_bytes as usize) };
+    }
+}
+
+/// All arenas in a directory, oldest first; of one log directory if it is given. Files that
+/// are no arenas are passed over.
+pub fn list(
+    arena_directory: &Path,
+    log_directory: Option<&Path>,
+) -> Result<Vec<ArenaInfo>, ArenaError> {
+    let prefix = log_directory.map_or_else(|| "tacho-".to_owned(), name_prefix);
+    let entries =
+        std::fs::read_dir(arena_directory).map_err(io_error("listing", arena_directory))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(io_error("listing", arena_directory))?.path();
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
+        if !name.starts_with(&prefix) || !name.ends_with(".arena") {
+            continue;
+        }
+        let Ok(file) = ArenaFile::open_unlocked(&path) else { continue };
+        let info = file.info();
+        if log_directory.is_none_or(|dir| info.log_directory == dir) {
+            found.push(info);
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+fn info_of(header: &Header, path: &Path, owned: bool) -> ArenaInfo {
+    let text = |bytes: &[u8]| bytes.split(|b| *b == 0).next().unwrap_or(&[]).to_vec();
+    ArenaInfo {
+        path: path.to_owned(),
+        log_directory: PathBuf::from(std::ffi::OsString::from(
+            String::from_utf8_lossy(&text(&header.log_directory)).into_owned(),
+        )),
+        server: String::from_utf8_lossy(&text(&header.server)).into_owned(),
+        owner_pid: header.owner_pid,
+        owned,
+    }
+}
+
+fn fill(to: &mut [u8], from: &[u8]) {
+    let n = from.len().min(to.len() - 1);
+    to[..n].copy_from_slice(&from[..n]);
+}
+
+fn ofd_lock() -> libc::flock {
+    libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), ArenaError> {
+    let lock = ofd_lock();
+    // SAFETY: a valid descriptor and a valid flock.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } == 0 {
+        return Ok(());
+    }
+    let source = io::Error::last_os_error();
+    match source.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => {
+            Err(ArenaError::InUse { path: path.to_owned(), pid: 0 })
+        }
+        _ => Err(io_error("locking the arena", path)(source)),
+    }
+}
+
+fn read_header(file: &File, path: &Path) -> Result<(Header, Geometry), ArenaError> {
+    use std::os::unix::fs::FileExt;
+    let bytes = file.metadata().map_err(io_error("reading the arena", path))?.size();
+    let not = || ArenaError::NotAnArena { path: path.to_owned() };
+    if bytes < PAGE_BYTES as u64 {
+        return Err(not());
+    }
+    let mut page = vec![0u64; PAGE_BYTES / 8];
+    // SAFETY: the vector's bytes, viewed as bytes.
+    let view = unsafe { std::slice::from_raw_parts_mut(page.as_mut_ptr().cast(), PAGE_BYTES) };
+    file.read_exact_at(view, 0).map_err(io_error("reading the arena", path))?;
+    // SAFETY: a page holds a Header, the vector is aligned to 8, any bytes are valid.
+    let header = unsafe { page.as_ptr().cast::<Header>().read() };
+    let geometry = Geometry::checked(&header, bytes).ok_or_else(not)?;
+    Ok((header, geometry))
+}
+
+fn map(file: &File, bytes: u64, path: &Path) -> Result<*mut u8, ArenaError> {
+    // SAFETY: a fresh shared mapping of a file that has at least `bytes` bytes.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            // Populated now, so that query threads take no page faults.
+            libc::MAP_SHARED | libc::MAP_POPULATE,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io_error("mapping the arena", path)(io::Error::last_os_error()));
+    }
+    Ok(base.cast())
+}
+
+/// Start time of a process in clock ticks since boot.
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything; the fields after it are numbered from 3.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_arena_is_found_and_a_living_one_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = Path::new("/var/lib/x/tacho");
+        let made = ArenaFile::create(dir.path(), 1 << 20, log, "MariaDB 10.11").unwrap();
+        let path = made.path().to_owned();
+        assert!(matches!(ArenaFile::open_dead(&path), Err(ArenaError::InUse { .. })));
+        let infos = list(dir.path(), Some(log)).unwrap();
+        assert_eq!(infos.len(), 1);
+        assert!(infos[0].owned && infos[0].server == "MariaDB 10.11");
+        assert!(list(dir.path(), Some(Path::new("/elsewhere"))).unwrap().is_empty());
+        drop(made);
+        let dead = ArenaFile::open_dead(&path).unwrap();
+        assert_eq!(dead.arena().free_count(), dead.arena().geometry().chunk_count);
+        dead.remove().unwrap();
+        assert!(list(dir.path(), None).unwrap().is_empty());
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tacho-0-1.arena");
+        std::fs::write(&path, vec![7u8; 8192]).unwrap();
+        assert!(matches!(ArenaFile::open_dead(&path), Err(ArenaError::NotAnArena { .. })));
+        std::fs::write(&path, b"").unwrap();
+        assert!(matches!(ArenaFile::open_dead(&path), Err(ArenaError::NotAnArena { .. })));
+    }
+}

@@ -1,0 +1,281 @@
+//! Finding committed records in the arena, and giving chunks back.
+//!
+//! The drain remembers for each chunk how far it has read and how many records of it are
+//! not yet in a line. It never trusts the arena: what it reads is checked, and damage costs
+//! the rest of one chunk, which is counted.
+
+use tacho_ring::arena::Arena;
+use tacho_ring::chunk::{self, BUSY, CLOSED, FREE, IDLE};
+use tacho_ring::codec::{Body, BODY_BYTES, RecordKind};
+use tacho_ring::consumer::{self, Next};
+use tacho_ring::free;
+use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, RECORD_HEADER_BYTES};
+use tacho_ring::sync::Ordering;
+
+/// Where a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ref {
+    /// Index of the chunk.
+    pub chunk: u32,
+    /// Position in it, bytes.
+    pub position: u32,
+    /// Size, bytes.
+    pub bytes: u32,
+}
+
+/// Header and fixed part of a record: enough to order and join it.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// Its kind.
+    pub kind: RecordKind,
+    /// One of `FRAGMENT_*`.
+    pub fragment: u8,
+    /// Number of the fragment.
+    pub fragment_number: u16,
+    /// `seq` of the line it went into, 0 = none.
+    pub line_seq: u64,
+    /// Connection id.
+    pub conn: u64,
+    /// Number within the connection.
+    pub rec_no: u64,
+    /// µs since 1970-01-01 UTC.
+    pub ts_us: i64,
+    /// Query id.
+    pub query_id: u64,
+    /// Joins an end with its start.
+    pub text_id: u64,
+    /// Number of its line within the connection.
+    pub conn_seq: u64,
+    /// Length of its text.
+    pub text_bytes: u32,
+    /// Error number.
+    pub errno: u32,
+    /// Bits `PRESENT_*`.
+    pub present: u32,
+    /// Length of the statement at its end.
+    pub shown_bytes: u32,
+}
+
+impl Head {
+    fn read(bytes: &[u8]) -> Option<Head> {
+        let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let u64_at = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let fragment = *bytes.get(5)?;
+        if fragment > FRAGMENT_LAST {
+            return None;
+        }
+        let has_body = fragment <= FRAGMENT_FIRST;
+        let body = |at| if has_body { u32_at(RECORD_HEADER_BYTES + at) } else { Some(0) };
+        Some(Head {
+            kind: RecordKind::from_byte(*bytes.get(4)?)?,
+            fragment,
+            fragment_number: u16::from_le_bytes(bytes.get(6..8)?.try_into().ok()?),
+            line_seq: u64_at(8)?,
+            conn: u64_at(16)?,
+            rec_no: u64_at(24)?,
+            ts_us: u64_at(32)? as i64,
+            query_id: u64_at(40)?,
+            text_id: u64_at(48)?,
+            conn_seq: u64_at(56)?,
+            text_bytes: body(std::mem::offset_of!(Body, text_bytes))?,
+            errno: body(std::mem::offset_of!(Body, errno))?,
+            present: body(std::mem::offset_of!(Body, present))?,
+            shown_bytes: body(std::mem::offset_of!(Body, shown_bytes))?,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Track {
+    generation: u64,
+    position: u32,
+    /// Records read that are in no line yet.
+    unsettled: u32,
+    /// Highest `seq` of a line that a record of this chunk went into.
+    max_seq: u64,
+    /// Read to its end, and closed.
+    drained: bool,
+    /// When it was first seen BUSY at this position, µs; 0 = not.
+    busy_since_us: i64,
+}
+
+/// See the module documentation.
+pub struct Drain {
+    arena: Arena,
+    tracks: Vec<Track>,
+    /// Chunks that were damaged, since the last [`Drain::take_damaged`].
+    damaged: u64,
+}
+
+/// A BUSY chunk whose owner does not exist any more is passed after this time, µs.
+const DEAD_OWNER_US: i64 = 2_000_000;
+
+impl Drain {
+    /// Of an arena.
+    pub fn new(arena: Arena) -> Drain {
+        let count = arena.geometry().chunk_count as usize;
+        Drain { arena, tracks: vec![Track::default(); count], damaged: 0 }
+    }
+
+    /// The arena.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Reads every record that was committed since the last pass, chunk by chunk.
+    pub fn pass(&mut self, mut found: impl FnMut(Head, Ref)) {
+        let mut buffer = [0u8; RECORD_HEADER_BYTES + BODY_BYTES];
+        for index in 0..self.tracks.len() {
+            let Some(control) = self.arena.controls().get(index) else { break };
+            let word = chunk::look(control);
+            let state = chunk::state_of(word);
+            if state == FREE {
+                continue;
+            }
+            let generation = chunk::generation_of(word);
+            let track = &mut self.tracks[index];
+            if generation != track.generation {
+                *track = Track { generation, ..Track::default() };
+            }
+            if track.drained {
+                continue;
+            }
+            loop {
+                match consumer::peek(&self.arena, index as u32, track.position) {
+                    Next::Record(bytes) => {
+                        let at = Ref { chunk: index as u32, position: track.position, bytes };
+                        track.position += bytes;
+                        track.unsettled += 1;
+                        track.busy_since_us = 0;
+                        let n = bytes.min(buffer.len() as u32);
+                        let head = consumer::fetch(
+                            &self.arena,
+                            at.chunk,
+                            at.position,
+                            n,
+                            &mut buffer,
+                        )
+                        .and_then(Head::read);
+                        match head {
+                            Some(head) => found(head, at),
+                            None => {
+                                track.unsettled -= 1;
+                                self.damaged += 1;
+                            }
+                        }
+                    }
+                    Next::Empty | Next::End => {
+                        track.drained = state == CLOSED;
+                        break;
+                    }
+                    Next::Damaged => {
+                        // The rest of the chunk cannot be found. Its owner, if any, will
+                        // close it; what it appends until then is lost with it.
+                        track.position = self.arena.geometry().chunk_bytes;
+                        self.damaged += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Records (at least) that were damaged since the last call.
+    pub fn take_damaged(&mut self) -> u64 {
+        std::mem::take(&mut self.damaged)
+    }
+
+    /// Copies a whole record into `buffer`.
+    pub fn fetch<'b>(&self, at: Ref, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]> {
+        // Only grows: the writer uses the same few buffers for everything.
+        if buffer.len() < at.bytes as usize {
+            buffer.resize(at.bytes as usize, 0);
+        }
+        consumer::fetch(&self.arena, at.chunk, at.position, at.bytes, buffer)
+    }
+
+    /// A record went into line `seq`.
+    pub fn settle(&mut self, at: Ref, seq: u64) {
+        consumer::settle(&self.arena, at.chunk, at.position, seq);
+        if let Some(track) = self.tracks.get_mut(at.chunk as usize) {
+            track.unsettled = track.unsettled.saturating_sub(1);
+            track.max_seq = track.max_seq.max(seq);
+        }
+    }
+
+    /// A record went into a line that never reached the file.
+    pub fn settle_back(&self, at: Ref) {
+        consumer::settle(&self.arena, at.chunk, at.position, 0);
+    }
+
+    /// Gives back every chunk that was read to its end and whose records all are in lines up
+    /// to `written_seq`. Returns how many.
+    pub fn recycle(&mut self, written_seq: u64) -> u32 {
+        let shared = self.arena.shared();
+        let mut count = 0;
+        for (index, track) in self.tracks.iter_mut().enumerate() {
+            if !track.drained || track.unsettled != 0 || track.max_seq > written_seq {
+                continue;
+            }
+            let Some(control) = self.arena.controls().get(index) else { break };
+            chunk::release(control);
+            track.drained = false;
+            free::push(&shared.free_head.0, self.arena.controls(), index as u32);
+            count += 1;
+        }
+        count
+    }
+
+    /// Takes idle chunks away from their owners, except empty ones of this very moment.
+    /// Returns how many.
+    pub fn steal_idle(&mut self) -> u32 {
+        let mut count = 0;
+        for (control, track) in self.arena.controls().iter().zip(&self.tracks) {
+            let word = chunk::look(control);
+            if chunk::state_of(word) == IDLE
+                && (track.position > 0 || track.generation == chunk::generation_of(word))
+                && chunk::steal(control, word)
+            {
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Closes chunks whose owners died while they wrote, after a bounded wait. Returns how
+    /// many: each has lost one record.
+    pub fn bury_dead(&mut self, now_us: i64) -> u32 {
+        let mut count = 0;
+        for (control, track) in self.arena.controls().iter().zip(&mut self.tracks) {
+            let word = chunk::look(control);
+            if chunk::state_of(word) != BUSY {
+                track.busy_since_us = 0;
+                continue;
+            }
+            if track.busy_since_us == 0 {
+                track.busy_since_us = now_us;
+            } else if now_us.saturating_sub(track.busy_since_us) > DEAD_OWNER_US {
+                let owner = control.owner.load(Ordering::Relaxed);
+                let alive = std::path::Path::new(&format!("/proc/self/task/{owner}")).exists();
+                if !alive && chunk::bury(control, word) {
+                    count += 1;
+                }
+            }
+        }
+        count
+    }
+
+    /// Chunks that are held only by records that wait for something else.
+    pub fn held(&self) -> impl Iterator<Item = u32> + '_ {
+        self.tracks
+            .iter()
+            .enumerate()
+            .filter(|(_, t)| t.drained && t.unsettled > 0)
+            .map(|(index, _)| index as u32)
+    }
+
+    /// Bytes of chunks that are in use.
+    pub fn used_bytes(&self) -> u64 {
+        let g = self.arena.geometry();
+        u64::from(g.chunk_count - self.arena.free_count()) * u64::from(g.chunk_bytes)
+    }
+}

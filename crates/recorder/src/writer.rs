@@ -1,0 +1,663 @@
+//! The writer: drain, join, format, write, recycle.
+//!
+//! A record counts as written when its line is in the file (the kernel has it): only then
+//! is its chunk given back. The `seq` of the line is stored in the record before the write,
+//! so that after a crash the last line in the file tells which records are in it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tacho_event::json;
+use tacho_event::record::{EventKind, Record};
+use tacho_event::time::TimeFormatter;
+use tacho_ring::arena::Arena;
+use tacho_ring::gate::Park;
+use tacho_ring::layout::RunningEntry;
+use tacho_ring::producer::Futex;
+use tacho_ring::sync::fence;
+use tacho_ring::{session, sys};
+
+use crate::control::{Control, Log, Severity, Status, Timestamps};
+use crate::drain::{Drain, Ref};
+use crate::files::{Event, FileError, LogFiles, RealFs};
+use crate::join::{EarlyRecord, Ending, Join, Place, Ready, Start};
+use crate::line::{self, Scratch, Style};
+
+/// A statement that is open for this long gets a `running` line, µs.
+const RUNNING_AFTER_US: i64 = 10_000_000;
+/// How long a failed write is left alone, µs.
+const RETRY_US: i64 = 250_000;
+/// Losses are told of in one line, at most this often, µs.
+const LOST_INTERVAL_US: i64 = 1_000_000;
+
+/// See the module documentation.
+pub struct Writer {
+    drain: Drain,
+    join: Join,
+    files: LogFiles<RealFs>,
+    control: Arc<Control>,
+    status: Arc<Status>,
+    log: Log,
+    clock: TimeFormatter,
+    clock_zone: Timestamps,
+    scratch: Scratch,
+    ready: Vec<Ready>,
+    queue: VecDeque<Ready>,
+    /// `seq` of the next line.
+    next_seq: u64,
+    /// `seq` of the last line in the file.
+    written_seq: u64,
+    batch: Vec<u8>,
+    progress: usize,
+    /// Producers that wait for lines of the batch: connection, `rec_no`.
+    awaited: Vec<(u64, u64)>,
+    /// Entries of the table of running statements whose completion is in the batch.
+    finished: Vec<usize>,
+    retry_at_us: i64,
+    failing: bool,
+    lost_seen_us: i64,
+    lost_told_us: i64,
+}
+
+impl Writer {
+    /// Writes what comes through `arena` into `files`; `last_seq` is the `seq` of the last
+    /// line there.
+    pub fn new(
+        arena: Arena,
+        files: LogFiles<RealFs>,
+        last_seq: u64,
+        control: Arc<Control>,
+        status: Arc<Status>,
+        log: Log,
+    ) -> Writer {
+        let now_us = sys::now_us();
+        let mut writer = Writer {
+            drain: Drain::new(arena),
+            join: Join::default(),
+            files,
+            control,
+            status,
+            log,
+            clock: TimeFormatter::utc(),
+            clock_zone: Timestamps::Utc,
+            scratch: Scratch::default(),
+            ready: Vec::new(),
+            queue: VecDeque::new(),
+            next_seq: last_seq + 1,
+            written_seq: last_seq,
+            batch: Vec::with_capacity(1 << 20),
+            progress: 0,
+            awaited: Vec::new(),
+            finished: Vec::new(),
+            retry_at_us: 0,
+            failing: false,
+            lost_seen_us: now_us,
+            lost_told_us: 0,
+        };
+        writer.take_settings();
+        writer
+    }
+
+    /// Takes up another arena: after the records of a dead one, those of ours.
+    pub fn with_arena(mut self, arena: Arena) -> Writer {
+        self.drain = Drain::new(arena);
+        self.join = Join::default();
+        self
+    }
+
+    /// The arena.
+    pub fn arena(&self) -> &Arena {
+        self.drain.arena()
+    }
+
+    pub(crate) fn parts(&mut self) -> (&mut Drain, &mut Join, &mut Vec<Ready>) {
+        (&mut self.drain, &mut self.join, &mut self.ready)
+    }
+
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.written_seq
+    }
+
+    pub(crate) fn say(&self, severity: Severity, text: &str) {
+        (self.log)(severity, text);
+    }
+
+    /// A line of the recorder itself: `start`, `stop`.
+    pub fn note(&mut self, event: EventKind, server: &str) {
+        let seq = self.take_seq();
+        let record = Record {
+            seq,
+            ts_us: sys::now_us(),
+            event: Some(event),
+            server: server.as_bytes(),
+            ..Record::default()
+        };
+        json::write_line(&mut self.batch, &record, &mut self.clock);
+    }
+
+    fn take_seq(&mut self) -> u64 {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        seq
+    }
+
+    fn take_settings(&mut self) {
+        let zone = self.control.timestamps();
+        if zone != self.clock_zone {
+            self.clock_zone = zone;
+            self.clock = match zone {
+                Timestamps::Utc => TimeFormatter::utc(),
+                Timestamps::System => TimeFormatter::system().unwrap_or_else(|error| {
+                    (self.log)(
+                        Severity::Warning,
+                        &format!("{error}; time stamps are in UTC. Set TZ or /etc/localtime."),
+                    );
+                    TimeFormatter::utc()
+                }),
+            };
+        }
+        self.files.set_rotate_bytes(self.control.rotate_bytes.load(Ordering::Relaxed));
+        let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
+        let chunk_bytes = u64::from(self.arena().geometry().chunk_bytes);
+        let limit = u32::try_from((flush_bytes / chunk_bytes).max(1)).unwrap_or(u32::MAX);
+        self.arena().shared().bell.0.closed_limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// One round: everything that is in the arena now goes to the file. `false`: the file
+    /// cannot be written at the moment.
+    pub fn round(&mut self) -> bool {
+        let now_us = sys::now_us();
+        self.arena().shared().writer.0.heartbeat_us.store(now_us, Ordering::Relaxed);
+        self.take_settings();
+        if !self.write_out(now_us) {
+            return false;
+        }
+        if self.control.rotate_now.swap(false, Ordering::Relaxed)
+            && let Err(error) = self.files.rotate_now()
+        {
+            self.tell_failure(&error);
+        }
+        self.scan();
+        if !self.write_queue(now_us) {
+            return false;
+        }
+        self.tell_losses(now_us);
+        self.tell_running(now_us - RUNNING_AFTER_US);
+        let written = self.write_out(now_us);
+        self.recycle();
+        written && self.relieve(now_us)
+    }
+
+    /// One pass over the arena: what is complete goes to the queue, in the order of time.
+    fn scan(&mut self) {
+        let Writer { drain, join, ready, .. } = self;
+        join.begin_pass();
+        drain.pass(|head, at| join.add(head, at, ready));
+        join.end_pass(ready);
+        self.enqueue();
+    }
+
+    pub(crate) fn enqueue(&mut self) {
+        // Stable: within a connection the order is that of its records.
+        self.ready.sort_by_key(Ready::ts_us);
+        self.queue.extend(self.ready.drain(..));
+    }
+
+    /// Formats the queue, and writes whenever a batch is full.
+    pub(crate) fn write_queue(&mut self, now_us: i64) -> bool {
+        let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed).clamp(1, 16 << 20);
+        while let Some(item) = self.queue.pop_front() {
+            self.format(item);
+            if self.batch.len() as u64 >= flush_bytes && !self.write_out(now_us) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn format(&mut self, item: Ready) {
+        match item {
+            Ready::Statement { conn, open, ending, .. } => {
+                let seq = self.write_statement(conn, &open, &ending);
+                self.settle_statement(conn, &open, &ending, seq);
+                if let Start::Running { seq: running_seq, .. } = &open.start {
+                    self.finish_running(*running_seq, seq);
+                }
+            }
+            Ready::Single { place, awaited, error, .. } => {
+                let seq = self.next_seq;
+                let mut style = Style {
+                    clock: &mut self.clock,
+                    max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
+                };
+                let written = line::write_single(
+                    &mut self.batch,
+                    &self.drain,
+                    &mut self.scratch,
+                    &mut style,
+                    seq,
+                    &place,
+                    error.as_ref(),
+                );
+                if written {
+                    self.next_seq += 1;
+                } else {
+                    self.count_corrupt(1);
+                }
+                self.settle_place(&place, seq);
+                if let Some(error) = &error {
+                    self.settle_place(error, seq);
+                }
+                self.awaited.extend(awaited);
+            }
+            Ready::Nothing { at } => {
+                for at in at {
+                    // Settled with the line before: nothing of it is in a line of its own.
+                    self.drain.settle(at, self.next_seq.saturating_sub(1));
+                }
+            }
+        }
+    }
+
+    fn write_statement(&mut self, conn: u64, open: &crate::join::Open, ending: &Ending) -> u64 {
+        let seq = self.take_seq();
+        let mut style = Style {
+            clock: &mut self.clock,
+            max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
+        };
+        line::write_statement(
+            &mut self.batch,
+            &self.drain,
+            &mut self.scratch,
+            &mut style,
+            seq,
+            conn,
+            open,
+            ending,
+        );
+        seq
+    }
+
+    fn settle_statement(
+        &mut self,
+        conn: u64,
+        open: &crate::join::Open,
+        ending: &Ending,
+        seq: u64,
+    ) {
+        if let Start::Record(place) = &open.start {
+            self.settle_place(place, seq);
+        }
+        for place in &open.extras {
+            self.settle_place(place, seq);
+        }
+        if let Ending::Record(place) = ending {
+            self.settle_place(place, seq);
+        }
+        if open.awaited {
+            self.awaited.push((conn, open.rec_no));
+        }
+    }
+
+    fn settle_place(&mut self, place: &Place, seq: u64) {
+        match place {
+            Place::Arena(first, more) => {
+                self.drain.settle(*first, seq);
+                more.iter().for_each(|at| self.drain.settle(*at, seq));
+            }
+            Place::Memory(_, more) => more.iter().for_each(|at| self.drain.settle(*at, seq)),
+        }
+    }
+
+    /// Writes the batch. `false`: it could not all be written, and is tried again later.
+    fn write_out(&mut self, now_us: i64) -> bool {
+        if self.batch.is_empty() {
+            return true;
+        }
+        if self.failing && now_us < self.retry_at_us && now_us > self.retry_at_us - RETRY_US {
+            return false;
+        }
+        let result = self.files.write(&self.batch, &mut self.progress);
+        self.tell_events();
+        if let Err(error) = result {
+            self.tell_failure(&error);
+            self.retry_at_us = now_us + RETRY_US;
+            return false;
+        }
+        if std::mem::take(&mut self.failing) {
+            self.say(Severity::Note, "the audit log can be written again; nothing was lost");
+        }
+        let lines = self.next_seq - 1 - self.written_seq;
+        self.status.records_written.fetch_add(lines, Ordering::Relaxed);
+        self.status.bytes_written.fetch_add(self.batch.len() as u64, Ordering::Relaxed);
+        self.written_seq = self.next_seq - 1;
+        self.batch.clear();
+        self.progress = 0;
+        self.publish_written();
+        true
+    }
+
+    /// Tells the arena what is in the file: for recovery, and for producers that wait.
+    fn publish_written(&mut self) {
+        let Writer { drain, awaited, finished, written_seq, .. } = self;
+        let arena = drain.arena();
+        let state = &arena.shared().writer.0;
+        state.written_seq.store(*written_seq, Ordering::Relaxed);
+        for index in finished.drain(..) {
+            if let Some(entry) = arena.running().get(index) {
+                entry.running_seq.store(0, Ordering::Relaxed);
+            }
+        }
+        if awaited.is_empty() {
+            return;
+        }
+        for (conn, rec_no) in awaited.drain(..) {
+            if let Some(slot) = session::find(arena.sessions(), conn) {
+                // SYNC settled: Release pairs with the Acquire in `wait_until_settled`.
+                slot.settled_rec_no.store(rec_no, Ordering::Release);
+            }
+        }
+        // SYNC settled: as above; the sleeper looks at this word first.
+        state.written_epoch.fetch_add(1, Ordering::Release);
+        Futex.wake(&state.written_epoch, u32::MAX >> 1);
+    }
+
+    fn recycle(&mut self) {
+        if self.drain.recycle(self.written_seq) > 0 {
+            self.arena().shared().gate.0.open(&Futex);
+        }
+        self.status.arena_bytes_used.store(self.drain.used_bytes(), Ordering::Relaxed);
+    }
+
+    fn count_corrupt(&self, count: u64) {
+        let counters = &self.arena().shared().counters.0;
+        counters.lost_corrupt.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// A `lost` line for each cause that has new losses.
+    pub(crate) fn tell_losses(&mut self, now_us: i64) {
+        let damaged = self.drain.take_damaged() + self.join.take_missing();
+        let buried = u64::from(self.drain.bury_dead(now_us));
+        if damaged + buried > 0 {
+            self.count_corrupt(damaged + buried);
+        }
+        if (now_us - self.lost_told_us).abs() < LOST_INTERVAL_US {
+            return;
+        }
+        let shared = self.arena().shared();
+        let counters = &shared.counters.0;
+        let state = &shared.writer.0;
+        let causes = [
+            ("timeout", &counters.lost_timeout, &state.reported_timeout),
+            ("dropped", &counters.lost_dropped, &state.reported_dropped),
+            ("corrupt", &counters.lost_corrupt, &state.reported_corrupt),
+        ];
+        let news = causes.map(|(cause, counter, reported)| {
+            let count = counter.load(Ordering::Relaxed);
+            (cause, count.saturating_sub(reported.swap(count, Ordering::Relaxed)))
+        });
+        for (cause, count) in news.into_iter().filter(|(_, count)| *count > 0) {
+            let seq = self.take_seq();
+            let record = Record {
+                seq,
+                ts_us: now_us,
+                start_ts_us: Some(self.lost_seen_us),
+                event: Some(EventKind::Lost),
+                count: Some(count),
+                cause: cause.as_bytes(),
+                ..Record::default()
+            };
+            json::write_line(&mut self.batch, &record, &mut self.clock);
+            self.lost_told_us = now_us;
+            let text = format!("{count} records were lost ({cause}); the log has a `lost` line");
+            self.say(Severity::Warning, &text);
+        }
+        self.lost_seen_us = now_us;
+    }
+
+    /// Writes a `running` line for every statement that started before `before_us` and has
+    /// none yet; its start may leave the arena then.
+    fn tell_running(&mut self, before_us: i64) {
+        // Taken out for the loop, which writes lines by the way.
+        let mut join = std::mem::take(&mut self.join);
+        for (conn, open) in join.open_since(i64::MAX) {
+            if !open.awaited && open.ts_us >= before_us {
+                continue;
+            }
+            let Start::Record(place) = &open.start else { continue };
+            let identity = Box::new(line::identity(&self.drain, &mut self.scratch, place));
+            let seq = self.write_statement(conn, open, &Ending::Running);
+            self.settle_statement(conn, open, &Ending::Running, seq);
+            self.remember_running(conn, open, seq);
+            open.start = Start::Running { seq, identity };
+            open.extras.clear();
+            open.awaited = false;
+        }
+        self.join = join;
+    }
+
+    fn remember_running(&self, conn: u64, open: &crate::join::Open, seq: u64) {
+        let free = |e: &&RunningEntry| e.running_seq.load(Ordering::Relaxed) == 0;
+        // A full table costs the `interrupted` line after a crash: the `running` line
+        // without a completion then says the same.
+        if let Some(entry) = self.arena().running().iter().find(free) {
+            entry.done_seq.store(0, Ordering::Relaxed);
+            entry.conn.store(conn, Ordering::Relaxed);
+            entry.conn_seq.store(open.conn_seq, Ordering::Relaxed);
+            entry.query_id.store(open.query_id, Ordering::Relaxed);
+            entry.text_id.store(open.text_id, Ordering::Relaxed);
+            entry.ts_us.store(open.ts_us, Ordering::Relaxed);
+            entry.text_bytes.store(u64::from(open.text_bytes), Ordering::Relaxed);
+            // SYNC running: Release, so that a reader after a crash never sees half an entry.
+            entry.running_seq.store(seq, Ordering::Release);
+        }
+    }
+
+    fn finish_running(&mut self, running_seq: u64, done_seq: u64) {
+        let arena = *self.arena();
+        let found = arena
+            .running()
+            .iter()
+            .position(|e| e.running_seq.load(Ordering::Relaxed) == running_seq);
+        if let Some(index) = found {
+            arena.running()[index].done_seq.store(done_seq, Ordering::Relaxed);
+            self.finished.push(index);
+        }
+    }
+
+    /// Makes room when chunks are short. `false`: the file cannot be written.
+    fn relieve(&mut self, now_us: i64) -> bool {
+        let arena = *self.arena();
+        let gate = &arena.shared().gate.0;
+        let waiting = || gate.waiters.load(Ordering::Relaxed) > 0;
+        let total = arena.geometry().chunk_count;
+        if !waiting() && arena.free_count() * 8 > total {
+            return true;
+        }
+        // Idle owners first: their chunks are mostly read to the end.
+        if self.drain.steal_idle() > 0 {
+            self.scan();
+            if !self.write_queue(now_us) || !self.write_out(now_us) {
+                return false;
+            }
+            self.recycle();
+        }
+        if !waiting() && arena.free_count() * 32 > total {
+            return true;
+        }
+        // Then statements that are still open: what they hold goes to the file now.
+        self.tell_running(i64::MAX);
+        if !self.write_out(now_us) {
+            return false;
+        }
+        self.recycle();
+        if arena.free_count() > 0 || !waiting() {
+            return true;
+        }
+        self.take_out_partials(now_us)
+    }
+
+    /// Takes the pieces of incomplete records out of the arena, so that the rest can come.
+    fn take_out_partials(&mut self, now_us: i64) -> bool {
+        let arena = *self.arena();
+        let mut any = false;
+        for (conn, partial) in self.join.partials() {
+            if let Some(slot) = session::find(arena.sessions(), conn) {
+                slot.early_rec_no.store(partial.head.rec_no, Ordering::Relaxed);
+            }
+            partial.awaited = true;
+            any = true;
+        }
+        if !any {
+            return true;
+        }
+        // SYNC early: pairs with the fence of the producer after its last fragment. Either
+        // this pass sees that fragment, or the producer sees that it must wait.
+        fence(Ordering::SeqCst);
+        self.scan();
+        let mut taken: Vec<Ref> = Vec::new();
+        let mut piece = Vec::new();
+        for (_, partial) in self.join.partials().filter(|(_, p)| p.awaited) {
+            let early = partial.early.get_or_insert_with(Box::<EarlyRecord>::default);
+            if let Some(first) = partial.first.take() {
+                if let Some(bytes) = self.drain.fetch(first, &mut piece) {
+                    early.first = bytes.to_vec();
+                }
+                taken.push(first);
+            }
+            for at in partial.more.drain(..) {
+                let bytes = self.drain.fetch(at, &mut piece);
+                early.more_text.extend_from_slice(bytes.and_then(line::fragment_text).unwrap_or(&[]));
+                taken.push(at);
+            }
+        }
+        for at in taken {
+            self.drain.settle(at, self.written_seq);
+        }
+        self.recycle();
+        self.write_queue(now_us)
+    }
+
+    fn tell_failure(&mut self, error: &FileError) {
+        self.status.write_errors.fetch_add(1, Ordering::Relaxed);
+        let text = format!("{error}. {}", error.kind().advice());
+        if !std::mem::replace(&mut self.failing, true) {
+            self.say(Severity::Error, &text);
+        }
+        Status::set(&self.status.last_error, &text);
+    }
+
+    fn tell_events(&mut self) {
+        for event in self.files.take_events() {
+            let severity = match event {
+                Event::Rotated { .. } => Severity::Note,
+                _ => Severity::Warning,
+            };
+            let text = describe(&event);
+            self.say(severity, &text);
+            if severity == Severity::Warning {
+                Status::set(&self.status.last_error, &text);
+            }
+        }
+        let path = self.files.current_file().to_string_lossy();
+        let mut current =
+            self.status.current_file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if *current != path {
+            current.clear();
+            current.push_str(&path);
+        }
+    }
+
+    /// Sleeps until the interval is over, enough is waiting, or somebody rings.
+    pub fn sleep(&self, started_us: i64) {
+        let interval_ms = self.control.flush_interval_ms.load(Ordering::Relaxed).max(1);
+        let elapsed_us = sys::monotonic_us() - started_us;
+        let left_us = (interval_ms as i64).saturating_mul(1_000) - elapsed_us;
+        let shared = self.arena().shared();
+        let bell = &shared.bell.0;
+        let word = bell.listen();
+        let urgent = self.control.stop.load(Ordering::Relaxed)
+            || self.control.rotate_now.load(Ordering::Relaxed)
+            || bell.closed.load(Ordering::Relaxed) >= bell.closed_limit.load(Ordering::Relaxed);
+        if left_us > 0 && (!urgent || self.failing) {
+            Futex.wait(&bell.rings, word, left_us as u64);
+        }
+        bell.awake();
+    }
+
+    /// Whether writing fails at the moment.
+    pub fn is_failing(&self) -> bool {
+        self.failing
+    }
+
+    /// Writes what is still open as `running` lines when recording stops, and the `stop`
+    /// line. `false`: the file cannot be written.
+    pub fn finish(&mut self) -> bool {
+        let now_us = sys::now_us();
+        if !self.round() {
+            return false;
+        }
+        self.lost_told_us = 0;
+        self.tell_losses(now_us);
+        self.join.finish(now_us, Ending::Running, &mut self.ready);
+        // What already has a `running` line needs no second one.
+        self.ready.retain(|item| match item {
+            Ready::Statement { open, .. } => matches!(open.start, Start::Record(_)),
+            _ => true,
+        });
+        self.enqueue();
+        self.write_queue(now_us);
+        self.note(EventKind::Stop, "");
+        self.retry_at_us = 0;
+        self.write_out(now_us) && {
+            self.recycle();
+            true
+        }
+    }
+
+    /// Ends the files.
+    pub fn close(self) -> Result<(), FileError> {
+        self.files.close()
+    }
+
+    /// Used by recovery: everything is written, or not.
+    pub(crate) fn flush(&mut self) -> bool {
+        self.retry_at_us = 0;
+        let now_us = sys::now_us();
+        self.write_queue(now_us) && self.write_out(now_us)
+    }
+}
+
+/// What happened to the files, in a sentence for the error log.
+fn describe(event: &Event) -> String {
+    match event {
+        Event::Rotated { closed, closed_bytes, opened } => format!(
+            "{} is complete ({closed_bytes} bytes), going on in {}",
+            closed.display(),
+            opened.display()
+        ),
+        Event::RotateFailed { error } => {
+            format!("no new log file could be begun, going on in the old one: {error}")
+        }
+        Event::Recreated { path, bytes } => format!(
+            "the log file was deleted; its {bytes} bytes were written again to {}. \
+             Do not delete files that are still being written",
+            path.display()
+        ),
+        Event::Moved { from, opened } => format!(
+            "{} was renamed by somebody, going on in {}",
+            from.display(),
+            opened.display()
+        ),
+        Event::Truncated { path, gone_bytes, .. } => format!(
+            "{} was cut short by somebody: {gone_bytes} bytes of the audit log are gone. \
+             Use SET GLOBAL tacho_rotate_now=1 instead of copytruncate",
+            path.display()
+        ),
+        Event::Foreign { path, kept_bytes, removed_bytes } => format!(
+            "somebody else writes into {}: {kept_bytes} bytes were left, {removed_bytes} removed",
+            path.display()
+        ),
+    }
+}

@@ -1,0 +1,94 @@
+/* Zone: cold. The C interface of the embedded recorder (crates/embed), for the adapters.
+ *
+ * Called from plugin initialisation, system-variable updates, SHOW STATUS and plugin
+ * de-initialisation; never from an event callback. No function throws or lets a panic out.
+ */
+#ifndef TACHO_EMBED_H
+#define TACHO_EMBED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tacho_probe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A recorder: an arena, a log directory and a writer thread. */
+typedef struct tacho_embed tacho_embed;
+
+/* What a recorder is started with. All strings are NUL-terminated and only read. */
+typedef struct tacho_embed_config {
+  const char *log_directory;   /* made if it does not exist */
+  const char *arena_directory; /* usually /dev/shm */
+  const char *server;          /* "MariaDB 10.11.19-MariaDB ..." */
+  uint64_t arena_bytes;
+} tacho_embed_config;
+
+/* Settings that can change while it runs. */
+enum tacho_setting {
+  TACHO_SETTING_LOGGING = 0,             /* 0 or 1 */
+  TACHO_SETTING_OVERFLOW = 1,            /* 0 BLOCK, 1 TIMEOUT, 2 DROP */
+  TACHO_SETTING_OVERFLOW_TIMEOUT_MS = 2,
+  TACHO_SETTING_FLUSH_INTERVAL_MS = 3,
+  TACHO_SETTING_FLUSH_BYTES = 4,
+  TACHO_SETTING_ROTATE_BYTES = 5,        /* 0 = never */
+  TACHO_SETTING_TIMESTAMPS = 6,          /* 0 SYSTEM, 1 UTC */
+  TACHO_SETTING_MAX_STATEMENT_BYTES = 7  /* 0 = whole */
+};
+
+/* Figures for SHOW STATUS. */
+typedef struct tacho_embed_status {
+  uint64_t records_written;
+  uint64_t bytes_written;
+  uint64_t records_filtered;
+  uint64_t records_lost;
+  uint64_t records_lost_timeout;
+  uint64_t records_lost_dropped;
+  uint64_t records_lost_corrupt;
+  uint64_t blocked_count;
+  uint64_t blocked_time_us;
+  uint64_t arena_bytes_used;
+  uint64_t write_errors;
+} tacho_embed_status;
+
+/* Texts for SHOW STATUS. */
+enum tacho_text { TACHO_TEXT_LAST_ERROR = 0, TACHO_TEXT_CURRENT_FILE = 1, TACHO_TEXT_ARENA = 2 };
+
+/* Starts recording: recovers what a crash has left, makes the arena, starts the writer.
+ * Settings are at their defaults and logging is off: set them, then turn logging on.
+ * On failure: null, with what to do about it in `error` (terminated, cut). */
+tacho_embed *tacho_embed_start(const tacho_embed_config *config, char *error, size_t error_bytes);
+
+/* Name of a sql_command number. Before logging is turned on. */
+void tacho_embed_set_name(const tacho_embed *recorder, uint32_t number, const char *name);
+
+/* What the probe functions need. Valid until tacho_embed_stop. */
+const tacho_probe *tacho_embed_probe(const tacho_embed *recorder);
+
+/* Changes a setting. */
+void tacho_embed_set(const tacho_embed *recorder, int32_t setting, uint64_t value);
+
+/* Asks for a new log file. */
+void tacho_embed_rotate(const tacho_embed *recorder);
+
+/* Reads the figures. */
+void tacho_embed_read_status(const tacho_embed *recorder, tacho_embed_status *status);
+
+/* Copies a text, terminated and cut to `bytes`. */
+void tacho_embed_read_text(const tacho_embed *recorder, int32_t which, char *text, size_t bytes);
+
+/* Stops recording: no event may be in flight. Writes what there is, waiting for a log that
+ * cannot be written at most `patience_ms`; what is left then stays in the arena file and is
+ * recovered at the next start. Frees the recorder. */
+void tacho_embed_stop(tacho_embed *recorder, uint64_t patience_ms);
+
+/* A message to the server's error log, in its form. severity: 0 note, 1 warning, 2 error. */
+void tacho_embed_log(int32_t severity, const char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TACHO_EMBED_H */
