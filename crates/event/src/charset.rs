@@ -95,6 +95,15 @@ impl Charset {
         self.name
     }
 
+    /// Whether ASCII bytes always are the text they look like, with no need to decode them.
+    pub fn keeps_ascii(&self) -> bool {
+        match &self.codec {
+            Codec::Utf8 | Codec::Multi(_) => true,
+            Codec::OneByte(set) => set.ascii_compatible,
+            Codec::Utf16 { .. } | Codec::FixedWidth(_) => false,
+        }
+    }
+
     /// Converts `bytes` to Unicode and says whether the text alone gives them back.
     ///
     /// UTF-8 is strict: surrogates and overlong forms are ill-formed. Four-byte sequences in

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use crate::charset::{Charset, Fidelity};
 use crate::record::{Record, TableUse};
 use crate::time::TimeFormatter;
-use escape::EscapedText;
+use escape::{EscapedText, is_plain_ascii};
 
 /// Appends a number.
 fn append_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
@@ -22,7 +22,19 @@ fn append_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
 
 /// Appends the rest of a string after its opening quote: the text, the closing quote and, when
 /// the text does not give `bytes` back, a second field with the bytes in base64.
+///
+/// Text that keeps its ASCII and is nothing else, which is nearly all text, is just copied.
 fn append_text(out: &mut Vec<u8>, bytes: &[u8], charset: &Charset, b64_key: &str) {
+    if is_plain_ascii(bytes) && charset.keeps_ascii() {
+        out.extend_from_slice(bytes);
+        out.push(b'"');
+    } else {
+        append_decoded(out, bytes, charset, b64_key);
+    }
+}
+
+#[inline(never)]
+fn append_decoded(out: &mut Vec<u8>, bytes: &[u8], charset: &Charset, b64_key: &str) {
     let fidelity = charset.decode(bytes, &mut EscapedText::new(out));
     out.push(b'"');
     if fidelity == Fidelity::Inexact {
@@ -46,12 +58,9 @@ fn append_original(out: &mut Vec<u8>, bytes: &[u8], b64_key: &str) {
 /// `,"key":"text"`, and its companion where it needs one, when there is any text.
 macro_rules! text_field {
     ($out:expr, $key:literal, $bytes:expr) => {
-        text_field!($out, $key, $bytes, Charset::UTF8MB4)
-    };
-    ($out:expr, $key:literal, $bytes:expr, $charset:expr) => {
         if !$bytes.is_empty() {
             $out.extend_from_slice(concat!(",\"", $key, "\":\"").as_bytes());
-            append_text($out, $bytes, $charset, concat!(",\"", $key, "_b64\":\""));
+            append_text($out, $bytes, Charset::UTF8MB4, concat!(",\"", $key, "_b64\":\""));
         }
     };
 }

@@ -108,7 +108,9 @@ impl Table {
         let mut rest = bytes;
         loop {
             let (ascii, other) = rest.split_at(ascii_prefix_bytes(rest));
-            sink.text(ascii);
+            if !ascii.is_empty() {
+                sink.text(ascii);
+            }
             if other.is_empty() {
                 return Fidelity::exact_if(exact);
             }

@@ -25,7 +25,9 @@ impl OneByte {
         loop {
             if self.ascii_compatible {
                 let (ascii, other) = rest.split_at(ascii_prefix_bytes(rest));
-                sink.text(ascii);
+                if !ascii.is_empty() {
+                    sink.text(ascii);
+                }
                 rest = other;
             }
             let Some((&byte, tail)) = rest.split_first() else {
