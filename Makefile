@@ -42,7 +42,7 @@ crash: build ## Run the crash tests alone, with their output
 
 loom: setup-run ## Explore the interleavings of the arena's producers and consumer
 	@# A directory of its own: other RUSTFLAGS would recompile everything, twice.
-	$(LOOM) -- --list | grep -q '^models::.*: test$$' || { echo "no loom models found"; exit 1; }
+	$(LOOM) -- --list | grep '^models::.*: test$$' >/dev/null || { echo "no loom models found"; exit 1; }
 	$(LOOM) models::
 
 miri: setup-run ## Check the arena for undefined behaviour (needs a nightly toolchain with miri)
