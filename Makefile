@@ -6,6 +6,9 @@ export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tachograph/tar
 # Where setup.sh puts Rust, if it had to; the shell that called make may not know yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
+LOOM := RUSTFLAGS="--cfg loom" cargo test --release -p tacho-ring --lib \
+	--target-dir "$(CARGO_TARGET_DIR)/loom"
+
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -38,7 +41,9 @@ crash: build ## Run the crash tests alone, with their output
 	cargo test --release -p tacho-tests --test 'crash*' -- --nocapture
 
 loom: setup-run ## Explore the interleavings of the arena's producers and consumer
-	RUSTFLAGS="--cfg loom" cargo test --release -p tacho-ring --lib loom
+	@# A directory of its own: other RUSTFLAGS would recompile everything, twice.
+	$(LOOM) -- --list | grep '^models::.*: test$$' >/dev/null || { echo "no loom models found"; exit 1; }
+	$(LOOM) models::
 
 miri: setup-run ## Check the arena for undefined behaviour (needs a nightly toolchain with miri)
 	cargo +nightly miri test -p tacho-ring --lib

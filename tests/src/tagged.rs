@@ -34,7 +34,8 @@ const GOODBYES: [u16; 2] = [1053, 1927];
 pub enum Command {
     /// `COM_QUERY`
     Query,
-    /// `COM_STMT_PREPARE`
+    /// `COM_STMT_PREPARE`. MariaDB 10.11 tells its general log, and its audit plugins by
+    /// GENERAL_LOG, of it only after the answer has been sent, and not at all if it failed.
     Prepare,
     /// `COM_STMT_EXECUTE`
     Execute,
@@ -95,6 +96,8 @@ pub struct Load {
     pub pause: Duration,
     /// Every `n`th step sends a statement of 100 kB; 0 for never.
     pub big_every: u64,
+    /// Whether statements that cannot be prepared are among the kinds.
+    pub failing_prepares: bool,
     /// Acknowledged tags are also appended here, one a line, as `<id> <command>`.
     pub acknowledged_file: Option<PathBuf>,
 }
@@ -109,6 +112,7 @@ impl Load {
             threads: 4,
             pause: Duration::ZERO,
             big_every: 50,
+            failing_prepares: true,
             acknowledged_file: None,
         }
     }
@@ -262,7 +266,7 @@ impl Worker {
             let padding = "x".repeat(100_000);
             return self.query(conn, |id| format!("SELECT LENGTH('{padding}') /* {id} */"));
         }
-        match step_number % 8 {
+        match step_number % 9 {
             0 => {
                 self.query(conn, |id| format!("SELECT /* {id} */ * FROM things WHERE number={row}"))
             }
@@ -281,11 +285,16 @@ impl Worker {
             4 => {
                 self.query(conn, |id| format!("START TRANSACTION /* {id} */"))?;
                 self.query(conn, |id| format!("UPDATE things SET note='{id}' WHERE number={row}"))?;
-                let end = if step_number % 16 == 4 { "COMMIT" } else { "ROLLBACK" };
+                let end = if step_number.is_multiple_of(2) { "COMMIT" } else { "ROLLBACK" };
                 self.query(conn, |id| format!("{end} /* {id} */"))
             }
             5 => self.query(conn, |id| format!("SELECT * FROM no_such_table /* {id} */")),
             6 => self.query(conn, |id| format!("THIS IS NOT SQL /* {id} */")),
+            7 if self.load.failing_prepares => self.prepared(
+                conn,
+                |id| format!("SELECT * FROM no_such_table WHERE number=? /* {id} */"),
+                row,
+            ),
             _ => self.query(conn, |id| format!("SET @tag='{id}'")),
         }
     }

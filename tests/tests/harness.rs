@@ -1,5 +1,6 @@
 //! Zone: outside. The harness itself, against the general query log: a record of the
-//! server's own, so these tests say that the tagging client tells the truth.
+//! server's own, so these tests say that the tagging client tells the truth. That log has no
+//! failed Prepare, so these are left out.
 
 use std::fs;
 use std::path::Path;
@@ -99,7 +100,11 @@ fn the_tagging_client_tells_what_the_server_saw() {
     let mut server = MariaDb::builder().option("general-log=1").start().expect("a server");
     tagged::prepare(&mut server.connect().expect("a connection"), 4).expect("preparing");
     let ids = server.directory().join("ids");
-    let load = Load { acknowledged_file: Some(ids.clone()), ..Load::new(server.socket(), "calm") };
+    let load = Load {
+        acknowledged_file: Some(ids.clone()),
+        failing_prepares: false,
+        ..Load::new(server.socket(), "calm")
+    };
     let running = load.start().expect("a load");
     while running.acknowledged_count() < 2000 {
         thread::sleep(Duration::from_millis(10));
@@ -135,7 +140,8 @@ fn the_tagging_client_survives_kills_of_the_server() {
         .start()
         .expect("a server");
     tagged::prepare(&mut server.connect().expect("a connection"), 4).expect("preparing");
-    let running = Load::new(server.socket(), "wild").start().expect("a load");
+    let load = Load { failing_prepares: false, ..Load::new(server.socket(), "wild") };
+    let running = load.start().expect("a load");
     let mut goal = 0;
     for _ in 0..3 {
         goal = goal.max(running.acknowledged_count()) + 500;
@@ -152,8 +158,12 @@ fn the_tagging_client_survives_kills_of_the_server() {
     let tally = running.stop().expect("a tally");
     assert!(tally.connect_count > 4, "nobody had to reconnect");
     assert!(tally.in_flight.len() <= 4 * 3, "more in flight than connections were cut");
-    let verdict =
+    let mut verdict =
         Verdict::new(&tally, &count_tags(&server.data_directory().join("general.log"), "wild"));
+    // The witness is weaker than the client here: the server answers a Prepare first and then
+    // writes it to the general log, so each cut connection may have one that it lacks.
+    let late = verdict.missing.extract_if(.., |tag| tag.command == Command::Prepare).count();
+    assert!(late <= 4 * 3, "{late} prepared statements are missing");
     assert!(verdict.is_good(), "{verdict}");
 }
 
@@ -166,7 +176,9 @@ fn a_verdict_notices_a_statement_that_the_log_lacks() {
         .expect("a server");
     let mut conn = server.connect().expect("a connection");
     tagged::prepare(&mut conn, 2).expect("preparing");
-    let running = Load { threads: 2, ..Load::new(server.socket(), "gap") }.start().expect("a load");
+    let running = Load { threads: 2, failing_prepares: false, ..Load::new(server.socket(), "gap") }
+        .start()
+        .expect("a load");
     while running.acknowledged_count() < 200 {
         thread::sleep(Duration::from_millis(5));
     }
