@@ -71,6 +71,10 @@ const tacho_probe *tacho_embed_probe(const tacho_embed *recorder);
 /* Changes a setting. */
 void tacho_embed_set(const tacho_embed *recorder, int32_t setting, uint64_t value);
 
+/* Tells the log that a setting was changed: variable, old and new value. */
+void tacho_embed_note_config(const tacho_embed *recorder, const char *variable,
+                             const char *old_value, const char *new_value);
+
 /* Asks for a new log file. */
 void tacho_embed_rotate(const tacho_embed *recorder);
 

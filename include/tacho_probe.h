@@ -123,6 +123,11 @@ tacho_session *tacho_probe_session(const tacho_probe *probe, uint64_t conn, int6
 bool tacho_probe_end_known(tacho_session *session, uint64_t text_id, uint64_t query_id,
                            uint32_t text_bytes);
 
+/* Whether any start of the connection waits for its end. session may be null.
+ *
+ * Runs on: the thread that executes the connection. Blocks: no. */
+bool tacho_probe_has_open(const tacho_session *session);
+
 /* Records an event. session: the slot of event->conn, or null.
  *
  * Runs on: the thread that executes the connection. Blocks: only when no chunk is free and

@@ -16,13 +16,13 @@ use std::path::PathBuf;
 pub use error_log::write as write_error_log;
 use recorder::{Config, Recorder};
 use tacho_probe::Probe;
-use tacho_recorder::control::Severity;
+use tacho_recorder::control::{ConfigChange, Severity};
 
 // The probe's functions are only called from C++; this keeps them in the library.
 #[doc(hidden)]
 pub use tacho_probe::{
-    tacho_probe_emit, tacho_probe_end_known, tacho_probe_forget, tacho_probe_logging,
-    tacho_probe_session,
+    tacho_probe_emit, tacho_probe_end_known, tacho_probe_forget, tacho_probe_has_open,
+    tacho_probe_logging, tacho_probe_session,
 };
 
 /// See `tacho_embed_config`.
@@ -155,6 +155,23 @@ pub extern "C" fn tacho_embed_probe(recorder: &Recorder) -> &Probe {
 #[unsafe(no_mangle)]
 pub extern "C" fn tacho_embed_set(recorder: &Recorder, setting: i32, value: u64) {
     guard((), || recorder.set(setting, value));
+}
+
+/// See `include/tacho_embed.h`.
+///
+/// # Safety
+/// All pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_embed_note_config(
+    recorder: &Recorder,
+    variable: *const c_char,
+    old_value: *const c_char,
+    new_value: *const c_char,
+) {
+    // SAFETY: promised by the caller.
+    let [variable, old_value, new_value] =
+        [variable, old_value, new_value].map(|text| unsafe { string(text) }.to_bytes().to_vec());
+    guard((), || recorder.note_config(ConfigChange { variable, old_value, new_value }));
 }
 
 /// See `include/tacho_embed.h`.

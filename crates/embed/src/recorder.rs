@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use tacho_event::record::EventKind;
 use tacho_probe::Probe;
 use tacho_recorder::arena_file::ArenaFile;
-use tacho_recorder::control::{Control, Log, Severity, Status};
+use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status};
 use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::recover;
 use tacho_recorder::writer::Writer;
@@ -144,6 +144,13 @@ impl Recorder {
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.
         shared.gate.0.open(&Futex);
+        self.ring();
+    }
+
+    /// Tells the log that a setting was changed.
+    pub fn note_config(&self, change: ConfigChange) {
+        let changes = &self.control.config_changes;
+        changes.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(change);
         self.ring();
     }
 

@@ -125,6 +125,17 @@ pub unsafe extern "C" fn tacho_probe_end_known(
     session.is_some_and(|s| session::note_end(s, text_id, query_id, text_bytes))
 }
 
+/// Whether any start of the connection waits for its end.
+///
+/// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
+///
+/// # Safety
+/// `session` is null or comes from [`tacho_probe_session`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_has_open(session: Option<&Session>) -> bool {
+    session.is_some_and(|s| s.open_len.load(Ordering::Relaxed) > 0)
+}
+
 /// Records an event.
 ///
 /// Runs on: the thread that executes the connection · Blocks: only when no chunk is free

@@ -31,6 +31,19 @@ pub struct Control {
     pub stop: AtomicBool,
     /// How long it may wait for a log that cannot be written, once told to stop, ms.
     pub patience_ms: AtomicU64,
+    /// Changes of settings that no line tells of yet.
+    pub config_changes: Mutex<Vec<ConfigChange>>,
+}
+
+/// One change of a setting.
+#[derive(Clone, Debug, Default)]
+pub struct ConfigChange {
+    /// Name of the variable.
+    pub variable: Vec<u8>,
+    /// Its value before.
+    pub old_value: Vec<u8>,
+    /// Its value now.
+    pub new_value: Vec<u8>,
 }
 
 impl Default for Control {
@@ -44,6 +57,7 @@ impl Default for Control {
             rotate_now: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             patience_ms: AtomicU64::new(0),
+            config_changes: Mutex::new(Vec::new()),
         }
     }
 }

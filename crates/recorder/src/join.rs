@@ -113,7 +113,10 @@ impl Open {
     fn matches(&self, head: &Head, end_bytes: u32) -> bool {
         self.text_id != 0
             && self.text_id == head.text_id
-            && (self.query_id == head.query_id || end_bytes <= self.text_bytes)
+            && (self.query_id == head.query_id
+                || end_bytes <= self.text_bytes
+                // Of what follows in a packet, only the beginning was kept.
+                || self.remainder)
     }
 
     /// Whether it must have ended, though nothing said so, when another statement starts.

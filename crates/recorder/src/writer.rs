@@ -178,6 +178,7 @@ impl Writer {
         {
             self.tell_failure(&error);
         }
+        self.tell_config_changes(now_us);
         self.scan();
         if !self.write_queue(now_us) {
             return false;
@@ -187,6 +188,27 @@ impl Writer {
         let written = self.write_out(now_us);
         self.recycle();
         written && self.relieve(now_us)
+    }
+
+    fn tell_config_changes(&mut self, now_us: i64) {
+        let changes = {
+            let waiting = &self.control.config_changes;
+            let mut waiting = waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            std::mem::take(&mut *waiting)
+        };
+        for change in changes {
+            let seq = self.take_seq();
+            let record = Record {
+                seq,
+                ts_us: now_us,
+                event: Some(EventKind::Config),
+                variable: &change.variable,
+                old_value: &change.old_value,
+                new_value: &change.new_value,
+                ..Record::default()
+            };
+            json::write_line(&mut self.batch, &record, &mut self.clock);
+        }
     }
 
     /// One pass over the arena: what is complete goes to the queue, in the order of time.

@@ -1,0 +1,47 @@
+// Zone: hot and cold (declarations)
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// What the files of the MariaDB adapter share.
+#ifndef TACHO_MARIADB_ADAPTER_H
+#define TACHO_MARIADB_ADAPTER_H
+
+#include "../common/server_compat.h"
+
+#include "tacho_embed.h"
+#include "tacho_probe.h"
+
+namespace tacho {
+
+// Set by the plugin's init function before the server sends the first event, cleared by deinit
+// after the last: plain pointers are enough.
+extern const tacho_probe* g_probe;
+extern tacho_embed* g_recorder;
+
+// What the event callback needs to know of this server.
+struct EventContext {
+    // Number of the SQL command EXECUTE, -2 when unknown: its outer statement ends with a
+    // RESULT event and without a STATUS event.
+    int execute_command;
+};
+extern EventContext g_event_context;
+
+// The event callback of the plugin descriptor.
+void notify(MYSQL_THD thd, unsigned int event_class, const void* event) noexcept;
+
+// System and status variables of the plugin.
+extern st_mysql_sys_var* g_system_variables[];
+extern st_mysql_show_var g_status_variables[];
+
+// Values that init needs.
+const char* variable_directory() noexcept;
+const char* variable_arena_directory() noexcept;
+unsigned long long variable_arena_bytes() noexcept;
+bool variable_tables() noexcept;
+// Shows the absolute path in place of what was given.
+void show_directory(const char* path) noexcept;
+// Applies all dynamic variables to a recorder that was just started; logging last.
+void apply_variables(const tacho_embed* recorder) noexcept;
+
+} // namespace tacho
+
+#endif

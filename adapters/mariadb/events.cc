@@ -1,0 +1,362 @@
+// Zone: hot
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Server events into the arena. Runs on the server's query threads: it may read the clock and
+// the server's own fields, and call the probe; nothing else.
+//
+// What MariaDB sends (seen on 10.11.19) and what becomes of it:
+//   LOG     before execution, has the text              -> START
+//   STATUS  after the reply                             -> END, or POINT where no LOG came
+//           (Ping, Quit, the second of several statements in a packet, INSTALL itself)
+//   ERROR   before the error is sent, has its message   -> ERROR
+//   RESULT  after a result                              -> END for SQL EXECUTE only, whose outer
+//                                                          statement gets no STATUS
+// The text's address joins them: the query id changes inside stored programs.
+#include "adapter.h"
+#include "figures.h"
+
+#include <cstring>
+#include <ctime>
+
+#include <m_ctype.h>
+
+// Exported by the server for its plugins, declared in no public header (sql_class.cc).
+extern "C" {
+const char* thd_user_name(MYSQL_THD thd);
+const char* thd_client_host(MYSQL_THD thd);
+const char* thd_client_ip(MYSQL_THD thd);
+const char* thd_priv_user(MYSQL_THD thd, size_t* length);
+}
+
+namespace tacho {
+
+const tacho_probe* g_probe = nullptr;
+EventContext g_event_context = {-2};
+
+namespace {
+
+// Private state of a server thread. Initial-exec: a dynamic TLS block would be allocated on
+// first use, in the middle of a callback.
+struct ThreadState {
+    tacho_thread probe;
+    // End of the packet whose first statement started last on this thread, and the address of
+    // its begin: what follows a statement in it starts when that statement ends.
+    const char* packet_begin;
+    const char* packet_end;
+};
+thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
+
+// How much of the text that follows a statement in its packet is recorded ahead of its turn.
+constexpr size_t kRemainderBytesMax = 4096;
+
+int64_t microseconds(clockid_t clock) noexcept {
+    timespec now;
+    clock_gettime(clock, &now);
+    return static_cast<int64_t>(now.tv_sec) * 1000000 + now.tv_nsec / 1000;
+}
+
+tacho_bytes bytes_of(const char* text) noexcept {
+    return {text, text == nullptr ? 0 : strlen(text)};
+}
+
+tacho_bytes bytes_of(const char* text, size_t length) noexcept {
+    return {text, text == nullptr ? 0 : length};
+}
+
+tacho_bytes bytes_of(const MYSQL_CONST_LEX_STRING& text) noexcept {
+    return bytes_of(text.str, text.length);
+}
+
+void set_charset(tacho_event* out, const charset_info_st* charset) noexcept {
+    if (charset != nullptr) {
+        const auto* info = reinterpret_cast<const CHARSET_INFO*>(charset);
+        out->strings[TACHO_STRING_CHARSET] = bytes_of(info->cs_name.str, info->cs_name.length);
+    }
+}
+
+// Who executes it. The getters return pointers into the session's security context; the audit
+// API's own general_user is one string in which names cannot be told apart for certain.
+void set_identity(MYSQL_THD thd, tacho_event* out) noexcept {
+    if (thd == nullptr) {
+        return;
+    }
+    size_t length = 0;
+    const char* priv_user = thd_priv_user(thd, &length);
+    out->strings[TACHO_STRING_USER] = bytes_of(thd_user_name(thd));
+    out->strings[TACHO_STRING_PRIV_USER] = bytes_of(priv_user, length);
+    out->strings[TACHO_STRING_HOST] = bytes_of(thd_client_host(thd));
+    out->strings[TACHO_STRING_IP] = bytes_of(thd_client_ip(thd));
+}
+
+uint64_t text_id(const char* text) noexcept {
+    return reinterpret_cast<uint64_t>(text);
+}
+
+void emit(tacho_session* session, const tacho_event& event) noexcept {
+    tacho_probe_emit(g_probe, &t_state.probe, session, &event);
+}
+
+// Identity and text of a general event.
+void set_statement(MYSQL_THD thd, const mysql_event_general* in, tacho_event* out) noexcept {
+    set_identity(thd, out);
+    out->strings[TACHO_STRING_DB] = bytes_of(in->database);
+    set_charset(out, in->general_charset);
+    out->strings[TACHO_STRING_COMMAND] =
+        bytes_of(in->general_command, in->general_command_length);
+    out->text = bytes_of(in->general_query, in->general_query_length);
+    if (in->general_query_length != 0) {
+        out->present |= TACHO_PRESENT_TEXT;
+    }
+}
+
+tacho_event general_event(uint32_t kind, const mysql_event_general* in, int64_t now_us) noexcept {
+    tacho_event out = {};
+    out.kind = kind;
+    out.conn = in->general_thread_id;
+    out.query_id = in->query_id;
+    out.text_id = text_id(in->general_query);
+    out.ts_us = now_us;
+    out.sql_command = -1;
+    return out;
+}
+
+void start(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    if (!tacho_probe_logging(g_probe)) {
+        return;
+    }
+    const int64_t now_us = microseconds(CLOCK_REALTIME);
+    tacho_event out = general_event(TACHO_KIND_START, in, now_us);
+    set_statement(thd, in, &out);
+    out.present |= TACHO_PRESENT_TEXT;
+    emit(tacho_probe_session(g_probe, out.conn, now_us), out);
+    if (!figures_nested(thd)) {
+        t_state.packet_begin = in->general_query;
+        t_state.packet_end = in->general_query + in->general_query_length;
+    }
+}
+
+// A statement has ended and others follow in its packet: the next one starts now. The server
+// announces only the first one (dispatch_command in sql_parse.cc).
+void start_remainder(MYSQL_THD thd, const mysql_event_general* in, tacho_session* session,
+                     int64_t now_us) noexcept {
+    const char* next = in->general_query + in->general_query_length;
+    if (next < t_state.packet_end && *next == ';') {
+        ++next;
+    }
+    while (next < t_state.packet_end && (*next == ' ' || (*next >= '\t' && *next <= '\r'))) {
+        ++next;
+    }
+    if (next >= t_state.packet_end) {
+        return;
+    }
+    size_t length = static_cast<size_t>(t_state.packet_end - next);
+    if (length > kRemainderBytesMax) {
+        length = kRemainderBytesMax;
+    }
+    tacho_event out = general_event(TACHO_KIND_START, in, now_us);
+    set_statement(thd, in, &out);
+    out.query_id = 0;
+    out.text_id = text_id(next);
+    out.text = bytes_of(next, length);
+    out.present |= TACHO_PRESENT_TEXT | TACHO_PRESENT_REMAINDER;
+    emit(session, out);
+}
+
+bool more_follows(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    const char* begin = in->general_query;
+    return begin != nullptr && in->general_error_code == 0 && begin >= t_state.packet_begin &&
+           begin + in->general_query_length < t_state.packet_end && !figures_nested(thd);
+}
+
+void set_figures(MYSQL_THD thd, tacho_event* out) noexcept {
+    out->sql_command = thd_sql_command(thd);
+    out->present |= TACHO_PRESENT_SQL_COMMAND;
+    Figures figures;
+    const auto monotonic_ns = static_cast<uint64_t>(microseconds(CLOCK_MONOTONIC)) * 1000;
+    figures_read(thd, out->sql_command, kFiguresAll, monotonic_ns, &figures);
+    if (figures.present == 0) {
+        return;
+    }
+    out->present |= TACHO_PRESENT_FIGURES;
+    const uint64_t values[] = {figures.rows_sent, figures.rows_examined, figures.rows_affected,
+                               figures.query_time_us, figures.lock_time_us};
+    static_assert(sizeof(values) == sizeof(out->figures), "one slot each");
+    memcpy(out->figures, values, sizeof(values));
+    // The bits have the same order on both sides, at another place.
+    static_assert(kFigureRowsSent == 1 && kFigureLockTime == 16, "see the shift");
+    static_assert(TACHO_PRESENT_ROWS_SENT == 4 && TACHO_PRESENT_LOCK_TIME == 64, "see the shift");
+    out->present |= (figures.present & 31U) << 2;
+    if ((figures.present & kFigureError) != 0) {
+        memcpy(out->sqlstate, figures.sqlstate, sizeof(figures.sqlstate));
+        out->present |= TACHO_PRESENT_SQLSTATE;
+    }
+}
+
+void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    const bool logging = tacho_probe_logging(g_probe);
+    // Coarse: it only orders lines. Where the server cannot tell the query time, the clock is
+    // read again below.
+    const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
+    tacho_session* session = tacho_probe_session(g_probe, in->general_thread_id, now_us);
+    const bool known = tacho_probe_end_known(session, text_id(in->general_query), in->query_id,
+                                             in->general_query_length);
+    // What started while recording was on is completed also when it was turned off meanwhile.
+    if (!known && !logging) {
+        return;
+    }
+    tacho_event out = general_event(known ? TACHO_KIND_END : TACHO_KIND_POINT, in, now_us);
+    out.error_code = static_cast<uint32_t>(in->general_error_code);
+    out.shown_bytes = in->general_query_length;
+    if (thd != nullptr) {
+        set_figures(thd, &out);
+    }
+    if (!known) {
+        set_statement(thd, in, &out);
+        out.ts_us = microseconds(CLOCK_REALTIME);
+    } else if ((out.present & TACHO_PRESENT_QUERY_TIME) == 0) {
+        out.ts_us = microseconds(CLOCK_REALTIME);
+    }
+    emit(session, out);
+    if (logging && more_follows(thd, in)) {
+        start_remainder(thd, in, session, microseconds(CLOCK_REALTIME));
+    }
+}
+
+// SQL EXECUTE has ended; only the inner statement had a STATUS event.
+void end_execute(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    if (thd == nullptr || thd_sql_command(thd) != g_event_context.execute_command) {
+        return;
+    }
+    const int64_t now_us = microseconds(CLOCK_REALTIME);
+    tacho_session* session = tacho_probe_session(g_probe, in->general_thread_id, now_us);
+    if (!tacho_probe_has_open(session)) {
+        return;
+    }
+    tacho_event out = general_event(TACHO_KIND_END, in, now_us);
+    set_figures(thd, &out);
+    out.present |= TACHO_PRESENT_OUTERMOST;
+    out.shown_bytes = UINT32_MAX;
+    emit(session, out);
+}
+
+void error(const mysql_event_general* in) noexcept {
+    if (!tacho_probe_logging(g_probe)) {
+        return;
+    }
+    const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
+    tacho_event out = general_event(TACHO_KIND_ERROR, in, now_us);
+    out.error_code = static_cast<uint32_t>(in->general_error_code);
+    // The message is where the command's name is in other events.
+    out.text = bytes_of(in->general_command, in->general_command_length);
+    out.present = TACHO_PRESENT_TEXT;
+    emit(tacho_probe_session(g_probe, out.conn, now_us), out);
+}
+
+void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    switch (in->event_subclass) {
+    case MYSQL_AUDIT_GENERAL_LOG:
+        start(thd, in);
+        break;
+    case MYSQL_AUDIT_GENERAL_ERROR:
+        error(in);
+        break;
+    case MYSQL_AUDIT_GENERAL_RESULT:
+        end_execute(thd, in);
+        break;
+    case MYSQL_AUDIT_GENERAL_STATUS:
+        end(thd, in);
+        break;
+    default:
+        break;
+    }
+}
+
+void connection(const mysql_event_connection* in) noexcept {
+    const bool ended = in->event_subclass == MYSQL_AUDIT_CONNECTION_DISCONNECT;
+    const int64_t now_us = microseconds(CLOCK_REALTIME);
+    tacho_session* session = tacho_probe_session(g_probe, in->thread_id, now_us);
+    if (tacho_probe_logging(g_probe) || tacho_probe_has_open(session)) {
+        tacho_event out = {};
+        out.kind = ended ? TACHO_KIND_DISCONNECT
+                         : (in->event_subclass == MYSQL_AUDIT_CONNECTION_CONNECT
+                                ? TACHO_KIND_CONNECT
+                                : TACHO_KIND_CHANGE_USER);
+        out.conn = in->thread_id;
+        out.ts_us = now_us;
+        out.sql_command = -1;
+        out.error_code = static_cast<uint32_t>(in->status);
+        out.strings[TACHO_STRING_USER] = bytes_of(in->user, in->user_length);
+        out.strings[TACHO_STRING_PRIV_USER] = bytes_of(in->priv_user, in->priv_user_length);
+        out.strings[TACHO_STRING_PROXY_USER] = bytes_of(in->proxy_user, in->proxy_user_length);
+        out.strings[TACHO_STRING_OS_USER] = bytes_of(in->external_user, in->external_user_length);
+        out.strings[TACHO_STRING_HOST] = bytes_of(in->host, in->host_length);
+        out.strings[TACHO_STRING_IP] = bytes_of(in->ip, in->ip_length);
+        out.strings[TACHO_STRING_DB] = bytes_of(in->database);
+        emit(session, out);
+    }
+    if (ended) {
+        tacho_probe_forget(g_probe, &t_state.probe, session);
+    }
+}
+
+void table(const mysql_event_table* in) noexcept {
+    if (!tacho_probe_logging(g_probe)) {
+        return;
+    }
+    // One digit, see line.rs: read, write, create, drop, rename, alter.
+    static const char kAccess[] = "012345";
+    size_t access = 0;
+    switch (in->event_subclass) {
+    case MYSQL_AUDIT_TABLE_LOCK:
+        access = in->read_only != 0 ? 0 : 1;
+        break;
+    case MYSQL_AUDIT_TABLE_CREATE:
+        access = 2;
+        break;
+    case MYSQL_AUDIT_TABLE_DROP:
+        access = 3;
+        break;
+    case MYSQL_AUDIT_TABLE_RENAME:
+        access = 4;
+        break;
+    default:
+        access = 5;
+        break;
+    }
+    const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
+    tacho_event out = {};
+    out.kind = TACHO_KIND_TABLE;
+    out.conn = in->thread_id;
+    out.query_id = in->query_id;
+    out.ts_us = now_us;
+    out.sql_command = -1;
+    out.strings[TACHO_STRING_USER] = bytes_of(kAccess + access, 1);
+    out.strings[TACHO_STRING_DB] = bytes_of(in->database);
+    out.strings[TACHO_STRING_PRIV_USER] = bytes_of(in->table);
+    out.strings[TACHO_STRING_OS_USER] = bytes_of(in->new_database);
+    out.strings[TACHO_STRING_PROXY_USER] = bytes_of(in->new_table);
+    emit(tacho_probe_session(g_probe, out.conn, now_us), out);
+}
+
+} // namespace
+
+void notify(MYSQL_THD thd, unsigned int event_class, const void* event) noexcept {
+    if (g_probe == nullptr) {
+        return;
+    }
+    switch (event_class) {
+    case MYSQL_AUDIT_GENERAL_CLASS:
+        general(thd, static_cast<const mysql_event_general*>(event));
+        break;
+    case MYSQL_AUDIT_CONNECTION_CLASS:
+        connection(static_cast<const mysql_event_connection*>(event));
+        break;
+    case MYSQL_AUDIT_TABLE_CLASS:
+        table(static_cast<const mysql_event_table*>(event));
+        break;
+    default:
+        break;
+    }
+}
+
+} // namespace tacho

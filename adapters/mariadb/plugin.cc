@@ -1,0 +1,132 @@
+// Zone: cold
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// The plugin: descriptor, init, deinit.
+#include "adapter.h"
+#include "figures.h"
+#include "sql_commands.h"
+
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <unistd.h>
+
+// Exported by the server, declared in no public header (mysqld.cc).
+extern char server_version[];
+
+namespace tacho {
+
+tacho_embed* g_recorder = nullptr;
+
+namespace {
+
+// How long deinit waits for a log that cannot be written. What is left stays in the arena.
+constexpr uint64_t kStopPatienceMs = 10000;
+
+enum Severity { kNote = 0, kWarning = 1, kError = 2 };
+
+st_mysql_audit g_descriptor = {
+    MYSQL_AUDIT_INTERFACE_VERSION,
+    nullptr,
+    notify,
+    {MYSQL_AUDIT_GENERAL_CLASSMASK | MYSQL_AUDIT_CONNECTION_CLASSMASK},
+};
+
+void log(Severity severity, const char* format, const char* text) noexcept {
+    char message[PATH_MAX + 256];
+    snprintf(message, sizeof(message), format, text);
+    tacho_embed_log(severity, message);
+}
+
+// The server's working directory is its data directory: a relative path lies there.
+bool absolute_directory(char* path, size_t bytes) noexcept {
+    const char* given = variable_directory();
+    if (given[0] == '/') {
+        return snprintf(path, bytes, "%s", given) < static_cast<int>(bytes);
+    }
+    char here[PATH_MAX];
+    if (getcwd(here, sizeof(here)) == nullptr) {
+        return false;
+    }
+    return snprintf(path, bytes, "%s/%s", here, given) < static_cast<int>(bytes);
+}
+
+void learn_commands(const tacho_embed* recorder) noexcept {
+    for (int number = 0; number < sql_command_count(); ++number) {
+        const char* name = sql_command_name(number);
+        tacho_embed_set_name(recorder, static_cast<uint32_t>(number), name);
+        if (strcmp(name, "execute_sql") == 0) {
+            g_event_context.execute_command = number;
+        }
+    }
+}
+
+int init(void*) noexcept {
+    char why[512] = "";
+    if (!sql_commands_load(why, sizeof(why))) {
+        log(kWarning, "the log will have no sql_command: %s", why);
+    }
+    if (!figures_calibrate(why, sizeof(why))) {
+        log(kWarning, "some statement figures are not available on this server: %s", why);
+    }
+    if (variable_tables()) {
+        g_descriptor.class_mask[0] |= MYSQL_AUDIT_TABLE_CLASSMASK;
+    } else {
+        g_descriptor.class_mask[0] &= ~static_cast<unsigned long>(MYSQL_AUDIT_TABLE_CLASSMASK);
+    }
+    char directory[PATH_MAX];
+    if (!absolute_directory(directory, sizeof(directory))) {
+        log(kError, "tacho_directory: %s", "the path is too long");
+        return 1;
+    }
+    show_directory(directory);
+    char server[256];
+    snprintf(server, sizeof(server), "MariaDB %s", server_version);
+    const tacho_embed_config config = {directory, variable_arena_directory(), server,
+                                       variable_arena_bytes()};
+    char error[1024] = "";
+    g_recorder = tacho_embed_start(&config, error, sizeof(error));
+    if (g_recorder == nullptr) {
+        log(kError, "recording cannot start: %s", error);
+        my_printf_error(1, "tacho: recording cannot start: %s", MYF(0), error);
+        return 1;
+    }
+    learn_commands(g_recorder);
+    apply_variables(g_recorder);
+    g_probe = tacho_embed_probe(g_recorder);
+    log(kNote, "recording to %s", directory);
+    return 0;
+}
+
+// The server calls this when no session holds the plugin any more: no event is in flight.
+int deinit(void*) noexcept {
+    g_probe = nullptr;
+    tacho_embed* recorder = g_recorder;
+    g_recorder = nullptr;
+    if (recorder != nullptr) {
+        tacho_embed_stop(recorder, kStopPatienceMs);
+    }
+    return 0;
+}
+
+} // namespace
+} // namespace tacho
+
+maria_declare_plugin(tacho) {
+    MYSQL_AUDIT_PLUGIN,
+    &tacho::g_descriptor,
+    "tacho",
+    "Tachograph",
+    "Records everything, loses nothing",
+    PLUGIN_LICENSE_GPL,
+    tacho::init,
+    tacho::deinit,
+    0x0001,
+    tacho::g_status_variables,
+    tacho::g_system_variables,
+    "0.1.0",
+    MariaDB_PLUGIN_MATURITY_STABLE,
+}
+maria_declare_plugin_end;

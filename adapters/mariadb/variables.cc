@@ -1,0 +1,239 @@
+// Zone: cold
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// System and status variables. An update function runs with LOCK_global_system_variables held:
+// it stores a value and wakes the writer, and never waits.
+#include "adapter.h"
+
+#include <climits>
+#include <cstdio>
+#include <cstring>
+
+#include <typelib.h>
+
+namespace tacho {
+
+namespace {
+
+char* v_directory;
+char* v_arena_directory;
+unsigned long long v_arena_bytes;
+char v_logging;
+unsigned long long v_flush_interval_ms;
+unsigned long long v_flush_bytes;
+unsigned long v_overflow;
+unsigned long long v_overflow_timeout_ms;
+unsigned long v_timestamps;
+unsigned long long v_rotate_bytes;
+char v_rotate_now;
+unsigned long long v_max_statement_bytes;
+char v_tables;
+
+char g_directory_shown[PATH_MAX];
+
+const char* g_overflow_names[] = {"BLOCK", "TIMEOUT", "DROP", nullptr};
+TYPELIB g_overflow_lib = {3, "overflow", g_overflow_names, nullptr};
+const char* g_timestamps_names[] = {"SYSTEM", "UTC", nullptr};
+TYPELIB g_timestamps_lib = {2, "timestamps", g_timestamps_names, nullptr};
+
+void note(const char* variable, const char* old_value, const char* new_value) noexcept {
+    if (g_recorder != nullptr && strcmp(old_value, new_value) != 0) {
+        tacho_embed_note_config(g_recorder, variable, old_value, new_value);
+    }
+}
+
+void note_number(const char* variable, unsigned long long before,
+                 unsigned long long after) noexcept {
+    char texts[2][24];
+    snprintf(texts[0], sizeof(texts[0]), "%llu", before);
+    snprintf(texts[1], sizeof(texts[1]), "%llu", after);
+    note(variable, texts[0], texts[1]);
+}
+
+void set(int32_t setting, unsigned long long value) noexcept {
+    if (g_recorder != nullptr) {
+        tacho_embed_set(g_recorder, setting, value);
+    }
+}
+
+template <int32_t Setting>
+void update_number(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    static const char* const kNames[] = {
+        "tacho_logging",         "tacho_overflow",    "tacho_overflow_timeout_ms",
+        "tacho_flush_interval_ms", "tacho_flush_bytes", "tacho_rotate_bytes",
+        "tacho_timestamps",      "tacho_max_statement_bytes"};
+    auto* current = static_cast<unsigned long long*>(variable);
+    const auto wanted = *static_cast<const unsigned long long*>(value);
+    note_number(kNames[Setting], *current, wanted);
+    *current = wanted;
+    set(Setting, wanted);
+}
+
+void update_logging(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    auto* current = static_cast<char*>(variable);
+    const char wanted = *static_cast<const char*>(value);
+    note("tacho_logging", *current != 0 ? "ON" : "OFF", wanted != 0 ? "ON" : "OFF");
+    *current = wanted;
+    set(TACHO_SETTING_LOGGING, wanted != 0 ? 1 : 0);
+}
+
+void update_overflow(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    auto* current = static_cast<unsigned long*>(variable);
+    const auto wanted = *static_cast<const unsigned long*>(value);
+    note("tacho_overflow", g_overflow_names[*current], g_overflow_names[wanted]);
+    *current = wanted;
+    set(TACHO_SETTING_OVERFLOW, wanted);
+}
+
+void update_timestamps(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    auto* current = static_cast<unsigned long*>(variable);
+    const auto wanted = *static_cast<const unsigned long*>(value);
+    note("tacho_timestamps", g_timestamps_names[*current], g_timestamps_names[wanted]);
+    *current = wanted;
+    set(TACHO_SETTING_TIMESTAMPS, wanted);
+}
+
+// A command, not a state: it always reads OFF.
+void update_rotate_now(MYSQL_THD, st_mysql_sys_var*, void*, const void* value) noexcept {
+    if (*static_cast<const char*>(value) != 0 && g_recorder != nullptr) {
+        tacho_embed_rotate(g_recorder);
+    }
+}
+
+MYSQL_SYSVAR_STR(directory, v_directory, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+                 "Where the log files go; a relative path lies in the data directory", nullptr,
+                 nullptr, "tacho");
+MYSQL_SYSVAR_STR(arena_directory, v_arena_directory, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+                 "Where the arena goes: a file system in memory", nullptr, nullptr, "/dev/shm");
+MYSQL_SYSVAR_ULONGLONG(arena_bytes, v_arena_bytes, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+                       "Size of the arena: what can wait for the log when it is slow", nullptr,
+                       nullptr, 64ULL << 20, 1ULL << 20, 1ULL << 36, 4096);
+MYSQL_SYSVAR_BOOL(tables, v_tables, PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
+                  "Record which tables each statement touches; costs one event for each", nullptr,
+                  nullptr, 0);
+MYSQL_SYSVAR_BOOL(logging, v_logging, PLUGIN_VAR_OPCMDARG, "Record or not", nullptr,
+                  update_logging, 1);
+MYSQL_SYSVAR_ULONGLONG(flush_interval_ms, v_flush_interval_ms, PLUGIN_VAR_RQCMDARG,
+                       "Longest time a finished record stays unwritten, milliseconds", nullptr,
+                       update_number<TACHO_SETTING_FLUSH_INTERVAL_MS>, 100, 1, 60000, 1);
+MYSQL_SYSVAR_ULONGLONG(flush_bytes, v_flush_bytes, PLUGIN_VAR_RQCMDARG,
+                       "Write earlier when this much is waiting, bytes", nullptr,
+                       update_number<TACHO_SETTING_FLUSH_BYTES>, 262144, 1, 1ULL << 30, 1);
+MYSQL_SYSVAR_ENUM(overflow, v_overflow, PLUGIN_VAR_RQCMDARG,
+                  "When the arena is full: BLOCK waits (nothing is lost), TIMEOUT waits "
+                  "tacho_overflow_timeout_ms, DROP does not wait; losses are counted and logged",
+                  nullptr, update_overflow, 0, &g_overflow_lib);
+MYSQL_SYSVAR_ULONGLONG(overflow_timeout_ms, v_overflow_timeout_ms, PLUGIN_VAR_RQCMDARG,
+                       "Longest wait with tacho_overflow=TIMEOUT, milliseconds", nullptr,
+                       update_number<TACHO_SETTING_OVERFLOW_TIMEOUT_MS>, 1000, 0, 3600000, 1);
+MYSQL_SYSVAR_ENUM(timestamps, v_timestamps, PLUGIN_VAR_RQCMDARG,
+                  "Zone of the time stamps: SYSTEM (local time with offset) or UTC", nullptr,
+                  update_timestamps, 0, &g_timestamps_lib);
+MYSQL_SYSVAR_ULONGLONG(rotate_bytes, v_rotate_bytes, PLUGIN_VAR_RQCMDARG,
+                       "Begin a new file at this size, bytes; 0 = never", nullptr,
+                       update_number<TACHO_SETTING_ROTATE_BYTES>, 256ULL << 20, 0, 1ULL << 46, 1);
+MYSQL_SYSVAR_BOOL(rotate_now, v_rotate_now, PLUGIN_VAR_OPCMDARG, "Set to 1: begin a new file now",
+                  nullptr, update_rotate_now, 0);
+MYSQL_SYSVAR_ULONGLONG(max_statement_bytes, v_max_statement_bytes, PLUGIN_VAR_RQCMDARG,
+                       "Cut statements at this length, bytes; 0 = record them whole", nullptr,
+                       update_number<TACHO_SETTING_MAX_STATEMENT_BYTES>, 0, 0, 1ULL << 32, 1);
+
+// A figure for SHOW STATUS. The server gives a buffer for the value.
+template <uint64_t tacho_embed_status::*Member>
+int show_number(MYSQL_THD, st_mysql_show_var* out, void* buffer, system_status_var*,
+                enum_var_type) noexcept {
+    tacho_embed_status status = {};
+    if (g_recorder != nullptr) {
+        tacho_embed_read_status(g_recorder, &status);
+    }
+    auto* value = static_cast<unsigned long long*>(buffer);
+    *value = status.*Member;
+    out->type = SHOW_ULONGLONG;
+    out->value = value;
+    return 0;
+}
+
+template <int32_t Which>
+int show_text(MYSQL_THD, st_mysql_show_var* out, void* buffer, system_status_var*,
+              enum_var_type) noexcept {
+    auto* text = static_cast<char*>(buffer);
+    text[0] = '\0';
+    if (g_recorder != nullptr) {
+        tacho_embed_read_text(g_recorder, Which, text, SHOW_VAR_FUNC_BUFF_SIZE);
+    }
+    out->type = SHOW_CHAR;
+    out->value = text;
+    return 0;
+}
+
+void* function(mysql_show_var_func f) noexcept {
+    return reinterpret_cast<void*>(f);
+}
+
+} // namespace
+
+const char* variable_directory() noexcept {
+    return v_directory != nullptr && v_directory[0] != '\0' ? v_directory : "tacho";
+}
+
+const char* variable_arena_directory() noexcept {
+    return v_arena_directory != nullptr ? v_arena_directory : "/dev/shm";
+}
+
+unsigned long long variable_arena_bytes() noexcept {
+    return v_arena_bytes;
+}
+
+bool variable_tables() noexcept {
+    return v_tables != 0;
+}
+
+void show_directory(const char* path) noexcept {
+    snprintf(g_directory_shown, sizeof(g_directory_shown), "%s", path);
+    v_directory = g_directory_shown;
+}
+
+void apply_variables(const tacho_embed* recorder) noexcept {
+    tacho_embed_set(recorder, TACHO_SETTING_OVERFLOW, v_overflow);
+    tacho_embed_set(recorder, TACHO_SETTING_OVERFLOW_TIMEOUT_MS, v_overflow_timeout_ms);
+    tacho_embed_set(recorder, TACHO_SETTING_FLUSH_INTERVAL_MS, v_flush_interval_ms);
+    tacho_embed_set(recorder, TACHO_SETTING_FLUSH_BYTES, v_flush_bytes);
+    tacho_embed_set(recorder, TACHO_SETTING_ROTATE_BYTES, v_rotate_bytes);
+    tacho_embed_set(recorder, TACHO_SETTING_TIMESTAMPS, v_timestamps);
+    tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
+    tacho_embed_set(recorder, TACHO_SETTING_LOGGING, v_logging != 0 ? 1 : 0);
+}
+
+st_mysql_sys_var* g_system_variables[] = {
+    MYSQL_SYSVAR(logging),         MYSQL_SYSVAR(directory),
+    MYSQL_SYSVAR(arena_directory), MYSQL_SYSVAR(arena_bytes),
+    MYSQL_SYSVAR(flush_interval_ms), MYSQL_SYSVAR(flush_bytes),
+    MYSQL_SYSVAR(overflow),        MYSQL_SYSVAR(overflow_timeout_ms),
+    MYSQL_SYSVAR(timestamps),      MYSQL_SYSVAR(rotate_bytes),
+    MYSQL_SYSVAR(rotate_now),      MYSQL_SYSVAR(max_statement_bytes),
+    MYSQL_SYSVAR(tables),          nullptr,
+};
+
+using Status = tacho_embed_status;
+st_mysql_show_var g_status_variables[] = {
+    {"Tacho_records_written", function(show_number<&Status::records_written>), SHOW_SIMPLE_FUNC},
+    {"Tacho_bytes_written", function(show_number<&Status::bytes_written>), SHOW_SIMPLE_FUNC},
+    {"Tacho_records_filtered", function(show_number<&Status::records_filtered>), SHOW_SIMPLE_FUNC},
+    {"Tacho_records_lost", function(show_number<&Status::records_lost>), SHOW_SIMPLE_FUNC},
+    {"Tacho_records_lost_timeout", function(show_number<&Status::records_lost_timeout>),
+     SHOW_SIMPLE_FUNC},
+    {"Tacho_records_lost_dropped", function(show_number<&Status::records_lost_dropped>),
+     SHOW_SIMPLE_FUNC},
+    {"Tacho_records_lost_corrupt", function(show_number<&Status::records_lost_corrupt>),
+     SHOW_SIMPLE_FUNC},
+    {"Tacho_blocked_count", function(show_number<&Status::blocked_count>), SHOW_SIMPLE_FUNC},
+    {"Tacho_blocked_time_us", function(show_number<&Status::blocked_time_us>), SHOW_SIMPLE_FUNC},
+    {"Tacho_arena_bytes_used", function(show_number<&Status::arena_bytes_used>), SHOW_SIMPLE_FUNC},
+    {"Tacho_write_errors", function(show_number<&Status::write_errors>), SHOW_SIMPLE_FUNC},
+    {"Tacho_last_error", function(show_text<TACHO_TEXT_LAST_ERROR>), SHOW_SIMPLE_FUNC},
+    {"Tacho_current_file", function(show_text<TACHO_TEXT_CURRENT_FILE>), SHOW_SIMPLE_FUNC},
+    {"Tacho_arena_file", function(show_text<TACHO_TEXT_ARENA>), SHOW_SIMPLE_FUNC},
+    {nullptr, nullptr, SHOW_UNDEF},
+};
+
+} // namespace tacho
