@@ -1,0 +1,203 @@
+//! Which lines are wanted.
+
+use clap::ValueEnum;
+use regex::Regex;
+
+use super::line::Line;
+use super::since::Window;
+use crate::cli::TailArgs;
+
+/// All filters of one call. An empty list lets everything pass.
+#[derive(Debug)]
+pub struct Filter {
+    window: Window,
+    users: Vec<Pattern>,
+    dbs: Vec<Pattern>,
+    hosts: Vec<Pattern>,
+    conns: Vec<u64>,
+    events: Vec<String>,
+    sql_commands: Vec<Pattern>,
+    errnos: Vec<u32>,
+    outcomes: Vec<String>,
+    sql: Option<Regex>,
+}
+
+impl Filter {
+    /// Makes the filter of a command line.
+    ///
+    /// # Errors
+    /// When `--grep` is not a regular expression.
+    pub fn new(args: &TailArgs, window: Window) -> Result<Self, regex::Error> {
+        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
+        let folded = |texts: &[String]| texts.iter().map(|text| Pattern::folded(text)).collect();
+        Ok(Self {
+            window,
+            users: patterns(&args.user),
+            dbs: patterns(&args.db),
+            hosts: folded(&args.host),
+            conns: args.conn.clone(),
+            events: names(&args.event),
+            sql_commands: folded(&args.sql_command),
+            errnos: args.errno.clone(),
+            outcomes: names(&args.outcome),
+            sql: args.grep.as_deref().map(Regex::new).transpose()?,
+        })
+    }
+
+    /// Whether the line is wanted.
+    pub fn matches(&self, line: &Line) -> bool {
+        if !self.window.contains(line.ts) || !any(&self.events, |name| *name == line.event) {
+            return false;
+        }
+        // The lost records might have matched, so hiding their gap would be a lie.
+        if line.event == "lost" {
+            return true;
+        }
+        any(&self.users, |p| p.matches(&line.user) || p.matches(&line.priv_user))
+            && any(&self.dbs, |p| {
+                p.matches(&line.db)
+                    || line.tables.iter().any(|t| p.matches(&t.db) || p.matches(&t.new_db))
+            })
+            && any(&self.hosts, |p| p.matches(&line.host) || p.matches(&line.ip))
+            && any(&self.conns, |conn| Some(*conn) == line.conn)
+            && any(&self.sql_commands, |p| p.matches(&line.sql_command))
+            && any(&self.errnos, |errno| *errno == line.errno)
+            && any(&self.outcomes, |name| *name == line.outcome)
+            && self.sql.as_ref().is_none_or(|regex| regex.is_match(&line.sql))
+    }
+}
+
+fn any<T>(wanted: &[T], matches: impl Fn(&T) -> bool) -> bool {
+    wanted.is_empty() || wanted.iter().any(matches)
+}
+
+fn names<T: ValueEnum>(values: &[T]) -> Vec<String> {
+    values.iter().filter_map(|v| Some(v.to_possible_value()?.get_name().to_owned())).collect()
+}
+
+/// A name in which `*` stands for any characters. It never matches a missing name, except as
+/// the empty pattern.
+#[derive(Debug, PartialEq, Eq)]
+struct Pattern {
+    /// The text between the stars.
+    parts: Vec<String>,
+    /// Capital ASCII letters are equal to small ones.
+    fold: bool,
+}
+
+impl Pattern {
+    fn new(text: &str) -> Self {
+        Self { parts: text.split('*').map(str::to_owned).collect(), fold: false }
+    }
+
+    fn folded(text: &str) -> Self {
+        Self { fold: true, ..Self::new(&text.to_ascii_lowercase()) }
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        if self.fold && name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            self.matches_exactly(&name.to_ascii_lowercase())
+        } else {
+            self.matches_exactly(name)
+        }
+    }
+
+    fn matches_exactly(&self, name: &str) -> bool {
+        let [first, middle @ .., last] = &self.parts[..] else {
+            return self.parts.first().is_some_and(|only| only == name);
+        };
+        if name.is_empty() {
+            return false;
+        }
+        let Some(mut rest) = name.strip_prefix(first.as_str()) else { return false };
+        for part in middle {
+            // The leftmost place leaves the most room for the parts that follow.
+            let Some(at) = rest.find(part.as_str()) else { return false };
+            rest = &rest[at + part.len()..];
+        }
+        rest.ends_with(last.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser as _;
+
+    fn filter(args: &[&str]) -> Filter {
+        let cli = Cli::parse_from(["tacho", "tail"].iter().chain(args));
+        let Command::Tail(args) = cli.command else { panic!("another command") };
+        Filter::new(&args, Window::default()).unwrap()
+    }
+
+    fn matches(args: &[&str], fields: &str) -> bool {
+        let text = format!(r#"{{"v":1,"seq":1,"ts":"2026-11-21T10:00:00Z",{fields}}}"#);
+        filter(args).matches(&Line::parse(text.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn stars() {
+        let matches = |pattern: &str, name: &str| Pattern::new(pattern).matches(name);
+        assert!(matches("app", "app") && !matches("app", "apps") && !matches("app", "App"));
+        assert!(matches("app*", "app") && matches("app*", "app_rw") && !matches("app*", "xapp"));
+        assert!(matches("*.10", "192.168.0.10") && !matches("*.10", "192.168.0.100"));
+        assert!(matches("a*b*c", "aXbYc") && matches("a*b*c", "abc") && matches("a*a", "aa"));
+        assert!(!matches("a*a", "a") && !matches("a*b*c", "acb"));
+        assert!(matches("*", "x") && !matches("*", "") && matches("", ""));
+        assert!(Pattern::folded("DB*.Example").matches("db1.EXAMPLE"));
+        assert!(matches("ü*", "über"));
+    }
+
+    const STATEMENT: &str = r#""event":"statement","outcome":"error","errno":1064,"conn":7,
+        "user":"app_rw","priv_user":"app","host":"Web1","ip":"10.0.0.5","db":"shop",
+        "sql_command":"create_table","sql":"CREATE TABLE t",
+        "tables":[{"access":"create","db":"archive","table":"t"}]"#;
+
+    #[test]
+    fn each_filter_alone() {
+        for (option, yes, no) in [
+            ("--user", "app_rw", "App_rw"),
+            ("--user", "app", "root"),
+            ("--db", "shop", "sho"),
+            ("--db", "arch*", "mysql"),
+            ("--host", "web*", "db*"),
+            ("--host", "10.0.0.*", "10.0.1.*"),
+            ("--conn", "7", "8"),
+            ("--event", "statement", "connect"),
+            ("--sql-command", "CREATE_*", "select"),
+            ("--errno", "1064", "0"),
+            ("--outcome", "error", "ok"),
+            ("--grep", "(?i)create table", "create table"),
+        ] {
+            assert!(matches(&[option, yes], STATEMENT), "{option} {yes}");
+            assert!(!matches(&[option, no], STATEMENT), "{option} {no}");
+            // Any value of a list is enough.
+            let list = format!("{no},{yes}");
+            if option != "--grep" {
+                assert!(matches(&[option, &list], STATEMENT), "{option} {list}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_filters_must_match() {
+        assert!(matches(&["--user", "app", "--conn", "7"], STATEMENT));
+        assert!(!matches(&["--user", "app", "--conn", "8"], STATEMENT));
+    }
+
+    #[test]
+    fn a_gap_is_hidden_by_event_alone() {
+        let lost = r#""event":"lost","count":3,"cause":"dropped""#;
+        assert!(matches(&["--user", "app", "--grep", "x", "--outcome", "ok"], lost));
+        assert!(!matches(&["--event", "statement"], lost));
+        assert!(matches(&["--event", "lost"], lost));
+    }
+
+    #[test]
+    fn broken_regex_is_refused() {
+        let cli = Cli::parse_from(["tacho", "tail", "--grep", "("]);
+        let Command::Tail(args) = cli.command else { panic!("another command") };
+        assert!(Filter::new(&args, Window::default()).is_err());
+    }
+}

@@ -1,0 +1,179 @@
+//! One line of the log, borrowed from the bytes read.
+//!
+//! Only the fields that the filters and the table need are taken out; all others are passed
+//! over, so that a newer recorder may add fields. The fields are described in `tacho_event`'s
+//! `Record`.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+/// Version of the line format this program knows.
+const VERSION: u32 = 1;
+
+/// A parsed line. A text that is missing is empty: the filters and the table do not tell the
+/// two apart, and an `Option` around a `Cow` would always be copied.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs, reason = "the names and meanings are those of tacho_event::Record")]
+pub struct Line<'a> {
+    pub v: u32,
+    #[serde(deserialize_with = "timestamp")]
+    pub ts: Timestamp,
+    #[serde(borrow)]
+    pub event: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub outcome: Cow<'a, str>,
+    pub conn: Option<u64>,
+    #[serde(borrow, default)]
+    pub user: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub priv_user: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub host: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub ip: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub db: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub command: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub sql_command: Cow<'a, str>,
+    #[serde(default)]
+    pub errno: u32,
+    #[serde(borrow, default)]
+    pub error: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub sql: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub tables: Vec<Touched<'a>>,
+    pub rows_sent: Option<u64>,
+    pub rows_affected: Option<u64>,
+    pub query_time_us: Option<u64>,
+    pub running_seq: Option<u64>,
+    pub count: Option<u64>,
+    #[serde(borrow, default)]
+    pub cause: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub server: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub tls: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub variable: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub old_value: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub new_value: Cow<'a, str>,
+}
+
+/// An entry of `tables`.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs, reason = "the names and meanings are those of tacho_event::TableUse")]
+pub struct Touched<'a> {
+    #[serde(borrow, default)]
+    pub db: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub new_db: Cow<'a, str>,
+}
+
+fn timestamp<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    let text = Text::deserialize(deserializer)?.0;
+    text.parse().map_err(|_| serde::de::Error::custom("`ts` is not an RFC 3339 time"))
+}
+
+impl<'a> Line<'a> {
+    /// Parses a line, with or without its line end.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with it.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, String> {
+        if bytes.trim_ascii().is_empty() {
+            return Err("the line is empty".to_owned());
+        }
+        // The whole line, because fields that are passed over are not checked by the parser.
+        let text = std::str::from_utf8(bytes)
+            .map_err(|e| format!("not UTF-8 after {} bytes of the line", e.valid_up_to()))?;
+        let line = serde_json::from_str(text).map_err(|error| explain(text, &error));
+        match line {
+            Ok(Line { v, .. }) if v != VERSION => Err(other_version(v)),
+            line => line,
+        }
+    }
+
+    /// When the line's matter was over: the log is written in about this order, while `ts` of
+    /// a long statement may lie hours back. `None` for a line that says nothing about it, such
+    /// as one about a statement that has not ended.
+    pub fn end_ts(&self) -> Option<Timestamp> {
+        if self.outcome != "ok" && self.outcome != "error" {
+            return None;
+        }
+        let duration =
+            jiff::SignedDuration::from_micros(i64::try_from(self.query_time_us.unwrap_or(0)).ok()?);
+        self.ts.checked_add(duration).ok()
+    }
+}
+
+fn other_version(version: u32) -> String {
+    format!("the line is of version {version}; this tacho knows version {VERSION}")
+}
+
+fn explain(text: &str, error: &serde_json::Error) -> String {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u32,
+    }
+    // Fields of a newer version may well not parse; then the version is the reason.
+    if let Ok(Version { v }) = serde_json::from_str(text)
+        && v != VERSION
+    {
+        return other_version(v);
+    }
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let reason = error.to_string();
+    format!("{} at column {}", reason.strip_suffix(&place).unwrap_or(&reason), error.column())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_without_escapes_is_borrowed() {
+        let text = br#"{"v":1,"seq":1,"ts":"2026-11-21T10:00:00.000001+01:00","event":"statement","user":"app","sql":"a\nb","later":[{}]}"#;
+        let line = Line::parse(text).unwrap();
+        assert!(matches!(line.user, Cow::Borrowed("app")));
+        assert_eq!(line.sql, "a\nb");
+        assert_eq!(line.ts.as_microsecond(), 1_795_251_600_000_001);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, reason) in [
+            (&b""[..], "the line is empty"),
+            (b"{\"v\":1", "EOF while parsing an object at column 6"),
+            (b"{\"v\":2,\"seq\":\"x\"}", "the line is of version 2; this tacho knows version 1"),
+            (b"{\"v\":1,\"x\":\"\xff\"}", "not UTF-8 after 12 bytes of the line"),
+            (
+                br#"{"v":1,"seq":1,"ts":"soon","event":"x"}"#,
+                "`ts` is not an RFC 3339 time at column 26",
+            ),
+            (br#"{"v":1,"seq":1}"#, "missing field `ts` at column 15"),
+        ] {
+            assert_eq!(Line::parse(text).unwrap_err(), reason);
+        }
+    }
+
+    #[test]
+    fn end_is_start_plus_duration_and_unknown_while_open() {
+        let parse = |rest: &str| {
+            let text = format!(r#"{{"v":1,"seq":1,"ts":"1970-01-01T00:00:01Z",{rest}}}"#);
+            Line::parse(text.as_bytes()).unwrap().end_ts().map(Timestamp::as_microsecond)
+        };
+        let ended = r#""event":"statement","outcome":"ok","query_time_us":5"#;
+        assert_eq!(parse(ended), Some(1_000_005));
+        assert_eq!(parse(r#""event":"statement","outcome":"interrupted""#), None);
+        assert_eq!(parse(r#""event":"start""#), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! `tacho tail`: the end of the log, filtered, followed.
+//!
+//! The log may be hundreds of gigabytes and the question is nearly always about its end or a
+//! few minutes of it, so nothing is read that the answer does not need: whole files are passed
+//! over by their names, a place in a file is found by binary search, and the newest lines are
+//! found by reading blocks backwards.
+
+mod files;
+mod filter;
+mod follow;
+mod line;
+mod output;
+mod reader;
+mod scan;
+mod since;
+mod table;
+pub mod visible;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use jiff::Zoned;
+
+use crate::cli::{Lines, TailArgs};
+use files::{LogFile, Place};
+use filter::Filter;
+use follow::Follower;
+use output::Output;
+use since::{WhenError, Window};
+
+/// How many lines are shown when nothing is said.
+const LINES_DEFAULT: usize = 10;
+
+/// Why `tacho tail` gave up.
+#[derive(Debug, thiserror::Error)]
+pub enum TailError {
+    /// The log is not where it was looked for.
+    #[error("{}{source_of_path}: {error}", path.display())]
+    Place {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// Why there.
+        source_of_path: &'static str,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The directory has no log file.
+    #[error("{}: no log file (audit-*.jsonl) in this directory", .0.display())]
+    NoFiles(PathBuf),
+    /// It has an end that does not move.
+    #[error("a pipe cannot be followed; without --follow it is read to its end")]
+    FollowStream,
+    /// A time was not understood.
+    #[error(transparent)]
+    When(#[from] WhenError),
+    /// `--grep` was not understood.
+    #[error("--grep")]
+    Grep(#[from] regex::Error),
+    /// The directory, or stdin, cannot be read any more.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// What was being read.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Signal handlers could not be set.
+    #[error("setting up Ctrl-C")]
+    Signal(#[source] io::Error),
+    /// Stdout cannot be written to.
+    #[error("writing to stdout")]
+    Output(#[source] io::Error),
+}
+
+impl TailError {
+    /// Whether the command line, not the data, is at fault.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, Self::Read { .. } | Self::Output(_) | Self::Signal(_))
+    }
+}
+
+/// How it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Broken lines and unreadable files, all of them already told on stderr.
+    pub problem_count: u64,
+}
+
+/// Runs `tacho tail`.
+///
+/// # Errors
+/// When it cannot go on. Broken lines are no reason to stop; they are counted in the verdict.
+pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
+    let now = Zoned::now();
+    let window = Window::parse(args.since.as_deref(), args.until.as_deref(), &now)?;
+    let filter = Filter::new(args, window)?;
+    let place = Place::find(args.path.as_deref())?;
+    if args.follow && matches!(place, Place::Stream(_)) {
+        return Err(TailError::FollowStream);
+    }
+    let lines = args.lines.unwrap_or(match window.since {
+        Some(_) => Lines::All,
+        None => Lines::Last(LINES_DEFAULT),
+    });
+    let stop = Arc::new(AtomicBool::new(false));
+    if args.follow {
+        follow::catch_signals(&stop).map_err(TailError::Signal)?;
+    }
+    let mut output = Output::new(args, filter, now.time_zone().clone(), stop);
+    let files = match &place {
+        Place::Stream(path) => {
+            let mut input: Box<dyn BufRead> = if path == Path::new(files::STDIN) {
+                Box::new(io::stdin().lock())
+            } else {
+                let file = File::open(path)
+                    .map_err(|error| TailError::Read { path: path.clone(), error })?;
+                Box::new(BufReader::new(file))
+            };
+            scan::stream(path, &mut input, lines, &mut output)?;
+            return Ok(finish(&mut output));
+        }
+        Place::File(path) => vec![LogFile::named(path)],
+        Place::Directory(path) => {
+            let files =
+                files::list(path).map_err(|error| TailError::Read { path: path.clone(), error })?;
+            if files.is_empty() {
+                if !args.follow {
+                    return Err(TailError::NoFiles(path.clone()));
+                }
+                output.note(&format!("{}: no log file yet, waiting for one", path.display()));
+            }
+            files
+        }
+    };
+    // The newest file is opened first and its length taken once: what is there now is scanned,
+    // what comes after it is followed, and no line falls between the two.
+    let newest = scan::open_newest(&files, args.follow, &mut output)?;
+    scan::run(&files, newest.as_ref(), lines, window, &mut output)?;
+    output.flush()?;
+    if args.follow {
+        Follower::new(place, &files, newest).run(&mut output)?;
+    }
+    Ok(finish(&mut output))
+}
+
+fn finish(output: &mut Output) -> Verdict {
+    output.clear_progress();
+    let problem_count = output.problem_count;
+    if problem_count > 0 {
+        output.note(&format!("{problem_count} problem(s) found, listed above"));
+    }
+    Verdict { problem_count }
+}

@@ -1,0 +1,448 @@
+//! Reads lines of a file from both ends and from the middle, taking only the blocks it needs.
+
+use std::borrow::Borrow;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+
+use jiff::Timestamp;
+use memchr::{memchr, memrchr};
+
+use super::line::Line;
+
+/// How much is read at once.
+pub const BLOCK_BYTES: usize = 64 * 1024;
+
+/// A line without its newline, and where it begins in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed<'a> {
+    /// Offset of its first byte, bytes.
+    pub offset: u64,
+    /// The line.
+    pub bytes: &'a [u8],
+}
+
+/// A length in memory from one in a file, where a bound in memory was already applied.
+fn block_of(bytes: u64, block_bytes: usize) -> usize {
+    usize::try_from(bytes).map_or(block_bytes, |bytes| bytes.min(block_bytes))
+}
+
+/// Lines of a range of a file, the last one first.
+#[derive(Debug)]
+pub struct Backward<'f> {
+    file: &'f File,
+    /// Where the range begins.
+    floor: u64,
+    /// File offset of `buffer`.
+    position: u64,
+    buffer: Vec<u8>,
+    /// How much of the buffer was not given out yet. It ends with the newline of the next line.
+    end: usize,
+    /// Only this much of the buffer may hold a newline that was not seen yet.
+    unsearched: usize,
+    /// How much was read so far.
+    pub bytes_read: u64,
+}
+
+impl<'f> Backward<'f> {
+    /// Begins at the end of `range`, whose start must be the start of a line.
+    pub fn new(file: &'f File, range: Range<u64>) -> Self {
+        Self {
+            file,
+            floor: range.start,
+            position: range.end.max(range.start),
+            buffer: Vec::new(),
+            end: 0,
+            unsearched: 0,
+            bytes_read: 0,
+        }
+    }
+
+    /// The line before the one given last.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has become shorter than the range.
+    pub fn next_line(&mut self) -> io::Result<Option<Placed<'_>>> {
+        let mut block_bytes = BLOCK_BYTES;
+        loop {
+            let search = self.unsearched.min(self.end.saturating_sub(1));
+            let start = match memrchr(b'\n', &self.buffer[..search]) {
+                Some(newline) => newline + 1,
+                None if self.position > self.floor => {
+                    self.read_before(block_bytes)?;
+                    // A long line must not be copied once per small block.
+                    block_bytes *= 2;
+                    continue;
+                }
+                None if self.end == 0 => return Ok(None),
+                None => 0,
+            };
+            let line = &self.buffer[start..self.end];
+            self.end = start;
+            self.unsearched = start;
+            return Ok(Some(Placed {
+                offset: self.position + start as u64,
+                bytes: line.strip_suffix(b"\n").unwrap_or(line),
+            }));
+        }
+    }
+
+    fn read_before(&mut self, block_bytes: usize) -> io::Result<()> {
+        let count = block_of(self.position - self.floor, block_bytes);
+        let mut buffer = vec![0; count + self.end];
+        self.file.read_exact_at(&mut buffer[..count], self.position - count as u64)?;
+        buffer[count..].copy_from_slice(&self.buffer[..self.end]);
+        self.buffer = buffer;
+        self.position -= count as u64;
+        self.end += count;
+        self.unsearched = count;
+        self.bytes_read += count as u64;
+        Ok(())
+    }
+}
+
+/// Complete lines of a range of a file, the first one first.
+#[derive(Debug)]
+pub struct Forward<F> {
+    file: F,
+    /// File offset of `buffer`.
+    position: u64,
+    buffer: Vec<u8>,
+    /// Start of the next line in the buffer.
+    start: usize,
+    /// How much of the buffer is known to hold no newline after `start`.
+    searched: usize,
+    /// Where the range ends.
+    end: u64,
+    /// How much was read so far.
+    pub bytes_read: u64,
+}
+
+impl<F: Borrow<File>> Forward<F> {
+    /// Begins at the start of `range`, which must be the start of a line.
+    pub fn new(file: F, range: Range<u64>) -> Self {
+        Self {
+            file,
+            position: range.start,
+            buffer: Vec::new(),
+            start: 0,
+            searched: 0,
+            end: range.end,
+            bytes_read: 0,
+        }
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        self.file.borrow()
+    }
+
+    /// Where the range ends.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Moves the end of the range, after the file has grown.
+    pub fn extend_to(&mut self, end: u64) {
+        self.end = self.end.max(end);
+    }
+
+    /// The next line; `None` when the range holds no further complete one.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has become shorter than the range.
+    pub fn next_line(&mut self) -> io::Result<Option<Placed<'_>>> {
+        loop {
+            if let Some(found) = memchr(b'\n', &self.buffer[self.searched..]) {
+                let newline = self.searched + found;
+                let start = std::mem::replace(&mut self.start, newline + 1);
+                self.searched = newline + 1;
+                return Ok(Some(Placed {
+                    offset: self.position + start as u64,
+                    bytes: &self.buffer[start..newline],
+                }));
+            }
+            self.searched = self.buffer.len();
+            if !self.read_after()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// What follows the last complete line of the range, after `next_line` has given `None`.
+    pub fn unfinished(&self) -> Placed<'_> {
+        Placed { offset: self.position + self.start as u64, bytes: &self.buffer[self.start..] }
+    }
+
+    fn read_after(&mut self) -> io::Result<bool> {
+        self.buffer.drain(..self.start);
+        self.position += self.start as u64;
+        self.searched -= self.start;
+        self.start = 0;
+        let length = self.buffer.len();
+        let at = self.position + length as u64;
+        let count = block_of(self.end.saturating_sub(at), BLOCK_BYTES);
+        if count == 0 {
+            return Ok(false);
+        }
+        self.buffer.resize(length + count, 0);
+        if let Err(error) = self.file.borrow().read_exact_at(&mut self.buffer[length..], at) {
+            self.buffer.truncate(length);
+            return Err(error);
+        }
+        self.bytes_read += count as u64;
+        Ok(true)
+    }
+}
+
+/// Where the last complete line of the first `length` bytes ends.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn complete_length(file: &File, length: u64) -> io::Result<u64> {
+    let mut block = vec![0; BLOCK_BYTES];
+    let mut position = length;
+    while position > 0 {
+        let count = block_of(position, BLOCK_BYTES);
+        position -= count as u64;
+        file.read_exact_at(&mut block[..count], position)?;
+        if let Some(newline) = memrchr(b'\n', &block[..count]) {
+            return Ok(position + newline as u64 + 1);
+        }
+    }
+    Ok(0)
+}
+
+/// A place in a file that a moment splits in two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// End of the last line whose matter was over before the moment (0 if there is none).
+    pub before: u64,
+    /// Start of the first line whose matter was over at the moment or later.
+    pub after: Option<u64>,
+    /// How much was read to find it.
+    pub bytes_read: u64,
+}
+
+/// Finds where a moment splits the first `length` bytes of a file.
+///
+/// Looks only at lines that say when their matter was over (see [`Line::end_ts`]), in which
+/// order the log is written: a line about a statement that is still open says nothing about
+/// when it was written.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn split_at(file: &File, length: u64, moment: Timestamp) -> io::Result<Split> {
+    // All lines before `low` are over before the moment; the first that is not begins before
+    // `high`, or there is none.
+    let (mut low, mut high) = (0, length);
+    let mut bytes_read = 0;
+    while high - low > 2 * BLOCK_BYTES as u64 {
+        let middle = low + (high - low) / 2;
+        let mut lines = Forward::new(file, middle..length);
+        // The line that `middle` falls into belongs to the first half.
+        lines.next_line()?;
+        match first_ended(&mut lines, high)? {
+            Some((range, end)) if end < moment => low = range.end,
+            _ => high = middle,
+        }
+        bytes_read += lines.bytes_read;
+    }
+    let mut lines = Forward::new(file, low..length);
+    let mut after = None;
+    while let Some((range, end)) = first_ended(&mut lines, length)? {
+        if end >= moment {
+            after = Some(range.start);
+            break;
+        }
+        low = range.end;
+    }
+    Ok(Split { before: low, after, bytes_read: bytes_read + lines.bytes_read })
+}
+
+/// The next line that begins before `limit` and says when its matter was over, and when.
+fn first_ended(
+    lines: &mut Forward<&File>,
+    limit: u64,
+) -> io::Result<Option<(Range<u64>, Timestamp)>> {
+    while let Some(Placed { offset, bytes }) = lines.next_line()? {
+        if offset >= limit {
+            break;
+        }
+        // Broken lines are told of when they are shown, not when they are passed in a search.
+        if let Some(end) = Line::parse(bytes).ok().and_then(|line| line.end_ts()) {
+            return Ok(Some((offset..offset + bytes.len() as u64 + 1, end)));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn file(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    fn backward(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
+        let file = file(bytes);
+        let mut lines = Backward::new(&file, 0..bytes.len() as u64);
+        let mut all = Vec::new();
+        while let Some(line) = lines.next_line().unwrap() {
+            all.push((line.offset, line.bytes.to_vec()));
+        }
+        all.reverse();
+        all
+    }
+
+    fn forward(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
+        let mut lines = Forward::new(file(bytes), 0..bytes.len() as u64);
+        let mut all = Vec::new();
+        while let Some(line) = lines.next_line().unwrap() {
+            all.push((line.offset, line.bytes.to_vec()));
+        }
+        let rest = lines.unfinished();
+        if !rest.bytes.is_empty() {
+            all.push((rest.offset, rest.bytes.to_vec()));
+        }
+        all
+    }
+
+    fn expected(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
+        let mut offset = 0;
+        let mut all = Vec::new();
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            all.push((offset, line.strip_suffix(b"\n").unwrap_or(line).to_vec()));
+            offset += line.len() as u64;
+        }
+        all
+    }
+
+    #[test]
+    fn both_directions_give_the_same_lines() {
+        let block = BLOCK_BYTES;
+        let mut cases: Vec<Vec<u8>> = vec![
+            b"".into(),
+            b"\n".into(),
+            b"\n\n".into(),
+            b"a".into(),
+            b"a\nb".into(),
+            b"a\n\nbc\n".into(),
+        ];
+        // Lines that end around a border of blocks, and lines of several blocks.
+        for length in [block - 2, block - 1, block, block + 1, 2 * block, 5 * block + 7] {
+            for tail in ["", "x", "x\n", "\n"] {
+                let mut case = vec![b'a'; length];
+                case.push(b'\n');
+                case.extend(vec![b'b'; length]);
+                case.extend(tail.bytes());
+                cases.push(case);
+            }
+        }
+        let many: String = (0..50_000).map(|n| format!("{n:0width$}\n", width = n % 37)).collect();
+        cases.push(many.into_bytes());
+        for case in cases {
+            assert!(backward(&case) == expected(&case), "{} bytes", case.len());
+            assert!(forward(&case) == expected(&case), "{} bytes", case.len());
+        }
+    }
+
+    #[test]
+    fn a_range_is_kept() {
+        let file = file(b"one\ntwo\nthree\n");
+        let mut lines = Backward::new(&file, 4..8);
+        assert_eq!(lines.next_line().unwrap(), Some(Placed { offset: 4, bytes: b"two" }));
+        assert_eq!(lines.next_line().unwrap(), None);
+        let mut lines = Forward::new(&file, 4..10);
+        assert_eq!(lines.next_line().unwrap(), Some(Placed { offset: 4, bytes: b"two" }));
+        assert_eq!(lines.next_line().unwrap(), None);
+        assert_eq!(lines.unfinished(), Placed { offset: 8, bytes: b"th" });
+        lines.extend_to(14);
+        assert_eq!(lines.next_line().unwrap(), Some(Placed { offset: 8, bytes: b"three" }));
+    }
+
+    #[test]
+    fn a_file_that_became_shorter_is_an_error() {
+        let file = file(b"one\n");
+        assert!(Backward::new(&file, 0..8).next_line().is_err());
+        assert!(Forward::new(&file, 0..8).next_line().is_err());
+    }
+
+    #[test]
+    fn complete_length_ends_after_the_last_newline() {
+        let long = [&b"a\n"[..], &vec![b'x'; 3 * BLOCK_BYTES]].concat();
+        for (bytes, length) in [(&b""[..], 0), (b"a", 0), (b"a\n", 2), (b"a\nb", 2), (&long, 2)] {
+            assert_eq!(complete_length(&file(bytes), bytes.len() as u64).unwrap(), length);
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_huge_file_costs_one_block() {
+        let file = tempfile::tempfile().unwrap();
+        let length = 10 << 30;
+        // A hole, as long as a real log would be, that must not be read.
+        file.write_all_at(b"\nlast but one\nlast\n", length - 19).unwrap();
+        let mut lines = Backward::new(&file, 0..length);
+        assert_eq!(lines.next_line().unwrap().unwrap().bytes, b"last");
+        assert_eq!(lines.next_line().unwrap().unwrap().bytes, b"last but one");
+        assert_eq!(lines.bytes_read, BLOCK_BYTES as u64);
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn log_line(ts: i64, rest: &str) -> String {
+        let ts = at(ts);
+        format!("{{\"v\":1,\"seq\":1,\"ts\":\"{ts}\",\"event\":\"statement\"{rest}}}\n")
+    }
+
+    #[test]
+    fn split_is_exact_and_reads_little() {
+        // Two lines a second; every tenth second is followed by a statement that has been open
+        // since the start, which must not lead the search astray.
+        let mut text = String::new();
+        let mut starts = Vec::new();
+        for second in 0..100_000 {
+            starts.push(text.len() as u64);
+            for _ in 0..2 {
+                text += &log_line(second, r#","outcome":"ok","query_time_us":10"#);
+            }
+            if second % 10 == 0 {
+                text += &log_line(0, r#","outcome":"running""#);
+                text += "broken\n";
+            }
+        }
+        let length = text.len() as u64;
+        let file = file(text.as_bytes());
+        for second in [1, 2, 9, 10, 11, 4_999, 50_000, 99_998, 99_999] {
+            let split = split_at(&file, length, at(second)).unwrap();
+            let start = starts[usize::try_from(second).unwrap()];
+            assert_eq!(split.after, Some(start), "second {second}");
+            assert!(split.before <= start && start - split.before < 300, "second {second}");
+            assert!(split.bytes_read < 20 * BLOCK_BYTES as u64, "{} bytes", split.bytes_read);
+        }
+        let before_all = split_at(&file, length, at(-5)).unwrap();
+        assert_eq!((before_all.before, before_all.after), (0, Some(0)));
+        let after_all = split_at(&file, length, at(200_000)).unwrap();
+        assert_eq!((after_all.before, after_all.after), (length, None));
+    }
+
+    #[test]
+    fn a_long_statement_counts_where_it_ended() {
+        let lines = [
+            log_line(100, r#","outcome":"ok""#),
+            log_line(10, r#","outcome":"ok","query_time_us":91000000"#),
+            log_line(102, r#","outcome":"ok""#),
+        ];
+        let text = lines.concat();
+        let split = split_at(&file(text.as_bytes()), text.len() as u64, at(101)).unwrap();
+        assert_eq!(split.before, lines[0].len() as u64);
+        assert_eq!(split.after, Some(split.before));
+    }
+}

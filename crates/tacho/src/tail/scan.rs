@@ -1,0 +1,449 @@
+//! Shows what is in the log already: picks the parts of files that can hold an answer and reads
+//! them, oldest line first or newest line first.
+//!
+//! Lines are written in about the order in which their matter was over; `ts` is when it began.
+//! A line of the range can therefore not stand before the place where `since` is, but it can
+//! stand behind the place where `until` is, if its statement took long. Reading on to the end
+//! of the log for those would make every question about last week one about the whole log, so
+//! the range of places ends a margin after `until`: a statement that was still open then is
+//! shown by its `running` line.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead};
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::TailError;
+use super::files::LogFile;
+use super::output::Output;
+use super::reader::{Backward, Forward, Placed, complete_length, split_at};
+use super::since::Window;
+use crate::cli::Lines;
+
+/// How far the order of lines and the times in names may be off: the recorder's own buffering,
+/// a stall of the disk, a step of the clock.
+const MARGIN: SignedDuration = SignedDuration::from_secs(60);
+
+/// How long a line that is being written may take to become complete.
+const SETTLE_TIME: Duration = Duration::from_millis(500);
+const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The newest file, open, and how much of it was there when it was opened.
+pub struct Newest {
+    /// The file.
+    pub file: File,
+    /// The end of what is there now; all after it is new.
+    pub end: u64,
+}
+
+/// Opens the newest file. When it will be followed, a last line that is not complete yet is
+/// left for later. Otherwise its end is waited for a moment, because a busy server is always in
+/// the middle of a line; what is not complete after that is broken.
+///
+/// # Errors
+/// When it is the only file and cannot be opened.
+pub fn open_newest(
+    files: &[LogFile],
+    follow: bool,
+    output: &mut Output,
+) -> Result<Option<Newest>, TailError> {
+    let Some(newest) = files.last().filter(|newest| !newest.compressed) else {
+        return Ok(None);
+    };
+    let open = || {
+        let file = File::open(&newest.path)?;
+        let end = if follow {
+            complete_length(&file, file.metadata()?.len())?
+        } else {
+            settled_length(&file)?
+        };
+        Ok(Newest { file, end })
+    };
+    match open() {
+        Ok(newest) => Ok(Some(newest)),
+        Err(error) if files.len() == 1 => {
+            Err(TailError::Place { path: newest.path.clone(), source_of_path: "", error })
+        }
+        Err(error) => {
+            output.problem(&newest.path, None, &error.to_string());
+            Ok(None)
+        }
+    }
+}
+
+fn settled_length(file: &File) -> io::Result<u64> {
+    let length = file.metadata()?.len();
+    let complete = complete_length(file, length)?;
+    if complete == length {
+        return Ok(length);
+    }
+    for _ in 0..SETTLE_TIME.as_millis() / SETTLE_INTERVAL.as_millis() {
+        std::thread::sleep(SETTLE_INTERVAL);
+        let grown = complete_length(file, file.metadata()?.len())?;
+        if grown > complete {
+            return Ok(grown);
+        }
+    }
+    Ok(length)
+}
+
+/// Part of a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Part<'a> {
+    file: &'a LogFile,
+    start: u64,
+    /// `None`: to the end of the file.
+    end: Option<u64>,
+}
+
+/// Shows the lines of `files` that are wanted.
+///
+/// # Errors
+/// When stdout cannot be written to. Files that cannot be read are told of and passed over.
+pub fn run(
+    files: &[LogFile],
+    newest: Option<&Newest>,
+    lines: Lines,
+    window: Window,
+    output: &mut Output,
+) -> Result<(), TailError> {
+    if lines == Lines::Last(0) {
+        return Ok(());
+    }
+    let mut scan = Scan { files, newest, compressed_count: 0 };
+    let parts = scan.parts(window, output);
+    for part in &parts {
+        let length = std::fs::metadata(&part.file.path).map_or(0, |metadata| metadata.len());
+        output.expect(part.end.unwrap_or(length).saturating_sub(part.start));
+    }
+    match lines {
+        Lines::All => scan.show_all(&parts, output)?,
+        Lines::Last(count) => scan.show_last(&parts, count, output)?,
+    }
+    output.flush()?;
+    if scan.compressed_count > 0 {
+        output.note(&format!(
+            "{} compressed file(s) (.jsonl.zst) skipped, they cannot be read directly yet; \
+             to read one: zstd -dc FILE | tacho tail -n all -",
+            scan.compressed_count
+        ));
+    }
+    Ok(())
+}
+
+struct Scan<'a> {
+    files: &'a [LogFile],
+    newest: Option<&'a Newest>,
+    compressed_count: usize,
+}
+
+impl<'a> Scan<'a> {
+    fn parts(&self, window: Window, output: &mut Output) -> Vec<Part<'a>> {
+        let mut parts: Vec<Part> =
+            self.files.iter().map(|file| Part { file, start: 0, end: None }).collect();
+        if let Some(until) = window.until {
+            self.cut_after(&mut parts, until.saturating_add(MARGIN).unwrap_or(until), output);
+        }
+        if let Some(since) = window.since {
+            let place = since.saturating_sub(MARGIN).unwrap_or(since);
+            parts.drain(..last_begun(&parts, place));
+            if let Some(part) = parts.first_mut()
+                && let Some(split) = self.split(part.file, place, output)
+            {
+                part.start = split.before;
+            }
+        }
+        parts
+    }
+
+    /// Ends the parts at the first line that was over at `place`. What a crashed server had not
+    /// written yet is at the start of the file begun after the crash, however much later that
+    /// was: only a line can tell where to end, not the name of a file.
+    fn cut_after(&self, parts: &mut Vec<Part<'a>>, place: Timestamp, output: &mut Output) {
+        for index in last_begun(parts, place)..parts.len() {
+            let split = self.split(parts[index].file, place, output);
+            if let Some(after) = split.and_then(|split| split.after) {
+                parts[index].end = Some(after);
+                parts.truncate(index + 1);
+                return;
+            }
+        }
+    }
+
+    fn split(
+        &self,
+        log: &LogFile,
+        place: Timestamp,
+        output: &mut Output,
+    ) -> Option<super::reader::Split> {
+        if log.compressed {
+            return None;
+        }
+        self.with_file(log, output, |file, length, _| Ok(split_at(file, length, place)))
+            // Nothing is written to stdout here.
+            .unwrap_or(None)
+    }
+
+    /// Calls `read` with the file and its length. A failure to read is told of and gives `None`.
+    fn with_file<T>(
+        &self,
+        log: &LogFile,
+        output: &mut Output,
+        read: impl FnOnce(&File, u64, &mut Output) -> Result<io::Result<T>, TailError>,
+    ) -> Result<Option<T>, TailError> {
+        let is_newest = self.files.last().is_some_and(|last| last.path == log.path);
+        let answer = match self.newest {
+            Some(newest) if is_newest => read(&newest.file, newest.end, output)?,
+            // It could not be opened, which was told of.
+            None if is_newest => return Ok(None),
+            _ => {
+                let opened =
+                    File::open(&log.path).and_then(|file| Ok((file.metadata()?.len(), file)));
+                match opened {
+                    Ok((length, file)) => read(&file, length, output)?,
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                output.note(&format!("{}: removed before it was read", log.path.display()));
+                Ok(None)
+            }
+            Err(error) => {
+                output.problem(&log.path, None, &error.to_string());
+                Ok(None)
+            }
+        }
+    }
+
+    fn show_all(&mut self, parts: &[Part], output: &mut Output) -> Result<(), TailError> {
+        for part in parts {
+            if part.file.compressed {
+                self.compressed_count += 1;
+                continue;
+            }
+            self.with_file(part.file, output, |file, length, output| {
+                let mut lines = Forward::new(file, part.start..part.end.unwrap_or(length));
+                loop {
+                    match lines.next_line() {
+                        Ok(Some(line)) => {
+                            if output.wants(&part.file.path, line) {
+                                output.show(line.bytes)?;
+                            }
+                            if !output.scanned(line.bytes.len() as u64 + 1)? {
+                                return Ok(Ok(()));
+                            }
+                        }
+                        Ok(None) => break,
+                        Err(error) => return Ok(Err(error)),
+                    }
+                }
+                let rest = lines.unfinished();
+                if !rest.bytes.is_empty() && output.wants(&part.file.path, rest) {
+                    output.show(rest.bytes)?;
+                }
+                Ok(Ok(()))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn show_last(
+        &mut self,
+        parts: &[Part],
+        count: usize,
+        output: &mut Output,
+    ) -> Result<(), TailError> {
+        let mut newest_first: Vec<Vec<u8>> = Vec::new();
+        for part in parts.iter().rev() {
+            if newest_first.len() == count || output.stopped() {
+                break;
+            }
+            if part.file.compressed {
+                self.compressed_count += 1;
+                continue;
+            }
+            self.with_file(part.file, output, |file, length, output| {
+                let mut lines = Backward::new(file, part.start..part.end.unwrap_or(length));
+                while newest_first.len() < count {
+                    match lines.next_line() {
+                        Ok(Some(line)) => {
+                            if output.wants(&part.file.path, line) {
+                                newest_first.push(line.bytes.to_vec());
+                            }
+                            if !output.scanned(line.bytes.len() as u64 + 1)? {
+                                break;
+                            }
+                        }
+                        Ok(None) => break,
+                        Err(error) => return Ok(Err(error)),
+                    }
+                }
+                Ok(Ok(()))
+            })?;
+        }
+        for line in newest_first.iter().rev() {
+            output.show(line)?;
+        }
+        Ok(())
+    }
+}
+
+/// The last file that was begun before `place`, or the first one. All files before it were
+/// finished when it was begun.
+fn last_begun(parts: &[Part], place: Timestamp) -> usize {
+    parts.iter().rposition(|part| part.file.begun.is_some_and(|b| b <= place)).unwrap_or(0)
+}
+
+/// Shows the wanted lines of something that can only be read once, from its start.
+///
+/// # Errors
+/// When it cannot be read or stdout cannot be written to.
+pub fn stream(
+    path: &Path,
+    input: &mut dyn BufRead,
+    lines: Lines,
+    output: &mut Output,
+) -> Result<(), TailError> {
+    let mut last = VecDeque::new();
+    let mut offset = 0;
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let length = input
+            .read_until(b'\n', &mut line)
+            .map_err(|error| TailError::Read { path: path.to_owned(), error })?;
+        if length == 0 {
+            break;
+        }
+        let bytes = line.strip_suffix(b"\n").unwrap_or(&line);
+        if output.wants(path, Placed { offset, bytes }) {
+            match lines {
+                Lines::All => output.show(bytes)?,
+                Lines::Last(count) => {
+                    last.push_back(bytes.to_vec());
+                    if last.len() > count {
+                        last.pop_front();
+                    }
+                }
+            }
+        }
+        offset += length as u64;
+    }
+    for bytes in &last {
+        output.show(bytes)?;
+    }
+    output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::tail::filter::Filter;
+    use clap::Parser as _;
+    use jiff::tz::TimeZone;
+    use std::fmt::Write as _;
+    use std::sync::Arc;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn output() -> Output {
+        let Command::Tail(args) = Cli::parse_from(["tacho", "tail"]).command else {
+            panic!("another command")
+        };
+        let filter = Filter::new(&args, Window::default()).unwrap();
+        Output::new(&args, filter, TimeZone::UTC, Arc::default())
+    }
+
+    /// Ten files of 1000 s each with a line a second, and the offset of a line by its second.
+    fn log(directory: &Path) -> impl Fn(i64) -> u64 {
+        let mut length = 0;
+        for number in 0..10 {
+            let begun = at(number * 1000);
+            let name = format!("audit-{}-{number:06}.jsonl", begun.strftime("%Y%m%dT%H%M%SZ"));
+            let mut text = String::new();
+            for second in number * 1000..(number + 1) * 1000 {
+                let ts = at(second);
+                writeln!(
+                    text,
+                    r#"{{"v":1,"seq":1,"ts":"{ts}","event":"statement","outcome":"ok"}}"#
+                )
+                .unwrap();
+            }
+            length = text.len() as u64 / 1000;
+            std::fs::write(directory.join(name), text).unwrap();
+        }
+        move |second| length * u64::try_from(second % 1000).unwrap()
+    }
+
+    fn parts(
+        directory: &Path,
+        since: Option<i64>,
+        until: Option<i64>,
+    ) -> Vec<(usize, u64, Option<u64>)> {
+        let files = crate::tail::files::list(directory).unwrap();
+        let mut output = output();
+        let newest = open_newest(&files, false, &mut output).unwrap();
+        let scan = Scan { files: &files, newest: newest.as_ref(), compressed_count: 0 };
+        let window = Window { since: since.map(at), until: until.map(at) };
+        let parts = scan.parts(window, &mut output);
+        assert_eq!(output.problem_count, 0);
+        let index = |part: &Part| files.iter().position(|file| file == part.file).unwrap();
+        parts.iter().map(|part| (index(part), part.start, part.end)).collect()
+    }
+
+    #[test]
+    fn only_the_parts_that_can_answer_are_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let offset = log(directory.path());
+        let parts = |since, until| parts(directory.path(), since, until);
+        assert_eq!(parts(None, None).len(), 10);
+        assert_eq!(parts(Some(9500), None), [(9, offset(440), None)]);
+        assert_eq!(parts(Some(3500), Some(3600)), [(3, offset(440), Some(offset(660)))]);
+        assert_eq!(
+            parts(Some(3990), Some(4010)),
+            [(3, offset(930), None), (4, 0, Some(offset(70)))]
+        );
+        // The margin reaches into the neighbours.
+        assert_eq!(parts(Some(4010), Some(4100))[0], (3, offset(950), None));
+        assert_eq!(parts(None, Some(990)).last(), Some(&(1, 0, Some(offset(50)))));
+        assert_eq!(parts(Some(-1000), None).len(), 10);
+        assert_eq!(parts(None, Some(-1000)), [(0, 0, Some(0))]);
+        // Nothing is there yet, but it may be for a file whose clock is ahead.
+        assert_eq!(parts(Some(20_000), None), [(9, offset(999) + offset(1), None)]);
+    }
+
+    #[test]
+    fn what_was_recovered_after_a_crash_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let line = |ts: i64, event: &str, outcome: &str| {
+            let ts = at(ts);
+            format!(r#"{{"v":1,"seq":1,"ts":"{ts}","event":"{event}","outcome":"{outcome}"}}"#)
+                + "\n"
+        };
+        let write = |begun: i64, number: u32, text: &str| {
+            let begun = at(begun).strftime("%Y%m%dT%H%M%SZ").to_string();
+            let name = format!("audit-{begun}-{number:06}.jsonl");
+            std::fs::write(directory.path().join(name), text).unwrap();
+        };
+        write(0, 1, &line(500, "statement", "ok"));
+        // The server died at 510 and was started at 9000.
+        let recovered = line(9000, "start", "")
+            + &line(509, "statement", "ok")
+            + &line(505, "statement", "interrupted");
+        write(9000, 2, &(recovered.clone() + &line(9001, "statement", "ok")));
+        write(9100, 3, &line(9100, "statement", "ok"));
+        assert_eq!(
+            parts(directory.path(), None, Some(600)),
+            [(0, 0, None), (1, 0, Some(recovered.len() as u64))]
+        );
+    }
+}

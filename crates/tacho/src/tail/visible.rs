@@ -1,0 +1,145 @@
+//! Text from outside, safe to put on a terminal.
+//!
+//! A log field is chosen by whoever talks to the server, so it may hold escape sequences that
+//! retitle, recolour or type into the reader's terminal, or marks that turn the reading
+//! direction around. None of them gets through: they are written as `\e`, `\n`, `\u{202e}`.
+
+use std::fmt::Write as _;
+
+use unicode_width::UnicodeWidthChar as _;
+
+/// Longest run of marks that combine with the character before them. More of them is no
+/// language, and would let a field of no width be of any length.
+const COMBINING_RUN_MAX: usize = 4;
+
+/// Makes all of `text` visible.
+pub fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    push_visible(&mut out, text, None);
+    out
+}
+
+/// Appends `text`, made visible, to `out`, in at most `columns_max` columns; what does not fit
+/// is cut and its place taken by `…`. Returns the number of columns used.
+pub fn push_visible(out: &mut String, text: &str, columns_max: Option<usize>) -> usize {
+    let columns_max = columns_max.unwrap_or(usize::MAX);
+    let mut columns = 0;
+    // Where to cut so that `…` still fits.
+    let mut cut = (out.len(), 0);
+    let mut combining_run = 0;
+    for character in text.chars() {
+        let before = out.len();
+        let width = match character.width() {
+            Some(width) if !is_hidden(character) => {
+                combining_run = if width == 0 { combining_run + 1 } else { 0 };
+                (combining_run <= COMBINING_RUN_MAX).then_some(width)
+            }
+            _ => None,
+        };
+        columns += if let Some(width) = width {
+            out.push(character);
+            width
+        } else {
+            push_escape(out, character);
+            out.len() - before
+        };
+        if columns > columns_max {
+            out.truncate(cut.0);
+            if columns_max == 0 {
+                return 0;
+            }
+            out.push('…');
+            return cut.1 + 1;
+        }
+        if columns < columns_max {
+            cut = (out.len(), columns);
+        }
+    }
+    columns
+}
+
+fn push_escape(out: &mut String, character: char) {
+    match character {
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        '\u{1b}' => out.push_str("\\e"),
+        other => write!(out, "\\u{{{:x}}}", u32::from(other)).expect("a String takes all text"),
+    }
+}
+
+/// Characters that are not seen but change what is seen: controls (C0, DEL, C1), format
+/// characters (joiners, bidirectional marks, tags) and the separators that break a line.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{ad}'
+                | '\u{600}'..='\u{605}'
+                | '\u{61c}'
+                | '\u{6dd}'
+                | '\u{70f}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_hidden_gets_through() {
+        assert_eq!(visible("a\u{1b}[31mb"), "a\\e[31mb");
+        assert_eq!(visible("\u{9b}2J\u{7f}\0\u{7}"), "\\u{9b}2J\\u{7f}\\u{0}\\u{7}");
+        assert_eq!(visible("\u{202e}x\u{2066}\u{feff}"), "\\u{202e}x\\u{2066}\\u{feff}");
+        for code in 0..=0x0010_ffff_u32 {
+            if let Some(character) = char::from_u32(code) {
+                let shown = visible(&character.to_string());
+                assert!(!shown.chars().any(char::is_control), "U+{code:04X}");
+                assert!(!shown.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn other_languages_stay() {
+        for text in ["größer", "データ", "e\u{301}", "नमस्ते", "مرحبا", "🙂"]
+        {
+            assert_eq!(visible(text), text);
+        }
+    }
+
+    #[test]
+    fn marks_cannot_pile_up() {
+        let pile = format!("a{}", "\u{301}".repeat(1_000_000));
+        let mut out = String::new();
+        assert!(push_visible(&mut out, &pile, Some(10)) <= 10);
+        assert!(out.len() < 40, "{} bytes", out.len());
+    }
+
+    #[test]
+    fn cut_at_the_width() {
+        let cut = |text: &str, columns| {
+            let mut out = String::new();
+            let used = push_visible(&mut out, text, Some(columns));
+            (out, used)
+        };
+        assert_eq!(cut("abc", 3), ("abc".into(), 3));
+        assert_eq!(cut("abcd", 3), ("ab…".into(), 3));
+        // A wide character that does not fit with the mark goes as a whole.
+        assert_eq!(cut("データ", 4), ("デ…".into(), 3));
+        assert_eq!(cut("a\u{1b}b", 3), ("a…".into(), 2));
+        assert_eq!(cut("a", 0), (String::new(), 0));
+    }
+}
