@@ -308,6 +308,11 @@ fn modes() {
         // The mode decides where the first statement ends.
         ("SELECT 'a\\'; SET PASSWORD = 'x'; -- '", "SELECT 'a\\'; SET PASSWORD = <secret>; -- '"),
         ("SELECT \"a\\\"; SET PASSWORD = 'x'; -- \"", "SELECT <secret>"),
+        // ANSI_QUOTES alone: escapes in one kind of quotes only.
+        (
+            "SELECT \"a\\\", 'b\\'\"', PASSWORD('x')",
+            "SELECT \"a\\\", 'b\\'\"', PASSWORD(<secret>)",
+        ),
     ]);
 }
 
