@@ -11,37 +11,41 @@ use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, packed};
 
-/// Parts of words that the rules of [`super::scan`] and [`super::words`] start from.
+/// Parts of the words that the rules of [`super::scan`] and [`super::words`] start from,
+/// beginning where the word gets rare: the search first looks for three bytes.
 const WORDS: &[&str] = &[
-    "identified",
-    "passw",
-    "passphrase",
-    "crypt",
-    "encode",
-    "decode",
-    "connection",
-    "option_list",
-    "immediate",
-    "prepare",
-    "execute",
-    "mysql",
-    "authentication_string",
-    "global_priv",
-    "sst_auth",
-    "filekey",
-    "management_token",
-    "secret",
-    "tacho_",
-    "challenge_response",
-    "keyring",
-    "asymmetric",
-    "kdf",
+    "tified",     // IDENTIFIED
+    "ssw",        // PASSWORD, PASSWD
+    "ssphr",      // PASSPHRASE
+    "rypt",       // ENCRYPT, DECRYPT
+    "ncode",      // ENCODE
+    "ecode",      // DECODE
+    "nnection",   // CONNECTION
+    "n_list",     // OPTION_LIST
+    "mmediate",   // IMMEDIATE
+    "epare",      // PREPARE
+    "xecute",     // EXECUTE
+    "ysql",       // a table of the schema mysql
+    "n_string",   // AUTHENTICATION_STRING
+    "l_priv",     // GLOBAL_PRIV
+    "sst_auth",   // WSREP_SST_AUTH
+    "lekey",      // FILEKEY
+    "t_token",    // HASHICORP_KEY_MANAGEMENT_TOKEN
+    "cret",       // SECRET, SECRET_KEY
+    "acho_",      // TACHO_…
+    "e_response", // CHALLENGE_RESPONSE
+    "keyring",    // KEYRING_KEY_STORE
+    "symmetric",  // ASYMMETRIC_…
+    "kdf",        // KDF
 ];
 
 /// Bytes looked at in one piece.
-const PIECE_BYTES: usize = 512;
+const PIECE_BYTES: usize = 256;
+/// A shorter piece is searched together with the zeros behind it: the vectorised search has
+/// a slow way for what is shorter than its vectors.
+const SEARCHED_BYTES_MIN: usize = 64;
 /// Bytes of a piece seen again at the start of the next: the longest word less one.
-const OVERLAP_BYTES: usize = "authentication_string".len() - 1;
+const OVERLAP_BYTES: usize = "e_response".len() - 1;
 
 enum Search {
     Packed(packed::Searcher),
@@ -78,13 +82,13 @@ pub(super) fn suspects(text: &[u8]) -> bool {
     let mut rest = text;
     loop {
         let bytes = rest.len().min(PIECE_BYTES);
-        let piece = &mut piece[..bytes];
         for (folded, byte) in piece.iter_mut().zip(rest) {
             *folded = fold(*byte);
         }
+        let piece = &piece[..bytes.max(SEARCHED_BYTES_MIN)];
         let found = match search {
-            Search::Packed(searcher) => searcher.find(&*piece).is_some(),
-            Search::Automaton(automaton) => automaton.is_match(&*piece),
+            Search::Packed(searcher) => searcher.find(piece).is_some(),
+            Search::Automaton(automaton) => automaton.is_match(piece),
         };
         if found || bytes == rest.len() {
             return found;

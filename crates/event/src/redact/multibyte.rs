@@ -24,10 +24,17 @@ pub(super) enum Grouping {
     Gb18030,
     /// euckr.
     Euckr,
-    /// Two or four bytes per ASCII character: never a client character set.
-    Wide,
     /// A name this module does not know.
     Unknown,
+}
+
+/// True for character sets with two or four bytes per ASCII character. The server does not
+/// take them from clients.
+pub(super) fn is_wide(charset: &[u8]) -> bool {
+    let is = |known: &[u8]| charset.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(known));
+    is(b"utf16")
+        || is(b"utf32")
+        || charset.get(..4).is_some_and(|name| name.eq_ignore_ascii_case(b"ucs2"))
 }
 
 /// Single-byte sets, and multi-byte sets without ASCII bytes inside a character.
@@ -55,8 +62,6 @@ impl Grouping {
             Grouping::Gb18030
         } else if is("euckr") {
             Grouping::Euckr
-        } else if ["ucs2", "utf16", "utf16le", "utf32"].iter().any(|known| is(known)) {
-            Grouping::Wide
         } else {
             Grouping::Unknown
         }
@@ -69,7 +74,7 @@ impl Grouping {
             return 1;
         }
         let double = match self {
-            Grouping::Bytes | Grouping::Wide | Grouping::Unknown => false,
+            Grouping::Bytes | Grouping::Unknown => false,
             Grouping::Sjis => {
                 matches!(head, 0x81..=0x9F | 0xE0..=0xFC)
                     && matches!(tail, 0x40..=0x7E | 0x80..=0xFC)

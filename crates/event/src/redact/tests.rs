@@ -309,10 +309,7 @@ fn modes() {
         ("SELECT 'a\\'; SET PASSWORD = 'x'; -- '", "SELECT 'a\\'; SET PASSWORD = <secret>; -- '"),
         ("SELECT \"a\\\"; SET PASSWORD = 'x'; -- \"", "SELECT <secret>"),
         // ANSI_QUOTES alone: escapes in one kind of quotes only.
-        (
-            "SELECT \"a\\\", 'b\\'\"', PASSWORD('x')",
-            "SELECT \"a\\\", 'b\\'\"', PASSWORD(<secret>)",
-        ),
+        ("SELECT \"a\\\", 'b\\'\"', PASSWORD('x')", "SELECT \"a\\\", 'b\\'\"', PASSWORD(<secret>)"),
     ]);
 }
 
