@@ -11,32 +11,33 @@ use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, packed};
 
-/// Parts of the words that the rules of [`super::scan`] and [`super::words`] start from,
-/// beginning where the word gets rare: the search first looks for three bytes.
+/// Parts of the words that the rules of [`super::scan`] and [`super::words`] start from. The
+/// search first looks for the first three bytes of each, all at once; where each part begins
+/// was chosen by measuring how often ordinary statements make it look twice.
 const WORDS: &[&str] = &[
-    "tified",     // IDENTIFIED
-    "ssw",        // PASSWORD, PASSWD
-    "ssphr",      // PASSPHRASE
-    "rypt",       // ENCRYPT, DECRYPT
-    "ncode",      // ENCODE
-    "ecode",      // DECODE
-    "nnection",   // CONNECTION
-    "n_list",     // OPTION_LIST
-    "mmediate",   // IMMEDIATE
-    "epare",      // PREPARE
-    "xecute",     // EXECUTE
-    "ysql",       // a table of the schema mysql
-    "n_string",   // AUTHENTICATION_STRING
-    "l_priv",     // GLOBAL_PRIV
-    "sst_auth",   // WSREP_SST_AUTH
-    "lekey",      // FILEKEY
-    "t_token",    // HASHICORP_KEY_MANAGEMENT_TOKEN
-    "cret",       // SECRET, SECRET_KEY
-    "acho_",      // TACHO_…
-    "e_response", // CHALLENGE_RESPONSE
-    "keyring",    // KEYRING_KEY_STORE
-    "symmetric",  // ASYMMETRIC_…
-    "kdf",        // KDF
+    "identified",
+    "passw", // PASSWORD, PASSWD
+    "passphrase",
+    "crypt", // ENCRYPT, DECRYPT
+    "ncode", // ENCODE
+    "ecode", // DECODE
+    "connection",
+    "n_list",   // OPTION_LIST
+    "mmediate", // IMMEDIATE
+    "prepare",
+    "execute",
+    "mysql",              // the schema
+    "hentication_string", // AUTHENTICATION_STRING
+    "global_priv",
+    "sst_auth", // WSREP_SST_AUTH
+    "filekey",
+    "management_token",
+    "secret",
+    "tacho_",
+    "challenge_response",
+    "keyring",
+    "asymmetric",
+    "kdf",
 ];
 
 /// Bytes looked at in one piece.
@@ -45,7 +46,7 @@ const PIECE_BYTES: usize = 256;
 /// a slow way for what is shorter than its vectors.
 const SEARCHED_BYTES_MIN: usize = 64;
 /// Bytes of a piece seen again at the start of the next: the longest word less one.
-const OVERLAP_BYTES: usize = "e_response".len() - 1;
+const OVERLAP_BYTES: usize = "challenge_response".len() - 1;
 
 enum Search {
     Packed(packed::Searcher),

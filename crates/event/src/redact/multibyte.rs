@@ -31,10 +31,11 @@ pub(super) enum Grouping {
 /// True for character sets with two or four bytes per ASCII character. The server does not
 /// take them from clients.
 pub(super) fn is_wide(charset: &[u8]) -> bool {
-    let is = |known: &[u8]| charset.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(known));
-    is(b"utf16")
-        || is(b"utf32")
-        || charset.get(..4).is_some_and(|name| name.eq_ignore_ascii_case(b"ucs2"))
+    // ucs2, utf16, utf16le, utf32; asked for every statement.
+    matches!(
+        charset,
+        [b'u' | b'U', b'c' | b'C', ..] | [b'u' | b'U', b't' | b'T', _, b'1' | b'3', ..]
+    )
 }
 
 /// Single-byte sets, and multi-byte sets without ASCII bytes inside a character.

@@ -8,6 +8,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use memchr::{memchr, memchr2};
+
 use super::filter;
 use super::lexer::{Kind, Lexer, Reading, Token, has_mixed_versions, unescape};
 use super::multibyte::Grouping;
@@ -308,7 +310,11 @@ impl<'w, 't> Scan<'w, 't> {
             b'"' => self.reading.escapes_in_double,
             _ => self.reading.escapes,
         };
-        if body.contains(&quote) || (escapes && body.contains(&b'\\')) {
+        let is_plain = match escapes {
+            true => memchr2(quote, b'\\', body).is_none(),
+            false => memchr(quote, body).is_none(),
+        };
+        if !is_plain {
             Cow::Owned(unescape(body, quote, escapes, self.work.grouping))
         } else {
             Cow::Borrowed(body)
