@@ -48,8 +48,8 @@ const PASSES_MAX: usize = 4;
 /// when it is `mysql`, where `UPDATE user …` is about accounts.
 ///
 /// One secret becomes `<secret>`. Where a text cannot be told apart from a secret up to its
-/// end, `<redacted>` stands for all of it. Nothing to take out: the text is borrowed. The
-/// result is at most eight times as long as `sql`, plus ten bytes, and is the same when it is
+/// end, `<redacted>` stands for all of it. The text is borrowed if, and only if, nothing
+/// was taken out. The result is at most eight times as long as `sql`, plus ten bytes, and is the same when it is
 /// redacted again.
 ///
 /// Redact first and shorten afterwards: the word that makes a literal a secret can come after
@@ -61,7 +61,7 @@ pub fn secrets<'a>(sql: &'a [u8], charset: &[u8], db: &[u8]) -> Cow<'a, [u8]> {
         return if sql.is_empty() || sql == REDACTED {
             Cow::Borrowed(sql)
         } else {
-            Cow::Borrowed(REDACTED)
+            Cow::Owned(REDACTED.to_vec())
         };
     }
     if !in_mysql && !filter::suspects(sql) {
@@ -77,5 +77,5 @@ pub fn secrets<'a>(sql: &'a [u8], charset: &[u8], db: &[u8]) -> Cow<'a, [u8]> {
             None => return Cow::Owned(text),
         }
     }
-    Cow::Borrowed(REDACTED)
+    Cow::Owned(REDACTED.to_vec())
 }
