@@ -11,23 +11,25 @@ use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, packed};
 
-/// Parts of words that the rules of [`super::scan`] and [`super::words`] start from.
+/// Parts of the words that the rules of [`super::scan`] and [`super::words`] start from. The
+/// search first looks for the first three bytes of each, all at once; where each part begins
+/// was chosen by measuring how often ordinary statements make it look twice.
 const WORDS: &[&str] = &[
     "identified",
-    "passw",
+    "passw", // PASSWORD, PASSWD
     "passphrase",
-    "crypt",
-    "encode",
-    "decode",
+    "crypt", // ENCRYPT, DECRYPT
+    "ncode", // ENCODE
+    "ecode", // DECODE
     "connection",
-    "option_list",
-    "immediate",
+    "n_list",   // OPTION_LIST
+    "mmediate", // IMMEDIATE
     "prepare",
     "execute",
-    "mysql",
-    "authentication_string",
+    "mysql",              // the schema
+    "hentication_string", // AUTHENTICATION_STRING
     "global_priv",
-    "sst_auth",
+    "sst_auth", // WSREP_SST_AUTH
     "filekey",
     "management_token",
     "secret",
@@ -39,9 +41,12 @@ const WORDS: &[&str] = &[
 ];
 
 /// Bytes looked at in one piece.
-const PIECE_BYTES: usize = 512;
+const PIECE_BYTES: usize = 256;
+/// A shorter piece is searched together with the zeros behind it: the vectorised search has
+/// a slow way for what is shorter than its vectors.
+const SEARCHED_BYTES_MIN: usize = 64;
 /// Bytes of a piece seen again at the start of the next: the longest word less one.
-const OVERLAP_BYTES: usize = "authentication_string".len() - 1;
+const OVERLAP_BYTES: usize = "challenge_response".len() - 1;
 
 enum Search {
     Packed(packed::Searcher),
@@ -78,13 +83,13 @@ pub(super) fn suspects(text: &[u8]) -> bool {
     let mut rest = text;
     loop {
         let bytes = rest.len().min(PIECE_BYTES);
-        let piece = &mut piece[..bytes];
         for (folded, byte) in piece.iter_mut().zip(rest) {
             *folded = fold(*byte);
         }
+        let piece = &piece[..bytes.max(SEARCHED_BYTES_MIN)];
         let found = match search {
-            Search::Packed(searcher) => searcher.find(&*piece).is_some(),
-            Search::Automaton(automaton) => automaton.is_match(&*piece),
+            Search::Packed(searcher) => searcher.find(piece).is_some(),
+            Search::Automaton(automaton) => automaton.is_match(piece),
         };
         if found || bytes == rest.len() {
             return found;

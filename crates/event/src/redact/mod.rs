@@ -39,7 +39,7 @@ use multibyte::Grouping;
 
 /// Passes over a text until nothing is found any more. Two are enough unless a text was made
 /// to be read in several ways.
-const PASSES_MAX: usize = 8;
+const PASSES_MAX: usize = 4;
 
 /// `sql` without passwords and keys.
 ///
@@ -48,26 +48,26 @@ const PASSES_MAX: usize = 8;
 /// when it is `mysql`, where `UPDATE user …` is about accounts.
 ///
 /// One secret becomes `<secret>`. Where a text cannot be told apart from a secret up to its
-/// end, `<redacted>` stands for all of it. Nothing to take out: the text is borrowed. The
-/// result is at most eight times as long as `sql`, plus ten bytes, and is the same when it is
+/// end, `<redacted>` stands for all of it. The text is borrowed if, and only if, nothing
+/// was taken out. The result is at most eight times as long as `sql`, plus ten bytes, and is the same when it is
 /// redacted again.
 ///
 /// Redact first and shorten afterwards: the word that makes a literal a secret can come after
 /// the literal.
 pub fn secrets<'a>(sql: &'a [u8], charset: &[u8], db: &[u8]) -> Cow<'a, [u8]> {
-    let grouping = Grouping::of(charset);
     let in_mysql = db.eq_ignore_ascii_case(b"mysql");
-    if grouping == Grouping::Wide {
-        // Not a client character set; no word could be found in it.
+    if multibyte::is_wide(charset) {
+        // No word could be found in it.
         return if sql.is_empty() || sql == REDACTED {
             Cow::Borrowed(sql)
         } else {
-            Cow::Borrowed(REDACTED)
+            Cow::Owned(REDACTED.to_vec())
         };
     }
     if !in_mysql && !filter::suspects(sql) {
         return Cow::Borrowed(sql);
     }
+    let grouping = Grouping::of(charset);
     let Some(mut text) = scan::pass(sql, grouping, in_mysql) else {
         return Cow::Borrowed(sql);
     };
@@ -77,5 +77,5 @@ pub fn secrets<'a>(sql: &'a [u8], charset: &[u8], db: &[u8]) -> Cow<'a, [u8]> {
             None => return Cow::Owned(text),
         }
     }
-    Cow::Borrowed(REDACTED)
+    Cow::Owned(REDACTED.to_vec())
 }

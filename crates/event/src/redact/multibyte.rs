@@ -24,10 +24,18 @@ pub(super) enum Grouping {
     Gb18030,
     /// euckr.
     Euckr,
-    /// Two or four bytes per ASCII character: never a client character set.
-    Wide,
     /// A name this module does not know.
     Unknown,
+}
+
+/// True for character sets with two or four bytes per ASCII character. The server does not
+/// take them from clients.
+pub(super) fn is_wide(charset: &[u8]) -> bool {
+    // ucs2, utf16, utf16le, utf32; asked for every statement.
+    matches!(
+        charset,
+        [b'u' | b'U', b'c' | b'C', ..] | [b'u' | b'U', b't' | b'T', _, b'1' | b'3', ..]
+    )
 }
 
 /// Single-byte sets, and multi-byte sets without ASCII bytes inside a character.
@@ -55,8 +63,6 @@ impl Grouping {
             Grouping::Gb18030
         } else if is("euckr") {
             Grouping::Euckr
-        } else if ["ucs2", "utf16", "utf16le", "utf32"].iter().any(|known| is(known)) {
-            Grouping::Wide
         } else {
             Grouping::Unknown
         }
@@ -69,7 +75,7 @@ impl Grouping {
             return 1;
         }
         let double = match self {
-            Grouping::Bytes | Grouping::Wide | Grouping::Unknown => false,
+            Grouping::Bytes | Grouping::Unknown => false,
             Grouping::Sjis => {
                 matches!(head, 0x81..=0x9F | 0xE0..=0xFC)
                     && matches!(tail, 0x40..=0x7E | 0x80..=0xFC)

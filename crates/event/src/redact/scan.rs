@@ -8,6 +8,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use memchr::{memchr, memchr2};
+
 use super::filter;
 use super::lexer::{Kind, Lexer, Reading, Token, has_mixed_versions, unescape};
 use super::multibyte::Grouping;
@@ -308,7 +310,11 @@ impl<'w, 't> Scan<'w, 't> {
             b'"' => self.reading.escapes_in_double,
             _ => self.reading.escapes,
         };
-        if body.contains(&quote) || (escapes && body.contains(&b'\\')) {
+        let is_plain = match escapes {
+            true => memchr2(quote, b'\\', body).is_none(),
+            false => memchr(quote, body).is_none(),
+        };
+        if !is_plain {
             Cow::Owned(unescape(body, quote, escapes, self.work.grouping))
         } else {
             Cow::Borrowed(body)
@@ -343,11 +349,9 @@ impl<'w, 't> Scan<'w, 't> {
 
     /// Remembers what kind of statement this is.
     fn follow(&mut self, word: &str) {
-        let previous = self.word_of(self.previous);
-        let previous = previous.text();
         match word {
-            "SET" if !self.in_data && previous != "CHARACTER" => self.in_assignments = true,
-            "STATEMENT" if previous == "SET" => self.in_prefix = true,
+            "SET" if !self.in_data && !self.is_after("CHARACTER") => self.in_assignments = true,
+            "STATEMENT" if self.is_after("SET") => self.in_prefix = true,
             "FOR" if self.in_prefix => {
                 self.in_prefix = false;
                 self.in_assignments = false;
@@ -357,22 +361,27 @@ impl<'w, 't> Scan<'w, 't> {
             "USER" | "GRANT" | "CLONE" => self.names_accounts = true,
             "CASE" if self.in_data => self.cases += 1,
             "END" => self.cases = self.cases.saturating_sub(1),
+            _ if words::starts_data_statement(word) => {
+                // CREATE OR REPLACE, ON UPDATE CASCADE, the functions INSERT() and REPLACE().
+                let is_function =
+                    matches!(word, "INSERT" | "REPLACE") && Self::is_punct(self.peek(), b'(');
+                if !is_function && !self.is_after("OR") && !self.is_after("ON") {
+                    self.in_data = true;
+                    self.writes |= matches!(word, "INSERT" | "UPDATE" | "REPLACE");
+                }
+            }
+            _ if words::starts_inner_statement(word)
+                && self.cases == 0
+                && !Self::is_punct(self.peek(), b'(') =>
+            {
+                self.in_data = false;
+            }
             _ => {}
         }
-        if words::starts_data_statement(word) {
-            // CREATE OR REPLACE, ON UPDATE CASCADE, and the functions INSERT() and REPLACE().
-            let is_function =
-                matches!(word, "INSERT" | "REPLACE") && Self::is_punct(self.peek(), b'(');
-            if !is_function && !matches!(previous, "OR" | "ON") {
-                self.in_data = true;
-                self.writes |= matches!(word, "INSERT" | "UPDATE" | "REPLACE");
-            }
-        } else if words::starts_inner_statement(word)
-            && !Self::is_punct(self.peek(), b'(')
-            && self.cases == 0
-        {
-            self.in_data = false;
-        }
+    }
+
+    fn is_after(&self, word: &str) -> bool {
+        self.word_of(self.previous).text() == word
     }
 
     /// Is this IDENTIFIED the keyword? In a statement about accounts it is. Elsewhere, and in
@@ -462,36 +471,40 @@ impl<'w, 't> Scan<'w, 't> {
     fn name(&mut self, token: Token) {
         let name = self.name_of(Some(token));
         let name = name.text();
-        let is_qualified = Self::is_punct(self.previous, b'.');
-        let next = self.peek();
-        if Self::is_punct(next, b'(')
-            && words::is_secret_function(name)
+        if words::is_secret_function(name)
+            && Self::is_punct(self.peek(), b'(')
             && !words::precedes_columns(self.word_of(self.previous).text())
         {
             self.function.get_or_insert(self.parens);
         }
-        let qualifier = self.name_of(self.before.filter(|_| is_qualified));
-        let qualifier = qualifier.text();
-        if words::is_secret_table(name)
-            && (qualifier == "MYSQL" || (self.work.in_mysql && !is_qualified))
-        {
-            self.names_secret_table = true;
-        }
         match name {
             "GLOBAL_PRIV" => self.names_secret_table = true,
             "AUTHENTICATION_STRING" => self.names_secret_column = true,
+            _ if words::is_secret_table(name) => {
+                let is_qualified = Self::is_punct(self.previous, b'.');
+                self.names_secret_table |= match self.qualifier().text() {
+                    "MYSQL" => true,
+                    _ => self.work.in_mysql && !is_qualified,
+                };
+            }
             _ => {}
         }
         if words::is_secret_name(name)
-            && !matches!(qualifier, "NEW" | "OLD")
-            && self.is_assigned(next)
+            && self.is_assigned()
+            && !matches!(self.qualifier().text(), "NEW" | "OLD")
         {
             self.strict();
         }
     }
 
+    /// The name before the point before this token.
+    fn qualifier(&self) -> Word {
+        self.name_of(self.before.filter(|_| Self::is_punct(self.previous, b'.')))
+    }
+
     /// `:=` always assigns; `=` compares or names a column in statements on tables.
-    fn is_assigned(&self, next: Option<Token>) -> bool {
+    fn is_assigned(&self) -> bool {
+        let next = self.peek();
         if Self::is_punct(next, b':') {
             let mut ahead = self.lexer;
             ahead.next_code();

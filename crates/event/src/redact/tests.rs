@@ -20,6 +20,7 @@ fn check_in(sql: &[u8], charset: &str, db: &str, expected: &[u8]) {
         String::from_utf8_lossy(expected),
         String::from_utf8_lossy(&result),
     );
+    assert_eq!(matches!(result, Cow::Owned(_)), *result != *sql, "owned means changed");
     let again = secrets(&result, charset.as_bytes(), db.as_bytes());
     assert!(*again == *result, "not the same again: {}", String::from_utf8_lossy(&again));
 }
@@ -308,6 +309,8 @@ fn modes() {
         // The mode decides where the first statement ends.
         ("SELECT 'a\\'; SET PASSWORD = 'x'; -- '", "SELECT 'a\\'; SET PASSWORD = <secret>; -- '"),
         ("SELECT \"a\\\"; SET PASSWORD = 'x'; -- \"", "SELECT <secret>"),
+        // ANSI_QUOTES alone: escapes in one kind of quotes only.
+        ("SELECT \"a\\\", 'b\\'\"', PASSWORD('x')", "SELECT \"a\\\", 'b\\'\"', PASSWORD(<secret>)"),
     ]);
 }
 
