@@ -53,13 +53,19 @@ constexpr char kSetEofStatus[] = "_ZN16Diagnostics_area14set_eof_statusEP3THD";
 constexpr char kSetErrorStatus[] =
     "_ZN16Diagnostics_area16set_error_statusEjPKcS1_RK27Sql_user_condition_identityPK13Sql_"
     "condition";
+
+// sp_cache** Sp_handler_function::get_cache(THD*) const and the same for package bodies: where a
+// session keeps the stored functions that it has loaded.
+constexpr char kFunctionCache[] = "_ZNK19Sp_handler_function9get_cacheEP3THD";
+constexpr char kPackageCache[] = "_ZNK23Sp_handler_package_body9get_cacheEP3THD";
+
 // uint thd_get_error_number(const THD*) and uint thd_current_status(THD*): errno of the
 // statement, unconditionally and only when it failed.
 constexpr char kGetErrorNumber[] = "thd_get_error_number";
 constexpr char kCurrentStatus[] = "thd_current_status";
 
-// PSI_statement_info sql_statement_info[SQLCOM_END + 1], and the SHOW STATUS LIKE 'Com_%'
-// array it is filled from.
+// PSI_statement_info sql_statement_info[SQLCOM_END + 1], and the elements of SHOW STATUS LIKE
+// 'Com_%', SHOW_VAR com_status_vars[], which end with a null name.
 constexpr char kSqlStatementInfo[] = "sql_statement_info";
 constexpr char kComStatusVars[] = "com_status_vars";
 

@@ -19,14 +19,19 @@ class THD;
 namespace tacho {
 
 // Bits of Figures::present.
-enum : uint32_t {
-    kFigureRowsSent = 1U << 0,
-    kFigureRowsExamined = 1U << 1,
-    kFigureRowsAffected = 1U << 2, // Only where the statement ended with an OK packet.
-    kFigureQueryTime = 1U << 3,
-    kFigureLockTime = 1U << 4,
-    kFigureError = 1U << 5, // errno_ and sqlstate: the statement ended with an error packet.
-};
+constexpr uint32_t kFigureRowsSent = 1U << 0;
+constexpr uint32_t kFigureRowsExamined = 1U << 1;
+constexpr uint32_t kFigureRowsAffected = 1U << 2; // The statement ended with an OK packet.
+constexpr uint32_t kFigureQueryTime = 1U << 3;
+constexpr uint32_t kFigureLockTime = 1U << 4;
+constexpr uint32_t kFigureError = 1U << 5;  // errno_ and sqlstate: it ended with an error.
+constexpr uint32_t kFigureNested = 1U << 6; // Only in figures_available: figures_nested can tell.
+
+constexpr uint32_t kFiguresAll = (1U << 7) - 1;
+// What a STATUS event whose general_command is "Bulk_execute" tells of itself. The server raises
+// one for each row of parameters and does not start the counts and clocks anew: all but the
+// error are running totals of the client's packet.
+constexpr uint32_t kFiguresOfBulk = kFigureError;
 
 struct Figures {
     uint64_t rows_sent;
@@ -40,7 +45,8 @@ struct Figures {
 };
 
 // Finds out where this server keeps the figures.
-// Runs on: any thread, once per load of the plugin, before the first figures_read; the plugin's
+// Runs on: any thread, once per load of the plugin, after sql_commands_load (which it needs for
+//   rows_sent) and before the first figures_read; the plugin's
 //   init function is the place, at INSTALL as well as at server start. Not from the update
 //   function of a system variable: the server holds LOCK_global_system_variables there, which
 //   the creation of a THD takes.
@@ -52,9 +58,16 @@ bool figures_calibrate(char* why, size_t why_bytes) noexcept;
 // Reads the figures of the statement that `thd` is just ending.
 // Runs on: the thread that executes the statement, inside its GENERAL_STATUS event. Elsewhere, or
 //   later, the members belong to another statement or to another thread.
+// `sqlcom`: thd_sql_command(thd). `wanted`: kFigure* bits, kFiguresAll or kFiguresOfBulk.
 // `now_monotonic_ns`: CLOCK_MONOTONIC, the clock of the server's start_utime.
 // Loads and compares only: no call, no lock, no allocation, no system call.
-void figures_read(const THD* thd, uint64_t now_monotonic_ns, Figures* out) noexcept;
+void figures_read(const THD* thd, int sqlcom, uint32_t wanted, uint64_t now_monotonic_ns,
+                  Figures* out) noexcept;
+
+// Whether `thd` is executing a statement of a stored procedure, function, trigger, event or
+// compound statement, rather than one of the client. Right in every event of the thread's own
+// statement. False where figures_available lacks kFigureNested.
+bool figures_nested(const THD* thd) noexcept;
 
 // The bits of kFigure* that this server can give at all.
 uint32_t figures_available() noexcept;

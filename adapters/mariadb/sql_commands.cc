@@ -1,11 +1,11 @@
 // Zone: hot (the two getters), cold (sql_commands_load)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The server builds sql_statement_info[] at start from the same array that SHOW STATUS uses, to
-// name the statement events of the Performance Schema; it does so whether that is ON or OFF. Its
-// element type is public (mysql/psi/psi.h); its length is the size of the symbol. Nothing here
-// trusts that alone: each name must also be found in the SHOW STATUS array, where its place in
-// the array of counters is its number.
+// The names are those of the server's own SHOW STATUS LIKE 'Com\_%' array. Each of its elements
+// has a name and the place of a counter within the status variables; the counters of SQL commands
+// are one array indexed by the number, and other counters (Com_stmt_close ...) follow it. Where it
+// ends is told by the size of another array of the server that has one element for each
+// number. (That one also has names, but they are null unless the Performance Schema is ON.)
 #include "sql_commands.h"
 
 #include <cstdint>
@@ -23,9 +23,7 @@
 namespace tacho {
 namespace {
 
-constexpr int kCommandsMax = 1024;
-
-const PSI_statement_info_v1* g_commands;
+const char* g_names[kSqlCommandsMax];
 int g_count;
 
 // The bytes of a data symbol of the server, or 0 if it has none of that name.
@@ -45,55 +43,53 @@ size_t find_symbol(const char* name, const void** address) noexcept {
     return symbol->st_size;
 }
 
-// The place of a command's counter within the status variables, or UINTPTR_MAX.
-uintptr_t find_counter(const st_mysql_show_var* variables, size_t count,
-                       const char* name) noexcept {
-    for (size_t i = 0; i < count && variables[i].name != nullptr; i++) {
-        if (strcmp(variables[i].name, name) == 0) {
-            return reinterpret_cast<uintptr_t>(variables[i].value);
-        }
-    }
-    return UINTPTR_MAX;
-}
-
 } // namespace
 
 bool sql_commands_load(char* why, size_t why_bytes) noexcept {
     g_count = 0;
     const void* address = nullptr;
-    const size_t commands_bytes = find_symbol(symbols::kSqlStatementInfo, &address);
-    const auto* commands = static_cast<const PSI_statement_info_v1*>(address);
-    // The last element is SQLCOM_END, which is no command.
-    const int count = static_cast<int>(commands_bytes / sizeof(PSI_statement_info_v1)) - 1;
-    if (count < 1 || count > kCommandsMax || commands_bytes % sizeof(PSI_statement_info_v1) != 0) {
-        snprintf(why, why_bytes, "sql_command: the server exports no array of names");
+    const size_t info_bytes = find_symbol(symbols::kSqlStatementInfo, &address);
+    // Its last element is for SQLCOM_END, which is no command.
+    const size_t count = info_bytes / sizeof(PSI_statement_info_v1) - 1;
+    if (info_bytes < 2 * sizeof(PSI_statement_info_v1) || count > kSqlCommandsMax ||
+        info_bytes % sizeof(PSI_statement_info_v1) != 0) {
+        snprintf(why, why_bytes, "sql_command: the server does not tell how many there are");
         return false;
     }
     const size_t variables_bytes = find_symbol(symbols::kComStatusVars, &address);
     const auto* variables = static_cast<const st_mysql_show_var*>(address);
-    const size_t variables_count = variables_bytes / sizeof(st_mysql_show_var);
-    const uintptr_t first =
-        variables_count == 0 ? UINTPTR_MAX : find_counter(variables, variables_count, "select");
-    // SQLCOM_SELECT is 0: it is the first of enum_sql_command in every release.
-    if (first == UINTPTR_MAX || strcmp(commands[0].m_name, "select") != 0) {
-        snprintf(why, why_bytes, "sql_command: the server's array does not begin with select");
+    const size_t variable_count = variables_bytes / sizeof(st_mysql_show_var);
+    const st_mysql_show_var* select = nullptr;
+    for (size_t i = 0; i < variable_count && variables[i].name != nullptr; i++) {
+        if (strcmp(variables[i].name, "select") == 0) {
+            select = &variables[i];
+        }
+    }
+    if (select == nullptr) {
+        snprintf(why, why_bytes, "sql_command: the server exports no array of names");
         return false;
     }
-    for (int i = 0; i < count; i++) {
-        const char* name = commands[i].m_name;
-        if (name == nullptr) {
-            snprintf(why, why_bytes, "sql_command: the server has not named its commands yet");
-            return false;
-        }
-        if (name[0] != '\0' && find_counter(variables, variables_count, name) !=
-                                   first + static_cast<uintptr_t>(i) * sizeof(unsigned long)) {
-            snprintf(why, why_bytes, "sql_command: the server's two arrays differ at %d (%s)", i,
-                     name);
-            return false;
-        }
+    for (size_t i = 0; i < kSqlCommandsMax; i++) {
+        g_names[i] = "";
     }
-    g_commands = commands;
-    g_count = count;
+    // SQLCOM_SELECT is 0, the first of enum_sql_command, in every release. Smaller places wrap
+    // to numbers that are out of range.
+    const uintptr_t first = reinterpret_cast<uintptr_t>(select->value);
+    for (size_t i = 0; i < variable_count && variables[i].name != nullptr; i++) {
+        const uintptr_t distance = reinterpret_cast<uintptr_t>(variables[i].value) - first;
+        const uintptr_t number = distance / sizeof(unsigned long);
+        if (variables[i].type != select->type || distance % sizeof(unsigned long) != 0 ||
+            number >= count) {
+            continue;
+        }
+        if (g_names[number][0] != '\0') {
+            snprintf(why, why_bytes, "sql_command: the server has two names for %zu",
+                     static_cast<size_t>(number));
+            return false;
+        }
+        g_names[number] = variables[i].name;
+    }
+    g_count = static_cast<int>(count);
     return true;
 }
 
@@ -105,7 +101,7 @@ const char* sql_command_name(int sqlcom) noexcept {
     if (sqlcom < 0 || sqlcom >= g_count) {
         return "";
     }
-    return g_commands[sqlcom].m_name;
+    return g_names[sqlcom];
 }
 
 } // namespace tacho

@@ -48,10 +48,15 @@ void notify(MYSQL_THD thd, unsigned int event_class, const void* event) {
     }
     const uint64_t now_ns = monotonic_ns();
     const auto* general = static_cast<const mysql_event_general*>(event);
+    const int sqlcom = thd == nullptr ? -1 : thd_sql_command(thd);
+    const bool is_bulk = general->general_command != nullptr &&
+                         strcmp(general->general_command, "Bulk_execute") == 0;
     tacho::Figures figures;
     tacho::figures_read(general->event_subclass == MYSQL_AUDIT_GENERAL_STATUS ? thd : nullptr,
-                        now_ns, &figures);
-    const int sqlcom = thd == nullptr ? -1 : thd_sql_command(thd);
+                        sqlcom, is_bulk ? tacho::kFiguresOfBulk : tacho::kFiguresAll, now_ns,
+                        &figures);
+    const uint32_t present =
+        figures.present | (tacho::figures_nested(thd) ? tacho::kFigureNested : 0);
     static thread_local char line[64 * 1024];
     int used = snprintf(
         line, 4096, "%u\t%lu\t%llu\t%d\t%.*s\t%d\t%s\t%u\t%llu\t%llu\t%llu\t%llu\t%llu\t%u\t%.5s\t",
@@ -61,7 +66,7 @@ void notify(MYSQL_THD thd, unsigned int event_class, const void* event) {
             ? 0
             : static_cast<int>(general->general_command_length),
         general->general_command == nullptr ? "" : general->general_command, sqlcom,
-        tacho::sql_command_name(sqlcom), figures.present,
+        tacho::sql_command_name(sqlcom), present,
         static_cast<unsigned long long>(figures.rows_sent),
         static_cast<unsigned long long>(figures.rows_examined),
         static_cast<unsigned long long>(figures.rows_affected),
@@ -87,17 +92,16 @@ int init(void*) {
     }
     const char* repeat = getenv("TACHO_FIGURES_CALIBRATIONS");
     char why[1024] = "";
-    bool complete = false;
+    bool complete = tacho::sql_commands_load(why, sizeof(why));
+    char line[2048];
+    int used = snprintf(line, sizeof(line), "# commands\t%d\t%d\t%s\n", complete ? 1 : 0,
+                        tacho::sql_command_count(), why);
+    write_line(line, static_cast<size_t>(used));
     for (int i = repeat == nullptr ? 1 : atoi(repeat); i > 0; i--) {
         complete = tacho::figures_calibrate(why, sizeof(why));
     }
-    char line[2048];
-    int used = snprintf(line, sizeof(line), "# calibrated\t%d\t%u\t%s\n", complete ? 1 : 0,
-                        tacho::figures_available(), why);
-    write_line(line, static_cast<size_t>(used));
-    complete = tacho::sql_commands_load(why, sizeof(why));
-    used = snprintf(line, sizeof(line), "# commands\t%d\t%d\t%s\n", complete ? 1 : 0,
-                    tacho::sql_command_count(), complete ? "" : why);
+    used = snprintf(line, sizeof(line), "# calibrated\t%d\t%u\t%s\n", complete ? 1 : 0,
+                    tacho::figures_available(), why);
     write_line(line, static_cast<size_t>(used));
     for (int i = 0; i <= tacho::sql_command_count(); i++) {
         used = snprintf(line, sizeof(line), "# command\t%d\t%s\n", i, tacho::sql_command_name(i));

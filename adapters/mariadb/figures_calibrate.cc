@@ -1,0 +1,704 @@
+// Zone: cold
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Why calibration is sound: every offset is the result of an experiment in which the server's
+// own code wrote a random 64-bit value through its own setter, and exactly one word of the
+// object took it, several times with different values. The experiments use objects that
+// nobody else can see: background THDs made by the server's function for that purpose, and a
+// Diagnostics_area in a buffer of ours. Members are looked at with write(2) into a pipe, which
+// answers EFAULT where a load would crash. The offsets are the build's, so they hold for every
+// THD of the process, for as long as the process lives.
+#include "figures.h"
+#include "figures_layout.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../common/server_compat.h"
+#include "sql_commands.h"
+
+namespace tacho {
+namespace {
+
+// sizeof(THD) is 27 KiB in MariaDB 10.11.
+constexpr size_t kScanBytes = 64 * 1024;
+constexpr size_t kScanWords = kScanBytes / sizeof(uint64_t);
+constexpr size_t kPageBytes = 4096;
+// sizeof(Diagnostics_area) is 0x308 in MariaDB 10.11; the rest is room for other releases.
+constexpr size_t kDiagnosticsWords = 1024;
+constexpr size_t kDiagnosticsBytes = kDiagnosticsWords * sizeof(uint64_t);
+constexpr int kRounds = 4;
+constexpr int kThdCount = 3;
+
+using ThdSetter = void (*)(THD*, unsigned long long);
+
+// The server's functions, by their addresses in this process. A pointer to a non-virtual member
+// function is called as a plain function whose first argument is `this` (Itanium C++ ABI).
+struct Server {
+    THD* (*create_thd)();
+    void (*destroy_thd)(THD*);
+    void* (*attach_thd)(THD*);
+    void (*detach_thd)(void*);
+    ThdSetter set_sent;
+    ThdSetter inc_sent;
+    ThdSetter set_examined;
+    ThdSetter inc_examined;
+    ThdSetter storage_lock_wait;
+    void (*init_for_queries)(THD*);
+    void (*construct_diagnostics)(void*, bool);
+    void (*reset_diagnostics)(void*);
+    void (*set_ok)(void*, unsigned long long, unsigned long long, const char*);
+    void (*set_eof)(void*, THD*);
+    void (*set_error)(void*, unsigned int, const char*, const char*, const void*, const void*);
+    void** (*function_cache)(const void*, THD*);
+    void** (*package_cache)(const void*, THD*);
+    unsigned int (*error_number)(const THD*);
+    unsigned int (*current_status)(THD*);
+};
+
+struct Calibration {
+    Server server;
+    THD* thds[kThdCount];
+    int pipe_ends[2];
+    uint64_t before[kScanWords];
+    uint64_t after[kScanWords];
+    uint8_t candidate[kScanWords];
+    alignas(16) uint64_t diagnostics[kDiagnosticsWords];
+    uint64_t random_state;
+    FiguresLayout layout;
+    char* why;
+    size_t why_bytes;
+    size_t why_used;
+};
+
+void complain(Calibration* run, const char* what, const char* reason) noexcept {
+    size_t room = run->why_bytes - run->why_used;
+    if (room <= 1) {
+        return;
+    }
+    int wrote = snprintf(run->why + run->why_used, room, "%s%s: %s", run->why_used == 0 ? "" : "; ",
+                         what, reason);
+    if (wrote > 0) {
+        run->why_used += static_cast<size_t>(wrote) < room ? static_cast<size_t>(wrote) : room - 1;
+    }
+}
+
+uint64_t monotonic_ns() noexcept {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1000000000U + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// splitmix64. Not for secrets: a value that memory holds by chance is all that must be unlikely.
+uint64_t random_u64(Calibration* run) noexcept {
+    run->random_state += 0x9e3779b97f4a7c15U;
+    uint64_t mixed = run->random_state;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
+    return mixed ^ (mixed >> 31);
+}
+
+// Copies what can be read of the kScanBytes from `object` on; the rest is zero. The object ends
+// somewhere inside; what follows it on the heap belongs to others and may change at any time,
+// which is why one observation is never enough.
+bool look(Calibration* run, const void* object, uint64_t* words) noexcept {
+    memset(words, 0, kScanBytes);
+    const char* from = static_cast<const char*>(object);
+    size_t done = 0;
+    while (done < kScanBytes) {
+        // Up to the end of a page, so that a write is accepted as a whole or not at all.
+        size_t part = kPageBytes - (reinterpret_cast<uintptr_t>(from + done) % kPageBytes);
+        if (part > kScanBytes - done) {
+            part = kScanBytes - done;
+        }
+        ssize_t wrote = write(run->pipe_ends[1], from + done, part);
+        if (wrote < 0 && errno == EFAULT) {
+            return done > 0;
+        }
+        if (wrote != static_cast<ssize_t>(part)) {
+            return false;
+        }
+        if (read(run->pipe_ends[0], reinterpret_cast<char*>(words) + done, part) != wrote) {
+            return false;
+        }
+        done += part;
+    }
+    return true;
+}
+
+// The one word that is still a candidate, as an offset in bytes. False: none, or several.
+bool only_candidate(const uint8_t* candidate, size_t count, uint32_t* offset) noexcept {
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (candidate[i] != 0) {
+            found++;
+            *offset = static_cast<uint32_t>(i * sizeof(uint64_t));
+        }
+    }
+    return found == 1;
+}
+
+// Finds the word that `set` stores its argument in and, if given, `add` adds its argument to.
+bool find_word(Calibration* run, ThdSetter set, ThdSetter add, uint32_t* offset) noexcept {
+    THD* thd = run->thds[0];
+    memset(run->candidate, 1, sizeof(run->candidate));
+    for (int round = 0; round < kRounds; round++) {
+        uint64_t value = random_u64(run);
+        if (set != nullptr) {
+            set(thd, value);
+            if (!look(run, thd, run->after)) {
+                return false;
+            }
+            for (size_t i = 0; i < kScanWords; i++) {
+                run->candidate[i] &= run->after[i] == value ? 1 : 0;
+            }
+        }
+        if (!look(run, thd, run->before)) {
+            return false;
+        }
+        value = random_u64(run);
+        add(thd, value);
+        if (!look(run, thd, run->after)) {
+            return false;
+        }
+        for (size_t i = 0; i < kScanWords; i++) {
+            run->candidate[i] &= run->after[i] - run->before[i] == value ? 1 : 0;
+        }
+        // Takes it back where there is no setter to start the next round with.
+        if (set == nullptr) {
+            add(thd, 0 - value);
+        }
+    }
+    if (set != nullptr) {
+        set(thd, 0);
+    }
+    return only_candidate(run->candidate, kScanWords, offset);
+}
+
+// Where get_cache says that a session keeps its stored functions: a member, so at the same
+// distance in each THD; null, because ours have used none.
+bool find_cache(Calibration* run, void** (*get_cache)(const void*, THD*),
+                uint32_t* offset) noexcept {
+    // The handler object has no members and get_cache needs none.
+    static const uint64_t handler[8] = {};
+    for (int n = 0; n < kThdCount; n++) {
+        void** member = get_cache(handler, run->thds[n]);
+        const uintptr_t distance =
+            reinterpret_cast<uintptr_t>(member) - reinterpret_cast<uintptr_t>(run->thds[n]);
+        if (distance >= kScanBytes || (n > 0 && distance != *offset) || *member != nullptr) {
+            return false;
+        }
+        *offset = static_cast<uint32_t>(distance);
+    }
+    return true;
+}
+
+// Marks the commands whose execution may run triggers, or statements of the user's other than
+// themselves: what is said of rows_sent in figures.cc can then not be excluded.
+bool mark_commands(FiguresLayout* layout) noexcept {
+    static const char* const names[] = {
+        "insert",       "insert_select", "replace",           "replace_select", "delete",
+        "delete_multi", "update",        "update_multi",      "load",           "call_procedure",
+        "compound_sql", "execute_sql",   "execute_immediate",
+    };
+    for (const char* name : names) {
+        bool found = false;
+        for (int i = 0; i < sql_command_count(); i++) {
+            if (strcmp(sql_command_name(i), name) == 0) {
+                layout->runs_others[i] = true;
+                found = true;
+            }
+        }
+        if (!found) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void calibrate_rows_sent(Calibration* run) noexcept {
+    const Server& server = run->server;
+    FiguresLayout* layout = &run->layout;
+    if (server.set_sent == nullptr || server.inc_sent == nullptr) {
+        complain(run, "rows_sent", "the server exports no setter");
+    } else if (!find_word(run, server.set_sent, server.inc_sent, &layout->rows_sent)) {
+        complain(run, "rows_sent", "not exactly one word of THD takes it");
+    } else if (!mark_commands(layout)) {
+        complain(run, "rows_sent", "the server's names of its commands are not known");
+    } else if (server.function_cache == nullptr || server.package_cache == nullptr ||
+               !find_cache(run, server.function_cache, &layout->function_cache) ||
+               !find_cache(run, server.package_cache, &layout->package_cache)) {
+        complain(run, "rows_sent", "the server does not tell which sessions use functions");
+    } else {
+        layout->available |= kFigureRowsSent;
+    }
+}
+
+void calibrate_rows_examined(Calibration* run) noexcept {
+    const Server& server = run->server;
+    if (server.set_examined == nullptr || server.inc_examined == nullptr) {
+        complain(run, "rows_examined", "the server exports no setter");
+    } else if (!find_word(run, server.set_examined, server.inc_examined,
+                          &run->layout.rows_examined)) {
+        complain(run, "rows_examined", "not exactly one word of THD takes it");
+    } else {
+        run->layout.available |= kFigureRowsExamined;
+    }
+}
+
+// THD::init_for_queries sets start_utime and utime_after_lock to the same reading of the clock.
+// The latter is known from thd_storage_lock_wait, so the former is the other word with that
+// value. That the value lies between two readings of ours shows that the clock is
+// CLOCK_MONOTONIC in microseconds.
+bool find_start(Calibration* run, uint32_t after_lock_us, uint32_t* start_us) noexcept {
+    THD* thd = run->thds[0];
+    const size_t after_lock_word = after_lock_us / sizeof(uint64_t);
+    memset(run->candidate, 1, sizeof(run->candidate));
+    run->candidate[after_lock_word] = 0;
+    void* saved = run->server.attach_thd(thd);
+    bool looked = true;
+    for (int round = 0; looked && round < kRounds; round++) {
+        // The clock must have moved, or a word that stays the same would look as if it was set.
+        timespec pause = {0, 20 * 1000};
+        nanosleep(&pause, nullptr);
+        looked = look(run, thd, run->before);
+        uint64_t earliest_us = monotonic_ns() / 1000;
+        run->server.init_for_queries(thd);
+        uint64_t latest_us = monotonic_ns() / 1000;
+        looked = looked && look(run, thd, run->after);
+        const uint64_t set_us = run->after[after_lock_word];
+        looked = looked && set_us >= earliest_us && set_us <= latest_us;
+        for (size_t i = 0; i < kScanWords; i++) {
+            run->candidate[i] &= run->after[i] == set_us && run->before[i] != set_us ? 1 : 0;
+        }
+    }
+    run->server.detach_thd(saved);
+    return looked && only_candidate(run->candidate, kScanWords, start_us);
+}
+
+void calibrate_times(Calibration* run) noexcept {
+    FiguresLayout* layout = &run->layout;
+    if (run->server.attach_thd == nullptr || run->server.detach_thd == nullptr ||
+        run->server.init_for_queries == nullptr || run->server.storage_lock_wait == nullptr) {
+        complain(run, "query_time, lock_time", "the server does not export what starts the clock");
+        return;
+    }
+    if (!find_word(run, nullptr, run->server.storage_lock_wait, &layout->after_lock_us)) {
+        complain(run, "query_time, lock_time", "not exactly one word of THD takes a lock wait");
+        return;
+    }
+    if (!find_start(run, layout->after_lock_us, &layout->start_us)) {
+        complain(run, "query_time, lock_time", "not exactly one word of THD takes the start time");
+        return;
+    }
+    layout->available |= kFigureQueryTime | kFigureLockTime;
+}
+
+// Sets the Diagnostics_area in our buffer to an error that cannot be there by chance.
+void set_magic_error(Calibration* run, unsigned int* error_number, char* sqlstate) noexcept {
+    static const uint64_t no_condition_value[8] = {};
+    uint64_t value = random_u64(run);
+    *error_number = static_cast<unsigned int>(value >> 32) | 0x01000000U;
+    for (int i = 0; i < 5; i++) {
+        sqlstate[i] = static_cast<char>('A' + (value & 15U));
+        value >>= 4;
+    }
+    sqlstate[5] = '\0';
+    run->server.reset_diagnostics(run->diagnostics);
+    run->server.set_error(run->diagnostics, *error_number, "", sqlstate, no_condition_value,
+                          nullptr);
+}
+
+// What kRounds times each status left in the diagnostics area.
+struct DiagnosticsScan {
+    uint8_t status[kDiagnosticsBytes];       // By offset: may be the status.
+    uint8_t error_number[kDiagnosticsBytes]; // ... the error number.
+    uint8_t sqlstate[kDiagnosticsBytes];
+    uint8_t affected[kDiagnosticsWords]; // By word.
+    uint32_t seen[4][kDiagnosticsBytes / sizeof(uint32_t)];
+};
+
+enum DiagnosticsStatus { kEmpty, kOk, kEof, kError, kStatusCount };
+
+// A status word holds one value for each kind of end, the same every time, and four kinds of end
+// have four values.
+void see_status(const Calibration* run, DiagnosticsScan* scan, DiagnosticsStatus status,
+                bool first) noexcept {
+    for (size_t i = 0; i < kDiagnosticsBytes / sizeof(uint32_t); i++) {
+        uint32_t value = load<uint32_t>(run->diagnostics, static_cast<uint32_t>(i * 4));
+        if (first) {
+            scan->seen[status][i] = value;
+        } else if (scan->seen[status][i] != value) {
+            scan->status[i * 4] = 0;
+        }
+    }
+}
+
+void scan_diagnostics(Calibration* run, DiagnosticsScan* scan) noexcept {
+    const Server& server = run->server;
+    const char* bytes = reinterpret_cast<const char*>(run->diagnostics);
+    memset(scan, 1, sizeof(*scan));
+    for (int round = 0; round < kRounds; round++) {
+        const bool first = round == 0;
+        server.reset_diagnostics(run->diagnostics);
+        see_status(run, scan, kEmpty, first);
+
+        const uint64_t affected = random_u64(run);
+        server.set_ok(run->diagnostics, affected, random_u64(run), nullptr);
+        see_status(run, scan, kOk, first);
+        for (size_t i = 0; i < kDiagnosticsWords; i++) {
+            scan->affected[i] &= run->diagnostics[i] == affected ? 1 : 0;
+        }
+
+        server.reset_diagnostics(run->diagnostics);
+        server.set_eof(run->diagnostics, run->thds[0]);
+        see_status(run, scan, kEof, first);
+
+        unsigned int error_number;
+        char sqlstate[6];
+        set_magic_error(run, &error_number, sqlstate);
+        see_status(run, scan, kError, first);
+        for (size_t i = 0; i + 5 <= kDiagnosticsBytes; i++) {
+            scan->sqlstate[i] &= memcmp(bytes + i, sqlstate, 5) == 0 ? 1 : 0;
+            if (i % 4 == 0) {
+                scan->error_number[i] &= memcmp(bytes + i, &error_number, 4) == 0 ? 1 : 0;
+            }
+        }
+    }
+}
+
+bool only_offset(const uint8_t* candidate, size_t step, uint32_t* offset) noexcept {
+    size_t found = 0;
+    for (size_t i = 0; i + 5 <= kDiagnosticsBytes; i += step) {
+        if (candidate[i] != 0) {
+            found++;
+            *offset = static_cast<uint32_t>(i);
+        }
+    }
+    return found == 1;
+}
+
+bool find_diagnostics_members(Calibration* run, DiagnosticsScan* scan) noexcept {
+    run->server.construct_diagnostics(run->diagnostics, false);
+    scan_diagnostics(run, scan);
+    for (size_t i = 0; i < kDiagnosticsBytes / sizeof(uint32_t); i++) {
+        for (int one = 0; one < kStatusCount; one++) {
+            for (int other = one + 1; other < kStatusCount; other++) {
+                if (scan->seen[one][i] == scan->seen[other][i]) {
+                    scan->status[i * 4] = 0;
+                }
+            }
+        }
+    }
+    FiguresLayout* layout = &run->layout;
+    if (!only_offset(scan->status, 4, &layout->status)) {
+        complain(run, "rows_affected, errno",
+                 "not exactly one word of the diagnostics area "
+                 "tells ok, error and end of result apart");
+        return false;
+    }
+    layout->status_ok = scan->seen[kOk][layout->status / 4];
+    layout->status_error = scan->seen[kError][layout->status / 4];
+    if (!only_candidate(scan->affected, kDiagnosticsWords, &layout->affected)) {
+        complain(run, "rows_affected", "not exactly one word of the diagnostics area takes it");
+        return false;
+    }
+    if (!only_offset(scan->error_number, 4, &layout->error_number) ||
+        !only_offset(scan->sqlstate, 1, &layout->sqlstate)) {
+        complain(run, "errno", "not exactly one place in the diagnostics area takes it");
+        return false;
+    }
+    return true;
+}
+
+// Tries whether the word at `offset` is what the server follows to the diagnostics area: points it
+// to ours and asks the server for the error number and status of the THD.
+bool leads_to_diagnostics(Calibration* run, uint32_t offset) noexcept {
+    THD* thd = run->thds[0];
+    char* word = reinterpret_cast<char*>(thd) + offset;
+    const void* own = load<void*>(thd, offset);
+    const void* ours = run->diagnostics;
+    bool leads = true;
+    for (int round = 0; leads && round < kRounds; round++) {
+        unsigned int error_number;
+        char sqlstate[6];
+        set_magic_error(run, &error_number, sqlstate);
+        memcpy(word, &ours, sizeof(ours));
+        leads = run->server.error_number(thd) == error_number &&
+                run->server.current_status(thd) == error_number;
+        run->server.reset_diagnostics(run->diagnostics);
+        run->server.set_ok(run->diagnostics, 0, 0, nullptr);
+        leads = leads && run->server.current_status(thd) == 0;
+        memcpy(word, &own, sizeof(own));
+    }
+    return leads;
+}
+
+// The THD's own diagnostics area is a member of it, so the pointer that is looked for points into
+// the THD: at the same distance in each of several THDs. Only such words are tried, and only up
+// to the nearest other THD, so that nothing is ever stored outside of an object of ours.
+bool find_diagnostics_pointer(Calibration* run) noexcept {
+    uintptr_t limit = kScanBytes;
+    for (int one = 0; one < kThdCount; one++) {
+        for (int other = 0; other < kThdCount; other++) {
+            const uintptr_t from = reinterpret_cast<uintptr_t>(run->thds[one]);
+            const uintptr_t to = reinterpret_cast<uintptr_t>(run->thds[other]);
+            if (to > from && to - from < limit) {
+                limit = to - from;
+            }
+        }
+    }
+    memset(run->candidate, 1, sizeof(run->candidate));
+    for (int n = 0; n < kThdCount; n++) {
+        const uint64_t base = reinterpret_cast<uintptr_t>(run->thds[n]);
+        if (!look(run, run->thds[n], run->after)) {
+            return false;
+        }
+        for (size_t i = 0; i < kScanWords; i++) {
+            const uint64_t distance = run->after[i] - base;
+            if (n == 0) {
+                run->before[i] = distance;
+            }
+            run->candidate[i] &= (i + 1) * sizeof(uint64_t) <= limit && distance < limit &&
+                                         distance % alignof(void*) == 0 &&
+                                         distance == run->before[i]
+                                     ? 1
+                                     : 0;
+        }
+    }
+    for (size_t i = 0; i < kScanWords; i++) {
+        if (run->candidate[i] != 0) {
+            run->candidate[i] =
+                leads_to_diagnostics(run, static_cast<uint32_t>(i * sizeof(uint64_t))) ? 1 : 0;
+        }
+    }
+    return only_candidate(run->candidate, kScanWords, &run->layout.diagnostics);
+}
+
+void calibrate_outcome(Calibration* run) noexcept {
+    const Server& server = run->server;
+    if (server.construct_diagnostics == nullptr || server.reset_diagnostics == nullptr ||
+        server.set_ok == nullptr || server.set_eof == nullptr || server.set_error == nullptr ||
+        server.error_number == nullptr || server.current_status == nullptr) {
+        complain(run, "rows_affected, errno", "the server does not export its setters");
+        return;
+    }
+    DiagnosticsScan* scan = static_cast<DiagnosticsScan*>(calloc(1, sizeof(DiagnosticsScan)));
+    if (scan == nullptr) {
+        complain(run, "rows_affected, errno", "out of memory");
+        return;
+    }
+    const bool members = find_diagnostics_members(run, scan);
+    free(scan);
+    if (!members) {
+        return;
+    }
+    if (!find_diagnostics_pointer(run)) {
+        complain(run, "rows_affected, errno",
+                 "not exactly one word of THD leads to the diagnostics area");
+        return;
+    }
+    run->layout.available |= kFigureRowsAffected | kFigureError;
+}
+
+// Diagnostics_area::set_eof_status copies a count of warnings, but not while a stored routine
+// runs: that is when THD::spcont is not null. To see it we need a count that is not zero: the
+// input is the half-word which set_eof_status copies to another one, the output. Words that
+// hold anything, which may be pointers, are not touched.
+bool find_warning_count(Calibration* run, uint32_t* input, uint32_t* output) noexcept {
+    size_t found = 0;
+    run->server.reset_diagnostics(run->diagnostics);
+    char* bytes = reinterpret_cast<char*>(run->diagnostics);
+    for (uint32_t from = 0; from < kDiagnosticsBytes; from += 4) {
+        if (run->diagnostics[from / sizeof(uint64_t)] != 0) {
+            continue;
+        }
+        const uint32_t count = static_cast<uint32_t>(random_u64(run)) | 1U;
+        memcpy(bytes + from, &count, sizeof(count));
+        run->server.set_eof(run->diagnostics, run->thds[0]);
+        for (uint32_t to = 0; to < kDiagnosticsBytes; to += 4) {
+            if (to != from && load<uint32_t>(bytes, to) == count) {
+                found++;
+                *input = from;
+                *output = to;
+            }
+        }
+        memset(bytes + from, 0, sizeof(count));
+        run->server.reset_diagnostics(run->diagnostics);
+    }
+    return found == 1;
+}
+
+// Whether the word makes set_eof_status act as inside of a routine when it is not null.
+bool leads_to_routine(Calibration* run, uint32_t offset, uint32_t input, uint32_t output) noexcept {
+    // What the pointer is set to; zeros, should anybody follow it.
+    static const uint64_t context[512] = {};
+    THD* thd = run->thds[0];
+    char* word = reinterpret_cast<char*>(thd) + offset;
+    char* bytes = reinterpret_cast<char*>(run->diagnostics);
+    const void* inside = context;
+    const void* outside = nullptr;
+    bool leads = true;
+    for (int round = 0; leads && round < 2 * kRounds; round++) {
+        const bool is_inside = round % 2 == 0;
+        const uint32_t count = static_cast<uint32_t>(random_u64(run)) | 1U;
+        run->server.reset_diagnostics(run->diagnostics);
+        memcpy(bytes + input, &count, sizeof(count));
+        memcpy(word, is_inside ? &inside : &outside, sizeof(inside));
+        run->server.set_eof(run->diagnostics, thd);
+        memcpy(word, &outside, sizeof(outside));
+        leads = load<uint32_t>(bytes, output) == (is_inside ? 0 : count);
+    }
+    memset(bytes + input, 0, sizeof(uint32_t));
+    return leads;
+}
+
+// Tries the null words between members that are known, so certainly inside of the object.
+void calibrate_nesting(Calibration* run) noexcept {
+    FiguresLayout* layout = &run->layout;
+    constexpr uint32_t kNeeded = kFigureError | kFigureQueryTime | kFigureRowsSent;
+    uint32_t input = 0;
+    uint32_t output = 0;
+    bool found = (layout->available & kNeeded) == kNeeded &&
+                 find_warning_count(run, &input, &output) && look(run, run->thds[0], run->before);
+    if (found) {
+        const uint32_t known[] = {layout->rows_sent, layout->start_us, layout->diagnostics,
+                                  layout->function_cache};
+        uint32_t first = known[0];
+        uint32_t last = known[0];
+        for (uint32_t offset : known) {
+            first = offset < first ? offset : first;
+            last = offset > last ? offset : last;
+        }
+        memset(run->candidate, 0, sizeof(run->candidate));
+        for (uint32_t offset = first; offset <= last; offset += sizeof(uint64_t)) {
+            const size_t i = offset / sizeof(uint64_t);
+            run->candidate[i] =
+                run->before[i] == 0 && leads_to_routine(run, offset, input, output) ? 1 : 0;
+        }
+        found = only_candidate(run->candidate, kScanWords, &layout->routine);
+    }
+    if (found) {
+        layout->available |= kFigureNested;
+        return;
+    }
+    // The times of a statement inside of a routine would be taken for its own.
+    layout->available &= ~(kFigureQueryTime | kFigureLockTime);
+    complain(run, "query_time, lock_time",
+             "not exactly one word of THD tells that a stored routine runs");
+}
+
+template <class Function> void resolve(const char* name, Function* function) noexcept {
+    void* address = dlsym(RTLD_DEFAULT, name);
+    static_assert(sizeof(address) == sizeof(*function), "function pointers are plain addresses");
+    memcpy(function, &address, sizeof(address));
+}
+
+void resolve_server(Server* server) noexcept {
+    resolve(symbols::kCreateBackgroundThd, &server->create_thd);
+    resolve(symbols::kDestroyBackgroundThd, &server->destroy_thd);
+    resolve(symbols::kAttachThd, &server->attach_thd);
+    resolve(symbols::kDetachThd, &server->detach_thd);
+    resolve(symbols::kSetSentRowCount, &server->set_sent);
+    resolve(symbols::kIncSentRowCount, &server->inc_sent);
+    resolve(symbols::kSetExaminedRowCount, &server->set_examined);
+    resolve(symbols::kIncExaminedRowCount, &server->inc_examined);
+    resolve(symbols::kStorageLockWait, &server->storage_lock_wait);
+    resolve(symbols::kInitForQueries, &server->init_for_queries);
+    resolve(symbols::kDiagnosticsArea, &server->construct_diagnostics);
+    resolve(symbols::kResetDiagnostics, &server->reset_diagnostics);
+    resolve(symbols::kSetOkStatus, &server->set_ok);
+    resolve(symbols::kSetEofStatus, &server->set_eof);
+    resolve(symbols::kSetErrorStatus, &server->set_error);
+    resolve(symbols::kFunctionCache, &server->function_cache);
+    resolve(symbols::kPackageCache, &server->package_cache);
+    resolve(symbols::kGetErrorNumber, &server->error_number);
+    resolve(symbols::kCurrentStatus, &server->current_status);
+}
+
+void calibrate_with_thds(Calibration* run) noexcept {
+    int count = 0;
+    for (; count < kThdCount; count++) {
+        run->thds[count] = run->server.create_thd();
+        if (run->thds[count] == nullptr) {
+            complain(run, "all figures", "the server made no background THD");
+            break;
+        }
+    }
+    if (count == kThdCount) {
+        calibrate_rows_sent(run);
+        calibrate_rows_examined(run);
+        calibrate_times(run);
+        calibrate_outcome(run);
+        calibrate_nesting(run);
+    }
+    while (count > 0) {
+        count--;
+        run->server.destroy_thd(run->thds[count]);
+    }
+}
+
+// The body of a thread of its own, because creating and destroying a THD changes which THD the
+// server takes for the current one, and the caller has one that must stay.
+void* calibrate_on_own_thread(void* argument) noexcept {
+    calibrate_with_thds(static_cast<Calibration*>(argument));
+    return nullptr;
+}
+
+bool run_own_thread(Calibration* run) noexcept {
+    // The server handles signals in one thread that waits for them; ours must not take any.
+    sigset_t all;
+    sigset_t saved;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &saved);
+    pthread_t thread;
+    const int error = pthread_create(&thread, nullptr, calibrate_on_own_thread, run);
+    pthread_sigmask(SIG_SETMASK, &saved, nullptr);
+    if (error != 0) {
+        complain(run, "all figures", "cannot start a thread");
+        return false;
+    }
+    return pthread_join(thread, nullptr) == 0;
+}
+
+} // namespace
+
+bool figures_calibrate(char* why, size_t why_bytes) noexcept {
+    if (why_bytes > 0) {
+        why[0] = '\0';
+    }
+    g_figures_layout = FiguresLayout{};
+    Calibration* run = static_cast<Calibration*>(calloc(1, sizeof(Calibration)));
+    if (run == nullptr) {
+        snprintf(why, why_bytes, "all figures: out of memory");
+        return false;
+    }
+    run->why = why;
+    run->why_bytes = why_bytes;
+    run->random_state = monotonic_ns() ^ reinterpret_cast<uintptr_t>(run);
+    resolve_server(&run->server);
+    if (run->server.create_thd == nullptr || run->server.destroy_thd == nullptr) {
+        complain(run, "all figures", "the server exports no background THD");
+    } else if (pipe2(run->pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+        complain(run, "all figures", "cannot make a pipe");
+    } else {
+        if (run_own_thread(run)) {
+            g_figures_layout = run->layout;
+        }
+        close(run->pipe_ends[0]);
+        close(run->pipe_ends[1]);
+    }
+    free(run);
+    return g_figures_layout.available == kFiguresAll;
+}
+
+} // namespace tacho
