@@ -94,18 +94,16 @@ pub unsafe extern "C" fn tacho_probe_session(
 ) -> Option<&Session> {
     let sessions = probe.arena.sessions();
     let shared = probe.arena.shared();
-    let slot = match session::find(sessions, conn) {
-        Some(slot) => slot,
-        None => match session::claim(sessions, &shared.settings.0, conn, now_us) {
-            Some(slot) => slot,
-            None => {
-                shared.counters.0.sessions_untracked.fetch_add(1, Ordering::Relaxed);
-                return None;
-            }
-        },
-    };
-    slot.seen_us.store(now_us, Ordering::Relaxed);
-    Some(slot)
+    if let Some(slot) = session::find(sessions, conn)
+        && session::touch(slot, conn, now_us)
+    {
+        return Some(slot);
+    }
+    let slot = session::claim(sessions, &shared.settings.0, conn, now_us);
+    if slot.is_none() {
+        shared.counters.0.sessions_untracked.fetch_add(1, Ordering::Relaxed);
+    }
+    slot
 }
 
 /// Whether the end of a statement belongs to a start that was recorded; that start and all

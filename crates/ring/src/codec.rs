@@ -268,8 +268,8 @@ impl<'a> View<'a> {
             rest.get(..body.text_bytes as usize)?
         } else {
             // A first fragment is filled to the last byte of its text part, whose length
-            // follows from the size of the record.
-            rest
+            // follows from the size of the record. More always follows.
+            Some(rest).filter(|part| part.len() < body.text_bytes as usize)?
         };
         Some(View { header, kind, body, figures, strings, text })
     }

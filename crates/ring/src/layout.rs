@@ -187,7 +187,7 @@ pub struct Counters {
     pub blocked_count: AtomicU64,
     /// How long producers waited, µs.
     pub blocked_time_us: AtomicU64,
-    /// Sessions that found no free slot.
+    /// Events of connections that found no free session slot.
     pub sessions_untracked: AtomicU64,
 }
 
@@ -224,7 +224,7 @@ pub const OPEN_COUNT: usize = 4;
 /// synchronisation of its own; `conn` is also compared by others looking for a slot.
 #[repr(C)]
 pub struct Session {
-    /// Connection id; 0 = the slot is free.
+    /// Connection id; 0 = the slot is free, all ones = it is being given to a connection.
     pub conn: AtomicU64,
     /// `rec_no` of the last record, epoch in the high 16 bits.
     pub rec_no: AtomicU64,
@@ -243,8 +243,9 @@ pub struct Session {
     pub early_rec_no: AtomicU64,
     /// `rec_no` of the last such record whose line is in the file (writer).
     pub settled_rec_no: AtomicU64,
-    /// Reserved, 0.
-    pub reserved2: AtomicU64,
+    /// `rec_no` of the last record in fragments that its producer gave up (and counted as lost)
+    /// after some of its fragments were in the arena: they will not be completed.
+    pub abandoned_rec_no: AtomicU64,
 }
 
 /// One statement that started.
@@ -363,10 +364,26 @@ mod asserts {
 
     const _: () = assert!(size_of::<NameEntry>() == 32);
     const _: () = assert!(size_of::<Session>() == 128);
+    const _: () = assert!(offset_of!(Session, rec_no) == 8);
+    const _: () = assert!(offset_of!(Session, seen_us) == 16);
+    const _: () = assert!(offset_of!(Session, open_len) == 24);
     const _: () = assert!(offset_of!(Session, open) == 32);
+    const _: () = assert!(offset_of!(Session, conn_seq) == 96);
+    const _: () = assert!(offset_of!(Session, early_rec_no) == 104);
+    const _: () = assert!(offset_of!(Session, settled_rec_no) == 112);
+    const _: () = assert!(offset_of!(Session, abandoned_rec_no) == 120);
     const _: () = assert!(size_of::<OpenStatement>() == 16);
     const _: () = assert!(size_of::<RunningEntry>() == 64);
+    const _: () = assert!(offset_of!(RunningEntry, conn) == 8);
+    const _: () = assert!(offset_of!(RunningEntry, rec_no) == 16);
+    const _: () = assert!(offset_of!(RunningEntry, conn_seq) == 24);
+    const _: () = assert!(offset_of!(RunningEntry, query_id) == 32);
+    const _: () = assert!(offset_of!(RunningEntry, text_id) == 40);
+    const _: () = assert!(offset_of!(RunningEntry, ts_us) == 48);
+    const _: () = assert!(offset_of!(RunningEntry, text_bytes) == 56);
     const _: () = assert!(size_of::<ChunkControl>() == 64);
+    const _: () = assert!(offset_of!(ChunkControl, next_free) == 8);
+    const _: () = assert!(offset_of!(ChunkControl, owner) == 12);
 
     const _: () = assert!(size_of::<RecordHeader>() == RECORD_HEADER_BYTES);
     const _: () = assert!(align_of::<RecordHeader>() == RECORD_ALIGN);

@@ -14,10 +14,10 @@ use crate::free;
 use crate::gate::Park;
 use crate::layout::{
     FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_MIDDLE, FRAGMENT_WHOLE, OVERFLOW_BLOCK, OVERFLOW_DROP,
-    RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, Session,
+    RECORD_ALIGN, RECORD_HEADER_BYTES, Session,
 };
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, spin};
-use crate::sys;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, spin};
+use crate::{session, sys};
 
 /// What became of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,12 @@ struct Place {
 
 /// Makes room for `need` bytes in the thread's chunk, which is BUSY on success.
 #[inline]
-fn reserve(arena: &Arena, open: &mut OpenChunk, need: usize) -> Option<Place> {
+fn reserve(
+    arena: &Arena,
+    open: &mut OpenChunk,
+    session: Option<&Session>,
+    need: usize,
+) -> Option<Place> {
     let chunk_bytes = arena.geometry().chunk_bytes as usize;
     if open.idle_word != 0
         && let Some(control) = arena.controls().get(open.index as usize)
@@ -114,16 +119,16 @@ fn reserve(arena: &Arena, open: &mut OpenChunk, need: usize) -> Option<Place> {
             *open = OpenChunk::default();
         }
     }
-    take_chunk(arena, open)
+    take_chunk(arena, open, session)
 }
 
 /// Takes a fresh chunk, waiting as the settings say.
 #[inline(never)]
-fn take_chunk(arena: &Arena, open: &mut OpenChunk) -> Option<Place> {
+fn take_chunk(arena: &Arena, open: &mut OpenChunk, session: Option<&Session>) -> Option<Place> {
     let shared = arena.shared();
     let index = match free::pop(&shared.free_head.0, arena.controls()) {
         Some(index) => index,
-        None => wait_for_chunk(arena)?,
+        None => wait_for_chunk(arena, session)?,
     };
     let base = arena.chunk_base(index);
     let control = arena.controls().get(index as usize)?;
@@ -138,13 +143,17 @@ fn take_chunk(arena: &Arena, open: &mut OpenChunk) -> Option<Place> {
 
 /// No chunk is free: the declared back-pressure wait. `None`: given up, and counted.
 #[cold]
-fn wait_for_chunk(arena: &Arena) -> Option<u32> {
+fn wait_for_chunk(arena: &Arena, session: Option<&Session>) -> Option<u32> {
     let shared = arena.shared();
     let counters = &shared.counters.0;
     let settings = &shared.settings.0;
     let pop = || free::pop(&shared.free_head.0, arena.controls());
     shared.bell.0.ring(&Futex);
-    let overflow = || settings.overflow.load(Ordering::Relaxed);
+    // Who turns recording off does not want to wait for it any longer.
+    let overflow = || match settings.logging.load(Ordering::Relaxed) {
+        0 => OVERFLOW_DROP,
+        _ => settings.overflow.load(Ordering::Relaxed),
+    };
     if overflow() == OVERFLOW_DROP {
         counters.lost_dropped.fetch_add(1, Ordering::Relaxed);
         return None;
@@ -179,6 +188,10 @@ fn wait_for_chunk(arena: &Arena) -> Option<u32> {
                 limit_us.wrapping_sub(waited_us).min(WAIT_SLICE_US)
             }
         };
+        if let Some(session) = session {
+            // A connection that waits is not stale, however long it takes.
+            session.seen_us.store(sys::now_us(), Ordering::Relaxed);
+        }
         shared.bell.0.ring(&Futex);
         sys::futex_wait(&shared.gate.0.epoch, epoch, slice_us);
         shared.gate.0.retract();
@@ -234,6 +247,13 @@ impl Numbers {
         }
     }
 
+    /// Without a slot, fragments would have nothing in common but their connection: they get
+    /// an epoch of their own.
+    fn of_fragments_alone(self, arena: &Arena) -> Numbers {
+        let epoch = session::next_epoch(&arena.shared().settings.0);
+        Numbers { rec_no: epoch.wrapping_add(1), ..self }
+    }
+
     /// Only what was accepted takes numbers: the numbers in the arena have no gaps.
     #[inline(always)]
     fn keep(self, session: &Session) {
@@ -279,7 +299,7 @@ unsafe fn write_fixed(
     let [s0, s1, s2, s3, s4, ..] = event.sqlstate;
     // SAFETY: all writes stay within the first `sizes.fixed` bytes, as measured.
     unsafe {
-        at.cast::<RecordHeader>().write(header(event, numbers, fragment, 0));
+        write_header(at, event, numbers, fragment, 0);
         let body_at = at.add(RECORD_HEADER_BYTES);
         body_at.cast::<Body>().write(Body {
             text_bytes: sizes.text as u32,
@@ -305,20 +325,33 @@ unsafe fn write_fixed(
     }
 }
 
+/// Writes a record's header, all but its commit word: that one is 0 already, and the writer
+/// may be reading it at this moment.
+///
+/// # Safety
+/// `at` has room for a header and is aligned to 8.
 #[inline(always)]
-fn header(event: &Event, numbers: Numbers, fragment: u8, fragment_number: u16) -> RecordHeader {
-    RecordHeader {
-        record_bytes: 0,
-        kind: event.kind as u8,
-        fragment,
-        fragment_number,
-        line_seq: 0,
-        conn: event.conn,
-        rec_no: numbers.rec_no,
-        ts_us: event.ts_us,
-        query_id: event.query_id,
-        text_id: event.text_id,
-        conn_seq: numbers.conn_seq,
+unsafe fn write_header(
+    at: *mut u8,
+    event: &Event,
+    numbers: Numbers,
+    fragment: u8,
+    fragment_number: u16,
+) {
+    let kinds =
+        u32::from(event.kind as u8) | u32::from(fragment) << 8 | u32::from(fragment_number) << 16;
+    // SAFETY: bytes 4 to 64 of the header; the order of its fields is asserted in `layout`.
+    unsafe {
+        at.add(4).cast::<u32>().write(kinds);
+        at.add(8).cast::<[u64; 7]>().write([
+            0,
+            event.conn,
+            numbers.rec_no,
+            event.ts_us as u64,
+            event.query_id,
+            event.text_id,
+            numbers.conn_seq,
+        ]);
     }
 }
 
@@ -341,7 +374,7 @@ pub unsafe fn emit(
         // SAFETY: as promised by the caller.
         return unsafe { emit_fragments(arena, open, session, event, &sizes, numbers) };
     }
-    let Some(place) = reserve(arena, open, record_bytes) else {
+    let Some(place) = reserve(arena, open, session, record_bytes) else {
         return Emitted::Lost;
     };
     // SAFETY: `place` has room for the record; pointers are promised by the caller.
@@ -370,12 +403,18 @@ unsafe fn emit_fragments(
     numbers: Numbers,
 ) -> Emitted {
     let chunk_bytes = arena.geometry().chunk_bytes as usize;
+    let numbers = match session {
+        Some(_) => numbers,
+        None => numbers.of_fragments_alone(arena),
+    };
     let mut done = 0usize;
     let mut number = 0u16;
     while number == 0 || done < sizes.text {
         // The first fragment starts a chunk, so that `fixed` fits for certain.
-        let Some(place) = reserve(arena, open, chunk_bytes) else {
-            // What was already accepted of it is recognised by its missing end.
+        let Some(place) = reserve(arena, open, session, chunk_bytes) else {
+            if let (Some(session), 1..) = (session, number) {
+                session::abandon(session, numbers.rec_no);
+            }
             return Emitted::Lost;
         };
         let left = sizes.text.wrapping_sub(done);
@@ -392,7 +431,7 @@ unsafe fn emit_fragments(
                 let part = place.room.wrapping_sub(TAIL_HEAD_BYTES).min(left);
                 let last = part == left;
                 let kind = if last { FRAGMENT_LAST } else { FRAGMENT_MIDDLE };
-                place.at.cast::<RecordHeader>().write(header(event, numbers, kind, number));
+                write_header(place.at, event, numbers, kind, number);
                 let to = place.at.add(RECORD_HEADER_BYTES);
                 to.cast::<[u32; 2]>().write([part as u32, 0]);
                 let from = event.text.data.add(done);
@@ -407,11 +446,7 @@ unsafe fn emit_fragments(
     }
     if let Some(session) = session {
         numbers.keep(session);
-        // SYNC early: pairs with the fence of the writer between its store of
-        // `early_rec_no` and its last look for this record's end. Either the writer saw the
-        // end, or this thread sees that it must wait.
-        fence(Ordering::SeqCst);
-        if session.early_rec_no.load(Ordering::Relaxed) == numbers.rec_no {
+        if session::taken_early(session, numbers.rec_no) {
             wait_until_settled(arena, session, numbers.rec_no);
         }
     }
@@ -426,13 +461,7 @@ fn wait_until_settled(arena: &Arena, session: &Session, rec_no: u64) {
     let shared = arena.shared();
     let settings = &shared.settings.0;
     let start_us = sys::monotonic_us();
-    loop {
-        // SYNC settled: pairs with the Release of the writer's counter after its write(2).
-        let epoch = shared.writer.0.written_epoch.load(Ordering::Acquire);
-        // SYNC settled: pairs with the Release of the writer's store.
-        if session.settled_rec_no.load(Ordering::Acquire) >= rec_no {
-            return;
-        }
+    while let Some(epoch) = session::unsettled(session, &shared.writer.0, rec_no) {
         let waited_us = sys::monotonic_us().wrapping_sub(start_us).max(0) as u64;
         let limit_us = match settings.overflow.load(Ordering::Relaxed) {
             OVERFLOW_BLOCK => u64::MAX,

@@ -5,8 +5,9 @@
 //! connection touches the slot's contents, so plain loads and stores are enough; taking a
 //! slot is the one step that threads compete for.
 
-use crate::layout::{OPEN_COUNT, Session, Settings};
-use crate::sync::{AtomicU64, Ordering};
+use crate::gate::Park;
+use crate::layout::{OPEN_COUNT, Session, Settings, WriterState};
+use crate::sync::{AtomicU64, Ordering, fence};
 
 /// How many neighbouring slots a connection may use. Ids are handed out in sequence, so
 /// that neighbours are connections of about the same age.
@@ -14,13 +15,24 @@ const WINDOW: usize = 16;
 /// A slot that was not used for this long may be given to another connection, µs. The old
 /// one gets a new slot, and a new epoch in its record numbers, if it comes back.
 const STALE_US: i64 = 600_000_000;
+/// A slot that was not used for this long asks for it before it is used again, µs. Much less
+/// than `STALE_US`, so that no clock has to be exact.
+const RECENT_US: i64 = 60_000_000;
 /// Bits of `rec_no` below the epoch.
 pub const REC_NO_BITS: u32 = 48;
+/// In place of a connection id: the slot is being given to a connection.
+const CLAIMING: u64 = u64::MAX;
 
 /// Epoch of a record number: it changes when a connection gets a new slot.
 #[inline]
 pub fn epoch_of(rec_no: u64) -> u64 {
     rec_no >> REC_NO_BITS
+}
+
+/// A fresh epoch, in place in a record number.
+#[cold]
+pub(crate) fn next_epoch(settings: &Settings) -> u64 {
+    settings.session_epoch.fetch_add(1, Ordering::Relaxed).wrapping_add(1) << REC_NO_BITS
 }
 
 #[inline]
@@ -34,6 +46,9 @@ fn window(sessions: &[Session], conn: u64) -> impl Iterator<Item = &Session> {
 /// Finds the slot of a connection.
 #[inline]
 pub fn find(sessions: &[Session], conn: u64) -> Option<&Session> {
+    if conn == 0 || conn == CLAIMING {
+        return None;
+    }
     // The first slot is the right one nearly always.
     let mask = sessions.len().wrapping_sub(1);
     let first = sessions.get(conn as usize & mask)?;
@@ -41,6 +56,24 @@ pub fn find(sessions: &[Session], conn: u64) -> Option<&Session> {
         return Some(first);
     }
     window(sessions, conn).find(|s| s.conn.load(Ordering::Relaxed) == conn)
+}
+
+/// Notes that the connection uses its slot now. `false`: it was taken away at this moment,
+/// and the connection needs another one.
+#[inline]
+pub fn touch(session: &Session, conn: u64, now_us: i64) -> bool {
+    // SYNC seen: pairs with the Release in `claim`: if this reads what another connection
+    // stored, `conn` below is not the old one any more.
+    let idle_us = now_us.wrapping_sub(session.seen_us.load(Ordering::Acquire));
+    if idle_us < RECENT_US {
+        session.seen_us.store(now_us, Ordering::Relaxed);
+        return session.conn.load(Ordering::Relaxed) == conn;
+    }
+    session.seen_us.store(now_us, Ordering::Relaxed);
+    // SYNC touch: pairs with `take` in `take_stale`. Whichever read-modify-write of `conn` is
+    // second sees the first one: either this one finds the slot gone, or the other one reads
+    // the `seen_us` stored above and leaves the slot alone.
+    session.conn.compare_exchange(conn, conn, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
 /// Takes a slot for a connection that has none. `None`: all are in use by others.
@@ -51,32 +84,49 @@ pub fn claim<'a>(
     conn: u64,
     now_us: i64,
 ) -> Option<&'a Session> {
-    if conn == 0 {
+    if conn == 0 || conn == CLAIMING {
         return None;
     }
-    let free = window(sessions, conn).find(|s| take(&s.conn, 0, conn));
-    let slot = match free {
-        Some(slot) => Some(slot),
-        None => window(sessions, conn).find(|s| {
-            let held = s.conn.load(Ordering::Relaxed);
-            let idle_us = now_us.wrapping_sub(s.seen_us.load(Ordering::Relaxed));
-            idle_us > STALE_US && take(&s.conn, held, conn)
-        }),
-    }?;
-    let epoch = settings.session_epoch.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-    slot.rec_no.store(epoch << REC_NO_BITS, Ordering::Relaxed);
+    let slot = window(sessions, conn)
+        .find(|s| take(&s.conn, 0))
+        .or_else(|| window(sessions, conn).find(|s| take_stale(s, now_us)))?;
+    slot.rec_no.store(next_epoch(settings), Ordering::Relaxed);
     slot.open_len.store(0, Ordering::Relaxed);
     slot.conn_seq.store(0, Ordering::Relaxed);
     slot.early_rec_no.store(0, Ordering::Relaxed);
     slot.settled_rec_no.store(0, Ordering::Relaxed);
-    slot.seen_us.store(now_us, Ordering::Relaxed);
+    slot.abandoned_rec_no.store(0, Ordering::Relaxed);
+    // SYNC seen: pairs with the Acquire in `touch`.
+    slot.seen_us.store(now_us, Ordering::Release);
+    // SYNC claim: Release pairs with the Acquires in `take_stale`: who would take the slot away
+    // sees the `seen_us` of this connection, not of the one before.
+    slot.conn.store(conn, Ordering::Release);
     Some(slot)
 }
 
-fn take(conn: &AtomicU64, held: u64, new: u64) -> bool {
-    // SYNC claim: AcqRel pairs with the Release in `forget` and with other claims.
+/// Takes the slot away from `held`; its contents belong to the caller until it stores `conn`.
+fn take(conn: &AtomicU64, held: u64) -> bool {
+    // SYNC claim: AcqRel pairs with the Releases in `forget` and `claim`, and with `touch`.
     conn.load(Ordering::Relaxed) == held
-        && conn.compare_exchange(held, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        && conn.compare_exchange(held, CLAIMING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+/// Takes the slot of a connection that was not seen for long: its end was not seen either,
+/// because recording was off.
+fn take_stale(slot: &Session, now_us: i64) -> bool {
+    let stale = || now_us.wrapping_sub(slot.seen_us.load(Ordering::Relaxed)) > STALE_US;
+    // SYNC claim: pairs with the Release in `claim`.
+    let held = slot.conn.load(Ordering::Acquire);
+    if held == 0 || held == CLAIMING || !stale() || !take(&slot.conn, held) {
+        return false;
+    }
+    if stale() {
+        return true;
+    }
+    // The connection came back at this moment (see `touch`), or the slot just changed hands.
+    // SYNC claim: as in `claim`.
+    slot.conn.store(held, Ordering::Release);
+    false
 }
 
 /// Gives the slot back when the connection has ended.
@@ -84,6 +134,58 @@ pub fn forget(session: &Session) {
     session.open_len.store(0, Ordering::Relaxed);
     // SYNC claim: Release pairs with the compare-and-swap in `take`.
     session.conn.store(0, Ordering::Release);
+}
+
+/// Says that the fragments of a record leave the arena before it is complete (writer). It
+/// must look once more for the rest of the record before it lets go of any of them.
+pub fn announce_early(session: &Session, rec_no: u64) {
+    session.early_rec_no.store(rec_no, Ordering::Relaxed);
+    // SYNC early: pairs with the fence in `taken_early`.
+    fence(Ordering::SeqCst);
+}
+
+/// Whether the record that was just completed had left the arena before (producer). Either
+/// the writer's last look saw the end of the record, or this sees the announcement.
+#[inline]
+pub fn taken_early(session: &Session, rec_no: u64) -> bool {
+    // SYNC early: pairs with the fence in `announce_early`.
+    fence(Ordering::SeqCst);
+    session.early_rec_no.load(Ordering::Relaxed) == rec_no
+}
+
+/// Says that the line of such a record is in the file now (writer), and wakes its producer.
+pub fn announce_settled(session: &Session, state: &WriterState, rec_no: u64, park: &impl Park) {
+    // SYNC settled: pairs with the Acquire in `unsettled`.
+    session.settled_rec_no.store(rec_no, Ordering::Release);
+    // SYNC settled: pairs with the Acquire in `unsettled`.
+    state.written_epoch.fetch_add(1, Ordering::Release);
+    park.wake(&state.written_epoch, u32::MAX >> 1);
+}
+
+/// What to sleep on while the record is not in the file; `None`: it is (producer).
+pub fn unsettled(session: &Session, state: &WriterState, rec_no: u64) -> Option<u32> {
+    // SYNC settled: the epoch is read first; pairs with the Release in `announce_settled`. If
+    // the record is settled after the next line, the epoch changes after this one.
+    let epoch = state.written_epoch.load(Ordering::Acquire);
+    // SYNC settled: pairs with the Release in `announce_settled`: the line is in the file.
+    (session.settled_rec_no.load(Ordering::Acquire) < rec_no).then_some(epoch)
+}
+
+/// Gives up a record of which fragments are in the arena already (producer). It keeps its
+/// number, so that the fragments of the next record can never be taken for its own.
+#[cold]
+pub fn abandon(session: &Session, rec_no: u64) {
+    session.rec_no.store(rec_no, Ordering::Relaxed);
+    // SYNC abandon: pairs with the Acquire in `abandoned`.
+    session.abandoned_rec_no.store(rec_no, Ordering::Release);
+}
+
+/// Whether the rest of an incomplete record will never come, and its producer has counted it
+/// as lost (writer). The slot must still be of the connection.
+pub fn abandoned(session: &Session, rec_no: u64) -> bool {
+    // SYNC abandon: pairs with the Release in `abandon`.
+    let given_up = session.abandoned_rec_no.load(Ordering::Acquire);
+    given_up >= rec_no && epoch_of(given_up) == epoch_of(rec_no)
 }
 
 #[inline]
@@ -167,6 +269,7 @@ mod tests {
         for conn in 1..=600 {
             assert_eq!(find(&sessions, conn).unwrap().conn.load(Ordering::Relaxed), conn);
         }
+        assert!(find(&sessions, 0).is_none(), "a free slot is nobody's");
         forget(find(&sessions, 7).unwrap());
         assert!(find(&sessions, 7).is_none());
         assert!(claim(&sessions, &settings.0, 7, 1).is_some());
@@ -182,6 +285,13 @@ mod tests {
         assert!(claim(&sessions, &settings.0, 17, 1).is_none());
         let slot = claim(&sessions, &settings.0, 17, STALE_US + 2).unwrap();
         assert_eq!(epoch_of(slot.rec_no.load(Ordering::Relaxed)), 17);
+        assert!(find(&sessions, 1).is_none(), "the oldest in the window had to go");
+        // Everybody else is as old, but comes back before somebody asks for the slot.
+        let now_us = STALE_US + 3;
+        for conn in 2..=16 {
+            assert!(touch(find(&sessions, conn).unwrap(), conn, now_us));
+        }
+        assert!(claim(&sessions, &settings.0, 1, now_us).is_none());
     }
 
     #[test]
