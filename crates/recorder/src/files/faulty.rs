@@ -1,0 +1,405 @@
+//! A file system in memory that fails on demand, for tests.
+//!
+//! It keeps what a real one keeps through the death of a process: all data written so far,
+//! and no unlinked file that only the dead process had open. It counts operations, and a
+//! [`Fault`] can be put on any of those to come.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::fs::{FileId, Fs, FsFile, OpenMode, Stat};
+
+/// What happens to one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It fails with this error number, and nothing is done.
+    Fail(i32),
+    /// A write takes this many bytes at most (but one, at least).
+    Short(usize),
+    /// A write takes this many bytes, and yet fails with this error number.
+    FailAfter(usize, i32),
+    /// The process dies. A write has taken this many bytes by then; any other operation
+    /// has been done if the number is odd.
+    Die(usize),
+}
+
+#[derive(Default)]
+struct Node {
+    data: Vec<u8>,
+    links: u64,
+    handles: u64,
+    locked_by: Option<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    dirs: BTreeSet<PathBuf>,
+    names: BTreeMap<PathBuf, usize>,
+    nodes: Vec<Node>,
+    operations: u64,
+    faults: BTreeMap<u64, Fault>,
+    capacity_bytes: Option<u64>,
+    file_bytes_max: Option<u64>,
+    dead: bool,
+    life: u64,
+    handles: u64,
+    now_s: i64,
+}
+
+/// Shared by all its clones.
+#[derive(Clone, Default)]
+pub(crate) struct FaultyFs(Arc<Mutex<State>>);
+
+/// An open file; the lives of the process tell it from one that died with the process.
+pub(crate) struct FaultyFile {
+    fs: FaultyFs,
+    node: usize,
+    handle: u64,
+    life: u64,
+    append: bool,
+    position: usize,
+}
+
+fn errno<T>(number: i32) -> io::Result<T> {
+    Err(io::Error::from_raw_os_error(number))
+}
+
+/// What a dead process gets; no code sees it in reality.
+fn gone<T>() -> io::Result<T> {
+    Err(io::Error::other("this process is dead"))
+}
+
+impl State {
+    fn used_bytes(&self) -> u64 {
+        let in_use = self.nodes.iter().filter(|node| node.links + node.handles > 0);
+        in_use.map(|node| node.data.len() as u64).sum()
+    }
+
+    fn stat(&self, node: usize) -> Stat {
+        Stat {
+            id: FileId { device: 1, inode: node as u64 },
+            bytes: self.nodes[node].data.len() as u64,
+            links: self.nodes[node].links,
+            is_file: true,
+            is_dir: false,
+        }
+    }
+
+    /// Runs one operation other than write, with the fault that is due.
+    fn operate<T>(&mut self, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        if self.dead {
+            return gone();
+        }
+        self.operations += 1;
+        match self.faults.remove(&self.operations) {
+            None | Some(Fault::Short(_)) => run(self),
+            Some(Fault::Fail(number) | Fault::FailAfter(_, number)) => errno(number),
+            Some(Fault::Die(when)) => {
+                if when % 2 == 1 {
+                    // A file opened by a dying process is closed by its death, not by a
+                    // drop (which would wait for the lock that is held here).
+                    std::mem::forget(run(self));
+                }
+                self.dead = true;
+                gone()
+            }
+        }
+    }
+
+    fn above(&self, path: &Path) -> io::Result<()> {
+        let parent = path.parent().expect("tests use paths with a parent");
+        if self.names.contains_key(parent) {
+            return errno(libc::ENOTDIR);
+        }
+        if self.dirs.contains(parent) { Ok(()) } else { errno(libc::ENOENT) }
+    }
+}
+
+impl FaultyFs {
+    /// A file system with the directory `/`.
+    pub(crate) fn new() -> FaultyFs {
+        let fs = FaultyFs::default();
+        fs.state().dirs.insert(PathBuf::from("/"));
+        fs
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no test panics while it holds this")
+    }
+
+    /// Puts a fault on the operation after `skipped` others.
+    pub(crate) fn fault_after(&self, skipped: u64, fault: Fault) {
+        let mut state = self.state();
+        let at = state.operations + 1 + skipped;
+        state.faults.insert(at, fault);
+    }
+
+    /// Takes back all faults and limits to come.
+    pub(crate) fn repair(&self) {
+        let mut state = self.state();
+        state.faults.clear();
+        state.capacity_bytes = None;
+        state.file_bytes_max = None;
+    }
+
+    /// Leaves room for this many bytes more; `None`: as many as you like.
+    pub(crate) fn set_room(&self, room_bytes: Option<u64>) {
+        let mut state = self.state();
+        state.capacity_bytes = room_bytes.map(|room| state.used_bytes() + room);
+    }
+
+    /// Limits the length of each file, as `ulimit -f` does.
+    pub(crate) fn set_file_bytes_max(&self, bytes: Option<u64>) {
+        self.state().file_bytes_max = bytes;
+    }
+
+    pub(crate) fn set_now_s(&self, now_s: i64) {
+        self.state().now_s = now_s;
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state().dead
+    }
+
+    /// Ends the process: its files are closed and its locks gone; then another one starts.
+    pub(crate) fn restart_process(&self) {
+        let mut state = self.state();
+        state.dead = false;
+        state.life += 1;
+        state.faults.clear();
+        for node in &mut state.nodes {
+            node.handles = 0;
+            node.locked_by = None;
+        }
+    }
+
+    // What somebody else does to the files.
+
+    pub(crate) fn unlink(&self, path: &Path) {
+        let mut state = self.state();
+        let node = state.names.remove(path).expect("tests unlink what exists");
+        state.nodes[node].links -= 1;
+    }
+
+    pub(crate) fn remove_dir_all(&self, dir: &Path) {
+        for path in self.files_in(dir) {
+            self.unlink(&path);
+        }
+        self.state().dirs.remove(dir);
+    }
+
+    pub(crate) fn rename(&self, from: &Path, to: &Path) {
+        let mut state = self.state();
+        let node = state.names.remove(from).expect("tests rename what exists");
+        assert!(state.names.insert(to.to_owned(), node).is_none());
+    }
+
+    pub(crate) fn truncate(&self, path: &Path, bytes: usize) {
+        let mut state = self.state();
+        let node = state.names[path];
+        state.nodes[node].data.truncate(bytes);
+    }
+
+    pub(crate) fn append(&self, path: &Path, bytes: &[u8]) {
+        let mut state = self.state();
+        let node = match state.names.get(path) {
+            Some(node) => *node,
+            None => {
+                state.nodes.push(Node { links: 1, ..Node::default() });
+                let node = state.nodes.len() - 1;
+                state.names.insert(path.to_owned(), node);
+                node
+            }
+        };
+        state.nodes[node].data.extend_from_slice(bytes);
+    }
+
+    /// All files of a directory, sorted by name.
+    pub(crate) fn files_in(&self, dir: &Path) -> Vec<PathBuf> {
+        let state = self.state();
+        state.names.keys().filter(|path| path.parent() == Some(dir)).cloned().collect()
+    }
+
+    pub(crate) fn read(&self, path: &Path) -> Vec<u8> {
+        let state = self.state();
+        state.nodes[state.names[path]].data.clone()
+    }
+
+    /// Whether the process has it open.
+    pub(crate) fn is_open(&self, path: &Path) -> bool {
+        let state = self.state();
+        state.nodes[state.names[path]].handles > 0
+    }
+}
+
+impl Fs for FaultyFs {
+    type File = FaultyFile;
+
+    fn now_s(&self) -> i64 {
+        self.state().now_s
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.state().operate(|state| {
+            if state.names.contains_key(path) || state.dirs.contains(path) {
+                return errno(libc::EEXIST);
+            }
+            state.above(path)?;
+            state.dirs.insert(path.to_owned());
+            Ok(())
+        })
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names: Vec<String> = self
+            .files_in(dir)
+            .iter()
+            .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+            .collect();
+        // No real directory is listed in the order of names.
+        names.reverse();
+        self.state().operate(
+            |state| {
+                if state.dirs.contains(dir) { Ok(names) } else { errno(libc::ENOENT) }
+            },
+        )
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<FaultyFile> {
+        self.state().operate(|state| {
+            state.above(path)?;
+            let node = match (state.names.get(path), mode) {
+                (Some(_), OpenMode::AppendNew) => return errno(libc::EEXIST),
+                (Some(node), _) => *node,
+                (None, OpenMode::Read | OpenMode::Append) => return errno(libc::ENOENT),
+                (None, OpenMode::AppendNew | OpenMode::Lock) => {
+                    state.nodes.push(Node { links: 1, ..Node::default() });
+                    let node = state.nodes.len() - 1;
+                    state.names.insert(path.to_owned(), node);
+                    node
+                }
+            };
+            state.handles += 1;
+            state.nodes[node].handles += 1;
+            Ok(FaultyFile {
+                fs: self.clone(),
+                node,
+                handle: state.handles,
+                life: state.life,
+                append: matches!(mode, OpenMode::Append | OpenMode::AppendNew),
+                position: 0,
+            })
+        })
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Stat> {
+        self.state().operate(|state| {
+            // Compares equal to the path without it; only the meaning differs.
+            let as_directory = path.as_os_str().as_encoded_bytes().ends_with(b"/.");
+            if let Some(node) = state.names.get(path) {
+                return if as_directory { errno(libc::ENOTDIR) } else { Ok(state.stat(*node)) };
+            }
+            if state.dirs.contains(path) {
+                let id = FileId { device: 2, inode: 0 };
+                return Ok(Stat { id, bytes: 0, links: 2, is_file: false, is_dir: true });
+            }
+            state.above(path)?;
+            errno(libc::ENOENT)
+        })
+    }
+}
+
+impl FsFile for FaultyFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut guard = self.fs.state();
+        let state = &mut *guard;
+        if state.dead {
+            return gone();
+        }
+        assert_eq!(self.life, state.life, "a dead process writes");
+        state.operations += 1;
+        let fault = state.faults.remove(&state.operations);
+        if let Some(Fault::Fail(number)) = fault {
+            return errno(number);
+        }
+        let length = state.nodes[self.node].data.len();
+        let start = if self.append { length } else { self.position };
+        let limit = |max: Option<u64>, used: u64| match max {
+            Some(max) => usize::try_from(max.saturating_sub(used)).unwrap_or(usize::MAX),
+            None => usize::MAX,
+        };
+        let room = limit(state.capacity_bytes, state.used_bytes());
+        let under = limit(state.file_bytes_max, start as u64);
+        let wanted = match fault {
+            Some(Fault::Short(count)) => count.max(1).min(bytes.len()),
+            Some(Fault::FailAfter(count, _) | Fault::Die(count)) => count.min(bytes.len()),
+            _ => bytes.len(),
+        };
+        let count = wanted.min(room).min(under);
+        let data = &mut state.nodes[self.node].data;
+        data.truncate(start);
+        data.extend_from_slice(&bytes[..count]);
+        self.position = start + count;
+        match fault {
+            Some(Fault::FailAfter(_, number)) => errno(number),
+            Some(Fault::Die(_)) => {
+                state.dead = true;
+                gone()
+            }
+            _ if count > 0 || wanted == 0 => Ok(count),
+            _ if under == 0 => errno(libc::EFBIG),
+            _ => errno(libc::ENOSPC),
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.fs.state().operate(|state| {
+            let data = &state.nodes[self.node].data;
+            let start = data.len().min(offset as usize);
+            let count = buffer.len().min(data.len() - start);
+            buffer[..count].copy_from_slice(&data[start..start + count]);
+            Ok(count)
+        })
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.fs.state().operate(|state| {
+            let data = &mut state.nodes[self.node].data;
+            assert!(data.len() as u64 >= bytes, "a hole is made");
+            data.truncate(bytes as usize);
+            Ok(())
+        })
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        self.fs.state().operate(|state| Ok(state.stat(self.node)))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.fs.state().operate(|_| Ok(()))
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.fs.state().operate(|state| {
+            let holder = state.nodes[self.node].locked_by.get_or_insert(self.handle);
+            Ok(*holder == self.handle)
+        })
+    }
+}
+
+impl Drop for FaultyFile {
+    fn drop(&mut self) {
+        // Also while a test is failing, when the state may be poisoned.
+        let Ok(mut state) = self.fs.0.lock() else { return };
+        if self.life != state.life {
+            return;
+        }
+        let node = &mut state.nodes[self.node];
+        node.handles -= 1;
+        if node.locked_by == Some(self.handle) {
+            node.locked_by = None;
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The few system calls that log files need, and the trait in front of them.
+//!
+//! open, fcntl(F_OFD_SETLK), mkdir, readdir, stat, fstat, read, pread, write, ftruncate,
+//! fdatasync, clock_gettime. No other module of `files` talks to the operating system.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What tells one file from another, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+}
+
+/// The part of stat(2) that is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Identity.
+    pub id: FileId,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Number of names.
+    pub links: u64,
+    /// A plain file, not a directory, symbolic link, pipe or device.
+    pub is_file: bool,
+    /// A directory.
+    pub is_dir: bool,
+}
+
+/// How a file is opened. Symbolic links are never followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Existing, for reading.
+    Read,
+    /// Existing, for reading, and for writing at its end only.
+    Append,
+    /// Like `Append`, but the file must not exist yet; mode 0640.
+    AppendNew,
+    /// For reading and writing from the start, made with mode 0640 if missing.
+    Lock,
+}
+
+/// A file system and the clock that names its files.
+pub trait Fs {
+    /// An open file.
+    type File: FsFile;
+
+    /// Seconds since 1970-01-01 UTC.
+    fn now_s(&self) -> i64;
+    /// Makes one directory, mode 0750.
+    ///
+    /// # Errors
+    /// As mkdir(2).
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Names in a directory, in any order, those that are not UTF-8 left out.
+    ///
+    /// # Errors
+    /// As opendir(3) and readdir(3).
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// As open(2).
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Self::File>;
+    /// Looks at a path, following symbolic links for directories above it only.
+    ///
+    /// # Errors
+    /// As lstat(2).
+    fn stat(&self, path: &Path) -> io::Result<Stat>;
+}
+
+/// An open file.
+pub trait FsFile {
+    /// One write(2): may write less than asked for, and may be interrupted.
+    ///
+    /// # Errors
+    /// As write(2).
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+    /// One pread(2).
+    ///
+    /// # Errors
+    /// As pread(2).
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Cuts the file to a length.
+    ///
+    /// # Errors
+    /// As ftruncate(2).
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+    /// Looks at the open file.
+    ///
+    /// # Errors
+    /// As fstat(2).
+    fn stat(&self) -> io::Result<Stat>;
+    /// Waits until the content is on the device.
+    ///
+    /// # Errors
+    /// As fdatasync(2).
+    fn sync_data(&self) -> io::Result<()>;
+    /// Takes the whole-file lock that ends with this open file. `false`: somebody has it.
+    ///
+    /// # Errors
+    /// As fcntl(2), F_OFD_SETLK.
+    fn try_lock(&self) -> io::Result<bool>;
+}
+
+/// The operating system's files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealFs;
+
+impl Fs for RealFs {
+    type File = File;
+
+    fn now_s(&self) -> i64 {
+        match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+            // A clock before 1970 is no time at all; names keep their order without it.
+            Err(_) => 0,
+        }
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        DirBuilder::new().mode(0o750).create(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        // O_NONBLOCK means nothing to a plain file; it keeps a pipe that somebody put in
+        // the place of a log file from blocking the open.
+        options.read(true).mode(0o640).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        match mode {
+            OpenMode::Read => &mut options,
+            OpenMode::Append => options.append(true),
+            OpenMode::AppendNew => options.append(true).create_new(true),
+            OpenMode::Lock => options.write(true).create(true).truncate(false),
+        };
+        options.open(path)
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Stat> {
+        Ok(Stat::from(&std::fs::symlink_metadata(path)?))
+    }
+}
+
+impl FsFile for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Write::write(self, bytes)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, offset)
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        File::set_len(self, bytes)
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        Ok(Stat::from(&self.metadata()?))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        File::sync_data(self)
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        // SAFETY: flock is a plain C struct of integers, for which all zero is a value
+        // (F_OFD_SETLK requires l_pid to be 0).
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = libc::F_WRLCK as libc::c_short;
+        lock.l_whence = libc::SEEK_SET as libc::c_short;
+        // SAFETY: the descriptor is open for as long as `self` is borrowed, and the kernel
+        // only reads `lock`, which outlives the call.
+        let result = unsafe { libc::fcntl(self.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+        if result == 0 {
+            return Ok(true);
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+            _ => Err(error),
+        }
+    }
+}
+
+impl From<&std::fs::Metadata> for Stat {
+    fn from(metadata: &std::fs::Metadata) -> Stat {
+        Stat {
+            id: FileId { device: metadata.dev(), inode: metadata.ino() },
+            bytes: metadata.len(),
+            links: metadata.nlink(),
+            is_file: metadata.is_file(),
+            is_dir: metadata.is_dir(),
+        }
+    }
+}

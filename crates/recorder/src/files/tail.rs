@@ -1,0 +1,209 @@
+//! Line ends and the last `seq`, read from the end of a file.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::error::{At, FileError};
+use super::fs::{Fs, FsFile, OpenMode};
+use super::name::FileName;
+
+/// A line may be a gigabyte long: it is searched in steps of this many bytes.
+pub(super) const STEP_BYTES: usize = 64 * 1024;
+/// `{"v":1,"seq":18446744073709551615,` and room to spare.
+const HEAD_BYTES: usize = 64;
+
+/// Why the last `seq` is not known.
+#[derive(Debug)]
+pub enum LastSeqError {
+    /// A file could not be read.
+    Unreadable(FileError),
+    /// The last complete line does not begin like a record of version 1.
+    Unparsable {
+        /// The file.
+        path: PathBuf,
+        /// Where the line begins, bytes from the start of the file.
+        offset: u64,
+    },
+    /// The newest lines are in something that is not a plain file of lines (a compressed
+    /// file, a symbolic link).
+    NotPlain {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for LastSeqError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LastSeqError::Unreadable(error) => write!(f, "last sequence number unknown: {error}"),
+            LastSeqError::Unparsable { path, offset } => write!(
+                f,
+                "last sequence number unknown: the line at byte {offset} of {} is not a record \
+                 of version 1",
+                path.display()
+            ),
+            LastSeqError::NotPlain { path } => write!(
+                f,
+                "last sequence number unknown: {} is the newest file and is not a plain file of \
+                 lines",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl Error for LastSeqError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            LastSeqError::Unreadable(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// The `seq` of the last complete line in a log directory, without a lock and without a
+/// change: a writer may be at work. `None`: there is no line.
+///
+/// # Errors
+/// When it cannot be known; it is never guessed.
+pub fn last_seq<F: Fs>(fs: &F, dir: &Path) -> Result<Option<u64>, LastSeqError> {
+    let entries = list(fs, dir).map_err(LastSeqError::Unreadable)?;
+    last_seq_in(fs, dir, &entries)
+}
+
+/// A file of the log: its name and its ending.
+pub(super) type Entry = (FileName, String);
+
+/// The files of the log, oldest first: everything that has one of our names and an ending
+/// that holds lines. Sidecars have other endings.
+pub(super) fn list<F: Fs>(fs: &F, dir: &Path) -> Result<Vec<Entry>, FileError> {
+    let mut entries: Vec<Entry> = fs
+        .list(dir)
+        .at("list", dir)?
+        .iter()
+        .filter_map(|entry| FileName::parse(entry))
+        .filter(|(_, ending)| matches!(*ending, "jsonl" | "jsonl.zst"))
+        .map(|(name, ending)| (name, ending.to_owned()))
+        .collect();
+    // While a file is being compressed both endings exist; the plain one sorts last and
+    // is the one to trust.
+    entries.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+    Ok(entries)
+}
+
+pub(super) fn last_seq_in<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    entries: &[Entry],
+) -> Result<Option<u64>, LastSeqError> {
+    for (name, ending) in entries.iter().rev() {
+        let path = dir.join(format!("{name}.{ending}"));
+        let unreadable = LastSeqError::Unreadable;
+        let stat = match fs.stat(&path) {
+            // Removed since the listing: retention, or an administrator.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            stat => stat.at("look at", &path).map_err(unreadable)?,
+        };
+        if ending != "jsonl" || !stat.is_file {
+            return Err(LastSeqError::NotPlain { path });
+        }
+        let file = fs.open(&path, OpenMode::Read).at("open", &path).map_err(unreadable)?;
+        let bytes = file.stat().at("look at", &path).map_err(unreadable)?.bytes;
+        let end = line_end(&file, bytes).at("read", &path).map_err(unreadable)?;
+        if end == 0 {
+            continue;
+        }
+        let start = line_end(&file, end - 1).at("read", &path).map_err(unreadable)?;
+        let mut head = [0; HEAD_BYTES];
+        let count = head.len().min(usize::try_from(end - start).unwrap_or(usize::MAX));
+        let head = &mut head[..count];
+        read_exact_at(&file, head, start).at("read", &path).map_err(unreadable)?;
+        let mut last = [0; 1];
+        if end - start >= 2 {
+            read_exact_at(&file, &mut last, end - 2).at("read", &path).map_err(unreadable)?;
+        }
+        return match parse_seq(head) {
+            Some(seq) if last == *b"}" => Ok(Some(seq)),
+            _ => Err(LastSeqError::Unparsable { path, offset: start }),
+        };
+    }
+    Ok(None)
+}
+
+/// The length of the part of the first `bytes` bytes that consists of complete lines.
+pub(super) fn line_end<L: FsFile>(file: &L, bytes: u64) -> io::Result<u64> {
+    let mut buffer = vec![0; STEP_BYTES.min(usize::try_from(bytes).unwrap_or(usize::MAX))];
+    let mut end = bytes;
+    while end > 0 {
+        let start = end.saturating_sub(STEP_BYTES as u64);
+        let step = &mut buffer[..(end - start) as usize];
+        read_exact_at(file, step, start)?;
+        if let Some(at) = step.iter().rposition(|&byte| byte == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+/// Fills the buffer from the file.
+pub(super) fn read_exact_at<L: FsFile>(
+    file: &L,
+    mut buffer: &mut [u8],
+    mut offset: u64,
+) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match file.read_at(buffer, offset) {
+            // Cut short by somebody while it was being read.
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                buffer = &mut buffer[count..];
+                offset += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// `seq` of a line of version 1. The formatter writes no spaces and always these two
+/// fields first; anything else is somebody else's line.
+fn parse_seq(line: &[u8]) -> Option<u64> {
+    let rest = line.strip_prefix(br#"{"v":1,"seq":"#)?;
+    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    if !matches!(rest[digits], b',' | b'}') || (digits > 1 && rest[0] == b'0') {
+        return None;
+    }
+    std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seq_of_a_line() {
+        assert_eq!(parse_seq(br#"{"v":1,"seq":123,"ts":""#), Some(123));
+        assert_eq!(parse_seq(br#"{"v":1,"seq":0}"#), Some(0));
+        assert_eq!(parse_seq(br#"{"v":1,"seq":18446744073709551615,"#), Some(u64::MAX));
+        for line in [
+            &br#"{"v":1,"seq":18446744073709551616,"#[..],
+            br#"{"v":1,"seq":,"#,
+            br#"{"v":1,"seq":12"#,
+            br#"{"v":1,"seq":-1,"#,
+            br#"{"v":1,"seq":012,"#,
+            br#"{"v":1,"seq":12.5,"#,
+            br#"{"v":1, "seq":12,"#,
+            br#"{"v":2,"seq":12,"#,
+            br#"{"v":11,"seq":12,"#,
+            b"\0\0\0\0",
+            b"\n",
+            b"",
+        ] {
+            assert_eq!(parse_seq(line), None, "{}", String::from_utf8_lossy(line));
+        }
+    }
+}
