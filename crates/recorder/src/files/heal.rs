@@ -27,7 +27,7 @@ impl<F: Fs> LogFiles<F> {
         }
         self.unsure = false;
         if stat.links == 0 || self.rescue.is_some() {
-            return self.rescue_unlinked();
+            self.rescue_unlinked()?;
         }
         if !self.has_name(&self.current.path, self.current.id) {
             return self.leave_moved(progress);
