@@ -402,7 +402,7 @@ fn a_limit_on_file_size_moves_the_line_to_a_new_file() {
     files.write(batch.as_bytes(), &mut progress).expect("goes on");
 }
 
-/// A new file was made, an error kept it from being used, and the process died in the old.
+/// A file system made a new file and reported an error; the process died in the old one.
 #[test]
 fn a_torn_line_behind_an_empty_file_is_cut() {
     let fs = new_fs();
