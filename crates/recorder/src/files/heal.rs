@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::error::{At, FileError, FileErrorKind};
-use super::fs::{FileId, Fs, FsFile};
+use super::fs::{FileId, Fs, FsFile, Stat};
 use super::lock;
 use super::log::{Current, Event, LogFiles};
 use super::tail::{self, STEP_BYTES};
@@ -26,10 +26,11 @@ impl<F: Fs> LogFiles<F> {
             self.accept_growth(stat.bytes, batch, progress)?;
         }
         self.unsure = false;
+        let mut id = stat.id;
         if stat.links == 0 || self.rescue.is_some() {
-            return self.rescue_unlinked();
+            id = self.rescue_unlinked()?;
         }
-        if !self.has_name(&self.current.path, self.current.id) {
+        if !self.has_name(&self.current.path, id) {
             return self.leave_moved(progress);
         }
         if self.lock.stat().at("look at", &self.lock_path())?.links == 0 {
@@ -117,7 +118,7 @@ impl<F: Fs> LogFiles<F> {
     }
 
     /// Writes the content of the unlinked current file into a new one and goes on there.
-    fn rescue_unlinked(&mut self) -> Result<(), FileError> {
+    fn rescue_unlinked(&mut self) -> Result<FileId, FileError> {
         lock::ensure_dir(&self.fs, &self.dir)?;
         self.hold_lock()?;
         if let Some(rescue) = &self.rescue {
@@ -138,18 +139,20 @@ impl<F: Fs> LogFiles<F> {
                 Rescue { target, copied_bytes: 0 }
             }
         };
-        let copied = copy(&self.current, &mut rescue);
-        if copied.is_err() {
-            self.rescue = Some(rescue);
-            return copied;
-        }
+        let id = match copy(&self.current, &mut rescue) {
+            Ok(id) => id,
+            Err(error) => {
+                self.rescue = Some(rescue);
+                return Err(error);
+            }
+        };
         let mut target = rescue.target;
         target.bytes = self.current.bytes;
         target.line_end = self.current.line_end;
         self.events.push(Event::Recreated { path: target.path.clone(), bytes: target.bytes });
         // Not `replace_current`: the bytes of the batch are in the copy at the same place.
         self.current = target;
-        Ok(())
+        Ok(id)
     }
 
     /// The current file has another name now. Its lines are whole there; the line begun is
@@ -202,12 +205,12 @@ impl<F: Fs> LogFiles<F> {
     }
 }
 
-/// Goes on copying where the last call stopped.
-fn copy<L: FsFile>(source: &Current<L>, rescue: &mut Rescue<L>) -> Result<(), FileError> {
+/// Goes on copying where the last call stopped. Returns what the copy is known by.
+fn copy<L: FsFile>(source: &Current<L>, rescue: &mut Rescue<L>) -> Result<FileId, FileError> {
     let Rescue { target, copied_bytes } = rescue;
     // A failed write may have left bytes, somebody may have cut some off, and the source
     // may have lost its torn line since.
-    let bytes = target.file.stat().at("look at", &target.path)?.bytes;
+    let Stat { id, bytes, .. } = target.file.stat().at("look at", &target.path)?;
     *copied_bytes = bytes.min(*copied_bytes).min(source.bytes);
     if bytes > *copied_bytes {
         target.file.set_len(*copied_bytes).at("truncate", &target.path)?;
@@ -227,5 +230,5 @@ fn copy<L: FsFile>(source: &Current<L>, rescue: &mut Rescue<L>) -> Result<(), Fi
             Err(error) => return Err(FileError::new("copy to", &target.path, error)),
         }
     }
-    Ok(())
+    Ok(id)
 }

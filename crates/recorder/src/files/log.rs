@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::{At, FileError, FileErrorKind};
-use super::fs::{FileId, Fs, FsFile, OpenMode, RealFs};
+use super::fs::{Fs, FsFile, OpenMode, RealFs};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
@@ -85,7 +85,6 @@ pub(super) struct Current<L> {
     pub(super) file: L,
     pub(super) name: FileName,
     pub(super) path: PathBuf,
-    pub(super) id: FileId,
     /// Length as far as we made it.
     pub(super) bytes: u64,
     /// Length up to the end of the last complete line; the rest is a line begun.
@@ -137,8 +136,8 @@ impl<F: Fs> LogFiles<F> {
         let entries = tail::list(&fs, dir)?;
         let mut torn_bytes = 0;
         let mut newest_file = None;
-        // The torn line is in the newest file, or behind empty ones: a new file can have
-        // been made, and then not used because of an error.
+        // The torn line is in the newest file that is not empty. Empty ones are newer than it
+        // where a file system has made a file and reported an error (NFS can).
         for (position, (name, ending)) in entries.iter().rev().enumerate() {
             let path = dir.join(format!("{name}.{ending}"));
             if ending != "jsonl" || !fs.stat(&path).at("look at", &path)?.is_file {
@@ -456,7 +455,7 @@ fn reopen<F: Fs>(
     if bytes < stat.bytes {
         file.set_len(bytes).at("truncate", &path)?;
     }
-    let current = Current { file, name, path, id: stat.id, bytes, line_end: bytes };
+    let current = Current { file, name, path, bytes, line_end: bytes };
     Ok((current, stat.bytes - bytes))
 }
 
@@ -495,6 +494,7 @@ fn create<F: Fs>(
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
         file => file.at("create", &path)?,
     };
-    let id = file.stat().at("look at", &path)?.id;
-    Ok(Some(Current { file, name, path, id, bytes: 0, line_end: 0 }))
+    // Nothing may fail from here on: a file that was made is the one that is written, and
+    // no older one gets another line.
+    Ok(Some(Current { file, name, path, bytes: 0, line_end: 0 }))
 }
