@@ -1,9 +1,35 @@
-//! Zone: outside (and the embedded writer thread).
+//! Zone: cold (the embedded writer thread) and outside. Drains the arena into files.
 //!
-//! From the arena to files that can be trusted.
+//! # What it owes
+//! * Each record that a producer was told is accepted is in exactly one line of the log, or
+//!   counted in a `lost` line. Also after `kill -9` at any instruction of either side.
+//! * A finished record is on its way to the file within `flush_interval_ms`.
+//! * It never holds up the server: when the file cannot be written it waits, and what the
+//!   producers then do is their overflow policy.
+//!
+//! # How
+//! A round is: one pass over the arena ([`drain`]), starts and ends joined ([`join`]), lines
+//! formatted ([`line`]) into a batch, the batch appended to the file ([`files`]), chunks
+//! whose records all are in the file given back. The `seq` of the line is stored in each
+//! record before the write, so that after a crash the last line in the file tells which
+//! records still have to be written ([`recover`]).
 //!
 //! | module | what it owns |
 //! |---|---|
-//! | [`files`] | the log directory: append, rotate, survive faults, repair after a crash |
+//! | [`arena_file`] | the arena as a file, its lock, its discovery after a crash |
+//! | [`drain`] | reading records, recycling chunks |
+//! | [`join`] | which end belongs to which start |
+//! | [`line`] | from records to the bytes of a line |
+//! | [`writer`] | the round, back-pressure relief, failures |
+//! | [`recover`] | what a crash has left |
+//! | [`control`] | settings, status, messages |
+//! | [`files`] | the log directory |
 
+pub mod arena_file;
+pub mod control;
+pub mod drain;
 pub mod files;
+pub mod join;
+pub mod line;
+pub mod recover;
+pub mod writer;

@@ -375,7 +375,7 @@ mod asserts {
     const _: () = assert!(size_of::<OpenStatement>() == 16);
     const _: () = assert!(size_of::<RunningEntry>() == 64);
     const _: () = assert!(offset_of!(RunningEntry, conn) == 8);
-    const _: () = assert!(offset_of!(RunningEntry, rec_no) == 16);
+    const _: () = assert!(offset_of!(RunningEntry, done_seq) == 16);
     const _: () = assert!(offset_of!(RunningEntry, conn_seq) == 24);
     const _: () = assert!(offset_of!(RunningEntry, query_id) == 32);
     const _: () = assert!(offset_of!(RunningEntry, text_id) == 40);
