@@ -408,14 +408,13 @@ bool leads_to_routine(Calibration* run, uint32_t offset, uint32_t input, uint32_
 // Tries the null words between members that are known, so certainly inside of the object.
 void calibrate_nesting(Calibration* run) noexcept {
     FiguresLayout* layout = &run->layout;
-    constexpr uint32_t kNeeded = kFigureError | kFigureQueryTime | kFigureRowsSent;
+    constexpr uint32_t kNeeded = kFigureError | kFigureQueryTime;
     uint32_t input = 0;
     uint32_t output = 0;
     bool found = (layout->available & kNeeded) == kNeeded &&
                  find_warning_count(run, &input, &output) && look(run, run->thds[0], run->before);
     if (found) {
-        const uint32_t known[] = {layout->rows_sent, layout->start_us, layout->diagnostics,
-                                  layout->function_cache};
+        const uint32_t known[] = {layout->start_us, layout->after_lock_us, layout->diagnostics};
         uint32_t first = known[0];
         uint32_t last = known[0];
         for (uint32_t offset : known) {
@@ -432,6 +431,9 @@ void calibrate_nesting(Calibration* run) noexcept {
     }
     if (found) {
         layout->available |= kFigureNested;
+        return;
+    }
+    if ((layout->available & kFigureQueryTime) == 0) {
         return;
     }
     // The times of a statement inside of a routine would be taken for its own.
