@@ -9,180 +9,23 @@
 // answers EFAULT where a load would crash. The offsets are the build's, so they hold for every
 // THD of the process, for as long as the process lives.
 #include "figures.h"
+#include "figures_experiment.h"
 #include "figures_layout.h"
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "../common/server_compat.h"
 #include "sql_commands.h"
 
 namespace tacho {
 namespace {
-
-// sizeof(THD) is 27 KiB in MariaDB 10.11.
-constexpr size_t kScanBytes = 64 * 1024;
-constexpr size_t kScanWords = kScanBytes / sizeof(uint64_t);
-constexpr size_t kPageBytes = 4096;
-// sizeof(Diagnostics_area) is 0x308 in MariaDB 10.11; the rest is room for other releases.
-constexpr size_t kDiagnosticsWords = 1024;
-constexpr size_t kDiagnosticsBytes = kDiagnosticsWords * sizeof(uint64_t);
-constexpr int kRounds = 4;
-constexpr int kThdCount = 3;
-
-using ThdSetter = void (*)(THD*, unsigned long long);
-
-// The server's functions, by their addresses in this process. A pointer to a non-virtual member
-// function is called as a plain function whose first argument is `this` (Itanium C++ ABI).
-struct Server {
-    THD* (*create_thd)();
-    void (*destroy_thd)(THD*);
-    void* (*attach_thd)(THD*);
-    void (*detach_thd)(void*);
-    ThdSetter set_sent;
-    ThdSetter inc_sent;
-    ThdSetter set_examined;
-    ThdSetter inc_examined;
-    ThdSetter storage_lock_wait;
-    void (*init_for_queries)(THD*);
-    void (*construct_diagnostics)(void*, bool);
-    void (*reset_diagnostics)(void*);
-    void (*set_ok)(void*, unsigned long long, unsigned long long, const char*);
-    void (*set_eof)(void*, THD*);
-    void (*set_error)(void*, unsigned int, const char*, const char*, const void*, const void*);
-    void** (*function_cache)(const void*, THD*);
-    void** (*package_cache)(const void*, THD*);
-    unsigned int (*error_number)(const THD*);
-    unsigned int (*current_status)(THD*);
-};
-
-struct Calibration {
-    Server server;
-    THD* thds[kThdCount];
-    int pipe_ends[2];
-    uint64_t before[kScanWords];
-    uint64_t after[kScanWords];
-    uint8_t candidate[kScanWords];
-    alignas(16) uint64_t diagnostics[kDiagnosticsWords];
-    uint64_t random_state;
-    FiguresLayout layout;
-    char* why;
-    size_t why_bytes;
-    size_t why_used;
-};
-
-void complain(Calibration* run, const char* what, const char* reason) noexcept {
-    size_t room = run->why_bytes - run->why_used;
-    if (room <= 1) {
-        return;
-    }
-    int wrote = snprintf(run->why + run->why_used, room, "%s%s: %s", run->why_used == 0 ? "" : "; ",
-                         what, reason);
-    if (wrote > 0) {
-        run->why_used += static_cast<size_t>(wrote) < room ? static_cast<size_t>(wrote) : room - 1;
-    }
-}
-
-uint64_t monotonic_ns() noexcept {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1000000000U + static_cast<uint64_t>(now.tv_nsec);
-}
-
-// splitmix64. Not for secrets: a value that memory holds by chance is all that must be unlikely.
-uint64_t random_u64(Calibration* run) noexcept {
-    run->random_state += 0x9e3779b97f4a7c15U;
-    uint64_t mixed = run->random_state;
-    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
-    return mixed ^ (mixed >> 31);
-}
-
-// Copies what can be read of the kScanBytes from `object` on; the rest is zero. The object ends
-// somewhere inside; what follows it on the heap belongs to others and may change at any time,
-// which is why one observation is never enough.
-bool look(Calibration* run, const void* object, uint64_t* words) noexcept {
-    memset(words, 0, kScanBytes);
-    const char* from = static_cast<const char*>(object);
-    size_t done = 0;
-    while (done < kScanBytes) {
-        // Up to the end of a page, so that a write is accepted as a whole or not at all.
-        size_t part = kPageBytes - (reinterpret_cast<uintptr_t>(from + done) % kPageBytes);
-        if (part > kScanBytes - done) {
-            part = kScanBytes - done;
-        }
-        ssize_t wrote = write(run->pipe_ends[1], from + done, part);
-        if (wrote < 0 && errno == EFAULT) {
-            return done > 0;
-        }
-        if (wrote != static_cast<ssize_t>(part)) {
-            return false;
-        }
-        if (read(run->pipe_ends[0], reinterpret_cast<char*>(words) + done, part) != wrote) {
-            return false;
-        }
-        done += part;
-    }
-    return true;
-}
-
-// The one word that is still a candidate, as an offset in bytes. False: none, or several.
-bool only_candidate(const uint8_t* candidate, size_t count, uint32_t* offset) noexcept {
-    size_t found = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (candidate[i] != 0) {
-            found++;
-            *offset = static_cast<uint32_t>(i * sizeof(uint64_t));
-        }
-    }
-    return found == 1;
-}
-
-// Finds the word that `set` stores its argument in and, if given, `add` adds its argument to.
-bool find_word(Calibration* run, ThdSetter set, ThdSetter add, uint32_t* offset) noexcept {
-    THD* thd = run->thds[0];
-    memset(run->candidate, 1, sizeof(run->candidate));
-    for (int round = 0; round < kRounds; round++) {
-        uint64_t value = random_u64(run);
-        if (set != nullptr) {
-            set(thd, value);
-            if (!look(run, thd, run->after)) {
-                return false;
-            }
-            for (size_t i = 0; i < kScanWords; i++) {
-                run->candidate[i] &= run->after[i] == value ? 1 : 0;
-            }
-        }
-        if (!look(run, thd, run->before)) {
-            return false;
-        }
-        value = random_u64(run);
-        add(thd, value);
-        if (!look(run, thd, run->after)) {
-            return false;
-        }
-        for (size_t i = 0; i < kScanWords; i++) {
-            run->candidate[i] &= run->after[i] - run->before[i] == value ? 1 : 0;
-        }
-        // Takes it back where there is no setter to start the next round with.
-        if (set == nullptr) {
-            add(thd, 0 - value);
-        }
-    }
-    if (set != nullptr) {
-        set(thd, 0);
-    }
-    return only_candidate(run->candidate, kScanWords, offset);
-}
 
 // Where get_cache says that a session keeps its stored functions: a member, so at the same
 // distance in each THD; null, because ours have used none.
@@ -228,7 +71,7 @@ bool mark_commands(FiguresLayout* layout) noexcept {
 void calibrate_rows_sent(Calibration* run) noexcept {
     const Server& server = run->server;
     FiguresLayout* layout = &run->layout;
-    if (server.set_sent == nullptr || server.inc_sent == nullptr) {
+    if (server.set_sent == nullptr) {
         complain(run, "rows_sent", "the server exports no setter");
     } else if (!find_word(run, server.set_sent, server.inc_sent, &layout->rows_sent)) {
         complain(run, "rows_sent", "not exactly one word of THD takes it");
@@ -565,14 +408,13 @@ bool leads_to_routine(Calibration* run, uint32_t offset, uint32_t input, uint32_
 // Tries the null words between members that are known, so certainly inside of the object.
 void calibrate_nesting(Calibration* run) noexcept {
     FiguresLayout* layout = &run->layout;
-    constexpr uint32_t kNeeded = kFigureError | kFigureQueryTime | kFigureRowsSent;
+    constexpr uint32_t kNeeded = kFigureError | kFigureQueryTime;
     uint32_t input = 0;
     uint32_t output = 0;
     bool found = (layout->available & kNeeded) == kNeeded &&
                  find_warning_count(run, &input, &output) && look(run, run->thds[0], run->before);
     if (found) {
-        const uint32_t known[] = {layout->rows_sent, layout->start_us, layout->diagnostics,
-                                  layout->function_cache};
+        const uint32_t known[] = {layout->start_us, layout->after_lock_us, layout->diagnostics};
         uint32_t first = known[0];
         uint32_t last = known[0];
         for (uint32_t offset : known) {
@@ -591,38 +433,13 @@ void calibrate_nesting(Calibration* run) noexcept {
         layout->available |= kFigureNested;
         return;
     }
+    if ((layout->available & kFigureQueryTime) == 0) {
+        return;
+    }
     // The times of a statement inside of a routine would be taken for its own.
     layout->available &= ~(kFigureQueryTime | kFigureLockTime);
     complain(run, "query_time, lock_time",
              "not exactly one word of THD tells that a stored routine runs");
-}
-
-template <class Function> void resolve(const char* name, Function* function) noexcept {
-    void* address = dlsym(RTLD_DEFAULT, name);
-    static_assert(sizeof(address) == sizeof(*function), "function pointers are plain addresses");
-    memcpy(function, &address, sizeof(address));
-}
-
-void resolve_server(Server* server) noexcept {
-    resolve(symbols::kCreateBackgroundThd, &server->create_thd);
-    resolve(symbols::kDestroyBackgroundThd, &server->destroy_thd);
-    resolve(symbols::kAttachThd, &server->attach_thd);
-    resolve(symbols::kDetachThd, &server->detach_thd);
-    resolve(symbols::kSetSentRowCount, &server->set_sent);
-    resolve(symbols::kIncSentRowCount, &server->inc_sent);
-    resolve(symbols::kSetExaminedRowCount, &server->set_examined);
-    resolve(symbols::kIncExaminedRowCount, &server->inc_examined);
-    resolve(symbols::kStorageLockWait, &server->storage_lock_wait);
-    resolve(symbols::kInitForQueries, &server->init_for_queries);
-    resolve(symbols::kDiagnosticsArea, &server->construct_diagnostics);
-    resolve(symbols::kResetDiagnostics, &server->reset_diagnostics);
-    resolve(symbols::kSetOkStatus, &server->set_ok);
-    resolve(symbols::kSetEofStatus, &server->set_eof);
-    resolve(symbols::kSetErrorStatus, &server->set_error);
-    resolve(symbols::kFunctionCache, &server->function_cache);
-    resolve(symbols::kPackageCache, &server->package_cache);
-    resolve(symbols::kGetErrorNumber, &server->error_number);
-    resolve(symbols::kCurrentStatus, &server->current_status);
 }
 
 void calibrate_with_thds(Calibration* run) noexcept {

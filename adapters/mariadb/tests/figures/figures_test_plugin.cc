@@ -97,8 +97,12 @@ int init(void*) {
     int used = snprintf(line, sizeof(line), "# commands\t%d\t%d\t%s\n", complete ? 1 : 0,
                         tacho::sql_command_count(), why);
     write_line(line, static_cast<size_t>(used));
+    complete = true;
     for (int i = repeat == nullptr ? 1 : atoi(repeat); i > 0; i--) {
-        complete = tacho::figures_calibrate(why, sizeof(why));
+        if (!tacho::figures_calibrate(why, sizeof(why))) {
+            complete = false;
+            break;
+        }
     }
     used = snprintf(line, sizeof(line), "# calibrated\t%d\t%u\t%s\n", complete ? 1 : 0,
                     tacho::figures_available(), why);

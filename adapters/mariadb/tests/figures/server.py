@@ -103,6 +103,12 @@ class Server:
             text=True, errors="surrogateescape")
         return [line.split("\t") for line in output.splitlines()]
 
+    def wait_until_alone(self):
+        """Returns when the server has ended all sessions of clients that went away."""
+        while self.query("select count(*) from information_schema.processlist "
+                         "where user = 'root'") != [["1"]]:
+            time.sleep(0.05)
+
     def install(self):
         """Loads the plugin into the running server."""
         self.query("INSTALL SONAME 'figures_test'")
