@@ -156,7 +156,7 @@ fn send(heap: &Heap, conn: u64, events: &[Owned], with_session: bool) -> Vec<Who
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 4 } else { 64 },
+        cases: if cfg!(miri) { 4 } else { 32 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
