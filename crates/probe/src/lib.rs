@@ -38,6 +38,15 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     unsafe { probe_panic_is_reachable() }
 }
 
+/// A slice index that may be out of range: with this the proof link must fail.
+#[cfg(all(feature = "proof-negative", not(test)))]
+#[unsafe(no_mangle)]
+#[allow(clippy::indexing_slicing)]
+pub extern "C" fn tacho_probe_proof_negative(index: usize) -> u8 {
+    let table = [1, 2, 3];
+    table[index]
+}
+
 /// A mapped arena, as the adapters hold it.
 #[repr(C)]
 pub struct Probe {

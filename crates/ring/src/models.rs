@@ -25,6 +25,24 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
+/// Ways a model can end; a model that does not reach all of its own proves nothing.
+struct Endings(std::sync::atomic::AtomicU32);
+
+impl Endings {
+    const fn none() -> Endings {
+        Endings(std::sync::atomic::AtomicU32::new(0))
+    }
+
+    fn reach(&self, ending: u32) {
+        self.0.fetch_or(1 << ending, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn assert_all(&self, count: u32) {
+        let reached = self.0.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(reached, (1 << count) - 1, "endings reached, as bits: {reached:#b}");
+    }
+}
+
 /// Records per chunk.
 const RECORDS: usize = 2;
 /// What a commit word says in these models.
@@ -82,6 +100,9 @@ impl World {
     /// As `producer::take_chunk`.
     fn take(&self) -> Option<OpenChunk> {
         let index = free::pop(&self.head, &self.controls)?;
+        // Loom compares a store with the last access to its word alone. In `acquire` that is
+        // a load of the same thread, which would hide the loads of others from it.
+        self.controls[index as usize].state.fetch_add(0, Ordering::Relaxed);
         self.empty(index, 0);
         Some(chunk::acquire(&self.controls[index as usize], index, 1))
     }
@@ -233,6 +254,7 @@ fn free_list_gives_a_chunk_to_one_thread() {
 /// writes its bytes while somebody else may.
 #[test]
 fn chunk_is_handed_over() {
+    static ENDINGS: Endings = Endings::none();
     model(|| {
         let world = Arc::new(World::new(1));
         let first = thread::spawn({
@@ -277,9 +299,12 @@ fn chunk_is_handed_over() {
         }
         let taken = first.join().unwrap() + second.join().unwrap();
         assert!(taken >= 1 && closed <= taken);
+        ENDINGS.reach(closed as u32);
         let generation = chunk::generation_of(world.look(0));
         assert_eq!(generation, 7 + taken, "each acquire is a generation");
     });
+    // No chunk came back, one did, both did.
+    ENDINGS.assert_all(3);
 }
 
 /// A reader that follows a chunk from record to record sees whole records and never an old
@@ -307,6 +332,7 @@ fn commit_publishes_the_record_and_empties_the_next() {
 /// notices, and the chunk may already be somebody else's.
 #[test]
 fn steal_takes_only_idle_chunks() {
+    static ENDINGS: Endings = Endings::none();
     model(|| {
         let world = Arc::new(World::new(1));
         let mut open = world.take().unwrap();
@@ -340,6 +366,11 @@ fn steal_takes_only_idle_chunks() {
         }
         let entered = owner.join().unwrap();
         other.join().unwrap();
+        ENDINGS.reach(match (&seen, entered) {
+            (None, _) => 0,
+            (Some(_), true) => 1,
+            (Some(_), false) => 2,
+        });
         match seen {
             Some(values) if entered => assert_eq!(values, [1, 2]),
             Some(values) => assert_eq!(values, [1]),
@@ -349,6 +380,7 @@ fn steal_takes_only_idle_chunks() {
             }
         }
     });
+    ENDINGS.assert_all(3);
 }
 
 /// A thread that dies between enter and commit loses that record only: what it committed
@@ -515,6 +547,7 @@ fn an_early_record_is_waited_for() {
         in_file: UnsafeCell<bool>,
     }
     const REC_NO: u64 = 1 << 48 | 3;
+    static ENDINGS: Endings = Endings::none();
     model(|| {
         let all = Arc::new(Early {
             world: World::new(1),
@@ -548,8 +581,14 @@ fn an_early_record_is_waited_for() {
         all.in_file.with_mut(|in_file| unsafe { *in_file = true });
         session::announce_settled(&all.session, &all.state, REC_NO, &all.futex);
         let waited = producer.join().unwrap();
+        ENDINGS.reach(match (waited, complete) {
+            (true, false) => 0,
+            (false, _) => 1,
+            (true, true) => 2,
+        });
         assert!(waited || complete, "the record was neither seen nor waited for");
     });
+    ENDINGS.assert_all(3);
 }
 
 /// A record in fragments that is given up is known to be so, and its number is spent.
@@ -604,6 +643,7 @@ fn a_slot_is_claimed_once() {
 #[test]
 fn a_stale_slot_has_one_user() {
     const NOW_US: i64 = 1 << 50;
+    static ENDINGS: Endings = Endings::none();
     model(|| {
         let all = Arc::new((vec![slot(1, 0)], settings()));
         let back = thread::spawn({
@@ -612,8 +652,10 @@ fn a_stale_slot_has_one_user() {
         });
         let taken = session::claim(&all.0, &all.1, 2, NOW_US).is_some();
         let kept = back.join().unwrap();
+        ENDINGS.reach(u32::from(taken));
         assert!(!(taken && kept), "both use the slot");
         let conn = all.0[0].conn.load(Ordering::Relaxed);
         assert_eq!(conn, if taken { 2 } else { 1 });
     });
+    ENDINGS.assert_all(2);
 }

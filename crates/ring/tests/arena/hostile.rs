@@ -1,0 +1,274 @@
+//! The consumer over memory that nobody vouches for: it may find nonsense, but it ends,
+//! stays within the mapping and does not panic.
+//!
+//! [`drive`] is also the body of the fuzz target `arena_hostile`. Here it runs over the
+//! target's seeds and some thousand mutations of them, the same ones each time.
+
+use std::mem::size_of;
+use std::sync::atomic::Ordering;
+
+use tacho_ring::arena::Arena;
+use tacho_ring::chunk::{self, OpenChunk};
+use tacho_ring::codec::{Bytes, Event, RecordKind, STRING_COUNT, View};
+use tacho_ring::consumer::{self, Next};
+use tacho_ring::layout::{ARENA_BYTES_MIN, Geometry, Header, NAME_COUNT, RECORD_HEADER_BYTES};
+use tacho_ring::producer::{self, Futex};
+use tacho_ring::{free, session};
+
+use crate::heap::{Heap, header};
+
+/// Makes an arena with some records in it, damages it as `input` says, and reads it.
+///
+/// ```text
+/// 0  u8   bit 0: first fill everything behind the header with noise
+/// 1  u32  seed of the noise
+/// 5  …    patches: u8 region, u16 offset, u8 length, bytes
+/// ```
+pub fn drive(input: &[u8]) {
+    let heap = Heap::new(ARENA_BYTES_MIN);
+    let arena = heap.arena();
+    write_some(&arena);
+    damage(&arena, input);
+
+    check_header(&arena.header(), arena.geometry());
+    read_tables(&arena);
+    read_chunks(&arena);
+    move_chunks(&arena);
+    // A producer over the same memory: recording is off, so that it does not wait.
+    arena.shared().settings.0.logging.store(0, Ordering::Relaxed);
+    write_some(&arena);
+    read_chunks(&arena);
+}
+
+fn write_some(arena: &Arena) {
+    let text = [b'x'; 20_000];
+    let mut open = OpenChunk::default();
+    let slot = session::find(arena.sessions(), 1)
+        .filter(|slot| session::touch(slot, 1, 1))
+        .or_else(|| session::claim(arena.sessions(), &arena.shared().settings.0, 1, 1));
+    for (n, bytes) in [(1, 10), (2, 300), (3, 20_000), (4, 0)] {
+        let event = Event {
+            kind: if n == 4 { RecordKind::End as u32 } else { RecordKind::Start as u32 },
+            present: 0x3ff,
+            conn: 1,
+            query_id: n,
+            text_id: n,
+            ts_us: 1,
+            sql_command: 3,
+            errno_: 0,
+            sqlstate: *b"00000\0\0\0",
+            shown_bytes: 0,
+            reserved: 0,
+            figures: [1; 5],
+            strings: [Bytes::of(b"name"); STRING_COUNT],
+            text: Bytes::of(&text[..bytes]),
+        };
+        if let Some(slot) = slot {
+            session::note_start(slot, n, n, bytes as u32);
+            session::note_end(slot, n ^ 1, n, bytes as u32);
+        }
+        // SAFETY: the event borrows from this function; `open` is of this thread.
+        unsafe { producer::emit(arena, &mut open, slot, &event) };
+    }
+}
+
+/// Writes `input` over the arena.
+fn damage(arena: &Arena, input: &[u8]) {
+    let g = *arena.geometry();
+    // SAFETY: the arena's memory, which no other thread and no reference reaches meanwhile.
+    let memory = unsafe { std::slice::from_raw_parts_mut(arena.base(), g.arena_bytes as usize) };
+    let Some((&[flags, s0, s1, s2, s3], mut patches)) = input.split_first_chunk::<5>() else {
+        return;
+    };
+    if flags & 1 != 0 {
+        let mut random = Random(u64::from(u32::from_le_bytes([s0, s1, s2, s3])));
+        for word in memory[size_of::<Header>()..].chunks_exact_mut(8) {
+            word.copy_from_slice(&random.next().to_le_bytes());
+        }
+    }
+    while let Some((&[region, o0, o1, length], rest)) = patches.split_first_chunk::<4>() {
+        let (bytes, rest) = rest.split_at(usize::from(length).min(rest.len()));
+        patches = rest;
+        let start = match region {
+            0 => 0,
+            1 => 4096,
+            2 => g.names_offset,
+            3 => g.sessions_offset,
+            4 => g.running_offset,
+            5 => g.controls_offset,
+            chunk => {
+                let index = u64::from(chunk - 6) % u64::from(g.chunk_count);
+                g.chunks_offset + index * u64::from(g.chunk_bytes)
+            }
+        };
+        let at = start as usize + usize::from(u16::from_le_bytes([o0, o1]));
+        if let Some(place) = memory.get_mut(at..at + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+}
+
+/// Whatever the header says: what is accepted is the one geometry of that size.
+fn check_header(damaged: &Header, real: &Geometry) {
+    for file_bytes in [0, 4096, real.arena_bytes - 1, real.arena_bytes, u64::MAX] {
+        if let Some(accepted) = Geometry::checked(damaged, file_bytes) {
+            assert!(accepted.arena_bytes <= file_bytes);
+            assert_eq!(accepted, Geometry::for_bytes(accepted.arena_bytes));
+            let chunks = u64::from(accepted.chunk_count) * u64::from(accepted.chunk_bytes);
+            assert!(accepted.chunks_offset + chunks <= accepted.arena_bytes);
+        }
+    }
+    assert!(Geometry::checked(&header(real), real.arena_bytes).is_some());
+    assert!(Geometry::checked(&header(real), real.arena_bytes - 1).is_none());
+}
+
+fn read_tables(arena: &Arena) {
+    for number in [0, 1, NAME_COUNT - 1, NAME_COUNT, usize::MAX] {
+        assert_eq!(arena.name(number).is_some(), number < NAME_COUNT);
+    }
+    assert!(arena.free_count() <= arena.geometry().chunk_count);
+    let running = arena.running().iter().filter(|r| r.running_seq.load(Ordering::Relaxed) != 0);
+    assert!(running.count() <= arena.geometry().running_count as usize);
+    for conn in [0, 1, 7, u64::MAX] {
+        if let Some(slot) = session::find(arena.sessions(), conn) {
+            session::touch(slot, conn, i64::MAX);
+            session::note_start(slot, 1, 2, 3);
+            session::note_end(slot, 1, 2, 3);
+            session::abandoned(slot, u64::MAX);
+            session::unsettled(slot, &arena.shared().writer.0, 1);
+        }
+        if let Some(slot) = session::claim(arena.sessions(), &arena.shared().settings.0, conn, 1) {
+            session::forget(slot);
+        }
+    }
+}
+
+fn read_chunks(arena: &Arena) {
+    let chunk_bytes = arena.geometry().chunk_bytes;
+    let mut buffer = vec![0; chunk_bytes as usize];
+    for index in 0..arena.geometry().chunk_count {
+        let mut position = 0;
+        let mut records = 0;
+        while let Next::Record(bytes) = consumer::peek(arena, index, position) {
+            let record = consumer::fetch(arena, index, position, bytes, &mut buffer)
+                .expect("peek has checked the length");
+            if let Some(view) = View::decode(record) {
+                let strings: usize = (0..STRING_COUNT + 2).map(|n| view.string(n).len()).sum();
+                assert!(RECORD_HEADER_BYTES + strings + view.text.len() <= bytes as usize);
+            }
+            consumer::settle(arena, index, position, 1);
+            position += bytes;
+            records += 1;
+            assert!(records <= chunk_bytes as usize / RECORD_HEADER_BYTES, "no progress");
+        }
+    }
+    // Positions and chunks that do not exist.
+    for position in [0, 1, 4, chunk_bytes - 8, chunk_bytes - 4, chunk_bytes, u32::MAX - 7] {
+        for index in [0, arena.geometry().chunk_count, u32::MAX] {
+            consumer::peek(arena, index, position);
+            consumer::fetch(arena, index, position, 64, &mut buffer);
+            consumer::line_seq(arena, index, position);
+        }
+    }
+}
+
+fn move_chunks(arena: &Arena) {
+    let head = &arena.shared().free_head.0;
+    for (control, index) in arena.controls().iter().zip(0..) {
+        let word = chunk::look(control);
+        match chunk::state_of(word) {
+            chunk::IDLE => assert!(chunk::steal(control, word)),
+            chunk::BUSY => assert!(chunk::bury(control, word)),
+            _ => {}
+        }
+        if chunk::state_of(chunk::look(control)) == chunk::CLOSED {
+            chunk::release(control);
+            free::push(head, arena.controls(), index);
+        }
+    }
+    free::push(head, arena.controls(), u32::MAX);
+    arena.shared().gate.0.open(&Futex);
+    arena.shared().bell.0.chunk_closed(&Futex);
+    arena.shared().bell.0.listen();
+    arena.shared().bell.0.awake();
+    // The list may be a ring by now; each pop by itself ends.
+    for _ in 0..2 * arena.geometry().chunk_count {
+        if free::pop(head, arena.controls()).is_none() {
+            break;
+        }
+    }
+}
+
+/// Noise that is the same each time (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+#[cfg(not(fuzzing))]
+mod tests {
+    use std::{fs, path};
+
+    use super::{Random, drive};
+
+    fn seeds() -> Vec<Vec<u8>> {
+        let folder =
+            path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/arena_hostile");
+        let mut files: Vec<_> = fs::read_dir(folder)
+            .expect("the folder of seeds")
+            .map(|entry| entry.expect("a seed").path())
+            .collect();
+        files.sort();
+        files.iter().map(|file| fs::read(file).expect("a seed")).collect()
+    }
+
+    /// Changes a few bytes, lengths and orders of `input`.
+    fn mutate(input: &mut Vec<u8>, random: &mut Random) {
+        for _ in 0..1 + random.next() % 4 {
+            let r = random.next();
+            let at = (r >> 8) as usize % (input.len() + 1);
+            let byte = (r >> 56) as u8;
+            match r % 6 {
+                0 => input.insert(at, byte),
+                1 if at < input.len() => input[at] = byte,
+                2 if at < input.len() => input[at] ^= 1 << (byte % 8),
+                3 if at < input.len() => drop(input.remove(at)),
+                // One more patch: region, offset, length, and that many bytes.
+                4 => {
+                    let length = byte % 24;
+                    let offset = (r >> 40) as u16 & [0xffff, 0x00f8, 0x1ff8][byte as usize % 3];
+                    input.push((r >> 32) as u8 % 16);
+                    input.extend(offset.to_le_bytes());
+                    input.push(length);
+                    input.extend((0..length).map(|_| random.next() as u8));
+                }
+                _ => input.extend(random.next().to_le_bytes()),
+            }
+        }
+    }
+
+    #[test]
+    fn nonsense_does_no_harm() {
+        let seeds = seeds();
+        assert!(seeds.len() >= 8, "the seeds are missing");
+        let mut random = Random(1);
+        let rounds = if cfg!(miri) { 1 } else { 120 };
+        for seed in &seeds {
+            drive(seed);
+            let mut input = seed.clone();
+            for round in 0..rounds {
+                if round % 10 == 0 {
+                    input.clone_from(seed);
+                }
+                mutate(&mut input, &mut random);
+                drive(&input);
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Producer and consumer against each other, over an arena in ordinary memory.
+//!
+//! | module | question |
+//! |---|---|
+//! | [`round_trip`] | does every event come out as it went in, whatever its size? |
+//! | [`stress`] | many threads, a small arena: is every record accepted or counted as lost? |
+//! | [`death`] | what does a thread that dies in the middle of a record take with it? |
+//! | [`hostile`] | does memory that nobody vouches for harm the reader? |
+
+mod death;
+mod heap;
+mod hostile;
+mod reader;
+mod round_trip;
+mod stress;
