@@ -47,20 +47,15 @@ enum Step {
 }
 
 fn fault() -> impl Strategy<Value = Fault> {
-    let number = prop::sample::select(vec![
-        libc::EIO,
-        libc::ENOSPC,
-        libc::EINTR,
-        libc::EACCES,
-        libc::EROFS,
-        libc::EDQUOT,
-    ]);
+    let mut numbers = vec![libc::EIO, libc::ENOSPC, libc::EACCES, libc::EROFS, libc::EDQUOT];
+    let after_bytes = prop::sample::select(numbers.clone());
+    // EINTR means, by POSIX, that no byte was written.
+    numbers.push(libc::EINTR);
+    let before_bytes = prop::sample::select(numbers);
     prop_oneof![
-        3 => number.clone().prop_map(Fault::Fail),
+        3 => before_bytes.prop_map(Fault::Fail),
         2 => (1usize..200).prop_map(Fault::Short),
-        3 => (0usize..300, number)
-            // EINTR means, by POSIX, that no byte was written.
-            .prop_filter("not EINTR", |(_, number)| *number != libc::EINTR)
+        3 => (0usize..300, after_bytes)
             .prop_map(|(bytes, number)| Fault::FailAfter(bytes, number)),
         3 => (0usize..300).prop_map(Fault::Die),
     ]

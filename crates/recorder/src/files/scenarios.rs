@@ -489,3 +489,33 @@ fn a_full_newest_file_is_not_reopened_for_writing() {
     assert_eq!(opened.last_seq.expect("known"), Some(2));
     assert!(fs.create_dir(Path::new(DIR)).is_err(), "the directory is still the same");
 }
+
+#[test]
+fn a_file_written_again_does_not_sort_before_a_newer_name() {
+    let fs = new_fs();
+    let (mut files, _) = open(&fs, 0);
+    write(&mut files, &line(1));
+    fs.append(&path("audit-20000229T123456Z-000002.csv"), b"");
+    fs.unlink(&first());
+    write(&mut files, &line(2));
+    assert_eq!(files.current_file(), path("audit-20000229T123456Z-000003.jsonl"));
+    assert_eq!(text(&fs, files.current_file()), lines(1, 2));
+}
+
+#[test]
+fn foreign_lines_within_a_batch_are_not_taken_for_its_own() {
+    let fs = new_fs();
+    let (mut files, _) = open(&fs, 0);
+    let batch = lines(1, 3);
+    let mut progress = 0;
+    fs.set_room(Some(22));
+    files.write(batch.as_bytes(), &mut progress).expect_err("full");
+    fs.append(&first(), b"whole\n");
+    fs.set_room(Some(22));
+    files.write(batch.as_bytes(), &mut progress).expect_err("full");
+    assert_eq!(progress, 44);
+    fs.truncate(&first(), 22);
+    fs.set_room(None);
+    files.write(batch.as_bytes(), &mut progress).expect("goes on");
+    assert_eq!(text(&fs, &first()), batch);
+}
