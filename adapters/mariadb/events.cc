@@ -101,8 +101,7 @@ void set_statement(MYSQL_THD thd, const mysql_event_general* in, tacho_event* ou
     set_identity(thd, out);
     out->strings[TACHO_STRING_DB] = bytes_of(in->database);
     set_charset(out, in->general_charset);
-    out->strings[TACHO_STRING_COMMAND] =
-        bytes_of(in->general_command, in->general_command_length);
+    out->strings[TACHO_STRING_COMMAND] = bytes_of(in->general_command, in->general_command_length);
     out->text = bytes_of(in->general_query, in->general_query_length);
     if (in->general_query_length != 0) {
         out->present |= TACHO_PRESENT_TEXT;
@@ -168,12 +167,21 @@ bool more_follows(MYSQL_THD thd, const mysql_event_general* in) noexcept {
            begin + in->general_query_length < t_state.packet_end && !figures_nested(thd);
 }
 
-void set_figures(MYSQL_THD thd, tacho_event* out) noexcept {
+// One packet of parameters of array binding: the server raises an event for each row of it and
+// does not begin to count anew.
+bool is_bulk(const mysql_event_general* in) noexcept {
+    static constexpr char kBulk[] = "Bulk_execute";
+    return in->general_command_length == sizeof(kBulk) - 1 &&
+           memcmp(in->general_command, kBulk, sizeof(kBulk) - 1) == 0;
+}
+
+void set_figures(MYSQL_THD thd, const mysql_event_general* in, tacho_event* out) noexcept {
     out->sql_command = thd_sql_command(thd);
     out->present |= TACHO_PRESENT_SQL_COMMAND;
     Figures figures;
     const auto monotonic_ns = static_cast<uint64_t>(microseconds(CLOCK_MONOTONIC)) * 1000;
-    figures_read(thd, out->sql_command, kFiguresAll, monotonic_ns, &figures);
+    figures_read(thd, out->sql_command, is_bulk(in) ? kFiguresOfBulk : kFiguresAll, monotonic_ns,
+                 &figures);
     if (figures.present == 0) {
         return;
     }
@@ -208,7 +216,7 @@ void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     out.error_code = static_cast<uint32_t>(in->general_error_code);
     out.shown_bytes = in->general_query_length;
     if (thd != nullptr) {
-        set_figures(thd, &out);
+        set_figures(thd, in, &out);
     }
     if (!known) {
         set_statement(thd, in, &out);
@@ -233,7 +241,7 @@ void end_execute(MYSQL_THD thd, const mysql_event_general* in) noexcept {
         return;
     }
     tacho_event out = general_event(TACHO_KIND_END, in, now_us);
-    set_figures(thd, &out);
+    set_figures(thd, in, &out);
     out.present |= TACHO_PRESENT_OUTERMOST;
     out.shown_bytes = UINT32_MAX;
     emit(session, out);
@@ -277,10 +285,10 @@ void connection(const mysql_event_connection* in) noexcept {
     tacho_session* session = tacho_probe_session(g_probe, in->thread_id, now_us);
     if (tacho_probe_logging(g_probe) || tacho_probe_has_open(session)) {
         tacho_event out = {};
-        out.kind = ended ? TACHO_KIND_DISCONNECT
-                         : (in->event_subclass == MYSQL_AUDIT_CONNECTION_CONNECT
-                                ? TACHO_KIND_CONNECT
-                                : TACHO_KIND_CHANGE_USER);
+        out.kind =
+            ended ? TACHO_KIND_DISCONNECT
+                  : (in->event_subclass == MYSQL_AUDIT_CONNECTION_CONNECT ? TACHO_KIND_CONNECT
+                                                                          : TACHO_KIND_CHANGE_USER);
         out.conn = in->thread_id;
         out.ts_us = now_us;
         out.sql_command = -1;

@@ -114,7 +114,7 @@ int deinit(void*) noexcept {
 } // namespace
 } // namespace tacho
 
-maria_declare_plugin(tacho) {
+maria_declare_plugin(tacho){
     MYSQL_AUDIT_PLUGIN,
     &tacho::g_descriptor,
     "tacho",
@@ -128,5 +128,4 @@ maria_declare_plugin(tacho) {
     tacho::g_system_variables,
     "0.1.0",
     MariaDB_PLUGIN_MATURITY_STABLE,
-}
-maria_declare_plugin_end;
+} maria_declare_plugin_end;

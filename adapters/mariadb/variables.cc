@@ -59,9 +59,9 @@ void set(int32_t setting, unsigned long long value) noexcept {
 template <int32_t Setting>
 void update_number(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
     static const char* const kNames[] = {
-        "tacho_logging",         "tacho_overflow",    "tacho_overflow_timeout_ms",
-        "tacho_flush_interval_ms", "tacho_flush_bytes", "tacho_rotate_bytes",
-        "tacho_timestamps",      "tacho_max_statement_bytes"};
+        "tacho_logging",           "tacho_overflow",           "tacho_overflow_timeout_ms",
+        "tacho_flush_interval_ms", "tacho_flush_bytes",        "tacho_rotate_bytes",
+        "tacho_timestamps",        "tacho_max_statement_bytes"};
     auto* current = static_cast<unsigned long long*>(variable);
     const auto wanted = *static_cast<const unsigned long long*>(value);
     note_number(kNames[Setting], *current, wanted);
@@ -111,8 +111,8 @@ MYSQL_SYSVAR_ULONGLONG(arena_bytes, v_arena_bytes, PLUGIN_VAR_READONLY | PLUGIN_
 MYSQL_SYSVAR_BOOL(tables, v_tables, PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
                   "Record which tables each statement touches; costs one event for each", nullptr,
                   nullptr, 0);
-MYSQL_SYSVAR_BOOL(logging, v_logging, PLUGIN_VAR_OPCMDARG, "Record or not", nullptr,
-                  update_logging, 1);
+MYSQL_SYSVAR_BOOL(logging, v_logging, PLUGIN_VAR_OPCMDARG, "Record or not", nullptr, update_logging,
+                  1);
 MYSQL_SYSVAR_ULONGLONG(flush_interval_ms, v_flush_interval_ms, PLUGIN_VAR_RQCMDARG,
                        "Longest time a finished record stays unwritten, milliseconds", nullptr,
                        update_number<TACHO_SETTING_FLUSH_INTERVAL_MS>, 100, 1, 60000, 1);
@@ -205,13 +205,20 @@ void apply_variables(const tacho_embed* recorder) noexcept {
 }
 
 st_mysql_sys_var* g_system_variables[] = {
-    MYSQL_SYSVAR(logging),         MYSQL_SYSVAR(directory),
-    MYSQL_SYSVAR(arena_directory), MYSQL_SYSVAR(arena_bytes),
-    MYSQL_SYSVAR(flush_interval_ms), MYSQL_SYSVAR(flush_bytes),
-    MYSQL_SYSVAR(overflow),        MYSQL_SYSVAR(overflow_timeout_ms),
-    MYSQL_SYSVAR(timestamps),      MYSQL_SYSVAR(rotate_bytes),
-    MYSQL_SYSVAR(rotate_now),      MYSQL_SYSVAR(max_statement_bytes),
-    MYSQL_SYSVAR(tables),          nullptr,
+    MYSQL_SYSVAR(logging),
+    MYSQL_SYSVAR(directory),
+    MYSQL_SYSVAR(arena_directory),
+    MYSQL_SYSVAR(arena_bytes),
+    MYSQL_SYSVAR(flush_interval_ms),
+    MYSQL_SYSVAR(flush_bytes),
+    MYSQL_SYSVAR(overflow),
+    MYSQL_SYSVAR(overflow_timeout_ms),
+    MYSQL_SYSVAR(timestamps),
+    MYSQL_SYSVAR(rotate_bytes),
+    MYSQL_SYSVAR(rotate_now),
+    MYSQL_SYSVAR(max_statement_bytes),
+    MYSQL_SYSVAR(tables),
+    nullptr,
 };
 
 using Status = tacho_embed_status;
