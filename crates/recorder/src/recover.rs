@@ -56,28 +56,42 @@ pub fn recover_all(
     for info in infos {
         let dead = match ArenaFile::open_dead(&info.path) {
             Ok(dead) => dead,
-            Err(ArenaError::InUse { .. }) => continue,
+            Err(ArenaError::InUse { .. } | ArenaError::Foreign { .. }) => continue,
             Err(error) => return (writer, Err(error.into())),
         };
-        let before = writer.last_seq();
-        writer = writer.with_arena(dead.arena());
-        if !recover_one(&mut writer) {
-            let path = dead.path().to_owned();
-            return (writer, Err(RecoverError::NotWritten(path)));
-        }
+        let (same, lines) = recover_arena(writer, dead);
+        writer = same;
+        let lines = match lines {
+            Ok(lines) => lines,
+            Err(error) => return (writer, Err(error)),
+        };
         total.arenas += 1;
-        total.lines += writer.last_seq() - before;
+        total.lines += lines;
         let text = format!(
-            "recovered {} lines that a server (process {}) had not written when it died",
-            writer.last_seq() - before,
+            "recovered {lines} lines that a server (process {}) had not written when it died",
             info.owner_pid
         );
         writer.say(Severity::Note, &text);
-        if let Err(error) = dead.remove() {
-            return (writer, Err(RecoverError::Remove(error)));
-        }
     }
     (writer, Ok(total))
+}
+
+/// Recovers one dead arena of the writer's log directory and removes it. Returns the number of
+/// lines written. The writer must be given another arena before it does anything else but
+/// close: this one is gone.
+///
+/// The marks in the arena are numbers of lines in the log that its server wrote. In another log
+/// they mean nothing, and records would be taken for written.
+pub fn recover_arena(writer: Writer, dead: ArenaFile) -> (Writer, Result<u64, RecoverError>) {
+    let before = writer.last_seq();
+    let mut writer = writer.with_arena(dead.arena());
+    if !recover_one(&mut writer) {
+        let path = dead.path().to_owned();
+        return (writer, Err(RecoverError::NotWritten(path)));
+    }
+    let lines = writer.last_seq() - before;
+    let removed = dead.remove().map_err(RecoverError::Remove);
+    (writer, removed.map(|()| lines))
 }
 
 fn recover_one(writer: &mut Writer) -> bool {

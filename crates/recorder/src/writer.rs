@@ -103,6 +103,13 @@ impl Writer {
     pub fn with_arena(mut self, arena: Arena) -> Writer {
         self.drain = Drain::new(arena);
         self.join = Join::default();
+        // Its losses are its own: those that no line tells of came after its writer last told.
+        self.lost_told_us = 0;
+        let heartbeat_us = arena.shared().writer.0.heartbeat_us.load(Ordering::Relaxed);
+        self.lost_seen_us = match heartbeat_us {
+            0 => arena.header().created_us,
+            heartbeat_us => heartbeat_us.saturating_sub(LOST_INTERVAL_US),
+        };
         self
     }
 
