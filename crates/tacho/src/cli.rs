@@ -151,12 +151,13 @@ pub struct RecoverArgs {
     #[arg(long, value_name = "DIR", default_value = ARENA_DIRECTORY)]
     pub arena_directory: PathBuf,
 
-    /// Recover this arena, and do not search; may be repeated
-    #[arg(long, value_name = "FILE", conflicts_with = "arena_directory")]
+    /// Recover this arena, too; may be repeated. All arenas of a log must be recovered together:
+    /// the first line that is written takes the numbers that the others count by
+    #[arg(long, value_name = "FILE")]
     pub arena: Vec<PathBuf>,
 
-    /// The arenas name the log directory by another path, because it was moved or is mounted
-    /// elsewhere. Only for the very log that their server wrote: in another one, records would be
+    /// The named arenas know the log directory by another path, because it was moved or is
+    /// mounted elsewhere. Only for the very log that their server wrote: in another one, records would be
     /// taken for written
     #[arg(long, requires = "arena")]
     pub moved: bool,

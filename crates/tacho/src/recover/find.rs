@@ -1,5 +1,6 @@
 //! Which arenas belong to a log directory, and which of them can be recovered.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,21 @@ pub struct Search {
     pub problems: Vec<ArenaError>,
 }
 
+impl Search {
+    /// One file may be named and found.
+    fn add(&mut self, found: Found) {
+        let id = |path: &Path| path.metadata().ok().map(|m| (m.dev(), m.ino()));
+        if self.found.iter().all(|other| id(&other.path) != id(&found.path)) {
+            self.found.push(found);
+        }
+    }
+}
+
+/// A server that died while it made its arena had nothing to record yet.
+fn is_unfinished(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| arena_file::is_unfinished(&file))
+}
+
 /// Finds the arenas that a command line means, those of user `user_id`.
 ///
 /// # Errors
@@ -47,21 +63,25 @@ pub fn search(
     user_id: u32,
 ) -> Result<Search, RecoverCommandError> {
     let mut search = Search::default();
-    let paths = match args.arena.as_slice() {
-        [] => list(&args.arena_directory, log_directory)?,
-        named => named.to_vec(),
-    };
-    for path in paths {
+    for path in list(&args.arena_directory, log_directory)? {
         match open(&path, user_id) {
-            Ok((found, theirs)) if theirs == log_directory || args.moved => {
-                search.found.push(found);
-            }
+            Ok((found, theirs)) if theirs == log_directory => search.found.push(found),
             // The name is only a hash: what is inside decides.
-            Ok(_) if args.arena.is_empty() => {}
-            Ok((_, theirs)) => return Err(RecoverCommandError::OtherLog { path, theirs }),
+            Ok(_) => {}
             // A server that starts now has recovered and removed it since it was listed.
-            Err(ArenaError::Io { source, .. })
-                if args.arena.is_empty() && source.kind() == io::ErrorKind::NotFound => {}
+            Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            Err(ArenaError::NotAnArena { path }) if is_unfinished(&path) => {}
+            Err(error) => search.problems.push(error),
+        }
+    }
+    for path in &args.arena {
+        match open(path, user_id) {
+            Ok((found, theirs)) if theirs == log_directory || args.moved => {
+                search.add(found);
+            }
+            Ok((_, theirs)) => {
+                return Err(RecoverCommandError::OtherLog { path: path.clone(), theirs });
+            }
             Err(error) => search.problems.push(error),
         }
     }

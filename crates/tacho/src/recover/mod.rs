@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tacho_recorder::arena_file::{ArenaError, ArenaFile};
+use tacho_recorder::arena_file::{self, ArenaError, ArenaFile};
 use tacho_recorder::control::{Control, Severity, Status};
 use tacho_recorder::files::{
     self, FileError, FileErrorKind, LastSeqError, LogFiles, Options, RealFs,
@@ -167,6 +167,7 @@ fn write(
     }
     let last_seq = opened.last_seq?.unwrap_or(0);
     // Under the lock of the log: no server that starts now can be at the same arenas.
+    arena_file::remove_unfinished(&args.arena_directory, directory).map_err(RecoverError::from)?;
     let mut locked = Vec::new();
     for path in dead {
         match ArenaFile::open_dead(&path) {
@@ -189,12 +190,7 @@ fn write(
     });
     let status = Arc::new(Status::default());
     let mut writer = Writer::new(first.arena(), files, last_seq, Arc::new(control), status, log);
-    let mut total = 0;
-    for file in locked {
-        let (same, lines) = recover::recover_arena(writer, file);
-        writer = same;
-        total += lines?;
-    }
+    let recovered = recover::recover_files(&mut writer, locked)?;
     writer.close().map_err(RecoverCommandError::Files)?;
-    Ok(total)
+    Ok(recovered.lines)
 }

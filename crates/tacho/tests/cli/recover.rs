@@ -134,7 +134,16 @@ fn an_arena_of_another_log_needs_a_word() {
     let arena = arena_file::list(&place.arenas(), None).unwrap().remove(0).path;
     let moved = place.root().join("moved");
     std::fs::rename(place.log(), &moved).unwrap();
-    let args = ["recover", moved.to_str().unwrap(), "--arena", arena.to_str().unwrap()];
+    let nowhere = place.root().join("nowhere");
+    std::fs::create_dir(&nowhere).unwrap();
+    let args = [
+        "recover",
+        moved.to_str().unwrap(),
+        "--arena-directory",
+        nowhere.to_str().unwrap(),
+        "--arena",
+        arena.to_str().unwrap(),
+    ];
     let output = tacho(&args);
     assert_code(&output, 2);
     assert!(stderr(&output).contains("belongs to the log directory"), "{}", stderr(&output));
@@ -143,6 +152,25 @@ fn an_arena_of_another_log_needs_a_word() {
     assert!(!arena.exists());
     std::fs::rename(&moved, place.log()).unwrap();
     assert_eq!(place.lines().len(), 2);
+}
+
+#[test]
+fn an_arena_that_is_named_and_found_is_recovered_once() {
+    let place = Place::new();
+    dead_arena(&place);
+    let arena = arena_file::list(&place.arenas(), None).unwrap().remove(0).path;
+    assert_code(&recover(&place, &["--arena", arena.to_str().unwrap()]), 0);
+    assert_eq!((place.arena_count(), place.lines().len()), (0, 2));
+}
+
+#[test]
+fn an_unfinished_arena_is_no_problem() {
+    let place = Place::new();
+    dead_arena(&place);
+    let name = format!("{}1-1.arena", arena_file::name_prefix(&place.log()));
+    std::fs::write(place.arenas().join(&name), [0; 4096]).unwrap();
+    assert_code(&recover(&place, &[]), 0);
+    assert_eq!((place.arena_count(), place.lines().len()), (0, 2));
 }
 
 #[test]
