@@ -73,16 +73,30 @@ fn recover_dead<F: Fs>(
     let mut failure = None;
     for info in arena_file::list(arena_directory, Some(log_directory))? {
         match ArenaFile::open_dead(&info.path) {
-            Ok(dead) => found.push((dead, info.owner_pid)),
-            Err(ArenaError::InUse { .. }) => {}
+            Ok(dead) => found.push(dead),
+            Err(ArenaError::InUse { .. } | ArenaError::Foreign { .. }) => {}
             Err(error) => failure = failure.or(Some(error)),
         }
     }
-    for (dead, _) in &found {
+    let total = recover_files(writer, found)?;
+    failure.map_or(Ok(total), |error| Err(error.into()))
+}
+
+/// Recovers these dead arenas of the writer's log, which must be all that it has, and removes
+/// them. The writer must be given another arena before it does anything else but close.
+///
+/// The marks in an arena are numbers of lines in the log that its server wrote: in another log
+/// they mean nothing, and records would be taken for written.
+pub fn recover_files<F: Fs>(
+    writer: &mut Writer<F>,
+    found: Vec<ArenaFile>,
+) -> Result<Recovered, RecoverError> {
+    for dead in &found {
         take_back_marks(dead.arena(), writer.last_seq());
     }
     let mut total = Recovered::default();
-    for (dead, owner_pid) in found {
+    for dead in found {
+        let owner_pid = dead.info().owner_pid;
         let before = writer.last_seq();
         writer.take_up(dead.arena());
         if !recover_one(writer) {
@@ -98,7 +112,7 @@ fn recover_dead<F: Fs>(
         writer.say(Severity::Note, &text);
         dead.remove().map_err(RecoverError::Remove)?;
     }
-    failure.map_or(Ok(total), |error| Err(error.into()))
+    Ok(total)
 }
 
 /// Takes back the marks of lines that never reached the file, whose last line is `last_seq`.

@@ -115,6 +115,12 @@ impl<F: Fs> Writer<F> {
         self.queue.clear();
         self.awaited.clear();
         self.finished.clear();
+        // The losses that no line tells of came after its writer last told.
+        let heartbeat_us = arena.shared().writer.0.heartbeat_us.load(Ordering::Relaxed);
+        self.lost_seen_us = match heartbeat_us {
+            0 => arena.header().created_us,
+            heartbeat_us => heartbeat_us.saturating_sub(LOST_INTERVAL_US),
+        };
     }
 
     /// The arena.
