@@ -6,13 +6,12 @@ export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tachograph/tar
 # Where setup.sh puts Rust, if it had to; the shell that called make may not know yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-LOOM := RUSTFLAGS="--cfg loom" cargo test --release -p tacho-ring --lib \
 	--target-dir "$(CARGO_TARGET_DIR)/loom"
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint bench fuzz crash loom miri install clean setup-run setup-test
+.PHONY: help build run test lint bench fuzz crash loom proof miri install clean setup-run setup-test
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -26,7 +25,10 @@ run: build ## Record a load on a private MariaDB, check the log, measure the cos
 	cargo run --release -p tacho-tests --bin tacho-run
 
 test: setup-test build ## Run all tests
+	scripts/plugin-symbols.sh
+	scripts/proof.sh --self-test
 	cargo test --workspace
+	scripts/loom.sh
 
 lint: setup-test ## Check format, clippy, clang-format and shellcheck
 	cargo fmt --all --check
@@ -41,9 +43,10 @@ crash: build ## Run the crash tests alone, with their output
 	cargo test --release -p tacho-tests --test 'crash*' -- --nocapture
 
 loom: setup-run ## Explore the interleavings of the arena's producers and consumer
-	@# A directory of its own: other RUSTFLAGS would recompile everything, twice.
-	$(LOOM) -- --list | grep '^models::.*: test$$' >/dev/null || { echo "no loom models found"; exit 1; }
-	$(LOOM) models::
+	scripts/loom.sh
+
+proof: setup-run ## Prove by linking that the hot zone can neither panic nor allocate
+	scripts/proof.sh --self-test
 
 miri: setup-run ## Check the arena for undefined behaviour (needs a nightly toolchain with miri)
 	cargo +nightly miri test -p tacho-ring --lib

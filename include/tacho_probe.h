@@ -27,6 +27,8 @@ typedef struct tacho_thread {
   uint64_t idle_word;
   uint32_t index;
   uint32_t position;
+  uint32_t owner;
+  uint32_t reserved;
   uint64_t instance;
 } tacho_thread;
 
@@ -150,11 +152,13 @@ void tacho_probe_forget(const tacho_probe *probe, tacho_thread *thread, tacho_se
 #endif
 
 TACHO_ASSERT(sizeof(tacho_bytes) == 16);
-TACHO_ASSERT(sizeof(tacho_thread) == 24);
+TACHO_ASSERT(sizeof(tacho_thread) == 32);
 TACHO_ASSERT(offsetof(tacho_thread, idle_word) == 0);
 TACHO_ASSERT(offsetof(tacho_thread, index) == 8);
 TACHO_ASSERT(offsetof(tacho_thread, position) == 12);
-TACHO_ASSERT(offsetof(tacho_thread, instance) == 16);
+TACHO_ASSERT(offsetof(tacho_thread, owner) == 16);
+TACHO_ASSERT(offsetof(tacho_thread, reserved) == 20);
+TACHO_ASSERT(offsetof(tacho_thread, instance) == 24);
 TACHO_ASSERT(sizeof(tacho_event) == 280);
 TACHO_ASSERT(offsetof(tacho_event, kind) == 0);
 TACHO_ASSERT(offsetof(tacho_event, present) == 4);

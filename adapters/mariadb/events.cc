@@ -167,12 +167,16 @@ bool more_follows(MYSQL_THD thd, const mysql_event_general* in) noexcept {
            begin + in->general_query_length < t_state.packet_end && !figures_nested(thd);
 }
 
-// One packet of parameters of array binding: the server raises an event for each row of it and
-// does not begin to count anew.
-bool is_bulk(const mysql_event_general* in) noexcept {
+// Which figures an event can tell of itself. One packet of array binding raises an event for
+// each row of parameters without counting anew, and commands without a statement (Ping, Quit)
+// have no rows.
+uint32_t wanted_figures(const mysql_event_general* in) noexcept {
     static constexpr char kBulk[] = "Bulk_execute";
-    return in->general_command_length == sizeof(kBulk) - 1 &&
-           memcmp(in->general_command, kBulk, sizeof(kBulk) - 1) == 0;
+    if (in->general_command_length == sizeof(kBulk) - 1 &&
+        memcmp(in->general_command, kBulk, sizeof(kBulk) - 1) == 0) {
+        return kFiguresOfBulk;
+    }
+    return in->general_query_length == 0 ? kFigureQueryTime | kFigureError : kFiguresAll;
 }
 
 void set_figures(MYSQL_THD thd, const mysql_event_general* in, tacho_event* out) noexcept {
@@ -180,8 +184,7 @@ void set_figures(MYSQL_THD thd, const mysql_event_general* in, tacho_event* out)
     out->present |= TACHO_PRESENT_SQL_COMMAND;
     Figures figures;
     const auto monotonic_ns = static_cast<uint64_t>(microseconds(CLOCK_MONOTONIC)) * 1000;
-    figures_read(thd, out->sql_command, is_bulk(in) ? kFiguresOfBulk : kFiguresAll, monotonic_ns,
-                 &figures);
+    figures_read(thd, out->sql_command, wanted_figures(in), monotonic_ns, &figures);
     if (figures.present == 0) {
         return;
     }

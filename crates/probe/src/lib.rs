@@ -3,7 +3,7 @@
 //! Six C functions, called by the adapters (`include/tacho_probe.h`). None allocates,
 //! takes a lock, panics or changes `errno`. The only system calls are those of
 //! [`tacho_ring::sys`]: the declared back-pressure wait, waking the writer when a chunk is
-//! full, and one `gettid` per chunk.
+//! full, and one `gettid` per thread.
 
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(
@@ -70,7 +70,7 @@ pub struct Thread {
 #[inline(always)]
 fn open_chunk<'t>(probe: &Probe, thread: &'t mut Thread) -> &'t mut OpenChunk {
     if thread.instance != probe.instance {
-        thread.open = OpenChunk::default();
+        thread.open.forget();
         thread.instance = probe.instance;
     }
     &mut thread.open

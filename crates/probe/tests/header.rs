@@ -77,6 +77,8 @@ fn layouts_are_those_of_the_structs() {
         ("offsetof(tacho_thread, idle_word)", open + offset_of!(OpenChunk, idle_word)),
         ("offsetof(tacho_thread, index)", open + offset_of!(OpenChunk, index)),
         ("offsetof(tacho_thread, position)", open + offset_of!(OpenChunk, position)),
+        ("offsetof(tacho_thread, owner)", open + offset_of!(OpenChunk, owner)),
+        ("offsetof(tacho_thread, reserved)", open + offset_of!(OpenChunk, reserved)),
         ("offsetof(tacho_thread, instance)", offset_of!(Thread, instance)),
         ("sizeof(tacho_event)", size_of::<Event>()),
         ("offsetof(tacho_event, kind)", offset_of!(Event, kind)),

@@ -8,8 +8,9 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tacho_ring::arena::Arena;
 use tacho_ring::layout::{
@@ -67,11 +68,10 @@ fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Aren
 /// log directories may share an arena directory.
 fn name_prefix(log_directory: &Path) -> String {
     // FNV-1a, 64 bits: a stable name, not a secret.
-    let hash = log_directory
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3));
+    let hash =
+        log_directory.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
+            (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
+        });
     format!("tacho-{hash:016x}-")
 }
 
@@ -128,7 +128,8 @@ impl ArenaFile {
         let base = map(&file, geometry.arena_bytes, &path).map_err(unlink)?;
         let arena_file = ArenaFile { path, file, base, geometry };
         let mut header = Header {
-            magic: MAGIC,
+            // Stored last: whoever dies before that leaves a file without magic.
+            magic: [0; 8],
             version_major: VERSION_MAJOR,
             version_minor: VERSION_MINOR,
             endian_mark: ENDIAN_MARK,
@@ -152,6 +153,10 @@ impl ArenaFile {
         fill(&mut header.server, server.as_bytes());
         fill(&mut header.log_directory, log_directory.as_os_str().as_bytes());
         arena_file.arena().initialise(header);
+        // SAFETY: the first eight bytes of the mapping, page-aligned; nobody else writes them.
+        let magic = unsafe { AtomicU64::from_ptr(arena_file.base.cast::<u64>()) };
+        // Release: everything else is in place before the file calls itself an arena.
+        magic.store(u64::from_le_bytes(MAGIC), Ordering::Release);
         Ok(arena_file)
     }
 
@@ -222,12 +227,28 @@ impl Drop for ArenaFile {
     }
 }
 
-/// All arenas in a directory, oldest first; of one log directory if it is given. Files that
-/// are no arenas are passed over.
-pub fn list(
+/// Removes the files that a server which died while it made its arena has left behind. The
+/// caller holds the lock of the log directory, so that nobody is making one now.
+pub fn remove_unfinished(arena_directory: &Path, log_directory: &Path) -> Result<(), ArenaError> {
+    for path in named_as_arenas(arena_directory, Some(log_directory))? {
+        let Ok(file) = OpenOptions::new().read(true).write(true).open(&path) else { continue };
+        let mut magic = [0; MAGIC.len()];
+        let is_unfinished = match file.read_exact_at(&mut magic, 0) {
+            Ok(()) => magic == [0; MAGIC.len()],
+            Err(error) => error.kind() == io::ErrorKind::UnexpectedEof,
+        };
+        if is_unfinished && lock(&file, &path).is_ok() {
+            std::fs::remove_file(&path).map_err(io_error("removing the arena", &path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Files in a directory that have the name of an arena; of one log directory if it is given.
+fn named_as_arenas(
     arena_directory: &Path,
     log_directory: Option<&Path>,
-) -> Result<Vec<ArenaInfo>, ArenaError> {
+) -> Result<Vec<PathBuf>, ArenaError> {
     let prefix = log_directory.map_or_else(|| "tacho-".to_owned(), name_prefix);
     let entries =
         std::fs::read_dir(arena_directory).map_err(io_error("listing", arena_directory))?;
@@ -235,9 +256,21 @@ pub fn list(
     for entry in entries {
         let path = entry.map_err(io_error("listing", arena_directory))?.path();
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
-        if !name.starts_with(&prefix) || !name.ends_with(".arena") {
-            continue;
+        if name.starts_with(&prefix) && name.ends_with(".arena") {
+            found.push(path);
         }
+    }
+    Ok(found)
+}
+
+/// All arenas in a directory, oldest first; of one log directory if it is given. Files that
+/// are no arenas are passed over.
+pub fn list(
+    arena_directory: &Path,
+    log_directory: Option<&Path>,
+) -> Result<Vec<ArenaInfo>, ArenaError> {
+    let mut found = Vec::new();
+    for path in named_as_arenas(arena_directory, log_directory)? {
         let Ok(file) = ArenaFile::open_unlocked(&path) else { continue };
         let info = file.info();
         if log_directory.is_none_or(|dir| info.log_directory == dir) {
@@ -292,7 +325,6 @@ fn lock(file: &File, path: &Path) -> Result<(), ArenaError> {
 }
 
 fn read_header(file: &File, path: &Path) -> Result<(Header, Geometry), ArenaError> {
-    use std::os::unix::fs::FileExt;
     let bytes = file.metadata().map_err(io_error("reading the arena", path))?.size();
     let not = || ArenaError::NotAnArena { path: path.to_owned() };
     if bytes < PAGE_BYTES as u64 {
@@ -354,6 +386,28 @@ mod tests {
         assert_eq!(dead.arena().free_count(), dead.arena().geometry().chunk_count);
         dead.remove().unwrap();
         assert!(list(dir.path(), None).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_a_dying_maker_left_is_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = Path::new("/var/lib/x/tacho");
+        let alive = ArenaFile::create(dir.path(), 1 << 20, log, "MariaDB 10.11").unwrap();
+        let prefix = name_prefix(log);
+        let dead = dir.path().join(format!("{prefix}1-1.arena"));
+        std::fs::copy(alive.path(), &dead).unwrap();
+        let foreign = dir.path().join(format!("{prefix}2-1.arena"));
+        std::fs::write(&foreign, b"somebody else's").unwrap();
+        let other_log = dir.path().join("tacho-0123456789abcdef-3-1.arena");
+        std::fs::write(&other_log, b"").unwrap();
+        let kept = || std::fs::read_dir(dir.path()).unwrap().count();
+        for (name, bytes) in [("4-1", &[][..]), ("5-1", &[0; 3]), ("6-1", &[0; 1 << 20])] {
+            std::fs::write(dir.path().join(format!("{prefix}{name}.arena")), bytes).unwrap();
+        }
+        assert_eq!(kept(), 7);
+        remove_unfinished(dir.path(), log).unwrap();
+        assert_eq!(kept(), 4);
+        assert!(alive.path().exists() && dead.exists() && foreign.exists() && other_log.exists());
     }
 
     #[test]

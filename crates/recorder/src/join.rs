@@ -414,7 +414,10 @@ impl Join {
         match head.kind {
             RecordKind::Start => {
                 conn.close_while(id, &head, ready, |open| open.is_over(&head));
-                conn.open.push(Open::new(&head, Start::Record(place), awaited));
+                // A restored statement may be one that began inside this one.
+                let inner = |open: &Open| open.rec_no == 0 && open.conn_seq > head.conn_seq;
+                let at = conn.open.iter().position(inner).unwrap_or(conn.open.len());
+                conn.open.insert(at, Open::new(&head, Start::Record(place), awaited));
             }
             RecordKind::End => {
                 let found = if head.present & PRESENT_OUTERMOST != 0 {

@@ -27,6 +27,8 @@
 
 pub mod arena_file;
 pub mod control;
+#[cfg(test)]
+mod death;
 pub mod drain;
 pub mod files;
 pub mod join;

@@ -4,10 +4,17 @@
 //! `seq` is not beyond it. All others are read in the order of their connections, joined as
 //! ever, and what was still running becomes `interrupted`. Being killed in the middle of
 //! this is nothing special: the next recovery starts from the file again.
+//!
+//! Marks of lines that never reached the file must go before the first line is written, and
+//! in every arena: the numbers they speak of are given to other lines now, and whoever looks
+//! at such a mark after that would take it for the mark of a written line. There may be
+//! several arenas: one that could not be recovered because the disk was full stays while
+//! the next server runs, and that one may die, too.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use tacho_ring::arena::Arena;
 use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::FRAGMENT_WHOLE;
 use tacho_ring::sys;
@@ -15,6 +22,7 @@ use tacho_ring::sys;
 use crate::arena_file::{self, ArenaError, ArenaFile};
 use crate::control::Severity;
 use crate::drain::{Drain, Head, Ref};
+use crate::files::Fs;
 use crate::join::{Ending, Open};
 use crate::writer::Writer;
 
@@ -41,60 +49,91 @@ pub enum RecoverError {
     Remove(std::io::Error),
 }
 
-/// Recovers every dead arena of a log directory (canonical path). Living ones are left
-/// alone.
-pub fn recover_all(
-    mut writer: Writer,
+/// Recovers every dead arena of a log directory (canonical path), whose lock the writer's
+/// files hold. Living ones are left alone.
+///
+/// An arena that cannot be opened does not keep the others from being recovered; the first
+/// such error is returned.
+pub fn recover_all<F: Fs>(
+    mut writer: Writer<F>,
     arena_directory: &Path,
     log_directory: &Path,
-) -> (Writer, Result<Recovered, RecoverError>) {
-    let mut total = Recovered::default();
-    let infos = match arena_file::list(arena_directory, Some(log_directory)) {
-        Ok(infos) => infos,
-        Err(error) => return (writer, Err(error.into())),
-    };
-    for info in infos {
-        let dead = match ArenaFile::open_dead(&info.path) {
-            Ok(dead) => dead,
-            Err(ArenaError::InUse { .. }) => continue,
-            Err(error) => return (writer, Err(error.into())),
-        };
-        let before = writer.last_seq();
-        writer = writer.with_arena(dead.arena());
-        if !recover_one(&mut writer) {
-            let path = dead.path().to_owned();
-            return (writer, Err(RecoverError::NotWritten(path)));
-        }
-        total.arenas += 1;
-        total.lines += writer.last_seq() - before;
-        let text = format!(
-            "recovered {} lines that a server (process {}) had not written when it died",
-            writer.last_seq() - before,
-            info.owner_pid
-        );
-        writer.say(Severity::Note, &text);
-        if let Err(error) = dead.remove() {
-            return (writer, Err(RecoverError::Remove(error)));
-        }
-    }
-    (writer, Ok(total))
+) -> (Writer<F>, Result<Recovered, RecoverError>) {
+    let result = recover_dead(&mut writer, arena_directory, log_directory);
+    (writer, result)
 }
 
-fn recover_one(writer: &mut Writer) -> bool {
-    let last_seq = writer.last_seq();
-    let (drain, join, ready) = writer.parts();
-    let mut found: Vec<(Head, Ref)> = Vec::new();
-    drain.pass(|head, at| found.push((head, at)));
-    // First of all, marks of lines that never reached the file are taken back: the numbers
-    // will be given to other lines now.
-    for (head, at) in &mut found {
-        if head.line_seq > last_seq {
-            head.line_seq = 0;
-            drain.settle_back(*at);
+fn recover_dead<F: Fs>(
+    writer: &mut Writer<F>,
+    arena_directory: &Path,
+    log_directory: &Path,
+) -> Result<Recovered, RecoverError> {
+    arena_file::remove_unfinished(arena_directory, log_directory)?;
+    let mut found = Vec::new();
+    let mut failure = None;
+    for info in arena_file::list(arena_directory, Some(log_directory))? {
+        match ArenaFile::open_dead(&info.path) {
+            Ok(dead) => found.push((dead, info.owner_pid)),
+            Err(ArenaError::InUse { .. }) => {}
+            Err(error) => failure = failure.or(Some(error)),
         }
     }
-    restore_running(drain, last_seq, |conn, open| join.restore(conn, open));
-    found.retain(|(head, _)| head.line_seq == 0);
+    for (dead, _) in &found {
+        take_back_marks(dead.arena(), writer.last_seq());
+    }
+    let mut total = Recovered::default();
+    for (dead, owner_pid) in found {
+        let before = writer.last_seq();
+        writer.take_up(dead.arena());
+        if !recover_one(writer) {
+            return Err(RecoverError::NotWritten(dead.path().to_owned()));
+        }
+        let lines = writer.last_seq() - before;
+        total.arenas += 1;
+        total.lines += lines;
+        let text = format!(
+            "recovered {lines} lines that a server (process {owner_pid}) had not written when it \
+             died"
+        );
+        writer.say(Severity::Note, &text);
+        dead.remove().map_err(RecoverError::Remove)?;
+    }
+    failure.map_or(Ok(total), |error| Err(error.into()))
+}
+
+/// Takes back the marks of lines that never reached the file, whose last line is `last_seq`.
+pub(crate) fn take_back_marks(arena: Arena, last_seq: u64) {
+    let mut drain = Drain::new(arena);
+    let mut stale: Vec<Ref> = Vec::new();
+    drain.pass(|head, at| {
+        if head.line_seq > last_seq {
+            stale.push(at);
+        }
+    });
+    for at in stale {
+        drain.settle_back(at);
+    }
+    for entry in arena.running() {
+        // The completion first: an entry without its `running` line means nothing.
+        for mark in [&entry.done_seq, &entry.running_seq] {
+            if mark.load(Ordering::Relaxed) > last_seq {
+                mark.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Writes everything in the writer's arena that no mark says is written. `false`: the file
+/// cannot be written at the moment.
+pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
+    let (drain, join, ready) = writer.parts();
+    let mut found: Vec<(Head, Ref)> = Vec::new();
+    drain.pass(|head, at| {
+        if head.line_seq == 0 {
+            found.push((head, at));
+        }
+    });
+    restore_running(drain, |conn, open| join.restore(conn, open));
     // Records without a number stay in the order in which they were found.
     found.sort_by_key(|(head, _)| (head.conn, head.rec_no, head.fragment_number));
     join.begin_pass();
@@ -104,20 +143,20 @@ fn recover_one(writer: &mut Writer) -> bool {
     let now_us = sys::now_us();
     join.finish(now_us, Ending::Unknown, ready);
     writer.enqueue();
-    writer.tell_losses(now_us);
+    writer.tell_last_losses(now_us);
     writer.flush()
 }
 
 /// Statements that have a `running` line but no completion in the file.
-fn restore_running(drain: &Drain, last_seq: u64, mut restore: impl FnMut(u64, Open)) {
+fn restore_running(drain: &Drain, mut restore: impl FnMut(u64, Open)) {
+    let mut heads: Vec<Head> = Vec::new();
     for entry in drain.arena().running() {
         // SYNC running: Acquire pairs with the Release of the writer that filled it.
         let seq = entry.running_seq.load(Ordering::Acquire);
-        let done_seq = entry.done_seq.load(Ordering::Relaxed);
-        if seq == 0 || seq > last_seq || (done_seq != 0 && done_seq <= last_seq) {
+        if seq == 0 || entry.done_seq.load(Ordering::Relaxed) != 0 {
             continue;
         }
-        let head = Head {
+        heads.push(Head {
             kind: RecordKind::Start,
             fragment: FRAGMENT_WHOLE,
             fragment_number: 0,
@@ -132,7 +171,11 @@ fn restore_running(drain: &Drain, last_seq: u64, mut restore: impl FnMut(u64, Op
             errno: 0,
             present: 0,
             shown_bytes: 0,
-        };
-        restore(head.conn, Open::from_running(&head, seq));
+        });
+    }
+    // Entries are reused in any order; the innermost statement is the one that began last.
+    heads.sort_by_key(|head| (head.conn, head.conn_seq));
+    for head in heads {
+        restore(head.conn, Open::from_running(&head, head.line_seq));
     }
 }

@@ -19,7 +19,7 @@ use tacho_ring::{session, sys};
 
 use crate::control::{Control, Log, Severity, Status, Timestamps};
 use crate::drain::{Drain, Ref};
-use crate::files::{Event, FileError, LogFiles, RealFs};
+use crate::files::{Event, FileError, Fs, LogFiles, RealFs};
 use crate::join::{EarlyRecord, Ending, Join, Place, Ready, Start};
 use crate::line::{self, Scratch, Style};
 
@@ -65,10 +65,10 @@ impl Queue {
 }
 
 /// See the module documentation.
-pub struct Writer {
+pub struct Writer<F: Fs = RealFs> {
     drain: Drain,
     join: Join,
-    files: LogFiles<RealFs>,
+    files: LogFiles<F>,
     control: Arc<Control>,
     status: Arc<Status>,
     log: Log,
@@ -94,17 +94,17 @@ pub struct Writer {
     lost_told_us: i64,
 }
 
-impl Writer {
+impl<F: Fs> Writer<F> {
     /// Writes what comes through `arena` into `files`; `last_seq` is the `seq` of the last
     /// line there.
     pub fn new(
         arena: Arena,
-        files: LogFiles<RealFs>,
+        files: LogFiles<F>,
         last_seq: u64,
         control: Arc<Control>,
         status: Arc<Status>,
         log: Log,
-    ) -> Writer {
+    ) -> Writer<F> {
         let now_us = sys::now_us();
         let mut writer = Writer {
             drain: Drain::new(arena),
@@ -134,10 +134,21 @@ impl Writer {
     }
 
     /// Takes up another arena: after the records of a dead one, those of ours.
-    pub fn with_arena(mut self, arena: Arena) -> Writer {
+    pub fn with_arena(mut self, arena: Arena) -> Writer<F> {
+        self.take_up(arena);
+        self
+    }
+
+    /// Leaves the arena for another one. What is in the batch still goes to the file; what is
+    /// not formatted yet stays unmarked in the arena that it is in.
+    pub(crate) fn take_up(&mut self, arena: Arena) {
         self.drain = Drain::new(arena);
         self.join = Join::default();
-        self
+        // All of these speak of places in the old arena.
+        self.ready.clear();
+        self.queue.clear();
+        self.awaited.clear();
+        self.finished.clear();
     }
 
     /// The arena.
@@ -428,7 +439,7 @@ impl Writer {
     }
 
     /// A `lost` line for each cause that has new losses.
-    pub(crate) fn tell_losses(&mut self, now_us: i64) {
+    fn tell_losses(&mut self, now_us: i64) {
         let damaged = self.drain.take_damaged() + self.join.take_missing();
         let buried = u64::from(self.drain.bury_dead(now_us));
         if damaged + buried > 0 {
@@ -652,8 +663,7 @@ impl Writer {
         if !self.round() {
             return false;
         }
-        self.lost_told_us = 0;
-        self.tell_losses(now_us);
+        self.tell_last_losses(now_us);
         self.join.finish(now_us, Ending::Running, &mut self.ready);
         // What already has a `running` line needs no second one. The round has emptied the
         // queue, so nothing else is in it.
@@ -674,6 +684,12 @@ impl Writer {
     /// Ends the files.
     pub fn close(self) -> Result<(), FileError> {
         self.files.close()
+    }
+
+    /// Used by recovery, after the last round: no loss may stay untold.
+    pub(crate) fn tell_last_losses(&mut self, now_us: i64) {
+        self.lost_told_us = 0;
+        self.tell_losses(now_us);
     }
 
     /// Used by recovery: everything is written, or not.

@@ -40,18 +40,30 @@ pub struct OpenChunk {
     pub index: u32,
     /// Where the next record goes, bytes from the start of the chunk.
     pub position: u32,
+    /// Kernel id of the thread, 0 = not asked for yet.
+    pub owner: u32,
+    /// Reserved, 0.
+    pub reserved: u32,
+}
+
+impl OpenChunk {
+    /// The thread has no chunk any more.
+    #[inline]
+    pub fn forget(&mut self) {
+        *self = OpenChunk { owner: self.owner, ..OpenChunk::default() };
+    }
 }
 
 /// Takes a chunk that was popped from the free list. The chunk is BUSY afterwards.
 #[inline]
-pub fn acquire(control: &ChunkControl, index: u32, owner: u32) -> OpenChunk {
+pub fn acquire(control: &ChunkControl, index: u32, open: &mut OpenChunk) {
     let old = control.state.load(Ordering::Relaxed);
     let word = (generation_of(old).wrapping_add(1)) << 8;
-    control.owner.store(owner, Ordering::Relaxed);
+    control.owner.store(open.owner, Ordering::Relaxed);
     // SYNC open: pairs with the Acquire in `look`; the emptied first commit word is seen
     // before the chunk is.
     control.state.store(word | BUSY, Ordering::Release);
-    OpenChunk { idle_word: word | IDLE, index, position: 0 }
+    *open = OpenChunk { idle_word: word | IDLE, index, position: 0, ..*open };
 }
 
 /// Enters the owner's chunk. `false`: it was stolen meanwhile and must be forgotten.
@@ -78,7 +90,7 @@ pub fn leave(control: &ChunkControl, open: &OpenChunk) {
 pub fn close(control: &ChunkControl, open: &mut OpenChunk) {
     // SYNC close: pairs with the Acquire in `look`; every commit word is seen before.
     control.state.store((open.idle_word & !STATE_MASK) | CLOSED, Ordering::Release);
-    *open = OpenChunk::default();
+    open.forget();
 }
 
 /// Reads the control word (writer).

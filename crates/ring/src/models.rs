@@ -104,7 +104,9 @@ impl World {
         // a load of the same thread, which would hide the loads of others from it.
         self.controls[index as usize].state.fetch_add(0, Ordering::Relaxed);
         self.empty(index, 0);
-        Some(chunk::acquire(&self.controls[index as usize], index, 1))
+        let mut open = OpenChunk { owner: 1, ..OpenChunk::default() };
+        chunk::acquire(&self.controls[index as usize], index, &mut open);
+        Some(open)
     }
 
     /// As `producer::publish`, without leaving the chunk.

@@ -52,7 +52,7 @@ fn align_up(bytes: usize) -> usize {
     bytes.wrapping_add(RECORD_ALIGN - 1) & !(RECORD_ALIGN - 1)
 }
 
-/// Copies `len` bytes; most strings are shorter than 16 bytes and not worth a call.
+/// Copies `len` bytes; most strings are shorter than 32 bytes and not worth a call.
 ///
 /// # Safety
 /// As for `copy_nonoverlapping::<u8>`.
@@ -61,8 +61,14 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: every access below lies within the `len` bytes that the caller vouches for:
     // the two halves of each case overlap, and each starts at least its width before the end.
     unsafe {
-        if len > 16 {
+        if len > 32 {
             core::ptr::copy_nonoverlapping(from, to, len);
+        } else if len >= 16 {
+            let end = len.wrapping_sub(16);
+            let head = from.cast::<u128>().read_unaligned();
+            let tail = from.add(end).cast::<u128>().read_unaligned();
+            to.cast::<u128>().write_unaligned(head);
+            to.add(end).cast::<u128>().write_unaligned(tail);
         } else if len >= 8 {
             let end = len.wrapping_sub(8);
             let head = from.cast::<u64>().read_unaligned();
@@ -116,7 +122,7 @@ fn reserve(
             chunk::close(control, open);
             arena.shared().bell.0.chunk_closed(&Futex);
         } else {
-            *open = OpenChunk::default();
+            open.forget();
         }
     }
     take_chunk(arena, open, session)
@@ -137,7 +143,10 @@ fn take_chunk(arena: &Arena, open: &mut OpenChunk, session: Option<&Session>) ->
     }
     // SAFETY: the first word of an existing chunk, which this thread alone holds now.
     unsafe { base.cast::<u32>().write(0) };
-    *open = chunk::acquire(control, index, sys::thread_id());
+    if open.owner == 0 {
+        open.owner = sys::thread_id();
+    }
+    chunk::acquire(control, index, open);
     Some(Place { at: base, room: arena.geometry().chunk_bytes as usize })
 }
 
@@ -265,6 +274,7 @@ impl Numbers {
 /// Lengths that the fixed part of a record needs.
 struct Sizes {
     string_bytes: [u16; STRING_COUNT],
+    has_strings: bool,
     fixed: usize,
     text: usize,
 }
@@ -272,16 +282,18 @@ struct Sizes {
 #[inline(always)]
 fn measure(event: &Event) -> Sizes {
     let mut string_bytes = [0u16; STRING_COUNT];
-    let mut fixed = RECORD_HEADER_BYTES + BODY_BYTES;
-    if event.present & PRESENT_FIGURES != 0 {
-        fixed = fixed.wrapping_add(FIGURES_BYTES);
-    }
+    let mut strings = 0usize;
     for (len, string) in string_bytes.iter_mut().zip(event.strings.iter()) {
         let capped = string.len.min(STRING_BYTES_MAX);
         *len = capped as u16;
-        fixed = fixed.wrapping_add(capped);
+        strings = strings.wrapping_add(capped);
     }
-    Sizes { string_bytes, fixed, text: event.text.len.min(u32::MAX as usize) }
+    let mut fixed = strings.wrapping_add(RECORD_HEADER_BYTES + BODY_BYTES);
+    if event.present & PRESENT_FIGURES != 0 {
+        fixed = fixed.wrapping_add(FIGURES_BYTES);
+    }
+    let text = event.text.len.min(u32::MAX as usize);
+    Sizes { string_bytes, has_strings: strings > 0, fixed, text }
 }
 
 /// Writes header, body, figures and strings; returns where the text goes.
@@ -316,10 +328,15 @@ unsafe fn write_fixed(
             to.cast::<[u64; 5]>().write(event.figures);
             to = to.add(FIGURES_BYTES);
         }
-        for (len, string) in sizes.string_bytes.iter().zip(event.strings.iter()) {
-            let len = usize::from(*len);
-            copy(string.data, to, len);
-            to = to.add(len);
+        // The end of a statement has no strings: what it is about, its start says.
+        if sizes.has_strings {
+            for (len, string) in sizes.string_bytes.iter().zip(event.strings.iter()) {
+                let len = usize::from(*len);
+                if len > 0 {
+                    copy(string.data, to, len);
+                    to = to.add(len);
+                }
+            }
         }
         to
     }
@@ -487,5 +504,5 @@ pub fn release(arena: &Arena, open: &mut OpenChunk) {
         chunk::close(control, open);
         arena.shared().bell.0.chunk_closed(&Futex);
     }
-    *open = OpenChunk::default();
+    open.forget();
 }

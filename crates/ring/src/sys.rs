@@ -5,7 +5,7 @@
 //! | `futex(FUTEX_WAIT)` | the declared back-pressure wait: no chunk is free |
 //! | `futex(FUTEX_WAKE)` | a chunk was closed and the writer sleeps; or chunks were freed and producers wait |
 //! | `clock_gettime` | answered by the vDSO without entering the kernel |
-//! | `gettid` | once per chunk taken, so that a dead owner can be recognised |
+//! | `gettid` | once per thread, so that a dead owner can be recognised |
 //!
 //! `errno` is the server's: the raw calls here save and restore it.
 

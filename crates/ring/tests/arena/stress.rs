@@ -15,9 +15,9 @@ use tacho_ring::session;
 use crate::heap::Heap;
 use crate::reader::{Reader, Whole};
 
-const THREADS: usize = 6;
-const CONNECTIONS: u64 = 16;
-const EVENTS: u64 = if cfg!(miri) { 24 } else { 1_500 };
+const THREADS: usize = if cfg!(miri) { 3 } else { 6 };
+const CONNECTIONS: u64 = if cfg!(miri) { 4 } else { 16 };
+const EVENTS: u64 = if cfg!(miri) { 12 } else { 1_500 };
 
 /// Sum that the reader can compute again (FNV-1a).
 fn checksum(bytes: &[u8]) -> u64 {

@@ -1,0 +1,246 @@
+//! Death at every point, for tests: a model of servers that die, and of what must be true
+//! of the log all the same.
+//!
+//! A case is a history of several servers one after the other on one log directory. Each
+//! has an arena in plain memory, connections that move between threads, and a writer on a
+//! file system that can die after any byte of any operation. What survives a death is what
+//! survives it in reality: the arena as it is, and the bytes that were written. Then comes
+//! recovery, which may die as well, as often as the case says.
+//!
+//! The oracle is conservation: everything that a producer was told is accepted is in
+//! exactly one line, everything it was told is lost is counted, and nothing else is there.
+
+mod log;
+mod server;
+
+use proptest::prelude::*;
+
+use crate::files::faulty::{Fault, FaultyFs};
+use log::Expected;
+use server::{Server, World};
+
+/// One step of a server's life.
+#[derive(Clone, Debug)]
+enum Op {
+    /// A statement starts; `late`: it does so long ago.
+    Start { conn: usize, thread: usize, text_bytes: usize, late: bool },
+    /// The innermost statement ends, or with `outermost` the outermost one.
+    End { conn: usize, thread: usize, outermost: bool },
+    /// A command that is seen at its end only.
+    Point { conn: usize, thread: usize, text_bytes: usize },
+    /// A table is touched.
+    Table { conn: usize, thread: usize },
+    /// The session ends, and another one takes its place.
+    Reconnect { conn: usize, thread: usize },
+    /// The writer does one round.
+    Round,
+    /// It is asked to begin a new file, and does one round.
+    Rotate,
+    /// The writer does one round and dies in it, if it gets that far.
+    Die { operations: u64, bytes: usize },
+    /// The disk has room for this many bytes only; `None`: it has room again.
+    Room(Option<u64>),
+}
+
+/// How a server ends.
+#[derive(Clone, Debug)]
+enum End {
+    /// `kill -9`.
+    Killed,
+    /// `kill -9` while a large statement comes in; this many fragments of it are there.
+    KilledInText { conn: usize, text_bytes: usize, fragments: u16 },
+    /// In the orderly way; the disk may be full, or the server be killed in it.
+    Stopped { die: Option<(u64, usize)> },
+}
+
+/// What happens to one attempt to recover.
+#[derive(Clone, Debug)]
+enum Mishap {
+    /// It dies there.
+    Die { operations: u64, bytes: usize },
+    /// It dies after the last write, before the arena is removed.
+    DieBeforeRemoval,
+    /// The disk is full: the arenas stay, and the server runs without having recovered.
+    Full { room_bytes: u64 },
+}
+
+#[derive(Clone, Debug)]
+struct Life {
+    mishaps: Vec<Mishap>,
+    ops: Vec<Op>,
+    end: End,
+    flush_bytes: u64,
+    rotate_bytes: u64,
+}
+
+const CONNS: usize = 4;
+const THREADS: usize = 3;
+
+fn text_bytes() -> impl Strategy<Value = usize> {
+    prop_oneof![8 => 12..200usize, 1 => 7_000..9_000usize, 1 => 9_000..40_000usize]
+}
+
+fn fault() -> impl Strategy<Value = (u64, usize)> {
+    // A write takes any part of a line, of several lines, or everything.
+    (0..9u64, prop_oneof![0..2_000usize, Just(usize::MAX)])
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let conn = 0..CONNS;
+    let thread = 0..THREADS;
+    let at = (conn, thread);
+    prop_oneof![
+        8 => (at.clone(), text_bytes(), prop::bool::weighted(0.2)).prop_map(
+            |((conn, thread), text_bytes, late)| Op::Start { conn, thread, text_bytes, late }
+        ),
+        7 => (at.clone(), prop::bool::weighted(0.1))
+            .prop_map(|((conn, thread), outermost)| Op::End { conn, thread, outermost }),
+        2 => (at.clone(), text_bytes())
+            .prop_map(|((conn, thread), text_bytes)| Op::Point { conn, thread, text_bytes }),
+        2 => at.clone().prop_map(|(conn, thread)| Op::Table { conn, thread }),
+        1 => at.prop_map(|(conn, thread)| Op::Reconnect { conn, thread }),
+        4 => Just(Op::Round),
+        1 => Just(Op::Rotate),
+        2 => fault().prop_map(|(operations, bytes)| Op::Die { operations, bytes }),
+        1 => prop::option::weighted(0.6, 0..5_000u64).prop_map(Op::Room),
+    ]
+}
+
+fn end() -> impl Strategy<Value = End> {
+    prop_oneof![
+        4 => Just(End::Killed),
+        1 => (0..CONNS, 9_000..70_000usize, 0..9u16).prop_map(|(conn, text_bytes, fragments)| {
+            End::KilledInText { conn, text_bytes, fragments }
+        }),
+        1 => prop::option::of(fault()).prop_map(|die| End::Stopped { die }),
+    ]
+}
+
+fn mishap() -> impl Strategy<Value = Mishap> {
+    prop_oneof![
+        4 => fault().prop_map(|(operations, bytes)| Mishap::Die { operations, bytes }),
+        1 => Just(Mishap::DieBeforeRemoval),
+        2 => (0..4_000u64).prop_map(|room_bytes| Mishap::Full { room_bytes }),
+    ]
+}
+
+fn life() -> impl Strategy<Value = Life> {
+    let sizes = (prop_oneof![1..3_000u64, Just(262_144)], prop_oneof![Just(0u64), 500..20_000u64]);
+    (prop::collection::vec(mishap(), 0..4), prop::collection::vec(op(), 0..60), end(), sizes)
+        .prop_map(|(mishaps, ops, end, (flush_bytes, rotate_bytes))| Life {
+            mishaps,
+            ops,
+            end,
+            flush_bytes,
+            rotate_bytes,
+        })
+}
+
+/// Lives one life. What it leaves behind is in the world.
+fn live(world: &mut World, life: &Life) {
+    let Some(mut server) = world.start(&life.mishaps, life.flush_bytes, life.rotate_bytes) else {
+        return;
+    };
+    for op in &life.ops {
+        server.run(world, op);
+        if world.fs.is_dead() {
+            break;
+        }
+    }
+    if !world.fs.is_dead() {
+        end_of(world, &mut server, &life.end);
+    }
+    world.bury(server);
+}
+
+fn end_of(world: &mut World, server: &mut Server, end: &End) {
+    match end {
+        End::Killed => {}
+        End::KilledInText { conn, text_bytes, fragments } => {
+            server.break_off(world, *conn, *text_bytes, *fragments);
+        }
+        End::Stopped { die } => {
+            if let Some((operations, bytes)) = die {
+                world.fs.fault_after(*operations, Fault::Die(*bytes));
+            }
+            server.stop(world);
+        }
+    }
+}
+
+fn check(lives: &[Life]) -> Expected {
+    let mut world = World::new(FaultyFs::new());
+    for life in lives {
+        live(&mut world, life);
+    }
+    // The last one finds everything in order and has nothing to do of its own.
+    world.fs.repair();
+    let last = world.start(&[], 262_144, 0).expect("nothing is wrong any more");
+    assert!(world.dead.is_empty(), "arenas are left");
+    world.bury(last);
+    log::check(&world);
+    world.expected
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_record_is_in_exactly_one_line(lives in prop::collection::vec(life(), 1..5)) {
+        check(&lives);
+    }
+}
+
+fn quiet(ops: Vec<Op>, end: End) -> Life {
+    Life { mishaps: Vec::new(), ops, end, flush_bytes: 1, rotate_bytes: 0 }
+}
+
+fn start(conn: usize) -> Op {
+    Op::Start { conn, thread: 0, text_bytes: 20, late: false }
+}
+
+/// The numbers that the second arena's records were marked with were given to the lines of
+/// the first one, and its records were taken for written.
+#[test]
+fn stale_marks_in_one_arena_survive_no_recovery_of_another() {
+    let full = vec![Op::Room(Some(0)), start(0), start(1), start(2), Op::Round];
+    let mut second = quiet(full.clone(), End::Killed);
+    second.mishaps = vec![Mishap::Full { room_bytes: 0 }];
+    let expected = check(&[quiet(full, End::Killed), second]);
+    assert_eq!(expected.accepted_count(), 6);
+}
+
+/// A recovery that stops half-way left the rest of its queue behind, which was then read
+/// from the next server's arena.
+#[test]
+fn what_an_incomplete_recovery_had_queued_is_not_read_from_another_arena() {
+    let starts = vec![Op::Room(Some(0)), start(0), start(1), start(2), start(3), Op::Round];
+    let mut second = quiet(vec![start(0), Op::Room(None), Op::Round, Op::Round], End::Killed);
+    second.mishaps = vec![Mishap::Full { room_bytes: 0 }];
+    check(&[quiet(starts, End::Killed), second]);
+}
+
+/// The mark of a `running` line that never reached the file became that of another line,
+/// once recovery had been killed after it.
+#[test]
+fn a_running_line_that_was_never_written_is_completed_by_nobody() {
+    let late = |conn| Op::Start { conn, thread: 0, text_bytes: 20, late: true };
+    let ops = vec![late(0), late(1), late(2), Op::Die { operations: 0, bytes: 0 }];
+    for operations in 0..12 {
+        let mut second = quiet(Vec::new(), End::Killed);
+        second.mishaps = vec![Mishap::Die { operations, bytes: usize::MAX }];
+        check(&[quiet(ops.clone(), End::Killed), second]);
+    }
+}
+
+/// Every operation of a writer's round and every byte of its write, one after the other.
+#[test]
+fn death_after_any_byte_of_a_write() {
+    let end = Op::End { conn: 0, thread: 1, outermost: false };
+    for operations in 0..6 {
+        for bytes in (0..900).step_by(7) {
+            let ops = vec![start(0), start(1), end.clone(), Op::Die { operations, bytes }];
+            check(&[quiet(ops, End::Killed)]);
+        }
+    }
+}
