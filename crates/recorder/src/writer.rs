@@ -92,6 +92,8 @@ pub struct Writer<F: Fs = RealFs> {
     failing: bool,
     lost_seen_us: i64,
     lost_told_us: i64,
+    /// The `stop` line is in the batch, or in the file.
+    stop_told: bool,
 }
 
 impl<F: Fs> Writer<F> {
@@ -128,6 +130,7 @@ impl<F: Fs> Writer<F> {
             failing: false,
             lost_seen_us: now_us,
             lost_told_us: 0,
+            stop_told: false,
         };
         writer.take_settings();
         writer
@@ -665,21 +668,28 @@ impl<F: Fs> Writer<F> {
     /// line. `false`: the file cannot be written.
     pub fn finish(&mut self) -> bool {
         let now_us = sys::now_us();
+        self.retry_at_us = 0;
         if !self.round() {
             return false;
         }
         self.tell_last_losses(now_us);
         self.join.finish(now_us, Ending::Running, &mut self.ready);
-        // What already has a `running` line needs no second one. The round has emptied the
-        // queue, so nothing else is in it.
+        // What already has a `running` line needs no second one, unless something was seen of
+        // the statement since. The round has emptied the queue, so nothing else is in it.
         self.ready.retain(|item| match item {
-            Ready::Statement { open, .. } => matches!(open.start, Start::Record(_)),
+            Ready::Statement { open, .. } => {
+                matches!(open.start, Start::Record(_)) || !open.extras.is_empty()
+            }
             _ => true,
         });
         self.enqueue();
-        self.write_queue(now_us);
-        self.note(EventKind::Stop, "");
-        self.retry_at_us = 0;
+        if !self.write_queue(now_us) {
+            return false;
+        }
+        // A call after one that failed must not say it again.
+        if !std::mem::replace(&mut self.stop_told, true) {
+            self.note(EventKind::Stop, "");
+        }
         self.write_out(now_us) && {
             self.recycle();
             true
