@@ -93,6 +93,9 @@ impl Recorder {
         }
         let mut writer = writer.with_arena(arena);
         writer.note(EventKind::Start, &config.server);
+        // In the file before the first statement: what recovery may have to bring of this
+        // recording then follows its own `start`. If it cannot be written, the writer goes on.
+        writer.round();
         let drained = Arc::new(AtomicBool::new(false));
         let run = Run { control: control.clone(), drained: drained.clone() };
         let thread = std::thread::Builder::new()

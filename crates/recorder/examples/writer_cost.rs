@@ -22,8 +22,7 @@ use tacho_recorder::writer::Writer;
 use tacho_ring::codec::{
     Bytes, Event, PRESENT_FIGURES, PRESENT_LOCK_TIME, PRESENT_QUERY_TIME, PRESENT_ROWS_EXAMINED,
     PRESENT_ROWS_SENT, PRESENT_SQL_COMMAND, PRESENT_TEXT, RecordKind, STRING_CHARSET,
-    STRING_COMMAND, STRING_COUNT, STRING_DB, STRING_HOST, STRING_IP, STRING_PRIV_USER,
-    STRING_USER,
+    STRING_COMMAND, STRING_COUNT, STRING_DB, STRING_HOST, STRING_IP, STRING_PRIV_USER, STRING_USER,
 };
 use tacho_ring::sys;
 
@@ -51,9 +50,12 @@ fn shape(name: &str) -> Option<Shape> {
         // What a local point select of sysbench leaves.
         "select" => Some(Shape { sql: POINT_SELECT, pair: true, host: "localhost", ip: "" }),
         // A statement of 200 bytes from an application server.
-        "join" => {
-            Some(Shape { sql: &JOIN[..200], pair: true, host: "app-17.internal", ip: "10.20.30.40" })
-        }
+        "join" => Some(Shape {
+            sql: &JOIN[..200],
+            pair: true,
+            host: "app-17.internal",
+            ip: "10.20.30.40",
+        }),
         // A command that was seen only when it ended.
         "point" => Some(Shape { sql: POINT_SELECT, pair: false, host: "localhost", ip: "" }),
         _ => None,

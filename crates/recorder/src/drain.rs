@@ -6,7 +6,7 @@
 
 use tacho_ring::arena::Arena;
 use tacho_ring::chunk::{self, BUSY, CLOSED, FREE, IDLE};
-use tacho_ring::codec::{Body, BODY_BYTES, RecordKind};
+use tacho_ring::codec::{BODY_BYTES, Body, RecordKind};
 use tacho_ring::consumer::{self, Next};
 use tacho_ring::free;
 use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, RECORD_HEADER_BYTES};
@@ -56,31 +56,39 @@ pub struct Head {
     pub shown_bytes: u32,
 }
 
+/// Size of the header and the fixed part of a record.
+const HEAD_BYTES: usize = RECORD_HEADER_BYTES + BODY_BYTES;
+
 impl Head {
-    fn read(bytes: &[u8]) -> Option<Head> {
-        let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-        let u64_at = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-        let fragment = *bytes.get(5)?;
-        if fragment > FRAGMENT_LAST {
+    /// Of the first `record_bytes` bytes of a record. A fixed size for all of them lets the
+    /// compiler see that no access is out of range.
+    fn read(bytes: &[u8; HEAD_BYTES], record_bytes: u32) -> Option<Head> {
+        fn array<const N: usize>(bytes: &[u8; HEAD_BYTES], at: usize) -> [u8; N] {
+            bytes[at..].first_chunk().copied().unwrap_or([0; N])
+        }
+        let u32_at = |at| u32::from_le_bytes(array(bytes, at));
+        let u64_at = |at| u64::from_le_bytes(array(bytes, at));
+        let fragment = bytes[5];
+        let has_body = fragment <= FRAGMENT_FIRST;
+        if fragment > FRAGMENT_LAST || (has_body && (record_bytes as usize) < HEAD_BYTES) {
             return None;
         }
-        let has_body = fragment <= FRAGMENT_FIRST;
-        let body = |at| if has_body { u32_at(RECORD_HEADER_BYTES + at) } else { Some(0) };
+        let body = |at| if has_body { u32_at(RECORD_HEADER_BYTES + at) } else { 0 };
         Some(Head {
-            kind: RecordKind::from_byte(*bytes.get(4)?)?,
+            kind: RecordKind::from_byte(bytes[4])?,
             fragment,
-            fragment_number: u16::from_le_bytes(bytes.get(6..8)?.try_into().ok()?),
-            line_seq: u64_at(8)?,
-            conn: u64_at(16)?,
-            rec_no: u64_at(24)?,
-            ts_us: u64_at(32)? as i64,
-            query_id: u64_at(40)?,
-            text_id: u64_at(48)?,
-            conn_seq: u64_at(56)?,
-            text_bytes: body(std::mem::offset_of!(Body, text_bytes))?,
-            errno: body(std::mem::offset_of!(Body, errno))?,
-            present: body(std::mem::offset_of!(Body, present))?,
-            shown_bytes: body(std::mem::offset_of!(Body, shown_bytes))?,
+            fragment_number: u16::from_le_bytes(array(bytes, 6)),
+            line_seq: u64_at(8),
+            conn: u64_at(16),
+            rec_no: u64_at(24),
+            ts_us: u64_at(32) as i64,
+            query_id: u64_at(40),
+            text_id: u64_at(48),
+            conn_seq: u64_at(56),
+            text_bytes: body(std::mem::offset_of!(Body, text_bytes)),
+            errno: body(std::mem::offset_of!(Body, errno)),
+            present: body(std::mem::offset_of!(Body, present)),
+            shown_bytes: body(std::mem::offset_of!(Body, shown_bytes)),
         })
     }
 }
@@ -103,6 +111,9 @@ struct Track {
 pub struct Drain {
     arena: Arena,
     tracks: Vec<Track>,
+    /// The chunks that were in use at the last pass, and have not been given back since: an
+    /// arena has thousands, and few are in use most of the time.
+    in_use: Vec<u32>,
     /// Chunks that were damaged, since the last [`Drain::take_damaged`].
     damaged: u64,
 }
@@ -114,7 +125,7 @@ impl Drain {
     /// Of an arena.
     pub fn new(arena: Arena) -> Drain {
         let count = arena.geometry().chunk_count as usize;
-        Drain { arena, tracks: vec![Track::default(); count], damaged: 0 }
+        Drain { arena, tracks: vec![Track::default(); count], in_use: Vec::new(), damaged: 0 }
     }
 
     /// The arena.
@@ -124,16 +135,18 @@ impl Drain {
 
     /// Reads every record that was committed since the last pass, chunk by chunk.
     pub fn pass(&mut self, mut found: impl FnMut(Head, Ref)) {
-        let mut buffer = [0u8; RECORD_HEADER_BYTES + BODY_BYTES];
-        for index in 0..self.tracks.len() {
-            let Some(control) = self.arena.controls().get(index) else { break };
+        let mut buffer = [0u8; HEAD_BYTES];
+        self.in_use.clear();
+        for (index, (control, track)) in
+            self.arena.controls().iter().zip(&mut self.tracks).enumerate()
+        {
             let word = chunk::look(control);
             let state = chunk::state_of(word);
             if state == FREE {
                 continue;
             }
+            self.in_use.push(index as u32);
             let generation = chunk::generation_of(word);
-            let track = &mut self.tracks[index];
             if generation != track.generation {
                 *track = Track { generation, ..Track::default() };
             }
@@ -148,14 +161,11 @@ impl Drain {
                         track.unsettled += 1;
                         track.busy_since_us = 0;
                         let n = bytes.min(buffer.len() as u32);
-                        let head = consumer::fetch(
-                            &self.arena,
-                            at.chunk,
-                            at.position,
-                            n,
-                            &mut buffer,
-                        )
-                        .and_then(Head::read);
+                        let head =
+                            consumer::fetch(&self.arena, at.chunk, at.position, n, &mut buffer)
+                                .is_some()
+                                .then(|| Head::read(&buffer, bytes))
+                                .flatten();
                         match head {
                             Some(head) => found(head, at),
                             None => {
@@ -210,26 +220,33 @@ impl Drain {
     /// Gives back every chunk that was read to its end and whose records all are in lines up
     /// to `written_seq`. Returns how many.
     pub fn recycle(&mut self, written_seq: u64) -> u32 {
-        let shared = self.arena.shared();
-        let mut count = 0;
-        for (index, track) in self.tracks.iter_mut().enumerate() {
+        let Drain { arena, tracks, in_use, .. } = self;
+        let before = in_use.len();
+        in_use.retain(|index| {
+            let Some(track) = tracks.get_mut(*index as usize) else { return false };
             if !track.drained || track.unsettled != 0 || track.max_seq > written_seq {
-                continue;
+                return true;
             }
-            let Some(control) = self.arena.controls().get(index) else { break };
-            chunk::release(control);
-            track.drained = false;
-            free::push(&shared.free_head.0, self.arena.controls(), index as u32);
-            count += 1;
-        }
-        count
+            if let Some(control) = arena.controls().get(*index as usize) {
+                chunk::release(control);
+                track.drained = false;
+                free::push(&arena.shared().free_head.0, arena.controls(), *index);
+            }
+            false
+        });
+        (before - in_use.len()) as u32
     }
 
     /// Takes idle chunks away from their owners, except empty ones of this very moment.
     /// Returns how many.
     pub fn steal_idle(&mut self) -> u32 {
+        let Drain { arena, tracks, in_use, .. } = self;
         let mut count = 0;
-        for (control, track) in self.arena.controls().iter().zip(&self.tracks) {
+        for index in in_use.iter().map(|index| *index as usize) {
+            let (Some(control), Some(track)) = (arena.controls().get(index), tracks.get(index))
+            else {
+                continue;
+            };
             let word = chunk::look(control);
             if chunk::state_of(word) == IDLE
                 && (track.position > 0 || track.generation == chunk::generation_of(word))
@@ -244,8 +261,13 @@ impl Drain {
     /// Closes chunks whose owners died while they wrote, after a bounded wait. Returns how
     /// many: each has lost one record.
     pub fn bury_dead(&mut self, now_us: i64) -> u32 {
+        let Drain { arena, tracks, in_use, .. } = self;
         let mut count = 0;
-        for (control, track) in self.arena.controls().iter().zip(&mut self.tracks) {
+        for index in in_use.iter().map(|index| *index as usize) {
+            let (Some(control), Some(track)) = (arena.controls().get(index), tracks.get_mut(index))
+            else {
+                continue;
+            };
             let word = chunk::look(control);
             if chunk::state_of(word) != BUSY {
                 track.busy_since_us = 0;
@@ -273,9 +295,14 @@ impl Drain {
             .map(|(index, _)| index as u32)
     }
 
-    /// Bytes of chunks that are in use.
+    /// Chunks in use, as of the last pass. The exact number is a look at all of them away
+    /// ([`Arena::free_count`]).
+    pub fn used_count(&self) -> u32 {
+        self.in_use.len() as u32
+    }
+
+    /// Bytes of these chunks.
     pub fn used_bytes(&self) -> u64 {
-        let g = self.arena.geometry();
-        u64::from(g.chunk_count - self.arena.free_count()) * u64::from(g.chunk_bytes)
+        u64::from(self.used_count()) * u64::from(self.arena.geometry().chunk_bytes)
     }
 }

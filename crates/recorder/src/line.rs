@@ -21,6 +21,36 @@ pub struct Scratch {
     end: Buffers,
     errors: Vec<Buffers>,
     tables: Vec<Buffers>,
+    known: Vec<Known>,
+}
+
+/// Who a connection was in its last line: the strings of the record, and what they became.
+#[derive(Default)]
+struct Known {
+    lengths: [u16; STRING_COUNT],
+    strings: Vec<u8>,
+    json: Vec<u8>,
+}
+
+/// Connections whose last identity is kept; those with the same last bits share a place.
+const KNOWN_COUNT: usize = 256;
+
+/// The fields from `user` to `command` of `record`, whose strings are those of `view`.
+fn know<'k>(known: &'k mut Vec<Known>, view: &View<'_>, record: &Record<'_>) -> &'k [u8] {
+    if known.is_empty() {
+        known.resize_with(KNOWN_COUNT, Known::default);
+    }
+    let place = view.header.conn as usize % KNOWN_COUNT;
+    let known = &mut known[place];
+    let (lengths, strings) = (&view.body.string_bytes, view.string_bytes());
+    if known.lengths != *lengths || known.strings != strings {
+        known.lengths = *lengths;
+        known.strings.clear();
+        known.strings.extend_from_slice(strings);
+        known.json.clear();
+        json::write_identity(&mut known.json, record);
+    }
+    &known.json
 }
 
 #[derive(Default)]
@@ -72,7 +102,7 @@ pub fn fragment_text(bytes: &[u8]) -> Option<&[u8]> {
 /// The strings of a start, to be kept when the record itself leaves the arena.
 pub fn identity(drain: &Drain, scratch: &mut Scratch, place: &Place) -> Identity {
     match scratch.start.load(drain, place) {
-        Some((view, _)) => Identity((0..STRING_COUNT).map(|i| view.string(i).to_vec()).collect()),
+        Some((view, _)) => Identity(view.strings().map(<[u8]>::to_vec).to_vec()),
         None => Identity::default(),
     }
 }
@@ -102,16 +132,16 @@ fn table_of<'v>(view: &View<'v>) -> TableUse<'v> {
     }
 }
 
-fn identify<'v>(record: &mut Record<'v>, string: impl Fn(usize) -> &'v [u8]) {
-    record.user = string(STRING_USER);
-    record.priv_user = string(STRING_PRIV_USER);
-    record.proxy_user = string(STRING_PROXY_USER);
-    record.os_user = string(STRING_OS_USER);
-    record.host = string(STRING_HOST);
-    record.ip = string(STRING_IP);
-    record.db = string(STRING_DB);
-    record.command = string(STRING_COMMAND);
-    record.sql_charset = string(STRING_CHARSET);
+fn identify<'v>(record: &mut Record<'v>, strings: &[&'v [u8]; STRING_COUNT]) {
+    record.user = strings[STRING_USER];
+    record.priv_user = strings[STRING_PRIV_USER];
+    record.proxy_user = strings[STRING_PROXY_USER];
+    record.os_user = strings[STRING_OS_USER];
+    record.host = strings[STRING_HOST];
+    record.ip = strings[STRING_IP];
+    record.db = strings[STRING_DB];
+    record.command = strings[STRING_COMMAND];
+    record.sql_charset = strings[STRING_CHARSET];
 }
 
 fn outcome_of(record: &mut Record<'_>, view: &View<'_>) {
@@ -172,7 +202,7 @@ pub fn write_statement(
     open: &Open,
     ending: &Ending,
 ) {
-    let Scratch { start, end, errors, tables } = scratch;
+    let Scratch { start, end, errors, tables, known } = scratch;
     let started = match &open.start {
         Start::Record(place) => start.load(drain, place),
         Start::Running { .. } => None,
@@ -194,13 +224,17 @@ pub fn write_statement(
     let mut number = -1;
     match (&started, &open.start) {
         (Some((view, whole)), _) => {
-            identify(&mut record, |i| view.string(i));
+            identify(&mut record, &view.strings());
+            record.identity = know(known, view, &record);
             number = view.body.sql_command;
             text = (view.body.present & PRESENT_TEXT != 0).then_some(*whole);
         }
         (None, Start::Running { seq, identity }) => {
             record.running_seq = Some(*seq);
-            identify(&mut record, |i| identity.0.get(i).map_or(&[][..], |s| s));
+            identify(
+                &mut record,
+                &std::array::from_fn(|i| identity.0.get(i).map_or(&[][..], |s| s)),
+            );
             // The character set is that of a text which is in the other line.
             record.sql_charset = &[];
         }
@@ -314,7 +348,7 @@ pub fn write_single(
     place: &Place,
     error: Option<&Place>,
 ) -> bool {
-    let Scratch { start, end, .. } = scratch;
+    let Scratch { start, end, known, .. } = scratch;
     let Some((view, text)) = start.load(drain, place) else { return false };
     let failed = view.body.errno != 0;
     let event = match view.kind {
@@ -335,13 +369,8 @@ pub fn write_single(
         ..Record::default()
     };
     let mut name = [0u8; 32];
-    let mut table = [TableUse {
-        access: TableAccess::Read,
-        db: &[],
-        table: &[],
-        new_db: &[],
-        new_table: &[],
-    }];
+    let mut table =
+        [TableUse { access: TableAccess::Read, db: &[], table: &[], new_db: &[], new_table: &[] }];
     let mut sql = None;
     match event {
         EventKind::Config => {
@@ -358,7 +387,8 @@ pub fn write_single(
             record.tables = &table;
         }
         _ => {
-            identify(&mut record, |i| view.string(i));
+            identify(&mut record, &view.strings());
+            record.identity = know(known, &view, &record);
             outcome_of(&mut record, &view);
             if event == EventKind::Disconnect {
                 record.outcome = None;

@@ -4,7 +4,6 @@
 //! is its chunk given back. The `seq` of the line is stored in the record before the write,
 //! so that after a crash the last line in the file tells which records are in it.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -31,6 +30,40 @@ const RETRY_US: i64 = 250_000;
 /// Losses are told of in one line, at most this often, µs.
 const LOST_INTERVAL_US: i64 = 1_000_000;
 
+/// The order in which what is ready becomes lines. The items themselves are large, and stay
+/// where the join has put them.
+#[derive(Default)]
+struct Queue {
+    /// When each was complete, and its place in `Writer::ready`, in the order of the lines.
+    order: Vec<(i64, u32)>,
+    /// How many of `order` are in lines.
+    done: usize,
+}
+
+impl Queue {
+    /// Puts the items that are new into order, behind the others.
+    fn sort_new(&mut self, ready: &[Ready]) {
+        let sorted = self.order.len();
+        let new = ready.iter().enumerate().skip(sorted);
+        self.order.extend(new.map(|(place, item)| (item.ts_us(), place as u32)));
+        // By time, and then by place: within a connection the order is that of its records.
+        self.order[sorted..].sort_unstable();
+    }
+
+    /// Forgets the items when all are in lines.
+    fn clear_if_done(&mut self, ready: &mut Vec<Ready>) {
+        if self.done == self.order.len() {
+            self.clear(ready);
+        }
+    }
+
+    fn clear(&mut self, ready: &mut Vec<Ready>) {
+        ready.clear();
+        self.order.clear();
+        self.done = 0;
+    }
+}
+
 /// See the module documentation.
 pub struct Writer<F: Fs = RealFs> {
     drain: Drain,
@@ -42,8 +75,9 @@ pub struct Writer<F: Fs = RealFs> {
     clock: TimeFormatter,
     clock_zone: Timestamps,
     scratch: Scratch,
+    /// What can become lines; emptied when all of it has.
     ready: Vec<Ready>,
-    queue: VecDeque<Ready>,
+    queue: Queue,
     /// `seq` of the next line.
     next_seq: u64,
     /// `seq` of the last line in the file.
@@ -83,7 +117,7 @@ impl<F: Fs> Writer<F> {
             clock_zone: Timestamps::Utc,
             scratch: Scratch::default(),
             ready: Vec::new(),
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             next_seq: last_seq + 1,
             written_seq: last_seq,
             batch: Vec::with_capacity(1 << 20),
@@ -111,8 +145,7 @@ impl<F: Fs> Writer<F> {
         self.drain = Drain::new(arena);
         self.join = Join::default();
         // All of these speak of places in the old arena.
-        self.ready.clear();
-        self.queue.clear();
+        self.queue.clear(&mut self.ready);
         self.awaited.clear();
         self.finished.clear();
         // The losses that no line tells of came after its writer last told.
@@ -238,28 +271,30 @@ impl<F: Fs> Writer<F> {
     }
 
     pub(crate) fn enqueue(&mut self) {
-        // Stable: within a connection the order is that of its records.
-        self.ready.sort_by_key(Ready::ts_us);
-        self.queue.extend(self.ready.drain(..));
+        self.queue.sort_new(&self.ready);
     }
 
     /// Formats the queue, and writes whenever a batch is full.
     pub(crate) fn write_queue(&mut self, now_us: i64) -> bool {
         let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed).clamp(1, 16 << 20);
-        while let Some(item) = self.queue.pop_front() {
-            self.format(item);
-            if self.batch.len() as u64 >= flush_bytes && !self.write_out(now_us) {
-                return false;
-            }
+        // Taken out for the loop, which writes files by the way.
+        let mut ready = std::mem::take(&mut self.ready);
+        let mut written = true;
+        while written && let Some((_, place)) = self.queue.order.get(self.queue.done) {
+            self.format(&ready[*place as usize]);
+            self.queue.done += 1;
+            written = (self.batch.len() as u64) < flush_bytes || self.write_out(now_us);
         }
-        true
+        self.queue.clear_if_done(&mut ready);
+        self.ready = ready;
+        written
     }
 
-    fn format(&mut self, item: Ready) {
+    fn format(&mut self, item: &Ready) {
         match item {
             Ready::Statement { conn, open, ending, .. } => {
-                let seq = self.write_statement(conn, &open, &ending);
-                self.settle_statement(conn, &open, &ending, seq);
+                let seq = self.write_statement(*conn, open, ending);
+                self.settle_statement(*conn, open, ending, seq);
                 if let Start::Running { seq: running_seq, .. } = &open.start {
                     self.finish_running(*running_seq, seq);
                 }
@@ -276,7 +311,7 @@ impl<F: Fs> Writer<F> {
                     &mut self.scratch,
                     &mut style,
                     seq,
-                    &place,
+                    place,
                     error.as_ref(),
                 );
                 if written {
@@ -284,16 +319,16 @@ impl<F: Fs> Writer<F> {
                 } else {
                     self.count_corrupt(1);
                 }
-                self.settle_place(&place, seq);
-                if let Some(error) = &error {
+                self.settle_place(place, seq);
+                if let Some(error) = error {
                     self.settle_place(error, seq);
                 }
-                self.awaited.extend(awaited);
+                self.awaited.extend(*awaited);
             }
             Ready::Nothing { at } => {
                 for at in at {
                     // Settled with the line before: nothing of it is in a line of its own.
-                    self.drain.settle(at, self.next_seq.saturating_sub(1));
+                    self.drain.settle(*at, self.next_seq.saturating_sub(1));
                 }
             }
         }
@@ -318,13 +353,7 @@ impl<F: Fs> Writer<F> {
         seq
     }
 
-    fn settle_statement(
-        &mut self,
-        conn: u64,
-        open: &crate::join::Open,
-        ending: &Ending,
-        seq: u64,
-    ) {
+    fn settle_statement(&mut self, conn: u64, open: &crate::join::Open, ending: &Ending, seq: u64) {
         if let Start::Record(place) = &open.start {
             self.settle_place(place, seq);
         }
@@ -511,7 +540,7 @@ impl<F: Fs> Writer<F> {
         let gate = &arena.shared().gate.0;
         let waiting = || gate.waiters.load(Ordering::Relaxed) > 0;
         let total = arena.geometry().chunk_count;
-        if !waiting() && arena.free_count() * 8 > total {
+        if !waiting() && (total - self.drain.used_count().min(total)) * 8 > total {
             return true;
         }
         // Idle owners first: their chunks are mostly read to the end.
@@ -567,7 +596,9 @@ impl<F: Fs> Writer<F> {
             }
             for at in partial.more.drain(..) {
                 let bytes = self.drain.fetch(at, &mut piece);
-                early.more_text.extend_from_slice(bytes.and_then(line::fragment_text).unwrap_or(&[]));
+                early
+                    .more_text
+                    .extend_from_slice(bytes.and_then(line::fragment_text).unwrap_or(&[]));
                 taken.push(at);
             }
         }
@@ -639,7 +670,8 @@ impl<F: Fs> Writer<F> {
         }
         self.tell_last_losses(now_us);
         self.join.finish(now_us, Ending::Running, &mut self.ready);
-        // What already has a `running` line needs no second one.
+        // What already has a `running` line needs no second one. The round has emptied the
+        // queue, so nothing else is in it.
         self.ready.retain(|item| match item {
             Ready::Statement { open, .. } => matches!(open.start, Start::Record(_)),
             _ => true,
@@ -689,11 +721,9 @@ fn describe(event: &Event) -> String {
              Do not delete files that are still being written",
             path.display()
         ),
-        Event::Moved { from, opened } => format!(
-            "{} was renamed by somebody, going on in {}",
-            from.display(),
-            opened.display()
-        ),
+        Event::Moved { from, opened } => {
+            format!("{} was renamed by somebody, going on in {}", from.display(), opened.display())
+        }
         Event::Truncated { path, gone_bytes, .. } => format!(
             "{} was cut short by somebody: {gone_bytes} bytes of the audit log are gone. \
              Use SET GLOBAL tacho_rotate_now=1 instead of copytruncate",
