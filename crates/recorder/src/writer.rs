@@ -145,8 +145,7 @@ impl<F: Fs> Writer<F> {
         self.drain = Drain::new(arena);
         self.join = Join::default();
         // All of these speak of places in the old arena.
-        self.ready.clear();
-        self.queue.clear();
+        self.queue.clear(&mut self.ready);
         self.awaited.clear();
         self.finished.clear();
     }
