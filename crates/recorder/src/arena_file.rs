@@ -7,7 +7,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -48,6 +48,14 @@ pub enum ArenaError {
         /// The file.
         path: PathBuf,
     },
+    /// It was made by somebody else: anybody can make files in /dev/shm.
+    #[error("{path} belongs to another user (uid {uid}), or others may write it; remove it")]
+    Untrusted {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
     /// Another process holds it.
     #[error("{path} is in use by process {pid}")]
     InUse {
@@ -58,6 +66,9 @@ pub enum ArenaError {
     },
 }
 
+/// Room for the log directory in a header, with a NUL.
+const LOG_DIRECTORY_BYTES: usize = 3072;
+
 fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ArenaError {
     let path = path.to_owned();
     move |source| ArenaError::Io { action, path, source }
@@ -67,11 +78,10 @@ fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Aren
 /// log directories may share an arena directory.
 fn name_prefix(log_directory: &Path) -> String {
     // FNV-1a, 64 bits: a stable name, not a secret.
-    let hash = log_directory
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3));
+    let hash =
+        log_directory.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
+            (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
+        });
     format!("tacho-{hash:016x}-")
 }
 
@@ -99,6 +109,11 @@ impl ArenaFile {
         log_directory: &Path,
         server: &str,
     ) -> Result<ArenaFile, ArenaError> {
+        if log_directory.as_os_str().len() >= LOG_DIRECTORY_BYTES {
+            // Cut in the header, it would never be found again.
+            let source = io::Error::from_raw_os_error(libc::ENAMETOOLONG);
+            return Err(io_error("creating an arena for", log_directory)(source));
+        }
         let geometry = Geometry::for_bytes(arena_bytes);
         let prefix = name_prefix(log_directory);
         let pid = std::process::id();
@@ -147,7 +162,7 @@ impl ArenaFile {
             reserved: 0,
             owner_start_ticks: start_ticks(pid).unwrap_or(0),
             server: [0; 256],
-            log_directory: [0; 3072],
+            log_directory: [0; LOG_DIRECTORY_BYTES],
         };
         fill(&mut header.server, server.as_bytes());
         fill(&mut header.log_directory, log_directory.as_os_str().as_bytes());
@@ -157,12 +172,9 @@ impl ArenaFile {
 
     /// Opens and locks an arena whose owner is gone.
     pub fn open_dead(path: &Path) -> Result<ArenaFile, ArenaError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(io_error("opening the arena", path))?;
+        let file = open(path)?;
         let (header, geometry) = read_header(&file, path)?;
+        check_owner(&file, path, &info_of(&header, path, false).log_directory)?;
         lock(&file, path).map_err(|error| match error {
             ArenaError::InUse { path, .. } => ArenaError::InUse { path, pid: header.owner_pid },
             other => other,
@@ -174,11 +186,7 @@ impl ArenaFile {
     /// Maps an arena without locking it: to look at it, dead or alive, or to change a
     /// setting of a living one.
     pub fn open_unlocked(path: &Path) -> Result<ArenaFile, ArenaError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(io_error("opening the arena", path))?;
+        let file = open(path)?;
         let (_, geometry) = read_header(&file, path)?;
         let base = map(&file, geometry.arena_bytes, path)?;
         Ok(ArenaFile { path: path.to_owned(), file, base, geometry })
@@ -203,10 +211,7 @@ impl ArenaFile {
 
     /// Whether somebody holds the lock.
     pub fn is_owned(&self) -> bool {
-        let mut lock = ofd_lock();
-        // SAFETY: a valid descriptor and a valid flock.
-        let rc = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
-        rc == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+        is_locked(&self.file)
     }
 
     /// What the header says.
@@ -238,8 +243,7 @@ pub fn list(
         if !name.starts_with(&prefix) || !name.ends_with(".arena") {
             continue;
         }
-        let Ok(file) = ArenaFile::open_unlocked(&path) else { continue };
-        let info = file.info();
+        let Ok(info) = look(&path) else { continue };
         if log_directory.is_none_or(|dir| info.log_directory == dir) {
             found.push(info);
         }
@@ -248,13 +252,48 @@ pub fn list(
     Ok(found)
 }
 
+/// Opens an arena file, and nothing that somebody has put in the place of one.
+fn open(path: &Path) -> Result<File, ArenaError> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+        .map_err(io_error("opening the arena", path))
+}
+
+/// What is in an arena goes to the log as the truth, and who may write it may also cut it
+/// short under our feet, which is a SIGBUS. So it must be ours, or of whom the log is.
+fn check_owner(file: &File, path: &Path, log_directory: &Path) -> Result<(), ArenaError> {
+    let meta = file.metadata().map_err(io_error("reading the arena", path))?;
+    // SAFETY: geteuid takes no argument and cannot fail.
+    let own = meta.uid() == unsafe { libc::geteuid() };
+    let of_log = || std::fs::metadata(log_directory).is_ok_and(|dir| dir.uid() == meta.uid());
+    if (own || of_log()) && meta.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(ArenaError::Untrusted { path: path.to_owned(), uid: meta.uid() })
+}
+
+/// Reads the header of an arena without mapping it.
+fn look(path: &Path) -> Result<ArenaInfo, ArenaError> {
+    let file = open(path)?;
+    let (header, _) = read_header(&file, path)?;
+    Ok(info_of(&header, path, is_locked(&file)))
+}
+
+fn is_locked(file: &File) -> bool {
+    let mut lock = ofd_lock();
+    // SAFETY: a valid descriptor and a valid flock.
+    let rc = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+    rc == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+}
+
 fn info_of(header: &Header, path: &Path, owned: bool) -> ArenaInfo {
     let text = |bytes: &[u8]| bytes.split(|b| *b == 0).next().unwrap_or(&[]).to_vec();
     ArenaInfo {
         path: path.to_owned(),
-        log_directory: PathBuf::from(std::ffi::OsString::from(
-            String::from_utf8_lossy(&text(&header.log_directory)).into_owned(),
-        )),
+        log_directory: PathBuf::from(std::ffi::OsString::from_vec(text(&header.log_directory))),
         server: String::from_utf8_lossy(&text(&header.server)).into_owned(),
         owner_pid: header.owner_pid,
         owned,
@@ -354,6 +393,47 @@ mod tests {
         assert_eq!(dead.arena().free_count(), dead.arena().geometry().chunk_count);
         dead.remove().unwrap();
         assert!(list(dir.path(), None).unwrap().is_empty());
+    }
+
+    #[test]
+    fn arenas_that_others_could_have_written_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("tacho");
+        let made = ArenaFile::create(dir.path(), 1 << 20, &log, "").unwrap();
+        let path = made.path().to_owned();
+        drop(made);
+        let chmod = |mode| {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        chmod(0o602);
+        assert!(matches!(ArenaFile::open_dead(&path), Err(ArenaError::Untrusted { .. })));
+        chmod(0o600);
+        drop(ArenaFile::open_dead(&path).unwrap());
+        let link = dir.path().join("tacho-0-2.arena");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(matches!(ArenaFile::open_dead(&link), Err(ArenaError::Io { .. })));
+        // Only root can give a file away.
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
+            assert!(matches!(
+                ArenaFile::open_dead(&path),
+                Err(ArenaError::Untrusted { uid: 65_534, .. })
+            ));
+            std::fs::create_dir(&log).unwrap();
+            std::os::unix::fs::chown(&log, Some(65_534), None).unwrap();
+            drop(ArenaFile::open_dead(&path).expect("of whom the log is"));
+        }
+    }
+
+    #[test]
+    fn a_directory_of_any_bytes_is_found_again_or_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = Path::new(std::ffi::OsStr::from_bytes(b"/var/\xff\xfe/tacho"));
+        drop(ArenaFile::create(dir.path(), 1 << 20, log, "").unwrap());
+        assert_eq!(list(dir.path(), Some(log)).unwrap().len(), 1);
+        let long = PathBuf::from(format!("/{}", "x/".repeat(1_600)));
+        assert!(ArenaFile::create(dir.path(), 1 << 20, &long, "").is_err());
+        assert_eq!(list(dir.path(), None).unwrap().len(), 1, "nothing is left behind");
     }
 
     #[test]
