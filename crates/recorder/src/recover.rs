@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use tacho_ring::arena::Arena;
 use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::FRAGMENT_WHOLE;
 use tacho_ring::sys;
@@ -53,12 +54,23 @@ pub fn recover_all(
         Ok(infos) => infos,
         Err(error) => return (writer, Err(error.into())),
     };
+    // One that cannot be opened is no reason to leave the others alone.
+    let mut result = Ok(());
+    let mut arenas = Vec::new();
     for info in infos {
-        let dead = match ArenaFile::open_dead(&info.path) {
-            Ok(dead) => dead,
-            Err(ArenaError::InUse { .. }) => continue,
-            Err(error) => return (writer, Err(error.into())),
-        };
+        match ArenaFile::open_dead(&info.path) {
+            Ok(dead) => arenas.push((dead, info.owner_pid)),
+            Err(ArenaError::InUse { .. }) => {}
+            Err(error) => result = Err(error.into()),
+        }
+    }
+    // In all of them, before the first new line: its number may be one that another arena has
+    // marked records with whose line never reached the file.
+    let last_seq = writer.last_seq();
+    for (dead, _) in &arenas {
+        take_back(dead.arena(), last_seq);
+    }
+    for (dead, owner_pid) in arenas {
         let before = writer.last_seq();
         writer = writer.with_arena(dead.arena());
         if !recover_one(&mut writer) {
@@ -68,33 +80,50 @@ pub fn recover_all(
         total.arenas += 1;
         total.lines += writer.last_seq() - before;
         let text = format!(
-            "recovered {} lines that a server (process {}) had not written when it died",
+            "recovered {} lines that a server (process {owner_pid}) had not written when it died",
             writer.last_seq() - before,
-            info.owner_pid
         );
         writer.say(Severity::Note, &text);
         if let Err(error) = dead.remove() {
             return (writer, Err(RecoverError::Remove(error)));
         }
     }
-    (writer, Ok(total))
+    (writer, result.map(|()| total))
+}
+
+/// Takes back the marks of lines that never reached the file: their numbers will be given to
+/// other lines now. What is marked after this is in the file, or will be before its number is.
+fn take_back(arena: Arena, last_seq: u64) {
+    let mut drain = Drain::new(arena);
+    let mut back: Vec<Ref> = Vec::new();
+    drain.pass(|head, at| {
+        if head.line_seq > last_seq {
+            back.push(at);
+        }
+    });
+    for at in back {
+        drain.settle_back(at);
+    }
+    for entry in arena.running() {
+        if entry.done_seq.load(Ordering::Relaxed) > last_seq {
+            entry.done_seq.store(0, Ordering::Relaxed);
+        }
+        // SYNC running: Acquire pairs with the Release of the writer that filled it.
+        if entry.running_seq.load(Ordering::Acquire) > last_seq {
+            entry.running_seq.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 fn recover_one(writer: &mut Writer) -> bool {
-    let last_seq = writer.last_seq();
     let (drain, join, ready) = writer.parts();
     let mut found: Vec<(Head, Ref)> = Vec::new();
-    drain.pass(|head, at| found.push((head, at)));
-    // First of all, marks of lines that never reached the file are taken back: the numbers
-    // will be given to other lines now.
-    for (head, at) in &mut found {
-        if head.line_seq > last_seq {
-            head.line_seq = 0;
-            drain.settle_back(*at);
+    drain.pass(|head, at| {
+        if head.line_seq == 0 {
+            found.push((head, at));
         }
-    }
-    restore_running(drain, last_seq, |conn, open| join.restore(conn, open));
-    found.retain(|(head, _)| head.line_seq == 0);
+    });
+    restore_running(drain, |conn, open| join.restore(conn, open));
     // Records without a number stay in the order in which they were found.
     found.sort_by_key(|(head, _)| (head.conn, head.rec_no, head.fragment_number));
     join.begin_pass();
@@ -104,17 +133,17 @@ fn recover_one(writer: &mut Writer) -> bool {
     let now_us = sys::now_us();
     join.finish(now_us, Ending::Unknown, ready);
     writer.enqueue();
-    writer.tell_losses(now_us);
+    writer.tell_losses_now(now_us);
     writer.flush()
 }
 
 /// Statements that have a `running` line but no completion in the file.
-fn restore_running(drain: &Drain, last_seq: u64, mut restore: impl FnMut(u64, Open)) {
+fn restore_running(drain: &Drain, mut restore: impl FnMut(u64, Open)) {
     for entry in drain.arena().running() {
         // SYNC running: Acquire pairs with the Release of the writer that filled it.
         let seq = entry.running_seq.load(Ordering::Acquire);
         let done_seq = entry.done_seq.load(Ordering::Relaxed);
-        if seq == 0 || seq > last_seq || (done_seq != 0 && done_seq <= last_seq) {
+        if seq == 0 || done_seq != 0 {
             continue;
         }
         let head = Head {

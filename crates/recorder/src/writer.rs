@@ -28,8 +28,12 @@ use crate::line::{self, Scratch, Style};
 const RUNNING_AFTER_US: i64 = 10_000_000;
 /// How long a failed write is left alone, µs.
 const RETRY_US: i64 = 250_000;
+/// A statement that has gathered this many errors and tables gets a `running` line.
+const EXTRAS_MAX: usize = 1024;
+/// Buffers that one huge statement has made larger than this are made smaller again, bytes.
+const BUFFER_BYTES_MAX: usize = 4 << 20;
 /// Losses are told of in one line, at most this often, µs.
-const LOST_INTERVAL_US: i64 = 1_000_000;
+const LOST_INTERVAL_US: u64 = 1_000_000;
 
 /// See the module documentation.
 pub struct Writer {
@@ -58,6 +62,10 @@ pub struct Writer {
     failing: bool,
     lost_seen_us: i64,
     lost_told_us: i64,
+    /// Losses by cause that lines of the batch tell of, in all.
+    lost_in_batch: [u64; 3],
+    /// The `stop` line is in the batch.
+    stop_noted: bool,
 }
 
 impl Writer {
@@ -94,6 +102,8 @@ impl Writer {
             failing: false,
             lost_seen_us: now_us,
             lost_told_us: 0,
+            lost_in_batch: [0; 3],
+            stop_noted: false,
         };
         writer.take_settings();
         writer
@@ -103,6 +113,14 @@ impl Writer {
     pub fn with_arena(mut self, arena: Arena) -> Writer {
         self.drain = Drain::new(arena);
         self.join = Join::default();
+        // Where the other one could not be written completely, its records stay in it, to be
+        // recovered later. Here its places would be those of other records. Lines that are
+        // in the batch already keep their numbers, and go before all others.
+        self.ready.clear();
+        self.queue.clear();
+        self.awaited.clear();
+        self.finished.clear();
+        self.lost_in_batch = [0; 3];
         self
     }
 
@@ -111,12 +129,26 @@ impl Writer {
         self.drain.arena()
     }
 
+    /// Connections that something is kept for.
+    pub fn connection_count(&self) -> usize {
+        self.join.connection_count()
+    }
+
     pub(crate) fn parts(&mut self) -> (&mut Drain, &mut Join, &mut Vec<Ready>) {
         (&mut self.drain, &mut self.join, &mut self.ready)
     }
 
     pub(crate) fn last_seq(&self) -> u64 {
         self.written_seq
+    }
+
+    /// Losses of a recovered arena happened after its writer last looked, and are told of
+    /// at once: it will be gone.
+    pub(crate) fn tell_losses_now(&mut self, now_us: i64) {
+        let heartbeat_us = self.arena().shared().writer.0.heartbeat_us.load(Ordering::Relaxed);
+        self.lost_seen_us = if heartbeat_us == 0 { now_us } else { heartbeat_us.min(now_us) };
+        self.lost_told_us = 0;
+        self.tell_losses(now_us);
     }
 
     pub(crate) fn say(&self, severity: Severity, text: &str) {
@@ -185,7 +217,7 @@ impl Writer {
         }
         self.tell_losses(now_us);
         self.tell_running(now_us - RUNNING_AFTER_US);
-        let written = self.write_out(now_us);
+        let written = self.write_queue(now_us) && self.write_out(now_us);
         self.recycle();
         written && self.relieve(now_us)
     }
@@ -214,9 +246,17 @@ impl Writer {
     /// One pass over the arena: what is complete goes to the queue, in the order of time.
     fn scan(&mut self) {
         let Writer { drain, join, ready, .. } = self;
+        let arena = *drain.arena();
+        let quiet = join.quiet(|conn| session::find(arena.sessions(), conn).is_none());
+        // SYNC claim: pairs with the Releases in `session::forget` and `claim`: the pass sees
+        // every record of a connection whose slot was gone before it.
+        fence(Ordering::Acquire);
         join.begin_pass();
         drain.pass(|head, at| join.add(head, at, ready));
         join.end_pass(ready);
+        if let Some(quiet) = quiet {
+            join.forget_quiet(&quiet);
+        }
         self.enqueue();
     }
 
@@ -301,13 +341,7 @@ impl Writer {
         seq
     }
 
-    fn settle_statement(
-        &mut self,
-        conn: u64,
-        open: &crate::join::Open,
-        ending: &Ending,
-        seq: u64,
-    ) {
+    fn settle_statement(&mut self, conn: u64, open: &crate::join::Open, ending: &Ending, seq: u64) {
         if let Start::Record(place) = &open.start {
             self.settle_place(place, seq);
         }
@@ -355,6 +389,8 @@ impl Writer {
         self.status.bytes_written.fetch_add(self.batch.len() as u64, Ordering::Relaxed);
         self.written_seq = self.next_seq - 1;
         self.batch.clear();
+        self.batch.shrink_to(BUFFER_BYTES_MAX);
+        self.scratch.shrink(BUFFER_BYTES_MAX);
         self.progress = 0;
         self.publish_written();
         true
@@ -362,9 +398,15 @@ impl Writer {
 
     /// Tells the arena what is in the file: for recovery, and for producers that wait.
     fn publish_written(&mut self) {
-        let Writer { drain, awaited, finished, written_seq, .. } = self;
+        let Writer { drain, awaited, finished, written_seq, lost_in_batch, .. } = self;
         let arena = drain.arena();
         let state = &arena.shared().writer.0;
+        // Only now: a loss may be told of twice after a crash at this moment, but whatever
+        // happens to the batch, never not at all.
+        let reported = [&state.reported_timeout, &state.reported_dropped, &state.reported_corrupt];
+        for (reported, count) in reported.into_iter().zip(std::mem::take(lost_in_batch)) {
+            reported.fetch_add(count, Ordering::Relaxed);
+        }
         state.written_seq.store(*written_seq, Ordering::Relaxed);
         for index in finished.drain(..) {
             if let Some(entry) = arena.running().get(index) {
@@ -398,13 +440,13 @@ impl Writer {
     }
 
     /// A `lost` line for each cause that has new losses.
-    pub(crate) fn tell_losses(&mut self, now_us: i64) {
+    fn tell_losses(&mut self, now_us: i64) {
         let damaged = self.drain.take_damaged() + self.join.take_missing();
         let buried = u64::from(self.drain.bury_dead(now_us));
         if damaged + buried > 0 {
             self.count_corrupt(damaged + buried);
         }
-        if (now_us - self.lost_told_us).abs() < LOST_INTERVAL_US {
+        if now_us.abs_diff(self.lost_told_us) < LOST_INTERVAL_US {
             return;
         }
         let shared = self.arena().shared();
@@ -415,10 +457,16 @@ impl Writer {
             ("dropped", &counters.lost_dropped, &state.reported_dropped),
             ("corrupt", &counters.lost_corrupt, &state.reported_corrupt),
         ];
-        let news = causes.map(|(cause, counter, reported)| {
+        let mut in_batch = self.lost_in_batch;
+        let news = std::array::from_fn::<_, 3, _>(|i| {
+            let (cause, counter, reported) = causes[i];
             let count = counter.load(Ordering::Relaxed);
-            (cause, count.saturating_sub(reported.swap(count, Ordering::Relaxed)))
+            let told = reported.load(Ordering::Relaxed).saturating_add(in_batch[i]);
+            let new = count.saturating_sub(told);
+            in_batch[i] = in_batch[i].saturating_add(new);
+            (cause, new)
         });
+        self.lost_in_batch = in_batch;
         for (cause, count) in news.into_iter().filter(|(_, count)| *count > 0) {
             let seq = self.take_seq();
             let record = Record {
@@ -439,20 +487,36 @@ impl Writer {
     }
 
     /// Writes a `running` line for every statement that started before `before_us` and has
-    /// none yet; its start may leave the arena then.
+    /// none yet, or that has gathered much since its last one; what it holds may leave the
+    /// arena then.
     fn tell_running(&mut self, before_us: i64) {
+        self.join.loose_errors(before_us, &mut self.ready);
+        self.enqueue();
         // Taken out for the loop, which writes lines by the way.
         let mut join = std::mem::take(&mut self.join);
         for (conn, open) in join.open_since(i64::MAX) {
-            if !open.awaited && open.ts_us >= before_us {
+            let is_told = matches!(open.start, Start::Running { .. });
+            // Told again when it has gathered something: errors that a stored routine handles
+            // and tables it uses are without number, and would fill the arena in the end.
+            let is_due = open.awaited
+                || open.extras.len() >= EXTRAS_MAX
+                || (open.ts_us < before_us && !is_told)
+                || (before_us == i64::MAX && !open.extras.is_empty());
+            if !is_due {
                 continue;
             }
-            let Start::Record(place) = &open.start else { continue };
-            let identity = Box::new(line::identity(&self.drain, &mut self.scratch, place));
+            let told_first = match &open.start {
+                Start::Record(place) => {
+                    Some(Box::new(line::identity(&self.drain, &mut self.scratch, place)))
+                }
+                Start::Running { .. } => None,
+            };
             let seq = self.write_statement(conn, open, &Ending::Running);
             self.settle_statement(conn, open, &Ending::Running, seq);
-            self.remember_running(conn, open, seq);
-            open.start = Start::Running { seq, identity };
+            if let Some(identity) = told_first {
+                self.remember_running(conn, open, seq);
+                open.start = Start::Running { seq, identity };
+            }
             open.extras.clear();
             open.awaited = false;
         }
@@ -510,7 +574,7 @@ impl Writer {
         }
         // Then statements that are still open: what they hold goes to the file now.
         self.tell_running(i64::MAX);
-        if !self.write_out(now_us) {
+        if !self.write_queue(now_us) || !self.write_out(now_us) {
             return false;
         }
         self.recycle();
@@ -550,7 +614,9 @@ impl Writer {
             }
             for at in partial.more.drain(..) {
                 let bytes = self.drain.fetch(at, &mut piece);
-                early.more_text.extend_from_slice(bytes.and_then(line::fragment_text).unwrap_or(&[]));
+                early
+                    .more_text
+                    .extend_from_slice(bytes.and_then(line::fragment_text).unwrap_or(&[]));
                 taken.push(at);
             }
         }
@@ -623,14 +689,21 @@ impl Writer {
         self.lost_told_us = 0;
         self.tell_losses(now_us);
         self.join.finish(now_us, Ending::Running, &mut self.ready);
-        // What already has a `running` line needs no second one.
+        // What already has a `running` line needs no second one, unless it has gathered more.
         self.ready.retain(|item| match item {
-            Ready::Statement { open, .. } => matches!(open.start, Start::Record(_)),
+            Ready::Statement { open, .. } => {
+                matches!(open.start, Start::Record(_)) || !open.extras.is_empty()
+            }
             _ => true,
         });
         self.enqueue();
-        self.write_queue(now_us);
-        self.note(EventKind::Stop, "");
+        if !self.write_queue(now_us) {
+            return false;
+        }
+        // Once, and last: this may be tried several times.
+        if !std::mem::replace(&mut self.stop_noted, true) {
+            self.note(EventKind::Stop, "");
+        }
         self.retry_at_us = 0;
         self.write_out(now_us) && {
             self.recycle();
@@ -667,11 +740,9 @@ fn describe(event: &Event) -> String {
              Do not delete files that are still being written",
             path.display()
         ),
-        Event::Moved { from, opened } => format!(
-            "{} was renamed by somebody, going on in {}",
-            from.display(),
-            opened.display()
-        ),
+        Event::Moved { from, opened } => {
+            format!("{} was renamed by somebody, going on in {}", from.display(), opened.display())
+        }
         Event::Truncated { path, gone_bytes, .. } => format!(
             "{} was cut short by somebody: {gone_bytes} bytes of the audit log are gone. \
              Use SET GLOBAL tacho_rotate_now=1 instead of copytruncate",
