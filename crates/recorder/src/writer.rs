@@ -27,8 +27,12 @@ use crate::line::{self, Scratch, Style};
 const RUNNING_AFTER_US: i64 = 10_000_000;
 /// How long a failed write is left alone, µs.
 const RETRY_US: i64 = 250_000;
+/// A statement that has gathered this many errors and tables gets a `running` line.
+const EXTRAS_MAX: usize = 1024;
+/// Buffers that one huge statement has made larger than this are made smaller again, bytes.
+const BUFFER_BYTES_MAX: usize = 4 << 20;
 /// Losses are told of in one line, at most this often, µs.
-const LOST_INTERVAL_US: i64 = 1_000_000;
+const LOST_INTERVAL_US: u64 = 1_000_000;
 
 /// The order in which what is ready becomes lines. The items themselves are large, and stay
 /// where the join has put them.
@@ -92,6 +96,8 @@ pub struct Writer<F: Fs = RealFs> {
     failing: bool,
     lost_seen_us: i64,
     lost_told_us: i64,
+    /// Losses by cause that lines of the batch tell of, in all.
+    lost_in_batch: [u64; 3],
     /// The `stop` line is in the batch, or in the file.
     stop_told: bool,
 }
@@ -130,6 +136,7 @@ impl<F: Fs> Writer<F> {
             failing: false,
             lost_seen_us: now_us,
             lost_told_us: 0,
+            lost_in_batch: [0; 3],
             stop_told: false,
         };
         writer.take_settings();
@@ -151,17 +158,23 @@ impl<F: Fs> Writer<F> {
         self.queue.clear(&mut self.ready);
         self.awaited.clear();
         self.finished.clear();
+        self.lost_in_batch = [0; 3];
         // The losses that no line tells of came after its writer last told.
         let heartbeat_us = arena.shared().writer.0.heartbeat_us.load(Ordering::Relaxed);
         self.lost_seen_us = match heartbeat_us {
             0 => arena.header().created_us,
-            heartbeat_us => heartbeat_us.saturating_sub(LOST_INTERVAL_US),
+            heartbeat_us => heartbeat_us.saturating_sub_unsigned(LOST_INTERVAL_US),
         };
     }
 
     /// The arena.
     pub fn arena(&self) -> &Arena {
         self.drain.arena()
+    }
+
+    /// Connections that something is kept for.
+    pub fn connection_count(&self) -> usize {
+        self.join.connection_count()
     }
 
     pub(crate) fn parts(&mut self) -> (&mut Drain, &mut Join, &mut Vec<Ready>) {
@@ -238,7 +251,7 @@ impl<F: Fs> Writer<F> {
         }
         self.tell_losses(now_us);
         self.tell_running(now_us - RUNNING_AFTER_US);
-        let written = self.write_out(now_us);
+        let written = self.write_queue(now_us) && self.write_out(now_us);
         self.recycle();
         written && self.relieve(now_us)
     }
@@ -267,9 +280,17 @@ impl<F: Fs> Writer<F> {
     /// One pass over the arena: what is complete goes to the queue, in the order of time.
     fn scan(&mut self) {
         let Writer { drain, join, ready, .. } = self;
+        let arena = *drain.arena();
+        let quiet = join.quiet(|conn| session::find(arena.sessions(), conn).is_none());
+        // SYNC claim: pairs with the Releases in `session::forget` and `claim`: the pass sees
+        // every record of a connection whose slot was gone before it.
+        fence(Ordering::Acquire);
         join.begin_pass();
         drain.pass(|head, at| join.add(head, at, ready));
         join.end_pass(ready);
+        if let Some(quiet) = quiet {
+            join.forget_quiet(&quiet);
+        }
         self.enqueue();
     }
 
@@ -404,6 +425,8 @@ impl<F: Fs> Writer<F> {
         self.status.bytes_written.fetch_add(self.batch.len() as u64, Ordering::Relaxed);
         self.written_seq = self.next_seq - 1;
         self.batch.clear();
+        self.batch.shrink_to(BUFFER_BYTES_MAX);
+        self.scratch.shrink(BUFFER_BYTES_MAX);
         self.progress = 0;
         self.publish_written();
         true
@@ -411,9 +434,15 @@ impl<F: Fs> Writer<F> {
 
     /// Tells the arena what is in the file: for recovery, and for producers that wait.
     fn publish_written(&mut self) {
-        let Writer { drain, awaited, finished, written_seq, .. } = self;
+        let Writer { drain, awaited, finished, written_seq, lost_in_batch, .. } = self;
         let arena = drain.arena();
         let state = &arena.shared().writer.0;
+        // Only now: a loss may be told of twice after a crash at this moment, but whatever
+        // happens to the batch, never not at all.
+        let reported = [&state.reported_timeout, &state.reported_dropped, &state.reported_corrupt];
+        for (reported, count) in reported.into_iter().zip(std::mem::take(lost_in_batch)) {
+            reported.fetch_add(count, Ordering::Relaxed);
+        }
         state.written_seq.store(*written_seq, Ordering::Relaxed);
         for index in finished.drain(..) {
             if let Some(entry) = arena.running().get(index) {
@@ -453,7 +482,7 @@ impl<F: Fs> Writer<F> {
         if damaged + buried > 0 {
             self.count_corrupt(damaged + buried);
         }
-        if (now_us - self.lost_told_us).abs() < LOST_INTERVAL_US {
+        if now_us.abs_diff(self.lost_told_us) < LOST_INTERVAL_US {
             return;
         }
         let shared = self.arena().shared();
@@ -464,10 +493,16 @@ impl<F: Fs> Writer<F> {
             ("dropped", &counters.lost_dropped, &state.reported_dropped),
             ("corrupt", &counters.lost_corrupt, &state.reported_corrupt),
         ];
-        let news = causes.map(|(cause, counter, reported)| {
+        let mut in_batch = self.lost_in_batch;
+        let news = std::array::from_fn::<_, 3, _>(|i| {
+            let (cause, counter, reported) = causes[i];
             let count = counter.load(Ordering::Relaxed);
-            (cause, count.saturating_sub(reported.swap(count, Ordering::Relaxed)))
+            let told = reported.load(Ordering::Relaxed).saturating_add(in_batch[i]);
+            let new = count.saturating_sub(told);
+            in_batch[i] = in_batch[i].saturating_add(new);
+            (cause, new)
         });
+        self.lost_in_batch = in_batch;
         for (cause, count) in news.into_iter().filter(|(_, count)| *count > 0) {
             let seq = self.take_seq();
             let record = Record {
@@ -488,20 +523,36 @@ impl<F: Fs> Writer<F> {
     }
 
     /// Writes a `running` line for every statement that started before `before_us` and has
-    /// none yet; its start may leave the arena then.
+    /// none yet, or that has gathered much since its last one; what it holds may leave the
+    /// arena then.
     fn tell_running(&mut self, before_us: i64) {
+        self.join.loose_errors(before_us, &mut self.ready);
+        self.enqueue();
         // Taken out for the loop, which writes lines by the way.
         let mut join = std::mem::take(&mut self.join);
         for (conn, open) in join.open_since(i64::MAX) {
-            if !open.awaited && open.ts_us >= before_us {
+            let is_told = matches!(open.start, Start::Running { .. });
+            // Told again when it has gathered something: errors that a stored routine handles
+            // and tables it uses are without number, and would fill the arena in the end.
+            let is_due = open.awaited
+                || open.extras.len() >= EXTRAS_MAX
+                || (open.ts_us < before_us && !is_told)
+                || (before_us == i64::MAX && !open.extras.is_empty());
+            if !is_due {
                 continue;
             }
-            let Start::Record(place) = &open.start else { continue };
-            let identity = Box::new(line::identity(&self.drain, &mut self.scratch, place));
+            let told_first = match &open.start {
+                Start::Record(place) => {
+                    Some(Box::new(line::identity(&self.drain, &mut self.scratch, place)))
+                }
+                Start::Running { .. } => None,
+            };
             let seq = self.write_statement(conn, open, &Ending::Running);
             self.settle_statement(conn, open, &Ending::Running, seq);
-            self.remember_running(conn, open, seq);
-            open.start = Start::Running { seq, identity };
+            if let Some(identity) = told_first {
+                self.remember_running(conn, open, seq);
+                open.start = Start::Running { seq, identity };
+            }
             open.extras.clear();
             open.awaited = false;
         }
@@ -559,7 +610,7 @@ impl<F: Fs> Writer<F> {
         }
         // Then statements that are still open: what they hold goes to the file now.
         self.tell_running(i64::MAX);
-        if !self.write_out(now_us) {
+        if !self.write_queue(now_us) || !self.write_out(now_us) {
             return false;
         }
         self.recycle();
