@@ -109,9 +109,8 @@ pub unsafe extern "C" fn tacho_embed_start(
     use std::os::unix::ffi::OsStrExt;
     guard(None, || {
         // SAFETY: the strings of the configuration are valid, as promised.
-        let path = |text| unsafe {
-            PathBuf::from(std::ffi::OsStr::from_bytes(string(text).to_bytes()))
-        };
+        let path =
+            |text| unsafe { PathBuf::from(std::ffi::OsStr::from_bytes(string(text).to_bytes())) };
         let config = Config {
             log_directory: path(config.log_directory),
             arena_directory: path(config.arena_directory),

@@ -332,7 +332,7 @@ impl Join {
         let conn = self.conns.entry(head.conn).or_default();
         if head.rec_no != 0 {
             let epoch = session::epoch_of(head.rec_no);
-            if conn.expected == 0 || epoch > session::epoch_of(conn.expected) {
+            if conn.expected == 0 || epoch != session::epoch_of(conn.expected) {
                 // A slot of the session table begins to count at 1.
                 conn.expected = (epoch << session::REC_NO_BITS) + 1;
             }

@@ -61,6 +61,17 @@ struct Buffers {
     text: Vec<u8>,
 }
 
+/// A statement that has a start, and how far it has come.
+#[derive(Clone, Copy)]
+pub struct Statement<'s> {
+    /// Connection id.
+    pub conn: u64,
+    /// Its start.
+    pub open: &'s Open,
+    /// How it ended, or that it has not.
+    pub ending: &'s Ending,
+}
+
 /// What lines need beside their records.
 pub struct Style<'s> {
     /// Formats times.
@@ -216,10 +227,9 @@ pub fn write_statement(
     scratch: &mut Scratch,
     style: &mut Style<'_>,
     seq: u64,
-    conn: u64,
-    open: &Open,
-    ending: &Ending,
+    statement: Statement<'_>,
 ) {
+    let Statement { conn, open, ending } = statement;
     let Scratch { start, end, extras, known } = scratch;
     let started = match &open.start {
         Start::Record(place) => start.load(drain, place),

@@ -27,6 +27,8 @@ use crate::line::{self, Scratch, Style};
 const RUNNING_AFTER_US: i64 = 10_000_000;
 /// How long a failed write is left alone, µs.
 const RETRY_US: i64 = 250_000;
+/// How long the writer sleeps while there is much to write.
+const NAP: std::time::Duration = std::time::Duration::from_millis(2);
 /// A statement that has gathered this many errors and tables gets a `running` line.
 const EXTRAS_MAX: usize = 1024;
 /// Buffers that one huge statement has made larger than this are made smaller again, bytes.
@@ -93,6 +95,8 @@ pub struct Writer<F: Fs = RealFs> {
     /// Entries of the table of running statements whose completion is in the batch.
     finished: Vec<usize>,
     retry_at_us: i64,
+    /// `bytes_written` when it last slept.
+    slept_at_bytes: u64,
     failing: bool,
     lost_seen_us: i64,
     lost_told_us: i64,
@@ -133,6 +137,7 @@ impl<F: Fs> Writer<F> {
             awaited: Vec::new(),
             finished: Vec::new(),
             retry_at_us: 0,
+            slept_at_bytes: 0,
             failing: false,
             lost_seen_us: now_us,
             lost_told_us: 0,
@@ -370,9 +375,7 @@ impl<F: Fs> Writer<F> {
             &mut self.scratch,
             &mut style,
             seq,
-            conn,
-            open,
-            ending,
+            line::Statement { conn, open, ending },
         );
         seq
     }
@@ -694,7 +697,17 @@ impl<F: Fs> Writer<F> {
     }
 
     /// Sleeps until the interval is over, enough is waiting, or somebody rings.
-    pub fn sleep(&self, started_us: i64) {
+    ///
+    /// Under load it only naps, and nobody has to ring: a call into the kernel to wake this
+    /// thread is what a query thread would feel most (tens of µs).
+    pub fn sleep(&mut self, started_us: i64) {
+        let written = self.status.bytes_written.load(Ordering::Relaxed);
+        let new_bytes = written - std::mem::replace(&mut self.slept_at_bytes, written);
+        let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
+        if new_bytes > flush_bytes / 8 && !self.failing {
+            std::thread::sleep(NAP);
+            return;
+        }
         let interval_ms = self.control.flush_interval_ms.load(Ordering::Relaxed).max(1);
         let elapsed_us = sys::monotonic_us() - started_us;
         let left_us = (interval_ms as i64).saturating_mul(1_000) - elapsed_us;
