@@ -228,7 +228,8 @@ void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
         out.ts_us = microseconds(CLOCK_REALTIME);
     }
     emit(session, out);
-    if (logging && more_follows(thd, in)) {
+    // Without a start of its own, the packet that this thread knows is an older one.
+    if (known && logging && more_follows(thd, in)) {
         start_remainder(thd, in, session, microseconds(CLOCK_REALTIME));
     }
 }
