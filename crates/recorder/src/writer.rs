@@ -421,7 +421,7 @@ impl<F: Fs> Writer<F> {
             return false;
         }
         if std::mem::take(&mut self.failing) {
-            self.say(Severity::Note, "the audit log can be written again; nothing was lost");
+            self.say(Severity::Note, "the audit log can be written again and goes on");
         }
         let lines = self.next_seq - 1 - self.written_seq;
         self.status.records_written.fetch_add(lines, Ordering::Relaxed);
@@ -668,7 +668,8 @@ impl<F: Fs> Writer<F> {
 
     fn tell_failure(&mut self, error: &FileError) {
         self.status.write_errors.fetch_add(1, Ordering::Relaxed);
-        let text = format!("{error}. {}", error.kind().advice());
+        // With the advice that belongs to it.
+        let text = error.to_string();
         if !std::mem::replace(&mut self.failing, true) {
             self.say(Severity::Error, &text);
         }
