@@ -228,6 +228,7 @@ impl<F: Fs> Writer<F> {
         join.begin_pass();
         drain.pass(|head, at| join.add(head, at, ready));
         join.end_pass(ready);
+        join.close_over(sys::now_us() - RUNNING_AFTER_US, ready);
         self.enqueue();
     }
 
@@ -312,13 +313,7 @@ impl<F: Fs> Writer<F> {
         seq
     }
 
-    fn settle_statement(
-        &mut self,
-        conn: u64,
-        open: &crate::join::Open,
-        ending: &Ending,
-        seq: u64,
-    ) {
+    fn settle_statement(&mut self, conn: u64, open: &crate::join::Open, ending: &Ending, seq: u64) {
         if let Start::Record(place) = &open.start {
             self.settle_place(place, seq);
         }
@@ -561,7 +556,9 @@ impl<F: Fs> Writer<F> {
             }
             for at in partial.more.drain(..) {
                 let bytes = self.drain.fetch(at, &mut piece);
-                early.more_text.extend_from_slice(bytes.and_then(line::fragment_text).unwrap_or(&[]));
+                early
+                    .more_text
+                    .extend_from_slice(bytes.and_then(line::fragment_text).unwrap_or(&[]));
                 taken.push(at);
             }
         }
@@ -683,11 +680,9 @@ fn describe(event: &Event) -> String {
              Do not delete files that are still being written",
             path.display()
         ),
-        Event::Moved { from, opened } => format!(
-            "{} was renamed by somebody, going on in {}",
-            from.display(),
-            opened.display()
-        ),
+        Event::Moved { from, opened } => {
+            format!("{} was renamed by somebody, going on in {}", from.display(), opened.display())
+        }
         Event::Truncated { path, gone_bytes, .. } => format!(
             "{} was cut short by somebody: {gone_bytes} bytes of the audit log are gone. \
              Use SET GLOBAL tacho_rotate_now=1 instead of copytruncate",
