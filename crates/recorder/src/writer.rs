@@ -296,6 +296,7 @@ impl<F: Fs> Writer<F> {
         if let Some(quiet) = quiet {
             join.forget_quiet(&quiet);
         }
+        join.close_over(sys::now_us() - RUNNING_AFTER_US, ready);
         self.enqueue();
     }
 
@@ -529,7 +530,6 @@ impl<F: Fs> Writer<F> {
     /// none yet, or that has gathered much since its last one; what it holds may leave the
     /// arena then.
     fn tell_running(&mut self, before_us: i64) {
-        self.join.loose_errors(before_us, &mut self.ready);
         self.enqueue();
         // Taken out for the loop, which writes lines by the way.
         let mut join = std::mem::take(&mut self.join);
