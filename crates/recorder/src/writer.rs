@@ -229,7 +229,9 @@ impl<F: Fs> Writer<F> {
     fn scan(&mut self) {
         let Writer { drain, join, ready, .. } = self;
         join.begin_pass();
+        let abandoned = join.abandoned(drain.arena().sessions());
         drain.pass(|head, at| join.add(head, at, ready));
+        join.give_up(&abandoned, ready);
         join.end_pass(ready);
         self.enqueue();
     }
@@ -380,6 +382,7 @@ impl<F: Fs> Writer<F> {
         let arena = drain.arena();
         let state = &arena.shared().writer.0;
         state.written_seq.store(*written_seq, Ordering::Relaxed);
+        confirm_losses(arena, *written_seq);
         for index in finished.drain(..) {
             if let Some(entry) = arena.running().get(index) {
                 entry.running_seq.store(0, Ordering::Relaxed);
@@ -421,20 +424,28 @@ impl<F: Fs> Writer<F> {
         if (now_us - self.lost_told_us).abs() < LOST_INTERVAL_US {
             return;
         }
-        let shared = self.arena().shared();
-        let counters = &shared.counters.0;
-        let state = &shared.writer.0;
+        let arena = *self.arena();
+        let counters = &arena.shared().counters.0;
+        let state = &arena.shared().writer.0;
         let causes = [
             ("timeout", &counters.lost_timeout, &state.reported_timeout),
             ("dropped", &counters.lost_dropped, &state.reported_dropped),
             ("corrupt", &counters.lost_corrupt, &state.reported_corrupt),
         ];
         let news = causes.map(|(cause, counter, reported)| {
-            let count = counter.load(Ordering::Relaxed);
-            (cause, count.saturating_sub(reported.swap(count, Ordering::Relaxed)))
+            let total = counter.load(Ordering::Relaxed);
+            (cause, total, total.saturating_sub(reported.load(Ordering::Relaxed)))
         });
-        for (cause, count) in news.into_iter().filter(|(_, count)| *count > 0) {
+        for (index, (cause, total, count)) in news.into_iter().enumerate() {
+            let telling = &state.telling[index];
+            // One line at a time for each cause: the arena remembers one that is on its way.
+            if count == 0 || telling.seq.load(Ordering::Relaxed) != 0 {
+                continue;
+            }
             let seq = self.take_seq();
+            telling.count.store(total, Ordering::Relaxed);
+            // SYNC telling: Release, so that who reads after a crash finds the count.
+            telling.seq.store(seq, Ordering::Release);
             let record = Record {
                 seq,
                 ts_us: now_us,
@@ -675,6 +686,22 @@ impl<F: Fs> Writer<F> {
         self.retry_at_us = 0;
         let now_us = sys::now_us();
         self.write_queue(now_us) && self.write_out(now_us)
+    }
+}
+
+/// Counts losses as told whose line is in the file, which ends with line `written_seq`. Lines
+/// that are not, are as if they had never been: with the next one the losses are told again.
+pub(crate) fn confirm_losses(arena: &Arena, written_seq: u64) {
+    let state = &arena.shared().writer.0;
+    let reported = [&state.reported_timeout, &state.reported_dropped, &state.reported_corrupt];
+    for (telling, reported) in state.telling.iter().zip(reported) {
+        // SYNC telling: Acquire pairs with the Release in `tell_losses`.
+        let seq = telling.seq.load(Ordering::Acquire);
+        if seq != 0 && seq <= written_seq {
+            reported.store(telling.count.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        // In this order: a death in between confirms once more.
+        telling.seq.store(0, Ordering::Release);
     }
 }
 
