@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use tacho_ring::codec::{PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_REMAINDER, RecordKind};
-use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
+use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE, Session};
 use tacho_ring::session;
 
 use crate::drain::{Head, Ref};
@@ -589,6 +589,31 @@ impl Join {
             .iter_mut()
             .take_while(move |_| !none)
             .filter_map(|(id, conn)| conn.partial.as_mut().map(|p| (*id, p)))
+    }
+
+    /// Incomplete records whose producers have given them up, as connection and `rec_no`. Asked
+    /// before a pass: the pass then sees every fragment of them that there is.
+    pub fn abandoned(&mut self, sessions: &[Session]) -> Vec<(u64, u64)> {
+        self.partials()
+            .map(|(conn, partial)| (conn, partial.head.rec_no))
+            .filter(|(conn, rec_no)| {
+                session::find(sessions, *conn).is_some_and(|slot| session::abandoned(slot, *rec_no))
+            })
+            .collect()
+    }
+
+    /// Records that their producers have given up, and counted, are not waited for any more.
+    pub fn give_up(&mut self, abandoned: &[(u64, u64)], ready: &mut Vec<Ready>) {
+        for (id, rec_no) in abandoned {
+            let Some(conn) = self.conns.get_mut(id) else { continue };
+            let Some(partial) = conn.partial.take_if(|p| p.head.rec_no == *rec_no) else {
+                continue;
+            };
+            conn.expected = rec_no + 1;
+            self.partials -= 1;
+            ready.push(Ready::Nothing { at: partial.refs() });
+            self.unstash(*id, ready);
+        }
     }
 
     /// Everything that is still open, when nothing more will come.

@@ -24,7 +24,7 @@ use crate::control::Severity;
 use crate::drain::{Drain, Head, Ref};
 use crate::files::Fs;
 use crate::join::{Ending, Open};
-use crate::writer::Writer;
+use crate::writer::{self, Writer};
 
 /// What was recovered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,6 +127,7 @@ pub(crate) fn take_back_marks(arena: Arena, last_seq: u64) {
     for at in stale {
         drain.settle_back(at);
     }
+    writer::confirm_losses(&arena, last_seq);
     for entry in arena.running() {
         // The completion first: an entry without its `running` line means nothing.
         for mark in [&entry.done_seq, &entry.running_seq] {
@@ -154,6 +155,8 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
     for (head, at) in found {
         join.add_sorted(head, at, ready);
     }
+    let abandoned = join.abandoned(drain.arena().sessions());
+    join.give_up(&abandoned, ready);
     let now_us = sys::now_us();
     join.finish(now_us, Ending::Unknown, ready);
     writer.enqueue();

@@ -253,3 +253,20 @@ fn death_after_any_byte_of_a_write() {
         }
     }
 }
+
+/// The arena had forgotten a loss before the line that tells of it was in the file.
+#[test]
+fn losses_are_told_once_wherever_it_ends() {
+    let large = Op::Point { conn: 0, thread: 0, text_bytes: 60_000 };
+    for operations in 0..10 {
+        for bytes in [0, 100, 100_000, usize::MAX] {
+            let mut ops = vec![large.clone(); 20];
+            ops.push(Op::Die { operations, bytes });
+            let first = Life { flush_bytes: 262_144, ..quiet(ops, End::Killed) };
+            let mut second = quiet(Vec::new(), End::Killed);
+            second.mishaps = vec![Mishap::Die { operations: 9, bytes }];
+            let expected = check(&[first, second]);
+            assert!(expected.lost_count() > 0, "the arena took everything");
+        }
+    }
+}
