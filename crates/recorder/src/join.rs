@@ -278,12 +278,14 @@ impl Join {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let lowest = conn.stash.iter().map(|s| (s.head.rec_no, s.head.fragment_number)).min();
         let Some((rec_no, _)) = lowest else { return };
-        if rec_no > conn.expected && session::epoch_of(rec_no) == session::epoch_of(conn.expected) {
-            self.missing += rec_no - conn.expected;
-        } else {
-            self.missing += 1;
-        }
-        if let Some(partial) = conn.partial.take() {
+        let given_up = conn.partial.take();
+        let gap = match rec_no.checked_sub(conn.expected) {
+            Some(gap @ 1..) if session::epoch_of(rec_no) == session::epoch_of(conn.expected) => gap,
+            _ => 1,
+        };
+        // An incomplete record has its number, and its producer has counted it as lost.
+        self.missing += gap - u64::from(given_up.is_some());
+        if let Some(partial) = given_up {
             self.partials -= 1;
             ready.push(Ready::Nothing { at: partial.refs() });
         }
@@ -343,7 +345,9 @@ impl Join {
             let found = conn.stash.iter().position(|s| {
                 s.head.rec_no <= expected
                     && match want_fragment {
-                        Some(next) => s.head.fragment_number == next || s.head.fragment <= FRAGMENT_FIRST,
+                        Some(next) => {
+                            s.head.fragment_number == next || s.head.fragment <= FRAGMENT_FIRST
+                        }
                         None => s.head.fragment <= FRAGMENT_FIRST,
                     }
             });

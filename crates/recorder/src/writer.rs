@@ -17,6 +17,7 @@ use tacho_ring::producer::Futex;
 use tacho_ring::sync::fence;
 use tacho_ring::{session, sys};
 
+use crate::arena_file::ArenaFile;
 use crate::control::{Control, Log, Severity, Status, Timestamps};
 use crate::drain::{Drain, Ref};
 use crate::files::{Event, FileError, Fs, LogFiles, RealFs};
@@ -92,6 +93,10 @@ pub struct Writer<F: Fs = RealFs> {
     failing: bool,
     lost_seen_us: i64,
     lost_told_us: i64,
+    /// Counters of losses as the `lost` lines up to the end of the batch tell them.
+    lost_told: [u64; 3],
+    /// Arenas of dead servers that may go when the batch is written: their records are in it.
+    recovered: Vec<ArenaFile>,
 }
 
 impl<F: Fs> Writer<F> {
@@ -128,7 +133,10 @@ impl<F: Fs> Writer<F> {
             failing: false,
             lost_seen_us: now_us,
             lost_told_us: 0,
+            lost_told: [0; 3],
+            recovered: Vec::new(),
         };
+        writer.take_losses_told();
         writer.take_settings();
         writer
     }
@@ -144,6 +152,7 @@ impl<F: Fs> Writer<F> {
     pub(crate) fn take_up(&mut self, arena: Arena) {
         self.drain = Drain::new(arena);
         self.join = Join::default();
+        self.take_losses_told();
         // All of these speak of places in the old arena.
         self.queue.clear(&mut self.ready);
         self.awaited.clear();
@@ -154,6 +163,13 @@ impl<F: Fs> Writer<F> {
             0 => arena.header().created_us,
             heartbeat_us => heartbeat_us.saturating_sub(LOST_INTERVAL_US),
         };
+    }
+
+    fn take_losses_told(&mut self) {
+        let state = &self.drain.arena().shared().writer.0;
+        self.lost_told =
+            [&state.reported_timeout, &state.reported_dropped, &state.reported_corrupt]
+                .map(|reported| reported.load(Ordering::Relaxed));
     }
 
     /// The arena.
@@ -169,20 +185,45 @@ impl<F: Fs> Writer<F> {
         self.written_seq
     }
 
+    /// `seq` of the line that comes next.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Removes the arena as soon as everything that was formatted so far is in the file.
+    pub(crate) fn remove_when_written(&mut self, dead: ArenaFile) {
+        self.recovered.push(dead);
+        if self.batch.is_empty() {
+            self.remove_recovered();
+        }
+    }
+
+    fn remove_recovered(&mut self) {
+        for dead in std::mem::take(&mut self.recovered) {
+            let path = dead.path().to_owned();
+            // Harmless but for the memory: all its records are marked as written.
+            if let Err(error) = dead.remove() {
+                let text = format!("removing the arena {}: {error}", path.display());
+                self.say(Severity::Warning, &text);
+            }
+        }
+    }
+
     pub(crate) fn say(&self, severity: Severity, text: &str) {
         (self.log)(severity, text);
     }
 
     /// A line of the recorder itself: `start`, `stop`.
     pub fn note(&mut self, event: EventKind, server: &str) {
+        self.note_at(event, server.as_bytes(), sys::now_us());
+    }
+
+    pub(crate) fn note_at(&mut self, event: EventKind, server: &[u8], ts_us: i64) {
         let seq = self.take_seq();
-        let record = Record {
-            seq,
-            ts_us: sys::now_us(),
-            event: Some(event),
-            server: server.as_bytes(),
-            ..Record::default()
-        };
+        if event == EventKind::Start {
+            self.arena().shared().writer.0.start_seq.store(seq, Ordering::Relaxed);
+        }
+        let record = Record { seq, ts_us, event: Some(event), server, ..Record::default() };
         json::write_line(&mut self.batch, &record, &mut self.clock);
     }
 
@@ -221,6 +262,7 @@ impl<F: Fs> Writer<F> {
         self.arena().shared().writer.0.heartbeat_us.store(now_us, Ordering::Relaxed);
         self.take_settings();
         if !self.write_out(now_us) {
+            self.show_arena_use();
             return false;
         }
         if self.control.rotate_now.swap(false, Ordering::Relaxed)
@@ -297,6 +339,11 @@ impl<F: Fs> Writer<F> {
                 self.settle_statement(*conn, open, ending, seq);
                 if let Start::Running { seq: running_seq, .. } = &open.start {
                     self.finish_running(*running_seq, seq);
+                }
+                if matches!(ending, Ending::Running) {
+                    // The last lines of an orderly stop. Should it not come to its end, the
+                    // next server completes them.
+                    self.remember_running(*conn, open, seq);
                 }
             }
             Ready::Single { place, awaited, error, .. } => {
@@ -403,15 +450,20 @@ impl<F: Fs> Writer<F> {
         self.batch.clear();
         self.progress = 0;
         self.publish_written();
+        self.remove_recovered();
         true
     }
 
     /// Tells the arena what is in the file: for recovery, and for producers that wait.
     fn publish_written(&mut self) {
-        let Writer { drain, awaited, finished, written_seq, .. } = self;
+        let Writer { drain, awaited, finished, written_seq, lost_told, .. } = self;
         let arena = drain.arena();
         let state = &arena.shared().writer.0;
         state.written_seq.store(*written_seq, Ordering::Relaxed);
+        let reported = [&state.reported_timeout, &state.reported_dropped, &state.reported_corrupt];
+        for (reported, told) in reported.into_iter().zip(*lost_told) {
+            reported.store(told, Ordering::Relaxed);
+        }
         for index in finished.drain(..) {
             if let Some(entry) = arena.running().get(index) {
                 entry.running_seq.store(0, Ordering::Relaxed);
@@ -435,6 +487,10 @@ impl<F: Fs> Writer<F> {
         if self.drain.recycle(self.written_seq) > 0 {
             self.arena().shared().gate.0.open(&Futex);
         }
+        self.show_arena_use();
+    }
+
+    fn show_arena_use(&self) {
         self.status.arena_bytes_used.store(self.drain.used_bytes(), Ordering::Relaxed);
     }
 
@@ -453,23 +509,27 @@ impl<F: Fs> Writer<F> {
         if (now_us - self.lost_told_us).abs() < LOST_INTERVAL_US {
             return;
         }
-        let shared = self.arena().shared();
-        let counters = &shared.counters.0;
-        let state = &shared.writer.0;
+        let counters = &self.drain.arena().shared().counters.0;
+        // The clock is read on both sides of the counters: what is counted now happened
+        // between the first reading of the last time and the second one of this time.
+        let before_us = sys::now_us();
         let causes = [
-            ("timeout", &counters.lost_timeout, &state.reported_timeout),
-            ("dropped", &counters.lost_dropped, &state.reported_dropped),
-            ("corrupt", &counters.lost_corrupt, &state.reported_corrupt),
+            ("timeout", &counters.lost_timeout),
+            ("dropped", &counters.lost_dropped),
+            ("corrupt", &counters.lost_corrupt),
         ];
-        let news = causes.map(|(cause, counter, reported)| {
+        let mut news = [("", 0); 3];
+        for (index, (cause, counter)) in causes.into_iter().enumerate() {
             let count = counter.load(Ordering::Relaxed);
-            (cause, count.saturating_sub(reported.swap(count, Ordering::Relaxed)))
-        });
+            let told = std::mem::replace(&mut self.lost_told[index], count);
+            news[index] = (cause, count.saturating_sub(told));
+        }
+        let after_us = sys::now_us();
         for (cause, count) in news.into_iter().filter(|(_, count)| *count > 0) {
             let seq = self.take_seq();
             let record = Record {
                 seq,
-                ts_us: now_us,
+                ts_us: after_us.max(self.lost_seen_us),
                 start_ts_us: Some(self.lost_seen_us),
                 event: Some(EventKind::Lost),
                 count: Some(count),
@@ -481,7 +541,7 @@ impl<F: Fs> Writer<F> {
             let text = format!("{count} records were lost ({cause}); the log has a `lost` line");
             self.say(Severity::Warning, &text);
         }
-        self.lost_seen_us = now_us;
+        self.lost_seen_us = before_us;
     }
 
     /// Writes a `running` line for every statement that started before `before_us` and has
@@ -611,7 +671,7 @@ impl<F: Fs> Writer<F> {
 
     fn tell_failure(&mut self, error: &FileError) {
         self.status.write_errors.fetch_add(1, Ordering::Relaxed);
-        let text = format!("{error}. {}", error.kind().advice());
+        let text = error.to_string();
         if !std::mem::replace(&mut self.failing, true) {
             self.say(Severity::Error, &text);
         }
@@ -697,11 +757,13 @@ impl<F: Fs> Writer<F> {
         self.tell_losses(now_us);
     }
 
-    /// Used by recovery: everything is written, or not.
+    /// Used by recovery: formats the whole queue and writes it. `false`: it waits in the batch,
+    /// before everything that comes later, until the file can be written.
     pub(crate) fn flush(&mut self) -> bool {
         self.retry_at_us = 0;
         let now_us = sys::now_us();
-        self.write_queue(now_us) && self.write_out(now_us)
+        while !self.write_queue(now_us) {}
+        self.write_out(now_us)
     }
 }
 

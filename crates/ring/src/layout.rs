@@ -208,6 +208,8 @@ pub struct WriterState {
     pub written_epoch: AtomicU32,
     /// Reserved, 0.
     pub reserved: AtomicU32,
+    /// `seq` of the `start` line of this server; 0 = none yet.
+    pub start_seq: AtomicU64,
 }
 
 /// Name of one `sql_command` number, NUL-padded.
@@ -361,6 +363,7 @@ mod asserts {
     const _: () = assert!(offset_of!(Settings, session_epoch) == 16);
     const _: () = assert!(offset_of!(WriterState, heartbeat_us) == 32);
     const _: () = assert!(offset_of!(WriterState, written_epoch) == 40);
+    const _: () = assert!(offset_of!(WriterState, start_seq) == 48);
 
     const _: () = assert!(size_of::<NameEntry>() == 32);
     const _: () = assert!(size_of::<Session>() == 128);

@@ -208,6 +208,7 @@ fn writer_state() -> WriterState {
         heartbeat_us: AtomicI64::new(0),
         written_epoch: AtomicU32::new(0),
         reserved: AtomicU32::new(0),
+        start_seq: AtomicU64::new(0),
     }
 }
 
