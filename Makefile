@@ -39,8 +39,9 @@ lint: setup-test ## Check format, clippy, clang-format and shellcheck
 bench: build ## Run the benchmarks
 	cargo bench --workspace
 
-crash: build ## Run the crash tests alone, with their output
-	cargo test --release -p tacho-tests --test 'crash*' -- --nocapture
+crash: build ## Run the crash tests, one of them with 100 kills (TACHO_CRASH_ROUNDS)
+	TACHO_CRASH_ROUNDS="$${TACHO_CRASH_ROUNDS:-100}" \
+		cargo test --release -p tacho-tests --test 'crash*' -- --nocapture
 
 loom: setup-run ## Explore the interleavings of the arena's producers and consumer
 	scripts/loom.sh

@@ -119,8 +119,15 @@ tacho_event general_event(uint32_t kind, const mysql_event_general* in, int64_t 
     return out;
 }
 
+// What is known of a packet must not outlive it: its memory is used for others.
+void forget_packet() noexcept {
+    t_state.packet_begin = nullptr;
+    t_state.packet_end = nullptr;
+}
+
 void start(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     if (!tacho_probe_logging(g_probe)) {
+        forget_packet();
         return;
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME);
@@ -211,8 +218,10 @@ void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     tacho_session* session = tacho_probe_session(g_probe, in->general_thread_id, now_us);
     const bool known = tacho_probe_end_known(session, text_id(in->general_query), in->query_id,
                                              in->general_query_length);
+    const bool more = more_follows(thd, in);
     // What started while recording was on is completed also when it was turned off meanwhile.
     if (!known && !logging) {
+        forget_packet();
         return;
     }
     tacho_event out = general_event(known ? TACHO_KIND_END : TACHO_KIND_POINT, in, now_us);
@@ -228,8 +237,10 @@ void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
         out.ts_us = microseconds(CLOCK_REALTIME);
     }
     emit(session, out);
-    if (logging && more_follows(thd, in)) {
+    if (logging && more) {
         start_remainder(thd, in, session, microseconds(CLOCK_REALTIME));
+    } else if (!figures_nested(thd)) {
+        forget_packet();
     }
 }
 

@@ -145,6 +145,8 @@ impl Recorder {
         let control = &self.control;
         match setting {
             0 => settings.logging.store(u32::from(value != 0), Ordering::Relaxed),
+            // Without a writer, who waits would wait for ever.
+            1 if self.thread.as_ref().is_some_and(JoinHandle::is_finished) => {}
             1 => settings.overflow.store(value as u32, Ordering::Relaxed),
             2 => settings.overflow_timeout_us.store(value * 1_000, Ordering::Relaxed),
             3 => control.flush_interval_ms.store(value, Ordering::Relaxed),

@@ -68,6 +68,9 @@ pub enum ArenaError {
     },
 }
 
+/// Room for the log directory in a header, with a NUL.
+const LOG_DIRECTORY_BYTES: usize = 3072;
+
 fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ArenaError {
     let path = path.to_owned();
     move |source| ArenaError::Io { action, path, source }
@@ -108,6 +111,11 @@ impl ArenaFile {
         log_directory: &Path,
         server: &str,
     ) -> Result<ArenaFile, ArenaError> {
+        if log_directory.as_os_str().len() >= LOG_DIRECTORY_BYTES {
+            // Cut in the header, it would never be found again.
+            let source = io::Error::from_raw_os_error(libc::ENAMETOOLONG);
+            return Err(io_error("creating an arena for", log_directory)(source));
+        }
         let geometry = Geometry::for_bytes(arena_bytes);
         let prefix = name_prefix(log_directory);
         let pid = std::process::id();
@@ -158,7 +166,7 @@ impl ArenaFile {
             reserved: 0,
             owner_start_ticks: start_ticks(pid).unwrap_or(0),
             server: [0; 256],
-            log_directory: [0; 3072],
+            log_directory: [0; LOG_DIRECTORY_BYTES],
         };
         fill(&mut header.server, server.as_bytes());
         fill(&mut header.log_directory, log_directory.as_os_str().as_bytes());
@@ -214,10 +222,7 @@ impl ArenaFile {
 
     /// Whether somebody holds the lock.
     pub fn is_owned(&self) -> bool {
-        let mut lock = ofd_lock();
-        // SAFETY: a valid descriptor and a valid flock.
-        let rc = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
-        rc == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+        is_locked(&self.file)
     }
 
     /// What the header says.
@@ -285,14 +290,27 @@ pub fn list(
         if path.symlink_metadata().is_ok_and(|metadata| theirs(metadata.uid())) {
             continue;
         }
-        let Ok(file) = ArenaFile::open_unlocked(&path) else { continue };
-        let info = file.info();
+        let Ok(info) = look(&path) else { continue };
         if log_directory.is_none_or(|dir| info.log_directory == dir) {
             found.push(info);
         }
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
+}
+
+/// Reads the header of an arena without mapping it.
+fn look(path: &Path) -> Result<ArenaInfo, ArenaError> {
+    let (file, _) = open(path)?;
+    let (header, _) = read_header(&file, path)?;
+    Ok(info_of(&header, path, is_locked(&file)))
+}
+
+fn is_locked(file: &File) -> bool {
+    let mut lock = ofd_lock();
+    // SAFETY: a valid descriptor and a valid flock.
+    let rc = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+    rc == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
 }
 
 fn info_of(header: &Header, path: &Path, owned: bool) -> ArenaInfo {

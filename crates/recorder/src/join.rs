@@ -213,7 +213,9 @@ struct Conn {
     open: Vec<Open>,
     stash: Vec<Stashed>,
     partial: Option<Partial>,
-    pending_error: Option<Place>,
+    /// An error outside of any statement, and when it happened, µs: belongs to the line of the
+    /// next event, if there is one soon.
+    pending_error: Option<(Place, i64)>,
     /// When its last line was complete: a clock that lags must not reorder a connection.
     last_ts_us: i64,
 }
@@ -245,7 +247,12 @@ pub struct Join {
     partials: usize,
     /// Records that never came, found by a gap in a connection's numbers.
     missing: u64,
+    /// Number of connections from which on ended ones are looked for.
+    prune_at: usize,
 }
+
+/// Fewer connections than this are not worth a search for ended ones.
+const PRUNE_MIN: usize = 1024;
 
 /// A gap is given up when this many passes have not filled it: what precedes a record was
 /// committed before it, so the next whole pass must have seen it.
@@ -276,20 +283,37 @@ impl Join {
 
     fn give_up_gap(&mut self, id: u64, ready: &mut Vec<Ready>) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
-        let lowest = conn.stash.iter().map(|s| (s.head.rec_no, s.head.fragment_number)).min();
-        let Some((rec_no, _)) = lowest else { return };
-        let given_up = conn.partial.take();
-        let gap = match rec_no.checked_sub(conn.expected) {
-            Some(gap @ 1..) if session::epoch_of(rec_no) == session::epoch_of(conn.expected) => gap,
-            _ => 1,
+        let Some(lowest) =
+            conn.stash.iter().min_by_key(|s| (s.head.rec_no, s.head.fragment_number))
+        else {
+            return;
         };
-        // An incomplete record has its number, and its producer has counted it as lost.
-        self.missing += gap - u64::from(given_up.is_some());
-        if let Some(partial) = given_up {
+        let rec_no = lowest.head.rec_no;
+        let beginning_is_gone = lowest.head.fragment > FRAGMENT_FIRST;
+        let mut gap = 1;
+        if session::epoch_of(rec_no) == session::epoch_of(conn.expected) {
+            gap = rec_no.saturating_sub(conn.expected);
+        }
+        if let Some(partial) = conn.partial.take() {
             self.partials -= 1;
             ready.push(Ready::Nothing { at: partial.refs() });
+            // Its producer gave it up and counted it, or the pass met the damage and did.
+            gap = gap.saturating_sub(1);
         }
+        self.missing = self.missing.saturating_add(gap);
         conn.expected = rec_no;
+        if beginning_is_gone {
+            // No record begins here: without this the rest would wait, and hold its chunks,
+            // for ever.
+            let (rest, stash) =
+                std::mem::take(&mut conn.stash).into_iter().partition(|s| s.head.rec_no == rec_no);
+            let rest: Vec<Stashed> = rest;
+            conn.stash = stash;
+            conn.expected = rec_no.saturating_add(1);
+            self.stashed -= rest.len();
+            self.missing = self.missing.saturating_add(1);
+            ready.push(Ready::Nothing { at: rest.iter().map(|s| s.at).collect() });
+        }
         self.unstash(id, ready);
     }
 
@@ -308,7 +332,7 @@ impl Join {
         let conn = self.conns.entry(head.conn).or_default();
         if head.rec_no != 0 {
             let epoch = session::epoch_of(head.rec_no);
-            if conn.expected == 0 || epoch > session::epoch_of(conn.expected) {
+            if conn.expected == 0 || epoch != session::epoch_of(conn.expected) {
                 // A slot of the session table begins to count at 1.
                 conn.expected = (epoch << session::REC_NO_BITS) + 1;
             }
@@ -430,14 +454,14 @@ impl Join {
                     conn.open.iter().rposition(|o| o.matches(&head, head.shown_bytes))
                 };
                 match found {
-                    Some(found) => conn.end(id, found, &head, place, ready),
+                    Some(found) => conn.end(id, found, &head, place, awaited, ready),
                     None => ready.push(conn.single(place, awaited, &head)),
                 }
             }
             RecordKind::Point => {
                 let found = conn.open.iter().rposition(|o| o.matches(&head, head.text_bytes));
                 match found {
-                    Some(found) => conn.end(id, found, &head, place, ready),
+                    Some(found) => conn.end(id, found, &head, place, awaited, ready),
                     None => {
                         conn.close_while(id, &head, ready, |open| open.is_over(&head));
                         ready.push(conn.single(place, awaited, &head));
@@ -450,8 +474,9 @@ impl Join {
                     open.extras.push(place);
                 } else if let Some(open) = conn.open.last_mut() {
                     open.extras.push(place);
-                } else if let Some(old) = conn.pending_error.replace(place) {
-                    ready.push(Ready::Nothing { at: old.refs() });
+                } else {
+                    ready.extend(conn.loose_error());
+                    conn.pending_error = Some((place, head.ts_us));
                 }
             }
             RecordKind::Table => {
@@ -482,6 +507,39 @@ impl Join {
         })
     }
 
+    /// Errors outside of any statement that happened before `before_us` and that no event has
+    /// followed: they hold their chunks, and on some connections (those of the event scheduler)
+    /// nothing ever follows.
+    pub fn loose_errors(&mut self, before_us: i64, ready: &mut Vec<Ready>) {
+        for conn in self.conns.values_mut() {
+            if conn.pending_error.as_ref().is_some_and(|(_, ts_us)| *ts_us < before_us) {
+                ready.extend(conn.loose_error());
+            }
+        }
+    }
+
+    /// Connections that nothing is known to be open on, and that `is_gone` says cannot go on
+    /// counting their records: not every connection announces its end. `None` while there are
+    /// few, because it looks at all.
+    pub fn quiet(&self, is_gone: impl Fn(u64) -> bool) -> Option<Vec<u64>> {
+        if self.conns.len() < self.prune_at.max(PRUNE_MIN) {
+            return None;
+        }
+        let quiet = self.conns.iter().filter(|(id, conn)| conn.is_quiet() && is_gone(**id));
+        Some(quiet.map(|(id, _)| *id).collect())
+    }
+
+    /// Forgets those of the connections that are quiet after another whole pass as well: their
+    /// last records were seen by then.
+    pub fn forget_quiet(&mut self, quiet: &[u64]) {
+        for id in quiet {
+            if self.conns.get(id).is_some_and(Conn::is_quiet) {
+                self.conns.remove(id);
+            }
+        }
+        self.prune_at = self.conns.len() * 2;
+    }
+
     /// Records that are coming in piece by piece.
     pub fn partials(&mut self) -> impl Iterator<Item = (u64, &mut Partial)> {
         let none = self.partials == 0;
@@ -501,6 +559,8 @@ impl Join {
                 stash.sort_by_key(|s| (s.head.rec_no, s.head.fragment_number));
                 self.conns.insert(id, conn);
                 for s in stash {
+                    // The end of a connection removes it; what follows is kept all the same.
+                    self.conns.entry(id).or_default();
                     self.take(s.head, s.at, ready);
                 }
                 conn = self.conns.remove(&id).unwrap_or_default();
@@ -520,12 +580,15 @@ impl Join {
                     ready.push(Ready::Nothing { at: partial.refs() });
                 }
             }
-            if let Some(error) = conn.pending_error.take() {
-                ready.push(Ready::Nothing { at: error.refs() });
-            }
+            ready.extend(conn.loose_error());
         }
         self.stashed = 0;
         self.partials = 0;
+    }
+
+    /// Connections that something is kept for.
+    pub fn connection_count(&self) -> usize {
+        self.conns.len()
     }
 
     /// Statements that are open.
@@ -559,17 +622,31 @@ impl Partial {
 
 impl Conn {
     /// Ends the statement at `found`, and everything that was nested in it.
-    fn end(&mut self, id: u64, found: usize, head: &Head, place: Place, ready: &mut Vec<Ready>) {
+    fn end(
+        &mut self,
+        id: u64,
+        found: usize,
+        head: &Head,
+        place: Place,
+        awaited: bool,
+        ready: &mut Vec<Ready>,
+    ) {
         let end_ts_us = head.ts_us;
         for open in self.open.drain(found + 1..).rev() {
             let ending = Ending::Derived(open.inner_errno.unwrap_or(head.errno));
             ready.push(Ready::Statement { conn: id, open, ending, end_ts_us });
         }
-        let Some(open) = self.open.pop() else { return };
+        let Some(mut open) = self.open.pop() else { return };
         if let Some(outer) = self.open.last_mut()
             && outer.query_id == open.query_id
         {
             outer.inner_errno = Some(head.errno);
+        }
+        if awaited {
+            // The producer of the end waits for the line; that of the start does not any more,
+            // or waits for an earlier number.
+            open.awaited = true;
+            open.rec_no = head.rec_no;
         }
         let ending = Ending::Record(place);
         ready.push(Ready::Statement { conn: id, open, ending, end_ts_us });
@@ -596,6 +673,24 @@ impl Conn {
 
     fn single(&mut self, place: Place, awaited: bool, head: &Head) -> Ready {
         let awaited = awaited.then_some((head.conn, head.rec_no));
-        Ready::Single { place, awaited, error: self.pending_error.take(), ts_us: head.ts_us }
+        Ready::Single {
+            place,
+            awaited,
+            error: self.pending_error.take().map(|(place, _)| place),
+            ts_us: head.ts_us,
+        }
+    }
+
+    /// The line of an error that no other line takes up.
+    fn loose_error(&mut self) -> Option<Ready> {
+        let (place, ts_us) = self.pending_error.take()?;
+        Some(Ready::Single { place, awaited: None, error: None, ts_us })
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.open.is_empty()
+            && self.stash.is_empty()
+            && self.partial.is_none()
+            && self.pending_error.is_none()
     }
 }

@@ -19,8 +19,7 @@ use crate::join::{Ending, Identity, Open, Place, Start};
 pub struct Scratch {
     start: Buffers,
     end: Buffers,
-    errors: Vec<Buffers>,
-    tables: Vec<Buffers>,
+    extras: Vec<Buffers>,
     known: Vec<Known>,
 }
 
@@ -53,10 +52,24 @@ fn know<'k>(known: &'k mut Vec<Known>, view: &View<'_>, record: &Record<'_>) -> 
     &known.json
 }
 
+/// Buffers for errors and tables that are kept for the next line.
+const EXTRAS_KEPT: usize = 64;
+
 #[derive(Default)]
 struct Buffers {
     record: Vec<u8>,
     text: Vec<u8>,
+}
+
+/// A statement that has a start, and how far it has come.
+#[derive(Clone, Copy)]
+pub struct Statement<'s> {
+    /// Connection id.
+    pub conn: u64,
+    /// Its start.
+    pub open: &'s Open,
+    /// How it ended, or that it has not.
+    pub ending: &'s Ending,
 }
 
 /// What lines need beside their records.
@@ -65,6 +78,22 @@ pub struct Style<'s> {
     pub clock: &'s mut TimeFormatter,
     /// Longest statement text, bytes; 0 = no limit.
     pub max_statement_bytes: u64,
+}
+
+impl Scratch {
+    /// Gives back what a huge line has taken, beyond `bytes` for each buffer.
+    pub fn shrink(&mut self, bytes: usize) {
+        let Scratch { start, end, extras, .. } = self;
+        // Some records of 8 KiB and more are not worth it; a million small ones are.
+        extras.truncate(EXTRAS_KEPT);
+        for buffers in [start, end].into_iter().chain(extras) {
+            for buffer in [&mut buffers.record, &mut buffers.text] {
+                if buffer.capacity() > bytes {
+                    *buffer = Vec::new();
+                }
+            }
+        }
+    }
 }
 
 impl Buffers {
@@ -198,11 +227,10 @@ pub fn write_statement(
     scratch: &mut Scratch,
     style: &mut Style<'_>,
     seq: u64,
-    conn: u64,
-    open: &Open,
-    ending: &Ending,
+    statement: Statement<'_>,
 ) {
-    let Scratch { start, end, errors, tables, known } = scratch;
+    let Statement { conn, open, ending } = statement;
+    let Scratch { start, end, extras, known } = scratch;
     let started = match &open.start {
         Start::Record(place) => start.load(drain, place),
         Start::Running { .. } => None,
@@ -285,15 +313,12 @@ pub fn write_statement(
 
     // Tables and messages on the way.
     let count = open.extras.len();
-    if errors.len() < count {
-        errors.resize_with(count, Buffers::default);
-    }
-    if tables.len() < count {
-        tables.resize_with(count, Buffers::default);
+    if extras.len() < count {
+        extras.resize_with(count, Buffers::default);
     }
     let mut uses: Vec<TableUse<'_>> = Vec::new();
     let mut message: Option<&[u8]> = None;
-    for (place, buffers) in open.extras.iter().zip(errors.iter_mut()) {
+    for (place, buffers) in open.extras.iter().zip(extras.iter_mut()) {
         let Some((view, extra_text)) = buffers.load(drain, place) else { continue };
         match view.kind {
             RecordKind::Table => {
@@ -386,6 +411,10 @@ pub fn write_single(
             record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
             record.tables = &table;
         }
+        _ if view.kind == RecordKind::Error => {
+            outcome_of(&mut record, &view);
+            record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
+        }
         _ => {
             identify(&mut record, &view.strings());
             record.identity = know(known, &view, &record);
@@ -408,6 +437,11 @@ pub fn write_single(
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
     let message = error.and_then(|place| end.load(drain, place));
     let cleaned = message.as_ref().map(|(_, text)| clean_message(text, redacted));
+    // Of an error by itself the statement is not known: its secrets cannot be told apart.
+    let alone = (view.kind == RecordKind::Error).then(|| clean_message(text, true));
+    if let Some(alone) = &alone {
+        record.error = alone;
+    }
     match &shown {
         Some(shown) => {
             record.sql = Some(&shown.text);

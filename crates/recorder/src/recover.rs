@@ -82,7 +82,8 @@ fn recover_dead<F: Fs>(
 }
 
 /// Recovers these dead arenas of the writer's log, which must be all that it has, and removes
-/// them as soon as their lines are in the file. The writer must be given another arena before it does anything else but close.
+/// them as soon as their lines are in the file. The writer must be given another arena before it
+/// does anything else but close.
 ///
 /// The marks in an arena are numbers of lines in the log that its server wrote: in another log
 /// they mean nothing, and records would be taken for written.

@@ -28,8 +28,14 @@ use crate::line::{self, Scratch, Style};
 const RUNNING_AFTER_US: i64 = 10_000_000;
 /// How long a failed write is left alone, µs.
 const RETRY_US: i64 = 250_000;
+/// How long the writer sleeps while there is much to write.
+const NAP: std::time::Duration = std::time::Duration::from_millis(2);
+/// A statement that has gathered this many errors and tables gets a `running` line.
+const EXTRAS_MAX: usize = 1024;
+/// Buffers that one huge statement has made larger than this are made smaller again, bytes.
+const BUFFER_BYTES_MAX: usize = 4 << 20;
 /// Losses are told of in one line, at most this often, µs.
-const LOST_INTERVAL_US: i64 = 1_000_000;
+const LOST_INTERVAL_US: u64 = 1_000_000;
 
 /// The order in which what is ready becomes lines. The items themselves are large, and stay
 /// where the join has put them.
@@ -90,11 +96,15 @@ pub struct Writer<F: Fs = RealFs> {
     /// Entries of the table of running statements whose completion is in the batch.
     finished: Vec<usize>,
     retry_at_us: i64,
+    /// `bytes_written` when it last slept.
+    slept_at_bytes: u64,
     failing: bool,
     lost_seen_us: i64,
     lost_told_us: i64,
-    /// Counters of losses as the `lost` lines up to the end of the batch tell them.
-    lost_told: [u64; 3],
+    /// Losses by cause that lines of the batch tell of, in all.
+    lost_in_batch: [u64; 3],
+    /// The `stop` line is in the batch, or in the file.
+    stop_told: bool,
     /// Arenas of dead servers that may go when the batch is written: their records are in it.
     recovered: Vec<ArenaFile>,
 }
@@ -130,13 +140,14 @@ impl<F: Fs> Writer<F> {
             awaited: Vec::new(),
             finished: Vec::new(),
             retry_at_us: 0,
+            slept_at_bytes: 0,
             failing: false,
             lost_seen_us: now_us,
             lost_told_us: 0,
-            lost_told: [0; 3],
+            lost_in_batch: [0; 3],
+            stop_told: false,
             recovered: Vec::new(),
         };
-        writer.take_losses_told();
         writer.take_settings();
         writer
     }
@@ -152,29 +163,27 @@ impl<F: Fs> Writer<F> {
     pub(crate) fn take_up(&mut self, arena: Arena) {
         self.drain = Drain::new(arena);
         self.join = Join::default();
-        self.take_losses_told();
         // All of these speak of places in the old arena.
         self.queue.clear(&mut self.ready);
         self.awaited.clear();
         self.finished.clear();
+        self.lost_in_batch = [0; 3];
         // The losses that no line tells of came after its writer last told.
         let heartbeat_us = arena.shared().writer.0.heartbeat_us.load(Ordering::Relaxed);
         self.lost_seen_us = match heartbeat_us {
             0 => arena.header().created_us,
-            heartbeat_us => heartbeat_us.saturating_sub(LOST_INTERVAL_US),
+            heartbeat_us => heartbeat_us.saturating_sub_unsigned(LOST_INTERVAL_US),
         };
-    }
-
-    fn take_losses_told(&mut self) {
-        let state = &self.drain.arena().shared().writer.0;
-        self.lost_told =
-            [&state.reported_timeout, &state.reported_dropped, &state.reported_corrupt]
-                .map(|reported| reported.load(Ordering::Relaxed));
     }
 
     /// The arena.
     pub fn arena(&self) -> &Arena {
         self.drain.arena()
+    }
+
+    /// Connections that something is kept for.
+    pub fn connection_count(&self) -> usize {
+        self.join.connection_count()
     }
 
     pub(crate) fn parts(&mut self) -> (&mut Drain, &mut Join, &mut Vec<Ready>) {
@@ -277,7 +286,7 @@ impl<F: Fs> Writer<F> {
         }
         self.tell_losses(now_us);
         self.tell_running(now_us - RUNNING_AFTER_US);
-        let written = self.write_out(now_us);
+        let written = self.write_queue(now_us) && self.write_out(now_us);
         self.recycle();
         written && self.relieve(now_us)
     }
@@ -306,9 +315,17 @@ impl<F: Fs> Writer<F> {
     /// One pass over the arena: what is complete goes to the queue, in the order of time.
     fn scan(&mut self) {
         let Writer { drain, join, ready, .. } = self;
+        let arena = *drain.arena();
+        let quiet = join.quiet(|conn| session::find(arena.sessions(), conn).is_none());
+        // SYNC claim: pairs with the Releases in `session::forget` and `claim`: the pass sees
+        // every record of a connection whose slot was gone before it.
+        fence(Ordering::Acquire);
         join.begin_pass();
         drain.pass(|head, at| join.add(head, at, ready));
         join.end_pass(ready);
+        if let Some(quiet) = quiet {
+            join.forget_quiet(&quiet);
+        }
         self.enqueue();
     }
 
@@ -339,8 +356,7 @@ impl<F: Fs> Writer<F> {
                 self.settle_statement(*conn, open, ending, seq);
                 if let Start::Running { seq: running_seq, .. } = &open.start {
                     self.finish_running(*running_seq, seq);
-                }
-                if matches!(ending, Ending::Running) {
+                } else if matches!(ending, Ending::Running) {
                     // The last lines of an orderly stop. Should it not come to its end, the
                     // next server completes them.
                     self.remember_running(*conn, open, seq);
@@ -393,9 +409,7 @@ impl<F: Fs> Writer<F> {
             &mut self.scratch,
             &mut style,
             seq,
-            conn,
-            open,
-            ending,
+            line::Statement { conn, open, ending },
         );
         seq
     }
@@ -448,6 +462,8 @@ impl<F: Fs> Writer<F> {
         self.status.bytes_written.fetch_add(self.batch.len() as u64, Ordering::Relaxed);
         self.written_seq = self.next_seq - 1;
         self.batch.clear();
+        self.batch.shrink_to(BUFFER_BYTES_MAX);
+        self.scratch.shrink(BUFFER_BYTES_MAX);
         self.progress = 0;
         self.publish_written();
         self.remove_recovered();
@@ -456,14 +472,16 @@ impl<F: Fs> Writer<F> {
 
     /// Tells the arena what is in the file: for recovery, and for producers that wait.
     fn publish_written(&mut self) {
-        let Writer { drain, awaited, finished, written_seq, lost_told, .. } = self;
+        let Writer { drain, awaited, finished, written_seq, lost_in_batch, .. } = self;
         let arena = drain.arena();
         let state = &arena.shared().writer.0;
-        state.written_seq.store(*written_seq, Ordering::Relaxed);
+        // Only now: a loss may be told of twice after a crash at this moment, but whatever
+        // happens to the batch, never not at all.
         let reported = [&state.reported_timeout, &state.reported_dropped, &state.reported_corrupt];
-        for (reported, told) in reported.into_iter().zip(*lost_told) {
-            reported.store(told, Ordering::Relaxed);
+        for (reported, count) in reported.into_iter().zip(std::mem::take(lost_in_batch)) {
+            reported.fetch_add(count, Ordering::Relaxed);
         }
+        state.written_seq.store(*written_seq, Ordering::Relaxed);
         for index in finished.drain(..) {
             if let Some(entry) = arena.running().get(index) {
                 entry.running_seq.store(0, Ordering::Relaxed);
@@ -506,30 +524,34 @@ impl<F: Fs> Writer<F> {
         if damaged + buried > 0 {
             self.count_corrupt(damaged + buried);
         }
-        if (now_us - self.lost_told_us).abs() < LOST_INTERVAL_US {
+        if now_us.abs_diff(self.lost_told_us) < LOST_INTERVAL_US {
             return;
         }
-        let counters = &self.drain.arena().shared().counters.0;
-        // The clock is read on both sides of the counters: what is counted now happened
-        // between the first reading of the last time and the second one of this time.
-        let before_us = sys::now_us();
+        let shared = self.arena().shared();
+        let counters = &shared.counters.0;
+        let state = &shared.writer.0;
         let causes = [
-            ("timeout", &counters.lost_timeout),
-            ("dropped", &counters.lost_dropped),
-            ("corrupt", &counters.lost_corrupt),
+            ("timeout", &counters.lost_timeout, &state.reported_timeout),
+            ("dropped", &counters.lost_dropped, &state.reported_dropped),
+            ("corrupt", &counters.lost_corrupt, &state.reported_corrupt),
         ];
-        let mut news = [("", 0); 3];
-        for (index, (cause, counter)) in causes.into_iter().enumerate() {
+        let mut in_batch = self.lost_in_batch;
+        let news = std::array::from_fn::<_, 3, _>(|i| {
+            let (cause, counter, reported) = causes[i];
             let count = counter.load(Ordering::Relaxed);
-            let told = std::mem::replace(&mut self.lost_told[index], count);
-            news[index] = (cause, count.saturating_sub(told));
-        }
-        let after_us = sys::now_us();
+            let told = reported.load(Ordering::Relaxed).saturating_add(in_batch[i]);
+            let new = count.saturating_sub(told);
+            in_batch[i] = in_batch[i].saturating_add(new);
+            (cause, new)
+        });
+        self.lost_in_batch = in_batch;
+        // Read after the counters: what they count has happened before.
+        let until_us = sys::now_us().max(self.lost_seen_us);
         for (cause, count) in news.into_iter().filter(|(_, count)| *count > 0) {
             let seq = self.take_seq();
             let record = Record {
                 seq,
-                ts_us: after_us.max(self.lost_seen_us),
+                ts_us: until_us,
                 start_ts_us: Some(self.lost_seen_us),
                 event: Some(EventKind::Lost),
                 count: Some(count),
@@ -541,24 +563,40 @@ impl<F: Fs> Writer<F> {
             let text = format!("{count} records were lost ({cause}); the log has a `lost` line");
             self.say(Severity::Warning, &text);
         }
-        self.lost_seen_us = before_us;
+        self.lost_seen_us = now_us;
     }
 
     /// Writes a `running` line for every statement that started before `before_us` and has
-    /// none yet; its start may leave the arena then.
+    /// none yet, or that has gathered much since its last one; what it holds may leave the
+    /// arena then.
     fn tell_running(&mut self, before_us: i64) {
+        self.join.loose_errors(before_us, &mut self.ready);
+        self.enqueue();
         // Taken out for the loop, which writes lines by the way.
         let mut join = std::mem::take(&mut self.join);
         for (conn, open) in join.open_since(i64::MAX) {
-            if !open.awaited && open.ts_us >= before_us {
+            let is_told = matches!(open.start, Start::Running { .. });
+            // Told again when it has gathered something: errors that a stored routine handles
+            // and tables it uses are without number, and would fill the arena in the end.
+            let is_due = open.awaited
+                || open.extras.len() >= EXTRAS_MAX
+                || (open.ts_us < before_us && !is_told)
+                || (before_us == i64::MAX && !open.extras.is_empty());
+            if !is_due {
                 continue;
             }
-            let Start::Record(place) = &open.start else { continue };
-            let identity = Box::new(line::identity(&self.drain, &mut self.scratch, place));
+            let told_first = match &open.start {
+                Start::Record(place) => {
+                    Some(Box::new(line::identity(&self.drain, &mut self.scratch, place)))
+                }
+                Start::Running { .. } => None,
+            };
             let seq = self.write_statement(conn, open, &Ending::Running);
             self.settle_statement(conn, open, &Ending::Running, seq);
-            self.remember_running(conn, open, seq);
-            open.start = Start::Running { seq, identity };
+            if let Some(identity) = told_first {
+                self.remember_running(conn, open, seq);
+                open.start = Start::Running { seq, identity };
+            }
             open.extras.clear();
             open.awaited = false;
         }
@@ -616,7 +654,7 @@ impl<F: Fs> Writer<F> {
         }
         // Then statements that are still open: what they hold goes to the file now.
         self.tell_running(i64::MAX);
-        if !self.write_out(now_us) {
+        if !self.write_queue(now_us) || !self.write_out(now_us) {
             return false;
         }
         self.recycle();
@@ -700,7 +738,17 @@ impl<F: Fs> Writer<F> {
     }
 
     /// Sleeps until the interval is over, enough is waiting, or somebody rings.
-    pub fn sleep(&self, started_us: i64) {
+    ///
+    /// Under load it only naps, and nobody has to ring: a call into the kernel to wake this
+    /// thread is what a query thread would feel most (tens of µs).
+    pub fn sleep(&mut self, started_us: i64) {
+        let written = self.status.bytes_written.load(Ordering::Relaxed);
+        let new_bytes = written - std::mem::replace(&mut self.slept_at_bytes, written);
+        let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
+        if new_bytes > flush_bytes / 8 && !self.failing {
+            std::thread::sleep(NAP);
+            return;
+        }
         let interval_ms = self.control.flush_interval_ms.load(Ordering::Relaxed).max(1);
         let elapsed_us = sys::monotonic_us() - started_us;
         let left_us = (interval_ms as i64).saturating_mul(1_000) - elapsed_us;
@@ -725,21 +773,28 @@ impl<F: Fs> Writer<F> {
     /// line. `false`: the file cannot be written.
     pub fn finish(&mut self) -> bool {
         let now_us = sys::now_us();
+        self.retry_at_us = 0;
         if !self.round() {
             return false;
         }
         self.tell_last_losses(now_us);
         self.join.finish(now_us, Ending::Running, &mut self.ready);
-        // What already has a `running` line needs no second one. The round has emptied the
-        // queue, so nothing else is in it.
+        // What already has a `running` line needs no second one, unless something was seen of
+        // the statement since. The round has emptied the queue, so nothing else is in it.
         self.ready.retain(|item| match item {
-            Ready::Statement { open, .. } => matches!(open.start, Start::Record(_)),
+            Ready::Statement { open, .. } => {
+                matches!(open.start, Start::Record(_)) || !open.extras.is_empty()
+            }
             _ => true,
         });
         self.enqueue();
-        self.write_queue(now_us);
-        self.note(EventKind::Stop, "");
-        self.retry_at_us = 0;
+        if !self.write_queue(now_us) {
+            return false;
+        }
+        // A call after one that failed must not say it again.
+        if !std::mem::replace(&mut self.stop_told, true) {
+            self.note(EventKind::Stop, "");
+        }
         self.write_out(now_us) && {
             self.recycle();
             true

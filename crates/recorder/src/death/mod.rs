@@ -50,7 +50,7 @@ enum End {
     /// `kill -9` while a large statement comes in; this many fragments of it are there.
     KilledInText { conn: usize, text_bytes: usize, fragments: u16 },
     /// In the orderly way; the disk may be full, or the server be killed in it.
-    Stopped { die: Option<(u64, usize)> },
+    Stopped { die: Option<(u64, usize)>, again: bool },
 }
 
 /// What happens to one attempt to recover.
@@ -112,7 +112,8 @@ fn end() -> impl Strategy<Value = End> {
         1 => (0..CONNS, 9_000..70_000usize, 0..9u16).prop_map(|(conn, text_bytes, fragments)| {
             End::KilledInText { conn, text_bytes, fragments }
         }),
-        1 => prop::option::of(fault()).prop_map(|die| End::Stopped { die }),
+        1 => (prop::option::of(fault()), any::<bool>())
+            .prop_map(|(die, again)| End::Stopped { die, again }),
     ]
 }
 
@@ -159,11 +160,11 @@ fn end_of(world: &mut World, server: &mut Server, end: &End) {
         End::KilledInText { conn, text_bytes, fragments } => {
             server.break_off(world, *conn, *text_bytes, *fragments);
         }
-        End::Stopped { die } => {
+        End::Stopped { die, again } => {
             if let Some((operations, bytes)) = die {
                 world.fs.fault_after(*operations, Fault::Die(*bytes));
             }
-            server.stop(world);
+            server.stop(world, *again);
         }
     }
 }
@@ -182,8 +183,16 @@ fn check(lives: &[Life]) -> Expected {
     world.expected
 }
 
+/// Few enough for a build without optimisation; PROPTEST_CASES asks for more.
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    let is_asked = std::env::var_os("PROPTEST_CASES").is_some();
+    let cases = if is_asked { usual.cases } else { 64 };
+    ProptestConfig { cases, failure_persistence: None, ..usual }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn every_record_is_in_exactly_one_line(lives in prop::collection::vec(life(), 1..5)) {

@@ -72,8 +72,7 @@ struct Shown {
 pub fn show(file: &ArenaFile, lines: Lines, json: bool) -> io::Result<()> {
     let arena = file.arena();
     let (mut places, damaged) = scan(&arena);
-    // Clock, then the order within the connection: both survive the move between threads.
-    places.sort_by_key(|place| (place.ts_us, place.conn, place.rec_no, place.fragment_number));
+    put_in_order(&mut places);
     let begins: Vec<&Place> = places.iter().filter(|p| p.fragment <= FRAGMENT_FIRST).collect();
     let count = match lines {
         Lines::All => begins.len(),
@@ -112,6 +111,22 @@ pub fn show(file: &ArenaFile, lines: Lines, json: bool) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// By time, and within a connection by number. An end may carry an earlier time than its start:
+/// its clock is a coarser one.
+fn put_in_order(places: &mut [Place]) {
+    places.sort_by_key(|place| (place.conn, place.rec_no, place.fragment_number));
+    let mut latest = (0, i64::MIN);
+    for place in places.iter_mut() {
+        if place.conn != latest.0 || place.rec_no == 0 {
+            latest = (place.conn, i64::MIN);
+        }
+        latest.1 = latest.1.max(place.ts_us);
+        place.ts_us = latest.1;
+    }
+    // Stable: what has the same time stays in the order of its connection.
+    places.sort_by_key(|place| place.ts_us);
 }
 
 /// Every committed record, and how many chunks are damaged.
@@ -331,4 +346,29 @@ fn row(shown: &Shown) -> String {
         None => {}
     }
     line.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_coarse_clock_does_not_reorder_a_connection() {
+        let place = |conn, rec_no, ts_us| Place {
+            chunk: 0,
+            word: 0,
+            position: 0,
+            bytes: 0,
+            ts_us,
+            conn,
+            rec_no,
+            fragment: FRAGMENT_WHOLE,
+            fragment_number: 0,
+        };
+        let mut places =
+            [place(7, 2, 96), place(8, 1, 99), place(7, 1, 100), place(0, 0, 98), place(0, 0, 97)];
+        put_in_order(&mut places);
+        let order: Vec<_> = places.iter().map(|p| (p.conn, p.rec_no)).collect();
+        assert_eq!(order, [(0, 0), (0, 0), (8, 1), (7, 1), (7, 2)]);
+    }
 }
