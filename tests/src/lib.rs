@@ -10,12 +10,19 @@
 //! | [`sysbench`] | the load everybody knows, and what it reports |
 //! | [`log`] | a strict reader of the audit log, and what must always be true of it |
 //! | [`verdict`] | the answered ids against the ids in the log |
+//! | [`audit`] | all of that about one log directory |
+//! | [`arena`] | the few words of a living arena that a test looks at |
+//! | [`disk`] | a file system that is full, a device that fails |
+//! | [`wait`] | for something to become true |
 //! | [`paired`] | throughput with and without recording, from alternating blocks |
 //!
 //! Errors are `anyhow` errors: their only reader is the person in front of a failed test.
 //! All paths lie under `build/` of the source tree, so a failed test can be looked at.
 
+pub mod arena;
+pub mod audit;
 pub mod client;
+pub mod disk;
 pub mod log;
 pub mod paired;
 pub mod server;
@@ -23,6 +30,7 @@ pub mod sysbench;
 pub mod tagged;
 mod template;
 pub mod verdict;
+pub mod wait;
 
 use std::path::{Path, PathBuf};
 

@@ -17,6 +17,7 @@ use tacho_ring::producer::Futex;
 use tacho_ring::sync::fence;
 use tacho_ring::{session, sys};
 
+use crate::arena_file::ArenaFile;
 use crate::control::{Control, Log, Severity, Status, Timestamps};
 use crate::drain::{Drain, Ref};
 use crate::files::{Event, FileError, Fs, LogFiles, RealFs};
@@ -102,6 +103,8 @@ pub struct Writer<F: Fs = RealFs> {
     lost_told_us: i64,
     /// The `stop` line is in the batch, or in the file.
     stop_told: bool,
+    /// Arenas of dead servers that may go when the batch is written: their records are in it.
+    recovered: Vec<ArenaFile>,
 }
 
 impl<F: Fs> Writer<F> {
@@ -140,6 +143,7 @@ impl<F: Fs> Writer<F> {
             lost_seen_us: now_us,
             lost_told_us: 0,
             stop_told: false,
+            recovered: Vec::new(),
         };
         writer.take_settings();
         writer
@@ -186,20 +190,45 @@ impl<F: Fs> Writer<F> {
         self.written_seq
     }
 
+    /// `seq` of the line that comes next.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Removes the arena as soon as everything that was formatted so far is in the file.
+    pub(crate) fn remove_when_written(&mut self, dead: ArenaFile) {
+        self.recovered.push(dead);
+        if self.batch.is_empty() {
+            self.remove_recovered();
+        }
+    }
+
+    fn remove_recovered(&mut self) {
+        for dead in std::mem::take(&mut self.recovered) {
+            let path = dead.path().to_owned();
+            // Harmless but for the memory: all its records are marked as written.
+            if let Err(error) = dead.remove() {
+                let text = format!("removing the arena {}: {error}", path.display());
+                self.say(Severity::Warning, &text);
+            }
+        }
+    }
+
     pub(crate) fn say(&self, severity: Severity, text: &str) {
         (self.log)(severity, text);
     }
 
     /// A line of the recorder itself: `start`, `stop`.
     pub fn note(&mut self, event: EventKind, server: &str) {
+        self.note_at(event, server.as_bytes(), sys::now_us());
+    }
+
+    pub(crate) fn note_at(&mut self, event: EventKind, server: &[u8], ts_us: i64) {
         let seq = self.take_seq();
-        let record = Record {
-            seq,
-            ts_us: sys::now_us(),
-            event: Some(event),
-            server: server.as_bytes(),
-            ..Record::default()
-        };
+        if event == EventKind::Start {
+            self.arena().shared().writer.0.start_seq.store(seq, Ordering::Relaxed);
+        }
+        let record = Record { seq, ts_us, event: Some(event), server, ..Record::default() };
         json::write_line(&mut self.batch, &record, &mut self.clock);
     }
 
@@ -238,6 +267,7 @@ impl<F: Fs> Writer<F> {
         self.arena().shared().writer.0.heartbeat_us.store(now_us, Ordering::Relaxed);
         self.take_settings();
         if !self.write_out(now_us) {
+            self.show_arena_use();
             return false;
         }
         if self.control.rotate_now.swap(false, Ordering::Relaxed)
@@ -325,6 +355,10 @@ impl<F: Fs> Writer<F> {
                 self.settle_statement(*conn, open, ending, seq);
                 if let Start::Running { seq: running_seq, .. } = &open.start {
                     self.finish_running(*running_seq, seq);
+                } else if matches!(ending, Ending::Running) {
+                    // The last lines of an orderly stop. Should it not come to its end, the
+                    // next server completes them.
+                    self.remember_running(*conn, open, seq);
                 }
             }
             Ready::Single { place, awaited, error, .. } => {
@@ -431,6 +465,7 @@ impl<F: Fs> Writer<F> {
         self.scratch.shrink(BUFFER_BYTES_MAX);
         self.progress = 0;
         self.publish_written();
+        self.remove_recovered();
         true
     }
 
@@ -464,6 +499,10 @@ impl<F: Fs> Writer<F> {
         if self.drain.recycle(self.written_seq) > 0 {
             self.arena().shared().gate.0.open(&Futex);
         }
+        self.show_arena_use();
+    }
+
+    fn show_arena_use(&self) {
         self.status.arena_bytes_used.store(self.drain.used_bytes(), Ordering::Relaxed);
     }
 
@@ -494,6 +533,8 @@ impl<F: Fs> Writer<F> {
             let total = counter.load(Ordering::Relaxed);
             (cause, total, total.saturating_sub(reported.load(Ordering::Relaxed)))
         });
+        // Read after the counters: what they count has happened before.
+        let until_us = sys::now_us().max(self.lost_seen_us);
         for (index, (cause, total, count)) in news.into_iter().enumerate() {
             let telling = &state.telling[index];
             // One line at a time for each cause: the arena remembers one that is on its way.
@@ -506,7 +547,7 @@ impl<F: Fs> Writer<F> {
             telling.seq.store(seq, Ordering::Release);
             let record = Record {
                 seq,
-                ts_us: now_us,
+                ts_us: until_us,
                 start_ts_us: Some(self.lost_seen_us),
                 event: Some(EventKind::Lost),
                 count: Some(count),
@@ -663,7 +704,6 @@ impl<F: Fs> Writer<F> {
 
     fn tell_failure(&mut self, error: &FileError) {
         self.status.write_errors.fetch_add(1, Ordering::Relaxed);
-        // With the advice that belongs to it.
         let text = error.to_string();
         if !std::mem::replace(&mut self.failing, true) {
             self.say(Severity::Error, &text);
@@ -767,11 +807,13 @@ impl<F: Fs> Writer<F> {
         self.tell_losses(now_us);
     }
 
-    /// Used by recovery: everything is written, or not.
+    /// Used by recovery: formats the whole queue and writes it. `false`: it waits in the batch,
+    /// before everything that comes later, until the file can be written.
     pub(crate) fn flush(&mut self) -> bool {
         self.retry_at_us = 0;
         let now_us = sys::now_us();
-        self.write_queue(now_us) && self.write_out(now_us)
+        while !self.write_queue(now_us) {}
+        self.write_out(now_us)
     }
 }
 

@@ -211,6 +211,7 @@ fn writer_state() -> WriterState {
         written_epoch: AtomicU32::new(0),
         reserved: AtomicU32::new(0),
         telling: [(); 3].map(|()| Telling { seq: AtomicU64::new(0), count: AtomicU64::new(0) }),
+        start_seq: AtomicU64::new(0),
     }
 }
 
