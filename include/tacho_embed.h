@@ -25,6 +25,9 @@ typedef struct tacho_embed_config {
   const char *arena_directory; /* usually /dev/shm */
   const char *server;          /* "MariaDB 10.11.19-MariaDB ..." */
   uint64_t arena_bytes;
+  /* Not 0 once the server is on its way down; lives as long as the process. May be null. The
+   * server then waits for its sessions, and they must not wait for a log for ever. */
+  const volatile unsigned char *server_stops;
 } tacho_embed_config;
 
 /* Settings that can change while it runs. */

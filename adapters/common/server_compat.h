@@ -59,6 +59,9 @@ constexpr char kSetErrorStatus[] =
 constexpr char kFunctionCache[] = "_ZNK19Sp_handler_function9get_cacheEP3THD";
 constexpr char kPackageCache[] = "_ZNK23Sp_handler_package_body9get_cacheEP3THD";
 
+// bool abort_loop (of one byte, atomic): the server is on its way down.
+constexpr char kAbortLoop[] = "abort_loop";
+
 // uint thd_get_error_number(const THD*) and uint thd_current_status(THD*): errno of the
 // statement, unconditionally and only when it failed.
 constexpr char kGetErrorNumber[] = "thd_get_error_number";

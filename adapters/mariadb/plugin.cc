@@ -63,6 +63,14 @@ void learn_commands(const tacho_embed* recorder) noexcept {
     }
 }
 
+// The server's own flag, if this release exports it as what we take it for.
+const volatile unsigned char* server_stops() noexcept {
+    const void* flag = nullptr;
+    return find_symbol(symbols::kAbortLoop, &flag) == 1
+               ? static_cast<const volatile unsigned char*>(flag)
+               : nullptr;
+}
+
 int init(void*) noexcept {
     char why[512] = "";
     if (!sql_commands_load(why, sizeof(why))) {
@@ -85,7 +93,7 @@ int init(void*) noexcept {
     char server[256];
     snprintf(server, sizeof(server), "MariaDB %s", server_version);
     const tacho_embed_config config = {directory, variable_arena_directory(), server,
-                                       variable_arena_bytes()};
+                                       variable_arena_bytes(), server_stops()};
     char error[1024] = "";
     g_recorder = tacho_embed_start(&config, error, sizeof(error));
     if (g_recorder == nullptr) {

@@ -26,7 +26,8 @@ namespace {
 const char* g_names[kSqlCommandsMax];
 int g_count;
 
-// The bytes of a data symbol of the server, or 0 if it has none of that name.
+} // namespace
+
 size_t find_symbol(const char* name, const void** address) noexcept {
     void* found = dlsym(RTLD_DEFAULT, name);
     Dl_info info;
@@ -42,8 +43,6 @@ size_t find_symbol(const char* name, const void** address) noexcept {
     *address = found;
     return symbol->st_size;
 }
-
-} // namespace
 
 bool sql_commands_load(char* why, size_t why_bytes) noexcept {
     g_count = 0;

@@ -26,6 +26,9 @@ int sql_command_count() noexcept;
 // lower case, valid as long as the process lives.
 const char* sql_command_name(int sqlcom) noexcept;
 
+// The bytes of a data symbol of the server, or 0 if it has none of that name.
+size_t find_symbol(const char* name, const void** address) noexcept;
+
 } // namespace tacho
 
 #endif

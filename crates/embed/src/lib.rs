@@ -12,6 +12,7 @@ mod recorder;
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU8;
 
 pub use error_log::write as write_error_log;
 use recorder::{Config, Recorder};
@@ -32,6 +33,7 @@ pub struct EmbedConfig {
     arena_directory: *const c_char,
     server: *const c_char,
     arena_bytes: u64,
+    server_stops: *const u8,
 }
 
 /// See `tacho_embed_status`.
@@ -62,7 +64,7 @@ pub struct EmbedStatus {
     pub write_errors: u64,
 }
 
-const _: () = assert!(size_of::<EmbedConfig>() == 32);
+const _: () = assert!(size_of::<EmbedConfig>() == 40);
 const _: () = assert!(size_of::<EmbedStatus>() == 88);
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
@@ -117,6 +119,9 @@ pub unsafe extern "C" fn tacho_embed_start(
             // SAFETY: as above.
             server: unsafe { string(config.server) }.to_string_lossy().into_owned(),
             arena_bytes: config.arena_bytes,
+            // SAFETY: null, or valid for as long as the process lives, as promised; the server
+            // changes it by atomic stores.
+            server_stops: unsafe { config.server_stops.cast::<AtomicU8>().as_ref() },
         };
         match Recorder::start(&config) {
             Ok(recorder) => Some(Box::new(recorder)),

@@ -3,8 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use tacho_event::record::EventKind;
 use tacho_probe::Probe;
@@ -30,6 +31,8 @@ pub struct Config {
     pub server: String,
     /// Size of the arena.
     pub arena_bytes: u64,
+    /// Not 0 once the server is on its way down, where it tells.
+    pub server_stops: Option<&'static AtomicU8>,
 }
 
 /// See the module documentation.
@@ -97,7 +100,11 @@ impl Recorder {
         // recording then follows its own `start`. If it cannot be written, the writer goes on.
         writer.round();
         let drained = Arc::new(AtomicBool::new(false));
-        let run = Run { control: control.clone(), drained: drained.clone() };
+        let run = Run {
+            control: control.clone(),
+            drained: drained.clone(),
+            server_stops: config.server_stops,
+        };
         let thread = std::thread::Builder::new()
             .name("tacho-writer".to_owned())
             .spawn(move || run.guarded(writer))?;
@@ -232,7 +239,12 @@ impl Recorder {
 struct Run {
     control: Arc<Control>,
     drained: Arc<AtomicBool>,
+    server_stops: Option<&'static AtomicU8>,
 }
+
+/// How long sessions may hold up a server that goes down, because their records find no room
+/// in the arena and the log cannot be written.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Run {
     fn guarded(self, writer: Writer) {
@@ -252,10 +264,35 @@ impl Run {
         }
     }
 
+    /// A server that goes down waits for its sessions; sessions that wait for the log would
+    /// make it wait until somebody kills it. After some patience their records are counted
+    /// as lost instead. What is in the arena stays there.
+    fn let_go(&self, arena: &Arena, waiting_since: &mut Option<Instant>, failing: bool) {
+        let stops = self.server_stops.is_some_and(|flag| flag.load(Ordering::Relaxed) != 0);
+        if !stops || !failing {
+            *waiting_since = None;
+            return;
+        }
+        let settings = &arena.shared().settings.0;
+        if waiting_since.get_or_insert_with(Instant::now).elapsed() < SHUTDOWN_PATIENCE
+            || settings.overflow.swap(OVERFLOW_DROP, Ordering::Relaxed) == OVERFLOW_DROP
+        {
+            return;
+        }
+        arena.shared().gate.0.open(&Futex);
+        error_log::write(
+            Severity::Error,
+            "the server goes down and the audit log cannot be written: sessions do not wait \
+             for it any longer. What finds no room in the arena is counted as lost",
+        );
+    }
+
     fn run(&self, mut writer: Writer) {
+        let mut waiting_since = None;
         while !self.control.stop.load(Ordering::Relaxed) {
             let started_us = sys::monotonic_us();
             writer.round();
+            self.let_go(writer.arena(), &mut waiting_since, writer.is_failing());
             writer.sleep(started_us);
         }
         let stop_us = sys::monotonic_us();
@@ -268,7 +305,7 @@ impl Run {
             if sys::monotonic_us() - stop_us > patience_us {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
         if let Err(error) = writer.close() {
             error_log::write(Severity::Error, &format!("closing the audit log: {error}"));
