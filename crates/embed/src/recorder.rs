@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tacho_event::record::EventKind;
 use tacho_probe::Probe;
@@ -309,7 +310,7 @@ impl Run {
             if sys::monotonic_us() - stop_us > patience_us {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
         if let Err(error) = writer.close() {
             error_log::write(Severity::Error, &format!("closing the audit log: {error}"));

@@ -164,12 +164,9 @@ impl<F: Fs> Writer<F> {
         self.queue.clear(&mut self.ready);
         self.awaited.clear();
         self.finished.clear();
-        // The losses that no line tells of came after its writer last told.
-        let heartbeat_us = arena.shared().writer.0.heartbeat_us.load(Ordering::Relaxed);
-        self.lost_seen_us = match heartbeat_us {
-            0 => arena.header().created_us,
-            heartbeat_us => heartbeat_us.saturating_sub_unsigned(LOST_INTERVAL_US),
-        };
+        // The losses that no line tells of are from any time of its life: its writer may have
+        // looked at them long before it died, and never have been able to write.
+        self.lost_seen_us = arena.header().created_us;
     }
 
     /// The arena.
