@@ -278,12 +278,13 @@ impl Join {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         let lowest = conn.stash.iter().map(|s| (s.head.rec_no, s.head.fragment_number)).min();
         let Some((rec_no, _)) = lowest else { return };
-        let gap =
-            if rec_no > conn.expected && session::epoch_of(rec_no) == session::epoch_of(conn.expected) {
-                rec_no - conn.expected
-            } else {
-                1
-            };
+        let gap = if rec_no > conn.expected
+            && session::epoch_of(rec_no) == session::epoch_of(conn.expected)
+        {
+            rec_no - conn.expected
+        } else {
+            1
+        };
         // A record that stayed incomplete was counted by who gave it up, or by who found it
         // damaged.
         self.missing += gap - u64::from(conn.partial.is_some());
@@ -347,7 +348,9 @@ impl Join {
             let found = conn.stash.iter().position(|s| {
                 s.head.rec_no <= expected
                     && match want_fragment {
-                        Some(next) => s.head.fragment_number == next || s.head.fragment <= FRAGMENT_FIRST,
+                        Some(next) => {
+                            s.head.fragment_number == next || s.head.fragment <= FRAGMENT_FIRST
+                        }
                         None => s.head.fragment <= FRAGMENT_FIRST,
                     }
             });
@@ -497,8 +500,7 @@ impl Join {
         self.partials()
             .map(|(conn, partial)| (conn, partial.head.rec_no))
             .filter(|(conn, rec_no)| {
-                session::find(sessions, *conn)
-                    .is_some_and(|slot| session::abandoned(slot, *rec_no))
+                session::find(sessions, *conn).is_some_and(|slot| session::abandoned(slot, *rec_no))
             })
             .collect()
     }
