@@ -211,8 +211,15 @@ fn show<'t>(text: &'t [u8], record: &Record<'_>, style: &Style<'_>) -> Shown<'t>
     Shown { text: cut, redacted, whole_bytes: Some(text.len() as u64) }
 }
 
-/// Error messages quote the statement. When secrets were taken out of the statement, what
-/// the message quotes goes too.
+/// Whether it prepares a text that it does not show, because that comes from a variable: nobody
+/// can tell whether there is a secret in it.
+fn executes_hidden_text(record: &Record<'_>, text: &[u8]) -> bool {
+    matches!(record.sql_command, b"prepare_sql" | b"execute_immediate")
+        && !text.iter().any(|byte| matches!(byte, b'\'' | b'"'))
+}
+
+/// Error messages quote the statement. When it has or may have secrets, what the message quotes
+/// goes.
 fn clean_message(message: &[u8], redacted: bool) -> std::borrow::Cow<'_, [u8]> {
     match message.iter().position(|b| matches!(b, b'\'' | b'"' | b'`')) {
         Some(quote) if redacted => [&message[..quote], b"<redacted>"].concat().into(),
@@ -348,7 +355,8 @@ pub fn write_statement(
 
     let shown = text.map(|text| show(text, &record, style));
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
-    let message = message.map(|m| clean_message(m, redacted));
+    let hidden = text.is_some_and(|text| executes_hidden_text(&record, text));
+    let message = message.map(|m| clean_message(m, redacted || hidden));
     if let Some(shown) = &shown {
         record.sql = Some(&shown.text);
         record.sql_bytes = shown.whole_bytes;
