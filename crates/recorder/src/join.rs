@@ -688,3 +688,6 @@ impl Conn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
