@@ -786,3 +786,6 @@ impl Conn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
