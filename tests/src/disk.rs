@@ -79,6 +79,11 @@ impl Disk {
         })
     }
 
+    /// Whether it is a file system of its own.
+    pub fn is_small(&self) -> bool {
+        self.holder.is_some()
+    }
+
     /// Where the log directory is for the server.
     pub fn log_directory(&self) -> PathBuf {
         self.server_path.join("tacho")
@@ -92,7 +97,7 @@ impl Disk {
     /// A server that logs to this disk.
     pub fn server(&self, builder: Builder) -> Builder {
         let builder = builder
-            .option(format!("tacho-directory={}", self.log_directory().display()))
+            .option(format!("loose-tacho-directory={}", self.log_directory().display()))
             .environment("LD_PRELOAD", &self.fault_library.to_string_lossy())
             .environment("TACHO_FAULT_FILE", &self.fault_file.to_string_lossy());
         let Some(holder) = &self.holder else { return builder };
