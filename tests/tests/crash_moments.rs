@@ -91,7 +91,7 @@ fn end_in_statement(options: &[&str], text_bytes: usize, signal: Signal, wait_s:
     assert!(!client.join().expect("the client"), "the statement was answered");
     scene.server.restart().expect("restarting");
     scene.server.stop().expect("stopping");
-    assert_eq!(scene.arena_files(), [PathBuf::new(); 0], "arenas are left");
+    assert_eq!(scene.arena_files(), Vec::<PathBuf>::new(), "arenas are left");
 
     let lines = lines(&scene.log_directory());
     let line = interrupted(&lines, id);
@@ -295,7 +295,7 @@ fn recovery_without_a_server_brings_the_same_lines() {
     let recovered = recover_offline(&scene);
     assert_eq!(recovered.arenas, 1);
     assert!(recovered.lines > 100, "{recovered:?}");
-    assert_eq!(scene.arena_files(), [PathBuf::new(); 0], "arenas are left");
+    assert_eq!(scene.arena_files(), Vec::<PathBuf>::new(), "arenas are left");
     assert_eq!(recover_offline(&scene), Recovered::default(), "there was something left to do");
     let offline = lines(&scene.log_directory());
 

@@ -82,7 +82,7 @@ impl Scene {
     /// Stops the server, reads the log and looks at everything that must be true of it.
     pub fn finish(&mut self, tally: &Tally, run: &str) -> Summary {
         self.server.stop().expect("stopping");
-        assert_eq!(self.arena_files(), [PathBuf::new(); 0], "arenas are left");
+        assert_eq!(self.arena_files(), Vec::<PathBuf>::new(), "arenas are left");
         check(&self.log_directory(), tally, run)
     }
 }
