@@ -25,6 +25,7 @@ typedef struct tacho_embed_config {
   const char *arena_directory; /* usually /dev/shm */
   const char *server;          /* "MariaDB 10.11.19-MariaDB ..." */
   uint64_t arena_bytes;
+  const volatile unsigned char *ending; /* not 0 when the server shuts down; may be null */
 } tacho_embed_config;
 
 /* Settings that can change while it runs. */

@@ -13,8 +13,10 @@
 
 #include <unistd.h>
 
-// Exported by the server, declared in no public header (mysqld.cc).
+// Exported by the server, declared in no public header (mysqld.cc). abort_loop becomes true when
+// a shutdown begins, long before deinit; weak, because without it the plugin works as well.
 extern char server_version[];
+extern volatile unsigned char abort_loop __attribute__((weak));
 
 namespace tacho {
 
@@ -54,6 +56,10 @@ bool absolute_directory(char* path, size_t bytes) noexcept {
 }
 
 void learn_commands(const tacho_embed* recorder) noexcept {
+    if (sql_command_count() > 0) {
+        // SQLCOM_END: the number behind the last one.
+        g_event_context.no_command = sql_command_count();
+    }
     for (int number = 0; number < sql_command_count(); ++number) {
         const char* name = sql_command_name(number);
         tacho_embed_set_name(recorder, static_cast<uint32_t>(number), name);
@@ -85,7 +91,7 @@ int init(void*) noexcept {
     char server[256];
     snprintf(server, sizeof(server), "MariaDB %s", server_version);
     const tacho_embed_config config = {directory, variable_arena_directory(), server,
-                                       variable_arena_bytes()};
+                                       variable_arena_bytes(), &abort_loop};
     char error[1024] = "";
     g_recorder = tacho_embed_start(&config, error, sizeof(error));
     if (g_recorder == nullptr) {

@@ -8,21 +8,33 @@
 //! | [`client`] | a connection to it, and its status variables |
 //! | [`tagged`] | a load whose every statement carries an id, and that knows which were answered |
 //! | [`sysbench`] | the load everybody knows, and what it reports |
+//! | [`raw`] | a client of the bare protocol, for what no library sends |
 //! | [`log`] | a strict reader of the audit log, and what must always be true of it |
+//! | [`recorded`] | the lines of a log, connection by connection, in a short form |
 //! | [`verdict`] | the answered ids against the ids in the log |
+//! | [`audit`] | all of that about one log directory |
+//! | [`arena`] | the few words of a living arena that a test looks at |
+//! | [`disk`] | a file system that is full, a device that fails |
+//! | [`wait`] | for something to become true |
 //! | [`paired`] | throughput with and without recording, from alternating blocks |
 //!
 //! Errors are `anyhow` errors: their only reader is the person in front of a failed test.
 //! All paths lie under `build/` of the source tree, so a failed test can be looked at.
 
+pub mod arena;
+pub mod audit;
 pub mod client;
+pub mod disk;
 pub mod log;
 pub mod paired;
+pub mod raw;
+pub mod recorded;
 pub mod server;
 pub mod sysbench;
 pub mod tagged;
 mod template;
 pub mod verdict;
+pub mod wait;
 
 use std::path::{Path, PathBuf};
 

@@ -144,7 +144,8 @@ impl TagCounter {
 ///
 /// - every line has version 1, a time of the documented shape and an event;
 /// - `seq` is 1, 2, 3 … over all files;
-/// - `(conn, conn_seq)` is unique, but for a `running` line and the one that completes it.
+/// - `(conn, conn_seq)` is unique, but for `running` lines and the one that completes them,
+///   which all name the first.
 ///
 /// A server counts its connections from the beginning after each start, so uniqueness holds
 /// from one `start` line to the next. What recovery brings belongs before the `start` line.
@@ -183,7 +184,8 @@ impl Invariants {
 
     fn see_pair(&mut self, pair: (u64, u64), line: &Line) {
         let is_running = line.outcome.as_deref() == Some("running");
-        let before = self.pairs.insert(pair, is_running.then_some(line.seq));
+        let first_seq = line.running_seq.unwrap_or(line.seq);
+        let before = self.pairs.insert(pair, is_running.then_some(first_seq));
         let (conn, conn_seq) = pair;
         match (before, line.running_seq) {
             (None, None) => {}

@@ -49,6 +49,8 @@ pub struct Builder {
     options: Vec<String>,
     directory: Option<PathBuf>,
     plugins: Vec<PathBuf>,
+    prefix: Vec<String>,
+    environment: Vec<(String, String)>,
     keep: bool,
 }
 
@@ -72,6 +74,20 @@ impl Builder {
     #[must_use]
     pub fn plugin(mut self, library: impl Into<PathBuf>) -> Self {
         self.plugins.push(library.into());
+        self
+    }
+
+    /// Starts the server through this command, which must end by executing its arguments.
+    #[must_use]
+    pub fn prefix<S: Into<String>>(mut self, command: impl IntoIterator<Item = S>) -> Self {
+        self.prefix = command.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Adds an environment variable of the server.
+    #[must_use]
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -114,6 +130,8 @@ impl Builder {
             error_log: directory.join("error.log"),
             port: 0,
             options: self.options,
+            prefix: self.prefix,
+            environment: self.environment,
             keep: self.keep,
             data_directory,
             plugin_directory,
@@ -135,13 +153,22 @@ pub struct MariaDb {
     error_log: PathBuf,
     port: u16,
     options: Vec<String>,
+    prefix: Vec<String>,
+    environment: Vec<(String, String)>,
     keep: bool,
 }
 
 impl MariaDb {
     /// A server with small buffers and otherwise default settings.
     pub fn builder() -> Builder {
-        Builder { options: Vec::new(), directory: None, plugins: Vec::new(), keep: false }
+        Builder {
+            options: Vec::new(),
+            directory: None,
+            plugins: Vec::new(),
+            prefix: Vec::new(),
+            environment: Vec::new(),
+            keep: false,
+        }
     }
 
     /// Everything of this server is in here.
@@ -293,8 +320,17 @@ impl MariaDb {
 
     fn spawn(&self) -> Result<Child> {
         let log: File = OpenOptions::new().create(true).append(true).open(&self.error_log)?;
-        let mut command = Command::new(find_program("mariadbd")?);
+        let program = find_program("mariadbd")?;
+        let mut command = match self.prefix.split_first() {
+            None => Command::new(program),
+            Some((first, others)) => {
+                let mut command = Command::new(first);
+                command.args(others).arg(program);
+                command
+            }
+        };
         command
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .arg("--no-defaults")
             .arg(format!("--datadir={}", self.data_directory.display()))
             .arg(format!("--plugin-dir={}", self.plugin_directory.display()))

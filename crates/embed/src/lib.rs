@@ -12,6 +12,7 @@ mod recorder;
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU8;
 
 pub use error_log::write as write_error_log;
 use recorder::{Config, Recorder};
@@ -32,6 +33,7 @@ pub struct EmbedConfig {
     arena_directory: *const c_char,
     server: *const c_char,
     arena_bytes: u64,
+    ending: *const AtomicU8,
 }
 
 /// See `tacho_embed_status`.
@@ -62,7 +64,7 @@ pub struct EmbedStatus {
     pub write_errors: u64,
 }
 
-const _: () = assert!(size_of::<EmbedConfig>() == 32);
+const _: () = assert!(size_of::<EmbedConfig>() == 40);
 const _: () = assert!(size_of::<EmbedStatus>() == 88);
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
@@ -109,15 +111,16 @@ pub unsafe extern "C" fn tacho_embed_start(
     use std::os::unix::ffi::OsStrExt;
     guard(None, || {
         // SAFETY: the strings of the configuration are valid, as promised.
-        let path = |text| unsafe {
-            PathBuf::from(std::ffi::OsStr::from_bytes(string(text).to_bytes()))
-        };
+        let path =
+            |text| unsafe { PathBuf::from(std::ffi::OsStr::from_bytes(string(text).to_bytes())) };
         let config = Config {
             log_directory: path(config.log_directory),
             arena_directory: path(config.arena_directory),
             // SAFETY: as above.
             server: unsafe { string(config.server) }.to_string_lossy().into_owned(),
             arena_bytes: config.arena_bytes,
+            // SAFETY: null, or a variable of the server, which lives as long as the process.
+            ending: unsafe { config.ending.as_ref() },
         };
         match Recorder::start(&config) {
             Ok(recorder) => Some(Box::new(recorder)),

@@ -3,15 +3,16 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tacho_event::record::EventKind;
 use tacho_probe::Probe;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status};
 use tacho_recorder::files::{LogFiles, Options, RealFs};
-use tacho_recorder::recover;
+use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::layout::OVERFLOW_DROP;
@@ -30,6 +31,8 @@ pub struct Config {
     pub server: String,
     /// Size of the arena.
     pub arena_bytes: u64,
+    /// Not 0 when the server shuts down.
+    pub ending: Option<&'static AtomicU8>,
 }
 
 /// See the module documentation.
@@ -73,31 +76,41 @@ impl Recorder {
         }
         // Numbers go on after the last line. Where it cannot be read, nothing may be assumed.
         let last_seq = opened.last_seq?.unwrap_or(0);
+        let control = Arc::new(Control::default());
+        let status = Arc::new(Status::default());
+        let (control_too, status_too) = (control.clone(), status.clone());
+        // Before anything new: what the last server did not get to write. Before the new arena,
+        // too: there may not be room for both.
+        let nothing = ArenaFile::placeholder()?;
+        let writer = Writer::new(nothing.arena(), files, last_seq, control_too, status_too, log());
+        let (writer, recovered) =
+            recover::recover_all(writer, &config.arena_directory, &log_directory);
+        match recovered {
+            Ok(_) => {}
+            Err(error @ RecoverError::NotWritten(_)) => {
+                let text = format!("{error} until it can");
+                error_log::write(Severity::Warning, &text);
+            }
+            Err(error) => {
+                let text = format!("{error}. `tacho recover` can be run later");
+                error_log::write(Severity::Error, &text);
+            }
+        }
         let arena_file = ArenaFile::create(
             &config.arena_directory,
             config.arena_bytes,
             &log_directory,
             &config.server,
         )?;
-        let control = Arc::new(Control::default());
-        let status = Arc::new(Status::default());
-        let (control_too, status_too) = (control.clone(), status.clone());
         let arena = arena_file.arena();
-        let writer = Writer::new(arena, files, last_seq, control_too, status_too, log());
-        // Before anything new: what the last server did not get to write.
-        let (writer, recovered) =
-            recover::recover_all(writer, &config.arena_directory, &log_directory);
-        if let Err(error) = recovered {
-            let text = format!("{error}. `tacho recover` can be run later");
-            error_log::write(Severity::Error, &text);
-        }
         let mut writer = writer.with_arena(arena);
+        drop(nothing);
         writer.note(EventKind::Start, &config.server);
         // In the file before the first statement: what recovery may have to bring of this
         // recording then follows its own `start`. If it cannot be written, the writer goes on.
         writer.round();
         let drained = Arc::new(AtomicBool::new(false));
-        let run = Run { control: control.clone(), drained: drained.clone() };
+        let run = Run { control: control.clone(), drained: drained.clone(), ending: config.ending };
         let thread = std::thread::Builder::new()
             .name("tacho-writer".to_owned())
             .spawn(move || run.guarded(writer))?;
@@ -136,6 +149,8 @@ impl Recorder {
         let control = &self.control;
         match setting {
             0 => settings.logging.store(u32::from(value != 0), Ordering::Relaxed),
+            // Without a writer, who waits would wait for ever.
+            1 if self.thread.as_ref().is_some_and(JoinHandle::is_finished) => {}
             1 => settings.overflow.store(value as u32, Ordering::Relaxed),
             2 => settings.overflow_timeout_us.store(value * 1_000, Ordering::Relaxed),
             3 => control.flush_interval_ms.store(value, Ordering::Relaxed),
@@ -230,7 +245,11 @@ impl Recorder {
 struct Run {
     control: Arc<Control>,
     drained: Arc<AtomicBool>,
+    ending: Option<&'static AtomicU8>,
 }
+
+/// How long a server that shuts down waits for a log that cannot be written, µs.
+const ENDING_PATIENCE_US: i64 = 10_000_000;
 
 impl Run {
     fn guarded(self, writer: Writer) {
@@ -250,13 +269,41 @@ impl Run {
         }
     }
 
+    fn is_ending(&self) -> bool {
+        self.ending.is_some_and(|ending| ending.load(Ordering::Relaxed) != 0)
+    }
+
+    /// A server does not end before its statements do, and these wait for room in the arena:
+    /// without this it would hang until somebody kills it. What they were about to record is
+    /// counted in the arena, and told by the next server.
+    fn let_go(writer: &Writer) {
+        let shared = writer.arena().shared();
+        if shared.settings.0.overflow.swap(OVERFLOW_DROP, Ordering::Relaxed) != OVERFLOW_DROP {
+            error_log::write(
+                Severity::Warning,
+                "the server shuts down while the audit log cannot be written: statements that \
+                 wait for it are let go, and counted as lost if they do not fit into the arena",
+            );
+        }
+        shared.gate.0.open(&Futex);
+    }
+
     fn run(&self, mut writer: Writer) {
+        let mut ending_since_us = None;
         while !self.control.stop.load(Ordering::Relaxed) {
             let started_us = sys::monotonic_us();
             writer.round();
+            if writer.is_failing() && self.is_ending() {
+                let since_us = *ending_since_us.get_or_insert(started_us);
+                if started_us - since_us > ENDING_PATIENCE_US {
+                    Self::let_go(&writer);
+                }
+            } else {
+                ending_since_us = None;
+            }
             writer.sleep(started_us);
         }
-        let stop_us = sys::monotonic_us();
+        let stop_us = ending_since_us.unwrap_or_else(sys::monotonic_us);
         loop {
             if writer.finish() {
                 self.drained.store(true, Ordering::Relaxed);
@@ -266,7 +313,7 @@ impl Run {
             if sys::monotonic_us() - stop_us > patience_us {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
         if let Err(error) = writer.close() {
             error_log::write(Severity::Error, &format!("closing the audit log: {error}"));

@@ -11,13 +11,53 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::charset::{Charset, Fidelity};
-use crate::record::{Record, TableUse};
+use crate::record::{EventKind, Outcome, Record, TableUse};
 use crate::time::TimeFormatter;
 use escape::{EscapedText, is_plain_ascii};
 
+/// The two digits of each number below 100.
+const DIGIT_PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + number as u8 / 10, b'0' + number as u8 % 10];
+        number += 1;
+    }
+    pairs
+};
+
 /// Appends a number.
-fn append_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+///
+/// A line has about ten, most of them short.
+fn append_number(out: &mut Vec<u8>, number: impl Into<u64>) {
+    match number.into() {
+        digit @ 0..10 => out.push(b'0' + digit as u8),
+        pair @ 10..100 => out.extend_from_slice(&DIGIT_PAIRS[pair as usize]),
+        number => append_long_number(out, number),
+    }
+}
+
+/// The digits are not copied by their number but in one piece of fixed size, which is a few
+/// stores instead of a call, and the rest of it is cut off again.
+fn append_long_number(out: &mut Vec<u8>, number: u64) {
+    const DIGITS_MAX: usize = 20;
+    let mut text = [b'0'; 2 * DIGITS_MAX];
+    let mut begin = DIGITS_MAX;
+    let mut rest = number;
+    while rest >= 10 {
+        begin -= 2;
+        text[begin..begin + 2].copy_from_slice(&DIGIT_PAIRS[(rest % 100) as usize]);
+        rest /= 100;
+    }
+    if rest > 0 {
+        begin -= 1;
+        text[begin] = b'0' + rest as u8;
+    }
+    let end = out.len() + DIGITS_MAX - begin;
+    if let Some(piece) = text[begin..].first_chunk::<DIGITS_MAX>() {
+        out.extend_from_slice(piece);
+    }
+    out.truncate(end);
 }
 
 /// Appends the rest of a string after its opening quote: the text, the closing quote and, when
@@ -98,8 +138,13 @@ pub fn write_line(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter)
     out.extend_from_slice(b",\"ts\":\"");
     out.extend_from_slice(clock.format(record.ts_us));
     out.push(b'"');
-    name_field!(out, "event", record.event);
-    name_field!(out, "outcome", record.outcome);
+    if let (Some(EventKind::Statement), Some(Outcome::Ok)) = (record.event, record.outcome) {
+        // Nearly every line.
+        out.extend_from_slice(b",\"event\":\"statement\",\"outcome\":\"ok\"");
+    } else {
+        name_field!(out, "event", record.event);
+        name_field!(out, "outcome", record.outcome);
+    }
     append_who(out, record);
     append_statement(out, record);
     append_cost(out, record);
@@ -113,6 +158,16 @@ fn append_who(out: &mut Vec<u8>, record: &Record) {
     number_field!(out, "conn", record.conn);
     number_field!(out, "conn_seq", record.conn_seq);
     number_field!(out, "query_id", record.query_id);
+    if record.identity.is_empty() {
+        write_identity(out, record);
+    } else {
+        out.extend_from_slice(record.identity);
+    }
+}
+
+/// Appends the fields from `user` to `command`: what hardly ever changes from one line of a
+/// connection to the next. Kept by the caller, they can be [`Record::identity`] of later lines.
+pub fn write_identity(out: &mut Vec<u8>, record: &Record) {
     text_field!(out, "user", record.user);
     text_field!(out, "priv_user", record.priv_user);
     text_field!(out, "proxy_user", record.proxy_user);
@@ -121,11 +176,11 @@ fn append_who(out: &mut Vec<u8>, record: &Record) {
     text_field!(out, "ip", record.ip);
     number_field!(out, "port", record.port);
     text_field!(out, "db", record.db);
+    text_field!(out, "command", record.command);
 }
 
 /// What was asked for, and the error it met.
 fn append_statement(out: &mut Vec<u8>, record: &Record) {
-    text_field!(out, "command", record.command);
     text_field!(out, "sql_command", record.sql_command);
     number_field!(out, "errno", (record.errno != 0).then_some(record.errno));
     text_field!(out, "sqlstate", record.sqlstate);
@@ -186,4 +241,43 @@ fn append_recorder(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter
     text_field!(out, "variable", record.variable);
     text_field!(out, "old_value", record.old_value);
     text_field!(out, "new_value", record.new_value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_standard_library() {
+        let powers = (0..20).map(|power| 10_u64.pow(power));
+        let edges = powers.flat_map(|power| [power - 1, power, power + 1, power + power / 2]);
+        for number in edges.chain(0..2_000).chain([u64::MAX - 1, u64::MAX]) {
+            let mut out = b"before ".to_vec();
+            append_number(&mut out, number);
+            assert_eq!(out, format!("before {number}").into_bytes());
+        }
+    }
+
+    #[test]
+    fn a_kept_identity_makes_the_same_line() {
+        let record = Record {
+            event: Some(EventKind::Statement),
+            outcome: Some(Outcome::Ok),
+            query_id: Some(7),
+            user: b"a\"b",
+            host: b"\xFF",
+            port: Some(3306),
+            db: b"shop",
+            command: b"Query",
+            sql_command: b"select",
+            sql: Some(b"SELECT 1"),
+            ..Record::default()
+        };
+        let mut clock = TimeFormatter::utc();
+        let (mut identity, mut first, mut second) = (Vec::new(), Vec::new(), Vec::new());
+        write_identity(&mut identity, &record);
+        write_line(&mut first, &record, &mut clock);
+        write_line(&mut second, &Record { identity: &identity, ..record }, &mut clock);
+        assert_eq!(first, second);
+    }
 }

@@ -94,6 +94,9 @@ pub struct Record<'a> {
     pub conn_seq: Option<u64>,
     /// The server's query id.
     pub query_id: Option<u64>,
+    /// The fields from `user` to `command` as `json::write_identity` wrote them for the same
+    /// values before; empty: they are written from the values.
+    pub identity: &'a [u8],
     /// User name the client gave.
     pub user: &'a [u8],
     /// Account name the privileges come from.

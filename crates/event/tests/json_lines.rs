@@ -280,6 +280,7 @@ proptest! {
             conn: numbers[1],
             conn_seq: numbers[2],
             query_id: numbers[3],
+            identity: b"",
             user: &texts[0],
             priv_user: &texts[1],
             proxy_user: &texts[2],

@@ -4,10 +4,11 @@
 //! releases it on death, whatever the cause. So an arena that can be locked has no owner,
 //! and its records are waiting to be recovered.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +58,18 @@ pub enum ArenaError {
         /// Its owner, as written in the header.
         pid: u32,
     },
+    /// Its file belongs to another user: anybody may put files into a shared directory.
+    #[error("{path} belongs to user id {uid}, not to the user of this process; it is left alone")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The owner of the file.
+        uid: u32,
+    },
 }
+
+/// Room for the log directory in a header, with a NUL.
+const LOG_DIRECTORY_BYTES: usize = 3072;
 
 fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ArenaError {
     let path = path.to_owned();
@@ -66,7 +78,7 @@ fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Aren
 
 /// First part of the names of all arenas of a log directory. Two servers with different
 /// log directories may share an arena directory.
-fn name_prefix(log_directory: &Path) -> String {
+pub fn name_prefix(log_directory: &Path) -> String {
     // FNV-1a, 64 bits: a stable name, not a secret.
     let hash =
         log_directory.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
@@ -99,6 +111,11 @@ impl ArenaFile {
         log_directory: &Path,
         server: &str,
     ) -> Result<ArenaFile, ArenaError> {
+        if log_directory.as_os_str().len() >= LOG_DIRECTORY_BYTES {
+            // Cut in the header, it would never be found again.
+            let source = io::Error::from_raw_os_error(libc::ENAMETOOLONG);
+            return Err(io_error("creating an arena for", log_directory)(source));
+        }
         let geometry = Geometry::for_bytes(arena_bytes);
         let prefix = name_prefix(log_directory);
         let pid = std::process::id();
@@ -125,7 +142,8 @@ impl ArenaFile {
             let source = io::Error::from_raw_os_error(rc);
             return Err(unlink(io_error("allocating the arena", &path)(source)));
         }
-        let base = map(&file, geometry.arena_bytes, &path).map_err(unlink)?;
+        // Populated now, so that query threads take no page faults.
+        let base = map(&file, geometry.arena_bytes, libc::MAP_POPULATE, &path).map_err(unlink)?;
         let arena_file = ArenaFile { path, file, base, geometry };
         let mut header = Header {
             // Stored last: whoever dies before that leaves a file without magic.
@@ -148,7 +166,7 @@ impl ArenaFile {
             reserved: 0,
             owner_start_ticks: start_ticks(pid).unwrap_or(0),
             server: [0; 256],
-            log_directory: [0; 3072],
+            log_directory: [0; LOG_DIRECTORY_BYTES],
         };
         fill(&mut header.server, server.as_bytes());
         fill(&mut header.log_directory, log_directory.as_os_str().as_bytes());
@@ -160,32 +178,45 @@ impl ArenaFile {
         Ok(arena_file)
     }
 
-    /// Opens and locks an arena whose owner is gone.
+    /// A small arena in private memory, without a name: for a writer that has nothing to drain
+    /// yet.
+    pub fn placeholder() -> Result<ArenaFile, ArenaError> {
+        let path = PathBuf::new();
+        let geometry = Geometry::for_bytes(0);
+        // SAFETY: the name is terminated; the call makes a new descriptor, which is checked.
+        let descriptor = unsafe { libc::memfd_create(c"tacho".as_ptr(), libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(io_error("making memory", &path)(io::Error::last_os_error()));
+        }
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let file = unsafe { File::from_raw_fd(descriptor) };
+        file.set_len(geometry.arena_bytes).map_err(io_error("sizing memory", &path))?;
+        let base = map(&file, geometry.arena_bytes, 0, &path)?;
+        Ok(ArenaFile { path, file, base, geometry })
+    }
+
+    /// Opens and locks an arena whose owner is gone, if its file belongs to the user of this
+    /// process: what is in it will be believed.
     pub fn open_dead(path: &Path) -> Result<ArenaFile, ArenaError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(io_error("opening the arena", path))?;
+        let (file, uid) = open(path)?;
+        if uid != user_id() {
+            return Err(ArenaError::Foreign { path: path.to_owned(), uid });
+        }
         let (header, geometry) = read_header(&file, path)?;
         lock(&file, path).map_err(|error| match error {
             ArenaError::InUse { path, .. } => ArenaError::InUse { path, pid: header.owner_pid },
             other => other,
         })?;
-        let base = map(&file, geometry.arena_bytes, path)?;
+        let base = map(&file, geometry.arena_bytes, 0, path)?;
         Ok(ArenaFile { path: path.to_owned(), file, base, geometry })
     }
 
     /// Maps an arena without locking it: to look at it, dead or alive, or to change a
     /// setting of a living one.
     pub fn open_unlocked(path: &Path) -> Result<ArenaFile, ArenaError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(io_error("opening the arena", path))?;
+        let (file, _) = open(path)?;
         let (_, geometry) = read_header(&file, path)?;
-        let base = map(&file, geometry.arena_bytes, path)?;
+        let base = map(&file, geometry.arena_bytes, 0, path)?;
         Ok(ArenaFile { path: path.to_owned(), file, base, geometry })
     }
 
@@ -208,10 +239,7 @@ impl ArenaFile {
 
     /// Whether somebody holds the lock.
     pub fn is_owned(&self) -> bool {
-        let mut lock = ofd_lock();
-        // SAFETY: a valid descriptor and a valid flock.
-        let rc = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
-        rc == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+        is_locked(&self.file)
     }
 
     /// What the header says.
@@ -231,17 +259,21 @@ impl Drop for ArenaFile {
 /// caller holds the lock of the log directory, so that nobody is making one now.
 pub fn remove_unfinished(arena_directory: &Path, log_directory: &Path) -> Result<(), ArenaError> {
     for path in named_as_arenas(arena_directory, Some(log_directory))? {
-        let Ok(file) = OpenOptions::new().read(true).write(true).open(&path) else { continue };
-        let mut magic = [0; MAGIC.len()];
-        let is_unfinished = match file.read_exact_at(&mut magic, 0) {
-            Ok(()) => magic == [0; MAGIC.len()],
-            Err(error) => error.kind() == io::ErrorKind::UnexpectedEof,
-        };
-        if is_unfinished && lock(&file, &path).is_ok() {
+        let Ok((file, _)) = open(&path) else { continue };
+        if is_unfinished(&file) && lock(&file, &path).is_ok() {
             std::fs::remove_file(&path).map_err(io_error("removing the arena", &path))?;
         }
     }
     Ok(())
+}
+
+/// Whether an arena was not complete when its maker died, or is being made: nothing is in it.
+pub fn is_unfinished(file: &File) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    match file.read_exact_at(&mut magic, 0) {
+        Ok(()) => magic == [0; MAGIC.len()],
+        Err(error) => error.kind() == io::ErrorKind::UnexpectedEof,
+    }
 }
 
 /// Files in a directory that have the name of an arena; of one log directory if it is given.
@@ -263,16 +295,19 @@ fn named_as_arenas(
     Ok(found)
 }
 
-/// All arenas in a directory, oldest first; of one log directory if it is given. Files that
-/// are no arenas are passed over.
+/// All arenas in a directory, oldest first; of one log directory if it is given, and then only
+/// those that the user of this process has made. Files that are no arenas are passed over.
 pub fn list(
     arena_directory: &Path,
     log_directory: Option<&Path>,
 ) -> Result<Vec<ArenaInfo>, ArenaError> {
+    let theirs = |uid| log_directory.is_some() && uid != user_id();
     let mut found = Vec::new();
     for path in named_as_arenas(arena_directory, log_directory)? {
-        let Ok(file) = ArenaFile::open_unlocked(&path) else { continue };
-        let info = file.info();
+        if path.symlink_metadata().is_ok_and(|metadata| theirs(metadata.uid())) {
+            continue;
+        }
+        let Ok(info) = look(&path) else { continue };
         if log_directory.is_none_or(|dir| info.log_directory == dir) {
             found.push(info);
         }
@@ -281,13 +316,26 @@ pub fn list(
     Ok(found)
 }
 
+/// Reads the header of an arena without mapping it.
+fn look(path: &Path) -> Result<ArenaInfo, ArenaError> {
+    let (file, _) = open(path)?;
+    let (header, _) = read_header(&file, path)?;
+    Ok(info_of(&header, path, is_locked(&file)))
+}
+
+fn is_locked(file: &File) -> bool {
+    let mut lock = ofd_lock();
+    // SAFETY: a valid descriptor and a valid flock.
+    let rc = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+    rc == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+}
+
 fn info_of(header: &Header, path: &Path, owned: bool) -> ArenaInfo {
     let text = |bytes: &[u8]| bytes.split(|b| *b == 0).next().unwrap_or(&[]).to_vec();
     ArenaInfo {
         path: path.to_owned(),
-        log_directory: PathBuf::from(std::ffi::OsString::from(
-            String::from_utf8_lossy(&text(&header.log_directory)).into_owned(),
-        )),
+        // Byte for byte: a name that is no UTF-8 must be found again.
+        log_directory: PathBuf::from(OsString::from_vec(text(&header.log_directory))),
         server: String::from_utf8_lossy(&text(&header.server)).into_owned(),
         owner_pid: header.owner_pid,
         owned,
@@ -297,6 +345,27 @@ fn info_of(header: &Header, path: &Path, owned: bool) -> ArenaInfo {
 fn fill(to: &mut [u8], from: &[u8]) {
     let n = from.len().min(to.len() - 1);
     to[..n].copy_from_slice(&from[..n]);
+}
+
+/// Opens a plain file, and tells whose it is. The directory may be open to everybody: a link or
+/// a pipe in the place of an arena is refused.
+fn open(path: &Path) -> Result<(File, u32), ArenaError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+        .map_err(io_error("opening the arena", path))?;
+    let metadata = file.metadata().map_err(io_error("looking at the arena", path))?;
+    if !metadata.is_file() {
+        return Err(ArenaError::NotAnArena { path: path.to_owned() });
+    }
+    Ok((file, metadata.uid()))
+}
+
+fn user_id() -> u32 {
+    // SAFETY: geteuid takes no argument and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 fn ofd_lock() -> libc::flock {
@@ -340,15 +409,15 @@ fn read_header(file: &File, path: &Path) -> Result<(Header, Geometry), ArenaErro
     Ok((header, geometry))
 }
 
-fn map(file: &File, bytes: u64, path: &Path) -> Result<*mut u8, ArenaError> {
+/// `flags`: further `MAP_*` bits.
+fn map(file: &File, bytes: u64, flags: i32, path: &Path) -> Result<*mut u8, ArenaError> {
     // SAFETY: a fresh shared mapping of a file that has at least `bytes` bytes.
     let base = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
             bytes as usize,
             libc::PROT_READ | libc::PROT_WRITE,
-            // Populated now, so that query threads take no page faults.
-            libc::MAP_SHARED | libc::MAP_POPULATE,
+            libc::MAP_SHARED | flags,
             file.as_raw_fd(),
             0,
         )
@@ -386,6 +455,35 @@ mod tests {
         assert_eq!(dead.arena().free_count(), dead.arena().geometry().chunk_count);
         dead.remove().unwrap();
         assert!(list(dir.path(), None).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_others_put_there_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = Path::new("/var/lib/x/tacho");
+        let made = ArenaFile::create(dir.path(), 1 << 20, log, "").unwrap();
+        let path = made.path().to_owned();
+        drop(made);
+        let link = dir.path().join(format!("{}9-9.arena", name_prefix(log)));
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(matches!(ArenaFile::open_dead(&link), Err(ArenaError::Io { .. })));
+        assert_eq!(list(dir.path(), Some(log)).unwrap().len(), 1);
+        // Only root can give a file away.
+        if user_id() == 0 {
+            std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+            let error = ArenaFile::open_dead(&path).unwrap_err();
+            assert!(matches!(error, ArenaError::Foreign { uid: 12_345, .. }), "{error}");
+            assert!(list(dir.path(), Some(log)).unwrap().is_empty());
+            assert_eq!(list(dir.path(), None).unwrap().len(), 1, "everybody may look");
+        }
+    }
+
+    #[test]
+    fn names_that_are_no_utf8_are_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = Path::new(std::ffi::OsStr::from_bytes(b"/var/lib/\xff/tacho"));
+        let _made = ArenaFile::create(dir.path(), 1 << 20, log, "").unwrap();
+        assert_eq!(list(dir.path(), Some(log)).unwrap().len(), 1);
     }
 
     #[test]

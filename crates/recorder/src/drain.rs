@@ -6,10 +6,10 @@
 
 use tacho_ring::arena::Arena;
 use tacho_ring::chunk::{self, BUSY, CLOSED, FREE, IDLE};
-use tacho_ring::codec::{Body, BODY_BYTES, RecordKind};
+use tacho_ring::codec::{BODY_BYTES, Body, RecordKind};
 use tacho_ring::consumer::{self, Next};
 use tacho_ring::free;
-use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, RECORD_HEADER_BYTES};
+use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, RECORD_HEADER_BYTES, RecordHeader};
 use tacho_ring::sync::Ordering;
 
 /// Where a record is.
@@ -56,31 +56,41 @@ pub struct Head {
     pub shown_bytes: u32,
 }
 
+/// Place of `ts_us` in a record's header.
+const TS_AT: usize = std::mem::offset_of!(RecordHeader, ts_us);
+/// Size of the header and the fixed part of a record.
+const HEAD_BYTES: usize = RECORD_HEADER_BYTES + BODY_BYTES;
+
 impl Head {
-    fn read(bytes: &[u8]) -> Option<Head> {
-        let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-        let u64_at = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-        let fragment = *bytes.get(5)?;
-        if fragment > FRAGMENT_LAST {
+    /// Of the first `record_bytes` bytes of a record. A fixed size for all of them lets the
+    /// compiler see that no access is out of range.
+    fn read(bytes: &[u8; HEAD_BYTES], record_bytes: u32) -> Option<Head> {
+        fn array<const N: usize>(bytes: &[u8; HEAD_BYTES], at: usize) -> [u8; N] {
+            bytes[at..].first_chunk().copied().unwrap_or([0; N])
+        }
+        let u32_at = |at| u32::from_le_bytes(array(bytes, at));
+        let u64_at = |at| u64::from_le_bytes(array(bytes, at));
+        let fragment = bytes[5];
+        let has_body = fragment <= FRAGMENT_FIRST;
+        if fragment > FRAGMENT_LAST || (has_body && (record_bytes as usize) < HEAD_BYTES) {
             return None;
         }
-        let has_body = fragment <= FRAGMENT_FIRST;
-        let body = |at| if has_body { u32_at(RECORD_HEADER_BYTES + at) } else { Some(0) };
+        let body = |at| if has_body { u32_at(RECORD_HEADER_BYTES + at) } else { 0 };
         Some(Head {
-            kind: RecordKind::from_byte(*bytes.get(4)?)?,
+            kind: RecordKind::from_byte(bytes[4])?,
             fragment,
-            fragment_number: u16::from_le_bytes(bytes.get(6..8)?.try_into().ok()?),
-            line_seq: u64_at(8)?,
-            conn: u64_at(16)?,
-            rec_no: u64_at(24)?,
-            ts_us: u64_at(32)? as i64,
-            query_id: u64_at(40)?,
-            text_id: u64_at(48)?,
-            conn_seq: u64_at(56)?,
-            text_bytes: body(std::mem::offset_of!(Body, text_bytes))?,
-            errno: body(std::mem::offset_of!(Body, errno))?,
-            present: body(std::mem::offset_of!(Body, present))?,
-            shown_bytes: body(std::mem::offset_of!(Body, shown_bytes))?,
+            fragment_number: u16::from_le_bytes(array(bytes, 6)),
+            line_seq: u64_at(8),
+            conn: u64_at(16),
+            rec_no: u64_at(24),
+            ts_us: u64_at(32) as i64,
+            query_id: u64_at(40),
+            text_id: u64_at(48),
+            conn_seq: u64_at(56),
+            text_bytes: body(std::mem::offset_of!(Body, text_bytes)),
+            errno: body(std::mem::offset_of!(Body, errno)),
+            present: body(std::mem::offset_of!(Body, present)),
+            shown_bytes: body(std::mem::offset_of!(Body, shown_bytes)),
         })
     }
 }
@@ -103,6 +113,12 @@ struct Track {
 pub struct Drain {
     arena: Arena,
     tracks: Vec<Track>,
+    /// The chunks that were in use at the last pass, and have not been given back since: an
+    /// arena has thousands, and few are in use most of the time.
+    in_use: Vec<u32>,
+    /// Those of them that have something new, at the moment: `ts_us` of their next record,
+    /// index, and whether they are closed.
+    unread: Vec<(i64, u32, bool)>,
     /// Chunks that were damaged, since the last [`Drain::take_damaged`].
     damaged: u64,
 }
@@ -114,7 +130,13 @@ impl Drain {
     /// Of an arena.
     pub fn new(arena: Arena) -> Drain {
         let count = arena.geometry().chunk_count as usize;
-        Drain { arena, tracks: vec![Track::default(); count], damaged: 0 }
+        Drain {
+            arena,
+            tracks: vec![Track::default(); count],
+            in_use: Vec::new(),
+            unread: Vec::new(),
+            damaged: 0,
+        }
     }
 
     /// The arena.
@@ -122,58 +144,89 @@ impl Drain {
         &self.arena
     }
 
-    /// Reads every record that was committed since the last pass, chunk by chunk.
+    /// Reads every record that was committed since the last pass, chunk by chunk: first the
+    /// chunk whose next record is the oldest. A connection that has filled several chunks is
+    /// so read in its order, mostly; what is not, the join keeps until its turn.
     pub fn pass(&mut self, mut found: impl FnMut(Head, Ref)) {
-        let mut buffer = [0u8; RECORD_HEADER_BYTES + BODY_BYTES];
-        for index in 0..self.tracks.len() {
-            let Some(control) = self.arena.controls().get(index) else { break };
-            let word = chunk::look(control);
-            let state = chunk::state_of(word);
-            if state == FREE {
-                continue;
+        self.find_unread();
+        let mut unread = std::mem::take(&mut self.unread);
+        unread.sort_unstable();
+        for (_, index, closed) in unread.drain(..) {
+            self.read_chunk(index, closed, &mut found);
+        }
+        self.unread = unread;
+    }
+
+    /// Fills `in_use` and `unread`.
+    fn find_unread(&mut self) {
+        let Drain { arena, tracks, in_use, unread, damaged: _ } = self;
+        in_use.clear();
+        // A loop of its own, because it is the one over all chunks.
+        for (index, control) in arena.controls().iter().enumerate() {
+            if chunk::state_of(chunk::look(control)) != FREE {
+                in_use.push(index as u32);
             }
+        }
+        for index in in_use.iter().copied() {
+            let (Some(control), Some(track)) =
+                (arena.controls().get(index as usize), tracks.get_mut(index as usize))
+            else {
+                continue;
+            };
+            let word = chunk::look(control);
             let generation = chunk::generation_of(word);
-            let track = &mut self.tracks[index];
             if generation != track.generation {
                 *track = Track { generation, ..Track::default() };
             }
+            // Looked at before its records are: all of a chunk that is closed now is there.
+            let closed = chunk::state_of(word) == CLOSED;
             if track.drained {
                 continue;
             }
-            loop {
-                match consumer::peek(&self.arena, index as u32, track.position) {
-                    Next::Record(bytes) => {
-                        let at = Ref { chunk: index as u32, position: track.position, bytes };
-                        track.position += bytes;
-                        track.unsettled += 1;
-                        track.busy_since_us = 0;
-                        let n = bytes.min(buffer.len() as u32);
-                        let head = consumer::fetch(
-                            &self.arena,
-                            at.chunk,
-                            at.position,
-                            n,
-                            &mut buffer,
-                        )
-                        .and_then(Head::read);
-                        match head {
-                            Some(head) => found(head, at),
-                            None => {
-                                track.unsettled -= 1;
-                                self.damaged += 1;
-                            }
+            match consumer::peek(arena, index, track.position) {
+                Next::Empty | Next::End => track.drained = closed,
+                Next::Record(_) | Next::Damaged => {
+                    let mut head = [0; TS_AT + 8];
+                    let bytes = (TS_AT + 8) as u32;
+                    consumer::fetch(arena, index, track.position, bytes, &mut head);
+                    let ts_us = head.last_chunk().map_or(0, |ts| i64::from_le_bytes(*ts));
+                    unread.push((ts_us, index, closed));
+                }
+            }
+        }
+    }
+
+    /// Reads what a chunk has got since the last pass; `closed`: it will get no more.
+    fn read_chunk(&mut self, index: u32, closed: bool, found: &mut impl FnMut(Head, Ref)) {
+        let Some(track) = self.tracks.get_mut(index as usize) else { return };
+        let mut buffer = [0u8; HEAD_BYTES];
+        loop {
+            match consumer::peek(&self.arena, index, track.position) {
+                Next::Record(bytes) => {
+                    let at = Ref { chunk: index, position: track.position, bytes };
+                    track.position += bytes;
+                    track.unsettled += 1;
+                    track.busy_since_us = 0;
+                    let n = bytes.min(HEAD_BYTES as u32);
+                    let there =
+                        consumer::fetch(&self.arena, index, at.position, n, &mut buffer).is_some();
+                    match there.then(|| Head::read(&buffer, bytes)).flatten() {
+                        Some(head) => found(head, at),
+                        None => {
+                            track.unsettled -= 1;
+                            self.damaged += 1;
                         }
                     }
-                    Next::Empty | Next::End => {
-                        track.drained = state == CLOSED;
-                        break;
-                    }
-                    Next::Damaged => {
-                        // The rest of the chunk cannot be found. Its owner, if any, will
-                        // close it; what it appends until then is lost with it.
-                        track.position = self.arena.geometry().chunk_bytes;
-                        self.damaged += 1;
-                    }
+                }
+                Next::Empty | Next::End => {
+                    track.drained = closed;
+                    return;
+                }
+                Next::Damaged => {
+                    // The rest of the chunk cannot be found. Its owner, if any, will close it;
+                    // what it appends until then is lost with it.
+                    track.position = self.arena.geometry().chunk_bytes;
+                    self.damaged += 1;
                 }
             }
         }
@@ -210,26 +263,33 @@ impl Drain {
     /// Gives back every chunk that was read to its end and whose records all are in lines up
     /// to `written_seq`. Returns how many.
     pub fn recycle(&mut self, written_seq: u64) -> u32 {
-        let shared = self.arena.shared();
-        let mut count = 0;
-        for (index, track) in self.tracks.iter_mut().enumerate() {
+        let Drain { arena, tracks, in_use, .. } = self;
+        let before = in_use.len();
+        in_use.retain(|index| {
+            let Some(track) = tracks.get_mut(*index as usize) else { return false };
             if !track.drained || track.unsettled != 0 || track.max_seq > written_seq {
-                continue;
+                return true;
             }
-            let Some(control) = self.arena.controls().get(index) else { break };
-            chunk::release(control);
-            track.drained = false;
-            free::push(&shared.free_head.0, self.arena.controls(), index as u32);
-            count += 1;
-        }
-        count
+            if let Some(control) = arena.controls().get(*index as usize) {
+                chunk::release(control);
+                track.drained = false;
+                free::push(&arena.shared().free_head.0, arena.controls(), *index);
+            }
+            false
+        });
+        (before - in_use.len()) as u32
     }
 
     /// Takes idle chunks away from their owners, except empty ones of this very moment.
     /// Returns how many.
     pub fn steal_idle(&mut self) -> u32 {
+        let Drain { arena, tracks, in_use, .. } = self;
         let mut count = 0;
-        for (control, track) in self.arena.controls().iter().zip(&self.tracks) {
+        for index in in_use.iter().map(|index| *index as usize) {
+            let (Some(control), Some(track)) = (arena.controls().get(index), tracks.get(index))
+            else {
+                continue;
+            };
             let word = chunk::look(control);
             if chunk::state_of(word) == IDLE
                 && (track.position > 0 || track.generation == chunk::generation_of(word))
@@ -244,8 +304,14 @@ impl Drain {
     /// Closes chunks whose owners died while they wrote, after a bounded wait. Returns how
     /// many: each has lost one record.
     pub fn bury_dead(&mut self, now_us: i64) -> u32 {
+        let tasks = std::path::Path::new("/proc/self/task");
+        let Drain { arena, tracks, in_use, .. } = self;
         let mut count = 0;
-        for (control, track) in self.arena.controls().iter().zip(&mut self.tracks) {
+        for index in in_use.iter().map(|index| *index as usize) {
+            let (Some(control), Some(track)) = (arena.controls().get(index), tracks.get_mut(index))
+            else {
+                continue;
+            };
             let word = chunk::look(control);
             if chunk::state_of(word) != BUSY {
                 track.busy_since_us = 0;
@@ -255,8 +321,9 @@ impl Drain {
                 track.busy_since_us = now_us;
             } else if now_us.saturating_sub(track.busy_since_us) > DEAD_OWNER_US {
                 let owner = control.owner.load(Ordering::Relaxed);
-                let alive = std::path::Path::new(&format!("/proc/self/task/{owner}")).exists();
-                if !alive && chunk::bury(control, word) {
+                // Without /proc (a server in a chroot) nobody is known to be dead.
+                let dead = tasks.is_dir() && !tasks.join(owner.to_string()).exists();
+                if dead && chunk::bury(control, word) {
                     count += 1;
                 }
             }
@@ -273,9 +340,14 @@ impl Drain {
             .map(|(index, _)| index as u32)
     }
 
-    /// Bytes of chunks that are in use.
+    /// Chunks in use, as of the last pass. The exact number is a look at all of them away
+    /// ([`Arena::free_count`]).
+    pub fn used_count(&self) -> u32 {
+        self.in_use.len() as u32
+    }
+
+    /// Bytes of these chunks.
     pub fn used_bytes(&self) -> u64 {
-        let g = self.arena.geometry();
-        u64::from(g.chunk_count - self.arena.free_count()) * u64::from(g.chunk_bytes)
+        u64::from(self.used_count()) * u64::from(self.arena.geometry().chunk_bytes)
     }
 }

@@ -6,15 +6,16 @@
 //! between threads, and so between chunks.
 //!
 //! What the server does not say is settled here (all seen on MariaDB 10.11.19):
-//! * SQL `PREPARE` announces the text it prepares, without an end of its own.
 //! * SQL `EXECUTE` announces the inner statement; the end that comes is the inner one's.
 //!   The outer one has an end only sometimes.
-//! * Several statements in one packet start as one text and end one by one.
+//! * Several statements in one packet start as one text and end one by one. When a statement
+//!   is killed, what follows it in its packet never runs.
+//! * An error may come alone: `COM_STMT_EXECUTE` of an unknown statement has no other event.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use tacho_ring::codec::{PRESENT_OUTERMOST, PRESENT_REMAINDER, RecordKind};
+use tacho_ring::codec::{PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_REMAINDER, RecordKind};
 use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE, Session};
 use tacho_ring::session;
 
@@ -84,6 +85,8 @@ pub struct Open {
     failed: bool,
     /// An inner statement with its query id ended, with this error number.
     inner_errno: Option<u32>,
+    /// When that was, µs.
+    inner_end_us: i64,
 }
 
 impl Open {
@@ -106,11 +109,15 @@ impl Open {
             remainder: head.present & PRESENT_REMAINDER != 0,
             failed: false,
             inner_errno: None,
+            inner_end_us: 0,
         }
     }
 
     /// Whether an end (or a point that turns out to be one) belongs to this start.
     fn matches(&self, head: &Head, end_bytes: u32) -> bool {
+        if head.text_id == 0 {
+            return self.query_id != 0 && self.query_id == head.query_id;
+        }
         self.text_id != 0
             && self.text_id == head.text_id
             && (self.query_id == head.query_id
@@ -119,11 +126,18 @@ impl Open {
                 || self.remainder)
     }
 
+    /// Whether it has ended with the statement in it, unless an end of its own follows at once.
+    fn has_ended(&self) -> bool {
+        self.inner_errno.is_some() && !self.awaited
+    }
+
     /// Whether it must have ended, though nothing said so, when another statement starts.
     fn is_over(&self, next: &Head) -> bool {
-        self.remainder
-            || self.inner_errno.is_some()
-            || (self.failed && self.query_id != next.query_id)
+        if next.present & PRESENT_OUTERMOST != 0 {
+            // A restored statement may be one that began inside of this one.
+            return self.rec_no != 0 || self.conn_seq < next.conn_seq;
+        }
+        self.inner_errno.is_some()
     }
 }
 
@@ -206,6 +220,13 @@ pub struct Partial {
     next: u16,
 }
 
+#[derive(Debug)]
+struct PendingError {
+    place: Place,
+    query_id: u64,
+    ts_us: i64,
+}
+
 #[derive(Debug, Default)]
 struct Conn {
     /// `rec_no` of the record that comes next; 0 = not known.
@@ -213,7 +234,10 @@ struct Conn {
     open: Vec<Open>,
     stash: Vec<Stashed>,
     partial: Option<Partial>,
-    pending_error: Option<Place>,
+    /// An error that came while no statement was open.
+    pending_error: Option<PendingError>,
+    /// Query id of the statement that ended last.
+    last_query_id: u64,
     /// When its last line was complete: a clock that lags must not reorder a connection.
     last_ts_us: i64,
 }
@@ -245,7 +269,14 @@ pub struct Join {
     partials: usize,
     /// Records that never came, found by a gap in a connection's numbers.
     missing: u64,
+    /// Number of connections from which on ended ones are looked for.
+    prune_at: usize,
 }
+
+/// Fewer connections than this are not worth a search for ended ones.
+const PRUNE_MIN: usize = 1024;
+/// The server's error number for a statement that was killed.
+const ER_QUERY_INTERRUPTED: u32 = 1317;
 
 /// A gap is given up when this many passes have not filled it: what precedes a record was
 /// committed before it, so the next whole pass must have seen it.
@@ -276,23 +307,37 @@ impl Join {
 
     fn give_up_gap(&mut self, id: u64, ready: &mut Vec<Ready>) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
-        let lowest = conn.stash.iter().map(|s| (s.head.rec_no, s.head.fragment_number)).min();
-        let Some((rec_no, _)) = lowest else { return };
-        let gap = if rec_no > conn.expected
-            && session::epoch_of(rec_no) == session::epoch_of(conn.expected)
-        {
-            rec_no - conn.expected
-        } else {
-            1
+        let Some(lowest) =
+            conn.stash.iter().min_by_key(|s| (s.head.rec_no, s.head.fragment_number))
+        else {
+            return;
         };
-        // A record that stayed incomplete was counted by who gave it up, or by who found it
-        // damaged.
-        self.missing += gap - u64::from(conn.partial.is_some());
+        let rec_no = lowest.head.rec_no;
+        let beginning_is_gone = lowest.head.fragment > FRAGMENT_FIRST;
+        let mut gap = 1;
+        if session::epoch_of(rec_no) == session::epoch_of(conn.expected) {
+            gap = rec_no.saturating_sub(conn.expected);
+        }
         if let Some(partial) = conn.partial.take() {
             self.partials -= 1;
             ready.push(Ready::Nothing { at: partial.refs() });
+            // Its producer gave it up and counted it, or the pass met the damage and did.
+            gap = gap.saturating_sub(1);
         }
+        self.missing = self.missing.saturating_add(gap);
         conn.expected = rec_no;
+        if beginning_is_gone {
+            // No record begins here: without this the rest would wait, and hold its chunks,
+            // for ever.
+            let (rest, stash) =
+                std::mem::take(&mut conn.stash).into_iter().partition(|s| s.head.rec_no == rec_no);
+            let rest: Vec<Stashed> = rest;
+            conn.stash = stash;
+            conn.expected = rec_no.saturating_add(1);
+            self.stashed -= rest.len();
+            self.missing = self.missing.saturating_add(1);
+            ready.push(Ready::Nothing { at: rest.iter().map(|s| s.at).collect() });
+        }
         self.unstash(id, ready);
     }
 
@@ -311,7 +356,7 @@ impl Join {
         let conn = self.conns.entry(head.conn).or_default();
         if head.rec_no != 0 {
             let epoch = session::epoch_of(head.rec_no);
-            if conn.expected == 0 || epoch > session::epoch_of(conn.expected) {
+            if conn.expected == 0 || epoch != session::epoch_of(conn.expected) {
                 // A slot of the session table begins to count at 1.
                 conn.expected = (epoch << session::REC_NO_BITS) + 1;
             }
@@ -418,6 +463,10 @@ impl Join {
             conn.last_ts_us = conn.last_ts_us.max(head.ts_us);
             head.ts_us = conn.last_ts_us;
         }
+        conn.settle_error(&head, ready);
+        if matches!(head.kind, RecordKind::End | RecordKind::Point) {
+            conn.last_query_id = head.query_id;
+        }
         match head.kind {
             RecordKind::Start => {
                 conn.close_while(id, &head, ready, |open| open.is_over(&head));
@@ -429,18 +478,20 @@ impl Join {
             RecordKind::End => {
                 let found = if head.present & PRESENT_OUTERMOST != 0 {
                     (!conn.open.is_empty()).then_some(0)
+                } else if head.present & PRESENT_INNERMOST != 0 {
+                    conn.open.len().checked_sub(1)
                 } else {
                     conn.open.iter().rposition(|o| o.matches(&head, head.shown_bytes))
                 };
                 match found {
-                    Some(found) => conn.end(id, found, &head, place, ready),
+                    Some(found) => conn.end(id, found, &head, place, awaited, ready),
                     None => ready.push(conn.single(place, awaited, &head)),
                 }
             }
             RecordKind::Point => {
                 let found = conn.open.iter().rposition(|o| o.matches(&head, head.text_bytes));
                 match found {
-                    Some(found) => conn.end(id, found, &head, place, ready),
+                    Some(found) => conn.end(id, found, &head, place, awaited, ready),
                     None => {
                         conn.close_while(id, &head, ready, |open| open.is_over(&head));
                         ready.push(conn.single(place, awaited, &head));
@@ -453,8 +504,11 @@ impl Join {
                     open.extras.push(place);
                 } else if let Some(open) = conn.open.last_mut() {
                     open.extras.push(place);
-                } else if let Some(old) = conn.pending_error.replace(place) {
-                    ready.push(Ready::Nothing { at: old.refs() });
+                } else {
+                    let new = PendingError { place, query_id: head.query_id, ts_us: head.ts_us };
+                    if let Some(old) = conn.pending_error.replace(new) {
+                        ready.push(Ready::Nothing { at: old.place.refs() });
+                    }
                 }
             }
             RecordKind::Table => {
@@ -481,8 +535,51 @@ impl Join {
     /// Statements that started before `before_us` and are still open, with their connection.
     pub fn open_since(&mut self, before_us: i64) -> impl Iterator<Item = (u64, &mut Open)> {
         self.conns.iter_mut().flat_map(move |(id, conn)| {
-            conn.open.iter_mut().filter(move |o| o.ts_us < before_us).map(|o| (*id, o))
+            let is_old = move |open: &&mut Open| open.ts_us < before_us && !open.has_ended();
+            conn.open.iter_mut().filter(is_old).map(|open| (*id, open))
         })
+    }
+
+    /// Closes what must have ended before `before_us`, though nothing said so and nothing else
+    /// has come from its connection.
+    pub fn close_over(&mut self, before_us: i64, ready: &mut Vec<Ready>) {
+        for (id, conn) in &mut self.conns {
+            while let Some(open) =
+                conn.open.pop_if(|open| open.has_ended() && open.inner_end_us < before_us)
+            {
+                let ending = Ending::Derived(open.inner_errno.unwrap_or(0));
+                let end_ts_us = open.inner_end_us;
+                ready.push(Ready::Statement { conn: *id, open, ending, end_ts_us });
+            }
+            let lone = conn
+                .pending_error
+                .take_if(|error| error.ts_us < before_us && error.query_id != conn.last_query_id);
+            if let Some(error) = lone {
+                ready.push(conn.lone_error(error));
+            }
+        }
+    }
+
+    /// Connections that nothing is known to be open on, and that `is_gone` says cannot go on
+    /// counting their records: not every connection announces its end. `None` while there are
+    /// few, because it looks at all.
+    pub fn quiet(&self, is_gone: impl Fn(u64) -> bool) -> Option<Vec<u64>> {
+        if self.conns.len() < self.prune_at.max(PRUNE_MIN) {
+            return None;
+        }
+        let quiet = self.conns.iter().filter(|(id, conn)| conn.is_quiet() && is_gone(**id));
+        Some(quiet.map(|(id, _)| *id).collect())
+    }
+
+    /// Forgets those of the connections that are quiet after another whole pass as well: their
+    /// last records were seen by then.
+    pub fn forget_quiet(&mut self, quiet: &[u64]) {
+        for id in quiet {
+            if self.conns.get(id).is_some_and(Conn::is_quiet) {
+                self.conns.remove(id);
+            }
+        }
+        self.prune_at = self.conns.len() * 2;
     }
 
     /// Records that are coming in piece by piece.
@@ -529,6 +626,8 @@ impl Join {
                 stash.sort_by_key(|s| (s.head.rec_no, s.head.fragment_number));
                 self.conns.insert(id, conn);
                 for s in stash {
+                    // The end of a connection removes it; what follows is kept all the same.
+                    self.conns.entry(id).or_default();
                     self.take(s.head, s.at, ready);
                 }
                 conn = self.conns.remove(&id).unwrap_or_default();
@@ -549,11 +648,16 @@ impl Join {
                 }
             }
             if let Some(error) = conn.pending_error.take() {
-                ready.push(Ready::Nothing { at: error.refs() });
+                ready.push(conn.lone_error(error));
             }
         }
         self.stashed = 0;
         self.partials = 0;
+    }
+
+    /// Connections that something is kept for.
+    pub fn connection_count(&self) -> usize {
+        self.conns.len()
     }
 
     /// Statements that are open.
@@ -587,17 +691,34 @@ impl Partial {
 
 impl Conn {
     /// Ends the statement at `found`, and everything that was nested in it.
-    fn end(&mut self, id: u64, found: usize, head: &Head, place: Place, ready: &mut Vec<Ready>) {
+    fn end(
+        &mut self,
+        id: u64,
+        found: usize,
+        head: &Head,
+        place: Place,
+        awaited: bool,
+        ready: &mut Vec<Ready>,
+    ) {
         let end_ts_us = head.ts_us;
         for open in self.open.drain(found + 1..).rev() {
             let ending = Ending::Derived(open.inner_errno.unwrap_or(head.errno));
             ready.push(Ready::Statement { conn: id, open, ending, end_ts_us });
         }
-        let Some(open) = self.open.pop() else { return };
+        let Some(mut open) = self.open.pop() else { return };
+        // What a stored program executes has got a query id of its own by its end.
         if let Some(outer) = self.open.last_mut()
             && outer.query_id == open.query_id
+            && head.query_id == open.query_id
         {
             outer.inner_errno = Some(head.errno);
+            outer.inner_end_us = end_ts_us;
+        }
+        if awaited {
+            // The producer of the end waits for the line; that of the start does not any more,
+            // or waits for an earlier number.
+            open.awaited = true;
+            open.rec_no = head.rec_no;
         }
         let ending = Ending::Record(place);
         ready.push(Ready::Statement { conn: id, open, ending, end_ts_us });
@@ -616,6 +737,9 @@ impl Conn {
                 Some(errno) => Ending::Derived(errno),
                 // The error's number is with its message, in `extras`.
                 None if open.failed => Ending::Derived(0),
+                None if open.remainder && open.extras.is_empty() => {
+                    Ending::Derived(ER_QUERY_INTERRUPTED)
+                }
                 None => Ending::Unknown,
             };
             ready.push(Ready::Statement { conn: id, open, ending, end_ts_us: head.ts_us });
@@ -624,6 +748,41 @@ impl Conn {
 
     fn single(&mut self, place: Place, awaited: bool, head: &Head) -> Ready {
         let awaited = awaited.then_some((head.conn, head.rec_no));
-        Ready::Single { place, awaited, error: self.pending_error.take(), ts_us: head.ts_us }
+        let error = self.pending_error.take().map(|error| error.place);
+        Ready::Single { place, awaited, error, ts_us: head.ts_us }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.open.is_empty()
+            && self.stash.is_empty()
+            && self.partial.is_none()
+            && self.pending_error.is_none()
+    }
+
+    /// An error with which no other event came: it is a line of its own, unless it is a second
+    /// message of the statement that has just ended.
+    fn lone_error(&self, error: PendingError) -> Ready {
+        if error.query_id == self.last_query_id {
+            return Ready::Nothing { at: error.place.refs() };
+        }
+        Ready::Single { place: error.place, awaited: None, error: None, ts_us: error.ts_us }
+    }
+
+    /// Decides whether an error that waits belongs to this record; if not, it is done with.
+    fn settle_error(&mut self, next: &Head, ready: &mut Vec<Ready>) {
+        let Some(error) = &self.pending_error else { return };
+        let belongs = match next.kind {
+            // A failed login, or a client that was refused as another user.
+            RecordKind::Connect | RecordKind::ChangeUser => true,
+            // The session ends because of it: the server has no new statement at that time.
+            RecordKind::Disconnect => {
+                error.query_id == self.last_query_id || self.last_query_id == 0
+            }
+            RecordKind::Error => true,
+            _ => error.query_id == next.query_id,
+        };
+        if !belongs && let Some(error) = self.pending_error.take() {
+            ready.push(self.lone_error(error));
+        }
     }
 }

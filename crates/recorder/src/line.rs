@@ -19,14 +19,57 @@ use crate::join::{Ending, Identity, Open, Place, Start};
 pub struct Scratch {
     start: Buffers,
     end: Buffers,
-    errors: Vec<Buffers>,
-    tables: Vec<Buffers>,
+    extras: Vec<Buffers>,
+    known: Vec<Known>,
 }
+
+/// Who a connection was in its last line: the strings of the record, and what they became.
+#[derive(Default)]
+struct Known {
+    lengths: [u16; STRING_COUNT],
+    strings: Vec<u8>,
+    json: Vec<u8>,
+}
+
+/// Connections whose last identity is kept; those with the same last bits share a place.
+const KNOWN_COUNT: usize = 256;
+
+/// The fields from `user` to `command` of `record`, whose strings are those of `view`.
+fn know<'k>(known: &'k mut Vec<Known>, view: &View<'_>, record: &Record<'_>) -> &'k [u8] {
+    if known.is_empty() {
+        known.resize_with(KNOWN_COUNT, Known::default);
+    }
+    let place = view.header.conn as usize % KNOWN_COUNT;
+    let known = &mut known[place];
+    let (lengths, strings) = (&view.body.string_bytes, view.string_bytes());
+    if known.lengths != *lengths || known.strings != strings {
+        known.lengths = *lengths;
+        known.strings.clear();
+        known.strings.extend_from_slice(strings);
+        known.json.clear();
+        json::write_identity(&mut known.json, record);
+    }
+    &known.json
+}
+
+/// Buffers for errors and tables that are kept for the next line.
+const EXTRAS_KEPT: usize = 64;
 
 #[derive(Default)]
 struct Buffers {
     record: Vec<u8>,
     text: Vec<u8>,
+}
+
+/// A statement that has a start, and how far it has come.
+#[derive(Clone, Copy)]
+pub struct Statement<'s> {
+    /// Connection id.
+    pub conn: u64,
+    /// Its start.
+    pub open: &'s Open,
+    /// How it ended, or that it has not.
+    pub ending: &'s Ending,
 }
 
 /// What lines need beside their records.
@@ -35,6 +78,22 @@ pub struct Style<'s> {
     pub clock: &'s mut TimeFormatter,
     /// Longest statement text, bytes; 0 = no limit.
     pub max_statement_bytes: u64,
+}
+
+impl Scratch {
+    /// Gives back what a huge line has taken, beyond `bytes` for each buffer.
+    pub fn shrink(&mut self, bytes: usize) {
+        let Scratch { start, end, extras, .. } = self;
+        // Some records of 8 KiB and more are not worth it; a million small ones are.
+        extras.truncate(EXTRAS_KEPT);
+        for buffers in [start, end].into_iter().chain(extras) {
+            for buffer in [&mut buffers.record, &mut buffers.text] {
+                if buffer.capacity() > bytes {
+                    *buffer = Vec::new();
+                }
+            }
+        }
+    }
 }
 
 impl Buffers {
@@ -72,7 +131,7 @@ pub fn fragment_text(bytes: &[u8]) -> Option<&[u8]> {
 /// The strings of a start, to be kept when the record itself leaves the arena.
 pub fn identity(drain: &Drain, scratch: &mut Scratch, place: &Place) -> Identity {
     match scratch.start.load(drain, place) {
-        Some((view, _)) => Identity((0..STRING_COUNT).map(|i| view.string(i).to_vec()).collect()),
+        Some((view, _)) => Identity(view.strings().map(<[u8]>::to_vec).to_vec()),
         None => Identity::default(),
     }
 }
@@ -102,16 +161,16 @@ fn table_of<'v>(view: &View<'v>) -> TableUse<'v> {
     }
 }
 
-fn identify<'v>(record: &mut Record<'v>, string: impl Fn(usize) -> &'v [u8]) {
-    record.user = string(STRING_USER);
-    record.priv_user = string(STRING_PRIV_USER);
-    record.proxy_user = string(STRING_PROXY_USER);
-    record.os_user = string(STRING_OS_USER);
-    record.host = string(STRING_HOST);
-    record.ip = string(STRING_IP);
-    record.db = string(STRING_DB);
-    record.command = string(STRING_COMMAND);
-    record.sql_charset = string(STRING_CHARSET);
+fn identify<'v>(record: &mut Record<'v>, strings: &[&'v [u8]; STRING_COUNT]) {
+    record.user = strings[STRING_USER];
+    record.priv_user = strings[STRING_PRIV_USER];
+    record.proxy_user = strings[STRING_PROXY_USER];
+    record.os_user = strings[STRING_OS_USER];
+    record.host = strings[STRING_HOST];
+    record.ip = strings[STRING_IP];
+    record.db = strings[STRING_DB];
+    record.command = strings[STRING_COMMAND];
+    record.sql_charset = strings[STRING_CHARSET];
 }
 
 fn outcome_of(record: &mut Record<'_>, view: &View<'_>) {
@@ -152,8 +211,15 @@ fn show<'t>(text: &'t [u8], record: &Record<'_>, style: &Style<'_>) -> Shown<'t>
     Shown { text: cut, redacted, whole_bytes: Some(text.len() as u64) }
 }
 
-/// Error messages quote the statement. When secrets were taken out of the statement, what
-/// the message quotes goes too.
+/// Whether it prepares a text that it does not show, because that comes from a variable: nobody
+/// can tell whether there is a secret in it.
+fn executes_hidden_text(record: &Record<'_>, text: &[u8]) -> bool {
+    matches!(record.sql_command, b"prepare_sql" | b"execute_immediate")
+        && !text.iter().any(|byte| matches!(byte, b'\'' | b'"'))
+}
+
+/// Error messages quote the statement. When it has or may have secrets, what the message quotes
+/// goes.
 fn clean_message(message: &[u8], redacted: bool) -> std::borrow::Cow<'_, [u8]> {
     match message.iter().position(|b| matches!(b, b'\'' | b'"' | b'`')) {
         Some(quote) if redacted => [&message[..quote], b"<redacted>"].concat().into(),
@@ -168,11 +234,10 @@ pub fn write_statement(
     scratch: &mut Scratch,
     style: &mut Style<'_>,
     seq: u64,
-    conn: u64,
-    open: &Open,
-    ending: &Ending,
+    statement: Statement<'_>,
 ) {
-    let Scratch { start, end, errors, tables } = scratch;
+    let Statement { conn, open, ending } = statement;
+    let Scratch { start, end, extras, known } = scratch;
     let started = match &open.start {
         Start::Record(place) => start.load(drain, place),
         Start::Running { .. } => None,
@@ -194,13 +259,17 @@ pub fn write_statement(
     let mut number = -1;
     match (&started, &open.start) {
         (Some((view, whole)), _) => {
-            identify(&mut record, |i| view.string(i));
+            identify(&mut record, &view.strings());
+            record.identity = know(known, view, &record);
             number = view.body.sql_command;
             text = (view.body.present & PRESENT_TEXT != 0).then_some(*whole);
         }
         (None, Start::Running { seq, identity }) => {
             record.running_seq = Some(*seq);
-            identify(&mut record, |i| identity.0.get(i).map_or(&[][..], |s| s));
+            identify(
+                &mut record,
+                &std::array::from_fn(|i| identity.0.get(i).map_or(&[][..], |s| s)),
+            );
             // The character set is that of a text which is in the other line.
             record.sql_charset = &[];
         }
@@ -232,9 +301,12 @@ pub fn write_statement(
         if view.body.present & PRESENT_SQLSTATE != 0 && view.body.errno != 0 {
             sqlstate = view.body.sqlstate;
         }
-        if view.kind == RecordKind::Point && view.body.present & PRESENT_TEXT != 0 {
+        if view.body.present & PRESENT_TEXT != 0 {
+            // The start has only the beginning of it.
             text = Some(end_text);
-            record.sql_charset = view.string(STRING_CHARSET);
+            if view.kind == RecordKind::Point {
+                record.sql_charset = view.string(STRING_CHARSET);
+            }
         } else if let Some(whole) = text {
             let shown = view.body.shown_bytes as usize;
             if shown < whole.len() {
@@ -251,15 +323,12 @@ pub fn write_statement(
 
     // Tables and messages on the way.
     let count = open.extras.len();
-    if errors.len() < count {
-        errors.resize_with(count, Buffers::default);
-    }
-    if tables.len() < count {
-        tables.resize_with(count, Buffers::default);
+    if extras.len() < count {
+        extras.resize_with(count, Buffers::default);
     }
     let mut uses: Vec<TableUse<'_>> = Vec::new();
     let mut message: Option<&[u8]> = None;
-    for (place, buffers) in open.extras.iter().zip(errors.iter_mut()) {
+    for (place, buffers) in open.extras.iter().zip(extras.iter_mut()) {
         let Some((view, extra_text)) = buffers.load(drain, place) else { continue };
         match view.kind {
             RecordKind::Table => {
@@ -286,7 +355,8 @@ pub fn write_statement(
 
     let shown = text.map(|text| show(text, &record, style));
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
-    let message = message.map(|m| clean_message(m, redacted));
+    let hidden = text.is_some_and(|text| executes_hidden_text(&record, text));
+    let message = message.map(|m| clean_message(m, redacted || hidden));
     if let Some(shown) = &shown {
         record.sql = Some(&shown.text);
         record.sql_bytes = shown.whole_bytes;
@@ -314,7 +384,7 @@ pub fn write_single(
     place: &Place,
     error: Option<&Place>,
 ) -> bool {
-    let Scratch { start, end, .. } = scratch;
+    let Scratch { start, end, known, .. } = scratch;
     let Some((view, text)) = start.load(drain, place) else { return false };
     let failed = view.body.errno != 0;
     let event = match view.kind {
@@ -335,14 +405,10 @@ pub fn write_single(
         ..Record::default()
     };
     let mut name = [0u8; 32];
-    let mut table = [TableUse {
-        access: TableAccess::Read,
-        db: &[],
-        table: &[],
-        new_db: &[],
-        new_table: &[],
-    }];
+    let mut table =
+        [TableUse { access: TableAccess::Read, db: &[], table: &[], new_db: &[], new_table: &[] }];
     let mut sql = None;
+    let mut message = None;
     match event {
         EventKind::Config => {
             record.variable = view.string(STRING_COMMAND);
@@ -357,8 +423,13 @@ pub fn write_single(
             record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
             record.tables = &table;
         }
+        _ if view.kind == RecordKind::Error => {
+            outcome_of(&mut record, &view);
+            record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
+        }
         _ => {
-            identify(&mut record, |i| view.string(i));
+            identify(&mut record, &view.strings());
+            record.identity = know(known, &view, &record);
             outcome_of(&mut record, &view);
             if event == EventKind::Disconnect {
                 record.outcome = None;
@@ -366,7 +437,10 @@ pub fn write_single(
             record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
             let name_bytes = command_name(drain, view.body.sql_command, &mut name);
             record.sql_command = &name[..name_bytes];
-            if view.body.present & PRESENT_TEXT != 0 {
+            if view.kind == RecordKind::Error {
+                // Its text is the message.
+                message = Some(text);
+            } else if view.body.present & PRESENT_TEXT != 0 {
                 sql = Some(text);
             }
         }
@@ -376,8 +450,16 @@ pub fn write_single(
     }
     let shown = sql.map(|text| show(text, &record, style));
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
-    let message = error.and_then(|place| end.load(drain, place));
-    let cleaned = message.as_ref().map(|(_, text)| clean_message(text, redacted));
+    let error = error.and_then(|place| end.load(drain, place));
+    if let Some((error, text)) = &error {
+        message = Some(*text);
+        if record.errno == 0 {
+            record.errno = error.body.errno;
+        }
+    }
+    // Of an error by itself the statement is not known: its secrets cannot be told apart.
+    let unknown = redacted || view.kind == RecordKind::Error;
+    let cleaned = message.map(|text| clean_message(text, unknown));
     match &shown {
         Some(shown) => {
             record.sql = Some(&shown.text);
@@ -386,11 +468,8 @@ pub fn write_single(
         }
         None => record.sql_charset = &[],
     }
-    if let (Some((error, _)), Some(cleaned)) = (&message, &cleaned) {
+    if let Some(cleaned) = &cleaned {
         record.error = cleaned;
-        if record.errno == 0 {
-            record.errno = error.body.errno;
-        }
     }
     json::write_line(out, &record, style.clock);
     true

@@ -8,12 +8,13 @@
 //! Marks of lines that never reached the file must go before the first line is written, and
 //! in every arena: the numbers they speak of are given to other lines now, and whoever looks
 //! at such a mark after that would take it for the mark of a written line. There may be
-//! several arenas: one that could not be recovered because the disk was full stays while
-//! the next server runs, and that one may die, too.
+//! several arenas: while the disk is full, the lines of a dead server wait in the memory of
+//! the next one, before its own, with the arena as their copy; and that one may die, too.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use tacho_event::record::EventKind;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::FRAGMENT_WHOLE;
@@ -41,12 +42,10 @@ pub enum RecoverError {
     /// An arena cannot be read.
     #[error(transparent)]
     Arena(#[from] ArenaError),
-    /// The log cannot be written; the arena stays.
+    /// The log cannot be written. The lines are the first that the returned writer writes;
+    /// until then the arena stays, and if it comes to nothing the next recovery finds it.
     #[error("the log cannot be written at the moment; the arena {0} is kept")]
     NotWritten(std::path::PathBuf),
-    /// The arena is empty now but cannot be removed.
-    #[error("removing the arena: {0}")]
-    Remove(std::io::Error),
 }
 
 /// Recovers every dead arena of a log directory (canonical path), whose lock the writer's
@@ -73,32 +72,57 @@ fn recover_dead<F: Fs>(
     let mut failure = None;
     for info in arena_file::list(arena_directory, Some(log_directory))? {
         match ArenaFile::open_dead(&info.path) {
-            Ok(dead) => found.push((dead, info.owner_pid)),
-            Err(ArenaError::InUse { .. }) => {}
+            Ok(dead) => found.push(dead),
+            Err(ArenaError::InUse { .. } | ArenaError::Foreign { .. }) => {}
             Err(error) => failure = failure.or(Some(error)),
         }
     }
-    for (dead, _) in &found {
+    let total = recover_files(writer, found)?;
+    failure.map_or(Ok(total), |error| Err(error.into()))
+}
+
+/// Recovers these dead arenas of the writer's log, which must be all that it has, and removes
+/// them as soon as their lines are in the file. The writer must be given another arena before it
+/// does anything else but close.
+///
+/// The marks in an arena are numbers of lines in the log that its server wrote: in another log
+/// they mean nothing, and records would be taken for written.
+pub fn recover_files<F: Fs>(
+    writer: &mut Writer<F>,
+    found: Vec<ArenaFile>,
+) -> Result<Recovered, RecoverError> {
+    for dead in &found {
         take_back_marks(dead.arena(), writer.last_seq());
     }
     let mut total = Recovered::default();
-    for (dead, owner_pid) in found {
-        let before = writer.last_seq();
+    let mut unwritten = None;
+    for dead in found {
+        let owner_pid = dead.info().owner_pid;
+        let first_seq = writer.next_seq();
         writer.take_up(dead.arena());
-        if !recover_one(writer) {
-            return Err(RecoverError::NotWritten(dead.path().to_owned()));
-        }
-        let lines = writer.last_seq() - before;
+        let is_written = recover_one(writer);
+        let lines = writer.next_seq() - first_seq;
         total.arenas += 1;
         total.lines += lines;
-        let text = format!(
-            "recovered {lines} lines that a server (process {owner_pid}) had not written when it \
-             died"
-        );
+        let text = if is_written {
+            format!(
+                "recovered {lines} lines that a server (process {owner_pid}) had not written \
+                 when it died"
+            )
+        } else {
+            unwritten.get_or_insert_with(|| dead.path().to_owned());
+            format!(
+                "{lines} lines that a server (process {owner_pid}) had not written when it died \
+                 wait until the log can be written"
+            )
+        };
         writer.say(Severity::Note, &text);
-        dead.remove().map_err(RecoverError::Remove)?;
+        writer.remove_when_written(dead);
     }
-    failure.map_or(Ok(total), |error| Err(error.into()))
+    if let Some(path) = unwritten {
+        return Err(RecoverError::NotWritten(path));
+    }
+    Ok(total)
 }
 
 /// Takes back the marks of lines that never reached the file, whose last line is `last_seq`.
@@ -114,6 +138,10 @@ pub(crate) fn take_back_marks(arena: Arena, last_seq: u64) {
         drain.settle_back(at);
     }
     writer::confirm_losses(&arena, last_seq);
+    let start_seq = &arena.shared().writer.0.start_seq;
+    if start_seq.load(Ordering::Relaxed) > last_seq {
+        start_seq.store(0, Ordering::Relaxed);
+    }
     for entry in arena.running() {
         // The completion first: an entry without its `running` line means nothing.
         for mark in [&entry.done_seq, &entry.running_seq] {
@@ -125,8 +153,15 @@ pub(crate) fn take_back_marks(arena: Arena, last_seq: u64) {
 }
 
 /// Writes everything in the writer's arena that no mark says is written. `false`: the file
-/// cannot be written at the moment.
+/// cannot be written at the moment, and the lines wait in the writer.
 pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
+    let arena = *writer.arena();
+    if arena.shared().writer.0.start_seq.load(Ordering::Relaxed) == 0 {
+        // It died before its first line was in the file. Connection ids begin anew with it.
+        let header = arena.header();
+        let server = header.server.split(|byte| *byte == 0).next().unwrap_or(&[]);
+        writer.note_at(EventKind::Start, server, header.created_us);
+    }
     let (drain, join, ready) = writer.parts();
     let mut found: Vec<(Head, Ref)> = Vec::new();
     drain.pass(|head, at| {

@@ -4,7 +4,6 @@
 //! is its chunk given back. The `seq` of the line is stored in the record before the write,
 //! so that after a crash the last line in the file tells which records are in it.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,6 +17,7 @@ use tacho_ring::producer::Futex;
 use tacho_ring::sync::fence;
 use tacho_ring::{session, sys};
 
+use crate::arena_file::ArenaFile;
 use crate::control::{Control, Log, Severity, Status, Timestamps};
 use crate::drain::{Drain, Ref};
 use crate::files::{Event, FileError, Fs, LogFiles, RealFs};
@@ -28,8 +28,48 @@ use crate::line::{self, Scratch, Style};
 const RUNNING_AFTER_US: i64 = 10_000_000;
 /// How long a failed write is left alone, µs.
 const RETRY_US: i64 = 250_000;
+/// How long the writer sleeps while there is much to write.
+const NAP: std::time::Duration = std::time::Duration::from_millis(2);
+/// A statement that has gathered this many errors and tables gets a `running` line.
+const EXTRAS_MAX: usize = 1024;
+/// Buffers that one huge statement has made larger than this are made smaller again, bytes.
+const BUFFER_BYTES_MAX: usize = 4 << 20;
 /// Losses are told of in one line, at most this often, µs.
-const LOST_INTERVAL_US: i64 = 1_000_000;
+const LOST_INTERVAL_US: u64 = 1_000_000;
+
+/// The order in which what is ready becomes lines. The items themselves are large, and stay
+/// where the join has put them.
+#[derive(Default)]
+struct Queue {
+    /// When each was complete, and its place in `Writer::ready`, in the order of the lines.
+    order: Vec<(i64, u32)>,
+    /// How many of `order` are in lines.
+    done: usize,
+}
+
+impl Queue {
+    /// Puts the items that are new into order, behind the others.
+    fn sort_new(&mut self, ready: &[Ready]) {
+        let sorted = self.order.len();
+        let new = ready.iter().enumerate().skip(sorted);
+        self.order.extend(new.map(|(place, item)| (item.ts_us(), place as u32)));
+        // By time, and then by place: within a connection the order is that of its records.
+        self.order[sorted..].sort_unstable();
+    }
+
+    /// Forgets the items when all are in lines.
+    fn clear_if_done(&mut self, ready: &mut Vec<Ready>) {
+        if self.done == self.order.len() {
+            self.clear(ready);
+        }
+    }
+
+    fn clear(&mut self, ready: &mut Vec<Ready>) {
+        ready.clear();
+        self.order.clear();
+        self.done = 0;
+    }
+}
 
 /// See the module documentation.
 pub struct Writer<F: Fs = RealFs> {
@@ -42,8 +82,9 @@ pub struct Writer<F: Fs = RealFs> {
     clock: TimeFormatter,
     clock_zone: Timestamps,
     scratch: Scratch,
+    /// What can become lines; emptied when all of it has.
     ready: Vec<Ready>,
-    queue: VecDeque<Ready>,
+    queue: Queue,
     /// `seq` of the next line.
     next_seq: u64,
     /// `seq` of the last line in the file.
@@ -55,11 +96,15 @@ pub struct Writer<F: Fs = RealFs> {
     /// Entries of the table of running statements whose completion is in the batch.
     finished: Vec<usize>,
     retry_at_us: i64,
+    /// `bytes_written` when it last slept.
+    slept_at_bytes: u64,
     failing: bool,
     lost_seen_us: i64,
     lost_told_us: i64,
     /// The `stop` line is in the batch, or in the file.
     stop_told: bool,
+    /// Arenas of dead servers that may go when the batch is written: their records are in it.
+    recovered: Vec<ArenaFile>,
 }
 
 impl<F: Fs> Writer<F> {
@@ -85,7 +130,7 @@ impl<F: Fs> Writer<F> {
             clock_zone: Timestamps::Utc,
             scratch: Scratch::default(),
             ready: Vec::new(),
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             next_seq: last_seq + 1,
             written_seq: last_seq,
             batch: Vec::with_capacity(1 << 20),
@@ -93,10 +138,12 @@ impl<F: Fs> Writer<F> {
             awaited: Vec::new(),
             finished: Vec::new(),
             retry_at_us: 0,
+            slept_at_bytes: 0,
             failing: false,
             lost_seen_us: now_us,
             lost_told_us: 0,
             stop_told: false,
+            recovered: Vec::new(),
         };
         writer.take_settings();
         writer
@@ -114,15 +161,22 @@ impl<F: Fs> Writer<F> {
         self.drain = Drain::new(arena);
         self.join = Join::default();
         // All of these speak of places in the old arena.
-        self.ready.clear();
-        self.queue.clear();
+        self.queue.clear(&mut self.ready);
         self.awaited.clear();
         self.finished.clear();
+        // The losses that no line tells of are from any time of its life: its writer may have
+        // looked at them long before it died, and never have been able to write.
+        self.lost_seen_us = arena.header().created_us;
     }
 
     /// The arena.
     pub fn arena(&self) -> &Arena {
         self.drain.arena()
+    }
+
+    /// Connections that something is kept for.
+    pub fn connection_count(&self) -> usize {
+        self.join.connection_count()
     }
 
     pub(crate) fn parts(&mut self) -> (&mut Drain, &mut Join, &mut Vec<Ready>) {
@@ -133,20 +187,45 @@ impl<F: Fs> Writer<F> {
         self.written_seq
     }
 
+    /// `seq` of the line that comes next.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Removes the arena as soon as everything that was formatted so far is in the file.
+    pub(crate) fn remove_when_written(&mut self, dead: ArenaFile) {
+        self.recovered.push(dead);
+        if self.batch.is_empty() {
+            self.remove_recovered();
+        }
+    }
+
+    fn remove_recovered(&mut self) {
+        for dead in std::mem::take(&mut self.recovered) {
+            let path = dead.path().to_owned();
+            // Harmless but for the memory: all its records are marked as written.
+            if let Err(error) = dead.remove() {
+                let text = format!("removing the arena {}: {error}", path.display());
+                self.say(Severity::Warning, &text);
+            }
+        }
+    }
+
     pub(crate) fn say(&self, severity: Severity, text: &str) {
         (self.log)(severity, text);
     }
 
     /// A line of the recorder itself: `start`, `stop`.
     pub fn note(&mut self, event: EventKind, server: &str) {
+        self.note_at(event, server.as_bytes(), sys::now_us());
+    }
+
+    pub(crate) fn note_at(&mut self, event: EventKind, server: &[u8], ts_us: i64) {
         let seq = self.take_seq();
-        let record = Record {
-            seq,
-            ts_us: sys::now_us(),
-            event: Some(event),
-            server: server.as_bytes(),
-            ..Record::default()
-        };
+        if event == EventKind::Start {
+            self.arena().shared().writer.0.start_seq.store(seq, Ordering::Relaxed);
+        }
+        let record = Record { seq, ts_us, event: Some(event), server, ..Record::default() };
         json::write_line(&mut self.batch, &record, &mut self.clock);
     }
 
@@ -185,6 +264,7 @@ impl<F: Fs> Writer<F> {
         self.arena().shared().writer.0.heartbeat_us.store(now_us, Ordering::Relaxed);
         self.take_settings();
         if !self.write_out(now_us) {
+            self.show_arena_use();
             return false;
         }
         if self.control.rotate_now.swap(false, Ordering::Relaxed)
@@ -199,7 +279,7 @@ impl<F: Fs> Writer<F> {
         }
         self.tell_losses(now_us);
         self.tell_running(now_us - RUNNING_AFTER_US);
-        let written = self.write_out(now_us);
+        let written = self.write_queue(now_us) && self.write_out(now_us);
         self.recycle();
         written && self.relieve(now_us)
     }
@@ -228,39 +308,54 @@ impl<F: Fs> Writer<F> {
     /// One pass over the arena: what is complete goes to the queue, in the order of time.
     fn scan(&mut self) {
         let Writer { drain, join, ready, .. } = self;
+        let arena = *drain.arena();
+        let quiet = join.quiet(|conn| session::find(arena.sessions(), conn).is_none());
+        // SYNC claim: pairs with the Releases in `session::forget` and `claim`: the pass sees
+        // every record of a connection whose slot was gone before it.
+        fence(Ordering::Acquire);
         join.begin_pass();
         let abandoned = join.abandoned(drain.arena().sessions());
         drain.pass(|head, at| join.add(head, at, ready));
         join.give_up(&abandoned, ready);
         join.end_pass(ready);
+        if let Some(quiet) = quiet {
+            join.forget_quiet(&quiet);
+        }
+        join.close_over(sys::now_us() - RUNNING_AFTER_US, ready);
         self.enqueue();
     }
 
     pub(crate) fn enqueue(&mut self) {
-        // Stable: within a connection the order is that of its records.
-        self.ready.sort_by_key(Ready::ts_us);
-        self.queue.extend(self.ready.drain(..));
+        self.queue.sort_new(&self.ready);
     }
 
     /// Formats the queue, and writes whenever a batch is full.
     pub(crate) fn write_queue(&mut self, now_us: i64) -> bool {
         let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed).clamp(1, 16 << 20);
-        while let Some(item) = self.queue.pop_front() {
-            self.format(item);
-            if self.batch.len() as u64 >= flush_bytes && !self.write_out(now_us) {
-                return false;
-            }
+        // Taken out for the loop, which writes files by the way.
+        let mut ready = std::mem::take(&mut self.ready);
+        let mut written = true;
+        while written && let Some((_, place)) = self.queue.order.get(self.queue.done) {
+            self.format(&ready[*place as usize]);
+            self.queue.done += 1;
+            written = (self.batch.len() as u64) < flush_bytes || self.write_out(now_us);
         }
-        true
+        self.queue.clear_if_done(&mut ready);
+        self.ready = ready;
+        written
     }
 
-    fn format(&mut self, item: Ready) {
+    fn format(&mut self, item: &Ready) {
         match item {
             Ready::Statement { conn, open, ending, .. } => {
-                let seq = self.write_statement(conn, &open, &ending);
-                self.settle_statement(conn, &open, &ending, seq);
+                let seq = self.write_statement(*conn, open, ending);
+                self.settle_statement(*conn, open, ending, seq);
                 if let Start::Running { seq: running_seq, .. } = &open.start {
                     self.finish_running(*running_seq, seq);
+                } else if matches!(ending, Ending::Running) {
+                    // The last lines of an orderly stop. Should it not come to its end, the
+                    // next server completes them.
+                    self.remember_running(*conn, open, seq);
                 }
             }
             Ready::Single { place, awaited, error, .. } => {
@@ -275,7 +370,7 @@ impl<F: Fs> Writer<F> {
                     &mut self.scratch,
                     &mut style,
                     seq,
-                    &place,
+                    place,
                     error.as_ref(),
                 );
                 if written {
@@ -283,16 +378,16 @@ impl<F: Fs> Writer<F> {
                 } else {
                     self.count_corrupt(1);
                 }
-                self.settle_place(&place, seq);
-                if let Some(error) = &error {
+                self.settle_place(place, seq);
+                if let Some(error) = error {
                     self.settle_place(error, seq);
                 }
-                self.awaited.extend(awaited);
+                self.awaited.extend(*awaited);
             }
             Ready::Nothing { at } => {
                 for at in at {
                     // Settled with the line before: nothing of it is in a line of its own.
-                    self.drain.settle(at, self.next_seq.saturating_sub(1));
+                    self.drain.settle(*at, self.next_seq.saturating_sub(1));
                 }
             }
         }
@@ -310,20 +405,12 @@ impl<F: Fs> Writer<F> {
             &mut self.scratch,
             &mut style,
             seq,
-            conn,
-            open,
-            ending,
+            line::Statement { conn, open, ending },
         );
         seq
     }
 
-    fn settle_statement(
-        &mut self,
-        conn: u64,
-        open: &crate::join::Open,
-        ending: &Ending,
-        seq: u64,
-    ) {
+    fn settle_statement(&mut self, conn: u64, open: &crate::join::Open, ending: &Ending, seq: u64) {
         if let Start::Record(place) = &open.start {
             self.settle_place(place, seq);
         }
@@ -364,15 +451,18 @@ impl<F: Fs> Writer<F> {
             return false;
         }
         if std::mem::take(&mut self.failing) {
-            self.say(Severity::Note, "the audit log can be written again; nothing was lost");
+            self.say(Severity::Note, "the audit log can be written again and goes on");
         }
         let lines = self.next_seq - 1 - self.written_seq;
         self.status.records_written.fetch_add(lines, Ordering::Relaxed);
         self.status.bytes_written.fetch_add(self.batch.len() as u64, Ordering::Relaxed);
         self.written_seq = self.next_seq - 1;
         self.batch.clear();
+        self.batch.shrink_to(BUFFER_BYTES_MAX);
+        self.scratch.shrink(BUFFER_BYTES_MAX);
         self.progress = 0;
         self.publish_written();
+        self.remove_recovered();
         true
     }
 
@@ -406,6 +496,10 @@ impl<F: Fs> Writer<F> {
         if self.drain.recycle(self.written_seq) > 0 {
             self.arena().shared().gate.0.open(&Futex);
         }
+        self.show_arena_use();
+    }
+
+    fn show_arena_use(&self) {
         self.status.arena_bytes_used.store(self.drain.used_bytes(), Ordering::Relaxed);
     }
 
@@ -421,7 +515,7 @@ impl<F: Fs> Writer<F> {
         if damaged + buried > 0 {
             self.count_corrupt(damaged + buried);
         }
-        if (now_us - self.lost_told_us).abs() < LOST_INTERVAL_US {
+        if now_us.abs_diff(self.lost_told_us) < LOST_INTERVAL_US {
             return;
         }
         let arena = *self.arena();
@@ -436,6 +530,8 @@ impl<F: Fs> Writer<F> {
             let total = counter.load(Ordering::Relaxed);
             (cause, total, total.saturating_sub(reported.load(Ordering::Relaxed)))
         });
+        // Read after the counters: what they count has happened before.
+        let until_us = sys::now_us().max(self.lost_seen_us);
         for (index, (cause, total, count)) in news.into_iter().enumerate() {
             let telling = &state.telling[index];
             // One line at a time for each cause: the arena remembers one that is on its way.
@@ -448,7 +544,7 @@ impl<F: Fs> Writer<F> {
             telling.seq.store(seq, Ordering::Release);
             let record = Record {
                 seq,
-                ts_us: now_us,
+                ts_us: until_us,
                 start_ts_us: Some(self.lost_seen_us),
                 event: Some(EventKind::Lost),
                 count: Some(count),
@@ -464,20 +560,35 @@ impl<F: Fs> Writer<F> {
     }
 
     /// Writes a `running` line for every statement that started before `before_us` and has
-    /// none yet; its start may leave the arena then.
+    /// none yet, or that has gathered much since its last one; what it holds may leave the
+    /// arena then.
     fn tell_running(&mut self, before_us: i64) {
+        self.enqueue();
         // Taken out for the loop, which writes lines by the way.
         let mut join = std::mem::take(&mut self.join);
         for (conn, open) in join.open_since(i64::MAX) {
-            if !open.awaited && open.ts_us >= before_us {
+            let is_told = matches!(open.start, Start::Running { .. });
+            // Told again when it has gathered something: errors that a stored routine handles
+            // and tables it uses are without number, and would fill the arena in the end.
+            let is_due = open.awaited
+                || open.extras.len() >= EXTRAS_MAX
+                || (open.ts_us < before_us && !is_told)
+                || (before_us == i64::MAX && !open.extras.is_empty());
+            if !is_due {
                 continue;
             }
-            let Start::Record(place) = &open.start else { continue };
-            let identity = Box::new(line::identity(&self.drain, &mut self.scratch, place));
+            let told_first = match &open.start {
+                Start::Record(place) => {
+                    Some(Box::new(line::identity(&self.drain, &mut self.scratch, place)))
+                }
+                Start::Running { .. } => None,
+            };
             let seq = self.write_statement(conn, open, &Ending::Running);
             self.settle_statement(conn, open, &Ending::Running, seq);
-            self.remember_running(conn, open, seq);
-            open.start = Start::Running { seq, identity };
+            if let Some(identity) = told_first {
+                self.remember_running(conn, open, seq);
+                open.start = Start::Running { seq, identity };
+            }
             open.extras.clear();
             open.awaited = false;
         }
@@ -519,7 +630,7 @@ impl<F: Fs> Writer<F> {
         let gate = &arena.shared().gate.0;
         let waiting = || gate.waiters.load(Ordering::Relaxed) > 0;
         let total = arena.geometry().chunk_count;
-        if !waiting() && arena.free_count() * 8 > total {
+        if !waiting() && (total - self.drain.used_count().min(total)) * 8 > total {
             return true;
         }
         // Idle owners first: their chunks are mostly read to the end.
@@ -535,7 +646,7 @@ impl<F: Fs> Writer<F> {
         }
         // Then statements that are still open: what they hold goes to the file now.
         self.tell_running(i64::MAX);
-        if !self.write_out(now_us) {
+        if !self.write_queue(now_us) || !self.write_out(now_us) {
             return false;
         }
         self.recycle();
@@ -575,7 +686,9 @@ impl<F: Fs> Writer<F> {
             }
             for at in partial.more.drain(..) {
                 let bytes = self.drain.fetch(at, &mut piece);
-                early.more_text.extend_from_slice(bytes.and_then(line::fragment_text).unwrap_or(&[]));
+                early
+                    .more_text
+                    .extend_from_slice(bytes.and_then(line::fragment_text).unwrap_or(&[]));
                 taken.push(at);
             }
         }
@@ -588,7 +701,7 @@ impl<F: Fs> Writer<F> {
 
     fn tell_failure(&mut self, error: &FileError) {
         self.status.write_errors.fetch_add(1, Ordering::Relaxed);
-        let text = format!("{error}. {}", error.kind().advice());
+        let text = error.to_string();
         if !std::mem::replace(&mut self.failing, true) {
             self.say(Severity::Error, &text);
         }
@@ -617,7 +730,17 @@ impl<F: Fs> Writer<F> {
     }
 
     /// Sleeps until the interval is over, enough is waiting, or somebody rings.
-    pub fn sleep(&self, started_us: i64) {
+    ///
+    /// Under load it only naps, and nobody has to ring: a call into the kernel to wake this
+    /// thread is what a query thread would feel most (tens of µs).
+    pub fn sleep(&mut self, started_us: i64) {
+        let written = self.status.bytes_written.load(Ordering::Relaxed);
+        let new_bytes = written - std::mem::replace(&mut self.slept_at_bytes, written);
+        let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
+        if new_bytes > flush_bytes / 8 && !self.failing {
+            std::thread::sleep(NAP);
+            return;
+        }
         let interval_ms = self.control.flush_interval_ms.load(Ordering::Relaxed).max(1);
         let elapsed_us = sys::monotonic_us() - started_us;
         let left_us = (interval_ms as i64).saturating_mul(1_000) - elapsed_us;
@@ -655,7 +778,7 @@ impl<F: Fs> Writer<F> {
         self.tell_last_losses(now_us);
         self.join.finish(now_us, Ending::Running, &mut self.ready);
         // What already has a `running` line needs no second one, unless something was seen of
-        // the statement since.
+        // the statement since. The round has emptied the queue, so nothing else is in it.
         self.ready.retain(|item| match item {
             Ready::Statement { open, .. } => {
                 matches!(open.start, Start::Record(_)) || !open.extras.is_empty()
@@ -687,11 +810,13 @@ impl<F: Fs> Writer<F> {
         self.tell_losses(now_us);
     }
 
-    /// Used by recovery: everything is written, or not.
+    /// Used by recovery: formats the whole queue and writes it. `false`: it waits in the batch,
+    /// before everything that comes later, until the file can be written.
     pub(crate) fn flush(&mut self) -> bool {
         self.retry_at_us = 0;
         let now_us = sys::now_us();
-        self.write_queue(now_us) && self.write_out(now_us)
+        while !self.write_queue(now_us) {}
+        self.write_out(now_us)
     }
 }
 
@@ -727,11 +852,9 @@ fn describe(event: &Event) -> String {
              Do not delete files that are still being written",
             path.display()
         ),
-        Event::Moved { from, opened } => format!(
-            "{} was renamed by somebody, going on in {}",
-            from.display(),
-            opened.display()
-        ),
+        Event::Moved { from, opened } => {
+            format!("{} was renamed by somebody, going on in {}", from.display(), opened.display())
+        }
         Event::Truncated { path, gone_bytes, .. } => format!(
             "{} was cut short by somebody: {gone_bytes} bytes of the audit log are gone. \
              Use SET GLOBAL tacho_rotate_now=1 instead of copytruncate",

@@ -55,9 +55,18 @@ impl RecordKind {
     /// From the byte in a header.
     pub fn from_byte(byte: u8) -> Option<RecordKind> {
         use RecordKind::*;
-        [Start, End, Point, Error, Table, Connect, Disconnect, ChangeUser, Config]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        Some(match byte {
+            1 => Start,
+            2 => End,
+            3 => Point,
+            4 => Error,
+            5 => Table,
+            6 => Connect,
+            7 => Disconnect,
+            8 => ChangeUser,
+            9 => Config,
+            _ => return None,
+        })
     }
 }
 
@@ -102,12 +111,15 @@ pub const PRESENT_QUERY_TIME: u32 = 32;
 pub const PRESENT_LOCK_TIME: u32 = 64;
 /// `sqlstate` counts.
 pub const PRESENT_SQLSTATE: u32 = 128;
-/// The end is a result without a status: it ends the outermost statement that is open.
+/// An end: it is a result without a status, and ends the outermost statement that is open.
+/// A start or a point: a command of its own, so nothing before it can still be open.
 pub const PRESENT_OUTERMOST: u32 = 256;
 /// There is a text, though it may be empty.
 pub const PRESENT_TEXT: u32 = 512;
 /// The start is of what follows a statement in its packet, seen when that one ended.
 pub const PRESENT_REMAINDER: u32 = 1024;
+/// The end shows the text of another statement: it ends the innermost one that is open.
+pub const PRESENT_INNERMOST: u32 = 2048;
 
 /// The fixed part of the body.
 #[repr(C)]
@@ -226,6 +238,23 @@ impl<'a> View<'a> {
         self.strings.get(start..end).unwrap_or(&[])
     }
 
+    /// All strings, in the order of `STRING_*`.
+    pub fn strings(&self) -> [&'a [u8]; STRING_COUNT] {
+        let mut rest = self.strings;
+        self.body.string_bytes.map(|len| match rest.split_at_checked(usize::from(len)) {
+            Some((string, behind)) => {
+                rest = behind;
+                string
+            }
+            None => &[],
+        })
+    }
+
+    /// The bytes of all strings, one after the other.
+    pub fn string_bytes(&self) -> &'a [u8] {
+        self.strings
+    }
+
     /// Whether all of the record is here.
     pub fn is_whole(&self) -> bool {
         self.header.fragment == FRAGMENT_WHOLE
@@ -233,8 +262,8 @@ impl<'a> View<'a> {
 
     /// Reads a record from private memory. `None`: it is damaged.
     pub fn decode(bytes: &'a [u8]) -> Option<View<'a>> {
-        let (head, rest) = bytes.split_at_checked(RECORD_HEADER_BYTES)?;
-        let header = read_header(head)?;
+        let (head, rest) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;
+        let header = read_header(head);
         let kind = RecordKind::from_byte(header.kind)?;
         if header.fragment > crate::layout::FRAGMENT_LAST {
             return None;
@@ -254,8 +283,8 @@ impl<'a> View<'a> {
             let body = Body { text_bytes: text_bytes as u32, ..Body::default() };
             return Some(View { header, kind, body, figures: [0; 5], strings: &[], text });
         }
-        let (fixed, rest) = rest.split_at_checked(BODY_BYTES)?;
-        let body = read_body(fixed)?;
+        let (fixed, rest) = rest.split_first_chunk::<BODY_BYTES>()?;
+        let body = read_body(fixed);
         let (figures, rest) = if body.present & PRESENT_FIGURES != 0 {
             let (bytes, rest) = rest.split_at_checked(FIGURES_BYTES)?;
             (read_figures(bytes), rest)
@@ -275,41 +304,21 @@ impl<'a> View<'a> {
     }
 }
 
+#[inline(always)]
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-fn read_header(b: &[u8]) -> Option<RecordHeader> {
-    Some(RecordHeader {
-        record_bytes: u32::from_le_bytes(array(b, 0)?),
-        kind: *b.get(4)?,
-        fragment: *b.get(5)?,
-        fragment_number: u16::from_le_bytes(array(b, 6)?),
-        line_seq: u64::from_le_bytes(array(b, 8)?),
-        conn: u64::from_le_bytes(array(b, 16)?),
-        rec_no: u64::from_le_bytes(array(b, 24)?),
-        ts_us: i64::from_le_bytes(array(b, 32)?),
-        query_id: u64::from_le_bytes(array(b, 40)?),
-        text_id: u64::from_le_bytes(array(b, 48)?),
-        conn_seq: u64::from_le_bytes(array(b, 56)?),
-    })
+fn read_header(bytes: &[u8; RECORD_HEADER_BYTES]) -> RecordHeader {
+    // SAFETY: as many bytes as a header has (asserted in `layout`), which has neither padding
+    // nor values that are not allowed; in this byte order (asserted there, too).
+    unsafe { bytes.as_ptr().cast::<RecordHeader>().read_unaligned() }
 }
 
-fn read_body(b: &[u8]) -> Option<Body> {
-    let mut string_bytes = [0u16; STRING_COUNT];
-    for (i, len) in string_bytes.iter_mut().enumerate() {
-        *len = u16::from_le_bytes(array(b, i.wrapping_mul(2).wrapping_add(16))?);
-    }
-    Some(Body {
-        text_bytes: u32::from_le_bytes(array(b, 0)?),
-        sql_command: i32::from_le_bytes(array(b, 4)?),
-        errno: u32::from_le_bytes(array(b, 8)?),
-        present: u32::from_le_bytes(array(b, 12)?),
-        string_bytes,
-        sqlstate: array(b, 36)?,
-        reserved: [0; 3],
-        shown_bytes: u32::from_le_bytes(array(b, 44)?),
-    })
+fn read_body(bytes: &[u8; BODY_BYTES]) -> Body {
+    // SAFETY: as in `read_header`; the size is asserted above.
+    let body = unsafe { bytes.as_ptr().cast::<Body>().read_unaligned() };
+    Body { reserved: [0; 3], ..body }
 }
 
 fn read_figures(b: &[u8]) -> [u64; 5] {

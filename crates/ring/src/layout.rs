@@ -211,6 +211,8 @@ pub struct WriterState {
     /// Losses by cause (timeout, dropped, corrupt) that a `lost` line tells of which may not
     /// be in the file yet.
     pub telling: [Telling; 3],
+    /// `seq` of the `start` line of this server; 0 = none yet.
+    pub start_seq: AtomicU64,
 }
 
 /// A `lost` line on its way to the file.
@@ -374,7 +376,8 @@ mod asserts {
     const _: () = assert!(offset_of!(WriterState, heartbeat_us) == 32);
     const _: () = assert!(offset_of!(WriterState, written_epoch) == 40);
     const _: () = assert!(offset_of!(WriterState, telling) == 48);
-    const _: () = assert!(size_of::<WriterState>() == 96);
+    const _: () = assert!(offset_of!(WriterState, start_seq) == 96);
+    const _: () = assert!(size_of::<WriterState>() == 104);
 
     const _: () = assert!(size_of::<NameEntry>() == 32);
     const _: () = assert!(size_of::<Session>() == 128);

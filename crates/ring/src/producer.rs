@@ -488,6 +488,9 @@ fn wait_until_settled(arena: &Arena, session: &Session, rec_no: u64) {
         if waited_us >= limit_us || settings.logging.load(Ordering::Relaxed) == 0 {
             return;
         }
+        // As in `wait_for_chunk`. If the slot went to another connection, nobody would say that
+        // the record is in the file, and the wait would have no end.
+        session.seen_us.store(sys::now_us(), Ordering::Relaxed);
         shared.bell.0.ring(&Futex);
         sys::futex_wait(&shared.writer.0.written_epoch, epoch, WAIT_SLICE_US);
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// The audit recorder's command: read what was recorded.
+/// The audit recorder's command: read what was recorded, recover it, look into the arena.
 #[derive(Parser, Debug)]
 #[command(name = "tacho", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
@@ -18,6 +18,10 @@ pub struct Cli {
 pub enum Command {
     /// Show the end of the audit log, filter it, follow it
     Tail(Box<TailArgs>),
+    /// Write what a dead server left in its arena to the audit log
+    Recover(RecoverArgs),
+    /// Show the arenas, the records in one, or free a server that waits for a full disk
+    Arena(ArenaArgs),
     /// Write a shell completion script to stdout
     Completions {
         /// The shell to complete for
@@ -125,6 +129,102 @@ pub struct TailArgs {
     pub no_color: bool,
 }
 
+/// Shown at the end of `tacho recover --help`.
+const RECOVER_NOTES: &str = "\
+A server that starts again recovers by itself: this command is for a server that will not start,
+or not here. It may be interrupted and run again: each record gets into the log once.
+
+Root becomes the owner of the log directory first, so that the server can go on writing the files.
+
+Exit code: 0 fine, also when there is nothing to do; 1 something could not be recovered (told on
+stderr); 2 wrong usage.";
+
+/// Arguments of `tacho recover`.
+#[derive(Args, Debug)]
+#[command(after_help = RECOVER_NOTES)]
+pub struct RecoverArgs {
+    /// Log directory of the server
+    #[arg(value_name = "LOG_DIRECTORY")]
+    pub log_directory: PathBuf,
+
+    /// Directory that is searched for arenas of this log directory
+    #[arg(long, value_name = "DIR", default_value = ARENA_DIRECTORY)]
+    pub arena_directory: PathBuf,
+
+    /// Recover this arena, too; may be repeated. All arenas of a log must be recovered together:
+    /// the first line that is written takes the numbers that the others count by
+    #[arg(long, value_name = "FILE")]
+    pub arena: Vec<PathBuf>,
+
+    /// The named arenas know the log directory by another path, because it was moved or is
+    /// mounted elsewhere. Only for the very log that their server wrote: in another one, records would be
+    /// taken for written
+    #[arg(long, requires = "arena")]
+    pub moved: bool,
+
+    /// Time stamps in UTC instead of local time
+    #[arg(long)]
+    pub utc: bool,
+
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Where the server keeps its arena unless it is told otherwise.
+const ARENA_DIRECTORY: &str = "/dev/shm";
+
+/// Shown at the end of `tacho arena --help`.
+const ARENA_NOTES: &str = "\
+With --records, LINE is the number of the log line (`seq`) that a record went into; `-`: it is in no
+line yet. Secrets are taken out of the texts as in the log.
+
+With --set-overflow, the policy of a running server is changed without a session: for when all of
+them wait because the log cannot be written. DROP and TIMEOUT lose records, which are counted and
+told in the log. `SHOW VARIABLES` still shows the old value; once the log can be written again,
+`SET GLOBAL tacho_overflow` sets both.
+
+Exit code: 0 fine, 1 an arena could not be read, 2 wrong usage.";
+
+/// Arguments of `tacho arena`.
+#[derive(Args, Debug)]
+#[command(after_help = ARENA_NOTES)]
+pub struct ArenaArgs {
+    /// One arena (`Tacho_arena_file` in SHOW STATUS) instead of all
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// Directory whose arenas are shown
+    #[arg(long, value_name = "DIR", default_value = ARENA_DIRECTORY, conflicts_with = "file")]
+    pub directory: PathBuf,
+
+    /// Show the newest records in the arena: a number or `all` [default: 20]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", requires = "file",
+          value_parser = parse_lines)]
+    pub records: Option<Lines>,
+
+    /// One JSON object per arena or record
+    #[arg(long)]
+    pub json: bool,
+
+    /// What the server shall do when the arena is full
+    #[arg(long, value_name = "POLICY", value_enum, ignore_case = true, requires = "file",
+          conflicts_with_all = ["records", "json"])]
+    pub set_overflow: Option<Overflow>,
+}
+
+/// Values of `tacho_overflow`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "UPPER")]
+pub enum Overflow {
+    /// Wait: nothing is lost
+    Block,
+    /// Wait for `tacho_overflow_timeout_ms`, then lose the record
+    Timeout,
+    /// Lose the record at once
+    Drop,
+}
+
 /// How many lines to show before following.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lines {
@@ -220,5 +320,23 @@ mod tests {
         ] {
             assert!(Cli::try_parse_from(["tacho", "tail"].iter().chain(&args)).is_err());
         }
+    }
+
+    #[test]
+    fn one_arena_is_needed_to_look_into_it_or_change_it() {
+        let parse = |args: &[&str]| Cli::try_parse_from([&["tacho"], args].concat());
+        assert!(parse(&["arena", "--records"]).is_err());
+        assert!(parse(&["arena", "--set-overflow", "DROP"]).is_err());
+        assert!(parse(&["arena", "f", "--set-overflow", "LOSE"]).is_err());
+        assert!(parse(&["arena", "f", "--directory", "d"]).is_err());
+        assert!(parse(&["recover", "d", "--moved"]).is_err());
+        let arena = |args: &[&str]| match parse(args).unwrap().command {
+            Command::Arena(args) => args,
+            _ => panic!("another command"),
+        };
+        assert_eq!(arena(&["arena", "f", "--records"]).records, Some(Lines::Last(20)));
+        assert_eq!(arena(&["arena", "f", "--records", "all"]).records, Some(Lines::All));
+        let drop = arena(&["arena", "f", "--set-overflow", "drop"]);
+        assert_eq!(drop.set_overflow, Some(Overflow::Drop));
     }
 }

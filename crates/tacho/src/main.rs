@@ -1,11 +1,15 @@
-//! Zone: outside. The command `tacho`: reads what the recorder wrote.
+//! Zone: outside. The command `tacho`: reads what the recorder wrote, recovers what it could not
+//! write, looks into its arena.
 //!
 //! This file parses the command line, calls the subcommand and turns its answer into an exit
 //! code: 0 all is well, 1 something is wrong with the data, 2 the command could not be carried
 //! out as it was given.
 
+mod arena;
 mod cli;
 mod manual;
+mod recover;
+mod say;
 mod tail;
 
 use std::io::{self, Write as _};
@@ -14,7 +18,9 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Parser as _;
 
+use arena::ArenaCommandError;
 use cli::{Cli, Command};
+use recover::RecoverCommandError;
 use tail::TailError;
 
 fn main() -> ExitCode {
@@ -29,11 +35,21 @@ fn main() -> ExitCode {
                 // A closed stderr leaves the exit code as the only answer.
                 let _ = writeln!(io::stderr(), "{}", tail::visible::visible(line));
             }
-            match error.downcast_ref::<TailError>() {
-                Some(error) if !error.is_usage() => ExitCode::from(1),
-                _ => ExitCode::from(2),
-            }
+            if is_usage(&error) { ExitCode::from(2) } else { ExitCode::from(1) }
         }
+    }
+}
+
+/// Whether the command line, not the data, is at fault.
+fn is_usage(error: &anyhow::Error) -> bool {
+    if let Some(error) = error.downcast_ref::<TailError>() {
+        error.is_usage()
+    } else if let Some(error) = error.downcast_ref::<RecoverCommandError>() {
+        error.is_usage()
+    } else if let Some(error) = error.downcast_ref::<ArenaCommandError>() {
+        error.is_usage()
+    } else {
+        true
     }
 }
 
@@ -42,6 +58,14 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Tail(args) => {
             let verdict = tail::run(args)?;
             Ok(if verdict.problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        Command::Recover(args) => {
+            let problem_count = recover::run(args)?;
+            Ok(if problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        Command::Arena(args) => {
+            let problem_count = arena::run(args)?;
+            Ok(if problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
         }
         Command::Completions { shell } => {
             manual::write_completions(*shell).context("writing the completions")?;

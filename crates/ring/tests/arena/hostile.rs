@@ -258,8 +258,10 @@ mod tests {
         let seeds = seeds();
         assert!(seeds.len() >= 8, "the seeds are missing");
         let mut random = Random(1);
-        let rounds = if cfg!(miri) { 1 } else { 120 };
-        for seed in &seeds {
+        // Miri is some thousand times slower: a few seeds, as they are, without noise.
+        let (rounds, step) = if cfg!(miri) { (0, 3) } else { (120, 1) };
+        let quiet = |seed: &&Vec<u8>| cfg!(not(miri)) || seed.first() != Some(&1);
+        for seed in seeds.iter().filter(quiet).step_by(step) {
             drive(seed);
             let mut input = seed.clone();
             for round in 0..rounds {

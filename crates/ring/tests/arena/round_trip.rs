@@ -16,6 +16,8 @@ use tacho_ring::session;
 use crate::heap::Heap;
 use crate::reader::{Reader, Whole};
 
+const EVENTS_MAX: usize = if cfg!(miri) { 4 } else { 12 };
+
 /// An event that owns its bytes.
 #[derive(Clone, Debug)]
 struct Owned {
@@ -66,7 +68,7 @@ impl Owned {
 
 fn text_bytes() -> impl Strategy<Value = usize> {
     if cfg!(miri) {
-        return prop_oneof![4 => 0usize..300, 1 => 7_000usize..20_000].boxed();
+        return prop_oneof![4 => 0usize..300, 1 => 7_000usize..10_000].boxed();
     }
     prop_oneof![
         6 => 0usize..300,
@@ -156,14 +158,14 @@ fn send(heap: &Heap, conn: u64, events: &[Owned], with_session: bool) -> Vec<Who
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 4 } else { 32 },
+        cases: if cfg!(miri) { 2 } else { 32 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
 
     #[test]
     fn events_come_out_as_they_went_in(
-        events in vec(event(), 1..12),
+        events in vec(event(), 1..EVENTS_MAX),
         conn in 1u64..u64::MAX,
     ) {
         let heap = Heap::new(ARENA_BYTES_MIN);
@@ -181,8 +183,9 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "as the one above, minutes under Miri")]
     fn events_without_a_session_come_out_too(
-        events in vec(event(), 1..12),
+        events in vec(event(), 1..EVENTS_MAX),
         conn in 1u64..u64::MAX,
     ) {
         let heap = Heap::new(ARENA_BYTES_MIN);

@@ -17,7 +17,7 @@ use crate::reader::{Reader, Whole};
 
 const THREADS: usize = 6;
 const CONNECTIONS: u64 = 16;
-const EVENTS: u64 = if cfg!(miri) { 24 } else { 1_500 };
+const EVENTS: u64 = 1_500;
 
 /// Sum that the reader can compute again (FNV-1a).
 fn checksum(bytes: &[u8]) -> u64 {
@@ -182,6 +182,7 @@ fn run_with_reader(arena: &Arena, events: u64) -> (usize, Vec<Whole>) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs more records than Miri can write in a minute")]
 fn block_loses_nothing() {
     let heap = heap(OVERFLOW_BLOCK, 0);
     let arena = heap.arena();
@@ -195,6 +196,7 @@ fn block_loses_nothing() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs more records than Miri can write in a minute")]
 fn drop_counts_every_record_it_drops() {
     let heap = heap(OVERFLOW_DROP, 0);
     let arena = heap.arena();
@@ -206,7 +208,7 @@ fn drop_counts_every_record_it_drops() {
     assert_eq!(reader.records.len(), accepted);
     let (timeout, dropped) = lost(&arena);
     assert_eq!(timeout, 0);
-    assert!(cfg!(miri) || dropped > 0, "the arena is too large for this test");
+    assert!(dropped > 0, "the arena is too large for this test");
     assert_eq!((accepted + dropped) as u64, CONNECTIONS * EVENTS);
     check(&reader.records);
     // Then with one: fewer are lost, and the sum is the same.
@@ -217,6 +219,7 @@ fn drop_counts_every_record_it_drops() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "needs more records than Miri can write in a minute")]
 fn timeout_counts_every_record_it_gives_up() {
     let heap = heap(OVERFLOW_TIMEOUT, 200);
     let arena = heap.arena();
@@ -228,7 +231,7 @@ fn timeout_counts_every_record_it_gives_up() {
     assert_eq!(reader.records.len(), accepted);
     let (timeout, dropped) = lost(&arena);
     assert_eq!(dropped, 0);
-    assert!(cfg!(miri) || timeout > 0, "the arena is too large for this test");
+    assert!(timeout > 0, "the arena is too large for this test");
     assert_eq!((accepted + timeout) as u64, CONNECTIONS * events);
     let blocked = arena.shared().counters.0.blocked_count.load(Ordering::Relaxed) as usize;
     assert!(blocked >= timeout);

@@ -207,7 +207,8 @@ fn detail<'a>(line: &'a Line) -> std::borrow::Cow<'a, str> {
         _ => {
             add("", &line.server);
             if let Some(seq) = line.running_seq {
-                add("", &format!("(ends the statement of line seq {seq})"));
+                let does = if line.outcome == "running" { "goes on with" } else { "ends" };
+                add("", &format!("({does} the statement of line seq {seq})"));
             }
             add("", &line.error);
         }

@@ -1,5 +1,8 @@
-//! Runs the built command on log directories that the tests make.
+//! Runs the built command on log directories and arenas that the tests make.
 
+mod arena;
 mod follow;
+mod recover;
+mod server;
 mod support;
 mod tail;

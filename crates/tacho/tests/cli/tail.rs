@@ -327,7 +327,7 @@ fn help_names_every_option_and_the_forms_of_a_time() {
     }
     assert!(help.lines().all(|line| line.chars().count() <= 100));
     let main = stdout(&tacho(&["--help"]));
-    for word in ["tail", "completions", "man"] {
+    for word in ["tail", "recover", "arena", "completions", "man"] {
         assert!(main.contains(word), "{word}");
     }
     assert_eq!(tacho(&[]).status.code(), Some(2));
@@ -338,7 +338,9 @@ fn completions_and_pages_are_made() {
     for shell in ["bash", "zsh", "fish"] {
         let output = tacho(&["completions", shell]);
         assert_eq!(output.status.code(), Some(0));
-        assert!(stdout(&output).contains("sql-command"), "{shell}");
+        for option in ["sql-command", "dry-run", "set-overflow"] {
+            assert!(stdout(&output).contains(option), "{shell} {option}");
+        }
     }
     assert!(stdout(&tacho(&["man"])).contains(".TH tacho 1"));
     let directory = tempfile::tempdir().unwrap();
@@ -347,5 +349,7 @@ fn completions_and_pages_are_made() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let page = std::fs::read_to_string(out.join("tacho-tail.1")).unwrap();
     assert!(page.contains("sql\\-command"));
-    assert!(out.join("tacho.1").exists());
+    for page in ["tacho", "tacho-recover", "tacho-arena"] {
+        assert!(out.join(format!("{page}.1")).exists(), "{page}");
+    }
 }

@@ -1,0 +1,266 @@
+//! What the writer thread costs: `bench/writer/measure.sh` runs this and explains the figures.
+//!
+//! An arena is filled by the real producer, as many connections would, and then emptied by
+//! one round of the real writer into a real log directory; only the round is measured. Time
+//! is the thread's own, user and system, because other work on the machine does not count in
+//! it. Under callgrind, collect in `measured_round` alone to see what a line costs.
+//!
+//! ```text
+//! writer_cost SHAPE LOG_DIRECTORY ROUNDS [ARENA_BYTES]
+//! writer_cost idle LOG_DIRECTORY ROUNDS         rounds with nothing to do
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tacho_probe::{Probe, Thread, tacho_probe_emit, tacho_probe_end_known, tacho_probe_session};
+use tacho_recorder::arena_file::ArenaFile;
+use tacho_recorder::control::{Control, Status};
+use tacho_recorder::files::{LogFiles, Options, RealFs};
+use tacho_recorder::writer::Writer;
+use tacho_ring::codec::{
+    Bytes, Event, PRESENT_FIGURES, PRESENT_LOCK_TIME, PRESENT_QUERY_TIME, PRESENT_ROWS_EXAMINED,
+    PRESENT_ROWS_SENT, PRESENT_SQL_COMMAND, PRESENT_TEXT, RecordKind, STRING_CHARSET,
+    STRING_COMMAND, STRING_COUNT, STRING_DB, STRING_HOST, STRING_IP, STRING_PRIV_USER, STRING_USER,
+};
+use tacho_ring::sys;
+
+const ARENA_BYTES: u64 = 64 << 20;
+const CONNECTIONS: u64 = 64;
+/// The part of the arena that is filled before a round, of 8.
+const FILLED_EIGHTHS: u64 = 6;
+
+const POINT_SELECT: &str = "SELECT c FROM sbtest1 WHERE id=5031";
+const JOIN: &str = "SELECT o.id, o.created_at, o.total_cents, c.name, c.email FROM orders o \
+     JOIN customers c ON c.id = o.customer_id WHERE o.status = 'open' AND o.created_at >= \
+     '2026-11-01' ORDER BY o.created_at DESC LIMIT 50";
+
+/// What the records of a statement look like.
+struct Shape {
+    sql: &'static str,
+    /// Start and end, or one record that is both.
+    pair: bool,
+    host: &'static str,
+    ip: &'static str,
+}
+
+fn shape(name: &str) -> Option<Shape> {
+    match name {
+        // What a local point select of sysbench leaves.
+        "select" => Some(Shape { sql: POINT_SELECT, pair: true, host: "localhost", ip: "" }),
+        // A statement of 200 bytes from an application server.
+        "join" => Some(Shape {
+            sql: &JOIN[..200],
+            pair: true,
+            host: "app-17.internal",
+            ip: "10.20.30.40",
+        }),
+        // A command that was seen only when it ended.
+        "point" => Some(Shape { sql: POINT_SELECT, pair: false, host: "localhost", ip: "" }),
+        _ => None,
+    }
+}
+
+/// One round of the writer. Its own symbol, for callgrind's `--toggle-collect`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn measured_round(writer: &mut Writer) -> bool {
+    writer.round()
+}
+
+struct Producer {
+    probe: Probe,
+    threads: Vec<Thread>,
+    number: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Filled {
+    records: u64,
+    bytes: u64,
+}
+
+impl Producer {
+    fn event(kind: RecordKind, conn: u64, number: u64, ts_us: i64) -> Event {
+        Event {
+            kind: kind as u32,
+            present: 0,
+            conn,
+            query_id: number,
+            text_id: 0x7f00_0000_1000 + conn,
+            ts_us,
+            sql_command: -1,
+            errno_: 0,
+            sqlstate: [0; 8],
+            shown_bytes: 0,
+            reserved: 0,
+            figures: [0; 5],
+            strings: [Bytes::EMPTY; STRING_COUNT],
+            text: Bytes::EMPTY,
+        }
+    }
+
+    fn say_what(event: &mut Event, shape: &Shape) {
+        for (which, text) in [
+            (STRING_USER, "sbtest"),
+            (STRING_PRIV_USER, "sbtest"),
+            (STRING_HOST, shape.host),
+            (STRING_IP, shape.ip),
+            (STRING_DB, "sbtest"),
+            (STRING_COMMAND, "Query"),
+            (STRING_CHARSET, "utf8mb4"),
+        ] {
+            event.strings[which] = Bytes::of(text.as_bytes());
+        }
+        event.text = Bytes::of(shape.sql.as_bytes());
+        event.present |= PRESENT_TEXT;
+    }
+
+    fn say_outcome(event: &mut Event, shape: &Shape) {
+        event.sql_command = 0;
+        event.shown_bytes = shape.sql.len() as u32;
+        event.figures = [1, 1, 0, 87, 4];
+        event.present |= PRESENT_SQL_COMMAND
+            | PRESENT_FIGURES
+            | PRESENT_ROWS_SENT
+            | PRESENT_ROWS_EXAMINED
+            | PRESENT_QUERY_TIME
+            | PRESENT_LOCK_TIME;
+    }
+
+    fn emit(&mut self, conn: u64, event: &Event, filled: &mut Filled) {
+        let fixed = 64 + 48 + if event.present & PRESENT_FIGURES != 0 { 40 } else { 0 };
+        let strings: usize = event.strings.iter().map(|s| s.len).sum();
+        filled.bytes += (fixed + strings + event.text.len).next_multiple_of(8) as u64;
+        filled.records += 1;
+        let thread = &mut self.threads[conn as usize % CONNECTIONS as usize];
+        // SAFETY: the strings are static, the session is the one of this connection.
+        unsafe {
+            let session = tacho_probe_session(&self.probe, conn, event.ts_us);
+            if event.kind == RecordKind::End as u32 {
+                tacho_probe_end_known(session, event.text_id, event.query_id, event.shown_bytes);
+            }
+            tacho_probe_emit(&self.probe, thread, session, event);
+        }
+    }
+
+    /// Fills the arena, the connections taking turns.
+    fn fill(&mut self, shape: &Shape) -> Filled {
+        let mut filled = Filled::default();
+        let limit = u64::from(self.probe.arena.geometry().chunk_count)
+            * u64::from(self.probe.arena.geometry().chunk_bytes)
+            / 8
+            * FILLED_EIGHTHS;
+        let now_us = sys::now_us();
+        while filled.bytes < limit {
+            self.number += 1;
+            let conn = 1 + self.number % CONNECTIONS;
+            let ts_us = now_us + filled.records as i64;
+            let first = if shape.pair { RecordKind::Start } else { RecordKind::Point };
+            let mut event = Self::event(first, conn, self.number, ts_us);
+            Self::say_what(&mut event, shape);
+            if shape.pair {
+                self.emit(conn, &event, &mut filled);
+                event = Self::event(RecordKind::End, conn, self.number, ts_us + 87);
+            }
+            Self::say_outcome(&mut event, shape);
+            self.emit(conn, &event, &mut filled);
+        }
+        filled
+    }
+}
+
+/// User and system time of this thread.
+fn thread_seconds() -> f64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is valid for the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [name, directory, rounds, rest @ ..] = &arguments[..] else {
+        panic!("usage: writer_cost select|join|point|idle LOG_DIRECTORY ROUNDS [ARENA_BYTES]")
+    };
+    let rounds: usize = rounds.parse().expect("a number of rounds");
+    let arena_bytes = rest.first().map_or(ARENA_BYTES, |b| b.parse().expect("a number of bytes"));
+    let directory = Path::new(directory);
+    std::fs::create_dir_all(directory).expect("a log directory");
+    let directory = directory.canonicalize().expect("a log directory");
+    let arena_file = ArenaFile::create(Path::new("/dev/shm"), arena_bytes, &directory, "bench")
+        .expect("an arena");
+    let arena = arena_file.arena();
+    arena.set_name(0, b"select");
+    arena.shared().settings.0.logging.store(1, Ordering::Relaxed);
+    let (files, _) = LogFiles::open(RealFs, &directory, Options { rotate_bytes: 0 })
+        .expect("a log directory that nobody else uses");
+    let control = Arc::new(Control::default());
+    let status = Arc::new(Status::default());
+    let log = Box::new(|_, text: &str| {
+        if !text.contains("is complete") {
+            eprintln!("{text}");
+        }
+    });
+    let mut writer = Writer::new(arena, files, 0, control, status.clone(), log);
+    let mut producer = Producer {
+        probe: Probe { arena, instance: 1 },
+        threads: (0..CONNECTIONS).map(|_| Thread::default()).collect(),
+        number: 0,
+    };
+
+    if name == "idle" {
+        let shape = shape("select").expect("a shape");
+        producer.fill(&shape);
+        // Two rounds: the first empties the arena, the second takes idle chunks away.
+        assert!(writer.round() && writer.round());
+        let start = thread_seconds();
+        for _ in 0..rounds {
+            assert!(measured_round(&mut writer));
+        }
+        let us = (thread_seconds() - start) * 1e6 / rounds as f64;
+        println!("idle: {us:.1} us per round");
+    } else {
+        let shape = shape(name).expect("select, join, point or idle");
+        let mut line_rates = Vec::new();
+        let (mut lines, mut filled, mut line_bytes) = (0, Filled::default(), 0);
+        for _ in 0..rounds {
+            let before = (
+                status.records_written.load(Ordering::Relaxed),
+                status.bytes_written.load(Ordering::Relaxed),
+            );
+            filled = producer.fill(&shape);
+            let start = thread_seconds();
+            assert!(measured_round(&mut writer));
+            let seconds = thread_seconds() - start;
+            lines = status.records_written.load(Ordering::Relaxed) - before.0;
+            line_bytes = (status.bytes_written.load(Ordering::Relaxed) - before.1) / lines.max(1);
+            line_rates.push(lines as f64 / seconds);
+            // Files are not what is measured: keep the directory small.
+            for entry in std::fs::read_dir(&directory).expect("the log directory") {
+                let path = entry.expect("a file").path();
+                let current = status.current_file.lock().expect("nobody panicked").clone();
+                if path.extension().is_some_and(|e| e == "jsonl") && path != Path::new(&current) {
+                    std::fs::remove_file(&path).expect("removing a complete file");
+                }
+            }
+        }
+        line_rates.sort_by(f64::total_cmp);
+        let per_line = filled.records as f64 / lines as f64;
+        let show = |what: &str, rate: f64| {
+            println!(
+                "{name:7} {what:6} {:5.2} M records/s  {:5.2} M lines/s  {:4.0} MB/s  \
+                 ({:.0} B/record, {line_bytes} B/line, {lines} lines per round)",
+                rate * per_line / 1e6,
+                rate / 1e6,
+                rate * line_bytes as f64 / 1e6,
+                filled.bytes as f64 / filled.records as f64,
+            );
+        };
+        show("best", line_rates[rounds - 1]);
+        show("median", line_rates[rounds / 2]);
+    }
+    drop(writer);
+    arena_file.remove().expect("removing the arena");
+}

@@ -1,0 +1,277 @@
+//! The writer when the arena is short, the log cannot be written, or several arenas are left:
+//! each of these histories once hung the producers or lost records without a word.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tacho_probe::{Probe, Thread, tacho_probe_emit, tacho_probe_forget, tacho_probe_session};
+use tacho_recorder::arena_file::ArenaFile;
+use tacho_recorder::control::{Control, Status};
+use tacho_recorder::files::{LogFiles, Options, RealFs};
+use tacho_recorder::recover::{self, RecoverError, Recovered};
+use tacho_recorder::writer::Writer;
+use tacho_ring::arena::Arena;
+use tacho_ring::codec::{Bytes, Event, PRESENT_TEXT, RecordKind, STRING_COUNT};
+use tacho_ring::layout::ARENA_BYTES_MIN;
+use tacho_ring::{consumer, sys};
+
+const DEADLINE: Duration = Duration::from_secs(120);
+
+struct Place {
+    _root: tempfile::TempDir,
+    arenas: PathBuf,
+    log: PathBuf,
+}
+
+fn place() -> Place {
+    let root = tempfile::tempdir().expect("makes");
+    let (arenas, log) = (root.path().join("arenas"), root.path().join("log"));
+    fs::create_dir(&arenas).expect("makes");
+    Place { _root: root, arenas, log }
+}
+
+impl Place {
+    fn arena(&self) -> ArenaFile {
+        let made = ArenaFile::create(&self.arenas, ARENA_BYTES_MIN, &self.log, "").expect("makes");
+        made.arena().shared().settings.0.logging.store(1, Ordering::Relaxed);
+        made
+    }
+
+    fn writer(&self, arena: Arena) -> Writer {
+        let options = Options { rotate_bytes: 0 };
+        let (files, opened) = LogFiles::open(RealFs, &self.log, options).expect("opens");
+        let last_seq = opened.last_seq.expect("known").unwrap_or(0);
+        let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
+        Writer::new(arena, files, last_seq, control, status, Box::new(|_, _| {}))
+    }
+
+    fn recover(&self) -> (Writer, Result<Recovered, RecoverError>) {
+        // A writer has an arena of its own; here it lies elsewhere and is never drained.
+        let own = ArenaFile::create(self._root.path(), ARENA_BYTES_MIN, Path::new("/x"), "");
+        let own = Box::leak(Box::new(own.expect("makes")));
+        recover::recover_all(self.writer(own.arena()), &self.arenas, &self.log)
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut paths: Vec<_> = fs::read_dir(&self.log)
+            .expect("lists")
+            .map(|entry| entry.expect("lists").path())
+            .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
+            .collect();
+        paths.sort();
+        let text: String = paths.iter().map(|p| fs::read_to_string(p).expect("reads")).collect();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Nothing can be written until `mend`, not even as root.
+    fn break_log(&self) {
+        fs::remove_dir_all(&self.log).expect("removes");
+        fs::write(&self.log, b"in the way").expect("writes");
+    }
+
+    fn mend_log(&self) {
+        fs::remove_file(&self.log).expect("removes");
+    }
+}
+
+fn event(kind: RecordKind, conn: u64, query_id: u64, text: &'static [u8]) -> Event {
+    Event {
+        kind: kind as u32,
+        present: PRESENT_TEXT,
+        conn,
+        query_id,
+        text_id: query_id,
+        ts_us: sys::now_us(),
+        sql_command: -1,
+        errno_: if kind == RecordKind::Error { 1242 } else { 0 },
+        sqlstate: [0; 8],
+        shown_bytes: text.len() as u32,
+        reserved: 0,
+        figures: [0; 5],
+        strings: [Bytes::EMPTY; STRING_COUNT],
+        text: Bytes::of(text),
+    }
+}
+
+fn emit(probe: &Probe, thread: &mut Thread, event: &Event) {
+    // SAFETY: everything is valid, and of this thread.
+    unsafe {
+        let session = tacho_probe_session(probe, event.conn, event.ts_us);
+        tacho_probe_emit(probe, thread, session, event);
+    }
+}
+
+/// Runs `produce` on a thread of its own, as a server would, while the writer works.
+fn drain_while(arena: Arena, writer: &mut Writer, produce: impl FnOnce(&Probe) + Send) {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            produce(&Probe { arena, instance: 1 });
+            done.store(true, Ordering::Release);
+        });
+        let start = Instant::now();
+        while !done.load(Ordering::Acquire) {
+            assert!(writer.round(), "the log can be written");
+            if start.elapsed() > DEADLINE {
+                // Lets the thread go, so that the test can fail.
+                arena.shared().settings.0.logging.store(0, Ordering::Relaxed);
+                panic!("the producer waits for a chunk that the writer never gives back");
+            }
+            std::thread::yield_now();
+        }
+    });
+}
+
+#[test]
+fn a_routine_that_handles_errors_without_end_does_not_fill_the_arena() {
+    let place = place();
+    let file = place.arena();
+    let mut writer = place.writer(file.arena());
+    drain_while(file.arena(), &mut writer, |probe| {
+        let mut thread = Thread::default();
+        emit(probe, &mut thread, &event(RecordKind::Start, 1, 7, b"CALL p()"));
+        for _ in 0..20_000 {
+            emit(probe, &mut thread, &event(RecordKind::Error, 1, 7, b"Subquery returns rows"));
+        }
+        emit(probe, &mut thread, &event(RecordKind::End, 1, 7, b""));
+    });
+    assert!(writer.finish());
+    let lines = place.lines();
+    let first = lines.iter().position(|l| l.contains("CALL p()")).expect("is written");
+    let first_seq = format!("\"running_seq\":{}", first + 1);
+    let ended: Vec<_> = lines.iter().filter(|l| l.contains("\"outcome\":\"ok\"")).collect();
+    assert_eq!(ended.len(), 1);
+    assert!(ended[0].contains(&first_seq), "{}", ended[0]);
+    assert_eq!(file.arena().shared().counters.0.lost_corrupt.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn errors_that_nothing_follows_do_not_fill_the_arena() {
+    const CONNS: u64 = 2_000;
+    let place = place();
+    let file = place.arena();
+    let mut writer = place.writer(file.arena());
+    drain_while(file.arena(), &mut writer, |probe| {
+        for conn in 1..=CONNS {
+            // Each run of an event is a connection and a thread of its own.
+            let mut thread = Thread::default();
+            emit(probe, &mut thread, &event(RecordKind::Error, conn, 0, b"no definer 'x'"));
+            // SAFETY: everything is valid, and of this thread.
+            unsafe { tacho_probe_forget(probe, &mut thread, None) };
+        }
+    });
+    assert!(writer.finish());
+    let lines = place.lines();
+    let told = lines.iter().filter(|l| l.contains("\"error\":\"no definer <redacted>\"")).count();
+    assert_eq!(told as u64, CONNS, "each in a line");
+}
+
+#[test]
+fn connections_that_do_not_say_when_they_end_are_forgotten() {
+    let place = place();
+    let file = place.arena();
+    let mut writer = place.writer(file.arena());
+    let probe = Probe { arena: file.arena(), instance: 1 };
+    let mut thread = Thread::default();
+    for conn in 1..=10_000 {
+        emit(&probe, &mut thread, &event(RecordKind::Start, conn, conn, b"SELECT 1"));
+        emit(&probe, &mut thread, &event(RecordKind::End, conn, conn, b""));
+        // What `connection` in the adapter does while recording is off.
+        // SAFETY: everything is valid, and of this thread.
+        unsafe {
+            let session = tacho_probe_session(&probe, conn, sys::now_us());
+            tacho_probe_forget(&probe, &mut thread, session);
+        }
+        if conn % 50 == 0 {
+            assert!(writer.round());
+        }
+    }
+    assert!(writer.connection_count() < 3_000, "{}", writer.connection_count());
+
+    assert!(writer.finish());
+    assert_eq!(place.lines().len(), 10_001, "the statements and `stop`");
+}
+
+fn mark_all(arena: &Arena, seq: u64) {
+    // What a writer does before a write that the crash prevents.
+    consumer::settle(arena, 0, 0, seq);
+}
+
+fn dead_arena(place: &Place, text: &'static [u8], marked_with: u64) {
+    let file = place.arena();
+    let probe = Probe { arena: file.arena(), instance: 1 };
+    emit(&probe, &mut Thread::default(), &event(RecordKind::Start, 1, 1, text));
+    mark_all(&file.arena(), marked_with);
+}
+
+#[test]
+fn marks_of_one_arena_are_not_taken_for_lines_of_another() {
+    let place = place();
+    // Both died with the line numbered 1 on its way. The first one could not be recovered
+    // before the second one died, because the disk was full all the time.
+    dead_arena(&place, b"SELECT 'first'", 1);
+    dead_arena(&place, b"SELECT 'second'", 1);
+    let (_writer, result) = place.recover();
+    assert_eq!(result.expect("recovers"), Recovered { arenas: 2, lines: 2 });
+    let lines = place.lines();
+    assert!(lines[0].contains("'first'") && lines[1].contains("'second'"), "{lines:?}");
+}
+
+#[test]
+fn what_recovery_could_not_write_does_not_get_into_the_next_arena() {
+    // More than a batch, so that some of it is formatted and some is not.
+    let place = place();
+    let old = place.arena();
+    let probe = Probe { arena: old.arena(), instance: 1 };
+    let mut thread = Thread::default();
+    for n in 1..=3_000 {
+        emit(&probe, &mut thread, &event(RecordKind::Point, n, n, b"SELECT 'of the dead server'"));
+    }
+    drop(old);
+    let new = ArenaFile::create(&place.arenas, ARENA_BYTES_MIN, &place.log, "").expect("makes");
+    let writer = place.writer(new.arena());
+    place.break_log();
+    let (writer, result) = recover::recover_all(writer, &place.arenas, &place.log);
+    assert!(matches!(result, Err(RecoverError::NotWritten(_))), "{result:?}");
+    let mut writer = writer.with_arena(new.arena());
+    place.mend_log();
+    let start = Instant::now();
+    while !writer.finish() {
+        assert!(start.elapsed() < DEADLINE, "the log can be written again");
+        std::thread::yield_now();
+    }
+    writer.close().expect("closes");
+    drop(new);
+    let (_writer, result) = place.recover();
+    result.expect("recovers");
+    let count = place.lines().iter().filter(|l| l.contains("of the dead server")).count();
+    assert_eq!(count, 3_000, "each once");
+    assert!(!place.lines().iter().any(|l| l.contains("\"lost\"")));
+}
+
+#[test]
+fn a_loss_is_told_of_also_when_its_line_could_not_be_written() {
+    let place = place();
+    let file = place.arena();
+    let mut writer = place.writer(file.arena());
+    let probe = Probe { arena: file.arena(), instance: 1 };
+    let mut thread = Thread::default();
+    emit(&probe, &mut thread, &event(RecordKind::Point, 1, 1, b"SELECT 1"));
+    // What producers do when there is no room.
+    file.arena().shared().counters.0.lost_dropped.fetch_add(5, Ordering::Relaxed);
+    place.break_log();
+    assert!(!writer.round());
+    // The server is killed.
+    drop(writer);
+    drop(file);
+    place.mend_log();
+    let (_writer, result) = place.recover();
+    result.expect("recovers");
+    let lines = place.lines();
+    let lost: Vec<_> = lines.iter().filter(|l| l.contains("\"event\":\"lost\"")).collect();
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert!(lost[0].contains("\"count\":5,\"cause\":\"dropped\""), "{}", lost[0]);
+}

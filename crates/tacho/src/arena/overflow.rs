@@ -1,0 +1,46 @@
+//! The way out when every session waits, the administrator's included.
+
+use tacho_recorder::arena_file::ArenaFile;
+use tacho_ring::layout::{OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_TIMEOUT};
+use tacho_ring::producer::Futex;
+use tacho_ring::sync::Ordering;
+
+use super::{ArenaCommandError, show};
+use crate::cli::Overflow;
+use crate::say;
+
+/// Changes the policy of a living server and wakes the sessions that wait.
+///
+/// # Errors
+/// When the server has ended, or stdout cannot be written to.
+pub fn set(file: &ArenaFile, policy: Overflow) -> Result<(), ArenaCommandError> {
+    let info = file.info();
+    if !info.owned {
+        return Err(ArenaCommandError::Ended { path: info.path, pid: info.owner_pid });
+    }
+    let arena = file.arena();
+    let shared = arena.shared();
+    let wanted = match policy {
+        Overflow::Block => OVERFLOW_BLOCK,
+        Overflow::Timeout => OVERFLOW_TIMEOUT,
+        Overflow::Drop => OVERFLOW_DROP,
+    };
+    let waiters = shared.gate.0.waiters.load(Ordering::Relaxed);
+    let before = shared.settings.0.overflow.swap(wanted, Ordering::Relaxed);
+    // Whoever waits looks at the policy again.
+    shared.gate.0.open(&Futex);
+    say::result(&format!(
+        "The overflow policy of process {} is {} now (was {}); {} waited.",
+        info.owner_pid,
+        show::policy_name(wanted),
+        show::policy_name(before),
+        say::counted(waiters.into(), "session")
+    ))?;
+    if wanted != OVERFLOW_BLOCK {
+        say::result("Records that are lost are counted and told in the log.")?;
+    }
+    say::result(
+        "SHOW VARIABLES still shows what was set there; SET GLOBAL tacho_overflow sets both again.",
+    )?;
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Which arenas belong to a log directory, and which of them can be recovered.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use tacho_recorder::arena_file::{self, ArenaError, ArenaFile};
+use tacho_recorder::drain::Drain;
+use tacho_ring::layout::FRAGMENT_FIRST;
+use tacho_ring::sync::Ordering;
+
+use super::RecoverCommandError;
+use crate::cli::RecoverArgs;
+
+/// An arena of the log directory.
+pub struct Found {
+    /// The file.
+    pub path: PathBuf,
+    /// Server and version.
+    pub server: String,
+    /// Process id of its owner.
+    pub owner_pid: u32,
+    /// When it was made, µs since 1970-01-01 UTC.
+    created_us: i64,
+    /// Whether its server lives.
+    pub alive: bool,
+    /// To look into it. Not locked: a server that starts now must be able to recover it.
+    pub file: ArenaFile,
+}
+
+/// What a search has brought.
+#[derive(Default)]
+pub struct Search {
+    /// The arenas, oldest first.
+    pub found: Vec<Found>,
+    /// Why others could not be opened.
+    pub problems: Vec<ArenaError>,
+}
+
+impl Search {
+    /// One file may be named and found.
+    fn add(&mut self, found: Found) {
+        let id = |path: &Path| path.metadata().ok().map(|m| (m.dev(), m.ino()));
+        if self.found.iter().all(|other| id(&other.path) != id(&found.path)) {
+            self.found.push(found);
+        }
+    }
+}
+
+/// A server that died while it made its arena had nothing to record yet.
+fn is_unfinished(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| arena_file::is_unfinished(&file))
+}
+
+/// Finds the arenas that a command line means, those of user `user_id`.
+///
+/// # Errors
+/// When the directory of the arenas cannot be read, or a named arena is of another log.
+pub fn search(
+    args: &RecoverArgs,
+    log_directory: &Path,
+    user_id: u32,
+) -> Result<Search, RecoverCommandError> {
+    let mut search = Search::default();
+    for path in list(&args.arena_directory, log_directory)? {
+        match open(&path, user_id) {
+            Ok((found, theirs)) if theirs == log_directory => search.found.push(found),
+            // The name is only a hash: what is inside decides.
+            Ok(_) => {}
+            // A server that starts now has recovered and removed it since it was listed.
+            Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            Err(ArenaError::NotAnArena { path }) if is_unfinished(&path) => {}
+            Err(error) => search.problems.push(error),
+        }
+    }
+    for path in &args.arena {
+        match open(path, user_id) {
+            Ok((found, theirs)) if theirs == log_directory || args.moved => {
+                search.add(found);
+            }
+            Ok((_, theirs)) => {
+                return Err(RecoverCommandError::OtherLog { path: path.clone(), theirs });
+            }
+            Err(error) => search.problems.push(error),
+        }
+    }
+    search.found.sort_by_key(|found| found.created_us);
+    Ok(search)
+}
+
+/// All files that have the name of an arena of this log, also those that cannot be opened: they
+/// are told of, not passed over.
+fn list(directory: &Path, log_directory: &Path) -> Result<Vec<PathBuf>, RecoverCommandError> {
+    let prefix = arena_file::name_prefix(log_directory);
+    let place = |error| RecoverCommandError::Place { path: directory.to_owned(), error };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(place)? {
+        let path = entry.map_err(place)?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+        if name.starts_with(&prefix) && name.ends_with(".arena") {
+            paths.push(path);
+        }
+    }
+    Ok(paths)
+}
+
+fn open(path: &Path, user_id: u32) -> Result<(Found, PathBuf), ArenaError> {
+    // A link has an owner of its own; it is refused by `open_unlocked`.
+    if let Ok(metadata) = path.symlink_metadata()
+        && metadata.uid() != user_id
+    {
+        return Err(ArenaError::Foreign { path: path.to_owned(), uid: metadata.uid() });
+    }
+    let file = ArenaFile::open_unlocked(path)?;
+    let info = file.info();
+    let found = Found {
+        path: info.path,
+        server: info.server,
+        owner_pid: info.owner_pid,
+        created_us: file.arena().header().created_us,
+        alive: info.owned,
+        file,
+    };
+    Ok((found, info.log_directory))
+}
+
+/// What waits in a dead arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Records that are in no line of the log.
+    pub records: u64,
+    /// Statements that have a `running` line and no end.
+    pub running: u64,
+    /// Chunks with a record that makes no sense.
+    pub damaged: u64,
+}
+
+/// Counts what is not in the log, whose last line has the number `last_seq`.
+pub fn waiting(dead: &ArenaFile, last_seq: u64) -> Waiting {
+    let arena = dead.arena();
+    let mut drain = Drain::new(arena);
+    let mut waiting = Waiting::default();
+    drain.pass(|head, _| {
+        let begins = head.fragment <= FRAGMENT_FIRST;
+        if begins && (head.line_seq == 0 || head.line_seq > last_seq) {
+            waiting.records += 1;
+        }
+    });
+    waiting.damaged = drain.take_damaged();
+    for entry in arena.running() {
+        let seq = entry.running_seq.load(Ordering::Relaxed);
+        let done_seq = entry.done_seq.load(Ordering::Relaxed);
+        if seq != 0 && seq <= last_seq && (done_seq == 0 || done_seq > last_seq) {
+            waiting.running += 1;
+        }
+    }
+    waiting
+}

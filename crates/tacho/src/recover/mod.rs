@@ -1,0 +1,196 @@
+//! `tacho recover`: what a dead server left in its arena goes to its log.
+//!
+//! The same library code as in the server at its start; here are only the search, the user to
+//! do it as, and the sentences.
+
+mod find;
+mod user;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tacho_recorder::arena_file::{self, ArenaError, ArenaFile};
+use tacho_recorder::control::{Control, Severity, Status};
+use tacho_recorder::files::{
+    self, FileError, FileErrorKind, LastSeqError, LogFiles, Options, RealFs,
+};
+use tacho_recorder::recover::{self, RecoverError};
+use tacho_recorder::writer::Writer;
+
+use crate::cli::RecoverArgs;
+use crate::say;
+use find::{Found, Waiting};
+
+/// Why `tacho recover` gave up.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverCommandError {
+    /// A directory is not where it was looked for.
+    #[error("{}: {error}", path.display())]
+    Place {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A named arena holds records of another log.
+    #[error(
+        "{} belongs to the log directory {}. If that one was moved, or is mounted elsewhere here, \
+         add --moved",
+        path.display(),
+        theirs.display()
+    )]
+    OtherLog {
+        /// The arena.
+        path: PathBuf,
+        /// The log directory in its header.
+        theirs: PathBuf,
+    },
+    /// Root could not become the owner of the log directory.
+    #[error("becoming the owner of {}: {error}", path.display())]
+    Owner {
+        /// The log directory.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Somebody else writes this log.
+    #[error("{0} If it is a server: it recovers what is left when it starts again")]
+    Locked(FileError),
+    /// The log directory cannot be written.
+    #[error(transparent)]
+    Files(FileError),
+    /// Which records are in the log cannot be known.
+    #[error(transparent)]
+    LastSeq(#[from] LastSeqError),
+    /// Something could not be written; it still is in its arena.
+    #[error(transparent)]
+    Recover(#[from] RecoverError),
+    /// Stdout cannot be written to.
+    #[error("writing to stdout")]
+    Output(#[from] io::Error),
+}
+
+impl RecoverCommandError {
+    /// Whether the command line, not the data, is at fault.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Place { .. } | Self::OtherLog { .. })
+    }
+}
+
+/// Runs `tacho recover`. Returns the number of problems that were told on stderr.
+///
+/// # Errors
+/// When it cannot go on; what was recovered until then is in the log, the rest in its arena.
+pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
+    let directory = find_log_directory(&args.log_directory)?;
+    let user_id = user::become_owner(&directory)
+        .map_err(|error| RecoverCommandError::Owner { path: directory.clone(), error })?;
+    let search = find::search(args, &directory, user_id)?;
+    for error in &search.problems {
+        say::problem(error);
+    }
+    let problem_count = search.problems.len() as u64;
+    let last_seq = match search.found.iter().any(|found| !found.alive) {
+        true => files::last_seq(&RealFs, &directory)?.unwrap_or(0),
+        false => 0,
+    };
+    let mut dead = Vec::new();
+    for Found { path, server, owner_pid, alive, file, .. } in search.found {
+        say::result(&path.display().to_string())?;
+        if alive {
+            say::result(&format!(
+                "  {server}, process {owner_pid}: running, it writes its records itself"
+            ))?;
+        } else {
+            let waiting = describe(find::waiting(&file, last_seq));
+            say::result(&format!("  {server}, process {owner_pid}: ended, {waiting}"))?;
+            dead.push(path);
+        }
+    }
+    if dead.is_empty() {
+        if problem_count == 0 {
+            say::result(&format!("Nothing to recover for {}.", directory.display()))?;
+        }
+        return Ok(problem_count);
+    }
+    if args.dry_run {
+        say::result("Nothing was changed (--dry-run).")?;
+        return Ok(problem_count);
+    }
+    let lines = write(args, &directory, dead)?;
+    let lines = say::counted(lines, "line");
+    say::result(&format!("Wrote {lines} to {}.", directory.display()))?;
+    Ok(problem_count)
+}
+
+fn find_log_directory(path: &Path) -> Result<PathBuf, RecoverCommandError> {
+    let place = |error| RecoverCommandError::Place { path: path.to_owned(), error };
+    let directory = path.canonicalize().map_err(place)?;
+    if !directory.is_dir() {
+        return Err(place(io::Error::from(io::ErrorKind::NotADirectory)));
+    }
+    Ok(directory)
+}
+
+fn describe(waiting: Waiting) -> String {
+    let Waiting { records, running, damaged } = waiting;
+    let mut text = match records {
+        0 => "all its records are in the log".to_owned(),
+        1 => "1 record is not in the log".to_owned(),
+        _ => format!("{} records are not in the log", say::grouped(records)),
+    };
+    if running > 0 {
+        text += &format!(", {} interrupted", say::counted(running, "long statement"));
+    }
+    if damaged > 0 {
+        text += &format!(", {} damaged", say::counted(damaged, "chunk"));
+    }
+    text
+}
+
+/// Writes what is in the dead arenas, and removes them. Returns the number of lines.
+fn write(
+    args: &RecoverArgs,
+    directory: &Path,
+    dead: Vec<PathBuf>,
+) -> Result<u64, RecoverCommandError> {
+    let opened = LogFiles::open(RealFs, directory, Options { rotate_bytes: 0 });
+    let (files, opened) = opened.map_err(|error| match error.kind() {
+        FileErrorKind::Locked { .. } => RecoverCommandError::Locked(error),
+        _ => RecoverCommandError::Files(error),
+    })?;
+    if opened.torn_bytes > 0 {
+        let bytes = say::counted(opened.torn_bytes, "byte");
+        say::result(&format!("The last line of the log was torn ({bytes}): cut off."))?;
+    }
+    let last_seq = opened.last_seq?.unwrap_or(0);
+    // Under the lock of the log: no server that starts now can be at the same arenas.
+    arena_file::remove_unfinished(&args.arena_directory, directory).map_err(RecoverError::from)?;
+    let mut locked = Vec::new();
+    for path in dead {
+        match ArenaFile::open_dead(&path) {
+            Ok(file) => locked.push(file),
+            Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                say::result(&format!("{}: recovered meanwhile", path.display()))?;
+            }
+            Err(error) => return Err(RecoverError::from(error).into()),
+        }
+    }
+    let Some(first) = locked.first() else { return Ok(0) };
+    let control = Control::default();
+    control.utc.store(u32::from(args.utc), Ordering::Relaxed);
+    // One file goes on: rotation is the server's own business.
+    control.rotate_bytes.store(0, Ordering::Relaxed);
+    let log = Box::new(|severity, text: &str| {
+        if severity != Severity::Note {
+            say::problem(text);
+        }
+    });
+    let status = Arc::new(Status::default());
+    let mut writer = Writer::new(first.arena(), files, last_seq, Arc::new(control), status, log);
+    let recovered = recover::recover_files(&mut writer, locked)?;
+    writer.close().map_err(RecoverCommandError::Files)?;
+    Ok(recovered.lines)
+}

@@ -1,0 +1,36 @@
+//! Becoming the user whose files are written.
+//!
+//! Files that root made in the server's log directory would stop the server from writing them;
+//! and root must not follow what the server's user may have put in its way there. So all is done
+//! as the owner of the directory, from before the first file is opened.
+
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// As root: becomes the owner of `directory`, for the rest of the process. Returns the user id
+/// that the process has now.
+///
+/// # Errors
+/// When the directory cannot be looked at, or the system refuses.
+pub fn become_owner(directory: &Path) -> io::Result<u32> {
+    let metadata = std::fs::metadata(directory)?;
+    // SAFETY: takes no argument and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    if user != 0 || metadata.uid() == 0 {
+        return Ok(user);
+    }
+    let group = metadata.gid();
+    // SAFETY: `group` is one valid group id; the call reads just this one. The order matters:
+    // groups can be changed by root only.
+    check(unsafe { libc::setgroups(1, &raw const group) })?;
+    // SAFETY: plain numbers.
+    check(unsafe { libc::setgid(group) })?;
+    // SAFETY: a plain number. Real, effective and saved id: there is no way back.
+    check(unsafe { libc::setuid(metadata.uid()) })?;
+    Ok(metadata.uid())
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

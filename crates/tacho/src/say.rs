@@ -1,0 +1,84 @@
+//! Telling people: results on stdout, problems on stderr, both safe on a terminal.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use serde::Serialize;
+use tacho_event::time::TimeFormatter;
+
+use crate::tail::visible::visible;
+
+/// Writes one line of the result.
+///
+/// # Errors
+/// When stdout cannot be written to.
+pub fn result(text: &str) -> io::Result<()> {
+    write_line(visible(text).as_bytes())
+}
+
+/// Writes one JSON object as a line. It is for programs: JSON's own escapes, no others.
+///
+/// # Errors
+/// When stdout cannot be written to.
+pub fn json(value: &impl Serialize) -> io::Result<()> {
+    write_line(&serde_json::to_vec(value)?)
+}
+
+fn write_line(text: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text)?;
+    out.write_all(b"\n")?;
+    // Line by line, in order with stderr: what is told here has been done.
+    out.flush()
+}
+
+/// Tells of something wrong.
+pub fn problem(text: impl Display) {
+    // A closed stderr must not stop a recovery; the exit code still says it.
+    let _ = writeln!(io::stderr(), "tacho: {}", visible(&text.to_string()));
+}
+
+/// Times for people, in the reader's zone; in UTC where there is none.
+pub fn clock() -> TimeFormatter {
+    TimeFormatter::system().unwrap_or_else(|error| {
+        problem(format!("{error}; times are in UTC"));
+        TimeFormatter::utc()
+    })
+}
+
+/// The text of a time, µs since 1970-01-01 UTC.
+pub fn time(clock: &mut TimeFormatter, time_us: i64) -> String {
+    String::from_utf8_lossy(clock.format(time_us)).into_owned()
+}
+
+/// `1234567` as `1,234,567`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 line`, `2 lines`.
+pub fn counted(number: u64, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", grouped(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "line"), "1 line");
+        assert_eq!(counted(1_000, "line"), "1,000 lines");
+    }
+}

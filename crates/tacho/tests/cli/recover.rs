@@ -1,0 +1,244 @@
+//! `tacho recover` on the arenas of servers that died.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::Path;
+use std::process::Output;
+
+use tacho_recorder::arena_file::{self, ArenaFile};
+use tacho_recorder::files::{LogFiles, Options, RealFs};
+
+use crate::server::{Place, Process};
+use crate::support::{stderr, stdout, tacho};
+
+fn recover(place: &Place, args: &[&str]) -> Output {
+    let (log, arenas) = (place.log(), place.arenas());
+    let fixed = ["recover", log.to_str().unwrap(), "--arena-directory", arenas.to_str().unwrap()];
+    tacho(&[&fixed, args].concat())
+}
+
+/// A dead arena with one statement that was answered and one that was not.
+fn dead_arena(place: &Place) {
+    let mut server = place.server();
+    server.start_statement(7, 1, b"SELECT 1");
+    server.end_statement(7, 1, b"SELECT 1", 0);
+    server.start_statement(7, 2, b"SELECT 2");
+}
+
+#[track_caller]
+fn assert_code(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{}{}", stdout(output), stderr(output));
+}
+
+#[test]
+fn nothing_found_is_said_and_nothing_is_made() {
+    let place = Place::new();
+    let output = recover(&place, &[]);
+    assert_code(&output, 0);
+    assert_eq!(stdout(&output), format!("Nothing to recover for {}.\n", place.log().display()));
+    assert_eq!(std::fs::read_dir(place.log()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_a_killed_server_left_is_written_once() {
+    let place = Place::new();
+    let server = Process::start(&place);
+    let pid = server.pid();
+    server.kill();
+
+    let output = recover(&place, &["--dry-run"]);
+    assert_code(&output, 0);
+    let text = stdout(&output);
+    assert!(
+        text.contains(&format!("process {pid}: ended, 3 records are not in the log")),
+        "{text}"
+    );
+    assert_eq!((place.arena_count(), place.lines().len()), (1, 0));
+
+    let output = recover(&place, &[]);
+    assert_code(&output, 0);
+    assert!(stdout(&output).ends_with(&format!("Wrote 2 lines to {}.\n", place.log().display())));
+    let lines = place.lines();
+    let shown: Vec<_> = lines.iter().map(|l| (&l["seq"], &l["sql"], &l["outcome"])).collect();
+    assert_eq!(
+        format!("{shown:?}"),
+        r#"[(Number(1), String("SELECT 'answered'"), String("ok")), (Number(2), String("SELECT 'deadly'"), String("interrupted"))]"#
+    );
+    assert_eq!(place.arena_count(), 0);
+
+    let output = recover(&place, &[]);
+    assert_code(&output, 0);
+    assert!(stdout(&output).starts_with("Nothing to recover"));
+    assert_eq!(place.lines().len(), 2);
+}
+
+#[test]
+fn a_running_server_is_left_alone() {
+    let place = Place::new();
+    let server = Process::start(&place);
+    let output = recover(&place, &[]);
+    assert_code(&output, 0);
+    let text = stdout(&output);
+    assert!(text.contains(&format!("process {}: running", server.pid())), "{text}");
+    assert_eq!((place.arena_count(), place.lines().len()), (1, 0));
+}
+
+#[test]
+fn a_log_that_somebody_writes_is_not_written() {
+    let place = Place::new();
+    dead_arena(&place);
+    let _writer = LogFiles::open(RealFs, &place.log(), Options { rotate_bytes: 0 }).unwrap();
+    let output = recover(&place, &[]);
+    assert_code(&output, 1);
+    let text = stderr(&output);
+    let pid = std::process::id();
+    assert!(text.contains(&format!("process {pid} is writing this log directory")), "{text}");
+    assert_eq!(place.arena_count(), 1);
+}
+
+#[test]
+fn several_arenas_are_recovered_oldest_first() {
+    let place = Place::new();
+    for sql in [b"SELECT 'a'", b"SELECT 'b'", b"SELECT 'c'"] {
+        place.server().start_statement(1, 1, sql);
+    }
+    assert_code(&recover(&place, &[]), 0);
+    let sqls: Vec<_> = place.lines().iter().map(|line| line["sql"].to_string()).collect();
+    assert_eq!(sqls, ["\"SELECT 'a'\"", "\"SELECT 'b'\"", "\"SELECT 'c'\""]);
+}
+
+#[test]
+fn what_is_lost_is_told_for_every_arena() {
+    use std::sync::atomic::Ordering;
+    let place = Place::new();
+    // When the writers last looked: in September 2001. What is lost was lost since.
+    for (lost, looked_s) in [(3, 1_000_000_001), (4, 1_000_000_011)] {
+        let server = place.server();
+        let arena = server.file.arena();
+        arena.shared().counters.0.lost_dropped.store(lost, Ordering::Relaxed);
+        arena.shared().writer.0.heartbeat_us.store(looked_s * 1_000_000, Ordering::Relaxed);
+    }
+    assert_code(&recover(&place, &["--utc"]), 0);
+    let lines = place.lines();
+    let told: Vec<_> =
+        lines.iter().map(|line| [&line["event"], &line["count"], &line["start_ts"]]).collect();
+    assert_eq!(
+        format!("{told:?}"),
+        r#"[[String("lost"), Number(3), String("2001-09-09T01:46:40.000000+00:00")], [String("lost"), Number(4), String("2001-09-09T01:46:50.000000+00:00")]]"#
+    );
+}
+
+#[test]
+fn an_arena_of_another_log_needs_a_word() {
+    let place = Place::new();
+    dead_arena(&place);
+    let arena = arena_file::list(&place.arenas(), None).unwrap().remove(0).path;
+    let moved = place.root().join("moved");
+    std::fs::rename(place.log(), &moved).unwrap();
+    let nowhere = place.root().join("nowhere");
+    std::fs::create_dir(&nowhere).unwrap();
+    let args = [
+        "recover",
+        moved.to_str().unwrap(),
+        "--arena-directory",
+        nowhere.to_str().unwrap(),
+        "--arena",
+        arena.to_str().unwrap(),
+    ];
+    let output = tacho(&args);
+    assert_code(&output, 2);
+    assert!(stderr(&output).contains("belongs to the log directory"), "{}", stderr(&output));
+    assert!(arena.exists());
+    assert_code(&tacho(&[&args[..], &["--moved"]].concat()), 0);
+    assert!(!arena.exists());
+    std::fs::rename(&moved, place.log()).unwrap();
+    assert_eq!(place.lines().len(), 2);
+}
+
+#[test]
+fn an_arena_that_is_named_and_found_is_recovered_once() {
+    let place = Place::new();
+    dead_arena(&place);
+    let arena = arena_file::list(&place.arenas(), None).unwrap().remove(0).path;
+    assert_code(&recover(&place, &["--arena", arena.to_str().unwrap()]), 0);
+    assert_eq!((place.arena_count(), place.lines().len()), (0, 2));
+}
+
+#[test]
+fn an_unfinished_arena_is_no_problem() {
+    let place = Place::new();
+    dead_arena(&place);
+    let name = format!("{}1-1.arena", arena_file::name_prefix(&place.log()));
+    std::fs::write(place.arenas().join(&name), [0; 4096]).unwrap();
+    assert_code(&recover(&place, &[]), 0);
+    assert_eq!((place.arena_count(), place.lines().len()), (0, 2));
+}
+
+#[test]
+fn damaged_files_are_told_and_the_others_recovered() {
+    let place = Place::new();
+    dead_arena(&place);
+    let name = format!("{}1-1.arena", arena_file::name_prefix(&place.log()));
+    std::fs::write(place.arenas().join(&name), b"not an arena").unwrap();
+    let output = recover(&place, &[]);
+    assert_code(&output, 1);
+    assert!(stderr(&output).contains(&format!("{name} is not an arena")), "{}", stderr(&output));
+    assert_eq!((place.arena_count(), place.lines().len()), (1, 2));
+}
+
+#[test]
+fn a_log_whose_end_makes_no_sense_is_not_continued() {
+    let place = Place::new();
+    dead_arena(&place);
+    let file = place.log().join("audit-20261121T100000Z-000001.jsonl");
+    std::fs::write(&file, b"no record\n").unwrap();
+    let output = recover(&place, &[]);
+    assert_code(&output, 1);
+    assert!(stderr(&output).contains("last sequence number unknown"), "{}", stderr(&output));
+    assert_eq!(std::fs::read(&file).unwrap(), b"no record\n");
+    assert_eq!(place.arena_count(), 1);
+}
+
+#[test]
+fn places_that_are_not_there_are_wrong_usage() {
+    let place = Place::new();
+    assert_code(&tacho(&["recover", "/nowhere/tacho"]), 2);
+    assert_code(&tacho(&["recover"]), 2);
+    let log = place.log();
+    let args = ["recover", log.to_str().unwrap(), "--arena-directory", "/nowhere"];
+    assert_code(&tacho(&args), 2);
+}
+
+/// What root does must not keep the server from its files.
+#[test]
+fn as_root_the_files_are_made_by_the_owner_of_the_directory() {
+    if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("not root: nothing to see");
+        return;
+    }
+    const OWNER: u32 = 12_345;
+    let place = Place::new();
+    dead_arena(&place);
+    let arena = arena_file::list(&place.arenas(), None).unwrap().remove(0).path;
+    // Anybody may go through, as in /var/lib; and write to the arenas' directory, as in /dev/shm.
+    let mode = |path: &Path, bits| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits)).unwrap();
+    };
+    mode(&place.root(), 0o755);
+    mode(&place.arenas(), 0o1777);
+
+    // What another user put there is not believed.
+    chown(place.log(), Some(OWNER), Some(OWNER)).unwrap();
+    let output = recover(&place, &[]);
+    assert_code(&output, 1);
+    assert!(stderr(&output).contains("belongs to user id 0"), "{}", stderr(&output));
+    assert!(place.lines().is_empty());
+
+    chown(&arena, Some(OWNER), Some(OWNER)).unwrap();
+    assert_code(&recover(&place, &[]), 0);
+    assert_eq!(place.lines().len(), 2);
+    assert!(matches!(ArenaFile::open_dead(&arena), Err(arena_file::ArenaError::Io { .. })));
+    for entry in std::fs::read_dir(place.log()).unwrap() {
+        let metadata = entry.unwrap().metadata().unwrap();
+        assert_eq!((metadata.uid(), metadata.gid()), (OWNER, OWNER));
+    }
+}

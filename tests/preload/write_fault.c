@@ -1,0 +1,65 @@
+// Zone: outside. Lets writes to audit log files fail for as long as a file says so.
+//
+// Preloaded into a server by the tests (tests/src/disk.rs). While the file named by
+// TACHO_FAULT_FILE exists and says "<errno> <percent>", a write to a file named audit-* puts
+// that part of its bytes into the file and then fails with that error number, as a network
+// file system may.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef ssize_t (*write_function)(int, const void *, size_t);
+
+static int is_log_file(int fd) {
+    char link[64], path[4096];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof(path) - 1);
+    if (length < 0) {
+        return 0;
+    }
+    path[length] = '\0';
+    const char *name = strrchr(path, '/');
+    return name != NULL && strncmp(name + 1, "audit-", 6) == 0;
+}
+
+// Reads the fault that is to happen; returns 0 if there is none.
+static int fault(int *number, unsigned *percent) {
+    const char *path = getenv("TACHO_FAULT_FILE");
+    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return 0;
+    }
+    char text[64];
+    ssize_t length = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (length <= 0) {
+        return 0;
+    }
+    text[length] = '\0';
+    return sscanf(text, "%d %u", number, percent) == 2;
+}
+
+ssize_t write(int fd, const void *bytes, size_t count) {
+    static write_function next;
+    if (next == NULL) {
+        next = (write_function)dlsym(RTLD_NEXT, "write");
+    }
+    int saved = errno;
+    int number = 0;
+    unsigned percent = 0;
+    int fails = fault(&number, &percent) && is_log_file(fd);
+    errno = saved;
+    if (!fails) {
+        return next(fd, bytes, count);
+    }
+    if (percent > 0 && next(fd, bytes, count * percent / 100) < 0) {
+        return -1;
+    }
+    errno = number;
+    return -1;
+}

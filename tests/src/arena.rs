@@ -1,0 +1,61 @@
+//! The few words of a living arena that a test looks at, or changes as an operator would.
+//!
+//! Offsets are those of `docs/specs/arena.md`; no code of the product is used.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::client::{self, Conn};
+
+const WAITERS_AT: u64 = 4096 + 128 + 4;
+const OVERFLOW_AT: u64 = 4096 + 384 + 4;
+
+/// An arena of a running server, found by its status variable.
+#[derive(Debug)]
+pub struct Arena {
+    path: PathBuf,
+    file: File,
+}
+
+impl Arena {
+    /// Opens the arena that the server names.
+    ///
+    /// # Errors
+    /// It names none, or the file cannot be opened.
+    pub fn of(conn: &mut Conn) -> Result<Self> {
+        let values = client::status(conn, "Tacho_arena_file")?;
+        let path = values.get("Tacho_arena_file").context("no Tacho_arena_file")?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .with_context(|| format!("opening the arena {path}"))?;
+        Ok(Self { path: PathBuf::from(path), file })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many server threads wait for a free chunk at this moment.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn waiters(&self) -> Result<u32> {
+        let mut word = [0; 4];
+        self.file.read_exact_at(&mut word, WAITERS_AT)?;
+        Ok(u32::from_le_bytes(word))
+    }
+
+    /// Changes the overflow policy from outside: 0 BLOCK, 1 TIMEOUT, 2 DROP.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn set_overflow(&self, policy: u32) -> Result<()> {
+        Ok(self.file.write_all_at(&policy.to_le_bytes(), OVERFLOW_AT)?)
+    }
+}

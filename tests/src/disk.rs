@@ -1,0 +1,184 @@
+//! A file system that is full, and a device that fails.
+//!
+//! "No space left" is real: a tmpfs of a few megabytes in a user and mount namespace of its
+//! own, which needs no privileges. A holder process keeps the namespace, so that the file
+//! system outlives a killed server; the test sees it through `/proc/<holder>/root`.
+//!
+//! Errors of a device come from a preloaded library (`tests/preload/write_fault.c`) that
+//! lets writes to log files fail for as long as a file says so. Where namespaces are
+//! forbidden (some container runtimes do), it stands in for the full disk as well.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::server::Builder;
+
+/// `ENOSPC`
+const NO_SPACE: i32 = 28;
+
+/// A log directory that can be made unwritable.
+#[derive(Debug)]
+pub struct Disk {
+    /// The directory as the server names it.
+    server_path: PathBuf,
+    /// The same as this process names it.
+    path: PathBuf,
+    holder: Option<Child>,
+    fault_library: PathBuf,
+    fault_file: PathBuf,
+}
+
+impl Disk {
+    /// A small file system, mounted on `directory`, which is made.
+    ///
+    /// # Errors
+    /// The library does not compile, or files cannot be made.
+    pub fn small(directory: &Path, bytes: u64) -> Result<Self> {
+        let mut disk = Self::plain(directory)?;
+        let mut holder = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c"])
+            // "$0" is the directory. `cat` lives as long as this process keeps the pipe.
+            .arg(format!("mount -t tmpfs -o size={bytes} tacho \"$0\" && echo up && exec cat"))
+            .arg(directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("starting unshare")?;
+        let mut answer = String::new();
+        BufReader::new(holder.stdout.take().context("a pipe")?).read_line(&mut answer)?;
+        if answer == "up\n" {
+            let root = PathBuf::from(format!("/proc/{}/root", holder.id()));
+            disk.path = root.join(disk.server_path.strip_prefix("/")?);
+            disk.holder = Some(holder);
+        } else {
+            holder.wait()?;
+            eprintln!("namespaces are forbidden here: failing writes stand in for a full disk");
+        }
+        Ok(disk)
+    }
+
+    /// An ordinary directory, whose writes can be made to fail.
+    ///
+    /// # Errors
+    /// As [`Disk::small`].
+    pub fn plain(directory: &Path) -> Result<Self> {
+        fs::create_dir_all(directory)?;
+        let directory = directory.canonicalize()?;
+        let above = directory.parent().context("a directory above")?;
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        Ok(Self {
+            fault_library: compile_fault_library(above, &name)?,
+            fault_file: above.join(format!("{name}.fault")),
+            server_path: directory.clone(),
+            path: directory,
+            holder: None,
+        })
+    }
+
+    /// Where the log directory is for the server.
+    pub fn log_directory(&self) -> PathBuf {
+        self.server_path.join("tacho")
+    }
+
+    /// The same directory for this process.
+    pub fn log_directory_here(&self) -> PathBuf {
+        self.path.join("tacho")
+    }
+
+    /// A server that logs to this disk.
+    pub fn server(&self, builder: Builder) -> Builder {
+        let builder = builder
+            .option(format!("tacho-directory={}", self.log_directory().display()))
+            .environment("LD_PRELOAD", &self.fault_library.to_string_lossy())
+            .environment("TACHO_FAULT_FILE", &self.fault_file.to_string_lossy());
+        let Some(holder) = &self.holder else { return builder };
+        let target = holder.id().to_string();
+        // Entering a user namespace makes the kernel forget whose death to follow.
+        builder.option("user=root").prefix([
+            "nsenter",
+            "--target",
+            &target,
+            "--user",
+            "--mount",
+            "--preserve-credentials",
+            "setpriv",
+            "--pdeathsig",
+            "TERM",
+        ])
+    }
+
+    /// Takes all space away.
+    ///
+    /// # Errors
+    /// The ballast cannot be made.
+    pub fn fill(&self) -> Result<()> {
+        if self.holder.is_none() {
+            return self.fail_writes(NO_SPACE, 0);
+        }
+        let mut ballast = File::create(self.path.join("ballast"))?;
+        let block = [0; 4096];
+        while ballast.write_all(&block).is_ok() {}
+        Ok(())
+    }
+
+    /// Gives the space back.
+    ///
+    /// # Errors
+    /// It was not taken.
+    pub fn free(&self) -> Result<()> {
+        if self.holder.is_none() {
+            return self.mend_writes();
+        }
+        Ok(fs::remove_file(self.path.join("ballast"))?)
+    }
+
+    /// From now on every write to a log file fails with this error number, after `percent` of
+    /// its bytes have reached the file all the same.
+    ///
+    /// # Errors
+    /// The file that says so cannot be written.
+    pub fn fail_writes(&self, errno: i32, percent: u32) -> Result<()> {
+        // Renamed, so that nobody reads half of it.
+        let new = self.fault_file.with_extension("new");
+        fs::write(&new, format!("{errno} {percent}\n"))?;
+        Ok(fs::rename(new, &self.fault_file)?)
+    }
+
+    /// Writes work again.
+    ///
+    /// # Errors
+    /// They did not fail.
+    pub fn mend_writes(&self) -> Result<()> {
+        Ok(fs::remove_file(&self.fault_file)?)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if let Some(mut holder) = self.holder.take() {
+            drop(holder.stdin.take());
+            if let Err(error) = holder.wait() {
+                eprintln!("the holder of a namespace: {error}");
+            }
+        }
+    }
+}
+
+fn compile_fault_library(directory: &Path, name: &str) -> Result<PathBuf> {
+    let library = directory.join(format!("{name}-write_fault.so"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("preload/write_fault.c");
+    let output = Command::new("cc")
+        .args(["-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .arg("-ldl")
+        .output()
+        .context("running cc")?;
+    if !output.status.success() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(library)
+}

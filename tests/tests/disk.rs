@@ -1,0 +1,444 @@
+//! Zone: outside. Log directories that cannot be written: full, failing, gone, replaced.
+//!
+//! Whatever it is, recording resumes by itself when it is over, every answered statement is
+//! in the log once, and the error log says it once.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use tacho_tests::arena::Arena;
+use tacho_tests::audit::Audit;
+use tacho_tests::client::{self, Conn};
+use tacho_tests::disk::Disk;
+use tacho_tests::server::{Builder, MariaDb};
+use tacho_tests::tagged::{self, Load, Running, Tally};
+use tacho_tests::{build_directory, log, wait};
+
+const THREADS: u64 = 4;
+const SMALL_DISK_BYTES: u64 = 96 << 20;
+const EIO: i32 = 5;
+
+/// What a server may say that is no news to these tests.
+const ALLOWED: &[&str] = &["max_open_files", "Aborted connection"];
+
+fn directory(name: &str) -> std::path::PathBuf {
+    build_directory().join(format!("test/disk-{name}-{}", std::process::id()))
+}
+
+fn builder() -> Builder {
+    MariaDb::builder().option("plugin-load-add=tacho.so").option("tacho-arena-bytes=1M")
+}
+
+/// A server that records to a disk of ours, and a load on it.
+struct Scene {
+    disk: Disk,
+    server: MariaDb,
+    conn: Conn,
+    arena: Arena,
+    running: Running,
+    run: String,
+}
+
+impl Scene {
+    fn on_small_disk(name: &str) -> Self {
+        let disk = Disk::small(&directory(name), SMALL_DISK_BYTES).expect("a disk");
+        Self::on(disk, name, &[])
+    }
+
+    fn on_plain_disk(name: &str) -> Self {
+        let disk = Disk::plain(&directory(name)).expect("a disk");
+        Self::on(disk, name, &[])
+    }
+
+    fn on(disk: Disk, name: &str, options: &[&str]) -> Self {
+        let builder = options.iter().fold(builder(), |builder, option| builder.option(option));
+        let server = disk.server(builder).start().expect("a server");
+        let mut conn = server.connect().expect("a connection");
+        tagged::prepare(&mut conn, THREADS).expect("preparing");
+        let arena = Arena::of(&mut conn).expect("an arena");
+        let run = name.replace('-', "");
+        let running =
+            Load { threads: THREADS, ..Load::new(server.socket(), &run) }.start().expect("a load");
+        let scene = Self { disk, server, conn, arena, running, run };
+        scene.wait_for_more(500);
+        scene
+    }
+
+    fn wait_for_more(&self, count: u64) {
+        let goal = self.running.acknowledged_count() + count;
+        wait::until("the load goes on", || self.running.acknowledged_count() >= goal);
+    }
+
+    /// Nothing goes on any more. A connection waits for a free chunk, or with a large
+    /// statement until it is in the file.
+    fn wait_until_all_wait(&self) {
+        wait::until("a connection waits", || self.arena.waiters().expect("the arena") > 0);
+        wait::until_steady("answers stop", || self.running.acknowledged_count());
+    }
+
+    fn wait_for_write_error(&mut self) {
+        let Self { conn, .. } = self;
+        wait::until("a write fails", || {
+            client::status_number(conn, "Tacho_write_errors").expect("status") > 0
+        });
+    }
+
+    /// Stops load and server, reads the log.
+    fn end(self) -> (Tally, Audit, MariaDb, Disk) {
+        let Self { disk, mut server, running, run, .. } = self;
+        let tally = running.stop().expect("a tally");
+        server.stop().expect("stopping");
+        let audit = Audit::of(&disk.log_directory_here(), &run).expect("a readable log");
+        (tally, audit, server, disk)
+    }
+}
+
+fn count_of(server: &MariaDb, text: &str) -> usize {
+    server.error_log().lines().filter(|line| line.contains(text)).count()
+}
+
+fn clean_up(disk: Disk, directory: &Path) {
+    drop(disk);
+    fs::remove_dir_all(directory).expect("removing");
+    for ending in ["fault", "write_fault.so"] {
+        let name = directory.file_name().expect("a name").to_string_lossy();
+        for separator in [".", "-"] {
+            let path = directory.with_file_name(format!("{name}{separator}{ending}"));
+            if path.exists() {
+                fs::remove_file(path).expect("removing");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_makes_statements_wait_and_loses_none() {
+    let mut scene = Scene::on_small_disk("full-block");
+    scene.disk.fill().expect("filling");
+    scene.wait_until_all_wait();
+    scene.disk.free().expect("freeing");
+    scene.wait_for_more(500);
+
+    let errors = client::status_number(&mut scene.conn, "Tacho_write_errors").expect("status");
+    assert!(errors > 1, "{errors} failed writes are no retries");
+    let values = client::status(&mut scene.conn, "Tacho_%").expect("status");
+    assert!(values["Tacho_last_error"].contains("Free space"), "{values:?}");
+    assert_eq!(values["Tacho_records_lost"], "0");
+    assert_ne!(values["Tacho_blocked_count"], "0");
+    assert_ne!(values["Tacho_blocked_time_us"], "0");
+
+    // Once more: each time is told, each time once.
+    scene.disk.fill().expect("filling");
+    scene.wait_until_all_wait();
+    scene.disk.free().expect("freeing");
+    scene.wait_for_more(500);
+    let (tally, audit, server, disk) = scene.end();
+    audit.assert_complete(&tally);
+    assert_eq!(count_of(&server, "[ERROR] tacho: cannot append to"), 2);
+    assert_eq!(count_of(&server, "can be written again"), 2);
+    server.assert_clean_log(&[ALLOWED, &["tacho: cannot append to"]].concat());
+    clean_up(disk, &directory("full-block"));
+}
+
+#[test]
+fn a_full_disk_under_drop_declares_what_it_lost() {
+    let disk = Disk::small(&directory("full-drop"), SMALL_DISK_BYTES).expect("a disk");
+    let mut scene = Scene::on(disk, "fulldrop", &["tacho-overflow=DROP"]);
+    scene.disk.fill().expect("filling");
+    // Goes on, and the connection of the test as well.
+    scene.wait_for_more(5_000);
+    let Scene { conn, .. } = &mut scene;
+    wait::until("records are dropped", || {
+        client::status_number(conn, "Tacho_records_lost_dropped").expect("status") > 100
+    });
+    scene.disk.free().expect("freeing");
+    scene.wait_for_more(500);
+    let (missing, declared) = finish_with_losses(scene, "dropped", "full-drop");
+    assert!(missing > 0 && declared > 100, "{missing} missing, {declared} declared");
+}
+
+#[test]
+fn a_full_disk_under_timeout_declares_what_it_lost() {
+    let disk = Disk::small(&directory("full-timeout"), SMALL_DISK_BYTES).expect("a disk");
+    let options = ["tacho-overflow=TIMEOUT", "tacho-overflow-timeout-ms=5"];
+    let mut scene = Scene::on(disk, "fulltimeout", &options);
+    scene.disk.fill().expect("filling");
+    scene.wait_for_more(1_000);
+    let Scene { conn, .. } = &mut scene;
+    wait::until("records are given up", || {
+        client::status_number(conn, "Tacho_records_lost_timeout").expect("status") > 100
+    });
+    assert!(client::status_number(conn, "Tacho_blocked_count").expect("status") > 100);
+    assert!(client::status_number(conn, "Tacho_blocked_time_us").expect("status") > 500_000);
+    scene.disk.free().expect("freeing");
+    scene.wait_for_more(500);
+    let (missing, declared) = finish_with_losses(scene, "timeout", "full-timeout");
+    assert!(missing > 0 && declared > 100, "{missing} missing, {declared} declared");
+}
+
+/// The counts of status, log and verdict must agree.
+fn finish_with_losses(scene: Scene, cause: &str, name: &str) -> (u64, u64) {
+    let Scene { disk, mut server, mut conn, running, run, .. } = scene;
+    let tally = running.stop().expect("a tally");
+    // The last connections end, and may be lost as well.
+    let all = wait::until_steady("losses end", || {
+        client::status_number(&mut conn, "Tacho_records_lost").expect("status")
+    });
+    let name_of_cause = format!("Tacho_records_lost_{cause}");
+    let of_cause = client::status_number(&mut conn, &name_of_cause).expect("status");
+    assert_eq!(all, of_cause, "other causes");
+    server.stop().expect("stopping");
+    let audit = Audit::of(&disk.log_directory_here(), &run).expect("a readable log");
+    let both = audit.assert_declared(&tally);
+    assert_eq!(both.1, all, "declared in the log and counted in the status");
+    assert_eq!(audit.lost_count(cause).expect("lost lines"), all);
+    assert_eq!(count_of(&server, "[ERROR] tacho: cannot append to"), 1);
+    server.assert_clean_log(&[ALLOWED, &["tacho: cannot append to", "records were lost"]].concat());
+    clean_up(disk, &directory(name));
+    both
+}
+
+#[test]
+fn an_operator_ends_the_waiting_from_outside() {
+    let scene = Scene::on_small_disk("escape");
+    scene.disk.fill().expect("filling");
+    scene.wait_until_all_wait();
+    scene.arena.set_overflow(2).expect("the arena");
+    scene.wait_for_more(1_000);
+    scene.disk.free().expect("freeing");
+    scene.wait_for_more(500);
+    let (missing, declared) = finish_with_losses(scene, "dropped", "escape");
+    assert!(missing > 0 && declared > 0, "{missing} missing, {declared} declared");
+}
+
+#[test]
+fn a_failing_device_is_waited_for() {
+    // Nothing, half, or all of a write arrives although it fails.
+    for percent in [0, 50, 100] {
+        let name = format!("device-{percent}");
+        let mut scene = Scene::on_plain_disk(&name);
+        scene.disk.fail_writes(EIO, percent).expect("a fault");
+        scene.wait_for_write_error();
+        scene.disk.mend_writes().expect("mending");
+        scene.wait_for_more(500);
+        scene.disk.fail_writes(EIO, percent).expect("a fault");
+        scene.wait_until_all_wait();
+        scene.disk.mend_writes().expect("mending");
+        scene.wait_for_more(500);
+        let values = client::status(&mut scene.conn, "Tacho_last_error").expect("status");
+        assert!(values["Tacho_last_error"].contains("kernel log"), "{values:?}");
+        let (tally, audit, server, disk) = scene.end();
+        audit.assert_complete(&tally);
+        // Where part of a write arrives, batches get through in turns with errors.
+        if percent == 0 {
+            assert_eq!(count_of(&server, "[ERROR] tacho: cannot append to"), 2);
+            assert_eq!(count_of(&server, "can be written again"), 2);
+        }
+        server.assert_clean_log(&[ALLOWED, &["tacho: cannot append to"]].concat());
+        clean_up(disk, &directory(&name));
+    }
+}
+
+#[test]
+fn a_deleted_file_is_written_again() {
+    let mut scene = Scene::on_plain_disk("deleted");
+    for _ in 0..3 {
+        let files = log::files(&scene.disk.log_directory()).expect("the files");
+        fs::remove_file(files.last().expect("a file")).expect("removing");
+        scene.wait_for_more(500);
+    }
+    let values = client::status(&mut scene.conn, "Tacho_last_error").expect("status");
+    assert!(values["Tacho_last_error"].contains("Do not delete"), "{values:?}");
+    let (tally, audit, server, disk) = scene.end();
+    audit.assert_complete(&tally);
+    assert_eq!(count_of(&server, "the log file was deleted"), 3);
+    server.assert_clean_log(&[ALLOWED, &["the log file was deleted"]].concat());
+    clean_up(disk, &directory("deleted"));
+}
+
+#[test]
+fn a_removed_directory_is_made_again() {
+    let scene = Scene::on_plain_disk("removed");
+    fs::remove_dir_all(scene.disk.log_directory()).expect("removing");
+    scene.wait_for_more(500);
+    let (tally, audit, server, disk) = scene.end();
+    audit.assert_complete(&tally);
+    assert_eq!(count_of(&server, "the log file was deleted"), 1);
+    server.assert_clean_log(&[ALLOWED, &["the log file was deleted"]].concat());
+    clean_up(disk, &directory("removed"));
+}
+
+#[test]
+fn a_renamed_file_keeps_its_lines_and_another_goes_on() {
+    let scene = Scene::on_plain_disk("renamed");
+    let kept = directory("renamed").join("kept");
+    fs::create_dir(&kept).expect("a directory");
+    let file = log::files(&scene.disk.log_directory()).expect("the files").remove(0);
+    fs::rename(&file, kept.join(file.file_name().expect("a name"))).expect("renaming");
+    scene.wait_for_more(500);
+    // Later files sort behind it: put together, they are the whole log.
+    let Scene { disk, mut server, running, run, .. } = scene;
+    let tally = running.stop().expect("a tally");
+    server.stop().expect("stopping");
+    for path in log::files(&disk.log_directory()).expect("the files") {
+        fs::copy(&path, kept.join(path.file_name().expect("a name"))).expect("copying");
+    }
+    Audit::of(&kept, &run).expect("a readable log").assert_complete(&tally);
+    assert_eq!(count_of(&server, "was renamed by somebody"), 1);
+    server.assert_clean_log(&[ALLOWED, &["was renamed by somebody"]].concat());
+    clean_up(disk, &directory("renamed"));
+}
+
+#[test]
+fn something_in_the_place_of_the_directory_is_waited_for() {
+    let mut scene = Scene::on_plain_disk("replaced");
+    let path = scene.disk.log_directory();
+    fs::remove_dir_all(&path).expect("removing");
+    // Until the load has seen it: the writer makes a missing directory again.
+    loop {
+        match fs::write(&path, "in the way\n") {
+            Ok(()) => break,
+            Err(_) => drop(fs::remove_dir_all(&path)),
+        }
+    }
+    scene.wait_for_write_error();
+    scene.wait_until_all_wait();
+    fs::remove_file(&path).expect("removing");
+    scene.wait_for_more(500);
+    let values = client::status(&mut scene.conn, "Tacho_last_error").expect("status");
+    assert!(!values["Tacho_last_error"].is_empty(), "{values:?}");
+    let (tally, audit, server, disk) = scene.end();
+    audit.assert_complete(&tally);
+    assert_eq!(count_of(&server, "[ERROR] tacho: cannot"), 1);
+    assert_eq!(count_of(&server, "can be written again"), 1);
+    clean_up(disk, &directory("replaced"));
+}
+
+#[test]
+fn a_directory_behind_a_dangling_link_is_waited_for() {
+    let mut scene = Scene::on_plain_disk("dangling");
+    let path = scene.disk.log_directory();
+    let elsewhere = directory("dangling").join("elsewhere");
+    // The directory is moved away, and a link shows where a file system was mounted once.
+    fs::rename(&path, &elsewhere).expect("renaming");
+    if let Err(error) = symlink("/nonexistent/tacho", &path) {
+        // The writer was faster and made a new one: nothing to wait for in this history.
+        assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists);
+    } else {
+        fs::remove_file(log::files(&elsewhere).expect("the files").last().expect("a file"))
+            .expect("removing");
+        scene.wait_for_write_error();
+        fs::remove_file(&path).expect("removing");
+        fs::rename(&elsewhere, &path).expect("renaming");
+    }
+    scene.wait_for_more(500);
+    let Scene { disk, mut server, running, run, .. } = scene;
+    let tally = running.stop().expect("a tally");
+    server.stop().expect("stopping");
+    let mut tags = Audit::of(&disk.log_directory(), &run).expect("a readable log").counts;
+    if elsewhere.exists() {
+        tags.extend(Audit::of(&elsewhere, &run).expect("a readable log").counts);
+    }
+    let verdict = tacho_tests::verdict::Verdict::new(&tally, &tags);
+    assert!(verdict.is_good(), "{verdict}");
+    clean_up(disk, &directory("dangling"));
+}
+
+#[test]
+fn a_server_killed_while_the_disk_is_full_leaves_nothing_behind() {
+    let mut scene = Scene::on_small_disk("full-kill");
+    scene.disk.fill().expect("filling");
+    scene.wait_until_all_wait();
+    scene.server.kill9().expect("killing");
+    scene.disk.free().expect("freeing");
+    scene.server.restart().expect("restarting");
+    scene.wait_for_more(500);
+    let (tally, audit, server, disk) = scene.end();
+    audit.assert_complete_but(&tally, THREADS as usize);
+    assert_eq!(count_of(&server, "tacho: recovered "), 1);
+    assert_no_arena(&disk);
+    clean_up(disk, &directory("full-kill"));
+}
+
+#[test]
+fn servers_killed_one_after_the_other_while_the_disk_is_full_leave_nothing_behind() {
+    let mut scene = Scene::on_small_disk("full-kills");
+    for _ in 0..3 {
+        scene.disk.fill().expect("filling");
+        scene.wait_until_all_wait();
+        scene.server.kill9().expect("killing");
+        // Starts although the disk is full: nothing of the dead can be written, new records
+        // go into an arena of its own.
+        scene.server.restart().expect("restarting");
+        scene.conn = scene.server.connect().expect("a connection");
+        scene.arena = Arena::of(&mut scene.conn).expect("an arena");
+        scene.wait_until_all_wait();
+        scene.server.kill9().expect("killing");
+        scene.disk.free().expect("freeing");
+        scene.server.restart().expect("restarting");
+        scene.conn = scene.server.connect().expect("a connection");
+        scene.arena = Arena::of(&mut scene.conn).expect("an arena");
+        scene.wait_for_more(500);
+    }
+    let (tally, audit, _server, disk) = scene.end();
+    audit.assert_complete_but(&tally, 6 * THREADS as usize);
+    assert_no_arena(&disk);
+    clean_up(disk, &directory("full-kills"));
+}
+
+#[test]
+fn losses_are_declared_also_by_the_next_server() {
+    let disk = Disk::small(&directory("lost-kill"), SMALL_DISK_BYTES).expect("a disk");
+    let mut scene = Scene::on(disk, "lostkill", &["tacho-overflow=DROP"]);
+    scene.disk.fill().expect("filling");
+    let Scene { conn, .. } = &mut scene;
+    wait::until("records are dropped", || {
+        client::status_number(conn, "Tacho_records_lost_dropped").expect("status") > 100
+    });
+    scene.server.kill9().expect("killing");
+    scene.disk.free().expect("freeing");
+    scene.server.restart().expect("restarting");
+    scene.wait_for_more(500);
+    let (tally, audit, _server, disk) = scene.end();
+    let (missing, declared) = audit.assert_declared(&tally);
+    assert!(missing > 0 && declared > 100, "{missing} missing, {declared} declared");
+    assert_no_arena(&disk);
+    clean_up(disk, &directory("lost-kill"));
+}
+
+#[test]
+fn a_server_stops_although_the_log_cannot_be_written() {
+    let mut scene = Scene::on_small_disk("full-stop");
+    scene.disk.fill().expect("filling");
+    scene.wait_until_all_wait();
+    scene.server.stop().expect("stopping");
+    assert_eq!(count_of(&scene.server, "the audit log could not be completed"), 1);
+    scene.disk.free().expect("freeing");
+    scene.server.restart().expect("restarting");
+    scene.wait_for_more(500);
+    let (tally, audit, server, disk) = scene.end();
+    // Only what was let go at the end is lost: nothing that was answered.
+    let (missing, _) = audit.assert_declared(&tally);
+    assert_eq!(missing, 0);
+    assert_eq!(count_of(&server, "tacho: recovered "), 1);
+    assert_no_arena(&disk);
+    clean_up(disk, &directory("full-stop"));
+}
+
+fn assert_no_arena(disk: &Disk) {
+    let mut left = Vec::new();
+    for entry in fs::read_dir("/dev/shm").expect("arenas") {
+        let path = entry.expect("an entry").path();
+        let is_arena = path.extension().is_some_and(|ending| ending == "arena");
+        // Its header names the log directory.
+        if is_arena && let Ok(bytes) = fs::read(&path) {
+            let name = disk.log_directory();
+            let name = name.as_os_str().as_encoded_bytes();
+            if bytes[..4096.min(bytes.len())].windows(name.len()).any(|part| part == name) {
+                left.push(path);
+            }
+        }
+    }
+    assert!(left.is_empty(), "{left:?}");
+}
