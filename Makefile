@@ -6,8 +6,6 @@ export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tachograph/tar
 # Where setup.sh puts Rust, if it had to; the shell that called make may not know yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-	--target-dir "$(CARGO_TARGET_DIR)/loom"
-
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -34,10 +32,10 @@ lint: setup-test ## Check format, clippy, clang-format and shellcheck
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	find adapters \( -name '*.cc' -o -name '*.h' \) -print0 | xargs -0 -r clang-format --dry-run -Werror
-	shellcheck .ci/run scripts/*.sh
+	shellcheck .ci/run scripts/*.sh bench/*/*.sh
 
-bench: build ## Run the benchmarks
-	cargo bench --workspace
+bench: build setup-test ## Run the benchmarks: what recording costs, beside what it may cost
+	bench/run.py
 
 crash: build ## Run the crash tests, one of them with 100 kills (TACHO_CRASH_ROUNDS)
 	TACHO_CRASH_ROUNDS="$${TACHO_CRASH_ROUNDS:-100}" \

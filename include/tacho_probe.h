@@ -61,9 +61,10 @@ enum tacho_present {
   TACHO_PRESENT_QUERY_TIME = 32,   /* figures[3], us */
   TACHO_PRESENT_LOCK_TIME = 64,    /* figures[4], us */
   TACHO_PRESENT_SQLSTATE = 128,    /* sqlstate counts. */
-  TACHO_PRESENT_OUTERMOST = 256,   /* Ends the outermost statement that is open. */
+  TACHO_PRESENT_OUTERMOST = 256,   /* END: of the outermost that is open. Others: is one itself. */
   TACHO_PRESENT_TEXT = 512,        /* There is a text, though it may be empty. */
-  TACHO_PRESENT_REMAINDER = 1024   /* The start is of what follows a statement in its packet. */
+  TACHO_PRESENT_REMAINDER = 1024,  /* The start is of what follows a statement in its packet. */
+  TACHO_PRESENT_INNERMOST = 2048   /* Ends the innermost statement that is open. */
 };
 
 /* Index into tacho_event.strings. Each string is cut at TACHO_STRING_BYTES_MAX bytes. */

@@ -19,9 +19,10 @@ extern tacho_embed* g_recorder;
 
 // What the event callback needs to know of this server.
 struct EventContext {
-    // Number of the SQL command EXECUTE, -2 when unknown: its outer statement ends with a
-    // RESULT event and without a STATUS event.
+    // Number of the SQL command EXECUTE, -2 when unknown: no STATUS event shows its own text.
     int execute_command;
+    // What thd_sql_command tells between two commands of a client, -2 when unknown.
+    int no_command;
 };
 extern EventContext g_event_context;
 

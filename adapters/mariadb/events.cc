@@ -9,9 +9,13 @@
 //   STATUS  after the reply                             -> END, or POINT where no LOG came
 //           (Ping, Quit, the second of several statements in a packet, INSTALL itself)
 //   ERROR   before the error is sent, has its message   -> ERROR
-//   RESULT  after a result                              -> END for SQL EXECUTE only, whose outer
-//                                                          statement gets no STATUS
+//   RESULT  after the last result of a packet           -> END, for SQL EXECUTE only
 // The text's address joins them: the query id changes inside stored programs.
+//
+// SQL EXECUTE is different. Its inner statement has a LOG (not in a stored program) and a STATUS.
+// Its own end is a second STATUS with the inner text if something follows in the packet or the
+// routine, a RESULT if nothing does, and nothing at all after an error. SQL PREPARE and EXECUTE
+// IMMEDIATE announce the text that they have prepared by a LOG without a STATUS.
 #include "adapter.h"
 #include "figures.h"
 
@@ -31,7 +35,7 @@ const char* thd_priv_user(MYSQL_THD thd, size_t* length);
 namespace tacho {
 
 const tacho_probe* g_probe = nullptr;
-EventContext g_event_context = {-2};
+EventContext g_event_context = {-2, -2};
 
 namespace {
 
@@ -125,20 +129,37 @@ void forget_packet() noexcept {
     t_state.packet_end = nullptr;
 }
 
+template <size_t Bytes>
+bool is_command(const mysql_event_general* in, const char (&name)[Bytes]) noexcept {
+    return in->general_command_length == Bytes - 1 &&
+           memcmp(in->general_command, name, Bytes - 1) == 0;
+}
+
 void start(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    if (!tacho_probe_logging(g_probe)) {
-        forget_packet();
+    const bool nested = figures_nested(thd);
+    const bool logging = tacho_probe_logging(g_probe);
+    if (!nested && is_command(in, "Query")) {
+        t_state.packet_begin = in->general_query;
+        t_state.packet_end = in->general_query + (logging ? in->general_query_length : 0);
+    }
+    if (!logging) {
         return;
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME);
-    tacho_event out = general_event(TACHO_KIND_START, in, now_us);
+    // Between commands the server has no SQL command; within one it has that of the statement
+    // around. COM_STMT_EXECUTE alone is announced late, when it has one already.
+    const bool within = thd == nullptr || thd_sql_command(thd) != g_event_context.no_command;
+    const bool prepared = is_command(in, "Prepare");
+    const bool announced_by_sql = prepared && within && g_event_context.no_command >= 0;
+    tacho_event out =
+        general_event(announced_by_sql ? TACHO_KIND_POINT : TACHO_KIND_START, in, now_us);
     set_statement(thd, in, &out);
     out.present |= TACHO_PRESENT_TEXT;
-    emit(tacho_probe_session(g_probe, out.conn, now_us), out);
-    if (!figures_nested(thd)) {
-        t_state.packet_begin = in->general_query;
-        t_state.packet_end = in->general_query + in->general_query_length;
+    // A prepared statement may also be prepared anew, inside of its execution.
+    if (!nested && !within && !prepared) {
+        out.present |= TACHO_PRESENT_OUTERMOST;
     }
+    emit(tacho_probe_session(g_probe, out.conn, now_us), out);
 }
 
 // A statement has ended and others follow in its packet: the next one starts now. The server
@@ -168,19 +189,24 @@ void start_remainder(MYSQL_THD thd, const mysql_event_general* in, tacho_session
     emit(session, out);
 }
 
+// A statement that is not the first one in its packet.
+bool is_later_in_packet(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    return in->general_query > t_state.packet_begin && in->general_query < t_state.packet_end &&
+           is_command(in, "Query") && !figures_nested(thd);
+}
+
 bool more_follows(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     const char* begin = in->general_query;
-    return begin != nullptr && in->general_error_code == 0 && begin >= t_state.packet_begin &&
-           begin + in->general_query_length < t_state.packet_end && !figures_nested(thd);
+    return begin != nullptr && is_command(in, "Query") && in->general_error_code == 0 &&
+           begin >= t_state.packet_begin && begin + in->general_query_length < t_state.packet_end &&
+           !figures_nested(thd);
 }
 
 // Which figures an event can tell of itself. One packet of array binding raises an event for
 // each row of parameters without counting anew, and commands without a statement (Ping, Quit)
 // have no rows.
 uint32_t wanted_figures(const mysql_event_general* in) noexcept {
-    static constexpr char kBulk[] = "Bulk_execute";
-    if (in->general_command_length == sizeof(kBulk) - 1 &&
-        memcmp(in->general_command, kBulk, sizeof(kBulk) - 1) == 0) {
+    if (is_command(in, "Bulk_execute")) {
         return kFiguresOfBulk;
     }
     return in->general_query_length == 0 ? kFigureQueryTime | kFigureError : kFiguresAll;
@@ -210,6 +236,10 @@ void set_figures(MYSQL_THD thd, const mysql_event_general* in, tacho_event* out)
     }
 }
 
+bool is_execute(MYSQL_THD thd) noexcept {
+    return thd != nullptr && thd_sql_command(thd) == g_event_context.execute_command;
+}
+
 void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     const bool logging = tacho_probe_logging(g_probe);
     // Coarse: it only orders lines. Where the server cannot tell the query time, the clock is
@@ -219,19 +249,37 @@ void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     const bool known = tacho_probe_end_known(session, text_id(in->general_query), in->query_id,
                                              in->general_query_length);
     const bool more = more_follows(thd, in);
+    // The own end of SQL EXECUTE, which shows the text of what it has executed.
+    const bool executed = !known && is_execute(thd) && tacho_probe_has_open(session);
     // What started while recording was on is completed also when it was turned off meanwhile.
-    if (!known && !logging) {
+    if (!known && !executed && !logging) {
         forget_packet();
         return;
     }
-    tacho_event out = general_event(known ? TACHO_KIND_END : TACHO_KIND_POINT, in, now_us);
+    const bool ends = known || executed;
+    tacho_event out = general_event(ends ? TACHO_KIND_END : TACHO_KIND_POINT, in, now_us);
     out.error_code = static_cast<uint32_t>(in->general_error_code);
     out.shown_bytes = in->general_query_length;
+    if (executed || in->general_query == nullptr) {
+        // This event does not show the text: all of it counts.
+        out.shown_bytes = UINT32_MAX;
+    }
+    if (executed) {
+        out.present |= TACHO_PRESENT_INNERMOST;
+    }
+    if (known && in->general_query_length > kRemainderBytesMax && is_later_in_packet(thd, in)) {
+        // Its start has only the beginning.
+        out.text = bytes_of(in->general_query, in->general_query_length);
+        out.present |= TACHO_PRESENT_TEXT;
+    }
     if (thd != nullptr) {
         set_figures(thd, in, &out);
     }
-    if (!known) {
+    if (!ends) {
         set_statement(thd, in, &out);
+        if (in->general_query == nullptr) {
+            out.present |= TACHO_PRESENT_OUTERMOST;
+        }
         out.ts_us = microseconds(CLOCK_REALTIME);
     } else if ((out.present & TACHO_PRESENT_QUERY_TIME) == 0) {
         out.ts_us = microseconds(CLOCK_REALTIME);
@@ -246,7 +294,7 @@ void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
 
 // SQL EXECUTE has ended; only the inner statement had a STATUS event.
 void end_execute(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    if (thd == nullptr || thd_sql_command(thd) != g_event_context.execute_command) {
+    if (!is_execute(thd)) {
         return;
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME);
@@ -261,7 +309,21 @@ void end_execute(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     emit(session, out);
 }
 
-void error(const mysql_event_general* in) noexcept {
+// SQL EXECUTE itself has failed, not what it executes: no event will tell its end. The server
+// has not noted the error yet, so there are no figures.
+void end_failed_execute(const mysql_event_general* in, tacho_session* session,
+                        int64_t now_us) noexcept {
+    tacho_event out = general_event(TACHO_KIND_END, in, now_us);
+    out.error_code = static_cast<uint32_t>(in->general_error_code);
+    out.sql_command = g_event_context.execute_command;
+    out.present |= TACHO_PRESENT_OUTERMOST | TACHO_PRESENT_SQL_COMMAND;
+    const bool own_text = tacho_probe_end_known(session, text_id(in->general_query), in->query_id,
+                                                in->general_query_length);
+    out.shown_bytes = own_text ? in->general_query_length : UINT32_MAX;
+    emit(session, out);
+}
+
+void error(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     if (!tacho_probe_logging(g_probe)) {
         return;
     }
@@ -271,7 +333,11 @@ void error(const mysql_event_general* in) noexcept {
     // The message is where the command's name is in other events.
     out.text = bytes_of(in->general_command, in->general_command_length);
     out.present = TACHO_PRESENT_TEXT;
-    emit(tacho_probe_session(g_probe, out.conn, now_us), out);
+    tacho_session* session = tacho_probe_session(g_probe, out.conn, now_us);
+    emit(session, out);
+    if (is_execute(thd) && !figures_nested(thd) && tacho_probe_has_open(session)) {
+        end_failed_execute(in, session, microseconds(CLOCK_REALTIME));
+    }
 }
 
 void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
@@ -280,7 +346,7 @@ void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
         start(thd, in);
         break;
     case MYSQL_AUDIT_GENERAL_ERROR:
-        error(in);
+        error(thd, in);
         break;
     case MYSQL_AUDIT_GENERAL_RESULT:
         end_execute(thd, in);

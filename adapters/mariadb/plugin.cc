@@ -56,6 +56,10 @@ bool absolute_directory(char* path, size_t bytes) noexcept {
 }
 
 void learn_commands(const tacho_embed* recorder) noexcept {
+    if (sql_command_count() > 0) {
+        // SQLCOM_END: the number behind the last one.
+        g_event_context.no_command = sql_command_count();
+    }
     for (int number = 0; number < sql_command_count(); ++number) {
         const char* name = sql_command_name(number);
         tacho_embed_set_name(recorder, static_cast<uint32_t>(number), name);

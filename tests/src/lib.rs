@@ -8,7 +8,9 @@
 //! | [`client`] | a connection to it, and its status variables |
 //! | [`tagged`] | a load whose every statement carries an id, and that knows which were answered |
 //! | [`sysbench`] | the load everybody knows, and what it reports |
+//! | [`raw`] | a client of the bare protocol, for what no library sends |
 //! | [`log`] | a strict reader of the audit log, and what must always be true of it |
+//! | [`recorded`] | the lines of a log, connection by connection, in a short form |
 //! | [`verdict`] | the answered ids against the ids in the log |
 //! | [`audit`] | all of that about one log directory |
 //! | [`arena`] | the few words of a living arena that a test looks at |
@@ -25,6 +27,8 @@ pub mod client;
 pub mod disk;
 pub mod log;
 pub mod paired;
+pub mod raw;
+pub mod recorded;
 pub mod server;
 pub mod sysbench;
 pub mod tagged;

@@ -62,13 +62,27 @@ impl Measured {
     }
 }
 
-/// Alternates under a load that already runs. `switch` turns recording on or off; `each` is
-/// called after each pair.
+/// Alternates under a load of transactions that already runs. `switch` turns recording on or
+/// off; `each` is called after each pair.
 ///
 /// # Errors
 /// The server refuses, or there was no load in a block.
 pub fn measure(
     conn: &mut Conn,
+    plan: Plan,
+    switch: impl FnMut(&mut Conn, bool) -> Result<()>,
+    each: impl FnMut(u32, Pair),
+) -> Result<Measured> {
+    measure_by(conn, "Com_commit", plan, switch, each)
+}
+
+/// As [`measure`], for any load: what counts is the server's status variable `counter`.
+///
+/// # Errors
+/// The server refuses, or there was no load in a block.
+pub fn measure_by(
+    conn: &mut Conn,
+    counter: &str,
     plan: Plan,
     mut switch: impl FnMut(&mut Conn, bool) -> Result<()>,
     mut each: impl FnMut(u32, Pair),
@@ -80,8 +94,8 @@ pub fn measure(
         let mut block = |conn: &mut Conn, on: bool| -> Result<f64> {
             switch(conn, on)?;
             thread::sleep(plan.settle);
-            let tps = commits_per_second(conn, plan.block)?;
-            ensure!(tps > 0.0, "no transaction in {:?}: is there a load?", plan.block);
+            let tps = per_second(conn, counter, plan.block)?;
+            ensure!(tps > 0.0, "no {counter} in {:?}: is there a load?", plan.block);
             Ok(tps)
         };
         let first = block(conn, on_first)?;
@@ -94,11 +108,11 @@ pub fn measure(
     Ok(measured)
 }
 
-fn commits_per_second(conn: &mut Conn, block: Duration) -> Result<f64> {
-    let before = client::status_number(conn, "Com_commit")?;
+fn per_second(conn: &mut Conn, counter: &str, block: Duration) -> Result<f64> {
+    let before = client::status_number(conn, counter)?;
     let start = Instant::now();
     thread::sleep(block);
-    let after = client::status_number(conn, "Com_commit")?;
+    let after = client::status_number(conn, counter)?;
     Ok((after - before) as f64 / start.elapsed().as_secs_f64())
 }
 

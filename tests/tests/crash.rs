@@ -28,12 +28,7 @@ fn survive(options: &[&str], rounds: u64, run: &str, noise: bool) {
     }
     wait_for_answers(&running, 100);
     let tally = running.stop().expect("a tally");
-    let summary = scene.finish(&tally, run);
-    println!(
-        "{run}: {rounds} rounds, {} acknowledged, 0 missing, 0 doubled, {} interrupted, \
-         {} answered before they were announced, {} lines",
-        summary.acknowledged, summary.interrupted, summary.unannounced, summary.lines
-    );
+    scene.finish(&tally, run);
 }
 
 #[test]

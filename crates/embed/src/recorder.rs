@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tacho_event::record::EventKind;
 use tacho_probe::Probe;
@@ -75,18 +76,13 @@ impl Recorder {
         }
         // Numbers go on after the last line. Where it cannot be read, nothing may be assumed.
         let last_seq = opened.last_seq?.unwrap_or(0);
-        let arena_file = ArenaFile::create(
-            &config.arena_directory,
-            config.arena_bytes,
-            &log_directory,
-            &config.server,
-        )?;
         let control = Arc::new(Control::default());
         let status = Arc::new(Status::default());
         let (control_too, status_too) = (control.clone(), status.clone());
-        let arena = arena_file.arena();
-        let writer = Writer::new(arena, files, last_seq, control_too, status_too, log());
-        // Before anything new: what the last server did not get to write.
+        // Before anything new: what the last server did not get to write. Before the new arena,
+        // too: there may not be room for both.
+        let nothing = ArenaFile::placeholder()?;
+        let writer = Writer::new(nothing.arena(), files, last_seq, control_too, status_too, log());
         let (writer, recovered) =
             recover::recover_all(writer, &config.arena_directory, &log_directory);
         match recovered {
@@ -100,7 +96,15 @@ impl Recorder {
                 error_log::write(Severity::Error, &text);
             }
         }
+        let arena_file = ArenaFile::create(
+            &config.arena_directory,
+            config.arena_bytes,
+            &log_directory,
+            &config.server,
+        )?;
+        let arena = arena_file.arena();
         let mut writer = writer.with_arena(arena);
+        drop(nothing);
         writer.note(EventKind::Start, &config.server);
         // In the file before the first statement: what recovery may have to bring of this
         // recording then follows its own `start`. If it cannot be written, the writer goes on.
@@ -309,7 +313,7 @@ impl Run {
             if sys::monotonic_us() - stop_us > patience_us {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
         if let Err(error) = writer.close() {
             error_log::write(Severity::Error, &format!("closing the audit log: {error}"));

@@ -20,7 +20,9 @@
 
 use tacho_ring::arena::Arena;
 use tacho_ring::chunk::OpenChunk;
-use tacho_ring::codec::{Event, PRESENT_OUTERMOST, RecordKind};
+use tacho_ring::codec::{
+    Event, PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_REMAINDER, RecordKind,
+};
 use tacho_ring::layout::Session;
 use tacho_ring::producer::{self, Emitted};
 use tacho_ring::session;
@@ -164,11 +166,18 @@ pub unsafe extern "C" fn tacho_probe_emit(
     // SAFETY: as promised by the caller.
     let emitted = unsafe { producer::emit(&probe.arena, open, session, event) };
     let Some(session) = session else { return };
-    if event.kind == RecordKind::Start as u32 && emitted == Emitted::Accepted {
-        let bytes = event.text.len.min(u32::MAX as usize) as u32;
-        session::note_start(session, event.text_id, event.query_id, bytes);
-    } else if event.present & PRESENT_OUTERMOST != 0 {
+    if event.present & PRESENT_OUTERMOST != 0 {
+        // Ends the outermost one, or begins a new one: nothing else is open.
         session.open_len.store(0, Ordering::Relaxed);
+    } else if event.present & PRESENT_INNERMOST != 0 {
+        let open = session.open_len.load(Ordering::Relaxed);
+        session.open_len.store(open.saturating_sub(1), Ordering::Relaxed);
+    }
+    if event.kind == RecordKind::Start as u32 && emitted == Emitted::Accepted {
+        // Of what follows a statement in its packet, only the beginning is the event's text.
+        let cut = event.present & PRESENT_REMAINDER != 0;
+        let bytes = if cut { u32::MAX } else { event.text.len.min(u32::MAX as usize) as u32 };
+        session::note_start(session, event.text_id, event.query_id, bytes);
     }
 }
 

@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -176,6 +176,23 @@ impl ArenaFile {
         // Release: everything else is in place before the file calls itself an arena.
         magic.store(u64::from_le_bytes(MAGIC), Ordering::Release);
         Ok(arena_file)
+    }
+
+    /// A small arena in private memory, without a name: for a writer that has nothing to drain
+    /// yet.
+    pub fn placeholder() -> Result<ArenaFile, ArenaError> {
+        let path = PathBuf::new();
+        let geometry = Geometry::for_bytes(0);
+        // SAFETY: the name is terminated; the call makes a new descriptor, which is checked.
+        let descriptor = unsafe { libc::memfd_create(c"tacho".as_ptr(), libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(io_error("making memory", &path)(io::Error::last_os_error()));
+        }
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let file = unsafe { File::from_raw_fd(descriptor) };
+        file.set_len(geometry.arena_bytes).map_err(io_error("sizing memory", &path))?;
+        let base = map(&file, geometry.arena_bytes, 0, &path)?;
+        Ok(ArenaFile { path, file, base, geometry })
     }
 
     /// Opens and locks an arena whose owner is gone, if its file belongs to the user of this

@@ -6,16 +6,17 @@
 //! between threads, and so between chunks.
 //!
 //! What the server does not say is settled here (all seen on MariaDB 10.11.19):
-//! * SQL `PREPARE` announces the text it prepares, without an end of its own.
 //! * SQL `EXECUTE` announces the inner statement; the end that comes is the inner one's.
 //!   The outer one has an end only sometimes.
-//! * Several statements in one packet start as one text and end one by one.
+//! * Several statements in one packet start as one text and end one by one. When a statement
+//!   is killed, what follows it in its packet never runs.
+//! * An error may come alone: `COM_STMT_EXECUTE` of an unknown statement has no other event.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use tacho_ring::codec::{PRESENT_OUTERMOST, PRESENT_REMAINDER, RecordKind};
-use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
+use tacho_ring::codec::{PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_REMAINDER, RecordKind};
+use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE, Session};
 use tacho_ring::session;
 
 use crate::drain::{Head, Ref};
@@ -84,6 +85,8 @@ pub struct Open {
     failed: bool,
     /// An inner statement with its query id ended, with this error number.
     inner_errno: Option<u32>,
+    /// When that was, µs.
+    inner_end_us: i64,
 }
 
 impl Open {
@@ -106,11 +109,15 @@ impl Open {
             remainder: head.present & PRESENT_REMAINDER != 0,
             failed: false,
             inner_errno: None,
+            inner_end_us: 0,
         }
     }
 
     /// Whether an end (or a point that turns out to be one) belongs to this start.
     fn matches(&self, head: &Head, end_bytes: u32) -> bool {
+        if head.text_id == 0 {
+            return self.query_id != 0 && self.query_id == head.query_id;
+        }
         self.text_id != 0
             && self.text_id == head.text_id
             && (self.query_id == head.query_id
@@ -119,11 +126,18 @@ impl Open {
                 || self.remainder)
     }
 
+    /// Whether it has ended with the statement in it, unless an end of its own follows at once.
+    fn has_ended(&self) -> bool {
+        self.inner_errno.is_some() && !self.awaited
+    }
+
     /// Whether it must have ended, though nothing said so, when another statement starts.
     fn is_over(&self, next: &Head) -> bool {
-        self.remainder
-            || self.inner_errno.is_some()
-            || (self.failed && self.query_id != next.query_id)
+        if next.present & PRESENT_OUTERMOST != 0 {
+            // A restored statement may be one that began inside of this one.
+            return self.rec_no != 0 || self.conn_seq < next.conn_seq;
+        }
+        self.inner_errno.is_some()
     }
 }
 
@@ -206,6 +220,13 @@ pub struct Partial {
     next: u16,
 }
 
+#[derive(Debug)]
+struct PendingError {
+    place: Place,
+    query_id: u64,
+    ts_us: i64,
+}
+
 #[derive(Debug, Default)]
 struct Conn {
     /// `rec_no` of the record that comes next; 0 = not known.
@@ -213,9 +234,10 @@ struct Conn {
     open: Vec<Open>,
     stash: Vec<Stashed>,
     partial: Option<Partial>,
-    /// An error outside of any statement, and when it happened, µs: belongs to the line of the
-    /// next event, if there is one soon.
-    pending_error: Option<(Place, i64)>,
+    /// An error that came while no statement was open.
+    pending_error: Option<PendingError>,
+    /// Query id of the statement that ended last.
+    last_query_id: u64,
     /// When its last line was complete: a clock that lags must not reorder a connection.
     last_ts_us: i64,
 }
@@ -253,6 +275,8 @@ pub struct Join {
 
 /// Fewer connections than this are not worth a search for ended ones.
 const PRUNE_MIN: usize = 1024;
+/// The server's error number for a statement that was killed.
+const ER_QUERY_INTERRUPTED: u32 = 1317;
 
 /// A gap is given up when this many passes have not filled it: what precedes a record was
 /// committed before it, so the next whole pass must have seen it.
@@ -439,6 +463,10 @@ impl Join {
             conn.last_ts_us = conn.last_ts_us.max(head.ts_us);
             head.ts_us = conn.last_ts_us;
         }
+        conn.settle_error(&head, ready);
+        if matches!(head.kind, RecordKind::End | RecordKind::Point) {
+            conn.last_query_id = head.query_id;
+        }
         match head.kind {
             RecordKind::Start => {
                 conn.close_while(id, &head, ready, |open| open.is_over(&head));
@@ -450,6 +478,8 @@ impl Join {
             RecordKind::End => {
                 let found = if head.present & PRESENT_OUTERMOST != 0 {
                     (!conn.open.is_empty()).then_some(0)
+                } else if head.present & PRESENT_INNERMOST != 0 {
+                    conn.open.len().checked_sub(1)
                 } else {
                     conn.open.iter().rposition(|o| o.matches(&head, head.shown_bytes))
                 };
@@ -475,8 +505,10 @@ impl Join {
                 } else if let Some(open) = conn.open.last_mut() {
                     open.extras.push(place);
                 } else {
-                    ready.extend(conn.loose_error());
-                    conn.pending_error = Some((place, head.ts_us));
+                    let new = PendingError { place, query_id: head.query_id, ts_us: head.ts_us };
+                    if let Some(old) = conn.pending_error.replace(new) {
+                        ready.push(Ready::Nothing { at: old.place.refs() });
+                    }
                 }
             }
             RecordKind::Table => {
@@ -503,17 +535,27 @@ impl Join {
     /// Statements that started before `before_us` and are still open, with their connection.
     pub fn open_since(&mut self, before_us: i64) -> impl Iterator<Item = (u64, &mut Open)> {
         self.conns.iter_mut().flat_map(move |(id, conn)| {
-            conn.open.iter_mut().filter(move |o| o.ts_us < before_us).map(|o| (*id, o))
+            let is_old = move |open: &&mut Open| open.ts_us < before_us && !open.has_ended();
+            conn.open.iter_mut().filter(is_old).map(|open| (*id, open))
         })
     }
 
-    /// Errors outside of any statement that happened before `before_us` and that no event has
-    /// followed: they hold their chunks, and on some connections (those of the event scheduler)
-    /// nothing ever follows.
-    pub fn loose_errors(&mut self, before_us: i64, ready: &mut Vec<Ready>) {
-        for conn in self.conns.values_mut() {
-            if conn.pending_error.as_ref().is_some_and(|(_, ts_us)| *ts_us < before_us) {
-                ready.extend(conn.loose_error());
+    /// Closes what must have ended before `before_us`, though nothing said so and nothing else
+    /// has come from its connection.
+    pub fn close_over(&mut self, before_us: i64, ready: &mut Vec<Ready>) {
+        for (id, conn) in &mut self.conns {
+            while let Some(open) =
+                conn.open.pop_if(|open| open.has_ended() && open.inner_end_us < before_us)
+            {
+                let ending = Ending::Derived(open.inner_errno.unwrap_or(0));
+                let end_ts_us = open.inner_end_us;
+                ready.push(Ready::Statement { conn: *id, open, ending, end_ts_us });
+            }
+            let lone = conn
+                .pending_error
+                .take_if(|error| error.ts_us < before_us && error.query_id != conn.last_query_id);
+            if let Some(error) = lone {
+                ready.push(conn.lone_error(error));
             }
         }
     }
@@ -549,6 +591,31 @@ impl Join {
             .filter_map(|(id, conn)| conn.partial.as_mut().map(|p| (*id, p)))
     }
 
+    /// Incomplete records whose producers have given them up, as connection and `rec_no`. Asked
+    /// before a pass: the pass then sees every fragment of them that there is.
+    pub fn abandoned(&mut self, sessions: &[Session]) -> Vec<(u64, u64)> {
+        self.partials()
+            .map(|(conn, partial)| (conn, partial.head.rec_no))
+            .filter(|(conn, rec_no)| {
+                session::find(sessions, *conn).is_some_and(|slot| session::abandoned(slot, *rec_no))
+            })
+            .collect()
+    }
+
+    /// Records that their producers have given up, and counted, are not waited for any more.
+    pub fn give_up(&mut self, abandoned: &[(u64, u64)], ready: &mut Vec<Ready>) {
+        for (id, rec_no) in abandoned {
+            let Some(conn) = self.conns.get_mut(id) else { continue };
+            let Some(partial) = conn.partial.take_if(|p| p.head.rec_no == *rec_no) else {
+                continue;
+            };
+            conn.expected = rec_no + 1;
+            self.partials -= 1;
+            ready.push(Ready::Nothing { at: partial.refs() });
+            self.unstash(*id, ready);
+        }
+    }
+
     /// Everything that is still open, when nothing more will come.
     pub fn finish(&mut self, now_us: i64, ending: Ending, ready: &mut Vec<Ready>) {
         let mut conns: Vec<(u64, Conn)> = self.conns.drain().collect();
@@ -580,7 +647,9 @@ impl Join {
                     ready.push(Ready::Nothing { at: partial.refs() });
                 }
             }
-            ready.extend(conn.loose_error());
+            if let Some(error) = conn.pending_error.take() {
+                ready.push(conn.lone_error(error));
+            }
         }
         self.stashed = 0;
         self.partials = 0;
@@ -637,10 +706,13 @@ impl Conn {
             ready.push(Ready::Statement { conn: id, open, ending, end_ts_us });
         }
         let Some(mut open) = self.open.pop() else { return };
+        // What a stored program executes has got a query id of its own by its end.
         if let Some(outer) = self.open.last_mut()
             && outer.query_id == open.query_id
+            && head.query_id == open.query_id
         {
             outer.inner_errno = Some(head.errno);
+            outer.inner_end_us = end_ts_us;
         }
         if awaited {
             // The producer of the end waits for the line; that of the start does not any more,
@@ -665,6 +737,9 @@ impl Conn {
                 Some(errno) => Ending::Derived(errno),
                 // The error's number is with its message, in `extras`.
                 None if open.failed => Ending::Derived(0),
+                None if open.remainder && open.extras.is_empty() => {
+                    Ending::Derived(ER_QUERY_INTERRUPTED)
+                }
                 None => Ending::Unknown,
             };
             ready.push(Ready::Statement { conn: id, open, ending, end_ts_us: head.ts_us });
@@ -673,18 +748,8 @@ impl Conn {
 
     fn single(&mut self, place: Place, awaited: bool, head: &Head) -> Ready {
         let awaited = awaited.then_some((head.conn, head.rec_no));
-        Ready::Single {
-            place,
-            awaited,
-            error: self.pending_error.take().map(|(place, _)| place),
-            ts_us: head.ts_us,
-        }
-    }
-
-    /// The line of an error that no other line takes up.
-    fn loose_error(&mut self) -> Option<Ready> {
-        let (place, ts_us) = self.pending_error.take()?;
-        Some(Ready::Single { place, awaited: None, error: None, ts_us })
+        let error = self.pending_error.take().map(|error| error.place);
+        Ready::Single { place, awaited, error, ts_us: head.ts_us }
     }
 
     fn is_quiet(&self) -> bool {
@@ -693,4 +758,34 @@ impl Conn {
             && self.partial.is_none()
             && self.pending_error.is_none()
     }
+
+    /// An error with which no other event came: it is a line of its own, unless it is a second
+    /// message of the statement that has just ended.
+    fn lone_error(&self, error: PendingError) -> Ready {
+        if error.query_id == self.last_query_id {
+            return Ready::Nothing { at: error.place.refs() };
+        }
+        Ready::Single { place: error.place, awaited: None, error: None, ts_us: error.ts_us }
+    }
+
+    /// Decides whether an error that waits belongs to this record; if not, it is done with.
+    fn settle_error(&mut self, next: &Head, ready: &mut Vec<Ready>) {
+        let Some(error) = &self.pending_error else { return };
+        let belongs = match next.kind {
+            // A failed login, or a client that was refused as another user.
+            RecordKind::Connect | RecordKind::ChangeUser => true,
+            // The session ends because of it: the server has no new statement at that time.
+            RecordKind::Disconnect => {
+                error.query_id == self.last_query_id || self.last_query_id == 0
+            }
+            RecordKind::Error => true,
+            _ => error.query_id == next.query_id,
+        };
+        if !belongs && let Some(error) = self.pending_error.take() {
+            ready.push(self.lone_error(error));
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -211,8 +211,15 @@ fn show<'t>(text: &'t [u8], record: &Record<'_>, style: &Style<'_>) -> Shown<'t>
     Shown { text: cut, redacted, whole_bytes: Some(text.len() as u64) }
 }
 
-/// Error messages quote the statement. When secrets were taken out of the statement, what
-/// the message quotes goes too.
+/// Whether it prepares a text that it does not show, because that comes from a variable: nobody
+/// can tell whether there is a secret in it.
+fn executes_hidden_text(record: &Record<'_>, text: &[u8]) -> bool {
+    matches!(record.sql_command, b"prepare_sql" | b"execute_immediate")
+        && !text.iter().any(|byte| matches!(byte, b'\'' | b'"'))
+}
+
+/// Error messages quote the statement. When it has or may have secrets, what the message quotes
+/// goes.
 fn clean_message(message: &[u8], redacted: bool) -> std::borrow::Cow<'_, [u8]> {
     match message.iter().position(|b| matches!(b, b'\'' | b'"' | b'`')) {
         Some(quote) if redacted => [&message[..quote], b"<redacted>"].concat().into(),
@@ -294,9 +301,12 @@ pub fn write_statement(
         if view.body.present & PRESENT_SQLSTATE != 0 && view.body.errno != 0 {
             sqlstate = view.body.sqlstate;
         }
-        if view.kind == RecordKind::Point && view.body.present & PRESENT_TEXT != 0 {
+        if view.body.present & PRESENT_TEXT != 0 {
+            // The start has only the beginning of it.
             text = Some(end_text);
-            record.sql_charset = view.string(STRING_CHARSET);
+            if view.kind == RecordKind::Point {
+                record.sql_charset = view.string(STRING_CHARSET);
+            }
         } else if let Some(whole) = text {
             let shown = view.body.shown_bytes as usize;
             if shown < whole.len() {
@@ -345,7 +355,8 @@ pub fn write_statement(
 
     let shown = text.map(|text| show(text, &record, style));
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
-    let message = message.map(|m| clean_message(m, redacted));
+    let hidden = text.is_some_and(|text| executes_hidden_text(&record, text));
+    let message = message.map(|m| clean_message(m, redacted || hidden));
     if let Some(shown) = &shown {
         record.sql = Some(&shown.text);
         record.sql_bytes = shown.whole_bytes;
@@ -397,6 +408,7 @@ pub fn write_single(
     let mut table =
         [TableUse { access: TableAccess::Read, db: &[], table: &[], new_db: &[], new_table: &[] }];
     let mut sql = None;
+    let mut message = None;
     match event {
         EventKind::Config => {
             record.variable = view.string(STRING_COMMAND);
@@ -425,7 +437,10 @@ pub fn write_single(
             record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
             let name_bytes = command_name(drain, view.body.sql_command, &mut name);
             record.sql_command = &name[..name_bytes];
-            if view.body.present & PRESENT_TEXT != 0 {
+            if view.kind == RecordKind::Error {
+                // Its text is the message.
+                message = Some(text);
+            } else if view.body.present & PRESENT_TEXT != 0 {
                 sql = Some(text);
             }
         }
@@ -435,13 +450,16 @@ pub fn write_single(
     }
     let shown = sql.map(|text| show(text, &record, style));
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
-    let message = error.and_then(|place| end.load(drain, place));
-    let cleaned = message.as_ref().map(|(_, text)| clean_message(text, redacted));
-    // Of an error by itself the statement is not known: its secrets cannot be told apart.
-    let alone = (view.kind == RecordKind::Error).then(|| clean_message(text, true));
-    if let Some(alone) = &alone {
-        record.error = alone;
+    let error = error.and_then(|place| end.load(drain, place));
+    if let Some((error, text)) = &error {
+        message = Some(*text);
+        if record.errno == 0 {
+            record.errno = error.body.errno;
+        }
     }
+    // Of an error by itself the statement is not known: its secrets cannot be told apart.
+    let unknown = redacted || view.kind == RecordKind::Error;
+    let cleaned = message.map(|text| clean_message(text, unknown));
     match &shown {
         Some(shown) => {
             record.sql = Some(&shown.text);
@@ -450,11 +468,8 @@ pub fn write_single(
         }
         None => record.sql_charset = &[],
     }
-    if let (Some((error, _)), Some(cleaned)) = (&message, &cleaned) {
+    if let Some(cleaned) = &cleaned {
         record.error = cleaned;
-        if record.errno == 0 {
-            record.errno = error.body.errno;
-        }
     }
     json::write_line(out, &record, style.clock);
     true

@@ -25,7 +25,7 @@ use crate::control::Severity;
 use crate::drain::{Drain, Head, Ref};
 use crate::files::Fs;
 use crate::join::{Ending, Open};
-use crate::writer::Writer;
+use crate::writer::{self, Writer};
 
 /// What was recovered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,6 +137,7 @@ pub(crate) fn take_back_marks(arena: Arena, last_seq: u64) {
     for at in stale {
         drain.settle_back(at);
     }
+    writer::confirm_losses(&arena, last_seq);
     let start_seq = &arena.shared().writer.0.start_seq;
     if start_seq.load(Ordering::Relaxed) > last_seq {
         start_seq.store(0, Ordering::Relaxed);
@@ -175,6 +176,8 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
     for (head, at) in found {
         join.add_sorted(head, at, ready);
     }
+    let abandoned = join.abandoned(drain.arena().sessions());
+    join.give_up(&abandoned, ready);
     let now_us = sys::now_us();
     join.finish(now_us, Ending::Unknown, ready);
     writer.enqueue();

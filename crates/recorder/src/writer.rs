@@ -101,8 +101,6 @@ pub struct Writer<F: Fs = RealFs> {
     failing: bool,
     lost_seen_us: i64,
     lost_told_us: i64,
-    /// Losses by cause that lines of the batch tell of, in all.
-    lost_in_batch: [u64; 3],
     /// The `stop` line is in the batch, or in the file.
     stop_told: bool,
     /// Arenas of dead servers that may go when the batch is written: their records are in it.
@@ -144,7 +142,6 @@ impl<F: Fs> Writer<F> {
             failing: false,
             lost_seen_us: now_us,
             lost_told_us: 0,
-            lost_in_batch: [0; 3],
             stop_told: false,
             recovered: Vec::new(),
         };
@@ -167,13 +164,9 @@ impl<F: Fs> Writer<F> {
         self.queue.clear(&mut self.ready);
         self.awaited.clear();
         self.finished.clear();
-        self.lost_in_batch = [0; 3];
-        // The losses that no line tells of came after its writer last told.
-        let heartbeat_us = arena.shared().writer.0.heartbeat_us.load(Ordering::Relaxed);
-        self.lost_seen_us = match heartbeat_us {
-            0 => arena.header().created_us,
-            heartbeat_us => heartbeat_us.saturating_sub_unsigned(LOST_INTERVAL_US),
-        };
+        // The losses that no line tells of are from any time of its life: its writer may have
+        // looked at them long before it died, and never have been able to write.
+        self.lost_seen_us = arena.header().created_us;
     }
 
     /// The arena.
@@ -321,11 +314,14 @@ impl<F: Fs> Writer<F> {
         // every record of a connection whose slot was gone before it.
         fence(Ordering::Acquire);
         join.begin_pass();
+        let abandoned = join.abandoned(drain.arena().sessions());
         drain.pass(|head, at| join.add(head, at, ready));
+        join.give_up(&abandoned, ready);
         join.end_pass(ready);
         if let Some(quiet) = quiet {
             join.forget_quiet(&quiet);
         }
+        join.close_over(sys::now_us() - RUNNING_AFTER_US, ready);
         self.enqueue();
     }
 
@@ -455,7 +451,7 @@ impl<F: Fs> Writer<F> {
             return false;
         }
         if std::mem::take(&mut self.failing) {
-            self.say(Severity::Note, "the audit log can be written again; nothing was lost");
+            self.say(Severity::Note, "the audit log can be written again and goes on");
         }
         let lines = self.next_seq - 1 - self.written_seq;
         self.status.records_written.fetch_add(lines, Ordering::Relaxed);
@@ -472,16 +468,11 @@ impl<F: Fs> Writer<F> {
 
     /// Tells the arena what is in the file: for recovery, and for producers that wait.
     fn publish_written(&mut self) {
-        let Writer { drain, awaited, finished, written_seq, lost_in_batch, .. } = self;
+        let Writer { drain, awaited, finished, written_seq, .. } = self;
         let arena = drain.arena();
         let state = &arena.shared().writer.0;
-        // Only now: a loss may be told of twice after a crash at this moment, but whatever
-        // happens to the batch, never not at all.
-        let reported = [&state.reported_timeout, &state.reported_dropped, &state.reported_corrupt];
-        for (reported, count) in reported.into_iter().zip(std::mem::take(lost_in_batch)) {
-            reported.fetch_add(count, Ordering::Relaxed);
-        }
         state.written_seq.store(*written_seq, Ordering::Relaxed);
+        confirm_losses(arena, *written_seq);
         for index in finished.drain(..) {
             if let Some(entry) = arena.running().get(index) {
                 entry.running_seq.store(0, Ordering::Relaxed);
@@ -527,28 +518,30 @@ impl<F: Fs> Writer<F> {
         if now_us.abs_diff(self.lost_told_us) < LOST_INTERVAL_US {
             return;
         }
-        let shared = self.arena().shared();
-        let counters = &shared.counters.0;
-        let state = &shared.writer.0;
+        let arena = *self.arena();
+        let counters = &arena.shared().counters.0;
+        let state = &arena.shared().writer.0;
         let causes = [
             ("timeout", &counters.lost_timeout, &state.reported_timeout),
             ("dropped", &counters.lost_dropped, &state.reported_dropped),
             ("corrupt", &counters.lost_corrupt, &state.reported_corrupt),
         ];
-        let mut in_batch = self.lost_in_batch;
-        let news = std::array::from_fn::<_, 3, _>(|i| {
-            let (cause, counter, reported) = causes[i];
-            let count = counter.load(Ordering::Relaxed);
-            let told = reported.load(Ordering::Relaxed).saturating_add(in_batch[i]);
-            let new = count.saturating_sub(told);
-            in_batch[i] = in_batch[i].saturating_add(new);
-            (cause, new)
+        let news = causes.map(|(cause, counter, reported)| {
+            let total = counter.load(Ordering::Relaxed);
+            (cause, total, total.saturating_sub(reported.load(Ordering::Relaxed)))
         });
-        self.lost_in_batch = in_batch;
         // Read after the counters: what they count has happened before.
         let until_us = sys::now_us().max(self.lost_seen_us);
-        for (cause, count) in news.into_iter().filter(|(_, count)| *count > 0) {
+        for (index, (cause, total, count)) in news.into_iter().enumerate() {
+            let telling = &state.telling[index];
+            // One line at a time for each cause: the arena remembers one that is on its way.
+            if count == 0 || telling.seq.load(Ordering::Relaxed) != 0 {
+                continue;
+            }
             let seq = self.take_seq();
+            telling.count.store(total, Ordering::Relaxed);
+            // SYNC telling: Release, so that who reads after a crash finds the count.
+            telling.seq.store(seq, Ordering::Release);
             let record = Record {
                 seq,
                 ts_us: until_us,
@@ -570,7 +563,6 @@ impl<F: Fs> Writer<F> {
     /// none yet, or that has gathered much since its last one; what it holds may leave the
     /// arena then.
     fn tell_running(&mut self, before_us: i64) {
-        self.join.loose_errors(before_us, &mut self.ready);
         self.enqueue();
         // Taken out for the loop, which writes lines by the way.
         let mut join = std::mem::take(&mut self.join);
@@ -764,6 +756,12 @@ impl<F: Fs> Writer<F> {
         bell.awake();
     }
 
+    /// Lets time pass, for tests that have none: the next round tries to write again.
+    #[cfg(test)]
+    pub(crate) fn forget_pause(&mut self) {
+        self.retry_at_us = 0;
+    }
+
     /// Whether writing fails at the moment.
     pub fn is_failing(&self) -> bool {
         self.failing
@@ -819,6 +817,22 @@ impl<F: Fs> Writer<F> {
         let now_us = sys::now_us();
         while !self.write_queue(now_us) {}
         self.write_out(now_us)
+    }
+}
+
+/// Counts losses as told whose line is in the file, which ends with line `written_seq`. Lines
+/// that are not, are as if they had never been: with the next one the losses are told again.
+pub(crate) fn confirm_losses(arena: &Arena, written_seq: u64) {
+    let state = &arena.shared().writer.0;
+    let reported = [&state.reported_timeout, &state.reported_dropped, &state.reported_corrupt];
+    for (telling, reported) in state.telling.iter().zip(reported) {
+        // SYNC telling: Acquire pairs with the Release in `tell_losses`.
+        let seq = telling.seq.load(Ordering::Acquire);
+        if seq != 0 && seq <= written_seq {
+            reported.store(telling.count.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        // In this order: a death in between confirms once more.
+        telling.seq.store(0, Ordering::Release);
     }
 }
 

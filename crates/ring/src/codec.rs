@@ -111,12 +111,15 @@ pub const PRESENT_QUERY_TIME: u32 = 32;
 pub const PRESENT_LOCK_TIME: u32 = 64;
 /// `sqlstate` counts.
 pub const PRESENT_SQLSTATE: u32 = 128;
-/// The end is a result without a status: it ends the outermost statement that is open.
+/// An end: it is a result without a status, and ends the outermost statement that is open.
+/// A start or a point: a command of its own, so nothing before it can still be open.
 pub const PRESENT_OUTERMOST: u32 = 256;
 /// There is a text, though it may be empty.
 pub const PRESENT_TEXT: u32 = 512;
 /// The start is of what follows a statement in its packet, seen when that one ended.
 pub const PRESENT_REMAINDER: u32 = 1024;
+/// The end shows the text of another statement: it ends the innermost one that is open.
+pub const PRESENT_INNERMOST: u32 = 2048;
 
 /// The fixed part of the body.
 #[repr(C)]

@@ -208,8 +208,20 @@ pub struct WriterState {
     pub written_epoch: AtomicU32,
     /// Reserved, 0.
     pub reserved: AtomicU32,
+    /// Losses by cause (timeout, dropped, corrupt) that a `lost` line tells of which may not
+    /// be in the file yet.
+    pub telling: [Telling; 3],
     /// `seq` of the `start` line of this server; 0 = none yet.
     pub start_seq: AtomicU64,
+}
+
+/// A `lost` line on its way to the file.
+#[repr(C)]
+pub struct Telling {
+    /// `seq` of the line; 0 = there is none. Stored last.
+    pub seq: AtomicU64,
+    /// Records lost for this cause, in all, once the line is in the file.
+    pub count: AtomicU64,
 }
 
 /// Name of one `sql_command` number, NUL-padded.
@@ -363,7 +375,9 @@ mod asserts {
     const _: () = assert!(offset_of!(Settings, session_epoch) == 16);
     const _: () = assert!(offset_of!(WriterState, heartbeat_us) == 32);
     const _: () = assert!(offset_of!(WriterState, written_epoch) == 40);
-    const _: () = assert!(offset_of!(WriterState, start_seq) == 48);
+    const _: () = assert!(offset_of!(WriterState, telling) == 48);
+    const _: () = assert!(offset_of!(WriterState, start_seq) == 96);
+    const _: () = assert!(size_of::<WriterState>() == 104);
 
     const _: () = assert!(size_of::<NameEntry>() == 32);
     const _: () = assert!(size_of::<Session>() == 128);

@@ -15,7 +15,9 @@ use loom::thread;
 use crate::chunk::{self, OpenChunk};
 use crate::free;
 use crate::gate::Park;
-use crate::layout::{Bell, ChunkControl, Gate, OpenStatement, Session, Settings, WriterState};
+use crate::layout::{
+    Bell, ChunkControl, Gate, OpenStatement, Session, Settings, Telling, WriterState,
+};
 use crate::session;
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
@@ -208,6 +210,7 @@ fn writer_state() -> WriterState {
         heartbeat_us: AtomicI64::new(0),
         written_epoch: AtomicU32::new(0),
         reserved: AtomicU32::new(0),
+        telling: [(); 3].map(|()| Telling { seq: AtomicU64::new(0), count: AtomicU64::new(0) }),
         start_seq: AtomicU64::new(0),
     }
 }

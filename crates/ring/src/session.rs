@@ -221,18 +221,20 @@ pub fn note_start(session: &Session, text_id: u64, query_id: u64, text_bytes: u3
 /// An end belongs to a start when both speak of the same text in memory, and the query ids
 /// agree or the end's text is not longer. Query ids alone do not do: statements inside
 /// stored programs get a new one after their start, and the first of several statements in
-/// one packet has a shorter text at its end (seen on MariaDB 10.11.19).
+/// one packet has a shorter text at its end (seen on MariaDB 10.11.19). An end without a
+/// text (of `COM_INIT_DB`) has nothing but the query id.
 #[inline]
 pub fn note_end(session: &Session, text_id: u64, query_id: u64, text_bytes: u32) -> bool {
-    if text_id == 0 {
-        return false;
-    }
     let len = session.open_len.load(Ordering::Relaxed) as usize;
     let wanted = pack(query_id, text_bytes);
     let found = session.open.iter().take(len).rposition(|entry| {
         let packed = entry.query_id_and_bytes.load(Ordering::Relaxed);
+        let same_query = packed as u32 == wanted as u32;
+        if text_id == 0 {
+            return same_query;
+        }
         entry.text_id.load(Ordering::Relaxed) == text_id
-            && (packed as u32 == wanted as u32 || packed >> 32 >= wanted >> 32)
+            && (same_query || packed >> 32 >= wanted >> 32)
     });
     match found {
         Some(at) => {
@@ -305,6 +307,9 @@ mod tests {
         assert!(note_end(s, 100, 1, 20), "the first of several statements is shorter");
         assert!(!note_end(s, 100, 1, 20));
         assert!(!note_end(s, 0, 1, 0), "no text, no start");
+        note_start(s, 300, 7, 1);
+        assert!(!note_end(s, 0, 8, 0));
+        assert!(note_end(s, 0, 7, 0), "without a text the query id joins");
         for depth in 1..=6 {
             note_start(s, depth, depth, 1);
         }

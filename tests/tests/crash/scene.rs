@@ -152,6 +152,8 @@ impl Drop for Noise {
 #[derive(Debug, Default)]
 pub struct Summary {
     pub acknowledged: usize,
+    pub missing: usize,
+    pub doubled: usize,
     pub interrupted: usize,
     /// Prepares that the server answered and had no time to announce; see [`is_too_late`].
     pub unannounced: usize,
@@ -231,13 +233,17 @@ pub fn check(log_directory: &Path, tally: &Tally, run: &str) -> Summary {
     let mut verdict = Verdict::new(tally, &found);
     let unannounced =
         verdict.missing.extract_if(.., |tag| is_too_late(tag, &found, &in_flight)).count();
-    assert!(verdict.is_good(), "{verdict}");
-    Summary {
+    let summary = Summary {
         acknowledged: tally.acknowledged.len(),
+        missing: verdict.missing.len(),
+        doubled: verdict.duplicate.len(),
         interrupted: interruptions.count,
         unannounced,
         lines,
-    }
+    };
+    println!("{run}: {summary:?}");
+    assert!(verdict.is_good(), "{verdict}");
+    summary
 }
 
 /// Starts the tagging client on fresh tables.

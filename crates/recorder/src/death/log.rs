@@ -72,6 +72,10 @@ impl Expected {
         self.statements.len()
     }
 
+    pub(super) fn lost_count(&self) -> u64 {
+        self.lost
+    }
+
     fn of(&mut self, tag: u64) -> &mut Statement {
         self.statements.get_mut(&tag).expect("a statement of this tag")
     }

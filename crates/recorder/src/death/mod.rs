@@ -200,33 +200,48 @@ proptest! {
     }
 }
 
-fn quiet(ops: Vec<Op>, end: End) -> Life {
-    Life { mishaps: Vec::new(), ops, end, flush_bytes: 1, rotate_bytes: 0 }
+/// A life whose `start` line is in the file before anything happens.
+fn life_of(ops: Vec<Op>, end: End) -> Life {
+    let ops = std::iter::once(Op::Round).chain(ops).collect();
+    Life { mishaps: Vec::new(), ops, end, flush_bytes: 262_144, rotate_bytes: 0 }
 }
 
 fn start(conn: usize) -> Op {
     Op::Start { conn, thread: 0, text_bytes: 20, late: false }
 }
 
+fn end_of_statement(conn: usize) -> Op {
+    Op::End { conn, thread: 1, outermost: false }
+}
+
 /// The numbers that the second arena's records were marked with were given to the lines of
 /// the first one, and its records were taken for written.
 #[test]
-fn stale_marks_in_one_arena_survive_no_recovery_of_another() {
-    let full = vec![Op::Room(Some(0)), start(0), start(1), start(2), Op::Round];
-    let mut second = quiet(full.clone(), End::Killed);
-    second.mishaps = vec![Mishap::Full { room_bytes: 0 }];
-    let expected = check(&[quiet(full, End::Killed), second]);
-    assert_eq!(expected.accepted_count(), 6);
+fn marks_in_one_arena_mean_nothing_to_the_recovery_of_another() {
+    let point = |conn| Op::Point { conn, thread: 0, text_bytes: 20 };
+    let first = life_of(vec![point(0), point(1), point(2)], End::Killed);
+    for operations in 0..6 {
+        // A part of the first arena is recovered, the rest stays; then the disk has room, and
+        // the server dies over the first line of its own.
+        let die = Op::Die { operations, bytes: 0 };
+        let ops = vec![Op::Room(None), Op::Round, point(0), point(1), die];
+        let mut second = Life { flush_bytes: 1, ..life_of(ops, End::Killed) };
+        second.mishaps = vec![Mishap::Full { room_bytes: 0 }];
+        assert_eq!(check(&[first.clone(), second]).accepted_count(), 5);
+    }
 }
 
-/// A recovery that stops half-way left the rest of its queue behind, which was then read
+/// A recovery that stopped half-way left the rest of its queue behind, which was then read
 /// from the next server's arena.
 #[test]
 fn what_an_incomplete_recovery_had_queued_is_not_read_from_another_arena() {
-    let starts = vec![Op::Room(Some(0)), start(0), start(1), start(2), start(3), Op::Round];
-    let mut second = quiet(vec![start(0), Op::Room(None), Op::Round, Op::Round], End::Killed);
+    let large = Op::Start { conn: 0, thread: 0, text_bytes: 7_000, late: false };
+    let first = life_of(vec![large, start(0), start(1)], End::Killed);
+    let mut second = life_of(vec![Op::Room(None)], End::Stopped { die: None, again: false });
     second.mishaps = vec![Mishap::Full { room_bytes: 0 }];
-    check(&[quiet(starts, End::Killed), second]);
+    for flush_bytes in [1, 300, 7_000] {
+        check(&[first.clone(), Life { flush_bytes, ..second.clone() }]);
+    }
 }
 
 /// The mark of a `running` line that never reached the file became that of another line,
@@ -235,21 +250,37 @@ fn what_an_incomplete_recovery_had_queued_is_not_read_from_another_arena() {
 fn a_running_line_that_was_never_written_is_completed_by_nobody() {
     let late = |conn| Op::Start { conn, thread: 0, text_bytes: 20, late: true };
     let ops = vec![late(0), late(1), late(2), Op::Die { operations: 0, bytes: 0 }];
-    for operations in 0..12 {
-        let mut second = quiet(Vec::new(), End::Killed);
+    let first = life_of(ops, End::Killed);
+    for operations in 0..16 {
+        let mut second = Life { flush_bytes: 1, ..life_of(Vec::new(), End::Killed) };
         second.mishaps = vec![Mishap::Die { operations, bytes: usize::MAX }];
-        check(&[quiet(ops.clone(), End::Killed), second]);
+        check(&[first.clone(), second]);
     }
 }
 
-/// Every operation of a writer's round and every byte of its write, one after the other.
+/// Every operation of a writer's round, and every few bytes of its write.
 #[test]
 fn death_after_any_byte_of_a_write() {
-    let end = Op::End { conn: 0, thread: 1, outermost: false };
     for operations in 0..6 {
         for bytes in (0..900).step_by(7) {
-            let ops = vec![start(0), start(1), end.clone(), Op::Die { operations, bytes }];
-            check(&[quiet(ops, End::Killed)]);
+            let ops = vec![start(0), start(1), end_of_statement(0), Op::Die { operations, bytes }];
+            check(&[life_of(ops, End::Killed)]);
+        }
+    }
+}
+
+/// The arena had forgotten a loss before the line that tells of it was in the file.
+#[test]
+fn losses_are_told_once_wherever_it_ends() {
+    let large = Op::Point { conn: 0, thread: 0, text_bytes: 60_000 };
+    for operations in 0..20 {
+        for bytes in [0, 100, usize::MAX] {
+            let mut ops = vec![large.clone(); 20];
+            ops.push(Op::Die { operations, bytes });
+            let mut second = life_of(Vec::new(), End::Killed);
+            second.mishaps = vec![Mishap::Die { operations: 9, bytes }];
+            let expected = check(&[life_of(ops, End::Killed), second]);
+            assert!(expected.lost_count() > 0, "the arena took everything");
         }
     }
 }

@@ -256,6 +256,7 @@ fn text_of(tag: u64, bytes: usize) -> String {
 
 impl Server {
     pub(super) fn run(&mut self, world: &mut World, op: &Op) {
+        self.writer.forget_pause();
         match *op {
             Op::Start { conn, thread, text_bytes, late } => {
                 let tag = world.tag();

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Runs the benchmarks and prints one table, targets beside the figures.
+
+Reported, not asserted: whether a figure meets its target is for the reader to judge, on a
+machine whose load the reader knows. What each figure means is in the README of its folder.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAIRS = 10_000
+
+
+def run(*command, **options):
+    # What goes wrong is said on stderr, and ends the run.
+    options = {"check": True, "text": True, "cwd": ROOT, "stdout": subprocess.PIPE} | options
+    return subprocess.run([str(word) for word in command], **options).stdout
+
+
+def probe():
+    """Instructions and ns of a start and an end, in the calling thread."""
+    run("cargo", "build", "--quiet", "--profile", "inproc", "-p", "tacho-probe", "--example", "cost")
+    program = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "inproc/examples/cost"
+    with tempfile.TemporaryDirectory() as work:
+        counted = run("valgrind", "--tool=callgrind", "--toggle-collect=cost_of_pairs",
+                      f"--callgrind-out-file={work}/out", program, "count",
+                      stderr=subprocess.STDOUT)  # fmt: skip
+    instructions = int(re.search(r"Collected : (\d+)", counted)[1]) / PAIRS
+    median = re.search(r"median (\d+) ns", run(program, "time", "1"))[1]
+    return [
+        ("probe: start and end of a statement", f"{instructions:.0f} instructions", ""),
+        ("probe: the same, median", f"{median} ns", ""),
+    ]
+
+
+def writer():
+    text = run("bench/writer/measure.sh")
+    print(text, file=sys.stderr)
+    rows = []
+    for shape, rate, size in re.findall(
+        r"^(\w+) +median +([\d.]+) M records/s.*?\((\d+ B/record, \d+ B/line)", text, re.M
+    ):
+        # The last "select" is the one on disk.
+        place = "disk" if any(shape in row[0] for row in rows) else "tmpfs"
+        rows.append((f"writer: {shape}, {place} ({size})", f"{rate} M records/s", "≥ 1.5 M"))
+    for shape, count in re.findall(r"^(join|point|select) (\d+)$", text, re.M):
+        rows.append((f"writer: {shape}", f"{count} instructions/line", ""))
+    return rows
+
+
+def point_select():
+    text = run("bench/point-select/measure.py", "--json")
+    results = {result["variant"]: result for result in map(json.loads, text.splitlines())}
+    none = results.pop("none")
+    rows = [("point select, no audit", f"{none['process']} instructions", "")]
+    for variant, result in results.items():
+        targets = {"tacho": ("≤ 2,800", "≤ 6,000")}.get(variant, ("", ""))
+        for name, target in zip(("query", "process"), targets):
+            where = "query thread" if name == "query" else "process"
+            added = result[name] - none[name]
+            rows.append((f"point select, {variant}: added in the {where}", f"{added:,}", target))
+    return rows
+
+
+def main():
+    for program in ("valgrind", "taskset", "mariadbd"):
+        os.environ["PATH"] += ":/usr/sbin"
+        if shutil.which(program) is None:
+            sys.exit(f"{program} is not installed")
+    rows = probe() + writer() + point_select()
+    width = max(len(row[0]) for row in rows)
+    print("reported, not asserted".ljust(width) + "  " + "figure".rjust(24) + "  target")
+    for what, figure, target in rows:
+        print(f"{what.ljust(width)}  {figure:>24}  {target}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+//! Zone: outside. Statements in every character set that a client can use: each line is valid
+//! JSON, and gives back the very bytes that the client sent.
+
+use tacho_event::charset::{Charset, restore};
+use tacho_tests::client::Queryable;
+use tacho_tests::raw::{Login, Raw, com};
+use tacho_tests::recorded::{self, number, text};
+use tacho_tests::server::MariaDb;
+
+/// Not possible as the character set of a client: the server's parser wants ASCII.
+const REFUSED: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
+/// `ER_WRONG_VALUE_FOR_VAR`.
+const REFUSAL: u16 = 1231;
+
+/// Bytes that are hard for one character set or another.
+fn payloads() -> Vec<Vec<u8>> {
+    let mut payloads: Vec<Vec<u8>> = vec![
+        (0..0x20).collect(),
+        (0x20..0x80).filter(|byte| !b"';".contains(byte)).collect(),
+        (0x80..=0xff).collect(),
+        "quotes \\' '' \" ` and a newline\n\r\t".into(),
+        "Grüße, 中文, 日本語, \u{1F600}, \u{FFFD}, \u{2028}".into(),
+        // Ends in the middle of a character, surrogates, overlong forms.
+        b"\xf0\x9f\x98".to_vec(),
+        b"\xed\xa0\x80\xc0\xaf\xf8\x88\x80\x80\x80".to_vec(),
+        b"\xe3\x81".to_vec(),
+    ];
+    // Every lead byte before trail bytes of all kinds, one of them a backslash.
+    for trail in [0x30, 0x40, 0x5c, 0x7e, 0x80, 0xa1, 0xfe] {
+        payloads.push((0x80..=0xff).flat_map(|lead| [lead, trail]).collect());
+    }
+    payloads
+}
+
+fn statement(id: usize, payload: &[u8]) -> Vec<u8> {
+    [format!("SELECT /* id:{id}. */ _binary '").as_bytes(), payload, b"' AS x"].concat()
+}
+
+#[test]
+fn every_character_set_gives_its_bytes_back() {
+    let mut server = MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server");
+    let sets: Vec<(String, u16)> = server
+        .connect()
+        .expect("a connection")
+        .query(
+            "SELECT character_set_name, MIN(id) FROM information_schema.collations \
+             WHERE id < 256 AND character_set_name IS NOT NULL GROUP BY 1",
+        )
+        .expect("the collations");
+    assert!(sets.len() > 35, "{sets:?}");
+    let mut sent: Vec<(String, Vec<u8>)> = Vec::new();
+    for (name, collation) in &sets {
+        let login = Login { collation: *collation as u8, ..Login::new("root") };
+        let session = Raw::login(server.socket(), &login).expect("a connection");
+        let mut by_name = Raw::connect(server.socket(), "root").expect("a session");
+        let set = by_name.query(format!("SET NAMES {name}")).expect("an answer");
+        if REFUSED.contains(&name.as_str()) {
+            assert_eq!(session.expect_err("a refusal").1, REFUSAL, "{name}");
+            assert_eq!(set[0].errno(), REFUSAL, "{name}");
+            continue;
+        }
+        let mut by_login = session.unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
+        assert_eq!(set[0].errno(), 0, "{name}");
+        for raw in [&mut by_login, &mut by_name] {
+            for payload in payloads() {
+                let sql = statement(sent.len(), &payload);
+                // Whether it parses does not matter.
+                raw.query(&sql).expect("an answer");
+                sent.push((name.clone(), sql));
+            }
+            raw.command(com::QUIT, b"").expect("quitting");
+        }
+    }
+    server.stop().expect("stopping");
+    let lines = recorded::read(&server.data_directory().join("tacho")).expect("a good log");
+    let mut seen = vec![0; sent.len()];
+    for line in &lines {
+        let Some(sql) = text(line, "sql") else { continue };
+        let Some(id) = sql.split_once("/* id:").and_then(|(_, rest)| rest.split_once('.')) else {
+            continue;
+        };
+        let id: usize = id.0.parse().expect("an id");
+        let (name, bytes) = &sent[id];
+        assert_eq!(text(line, "sql_charset"), Some(&**name), "{line:?}");
+        let charset = Charset::by_name(name.as_bytes()).expect("a known character set");
+        let restored = restore(sql, text(line, "sql_b64"), charset).expect("restorable");
+        assert_eq!(&restored, bytes, "{line:?}");
+        assert!(number(line, "sql_bytes").is_none(), "{line:?}");
+        seen[id] += 1;
+    }
+    assert!(seen.iter().all(|count| *count == 1), "{seen:?}");
+}
+
+const PARAMETERS: [&str; 7] =
+    ["plain", "it's", "a\\b", "new\nline", "\u{1F600}", "NULL", "x' OR '1'='1"];
+
+fn execute_with_parameters(options: &[&str]) -> Vec<String> {
+    let mut builder = MariaDb::builder().option("plugin-load-add=tacho");
+    for option in options {
+        builder = builder.option(option);
+    }
+    let mut server = builder.start().expect("a server");
+    let mut raw = Raw::connect(server.socket(), "root").expect("a session");
+    raw.must(&["CREATE DATABASE d", "CREATE TABLE d.b (b BLOB)"]);
+    let id = raw.prepare("INSERT INTO d.b VALUES (?)").expect("an answer").expect("prepared");
+    for parameter in PARAMETERS {
+        let answers = raw.execute(id, &[Some(parameter.as_bytes())], false).expect("an answer");
+        assert_eq!(answers[0].errno(), 0);
+    }
+    drop(raw);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&server.data_directory().join("tacho")).expect("a good log");
+    lines
+        .iter()
+        .filter(|line| text(line, "command") == Some("Execute"))
+        .filter_map(|line| text(line, "sql").map(str::to_owned))
+        .collect()
+}
+
+/// The server puts the parameters into the text only where it needs that itself: for its general
+/// log, slow log or query cache, and of changes for the binary log. Then they are in the record.
+#[test]
+fn parameters_are_shown_where_the_server_does() {
+    let plain = execute_with_parameters(&[]);
+    assert_eq!(plain, vec!["INSERT INTO d.b VALUES (?)"; PARAMETERS.len()]);
+    let quote = |parameter: &&str| {
+        let quoted = parameter.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n");
+        format!("INSERT INTO d.b VALUES ('{quoted}')")
+    };
+    let expected: Vec<String> = PARAMETERS.iter().map(quote).collect();
+    for option in ["slow-query-log=ON", "log-bin=binlog", "general-log=ON"] {
+        assert_eq!(execute_with_parameters(&[option]), expected, "{option}");
+    }
+}

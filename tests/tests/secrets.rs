@@ -1,0 +1,175 @@
+//! Zone: outside. Passwords and keys never reach the log directory, whatever statement they
+//! came in, whether it succeeded, and what the server's error message quotes of it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tacho_tests::client;
+use tacho_tests::raw::Raw;
+use tacho_tests::recorded::{self, text};
+use tacho_tests::server::MariaDb;
+
+/// `%` is the secret, `#` a user name that must stay visible.
+const STATEMENTS: &[&str] = &[
+    "CREATE USER '#'@localhost IDENTIFIED BY '%'",
+    "create /* c */ user `#`@`localhost` identified/**/by\n'%'",
+    "CREATE USER # IDENTIFIED BY '%' WITH MAX_USER_CONNECTIONS 3",
+    "CREATE OR REPLACE USER '#'@localhost IDENTIFIED VIA mysql_native_password USING PASSWORD('%')",
+    "CREATE USER '#'@localhost IDENTIFIED BY PASSWORD '%'",
+    "CREATE USER '#'@localhost IDENTIFIED WITH nosuch_plugin AS '%'",
+    "ALTER USER IF EXISTS '#'@localhost IDENTIFIED BY '%'",
+    "GRANT SELECT ON *.* TO '#'@localhost IDENTIFIED BY '%'",
+    "GRANT SELECT ON nosuch.nosuch TO '#'@localhost IDENTIFIED BY '%'",
+    "SET PASSWORD FOR '#'@localhost = PASSWORD('%')",
+    "SET PASSWORD FOR '#'@localhost = '%'",
+    "SET PASSWORD = '%' /* # */",
+    "SELECT PASSWORD('%') AS '#'",
+    "SELECT AES_ENCRYPT('#', '%')",
+    "SELECT ENCODE('a', '%'), '#'",
+    "CREATE SERVER `#` FOREIGN DATA WRAPPER mysql OPTIONS (USER 'u', PASSWORD '%')",
+    "CHANGE MASTER TO MASTER_USER = '#', MASTER_PASSWORD = '%'",
+    "UPDATE mysql.global_priv SET Priv = '%' WHERE User = 'nosuch' AND 1 = 0 /* # */",
+    "SET @my_password := '%', @a = '#'",
+    // Errors whose message quotes the text.
+    "CREATE USER '#'@localhost IDENTIFIED BY '%' nonsense",
+    "CREATE USER '#'@localhost nonsense IDENTIFIED BY '%'",
+    "SET PASSWORD FOR '#'@localhost = nonsense('%')",
+    "GRANT nonsense ON *.* TO '#' IDENTIFIED BY '%'",
+    "CREATE USER '#'@localhost IDENTIFIED BY %",
+    "CREATE USER '#'@localhost IDENTIFIED BY '%",
+    "ALTER USER '#'@localhost IDENTIFIED BY '%' PASSWORD EXPIRE NEVER ACCOUNT",
+    // Prepared, several at once, in programs.
+    "PREPARE p FROM 'CREATE USER `#` IDENTIFIED BY ''%'''",
+    "EXECUTE IMMEDIATE 'CREATE USER `#` IDENTIFIED BY \"%\"'",
+    "EXECUTE IMMEDIATE CONCAT('CREATE USER `#` IDENTIFIED BY ', '\"%\"')",
+    "SELECT '#'; CREATE USER '#'@localhost IDENTIFIED BY '%'; SELECT 2",
+    "SELECT '#'; SET PASSWORD FOR nosuch@nosuch = PASSWORD('%'); SELECT 2",
+    "SELECT '#'; SELECT 1; CREATE USER x@localhost IDENTIFIED BY '%' nonsense",
+    // The text comes from a variable: the statement that fails does not show it.
+    "SET @s = 'CREATE USER # nonsense IDENTIFIED BY ''%'''; EXECUTE IMMEDIATE @s",
+    "SET @s = 'CREATE USER # IDENTIFIED BY BY ''%'''; PREPARE p FROM @s",
+    "BEGIN NOT ATOMIC DECLARE s TEXT DEFAULT 'CREATE USER # IDENTIFIED BY BY ''%'''; \
+     EXECUTE IMMEDIATE s; END",
+    "BEGIN NOT ATOMIC CREATE USER '#'@localhost IDENTIFIED BY '%'; END",
+    "CREATE PROCEDURE d.`#`() CREATE USER x@localhost IDENTIFIED BY '%'",
+    "/*! CREATE USER '#'@localhost IDENTIFIED BY '%' */",
+    "/*M!100100 CREATE USER '#'@localhost IDENTIFIED BY '%' */",
+    "EXPLAIN EXTENDED SELECT PASSWORD('%'), '#'",
+    "CREATE TABLE d.`#` AS SELECT PASSWORD('%') AS p",
+    "DO PASSWORD('%') /* # */",
+];
+
+/// Where the user's name is within text that cannot be told from a secret.
+const GIVEN_UP: &[&str] = &[
+    "PREPARE p FROM",
+    "EXECUTE IMMEDIATE",
+    "/*",
+    "SELECT AES_ENCRYPT",
+    "SELECT ENCODE",
+    "SET PASSWORD = ",
+    "UPDATE mysql.global_priv",
+    "DO PASSWORD",
+    "SELECT PASSWORD",
+    "SET @my_password",
+    "SET @s",
+    "EXPLAIN EXTENDED",
+    "BEGIN NOT ATOMIC",
+    "CREATE TABLE",
+];
+
+fn all_files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("the directory").map(|e| e.expect("an entry"));
+    entries
+        .flat_map(|entry| match entry.path() {
+            path if path.is_dir() => all_files(&path),
+            path => vec![path],
+        })
+        .collect()
+}
+
+#[test]
+fn secrets_never_reach_the_log_directory() {
+    let mut server = MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server");
+    let mut raw = Raw::connect(server.socket(), "root").expect("a session");
+    raw.must(&["CREATE DATABASE d"]);
+    let random = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_nanos() as u64;
+    let mut count = 0_u64;
+    let mut next = |prefix: &str| {
+        count += 1;
+        let spread = (random ^ count).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        format!("{prefix}{spread:016x}{count}")
+    };
+    let mut secrets = Vec::new();
+    let mut users = Vec::new();
+    for statement in STATEMENTS {
+        for way in 0..3 {
+            let (secret, user) = (next("S3"), next("u"));
+            let sql = statement.replace('%', &secret).replace('#', &user);
+            match way {
+                0 => {
+                    raw.query(&sql).expect("an answer");
+                }
+                1 => {
+                    if let Ok(id) = raw.prepare(&sql).expect("an answer") {
+                        raw.execute(id, &[], false).expect("an answer");
+                    }
+                }
+                // In a string of its own: another quoting, and an error quotes all of it.
+                _ => {
+                    let inner = sql.replace('\\', "\\\\").replace('\'', "''");
+                    raw.query(format!("EXECUTE IMMEDIATE '{inner}'")).expect("an answer");
+                }
+            }
+            secrets.push(secret);
+            if way == 0 && !GIVEN_UP.iter().any(|begin| statement.starts_with(begin)) {
+                users.push((user, *statement));
+            }
+        }
+    }
+    // As parameters of a prepared statement.
+    for sql in ["SELECT PASSWORD(?)", "SET PASSWORD FOR nosuch@nosuch = PASSWORD(?)"] {
+        let secret = next("S3");
+        if let Ok(id) = raw.prepare(sql).expect("an answer") {
+            raw.execute(id, &[Some(secret.as_bytes())], false).expect("an answer");
+        }
+        secrets.push(secret);
+    }
+    let secret = next("S3");
+    raw.query(format!("SET @p = 'x'; EXECUTE IMMEDIATE 'SELECT PASSWORD(?)' USING '{secret}'"))
+        .expect("an answer");
+    secrets.push(secret);
+
+    // While the server runs the arena has the raw texts: nobody else may read it. After an
+    // orderly stop it is gone.
+    let mut conn = server.connect().expect("a connection");
+    let arena = client::status(&mut conn, "Tacho_arena_file").expect("the status");
+    let arena = PathBuf::from(&arena["Tacho_arena_file"]);
+    let mode = fs::metadata(&arena).expect("the arena").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "{}", arena.display());
+    drop(conn);
+    drop(raw);
+    server.stop().expect("stopping");
+    assert!(!arena.exists(), "{} is left", arena.display());
+
+    let directory = server.data_directory().join("tacho");
+    let lines = recorded::read(&directory).expect("a good log");
+    for file in all_files(&directory) {
+        let contents = fs::read(&file).expect("a file");
+        for line in contents.split(|byte| *byte == b'\n') {
+            let line = String::from_utf8_lossy(line);
+            let found = secrets.iter().find(|secret| line.contains(&***secret));
+            assert!(found.is_none(), "{}: {line}", file.display());
+        }
+    }
+    let redacted = lines.iter().filter(|line| line.contains_key("sql_redacted")).count();
+    assert!(redacted > STATEMENTS.len(), "only {redacted} lines had a secret");
+    for (user, statement) in users {
+        let is_visible = |sql: &str| sql.contains(&user);
+        assert!(
+            lines.iter().filter_map(|line| text(line, "sql")).any(is_visible),
+            "nobody knows any more whom this was about: {statement}"
+        );
+    }
+}
