@@ -8,7 +8,7 @@
 //! lets writes to log files fail for as long as a file says so. Where namespaces are
 //! forbidden (some container runtimes do), it stands in for the full disk as well.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -124,7 +124,9 @@ impl Disk {
         if self.holder.is_none() {
             return self.fail_writes(NO_SPACE, 0);
         }
-        let mut ballast = File::create(self.path.join("ballast"))?;
+        // Appended to: what is taken already must not become free for a moment.
+        let path = self.path.join("ballast");
+        let mut ballast = OpenOptions::new().create(true).append(true).open(path)?;
         let block = [0; 4096];
         while ballast.write_all(&block).is_ok() {}
         Ok(())
