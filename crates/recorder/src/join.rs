@@ -560,6 +560,16 @@ impl Join {
         }
     }
 
+    /// Gives up waiting for what the errors belong to that came while nothing was open: chunks
+    /// are short, and they hold some.
+    pub fn release_errors(&mut self, ready: &mut Vec<Ready>) {
+        for conn in self.conns.values_mut() {
+            if let Some(error) = conn.pending_error.take() {
+                ready.push(conn.lone_error(error));
+            }
+        }
+    }
+
     /// Connections that nothing is known to be open on, and that `is_gone` says cannot go on
     /// counting their records: not every connection announces its end. `None` while there are
     /// few, because it looks at all.

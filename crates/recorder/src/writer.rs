@@ -644,7 +644,9 @@ impl<F: Fs> Writer<F> {
         if !waiting() && arena.free_count() * 32 > total {
             return true;
         }
-        // Then statements that are still open: what they hold goes to the file now.
+        // Then statements that are still open, and errors that wait for theirs: what they hold
+        // goes to the file now.
+        self.join.release_errors(&mut self.ready);
         self.tell_running(i64::MAX);
         if !self.write_queue(now_us) || !self.write_out(now_us) {
             return false;
