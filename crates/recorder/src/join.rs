@@ -551,9 +551,10 @@ impl Join {
                 let end_ts_us = open.inner_end_us;
                 ready.push(Ready::Statement { conn: *id, open, ending, end_ts_us });
             }
-            let lone = conn
-                .pending_error
-                .take_if(|error| error.ts_us < before_us && error.query_id != conn.last_query_id);
+            let lone = conn.pending_error.take_if(|error| {
+                error.ts_us < before_us
+                    && (error.query_id == 0 || error.query_id != conn.last_query_id)
+            });
             if let Some(error) = lone {
                 ready.push(conn.lone_error(error));
             }
@@ -772,7 +773,7 @@ impl Conn {
     /// An error with which no other event came: it is a line of its own, unless it is a second
     /// message of the statement that has just ended.
     fn lone_error(&self, error: PendingError) -> Ready {
-        if error.query_id == self.last_query_id {
+        if error.query_id != 0 && error.query_id == self.last_query_id {
             return Ready::Nothing { at: error.place.refs() };
         }
         Ready::Single { place: error.place, awaited: None, error: None, ts_us: error.ts_us }

@@ -426,6 +426,8 @@ pub fn write_single(
         _ if view.kind == RecordKind::Error => {
             outcome_of(&mut record, &view);
             record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
+            // Its text is the message.
+            message = Some(text);
         }
         _ => {
             identify(&mut record, &view.strings());
@@ -437,10 +439,7 @@ pub fn write_single(
             record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
             let name_bytes = command_name(drain, view.body.sql_command, &mut name);
             record.sql_command = &name[..name_bytes];
-            if view.kind == RecordKind::Error {
-                // Its text is the message.
-                message = Some(text);
-            } else if view.body.present & PRESENT_TEXT != 0 {
+            if view.body.present & PRESENT_TEXT != 0 {
                 sql = Some(text);
             }
         }
