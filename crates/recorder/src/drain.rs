@@ -331,15 +331,6 @@ impl Drain {
         count
     }
 
-    /// Chunks that are held only by records that wait for something else.
-    pub fn held(&self) -> impl Iterator<Item = u32> + '_ {
-        self.tracks
-            .iter()
-            .enumerate()
-            .filter(|(_, t)| t.drained && t.unsettled > 0)
-            .map(|(index, _)| index as u32)
-    }
-
     /// Chunks in use, as of the last pass. The exact number is a look at all of them away
     /// ([`Arena::free_count`]).
     pub fn used_count(&self) -> u32 {

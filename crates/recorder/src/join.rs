@@ -670,11 +670,6 @@ impl Join {
     pub fn connection_count(&self) -> usize {
         self.conns.len()
     }
-
-    /// Statements that are open.
-    pub fn open_count(&self) -> usize {
-        self.conns.values().map(|c| c.open.len()).sum()
-    }
 }
 
 impl Place {
