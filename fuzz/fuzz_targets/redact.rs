@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tacho_event::redact::secrets;
+use tacho_event::redact::{Setting, secrets};
 
 const CHARSETS: &[&[u8]] = &[
     b"utf8mb4", b"latin1", b"sjis", b"cp932", b"big5", b"gbk", b"gb18030", b"euckr", b"utf16", b"",
@@ -14,8 +14,9 @@ fuzz_target!(|input: (u8, bool, &[u8])| {
     let (charset, in_mysql, sql) = input;
     let charset = CHARSETS[usize::from(charset) % CHARSETS.len()];
     let db: &[u8] = if in_mysql { b"mysql" } else { b"app" };
-    let once = secrets(sql, charset, db);
+    let setting = Setting::of(charset, db);
+    let once = secrets(sql, setting);
     assert!(once.len() <= 8 * sql.len() + 10);
-    let twice = secrets(&once, charset, db);
+    let twice = secrets(&once, setting);
     assert_eq!(once, twice);
 });

@@ -118,6 +118,20 @@ impl Charset {
         }
     }
 
+    /// Where to cut `bytes` so that at most `bytes_max` are left and no character is cut in two.
+    pub fn cut(&self, bytes: &[u8], bytes_max: usize) -> usize {
+        if bytes.len() <= bytes_max {
+            return bytes.len();
+        }
+        match &self.codec {
+            Codec::Utf8 => unicode::cut_utf8(bytes, bytes_max),
+            Codec::Utf16 { big_endian } => unicode::cut_utf16(bytes, bytes_max, *big_endian),
+            Codec::FixedWidth(width) => bytes_max - bytes_max % width.bytes(),
+            Codec::OneByte(_) => bytes_max,
+            Codec::Multi(table) => table.cut(bytes, bytes_max),
+        }
+    }
+
     /// Converts `text` to bytes of this set: the inverse of an exact [`Charset::decode`].
     ///
     /// # Errors

@@ -6,58 +6,50 @@
 //! of that page.
 
 mod escape;
+mod room;
+
+use std::collections::TryReserveError;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::charset::{Charset, Fidelity};
+use crate::digits::{EIGHT_DIGITS, eight_digits, short_number};
 use crate::record::{EventKind, Outcome, Record, TableUse};
 use crate::time::TimeFormatter;
 use escape::{EscapedText, is_plain_ascii};
 
-/// The two digits of each number below 100.
-const DIGIT_PAIRS: [[u8; 2]; 100] = {
-    let mut pairs = [[0; 2]; 100];
-    let mut number = 0;
-    while number < 100 {
-        pairs[number] = [b'0' + number as u8 / 10, b'0' + number as u8 % 10];
-        number += 1;
-    }
-    pairs
-};
-
-/// Appends a number.
+/// Appends a field with a number: `key` is all that stands before it.
 ///
-/// A line has about ten, most of them short.
-fn append_number(out: &mut Vec<u8>, number: impl Into<u64>) {
-    match number.into() {
-        digit @ 0..10 => out.push(b'0' + digit as u8),
-        pair @ 10..100 => out.extend_from_slice(&DIGIT_PAIRS[pair as usize]),
-        number => append_long_number(out, number),
+/// A line has about ten, most of them short. Key and digits are not copied by their number but in
+/// one piece of fixed size, which is a few stores instead of a call, and the rest of it is cut
+/// off again.
+#[inline(always)]
+fn append_number(out: &mut Vec<u8>, key: &str, number: impl Into<u64>) {
+    let number = number.into();
+    if number >= EIGHT_DIGITS {
+        append_long_number(out, key, number);
+        return;
     }
+    let (digits, count) = match number {
+        digit @ 0..10 => ([b'0' + digit as u8; 8], 1),
+        number => short_number(number as u32),
+    };
+    let mut piece = [0; KEY_BYTES_MAX + 8];
+    piece[..key.len()].copy_from_slice(key.as_bytes());
+    piece[key.len()..key.len() + digits.len()].copy_from_slice(&digits);
+    let end = out.len() + key.len() + count;
+    out.extend_from_slice(&piece);
+    out.truncate(end);
 }
 
-/// The digits are not copied by their number but in one piece of fixed size, which is a few
-/// stores instead of a call, and the rest of it is cut off again.
-fn append_long_number(out: &mut Vec<u8>, number: u64) {
-    const DIGITS_MAX: usize = 20;
-    let mut text = [b'0'; 2 * DIGITS_MAX];
-    let mut begin = DIGITS_MAX;
-    let mut rest = number;
-    while rest >= 10 {
-        begin -= 2;
-        text[begin..begin + 2].copy_from_slice(&DIGIT_PAIRS[(rest % 100) as usize]);
-        rest /= 100;
-    }
-    if rest > 0 {
-        begin -= 1;
-        text[begin] = b'0' + rest as u8;
-    }
-    let end = out.len() + DIGITS_MAX - begin;
-    if let Some(piece) = text[begin..].first_chunk::<DIGITS_MAX>() {
-        out.extend_from_slice(piece);
-    }
-    out.truncate(end);
+/// Longest text before a number.
+const KEY_BYTES_MAX: usize = 24;
+
+#[inline(never)]
+fn append_long_number(out: &mut Vec<u8>, key: &str, number: u64) {
+    append_number(out, key, number / EIGHT_DIGITS);
+    out.extend_from_slice(&eight_digits((number % EIGHT_DIGITS) as u32));
 }
 
 /// Appends the rest of a string after its opening quote: the text, the closing quote and, when
@@ -109,8 +101,9 @@ macro_rules! text_field {
 macro_rules! number_field {
     ($out:expr, $key:literal, $number:expr) => {
         if let Some(number) = $number {
-            $out.extend_from_slice(concat!(",\"", $key, "\":").as_bytes());
-            append_number($out, number);
+            const KEY: &str = concat!(",\"", $key, "\":");
+            const { assert!(KEY.len() <= KEY_BYTES_MAX) };
+            append_number($out, KEY, number);
         }
     };
 }
@@ -126,6 +119,25 @@ macro_rules! name_field {
     };
 }
 
+/// As [`write_line`], for records whose texts may be of any length.
+///
+/// # Errors
+/// When there is not enough memory for the line; then nothing was appended.
+pub fn try_write_line(
+    out: &mut Vec<u8>,
+    record: &Record,
+    clock: &mut TimeFormatter,
+) -> Result<(), TryReserveError> {
+    /// A line that is larger leaves nothing behind it for further lines.
+    const LARGE_BYTES: usize = 1 << 20;
+    match room::room_for(record) {
+        large @ LARGE_BYTES.. => out.try_reserve_exact(large)?,
+        usual => out.try_reserve(usual)?,
+    }
+    write_line(out, record, clock);
+    Ok(())
+}
+
 /// Appends the line of `record`, with its newline, to `out`.
 ///
 /// A statement in a character set that the server does not have is taken as `binary`.
@@ -133,8 +145,7 @@ pub fn write_line(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter)
     let start = out.len();
     // One growth instead of several for the usual line.
     out.reserve(1024 + record.sql.map_or(0, <[u8]>::len));
-    out.extend_from_slice(b"{\"v\":1,\"seq\":");
-    append_number(out, record.seq);
+    append_number(out, "{\"v\":1,\"seq\":", record.seq);
     out.extend_from_slice(b",\"ts\":\"");
     out.extend_from_slice(clock.format(record.ts_us));
     out.push(b'"');
@@ -179,14 +190,25 @@ pub fn write_identity(out: &mut Vec<u8>, record: &Record) {
     text_field!(out, "command", record.command);
 }
 
+/// Appends the field `sql_command`. Kept by the caller, it can be [`Record::sql_command_json`] of
+/// later lines.
+pub fn write_sql_command(out: &mut Vec<u8>, sql_command: &[u8]) {
+    text_field!(out, "sql_command", sql_command);
+}
+
 /// What was asked for, and the error it met.
 fn append_statement(out: &mut Vec<u8>, record: &Record) {
-    text_field!(out, "sql_command", record.sql_command);
+    if record.sql_command_json.is_empty() {
+        write_sql_command(out, record.sql_command);
+    } else {
+        out.extend_from_slice(record.sql_command_json);
+    }
     number_field!(out, "errno", (record.errno != 0).then_some(record.errno));
     text_field!(out, "sqlstate", record.sqlstate);
     text_field!(out, "error", record.error);
     if let Some(sql) = record.sql {
-        let charset = Charset::by_name(record.sql_charset).unwrap_or(Charset::BINARY);
+        let charset = record.text_charset();
+        let charset = charset.unwrap_or(Charset::BINARY);
         out.extend_from_slice(b",\"sql\":\"");
         append_text(out, sql, charset, ",\"sql_b64\":\"");
     }
@@ -194,7 +216,10 @@ fn append_statement(out: &mut Vec<u8>, record: &Record) {
     if record.sql_redacted {
         out.extend_from_slice(b",\"sql_redacted\":true");
     }
-    text_field!(out, "sql_charset", record.sql_charset);
+    match record.charset {
+        Some(_) => name_field!(out, "sql_charset", record.charset),
+        None => text_field!(out, "sql_charset", record.sql_charset),
+    }
     append_tables(out, record.tables);
 }
 
@@ -253,13 +278,13 @@ mod tests {
         let edges = powers.flat_map(|power| [power - 1, power, power + 1, power + power / 2]);
         for number in edges.chain(0..2_000).chain([u64::MAX - 1, u64::MAX]) {
             let mut out = b"before ".to_vec();
-            append_number(&mut out, number);
-            assert_eq!(out, format!("before {number}").into_bytes());
+            append_number(&mut out, "key", number);
+            assert_eq!(out, format!("before key{number}").into_bytes());
         }
     }
 
     #[test]
-    fn a_kept_identity_makes_the_same_line() {
+    fn what_the_caller_keeps_makes_the_same_line() {
         let record = Record {
             event: Some(EventKind::Statement),
             outcome: Some(Outcome::Ok),
@@ -270,14 +295,26 @@ mod tests {
             db: b"shop",
             command: b"Query",
             sql_command: b"select",
-            sql: Some(b"SELECT 1"),
+            sql: Some(b"SELECT '\xE4'"),
+            sql_charset: b"latin1",
             ..Record::default()
         };
         let mut clock = TimeFormatter::utc();
-        let (mut identity, mut first, mut second) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut identity, mut command) = (Vec::new(), Vec::new());
+        let (mut first, mut second) = (Vec::new(), Vec::new());
         write_identity(&mut identity, &record);
+        write_sql_command(&mut command, record.sql_command);
         write_line(&mut first, &record, &mut clock);
-        write_line(&mut second, &Record { identity: &identity, ..record }, &mut clock);
+        let charset = Charset::by_name(record.sql_charset);
+        assert!(charset.is_some());
+        let kept = Record {
+            identity: &identity,
+            sql_command_json: &command,
+            sql_charset: b"",
+            charset,
+            ..record
+        };
+        write_line(&mut second, &kept, &mut clock);
         assert_eq!(first, second);
     }
 }

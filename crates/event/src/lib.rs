@@ -14,6 +14,7 @@
 //! The normative text is `docs/specs/record.md`.
 
 pub mod charset;
+mod digits;
 pub mod json;
 pub mod record;
 pub mod redact;

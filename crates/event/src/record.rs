@@ -6,6 +6,8 @@
 //!
 //! The normative text is `docs/specs/record.md`.
 
+use crate::charset::Charset;
+
 /// What a line is about. JSON field `event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
@@ -117,6 +119,9 @@ pub struct Record<'a> {
     pub command: &'a [u8],
     /// The server's own class of the statement ("select", "create_table" …).
     pub sql_command: &'a [u8],
+    /// The same field as `json::write_sql_command` wrote it before; empty: it is written from the
+    /// value.
+    pub sql_command_json: &'a [u8],
     /// Server error number; 0 is left out.
     pub errno: u32,
     /// SQLSTATE of the error, five characters.
@@ -132,6 +137,9 @@ pub struct Record<'a> {
     pub sql_redacted: bool,
     /// Character set of `sql`, the server's name for it ("utf8mb4", "latin1" …).
     pub sql_charset: &'a [u8],
+    /// The character set of that name, when the caller has looked it up; then `sql_charset` is not
+    /// looked at.
+    pub charset: Option<&'static Charset>,
     /// Tables touched, in the order they were first touched.
     pub tables: &'a [TableUse<'a>],
     /// Rows sent to the client.
@@ -164,6 +172,13 @@ pub struct Record<'a> {
     pub old_value: &'a [u8],
     /// Its value after.
     pub new_value: &'a [u8],
+}
+
+impl Record<'_> {
+    /// The character set of `sql`. `None`: the server has none of that name.
+    pub fn text_charset(&self) -> Option<&'static Charset> {
+        self.charset.or_else(|| Charset::by_name(self.sql_charset))
+    }
 }
 
 /// How a statement used a table.

@@ -14,6 +14,8 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::digits::eight_digits;
+
 /// Length of a formatted time, in bytes: `2026-11-21T01:02:03.123456+01:00`.
 pub const TIME_BYTES: usize = 32;
 
@@ -96,9 +98,8 @@ impl TimeFormatter {
         if second != self.second {
             self.set_second(second);
         }
-        put_two(&mut self.text, MICROSECONDS_AT, microsecond / 10_000);
-        put_two(&mut self.text, MICROSECONDS_AT + 2, microsecond / 100 % 100);
-        put_two(&mut self.text, MICROSECONDS_AT + 4, microsecond % 100);
+        let [_, _, six @ ..] = eight_digits(microsecond as u32);
+        self.text[MICROSECONDS_AT..MICROSECONDS_AT + six.len()].copy_from_slice(&six);
         &self.text
     }
 

@@ -192,3 +192,51 @@ fn restore_refuses_what_was_never_written() {
     assert_eq!(restore("\u{FFFD}", Some("/w=="), latin1), Ok(vec![0xFF]));
     assert!(Charset::by_name(b"gb18030").is_none());
 }
+
+/// Characters of one to four bytes, and trail bytes that look like ASCII.
+const CUT: [(&str, &str); 7] = [
+    ("utf8mb4", "a\u{1F600}é\u{1F600}\u{1F600}中z"),
+    ("utf16", "a\u{1F600}é\u{1F600}\u{1F600}中z"),
+    ("utf16le", "a\u{1F600}é\u{1F600}\u{1F600}中z"),
+    ("utf32", "a\u{1F600}é\u{1F600}\u{1F600}中z"),
+    // The second byte of each is a backslash, in its set.
+    ("sjis", "SELECT 'ソソ表表十 十' ｱ表"),
+    ("gbk", "SELECT '誠誠誠誠 誠'誠誠"),
+    ("ujis", "丂丄a中ｱ丂丂中"),
+];
+
+#[test]
+fn no_character_is_cut_in_two() {
+    for (name, text) in CUT {
+        let charset = Charset::by_name(name.as_bytes()).expect("a set");
+        let bytes = charset.encode(text).expect("the set has all of it");
+        let mut ends = BTreeSet::from([0]);
+        for (at, character) in text.char_indices() {
+            let until = &text[..at + character.len_utf8()];
+            ends.insert(charset.encode(until).expect("as above").len());
+        }
+        for bytes_max in 0..=bytes.len() + 1 {
+            let expected = ends.range(..=bytes_max).last().copied();
+            assert_eq!(Some(charset.cut(&bytes, bytes_max)), expected, "{name} {bytes_max}");
+        }
+    }
+    let sjis = Charset::by_name(b"sjis").expect("a set");
+    assert!(sjis.encode("ソ表十").expect("has it").iter().skip(1).step_by(2).all(|b| *b == b'\\'));
+}
+
+/// What no decoder takes for a character may be cut anywhere, but nothing is cut for nothing.
+#[test]
+fn what_is_ill_formed_is_cut_at_the_limit() {
+    for charset in Charset::all() {
+        for lead in 0x80..=0xFF_u8 {
+            let bytes: Vec<u8> = [lead; 9].into_iter().chain([0xFF, 0, lead]).collect();
+            for bytes_max in 0..=bytes.len() {
+                let end = charset.cut(&bytes, bytes_max);
+                assert!(end <= bytes_max && bytes_max - end < 4, "{} {lead:#x}", charset.name());
+            }
+        }
+    }
+    assert_eq!(Charset::UTF8MB4.cut(b"ab\xF0\x9F\x98", 4), 4, "the text ends in it");
+    assert_eq!(Charset::UTF8MB4.cut(b"\x80\x80\x80\x80", 3), 3);
+    assert_eq!(Charset::BINARY.cut("é".as_bytes(), 1), 0);
+}

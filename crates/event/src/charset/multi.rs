@@ -126,6 +126,24 @@ impl Table {
         }
     }
 
+    /// See [`super::Charset::cut`]; `bytes` is longer than `bytes_max`.
+    pub(super) fn cut(&self, bytes: &[u8], bytes_max: usize) -> usize {
+        // No sequence has a byte below this one behind its first: what follows such a byte
+        // begins a character.
+        const TRAIL_MIN: u8 = 0x40;
+        let before = bytes[..bytes_max].iter().rposition(|byte| *byte < TRAIL_MIN);
+        let mut end = before.map_or(0, |at| at + 1);
+        while end < bytes_max {
+            let rest = &bytes[end..];
+            let next = if rest[0].is_ascii() { 1 } else { self.first_unit(rest).bytes };
+            if end + next > bytes_max {
+                break;
+            }
+            end += next;
+        }
+        end
+    }
+
     /// The unit at the start of `bytes`, which starts with a byte above 0x7F. As in the server,
     /// a sequence that is not well-formed is one byte, and the next byte may start a new one.
     fn first_unit(&self, bytes: &[u8]) -> Unit {

@@ -11,6 +11,39 @@ pub(super) enum Width {
     Utf32,
 }
 
+impl Width {
+    /// Bytes of each character.
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Width::Ucs2 => 2,
+            Width::Utf32 => 4,
+        }
+    }
+}
+
+/// See [`super::Charset::cut`]; `bytes` is longer than `bytes_max`.
+pub(super) fn cut_utf8(bytes: &[u8], bytes_max: usize) -> usize {
+    // What is ill-formed is no character, and may be cut anywhere.
+    let begins_here = |start: &usize| {
+        let rest = &bytes[*start..bytes.len().min(start + 4)];
+        let chunk = rest.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        chunk.chars().next().is_some_and(|character| start + character.len_utf8() > bytes_max)
+    };
+    (bytes_max.saturating_sub(3)..bytes_max).find(begins_here).unwrap_or(bytes_max)
+}
+
+/// See [`super::Charset::cut`].
+pub(super) fn cut_utf16(bytes: &[u8], bytes_max: usize, big_endian: bool) -> usize {
+    let end = bytes_max - bytes_max % 2;
+    let unit = |at: usize| {
+        let unit = bytes.get(at..)?.first_chunk().copied()?;
+        Some(if big_endian { u16::from_be_bytes(unit) } else { u16::from_le_bytes(unit) })
+    };
+    let before = end.checked_sub(2).and_then(unit);
+    let is_pair = matches!((before, unit(end)), (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)));
+    if is_pair { end - 2 } else { end }
+}
+
 pub(super) fn decode_utf8<S: TextSink>(bytes: &[u8], sink: &mut S) -> Fidelity {
     // Almost everything is valid, and the whole check is many times faster than chunks.
     if std::str::from_utf8(bytes).is_ok() {

@@ -10,6 +10,8 @@
 //! before white space or a control character, comments do not nest except one level inside a
 //! skipped versioned comment, and a NUL byte ends a line comment.
 
+use std::collections::TryReserveError;
+
 use memchr::{memchr, memchr2, memmem};
 
 use super::multibyte::Grouping;
@@ -348,8 +350,17 @@ fn is_space_or_control(byte: u8) -> bool {
 
 /// The value of a literal body: doubled quotes are halved and, with `escapes`, backslashes
 /// taken off. Good for finding words, not for showing: `\n` becomes a space.
-pub(super) fn unescape(body: &[u8], quote: u8, escapes: bool, grouping: Grouping) -> Vec<u8> {
-    let mut value = Vec::with_capacity(body.len());
+///
+/// # Errors
+/// When there is not so much memory.
+pub(super) fn unescape(
+    body: &[u8],
+    quote: u8,
+    escapes: bool,
+    grouping: Grouping,
+) -> Result<Vec<u8>, TryReserveError> {
+    let mut value = Vec::new();
+    value.try_reserve_exact(body.len())?;
     let mut at = 0;
     while let rest @ [first, ..] = &body[at..] {
         match rest {
@@ -369,5 +380,5 @@ pub(super) fn unescape(body: &[u8], quote: u8, escapes: bool, grouping: Grouping
             }
         }
     }
-    value
+    Ok(value)
 }

@@ -41,23 +41,42 @@ use multibyte::Grouping;
 /// to be read in several ways.
 const PASSES_MAX: usize = 4;
 
+/// What must be known of a statement beside its text.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    grouping: Grouping,
+    /// No word can be found in such a character set.
+    is_wide: bool,
+    in_mysql: bool,
+}
+
+impl Setting {
+    /// `charset` is the character set the client sent the statement in, by the server's name;
+    /// `db` is the current database, empty when there is none or it is not known. It only matters
+    /// when it is `mysql`, where `UPDATE user …` is about accounts.
+    pub fn of(charset: &[u8], db: &[u8]) -> Setting {
+        Setting {
+            grouping: Grouping::of(charset),
+            is_wide: multibyte::is_wide(charset),
+            in_mysql: db.eq_ignore_ascii_case(b"mysql"),
+        }
+    }
+}
+
 /// `sql` without passwords and keys.
-///
-/// `charset` is the character set the client sent the statement in, by the server's name;
-/// `db` is the current database, empty when there is none or it is not known. It only matters
-/// when it is `mysql`, where `UPDATE user …` is about accounts.
 ///
 /// One secret becomes `<secret>`. Where a text cannot be told apart from a secret up to its
 /// end, `<redacted>` stands for all of it. The text is borrowed if, and only if, nothing
 /// was taken out. The result is at most eight times as long as `sql`, plus ten bytes, and is the same when it is
 /// redacted again.
 ///
+/// Where there is not enough memory for the work, the text goes, too.
+///
 /// Redact first and shorten afterwards: the word that makes a literal a secret can come after
 /// the literal.
-pub fn secrets<'a>(sql: &'a [u8], charset: &[u8], db: &[u8]) -> Cow<'a, [u8]> {
-    let in_mysql = db.eq_ignore_ascii_case(b"mysql");
-    if multibyte::is_wide(charset) {
-        // No word could be found in it.
+pub fn secrets(sql: &[u8], setting: Setting) -> Cow<'_, [u8]> {
+    let Setting { grouping, is_wide, in_mysql } = setting;
+    if is_wide {
         return if sql.is_empty() || sql == REDACTED {
             Cow::Borrowed(sql)
         } else {
@@ -67,7 +86,11 @@ pub fn secrets<'a>(sql: &'a [u8], charset: &[u8], db: &[u8]) -> Cow<'a, [u8]> {
     if !in_mysql && !filter::suspects(sql) {
         return Cow::Borrowed(sql);
     }
-    let grouping = Grouping::of(charset);
+    take_out(sql, grouping, in_mysql)
+}
+
+#[inline(never)]
+fn take_out(sql: &[u8], grouping: Grouping, in_mysql: bool) -> Cow<'_, [u8]> {
     let Some(mut text) = scan::pass(sql, grouping, in_mysql) else {
         return Cow::Borrowed(sql);
     };

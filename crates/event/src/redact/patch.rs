@@ -1,5 +1,7 @@
 //! The places to take out of a text, and the text without them.
 
+use std::collections::TryReserveError;
+
 use super::lexer::{REDACTED, SECRET};
 
 /// One place.
@@ -13,9 +15,14 @@ pub(super) struct Patch {
 
 /// `text` with a marker for each place. Places that overlap, or have only white space
 /// between them, get one marker together.
-pub(super) fn apply(text: &[u8], mut patches: Vec<Patch>) -> Vec<u8> {
+///
+/// # Errors
+/// When there is not so much memory.
+pub(super) fn apply(text: &[u8], mut patches: Vec<Patch>) -> Result<Vec<u8>, TryReserveError> {
     patches.sort_unstable();
-    let mut result = Vec::with_capacity(text.len());
+    let mut result = Vec::new();
+    let markers = patches.len().saturating_mul(SECRET.len().max(REDACTED.len()));
+    result.try_reserve_exact(text.len().saturating_add(markers))?;
     let mut at = 0;
     let mut patches = patches.into_iter().peekable();
     while let Some(mut patch) = patches.next() {
@@ -31,5 +38,5 @@ pub(super) fn apply(text: &[u8], mut patches: Vec<Patch>) -> Vec<u8> {
         at = patch.end;
     }
     result.extend_from_slice(&text[at..]);
-    result
+    Ok(result)
 }

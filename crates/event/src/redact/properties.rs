@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 
-use super::secrets;
+use super::{Setting, secrets};
 
 /// Found nowhere but in the secret.
 const MARK: &str = "q7Zk9";
@@ -147,8 +147,9 @@ fn has_mark(text: &[u8]) -> bool {
 }
 
 fn check_form(sql: &[u8], charset: &[u8], db: &[u8]) -> Result<Vec<u8>, TestCaseError> {
-    let result = secrets(sql, charset, db).into_owned();
-    let again = secrets(&result, charset, db);
+    let setting = Setting::of(charset, db);
+    let result = secrets(sql, setting).into_owned();
+    let again = secrets(&result, setting);
     prop_assert_eq!(String::from_utf8_lossy(&again), String::from_utf8_lossy(&result));
     prop_assert!(result.len() <= 8 * sql.len() + 10);
     Ok(result)

@@ -6,12 +6,12 @@
 //! to have there stays (in [`super::strict`]).
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, TryReserveError};
 
 use memchr::{memchr, memchr2};
 
 use super::filter;
-use super::lexer::{Kind, Lexer, Reading, Token, has_mixed_versions, unescape};
+use super::lexer::{Kind, Lexer, REDACTED, Reading, Token, has_mixed_versions, unescape};
 use super::multibyte::Grouping;
 use super::patch::{Patch, apply};
 use super::words::{self, Word};
@@ -22,14 +22,21 @@ const DEPTH_MAX: usize = 3;
 const SECRET_TEXT_BYTES_MIN: usize = 8;
 /// How often each byte of a text may be read. Texts made to be read in many ways run into it.
 const READS_PER_BYTE_MAX: usize = 16;
+/// Places where statements of a text may begin that are kept at a time; each reading adds one.
+const STARTS_MAX: usize = 1024;
 /// Tokens looked ahead to tell IDENTIFIED in a statement from the word in prose.
 const PROSE_TOKENS: usize = 6;
 
-/// One pass over `text`: the text without the secrets, or nothing when there are none.
+/// One pass over `text`: the text without the secrets, or nothing when there are none. Where
+/// there is not enough memory to know, all of it is one.
 pub(super) fn pass(text: &[u8], grouping: Grouping, in_mysql: bool) -> Option<Vec<u8>> {
     let budget = text.len().saturating_mul(READS_PER_BYTE_MAX).saturating_add(4096);
-    let patches = Work { grouping, in_mysql, budget }.patches(text, 0);
-    (!patches.is_empty()).then(|| apply(text, patches))
+    let mut work = Work { grouping, in_mysql, budget, gave_up: false };
+    let patches = work.patches(text, 0);
+    if work.gave_up {
+        return Some(REDACTED.to_vec());
+    }
+    (!patches.is_empty()).then(|| apply(text, patches).unwrap_or_else(|_| REDACTED.to_vec()))
 }
 
 /// What all scans of one pass share.
@@ -39,6 +46,8 @@ pub(super) struct Work {
     in_mysql: bool,
     /// Bytes that may still be read.
     budget: usize,
+    /// There was not enough memory: what was found may not be all.
+    gave_up: bool,
 }
 
 impl Work {
@@ -49,7 +58,7 @@ impl Work {
         }
         let readings = Reading::all(text);
         let is_mixed = has_mixed_versions(text);
-        let mut patches = Vec::new();
+        let mut patches: Vec<Patch> = Vec::new();
         // Statements of one text may run under different modes, and where one ends depends
         // on the mode: every place where some reading ends one is read on in every way.
         let mut starts = BTreeSet::from([0]);
@@ -59,11 +68,18 @@ impl Work {
                 let mut scan = Scan::new(self, text, lexer, *reading, depth, is_mixed);
                 scan.statement();
                 let end = scan.lexer.position();
-                patches.append(&mut scan.patches);
+                let mut found = scan.patches;
+                match patches.try_reserve(found.len() + 1) {
+                    Ok(()) => patches.append(&mut found),
+                    Err(_) => self.gave_up = true,
+                }
                 if end < text.len() {
                     starts.insert(end);
                 }
-                if !self.spend(end - start) {
+                if self.gave_up {
+                    return patches;
+                }
+                if !self.spend(end - start) || starts.len() > STARTS_MAX {
                     patches.push(Patch { start, end: text.len(), is_rest: true });
                     return patches;
                 }
@@ -209,12 +225,19 @@ impl<'w, 't> Scan<'w, 't> {
     }
 
     pub(super) fn secret(&mut self, token: Token) {
-        self.patches.push(Patch { start: token.start, end: token.end, is_rest: false });
+        self.take(token.start, token.end, false);
+    }
+
+    pub(super) fn take(&mut self, start: usize, end: usize, is_rest: bool) {
+        match self.patches.try_reserve(1) {
+            Ok(()) => self.patches.push(Patch { start, end, is_rest }),
+            Err(_) => self.work.gave_up = true,
+        }
     }
 
     /// Everything from `start` on is a secret for all we know.
     pub(super) fn cut(&mut self, start: usize) {
-        self.patches.push(Patch { start, end: self.text.len(), is_rest: true });
+        self.take(start, self.text.len(), true);
         while self.lexer.next().is_some() {}
     }
 
@@ -260,7 +283,7 @@ impl<'w, 't> Scan<'w, 't> {
     fn comment(&mut self, token: Token) {
         let (start, end) = token.body;
         if self.work.hides(&self.text[start..end], self.depth) {
-            self.patches.push(Patch { start, end, is_rest: false });
+            self.take(start, end, false);
         }
     }
 
@@ -289,20 +312,45 @@ impl<'w, 't> Scan<'w, 't> {
         if token.start < self.joined_to {
             return;
         }
-        let mut value = self.value(token);
         let mut last = token;
-        let mut ahead = self.lexer;
-        while let Some(next) = ahead.next_code().filter(|next| next.kind == Kind::Text) {
-            value.to_mut().extend_from_slice(&self.value(next));
-            last = next;
-        }
+        let Ok(value) = self.joined_value(token, &mut last) else {
+            self.work.gave_up = true;
+            return;
+        };
         self.joined_to = last.end;
         if self.work.hides(&value, self.depth) {
-            self.patches.push(Patch { start: token.start, end: last.end, is_rest: false });
+            self.take(token.start, last.end, false);
         }
     }
 
-    fn value(&self, token: Token) -> Cow<'t, [u8]> {
+    /// The value of a literal and those that follow it, up to and with `last`.
+    fn joined_value(
+        &self,
+        token: Token,
+        last: &mut Token,
+    ) -> Result<Cow<'t, [u8]>, TryReserveError> {
+        let mut value = self.value(token)?;
+        let mut ahead = self.lexer;
+        while let Some(next) = ahead.next_code().filter(|next| next.kind == Kind::Text) {
+            let more = self.value(next)?;
+            let mut joined = match value {
+                Cow::Owned(joined) => joined,
+                Cow::Borrowed(first) => {
+                    let mut joined = Vec::new();
+                    joined.try_reserve(first.len() + more.len())?;
+                    joined.extend_from_slice(first);
+                    joined
+                }
+            };
+            joined.try_reserve(more.len())?;
+            joined.extend_from_slice(&more);
+            value = Cow::Owned(joined);
+            *last = next;
+        }
+        Ok(value)
+    }
+
+    fn value(&self, token: Token) -> Result<Cow<'t, [u8]>, TryReserveError> {
         let (start, end) = token.body;
         let body = &self.text[start..end];
         let quote = self.text[start - 1];
@@ -315,9 +363,9 @@ impl<'w, 't> Scan<'w, 't> {
             false => memchr(quote, body).is_none(),
         };
         if !is_plain {
-            Cow::Owned(unescape(body, quote, escapes, self.work.grouping))
+            Ok(Cow::Owned(unescape(body, quote, escapes, self.work.grouping)?))
         } else {
-            Cow::Borrowed(body)
+            Ok(Cow::Borrowed(body))
         }
     }
 

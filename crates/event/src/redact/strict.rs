@@ -6,7 +6,6 @@
 //! without quotes, and everything from it on goes.
 
 use super::lexer::{Kind, Token};
-use super::patch::Patch;
 use super::scan::Scan;
 use super::words;
 
@@ -116,7 +115,7 @@ impl Scan<'_, '_> {
         let (start, end) = token.body;
         let body = self.text[start..end].trim_ascii();
         if !body.is_empty() && body != super::lexer::SECRET && body != super::lexer::REDACTED {
-            self.patches.push(Patch { start, end, is_rest: false });
+            self.take(start, end, false);
         }
     }
 

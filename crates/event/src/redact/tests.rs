@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::secrets;
+use super::Setting;
+
+fn secrets<'t>(sql: &'t [u8], charset: &[u8], db: &[u8]) -> Cow<'t, [u8]> {
+    super::secrets(sql, Setting::of(charset, db))
+}
 
 /// Each pair in utf8mb4, without a current database.
 fn check(pairs: &[(&str, &str)]) {

@@ -1,0 +1,132 @@
+//! How much memory a line needs, before it is written.
+//!
+//! The texts of a record may be huge, and growing the batch must not be what ends the process
+//! when memory is short. Short lines share one number; long texts are measured.
+
+use super::escape::EscapedText;
+use crate::charset::{Charset, Fidelity, TextSink};
+use crate::record::{Record, TableUse};
+
+/// Enough for a line without a long text and without tables: its names are at most as large as
+/// a record's fixed part in the arena (32 KiB), and grow at most by [`GROWTH_MAX`].
+const USUAL_BYTES: usize = 320 << 10;
+/// Texts up to this length, together, need not be measured.
+const SHORT_BYTES: usize = 4 << 10;
+/// Most bytes that one byte of text can become: an escape like \u0000, and its base64.
+const GROWTH_MAX: usize = 8;
+
+/// An upper bound for the line of `record`, bytes.
+pub(super) fn room_for(record: &Record) -> usize {
+    let texts = [record.error, record.old_value, record.new_value];
+    let sql = record.sql.unwrap_or_default();
+    let short = texts.iter().fold(sql.len(), |sum, text| sum.saturating_add(text.len()));
+    let tables = record.tables.iter().map(table_room).fold(0, usize::saturating_add);
+    if short <= SHORT_BYTES {
+        return USUAL_BYTES + tables;
+    }
+    let charset = record.text_charset().unwrap_or(Charset::BINARY);
+    texts
+        .iter()
+        .map(|text| text_room(text, Charset::UTF8MB4))
+        .fold(text_room(sql, charset), usize::saturating_add)
+        .saturating_add(tables)
+        .saturating_add(USUAL_BYTES)
+}
+
+fn table_room(used: &TableUse) -> usize {
+    const KEYS: usize = 128;
+    let names = used.db.len() + used.table.len() + used.new_db.len() + used.new_table.len();
+    names * GROWTH_MAX + KEYS
+}
+
+/// Exact for long texts.
+fn text_room(bytes: &[u8], charset: &Charset) -> usize {
+    if bytes.len() <= SHORT_BYTES {
+        return bytes.len() * GROWTH_MAX;
+    }
+    let mut counter = Counter { bytes: 0, piece: Vec::with_capacity(8 * PIECE_BYTES) };
+    let fidelity = charset.decode(bytes, &mut counter);
+    let base64 = match fidelity {
+        Fidelity::Exact => 0,
+        Fidelity::Inexact => bytes.len().div_ceil(3) * 4,
+    };
+    // The text is reserved for once more as it is, before it is written.
+    counter.bytes.max(bytes.len()).saturating_add(base64)
+}
+
+const PIECE_BYTES: usize = 1024;
+
+/// Counts what text becomes, by letting it become that piece by piece.
+struct Counter {
+    bytes: usize,
+    piece: Vec<u8>,
+}
+
+impl Counter {
+    fn count(&mut self, append: impl FnOnce(&mut EscapedText<'_>)) {
+        self.piece.clear();
+        append(&mut EscapedText::new(&mut self.piece));
+        self.bytes = self.bytes.saturating_add(self.piece.len());
+    }
+}
+
+impl TextSink for Counter {
+    fn text(&mut self, utf8: &[u8]) {
+        for piece in utf8.chunks(PIECE_BYTES) {
+            self.count(|sink| sink.text(piece));
+        }
+    }
+
+    fn character(&mut self, character: char) {
+        self.count(|sink| sink.character(character));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::write_line;
+    use crate::record::TableAccess;
+    use crate::time::TimeFormatter;
+
+    fn line_bytes(record: &Record) -> usize {
+        let mut line = Vec::new();
+        write_line(&mut line, record, &mut TimeFormatter::utc());
+        line.len()
+    }
+
+    #[test]
+    fn no_line_needs_more_room_than_was_said() {
+        let texts: [Vec<u8>; 6] = [
+            vec![b'x'; 20_000],
+            vec![0; 20_000],
+            vec![0xFF; 20_000],
+            b"\x01\xFF\"\\".repeat(5_000),
+            "ソ\u{1F600}".repeat(4_000).into_bytes(),
+            vec![0x80; SHORT_BYTES],
+        ];
+        for text in &texts {
+            for charset in Charset::all() {
+                let sql_charset = charset.name().as_bytes();
+                let name = &text[..4096];
+                let used = TableUse {
+                    access: TableAccess::Rename,
+                    db: name,
+                    table: name,
+                    new_db: name,
+                    new_table: name,
+                };
+                let tables = [used; 3];
+                let plain = Record { sql: Some(text), sql_charset, ..Record::default() };
+                let full = Record { error: text, user: name, tables: &tables, ..plain };
+                for record in [plain, full] {
+                    let (room, bytes) = (room_for(&record), line_bytes(&record));
+                    assert!(bytes <= room, "{} {:x?}: {room} {bytes}", charset.name(), &text[..4]);
+                    // And not so much more that the bound is no use.
+                    let slack = 2 * USUAL_BYTES + text.len();
+                    assert!(room <= bytes + slack, "{}: {room} {bytes}", charset.name());
+                }
+            }
+        }
+    }
+}
