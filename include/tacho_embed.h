@@ -49,6 +49,7 @@ typedef struct tacho_embed_status {
   uint64_t records_lost_timeout;
   uint64_t records_lost_dropped;
   uint64_t records_lost_corrupt;
+  uint64_t records_lost_killed;
   uint64_t blocked_count;
   uint64_t blocked_time_us;
   uint64_t arena_bytes_used;

@@ -22,13 +22,19 @@ typedef struct tacho_probe tacho_probe;
 typedef struct tacho_session tacho_session;
 
 /* What a server thread keeps between calls: a thread_local of the adapter, all zero at
- * first (`= {}`), with the initial-exec TLS model, so that its first use allocates nothing. */
+ * first (`= {}`), with the initial-exec TLS model, so that its first use allocates nothing.
+ *
+ * The adapter sets `killed` and `session` before each tacho_probe_emit(): a call that waits asks
+ * `killed(session)` now and then, on the same thread, and gives up when the answer is true. It
+ * must be as harmless as the probe itself. Null: it does not ask. */
 typedef struct tacho_thread {
   uint64_t idle_word;
   uint32_t index;
   uint32_t position;
   uint32_t owner;
   uint32_t reserved;
+  bool (*killed)(const void *session);
+  const void *session;
   uint64_t instance;
 } tacho_thread;
 
@@ -67,7 +73,8 @@ enum tacho_present {
   TACHO_PRESENT_INNERMOST = 2048   /* Ends the innermost statement that is open. */
 };
 
-/* Index into tacho_event.strings. Each string is cut at TACHO_STRING_BYTES_MAX bytes. */
+/* Index into tacho_event.strings. Each string is cut at TACHO_STRING_BYTES_MAX bytes. END and
+ * ERROR have none: their START has said who and where. */
 enum tacho_string {
   TACHO_STRING_USER = 0,       /* TABLE: the access, one digit. */
   TACHO_STRING_PRIV_USER = 1,  /* TABLE: name of the table. */
@@ -78,7 +85,7 @@ enum tacho_string {
   TACHO_STRING_DB = 6,      /* TABLE: database of the table. */
   TACHO_STRING_COMMAND = 7, /* CONFIG: the variable. */
   TACHO_STRING_CHARSET = 8, /* Of the text. CONFIG: the old value; the new one is the text. */
-  TACHO_STRING_RESERVED = 9,
+  TACHO_STRING_RESERVED = 9, /* Not looked at. */
   TACHO_STRING_COUNT = 10
 };
 
@@ -87,7 +94,8 @@ enum tacho_limit {
   TACHO_FIGURE_COUNT = 5        /* Number of tacho_event.figures. */
 };
 
-/* One event; borrowed, valid during the call. Zero it (`= {}`) and fill in what applies. */
+/* One event; borrowed, valid during the call. All members must be set (`= {}` will do), but
+ * `figures` without TACHO_PRESENT_FIGURES and `strings` of END and ERROR are not looked at. */
 typedef struct tacho_event {
   uint32_t kind;       /* TACHO_KIND_* */
   uint32_t present;    /* TACHO_PRESENT_* */
@@ -135,7 +143,7 @@ bool tacho_probe_has_open(const tacho_session *session);
  *
  * Runs on: the thread that executes the connection. Blocks: only when no chunk is free and
  * the overflow policy says so, and while a huge statement goes to the file.
- * On failure: the record is lost. Counted as: lost_timeout, lost_dropped. */
+ * On failure: the record is lost. Counted as: lost_timeout, lost_dropped, lost_killed. */
 void tacho_probe_emit(const tacho_probe *probe, tacho_thread *thread, tacho_session *session,
                       const tacho_event *event);
 
@@ -153,13 +161,15 @@ void tacho_probe_forget(const tacho_probe *probe, tacho_thread *thread, tacho_se
 #endif
 
 TACHO_ASSERT(sizeof(tacho_bytes) == 16);
-TACHO_ASSERT(sizeof(tacho_thread) == 32);
+TACHO_ASSERT(sizeof(tacho_thread) == 48);
 TACHO_ASSERT(offsetof(tacho_thread, idle_word) == 0);
 TACHO_ASSERT(offsetof(tacho_thread, index) == 8);
 TACHO_ASSERT(offsetof(tacho_thread, position) == 12);
 TACHO_ASSERT(offsetof(tacho_thread, owner) == 16);
 TACHO_ASSERT(offsetof(tacho_thread, reserved) == 20);
-TACHO_ASSERT(offsetof(tacho_thread, instance) == 24);
+TACHO_ASSERT(offsetof(tacho_thread, killed) == 24);
+TACHO_ASSERT(offsetof(tacho_thread, session) == 32);
+TACHO_ASSERT(offsetof(tacho_thread, instance) == 40);
 TACHO_ASSERT(sizeof(tacho_event) == 280);
 TACHO_ASSERT(offsetof(tacho_event, kind) == 0);
 TACHO_ASSERT(offsetof(tacho_event, present) == 4);

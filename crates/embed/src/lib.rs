@@ -46,7 +46,7 @@ pub struct EmbedStatus {
     pub bytes_written: u64,
     /// Records that no filter wanted.
     pub records_filtered: u64,
-    /// Sum of the three causes.
+    /// Sum of the four causes.
     pub records_lost: u64,
     /// Lost after waiting too long.
     pub records_lost_timeout: u64,
@@ -54,6 +54,8 @@ pub struct EmbedStatus {
     pub records_lost_dropped: u64,
     /// Lost because memory was damaged.
     pub records_lost_corrupt: u64,
+    /// Given up because the session was killed.
+    pub records_lost_killed: u64,
     /// How often a query thread had to wait.
     pub blocked_count: u64,
     /// How long query threads waited, µs.
@@ -65,7 +67,7 @@ pub struct EmbedStatus {
 }
 
 const _: () = assert!(size_of::<EmbedConfig>() == 40);
-const _: () = assert!(size_of::<EmbedStatus>() == 88);
+const _: () = assert!(size_of::<EmbedStatus>() == 96);
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
 fn guard<T>(fallback: T, f: impl FnOnce() -> T) -> T {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tacho_event::record::EventKind;
 use tacho_probe::Probe;
 use tacho_recorder::arena_file::ArenaFile;
+use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status};
 use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::recover::{self, RecoverError};
@@ -102,6 +103,15 @@ impl Recorder {
             &log_directory,
             &config.server,
         )?;
+        // Before the first record: where it is may be asked when the setting is another one.
+        if let Err(error) = arena_list::add(&log_directory, arena_file.path()) {
+            let text = format!(
+                "{} cannot be written: {error}. If tacho_arena_directory is changed after a \
+                 crash, what the crash has left will not be found",
+                log_directory.join(arena_list::NAME).display()
+            );
+            error_log::write(Severity::Warning, &text);
+        }
         let arena = arena_file.arena();
         let mut writer = writer.with_arena(arena);
         drop(nothing);
@@ -110,7 +120,13 @@ impl Recorder {
         // recording then follows its own `start`. If it cannot be written, the writer goes on.
         writer.round();
         let drained = Arc::new(AtomicBool::new(false));
-        let run = Run { control: control.clone(), drained: drained.clone(), ending: config.ending };
+        let run = Run {
+            control: control.clone(),
+            drained: drained.clone(),
+            ending: config.ending,
+            arena: arena_file.path().to_owned(),
+            log_directory,
+        };
         let thread = std::thread::Builder::new()
             .name("tacho-writer".to_owned())
             .spawn(move || run.guarded(writer))?;
@@ -185,14 +201,16 @@ impl Recorder {
         let timeout = counters.lost_timeout.load(Ordering::Relaxed);
         let dropped = counters.lost_dropped.load(Ordering::Relaxed);
         let corrupt = counters.lost_corrupt.load(Ordering::Relaxed);
+        let killed = counters.lost_killed.load(Ordering::Relaxed);
         EmbedStatus {
             records_written: status.records_written.load(Ordering::Relaxed),
             bytes_written: status.bytes_written.load(Ordering::Relaxed),
             records_filtered: 0,
-            records_lost: timeout + dropped + corrupt,
+            records_lost: timeout + dropped + corrupt + killed,
             records_lost_timeout: timeout,
             records_lost_dropped: dropped,
             records_lost_corrupt: corrupt,
+            records_lost_killed: killed,
             blocked_count: counters.blocked_count.load(Ordering::Relaxed),
             blocked_time_us: counters.blocked_time_us.load(Ordering::Relaxed),
             arena_bytes_used: status.arena_bytes_used.load(Ordering::Relaxed),
@@ -246,6 +264,8 @@ struct Run {
     control: Arc<Control>,
     drained: Arc<AtomicBool>,
     ending: Option<&'static AtomicU8>,
+    arena: PathBuf,
+    log_directory: PathBuf,
 }
 
 /// How long a server that shuts down waits for a log that cannot be written, µs.
@@ -307,6 +327,11 @@ impl Run {
         loop {
             if writer.finish() {
                 self.drained.store(true, Ordering::Relaxed);
+                // Under the lock of the log, and before the arena is removed.
+                if let Err(error) = arena_list::forget(&self.log_directory, &self.arena) {
+                    let list = self.log_directory.join(arena_list::NAME);
+                    error_log::write(Severity::Warning, &format!("{}: {error}", list.display()));
+                }
                 break;
             }
             let patience_us = self.control.patience_ms.load(Ordering::Relaxed) as i64 * 1_000;

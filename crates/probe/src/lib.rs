@@ -103,6 +103,18 @@ pub unsafe extern "C" fn tacho_probe_session(
     conn: u64,
     now_us: i64,
 ) -> Option<&Session> {
+    if let Some(slot) = session::first(probe.arena.sessions(), conn)
+        && session::touch(slot, conn, now_us)
+    {
+        return Some(slot);
+    }
+    search_session(probe, conn, now_us)
+}
+
+/// The connection's slot is not the first one of its window.
+#[cold]
+#[inline(never)]
+fn search_session(probe: &Probe, conn: u64, now_us: i64) -> Option<&Session> {
     let sessions = probe.arena.sessions();
     let shared = probe.arena.shared();
     if let Some(slot) = session::find(sessions, conn)
@@ -150,11 +162,12 @@ pub unsafe extern "C" fn tacho_probe_has_open(session: Option<&Session>) -> bool
 /// Runs on: the thread that executes the connection · Blocks: only when no chunk is free
 /// and the overflow policy says so, and while a huge statement goes to the file ·
 /// Allocates: no · On failure: the record is lost · Counted as: `lost_timeout`,
-/// `lost_dropped`
+/// `lost_dropped`, `lost_killed`
 ///
 /// # Safety
-/// All pointers are valid for the call; `thread` belongs to the calling thread; `session`
-/// is null or the slot of `event.conn`.
+/// All pointers are valid for the call; `thread` belongs to the calling thread, and what it
+/// asks (`OpenChunk::killed`) may be asked during the call; `session` is null or the slot of
+/// `event.conn`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_probe_emit(
     probe: &Probe,
@@ -162,18 +175,35 @@ pub unsafe extern "C" fn tacho_probe_emit(
     session: Option<&Session>,
     event: &Event,
 ) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if RecordKind::has_strings(event.kind) {
+            record::<true>(probe, thread, session, event);
+        } else {
+            record::<false>(probe, thread, session, event);
+        }
+    }
+}
+
+/// [`tacho_probe_emit`], compiled once for each sort of event: an end has so much less to do.
+///
+/// # Safety
+/// As for [`tacho_probe_emit`].
+#[inline(never)]
+unsafe fn record<const STRINGS: bool>(
+    probe: &Probe,
+    thread: &mut Thread,
+    session: Option<&Session>,
+    event: &Event,
+) {
     let open = open_chunk(probe, thread);
     // SAFETY: as promised by the caller.
-    let emitted = unsafe { producer::emit(&probe.arena, open, session, event) };
+    let emitted = unsafe { producer::emit_kind::<STRINGS>(&probe.arena, open, session, event) };
     let Some(session) = session else { return };
-    if event.present & PRESENT_OUTERMOST != 0 {
-        // Ends the outermost one, or begins a new one: nothing else is open.
-        session.open_len.store(0, Ordering::Relaxed);
-    } else if event.present & PRESENT_INNERMOST != 0 {
-        let open = session.open_len.load(Ordering::Relaxed);
-        session.open_len.store(open.saturating_sub(1), Ordering::Relaxed);
+    if event.present & (PRESENT_OUTERMOST | PRESENT_INNERMOST) != 0 {
+        session::close_open(session, event.present & PRESENT_OUTERMOST != 0);
     }
-    if event.kind == RecordKind::Start as u32 && emitted == Emitted::Accepted {
+    if STRINGS && event.kind == RecordKind::Start as u32 && emitted == Emitted::Accepted {
         // Of what follows a statement in its packet, only the beginning is the event's text.
         let cut = event.present & PRESENT_REMAINDER != 0;
         let bytes = if cut { u32::MAX } else { event.text.len.min(u32::MAX as usize) as u32 };

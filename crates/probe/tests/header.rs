@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 
 use tacho_probe::Thread;
-use tacho_ring::chunk::OpenChunk;
+use tacho_ring::chunk::{Killed, OpenChunk};
 use tacho_ring::codec::{self, Bytes, Event, RecordKind};
 
 const HEADER: &str = include_str!("../../../include/tacho_probe.h");
@@ -80,6 +80,14 @@ fn layouts_are_those_of_the_structs() {
         ("offsetof(tacho_thread, position)", open + offset_of!(OpenChunk, position)),
         ("offsetof(tacho_thread, owner)", open + offset_of!(OpenChunk, owner)),
         ("offsetof(tacho_thread, reserved)", open + offset_of!(OpenChunk, reserved)),
+        (
+            "offsetof(tacho_thread, killed)",
+            open + offset_of!(OpenChunk, killed) + offset_of!(Killed, ask),
+        ),
+        (
+            "offsetof(tacho_thread, session)",
+            open + offset_of!(OpenChunk, killed) + offset_of!(Killed, session),
+        ),
         ("offsetof(tacho_thread, instance)", offset_of!(Thread, instance)),
         ("sizeof(tacho_event)", size_of::<Event>()),
         ("offsetof(tacho_event, kind)", offset_of!(Event, kind)),

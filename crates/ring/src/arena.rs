@@ -131,6 +131,12 @@ impl Arena {
         self.base.wrapping_add(self.geometry.chunks_offset as usize).wrapping_add(offset)
     }
 
+    /// Control and first byte of a chunk; `None`: there is no such chunk.
+    #[inline]
+    pub fn chunk(&self, index: u32) -> Option<(&ChunkControl, *mut u8)> {
+        Some((self.controls().get(index as usize)?, self.chunk_base(index)))
+    }
+
     /// Number of free chunks. For display: it is old when it is returned.
     pub fn free_count(&self) -> u32 {
         let free = |c: &&ChunkControl| chunk::state_of(chunk::look(c)) == chunk::FREE;

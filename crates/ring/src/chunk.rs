@@ -1,8 +1,10 @@
-//! The states of a chunk and who may change them.
+//! The states of a chunk and who may change them; what a thread keeps of its own.
 //!
 //! Only the owner turns BUSY into anything else, and everybody else starts from IDLE or
 //! CLOSED by compare-and-swap. So a chunk can be taken from an idle owner, but never while
 //! a record is being written into it.
+
+use core::ffi::c_void;
 
 use crate::layout::ChunkControl;
 use crate::sync::{AtomicU32, Ordering};
@@ -30,6 +32,35 @@ pub fn generation_of(word: u64) -> u64 {
     word >> 8
 }
 
+/// How a thread that waits finds out that nobody wants it to wait any longer: asks the server
+/// whether the session that it works for was killed. All zero: it does not ask.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Killed {
+    /// Called with `session`, on the thread itself and inside of its wait only.
+    pub ask: Option<unsafe extern "C" fn(session: *const c_void) -> bool>,
+    /// The server's session; nothing to us.
+    pub session: *const c_void,
+}
+
+// SAFETY: the function is only called by a thread that has just set both, see `ask`.
+unsafe impl Send for Killed {}
+
+impl Default for Killed {
+    fn default() -> Self {
+        Killed { ask: None, session: core::ptr::null() }
+    }
+}
+
+impl Killed {
+    /// Whether it was.
+    pub fn is_true(&self) -> bool {
+        // SAFETY: who sets the function vouches that it may be called with `session` as long as
+        // the call lasts that may wait.
+        self.ask.is_some_and(|ask| unsafe { ask(self.session) })
+    }
+}
+
 /// What a thread knows of its open chunk. Private memory of the thread; all zero = none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,13 +75,15 @@ pub struct OpenChunk {
     pub owner: u32,
     /// Reserved, 0.
     pub reserved: u32,
+    /// Whether a wait is to end.
+    pub killed: Killed,
 }
 
 impl OpenChunk {
     /// The thread has no chunk any more.
     #[inline]
     pub fn forget(&mut self) {
-        *self = OpenChunk { owner: self.owner, ..OpenChunk::default() };
+        *self = OpenChunk { idle_word: 0, index: 0, position: 0, ..*self };
     }
 }
 
@@ -69,7 +102,7 @@ pub fn acquire(control: &ChunkControl, index: u32, open: &mut OpenChunk) {
 /// Enters the owner's chunk. `false`: it was stolen meanwhile and must be forgotten.
 #[inline]
 pub fn enter(control: &ChunkControl, open: &OpenChunk) -> bool {
-    let busy = (open.idle_word & !STATE_MASK) | BUSY;
+    let busy = open.idle_word ^ (IDLE ^ BUSY);
     // SYNC enter: pairs with the Release in `steal` (failure) and keeps the record's stores
     // behind the state. Relaxed on failure: the chunk is not touched then.
     control

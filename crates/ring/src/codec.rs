@@ -43,13 +43,20 @@ pub enum RecordKind {
 impl RecordKind {
     /// Whether a record of this kind (as a byte) begins a line of the log.
     #[inline]
-    pub fn begins_line(kind: u32) -> bool {
+    pub const fn begins_line(kind: u32) -> bool {
         const BEGIN: u32 = 1 << RecordKind::Start as u32
             | 1 << RecordKind::Point as u32
             | 1 << RecordKind::Connect as u32
             | 1 << RecordKind::Disconnect as u32
             | 1 << RecordKind::ChangeUser as u32;
         kind < 32 && BEGIN & (1u32.wrapping_shl(kind)) != 0
+    }
+
+    /// Whether a record of this kind has strings: an end and an error say of which statement
+    /// they are, and its start has said the rest.
+    #[inline]
+    pub const fn has_strings(kind: u32) -> bool {
+        kind != RecordKind::End as u32 && kind != RecordKind::Error as u32
     }
 
     /// From the byte in a header.
@@ -69,6 +76,10 @@ impl RecordKind {
         })
     }
 }
+
+// What begins a line says who and where.
+const _: () = assert!(!RecordKind::begins_line(RecordKind::End as u32));
+const _: () = assert!(!RecordKind::begins_line(RecordKind::Error as u32));
 
 /// Number of strings of a record.
 pub const STRING_COUNT: usize = 10;
@@ -92,7 +103,7 @@ pub const STRING_DB: usize = 6;
 pub const STRING_COMMAND: usize = 7;
 /// Character set of the text. In `Config` records: the old value (the new one is the text).
 pub const STRING_CHARSET: usize = 8;
-/// Reserved.
+/// Reserved: never written.
 pub const STRING_RESERVED: usize = 9;
 
 /// `sql_command` is of the statement itself (known at its end only).
@@ -184,9 +195,10 @@ pub struct Event {
     pub shown_bytes: u32,
     /// 0.
     pub reserved: u32,
-    /// rows_sent, rows_examined, rows_affected, query_time_us, lock_time_us.
+    /// rows_sent, rows_examined, rows_affected, query_time_us, lock_time_us. Not looked at
+    /// without [`PRESENT_FIGURES`].
     pub figures: [u64; 5],
-    /// The strings, in the order of `STRING_*`.
+    /// The strings, in the order of `STRING_*`. Not looked at in kinds without strings.
     pub strings: [Bytes; STRING_COUNT],
     /// The text.
     pub text: Bytes,
@@ -261,6 +273,8 @@ impl<'a> View<'a> {
     }
 
     /// Reads a record from private memory. `None`: it is damaged.
+    // In place: what the caller does not need is not read.
+    #[inline(always)]
     pub fn decode(bytes: &'a [u8]) -> Option<View<'a>> {
         let (head, rest) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;
         let header = read_header(head);

@@ -48,7 +48,7 @@ pub const MAGIC: [u8; 8] = *b"TACHOAR\x01";
 /// Major version: readers refuse another one.
 pub const VERSION_MAJOR: u16 = 1;
 /// Minor version: readers accept any.
-pub const VERSION_MINOR: u16 = 0;
+pub const VERSION_MINOR: u16 = 1;
 /// Reads as this value only on a machine of the same byte order.
 pub const ENDIAN_MARK: u32 = 0x0102_0304;
 
@@ -189,6 +189,8 @@ pub struct Counters {
     pub blocked_time_us: AtomicU64,
     /// Events of connections that found no free session slot.
     pub sessions_untracked: AtomicU64,
+    /// Records given up because the session was killed while it waited.
+    pub lost_killed: AtomicU64,
 }
 
 /// What the writer keeps in the arena.
@@ -213,6 +215,10 @@ pub struct WriterState {
     pub telling: [Telling; 3],
     /// `seq` of the `start` line of this server; 0 = none yet.
     pub start_seq: AtomicU64,
+    /// See `reported_timeout`.
+    pub reported_killed: AtomicU64,
+    /// As `telling`, for those that were killed.
+    pub telling_killed: Telling,
 }
 
 /// A `lost` line on its way to the file.
@@ -377,7 +383,11 @@ mod asserts {
     const _: () = assert!(offset_of!(WriterState, written_epoch) == 40);
     const _: () = assert!(offset_of!(WriterState, telling) == 48);
     const _: () = assert!(offset_of!(WriterState, start_seq) == 96);
-    const _: () = assert!(size_of::<WriterState>() == 104);
+    const _: () = assert!(offset_of!(WriterState, reported_killed) == 104);
+    const _: () = assert!(offset_of!(WriterState, telling_killed) == 112);
+    const _: () = assert!(size_of::<WriterState>() == 128);
+    const _: () = assert!(offset_of!(Counters, sessions_untracked) == 40);
+    const _: () = assert!(offset_of!(Counters, lost_killed) == 48);
 
     const _: () = assert!(size_of::<NameEntry>() == 32);
     const _: () = assert!(size_of::<Session>() == 128);
@@ -442,6 +452,35 @@ pub struct Geometry {
     pub controls_offset: u64,
     /// See [`Header`].
     pub chunks_offset: u64,
+}
+
+impl Header {
+    /// Of a new arena of this geometry. When it was made, by whom and for which log is left
+    /// empty.
+    pub fn of(geometry: &Geometry) -> Header {
+        Header {
+            magic: MAGIC,
+            version_major: VERSION_MAJOR,
+            version_minor: VERSION_MINOR,
+            endian_mark: ENDIAN_MARK,
+            arena_bytes: geometry.arena_bytes,
+            chunk_bytes: geometry.chunk_bytes,
+            chunk_count: geometry.chunk_count,
+            session_count: geometry.session_count,
+            running_count: geometry.running_count,
+            names_offset: geometry.names_offset,
+            sessions_offset: geometry.sessions_offset,
+            running_offset: geometry.running_offset,
+            controls_offset: geometry.controls_offset,
+            chunks_offset: geometry.chunks_offset,
+            created_us: 0,
+            owner_pid: 0,
+            reserved: 0,
+            owner_start_ticks: 0,
+            server: [0; 256],
+            log_directory: [0; 3072],
+        }
+    }
 }
 
 impl Geometry {
@@ -519,6 +558,7 @@ mod tests {
             assert!(g.chunk_count >= 80, "{g:?}");
             assert_eq!(g.chunks_offset % 4096, 0);
             assert_eq!(g.controls_offset % 64, 0);
+            assert_eq!(Geometry::checked(&Header::of(&g), bytes), Some(g), "read back");
             bytes += bytes / 7 + 4096;
         }
     }

@@ -25,7 +25,8 @@
 //! | [`gate`] | waiting for a free chunk, and waking the writer |
 //! | [`session`] | what must follow a connection from thread to thread |
 //! | [`codec`] | one record as bytes, and back with every length checked |
-//! | [`producer`] | append with back-pressure, fragments |
+//! | [`producer`] | append, fragments |
+//! | [`wait`] | back-pressure: where a query thread of the server may block |
 //! | [`consumer`] | read committed records out of memory that nobody vouches for |
 //! | [`arena`] | the mapping: validated offsets turned into references |
 //! | [`sync`], [`sys`] | the only doors to atomics and to the operating system |
@@ -66,3 +67,5 @@ pub mod session;
 pub mod sync;
 #[cfg(not(loom))]
 pub mod sys;
+#[cfg(not(loom))]
+pub mod wait;

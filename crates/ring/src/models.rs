@@ -212,6 +212,8 @@ fn writer_state() -> WriterState {
         reserved: AtomicU32::new(0),
         telling: [(); 3].map(|()| Telling { seq: AtomicU64::new(0), count: AtomicU64::new(0) }),
         start_seq: AtomicU64::new(0),
+        reported_killed: AtomicU64::new(0),
+        telling_killed: Telling { seq: AtomicU64::new(0), count: AtomicU64::new(0) },
     }
 }
 

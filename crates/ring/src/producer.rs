@@ -1,23 +1,22 @@
-//! Append with back-pressure; fragments.
+//! Append; fragments.
 //!
 //! Runs on the server's query threads: copies and stores, nothing else, unless no chunk is
-//! free. What then happens is the `overflow` setting; every record that is given up is
-//! counted by its cause before the call returns.
+//! free (see [`crate::wait`]).
 
 use crate::arena::Arena;
 use crate::chunk::{self, OpenChunk};
 use crate::codec::{
     BODY_BYTES, Body, Event, FIGURES_BYTES, PRESENT_FIGURES, RecordKind, STRING_BYTES_MAX,
-    STRING_COUNT,
+    STRING_COUNT, STRING_RESERVED,
 };
 use crate::free;
 use crate::gate::Park;
 use crate::layout::{
-    FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_MIDDLE, FRAGMENT_WHOLE, OVERFLOW_BLOCK, OVERFLOW_DROP,
-    RECORD_ALIGN, RECORD_HEADER_BYTES, Session,
+    ChunkControl, FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_MIDDLE, FRAGMENT_WHOLE, RECORD_ALIGN,
+    RECORD_HEADER_BYTES, Session,
 };
-use crate::sync::{AtomicU32, AtomicU64, Ordering, spin};
-use crate::{session, sys};
+use crate::sync::{AtomicU32, Ordering};
+use crate::{session, sys, wait};
 
 /// What became of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +39,11 @@ impl Park for Futex {
     }
 }
 
-/// Tries before sleeping. Short: the writer needs the processor too.
-const SPIN_COUNT: u32 = 64;
-/// A waiting producer looks at the settings again at least this often, µs.
-const WAIT_SLICE_US: u64 = 100_000;
 /// Head of a MIDDLE or LAST fragment: header, u32 length, u32 zero.
 const TAIL_HEAD_BYTES: usize = RECORD_HEADER_BYTES + 8;
+
+/// The five bytes of an SQLSTATE in eight.
+const SQLSTATE_MASK: u64 = 0xff_ffff_ffff;
 
 #[inline]
 fn align_up(bytes: usize) -> usize {
@@ -58,159 +56,96 @@ fn align_up(bytes: usize) -> usize {
 /// As for `copy_nonoverlapping::<u8>`.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: every access below lies within the `len` bytes that the caller vouches for:
-    // the two halves of each case overlap, and each starts at least its width before the end.
+    /// The first and the last bytes; they overlap.
+    ///
+    /// # Safety
+    /// As for [`copy`]; `len` is at least the size of a `Word`.
+    #[inline(always)]
+    unsafe fn ends<Word>(from: *const u8, to: *mut u8, len: usize) {
+        let end = len.wrapping_sub(size_of::<Word>());
+        // SAFETY: both words lie within the `len` bytes that the caller vouches for.
+        unsafe {
+            let head = from.cast::<Word>().read_unaligned();
+            let tail = from.add(end).cast::<Word>().read_unaligned();
+            to.cast::<Word>().write_unaligned(head);
+            to.add(end).cast::<Word>().write_unaligned(tail);
+        }
+    }
+    // SAFETY: each branch is for lengths that its words fit into.
     unsafe {
-        if len > 32 {
-            core::ptr::copy_nonoverlapping(from, to, len);
-        } else if len >= 16 {
-            let end = len.wrapping_sub(16);
-            let head = from.cast::<u128>().read_unaligned();
-            let tail = from.add(end).cast::<u128>().read_unaligned();
-            to.cast::<u128>().write_unaligned(head);
-            to.add(end).cast::<u128>().write_unaligned(tail);
-        } else if len >= 8 {
-            let end = len.wrapping_sub(8);
-            let head = from.cast::<u64>().read_unaligned();
-            let tail = from.add(end).cast::<u64>().read_unaligned();
-            to.cast::<u64>().write_unaligned(head);
-            to.add(end).cast::<u64>().write_unaligned(tail);
+        if len >= 8 {
+            if len <= 16 {
+                ends::<u64>(from, to, len);
+            } else if len <= 32 {
+                ends::<u128>(from, to, len);
+            } else {
+                core::ptr::copy_nonoverlapping(from, to, len);
+            }
         } else if len >= 4 {
-            let end = len.wrapping_sub(4);
-            let head = from.cast::<u32>().read_unaligned();
-            let tail = from.add(end).cast::<u32>().read_unaligned();
-            to.cast::<u32>().write_unaligned(head);
-            to.add(end).cast::<u32>().write_unaligned(tail);
+            ends::<u32>(from, to, len);
         } else if len > 0 {
-            let end = len.wrapping_sub(1);
             let middle = len >> 1;
-            let a = from.read();
-            let b = from.add(middle).read();
-            let c = from.add(end).read();
-            to.write(a);
-            to.add(middle).write(b);
-            to.add(end).write(c);
+            let between = from.add(middle).read();
+            ends::<u8>(from, to, len);
+            to.add(middle).write(between);
         }
     }
 }
 
 /// A reserved place in the thread's chunk.
-struct Place {
+struct Place<'a> {
     at: *mut u8,
     /// Room from `at` to the end of the chunk, bytes.
     room: usize,
+    control: &'a ChunkControl,
 }
 
-/// Makes room for `need` bytes in the thread's chunk, which is BUSY on success.
-#[inline]
-fn reserve(
-    arena: &Arena,
+/// Enters the thread's chunk if `need` bytes fit into what is left of it. It is BUSY on success.
+#[inline(always)]
+fn enter<'a>(arena: &'a Arena, open: &OpenChunk, need: usize) -> Option<Place<'a>> {
+    let position = open.position as usize;
+    let room = (arena.geometry().chunk_bytes as usize).wrapping_sub(position);
+    if open.idle_word == 0 || need > room {
+        return None;
+    }
+    let (control, base) = arena.chunk(open.index)?;
+    chunk::enter(control, open).then(|| Place { at: base.wrapping_add(position), room, control })
+}
+
+/// Makes room for `need` bytes, in a fresh chunk if need be. It is BUSY on success.
+fn reserve<'a>(
+    arena: &'a Arena,
     open: &mut OpenChunk,
     session: Option<&Session>,
     need: usize,
-) -> Option<Place> {
-    let chunk_bytes = arena.geometry().chunk_bytes as usize;
-    if open.idle_word != 0
-        && let Some(control) = arena.controls().get(open.index as usize)
-    {
-        if chunk::enter(control, open) {
-            let room = chunk_bytes.wrapping_sub(open.position as usize);
-            if need <= room {
-                let base = arena.chunk_base(open.index);
-                return Some(Place { at: base.wrapping_add(open.position as usize), room });
-            }
-            chunk::close(control, open);
-            arena.shared().bell.0.chunk_closed(&Futex);
-        } else {
-            open.forget();
-        }
+) -> Option<Place<'a>> {
+    if let Some(place) = enter(arena, open, need) {
+        return Some(place);
     }
+    // There was no chunk, or it is full, or the writer has taken it away.
+    release(arena, open);
     take_chunk(arena, open, session)
 }
 
 /// Takes a fresh chunk, waiting as the settings say.
-#[inline(never)]
-fn take_chunk(arena: &Arena, open: &mut OpenChunk, session: Option<&Session>) -> Option<Place> {
+fn take_chunk<'a>(
+    arena: &'a Arena,
+    open: &mut OpenChunk,
+    session: Option<&Session>,
+) -> Option<Place<'a>> {
     let shared = arena.shared();
     let index = match free::pop(&shared.free_head.0, arena.controls()) {
         Some(index) => index,
-        None => wait_for_chunk(arena, session)?,
+        None => wait::for_chunk(arena, session, &open.killed)?,
     };
-    let base = arena.chunk_base(index);
-    let control = arena.controls().get(index as usize)?;
-    if base.is_null() {
-        return None;
-    }
+    let (control, base) = arena.chunk(index)?;
     // SAFETY: the first word of an existing chunk, which this thread alone holds now.
     unsafe { base.cast::<u32>().write(0) };
     if open.owner == 0 {
         open.owner = sys::thread_id();
     }
     chunk::acquire(control, index, open);
-    Some(Place { at: base, room: arena.geometry().chunk_bytes as usize })
-}
-
-/// No chunk is free: the declared back-pressure wait. `None`: given up, and counted.
-#[cold]
-fn wait_for_chunk(arena: &Arena, session: Option<&Session>) -> Option<u32> {
-    let shared = arena.shared();
-    let counters = &shared.counters.0;
-    let settings = &shared.settings.0;
-    let pop = || free::pop(&shared.free_head.0, arena.controls());
-    shared.bell.0.ring(&Futex);
-    // Who turns recording off does not want to wait for it any longer.
-    let overflow = || match settings.logging.load(Ordering::Relaxed) {
-        0 => OVERFLOW_DROP,
-        _ => settings.overflow.load(Ordering::Relaxed),
-    };
-    if overflow() == OVERFLOW_DROP {
-        counters.lost_dropped.fetch_add(1, Ordering::Relaxed);
-        return None;
-    }
-    for _ in 0..SPIN_COUNT {
-        if let Some(index) = pop() {
-            return Some(index);
-        }
-        spin();
-    }
-    counters.blocked_count.fetch_add(1, Ordering::Relaxed);
-    let start_us = sys::monotonic_us();
-    let (index, lost): (Option<u32>, Option<&AtomicU64>) = loop {
-        let epoch = shared.gate.0.announce();
-        if let Some(index) = pop() {
-            shared.gate.0.retract();
-            break (Some(index), None);
-        }
-        let waited_us = sys::monotonic_us().wrapping_sub(start_us).max(0) as u64;
-        let slice_us = match overflow() {
-            OVERFLOW_BLOCK => WAIT_SLICE_US,
-            OVERFLOW_DROP => {
-                shared.gate.0.retract();
-                break (None, Some(&counters.lost_dropped));
-            }
-            _ => {
-                let limit_us = settings.overflow_timeout_us.load(Ordering::Relaxed);
-                if waited_us >= limit_us {
-                    shared.gate.0.retract();
-                    break (None, Some(&counters.lost_timeout));
-                }
-                limit_us.wrapping_sub(waited_us).min(WAIT_SLICE_US)
-            }
-        };
-        if let Some(session) = session {
-            // A connection that waits is not stale, however long it takes.
-            session.seen_us.store(sys::now_us(), Ordering::Relaxed);
-        }
-        shared.bell.0.ring(&Futex);
-        sys::futex_wait(&shared.gate.0.epoch, epoch, slice_us);
-        shared.gate.0.retract();
-    };
-    let waited_us = sys::monotonic_us().wrapping_sub(start_us).max(0) as u64;
-    counters.blocked_time_us.fetch_add(waited_us, Ordering::Relaxed);
-    if let Some(counter) = lost {
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-    index
+    Some(Place { at: base, room: arena.geometry().chunk_bytes as usize, control })
 }
 
 /// Empties the next commit word, publishes the record and leaves the chunk.
@@ -218,7 +153,7 @@ fn wait_for_chunk(arena: &Arena, session: Option<&Session>) -> Option<u32> {
 /// # Safety
 /// `place` was reserved for at least `record_bytes`, a multiple of 8, in `open`'s chunk.
 #[inline(always)]
-unsafe fn publish(arena: &Arena, open: &mut OpenChunk, place: &Place, record_bytes: usize) {
+unsafe fn publish(open: &mut OpenChunk, place: &Place<'_>, record_bytes: usize) {
     if place.room > record_bytes {
         // SAFETY: sizes are multiples of 8, so at least 8 bytes follow within the chunk.
         unsafe { place.at.add(record_bytes).cast::<u32>().write(0) };
@@ -227,9 +162,7 @@ unsafe fn publish(arena: &Arena, open: &mut OpenChunk, place: &Place, record_byt
     let word = unsafe { AtomicU32::from_ptr(place.at.cast::<u32>()) };
     chunk::commit(word, record_bytes as u32);
     open.position = open.position.wrapping_add(record_bytes as u32);
-    if let Some(control) = arena.controls().get(open.index as usize) {
-        chunk::leave(control, open);
-    }
+    chunk::leave(place.control, open);
 }
 
 /// The numbers a record gets within its connection; 0 where there is no session slot.
@@ -242,18 +175,14 @@ struct Numbers {
 
 impl Numbers {
     #[inline(always)]
-    fn next(session: Option<&Session>, kind: u32) -> Numbers {
+    fn next(session: Option<&Session>, begins_line: bool) -> Numbers {
         let Some(session) = session else {
             return Numbers { rec_no: 0, conn_seq: 0, conn_seq_after: 0 };
         };
         let rec_no = session.rec_no.load(Ordering::Relaxed).wrapping_add(1);
-        let last = session.conn_seq.load(Ordering::Relaxed);
-        if RecordKind::begins_line(kind) {
-            let conn_seq = last.wrapping_add(1);
-            Numbers { rec_no, conn_seq, conn_seq_after: conn_seq }
-        } else {
-            Numbers { rec_no, conn_seq: 0, conn_seq_after: last }
-        }
+        let begins = u64::from(begins_line);
+        let conn_seq_after = session.conn_seq.load(Ordering::Relaxed).wrapping_add(begins);
+        Numbers { rec_no, conn_seq: conn_seq_after.wrapping_mul(begins), conn_seq_after }
     }
 
     /// Without a slot, fragments would have nothing in common but their connection: they get
@@ -271,70 +200,74 @@ impl Numbers {
     }
 }
 
-/// Lengths that the fixed part of a record needs.
-struct Sizes {
-    string_bytes: [u16; STRING_COUNT],
-    has_strings: bool,
-    fixed: usize,
-    text: usize,
+/// Bytes of all strings of a record.
+#[inline(always)]
+fn string_bytes<const STRINGS: bool>(event: &Event) -> usize {
+    if !STRINGS {
+        return 0;
+    }
+    // Cannot wrap: no address space holds ten strings of that size.
+    event
+        .strings
+        .iter()
+        .take(STRING_RESERVED)
+        .fold(0, |sum: usize, string| sum.wrapping_add(string.len))
 }
 
+/// Whether the record begins a line: none does without strings.
 #[inline(always)]
-fn measure(event: &Event) -> Sizes {
-    let mut string_bytes = [0u16; STRING_COUNT];
-    let mut strings = 0usize;
-    for (len, string) in string_bytes.iter_mut().zip(event.strings.iter()) {
-        let capped = string.len.min(STRING_BYTES_MAX);
-        *len = capped as u16;
-        strings = strings.wrapping_add(capped);
-    }
-    let mut fixed = strings.wrapping_add(RECORD_HEADER_BYTES + BODY_BYTES);
-    if event.present & PRESENT_FIGURES != 0 {
-        fixed = fixed.wrapping_add(FIGURES_BYTES);
-    }
-    let text = event.text.len.min(u32::MAX as usize);
-    Sizes { string_bytes, has_strings: strings > 0, fixed, text }
+fn begins_line<const STRINGS: bool>(event: &Event) -> bool {
+    STRINGS && RecordKind::begins_line(event.kind)
+}
+
+/// Bytes of header, body and figures.
+#[inline(always)]
+fn head_bytes(event: &Event) -> usize {
+    let figures = if event.present & PRESENT_FIGURES != 0 { FIGURES_BYTES } else { 0 };
+    figures.wrapping_add(RECORD_HEADER_BYTES + BODY_BYTES)
 }
 
 /// Writes header, body, figures and strings; returns where the text goes.
 ///
 /// # Safety
-/// `at` has room for `sizes.fixed` bytes and is aligned to 8; the event's pointers are valid.
+/// `at` has room for all of that and is aligned to 8; the event's pointers are valid, and none
+/// of its strings is longer than `STRING_BYTES_MAX`.
 #[inline(always)]
-unsafe fn write_fixed(
+unsafe fn write_fixed<const STRINGS: bool>(
     at: *mut u8,
     event: &Event,
-    sizes: &Sizes,
     numbers: Numbers,
     fragment: u8,
 ) -> *mut u8 {
-    let [s0, s1, s2, s3, s4, ..] = event.sqlstate;
-    // SAFETY: all writes stay within the first `sizes.fixed` bytes, as measured.
+    // SAFETY: all writes stay within the bytes that were measured.
     unsafe {
         write_header(at, event, numbers, fragment, 0);
-        let body_at = at.add(RECORD_HEADER_BYTES);
-        body_at.cast::<Body>().write(Body {
-            text_bytes: sizes.text as u32,
+        let body = at.add(RECORD_HEADER_BYTES).cast::<Body>();
+        body.write(Body {
+            text_bytes: text_bytes(event) as u32,
             sql_command: event.sql_command,
             errno: event.errno_,
             present: event.present,
-            string_bytes: sizes.string_bytes,
-            sqlstate: [s0, s1, s2, s3, s4],
+            string_bytes: [0; STRING_COUNT],
+            sqlstate: [0; 5],
             reserved: [0; 3],
             shown_bytes: event.shown_bytes,
         });
-        let mut to = body_at.add(BODY_BYTES);
+        // As one word, with the reserved bytes behind it.
+        let sqlstate = u64::from_le_bytes(event.sqlstate) & SQLSTATE_MASK;
+        (&raw mut (*body).sqlstate).cast::<u64>().write_unaligned(sqlstate);
+        let mut to = body.add(1).cast::<u8>();
         if event.present & PRESENT_FIGURES != 0 {
             to.cast::<[u64; 5]>().write(event.figures);
             to = to.add(FIGURES_BYTES);
         }
-        // The end of a statement has no strings: what it is about, its start says.
-        if sizes.has_strings {
-            for (len, string) in sizes.string_bytes.iter().zip(event.strings.iter()) {
-                let len = usize::from(*len);
-                if len > 0 {
-                    copy(string.data, to, len);
-                    to = to.add(len);
+        if STRINGS {
+            let lengths = (&raw mut (*body).string_bytes).cast::<u16>();
+            for (which, string) in event.strings.iter().take(STRING_RESERVED).enumerate() {
+                if string.len > 0 {
+                    lengths.add(which).write(string.len as u16);
+                    copy(string.data, to, string.len);
+                    to = to.add(string.len);
                 }
             }
         }
@@ -372,78 +305,163 @@ unsafe fn write_header(
     }
 }
 
+/// Bytes of the text.
+#[inline(always)]
+fn text_bytes(event: &Event) -> usize {
+    event.text.len.min(u32::MAX as usize)
+}
+
 /// Appends one record. `session`: the slot of its connection, if it has one.
 ///
 /// # Safety
 /// The pointers in `event` are valid for their lengths during the call. `open` belongs to
 /// the calling thread and to this arena.
-#[inline]
 pub unsafe fn emit(
     arena: &Arena,
     open: &mut OpenChunk,
     session: Option<&Session>,
     event: &Event,
 ) -> Emitted {
-    let sizes = measure(event);
-    let numbers = Numbers::next(session, event.kind);
-    let record_bytes = align_up(sizes.fixed.wrapping_add(sizes.text));
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if RecordKind::has_strings(event.kind) {
+            emit_kind::<true>(arena, open, session, event)
+        } else {
+            emit_kind::<false>(arena, open, session, event)
+        }
+    }
+}
+
+/// [`emit`] for an event of which it is known whether its kind has strings.
+///
+/// # Safety
+/// As for [`emit`].
+#[inline(always)]
+pub unsafe fn emit_kind<const STRINGS: bool>(
+    arena: &Arena,
+    open: &mut OpenChunk,
+    session: Option<&Session>,
+    event: &Event,
+) -> Emitted {
+    let string_bytes = string_bytes::<STRINGS>(event);
+    let record_bytes =
+        align_up(head_bytes(event).wrapping_add(string_bytes).wrapping_add(text_bytes(event)));
+    // If all strings together are not longer than one may be, none of them is.
+    if string_bytes <= STRING_BYTES_MAX
+        && let Some(place) = enter(arena, open, record_bytes)
+    {
+        // SAFETY: `place` has room for the record; pointers are promised by the caller.
+        unsafe { write_whole::<STRINGS>(open, &place, session, event, record_bytes) };
+        return Emitted::Accepted;
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { emit_slowly::<STRINGS>(arena, open, session, event) }
+}
+
+/// Appends a record that does not fit into the thread's chunk, or has long strings.
+///
+/// # Safety
+/// As for [`emit`].
+#[cold]
+#[inline(never)]
+unsafe fn emit_slowly<const STRINGS: bool>(
+    arena: &Arena,
+    open: &mut OpenChunk,
+    session: Option<&Session>,
+    event: &Event,
+) -> Emitted {
+    let mut cut;
+    let event = if string_bytes::<STRINGS>(event) > STRING_BYTES_MAX {
+        cut = *event;
+        for string in &mut cut.strings {
+            string.len = string.len.min(STRING_BYTES_MAX);
+        }
+        &cut
+    } else {
+        event
+    };
+    let fixed_bytes = head_bytes(event).wrapping_add(string_bytes::<STRINGS>(event));
+    let record_bytes = align_up(fixed_bytes.wrapping_add(text_bytes(event)));
     if record_bytes > arena.geometry().chunk_bytes as usize {
         // SAFETY: as promised by the caller.
-        return unsafe { emit_fragments(arena, open, session, event, &sizes, numbers) };
+        return unsafe { emit_fragments::<STRINGS>(arena, open, session, event, fixed_bytes) };
     }
     let Some(place) = reserve(arena, open, session, record_bytes) else {
         return Emitted::Lost;
     };
     // SAFETY: `place` has room for the record; pointers are promised by the caller.
-    unsafe {
-        let to = write_fixed(place.at, event, &sizes, numbers, FRAGMENT_WHOLE);
-        copy(event.text.data, to, sizes.text);
-        publish(arena, open, &place, record_bytes);
-    }
+    unsafe { write_whole::<STRINGS>(open, &place, session, event, record_bytes) };
+    Emitted::Accepted
+}
+
+/// Writes a record that fits, publishes it and leaves the chunk.
+///
+/// # Safety
+/// `place` was reserved for `record_bytes`, which is the size of the record, in `open`'s chunk;
+/// no string is longer than `STRING_BYTES_MAX`.
+#[inline(always)]
+unsafe fn write_whole<const STRINGS: bool>(
+    open: &mut OpenChunk,
+    place: &Place<'_>,
+    session: Option<&Session>,
+    event: &Event,
+    record_bytes: usize,
+) {
+    let numbers = Numbers::next(session, begins_line::<STRINGS>(event));
     if let Some(session) = session {
         numbers.keep(session);
     }
-    Emitted::Accepted
+    let text_bytes = text_bytes(event);
+    // SAFETY: as promised by the caller.
+    unsafe {
+        let to = write_fixed::<STRINGS>(place.at, event, numbers, FRAGMENT_WHOLE);
+        if text_bytes > 0 {
+            core::ptr::copy_nonoverlapping(event.text.data, to, text_bytes);
+        }
+        publish(open, place, record_bytes);
+    }
 }
 
 /// A record that is larger than a chunk: FIRST, MIDDLE …, LAST, each in a chunk of its own.
 ///
 /// # Safety
-/// As for [`emit`].
+/// As for [`emit`]; no string is longer than `STRING_BYTES_MAX`; `fixed_bytes` is the size of header, body, figures and strings.
 #[cold]
-unsafe fn emit_fragments(
+#[inline(never)]
+unsafe fn emit_fragments<const STRINGS: bool>(
     arena: &Arena,
     open: &mut OpenChunk,
     session: Option<&Session>,
     event: &Event,
-    sizes: &Sizes,
-    numbers: Numbers,
+    fixed_bytes: usize,
 ) -> Emitted {
+    let text_bytes = text_bytes(event);
     let chunk_bytes = arena.geometry().chunk_bytes as usize;
+    let numbers = Numbers::next(session, begins_line::<STRINGS>(event));
     let numbers = match session {
         Some(_) => numbers,
         None => numbers.of_fragments_alone(arena),
     };
     let mut done = 0usize;
     let mut number = 0u16;
-    while number == 0 || done < sizes.text {
-        // The first fragment starts a chunk, so that `fixed` fits for certain.
+    while number == 0 || done < text_bytes {
+        // The first fragment starts a chunk, so that the fixed part fits for certain.
         let Some(place) = reserve(arena, open, session, chunk_bytes) else {
             if let (Some(session), 1..) = (session, number) {
                 session::abandon(session, numbers.rec_no);
             }
             return Emitted::Lost;
         };
-        let left = sizes.text.wrapping_sub(done);
+        let left = text_bytes.wrapping_sub(done);
         // SAFETY: each branch writes at most `place.room` bytes, and reads the text within
         // its bounds.
         unsafe {
             if number == 0 {
-                let part = place.room.wrapping_sub(sizes.fixed).min(left);
-                let to = write_fixed(place.at, event, sizes, numbers, FRAGMENT_FIRST);
+                let part = place.room.wrapping_sub(fixed_bytes).min(left);
+                let to = write_fixed::<STRINGS>(place.at, event, numbers, FRAGMENT_FIRST);
                 core::ptr::copy_nonoverlapping(event.text.data, to, part);
                 done = part;
-                publish(arena, open, &place, place.room);
+                publish(open, &place, place.room);
             } else {
                 let part = place.room.wrapping_sub(TAIL_HEAD_BYTES).min(left);
                 let last = part == left;
@@ -454,7 +472,7 @@ unsafe fn emit_fragments(
                 let from = event.text.data.add(done);
                 core::ptr::copy_nonoverlapping(from, to.add(8), part);
                 done = done.wrapping_add(part);
-                publish(arena, open, &place, align_up(part.wrapping_add(TAIL_HEAD_BYTES)));
+                publish(open, &place, align_up(part.wrapping_add(TAIL_HEAD_BYTES)));
             }
         }
         // 65,535 fragments of 8 KiB are 512 MiB; beyond that the number wraps, and the
@@ -464,36 +482,10 @@ unsafe fn emit_fragments(
     if let Some(session) = session {
         numbers.keep(session);
         if session::taken_early(session, numbers.rec_no) {
-            wait_until_settled(arena, session, numbers.rec_no);
+            wait::until_settled(arena, session, numbers.rec_no, &open.killed);
         }
     }
     Emitted::Accepted
-}
-
-/// The writer had to take this record out of the arena while it was still coming in: it is
-/// nowhere but in the writer's memory. Waits until its line is in the file, so that no
-/// statement runs that a crash could take out of the record.
-#[cold]
-fn wait_until_settled(arena: &Arena, session: &Session, rec_no: u64) {
-    let shared = arena.shared();
-    let settings = &shared.settings.0;
-    let start_us = sys::monotonic_us();
-    while let Some(epoch) = session::unsettled(session, &shared.writer.0, rec_no) {
-        let waited_us = sys::monotonic_us().wrapping_sub(start_us).max(0) as u64;
-        let limit_us = match settings.overflow.load(Ordering::Relaxed) {
-            OVERFLOW_BLOCK => u64::MAX,
-            OVERFLOW_DROP => 0,
-            _ => settings.overflow_timeout_us.load(Ordering::Relaxed),
-        };
-        if waited_us >= limit_us || settings.logging.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        // As in `wait_for_chunk`. If the slot went to another connection, nobody would say that
-        // the record is in the file, and the wait would have no end.
-        session.seen_us.store(sys::now_us(), Ordering::Relaxed);
-        shared.bell.0.ring(&Futex);
-        sys::futex_wait(&shared.writer.0.written_epoch, epoch, WAIT_SLICE_US);
-    }
 }
 
 /// Gives the thread's chunk back: its session has ended.

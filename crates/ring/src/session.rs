@@ -43,17 +43,19 @@ fn window(sessions: &[Session], conn: u64) -> impl Iterator<Item = &Session> {
     head.iter().chain(tail.iter()).take(WINDOW)
 }
 
-/// Finds the slot of a connection.
+/// The slot of a connection if it is the first one of its window: it is that nearly always.
 #[inline]
+pub fn first(sessions: &[Session], conn: u64) -> Option<&Session> {
+    let mask = sessions.len().wrapping_sub(1);
+    let slot = sessions.get(conn as usize & mask)?;
+    let ours = conn != 0 && conn != CLAIMING && slot.conn.load(Ordering::Relaxed) == conn;
+    ours.then_some(slot)
+}
+
+/// Finds the slot of a connection.
 pub fn find(sessions: &[Session], conn: u64) -> Option<&Session> {
     if conn == 0 || conn == CLAIMING {
         return None;
-    }
-    // The first slot is the right one nearly always.
-    let mask = sessions.len().wrapping_sub(1);
-    let first = sessions.get(conn as usize & mask)?;
-    if first.conn.load(Ordering::Relaxed) == conn {
-        return Some(first);
     }
     window(sessions, conn).find(|s| s.conn.load(Ordering::Relaxed) == conn)
 }
@@ -225,24 +227,32 @@ pub fn note_start(session: &Session, text_id: u64, query_id: u64, text_bytes: u3
 /// text (of `COM_INIT_DB`) has nothing but the query id.
 #[inline]
 pub fn note_end(session: &Session, text_id: u64, query_id: u64, text_bytes: u32) -> bool {
-    let len = session.open_len.load(Ordering::Relaxed) as usize;
     let wanted = pack(query_id, text_bytes);
-    let found = session.open.iter().take(len).rposition(|entry| {
+    let mut len = session.open_len.load(Ordering::Relaxed).min(OPEN_COUNT as u32);
+    while len > 0 {
+        len = len.wrapping_sub(1);
+        let Some(entry) = session.open.get(len as usize) else { continue };
         let packed = entry.query_id_and_bytes.load(Ordering::Relaxed);
         let same_query = packed as u32 == wanted as u32;
-        if text_id == 0 {
-            return same_query;
+        let same = if text_id == 0 {
+            same_query
+        } else {
+            entry.text_id.load(Ordering::Relaxed) == text_id
+                && (same_query || packed >> 32 >= wanted >> 32)
+        };
+        if same {
+            session.open_len.store(len, Ordering::Relaxed);
+            return true;
         }
-        entry.text_id.load(Ordering::Relaxed) == text_id
-            && (same_query || packed >> 32 >= wanted >> 32)
-    });
-    match found {
-        Some(at) => {
-            session.open_len.store(at as u32, Ordering::Relaxed);
-            true
-        }
-        None => false,
     }
+    false
+}
+
+/// Forgets the innermost start, or all of them: its end does not name it, or it begins anew.
+#[inline]
+pub fn close_open(session: &Session, all: bool) {
+    let len = session.open_len.load(Ordering::Relaxed);
+    session.open_len.store(if all { 0 } else { len.saturating_sub(1) }, Ordering::Relaxed);
 }
 
 #[cfg(all(test, not(loom)))]

@@ -3,9 +3,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 use tacho_ring::arena::Arena;
-use tacho_ring::layout::{
-    ENDIAN_MARK, Geometry, Header, MAGIC, PAGE_BYTES, VERSION_MAJOR, VERSION_MINOR,
-};
+use tacho_ring::layout::{Geometry, Header, PAGE_BYTES};
 
 /// Owns the memory; [`Heap::arena`] is valid as long as it lives.
 pub struct Heap {
@@ -35,7 +33,7 @@ impl Heap {
     /// A fresh arena, recording.
     pub fn new(arena_bytes: u64) -> Heap {
         let heap = Heap::blank(arena_bytes);
-        heap.arena().initialise(header(&heap.geometry));
+        heap.arena().initialise(Header::of(&heap.geometry));
         heap.arena().shared().settings.0.logging.store(1, std::sync::atomic::Ordering::Relaxed);
         heap
     }
@@ -51,31 +49,5 @@ impl Drop for Heap {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout in `blank`.
         unsafe { dealloc(self.base, Heap::memory(self.geometry.arena_bytes)) };
-    }
-}
-
-/// The header of an arena of this geometry.
-pub fn header(g: &Geometry) -> Header {
-    Header {
-        magic: MAGIC,
-        version_major: VERSION_MAJOR,
-        version_minor: VERSION_MINOR,
-        endian_mark: ENDIAN_MARK,
-        arena_bytes: g.arena_bytes,
-        chunk_bytes: g.chunk_bytes,
-        chunk_count: g.chunk_count,
-        session_count: g.session_count,
-        running_count: g.running_count,
-        names_offset: g.names_offset,
-        sessions_offset: g.sessions_offset,
-        running_offset: g.running_offset,
-        controls_offset: g.controls_offset,
-        chunks_offset: g.chunks_offset,
-        created_us: 0,
-        owner_pid: 0,
-        reserved: 0,
-        owner_start_ticks: 0,
-        server: [0; 256],
-        log_directory: [0; 3072],
     }
 }

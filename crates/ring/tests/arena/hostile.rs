@@ -15,7 +15,7 @@ use tacho_ring::layout::{ARENA_BYTES_MIN, Geometry, Header, NAME_COUNT, RECORD_H
 use tacho_ring::producer::{self, Futex};
 use tacho_ring::{free, session};
 
-use crate::heap::{Heap, header};
+use crate::heap::Heap;
 
 /// Makes an arena with some records in it, damages it as `input` says, and reads it.
 ///
@@ -118,8 +118,8 @@ fn check_header(damaged: &Header, real: &Geometry) {
             assert!(accepted.chunks_offset + chunks <= accepted.arena_bytes);
         }
     }
-    assert!(Geometry::checked(&header(real), real.arena_bytes).is_some());
-    assert!(Geometry::checked(&header(real), real.arena_bytes - 1).is_none());
+    assert!(Geometry::checked(&Header::of(real), real.arena_bytes).is_some());
+    assert!(Geometry::checked(&Header::of(real), real.arena_bytes - 1).is_none());
 }
 
 fn read_tables(arena: &Arena) {

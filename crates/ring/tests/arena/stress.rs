@@ -1,12 +1,13 @@
 //! Many threads, a small arena. Conservation: accepted + lost = sent.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use tacho_ring::arena::Arena;
-use tacho_ring::chunk::OpenChunk;
+use tacho_ring::chunk::{Killed, OpenChunk};
 use tacho_ring::codec::{Bytes, Event, PRESENT_TEXT, RecordKind, STRING_COUNT, STRING_USER};
 use tacho_ring::layout::{ARENA_BYTES_MIN, OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_TIMEOUT};
 use tacho_ring::producer::{self, Emitted};
@@ -107,7 +108,11 @@ fn check(records: &[Whole]) {
     let mut by_conn: BTreeMap<u64, Vec<&Whole>> = BTreeMap::new();
     for record in records {
         assert_eq!(record.header.query_id, checksum(&record.text));
-        assert_eq!(record.strings[STRING_USER], format!("user_{}", record.header.conn).as_bytes());
+        let user = match record.kind {
+            RecordKind::End => String::new(),
+            _ => format!("user_{}", record.header.conn),
+        };
+        assert_eq!(record.strings[STRING_USER], user.as_bytes());
         assert!(record.text == text_of(record.header.conn, record.header.text_id - 1));
         by_conn.entry(record.header.conn).or_default().push(record);
     }
@@ -254,4 +259,49 @@ fn switching_off_ends_the_wait() {
         assert_eq!(blocked.join().unwrap(), Emitted::Lost);
     });
     assert_eq!(lost(&arena), (0, 1));
+}
+
+unsafe extern "C" fn is_killed(session: *const c_void) -> bool {
+    // SAFETY: the test gives the address of a flag that outlives the wait.
+    unsafe { &*session.cast::<AtomicBool>() }.load(Ordering::Relaxed)
+}
+
+/// Whose session is killed does not wait for a chunk any longer, whatever the policy, and is
+/// counted apart.
+#[test]
+fn a_kill_ends_the_wait() {
+    for (overflow, timeout_us) in [(OVERFLOW_BLOCK, 0), (OVERFLOW_TIMEOUT, 3_600_000_000)] {
+        let heap = heap(overflow, timeout_us);
+        let arena = heap.arena();
+        while tacho_ring::free::pop(&arena.shared().free_head.0, arena.controls()).is_some() {}
+        let kill = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let blocked = scope.spawn(|| {
+                let session = (&raw const kill).cast();
+                let killed = Killed { ask: Some(is_killed), session };
+                emit(&arena, &mut OpenChunk { killed, ..OpenChunk::default() }, 1, 3)
+            });
+            while arena.shared().gate.0.waiters.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            assert!(!blocked.is_finished(), "nobody has killed it yet");
+            kill.store(true, Ordering::Relaxed);
+            assert_eq!(blocked.join().unwrap(), Emitted::Lost);
+        });
+        assert_eq!(lost(&arena), (0, 0));
+        assert_eq!(arena.shared().counters.0.lost_killed.load(Ordering::Relaxed), 1);
+    }
+}
+
+/// Who was killed before still gets a chunk that becomes free in time.
+#[test]
+fn a_kill_gives_up_nothing_that_has_room() {
+    let heap = heap(OVERFLOW_BLOCK, 0);
+    let arena = heap.arena();
+    let kill = AtomicBool::new(true);
+    let killed = Killed { ask: Some(is_killed), session: (&raw const kill).cast() };
+    let mut open = OpenChunk { killed, ..OpenChunk::default() };
+    assert_eq!(emit(&arena, &mut open, 1, 3), Emitted::Accepted);
+    producer::release(&arena, &mut open);
+    assert!(open.killed.is_true(), "what it asks is not of the chunk");
 }

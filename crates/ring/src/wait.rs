@@ -1,0 +1,122 @@
+//! Back-pressure: the only places where a query thread of the server blocks.
+//!
+//! What happens when there is no room is the `overflow` setting. Every record that is given up
+//! is counted by its cause before the call returns.
+
+use crate::arena::Arena;
+use crate::chunk::Killed;
+use crate::layout::{Counters, OVERFLOW_BLOCK, OVERFLOW_DROP, Session, Settings};
+use crate::producer::Futex;
+use crate::sync::{AtomicU64, Ordering, spin};
+use crate::{free, session, sys};
+
+/// Tries before sleeping. Short: the writer needs the processor too.
+const SPIN_COUNT: u32 = 64;
+/// A waiting producer looks at the settings again at least this often, µs.
+const SLICE_US: u64 = 100_000;
+/// Who was killed still waits for this long, µs: a writer that can write has made room by then,
+/// and nothing is lost.
+const KILLED_PATIENCE_US: u64 = 100_000;
+
+/// How long a wait may last, µs; `None`: nobody waits.
+fn limit_us(settings: &Settings) -> Option<u64> {
+    // Who turns recording off does not want to wait for it any longer.
+    if settings.logging.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    match settings.overflow.load(Ordering::Relaxed) {
+        OVERFLOW_BLOCK => Some(u64::MAX),
+        OVERFLOW_DROP => None,
+        _ => Some(settings.overflow_timeout_us.load(Ordering::Relaxed)),
+    }
+}
+
+/// A wait that has begun.
+struct Wait<'a> {
+    since_us: i64,
+    settings: &'a Settings,
+    killed: &'a Killed,
+}
+
+impl Wait<'_> {
+    fn waited_us(&self) -> u64 {
+        sys::monotonic_us().wrapping_sub(self.since_us).max(0) as u64
+    }
+
+    /// How long to sleep at most until asking again, µs, or where to count that it is over.
+    fn slice_us<'c>(&self, counters: &'c Counters) -> Result<u64, &'c AtomicU64> {
+        let waited_us = self.waited_us();
+        let limit_us = limit_us(self.settings).ok_or(&counters.lost_dropped)?;
+        if waited_us >= limit_us {
+            return Err(&counters.lost_timeout);
+        }
+        if waited_us >= KILLED_PATIENCE_US && self.killed.is_true() {
+            return Err(&counters.lost_killed);
+        }
+        Ok(limit_us.wrapping_sub(waited_us).min(SLICE_US))
+    }
+}
+
+/// No chunk is free: waits for one. `None`: given up, and counted.
+#[cold]
+pub(crate) fn for_chunk(arena: &Arena, session: Option<&Session>, killed: &Killed) -> Option<u32> {
+    let shared = arena.shared();
+    let counters = &shared.counters.0;
+    let settings = &shared.settings.0;
+    let pop = || free::pop(&shared.free_head.0, arena.controls());
+    shared.bell.0.ring(&Futex);
+    if limit_us(settings).is_none() {
+        counters.lost_dropped.fetch_add(1, Ordering::Relaxed);
+        return None;
+    }
+    for _ in 0..SPIN_COUNT {
+        if let Some(index) = pop() {
+            return Some(index);
+        }
+        spin();
+    }
+    counters.blocked_count.fetch_add(1, Ordering::Relaxed);
+    let wait = Wait { since_us: sys::monotonic_us(), settings, killed };
+    let found = loop {
+        let epoch = shared.gate.0.announce();
+        if let Some(index) = pop() {
+            shared.gate.0.retract();
+            break Ok(index);
+        }
+        let slice_us = match wait.slice_us(counters) {
+            Ok(slice_us) => slice_us,
+            Err(counter) => {
+                shared.gate.0.retract();
+                break Err(counter);
+            }
+        };
+        if let Some(session) = session {
+            // A connection that waits is not stale, however long it takes.
+            session.seen_us.store(sys::now_us(), Ordering::Relaxed);
+        }
+        shared.bell.0.ring(&Futex);
+        sys::futex_wait(&shared.gate.0.epoch, epoch, slice_us);
+        shared.gate.0.retract();
+    };
+    counters.blocked_time_us.fetch_add(wait.waited_us(), Ordering::Relaxed);
+    found.map_err(|counter| counter.fetch_add(1, Ordering::Relaxed)).ok()
+}
+
+/// The writer had to take this record out of the arena while it was still coming in: it is
+/// nowhere but in the writer's memory. Waits until its line is in the file, so that no
+/// statement runs that a crash could take out of the record. Who is killed does not wait: the
+/// server does not run the statement.
+#[cold]
+pub(crate) fn until_settled(arena: &Arena, session: &Session, rec_no: u64, killed: &Killed) {
+    let shared = arena.shared();
+    let wait = Wait { since_us: sys::monotonic_us(), settings: &shared.settings.0, killed };
+    while let Some(epoch) = session::unsettled(session, &shared.writer.0, rec_no) {
+        // The record is not lost: nothing is counted.
+        let Ok(slice_us) = wait.slice_us(&shared.counters.0) else { return };
+        // As in `for_chunk`. If the slot went to another connection, nobody would say that the
+        // record is in the file, and the wait would have no end.
+        session.seen_us.store(sys::now_us(), Ordering::Relaxed);
+        shared.bell.0.ring(&Futex);
+        sys::futex_wait(&shared.writer.0.written_epoch, epoch, slice_us);
+    }
+}
