@@ -14,10 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tacho_ring::arena::Arena;
-use tacho_ring::layout::{
-    ENDIAN_MARK, Geometry, Header, MAGIC, PAGE_BYTES, VERSION_MAJOR, VERSION_MINOR,
-};
+use tacho_ring::layout::{Geometry, Header, MAGIC, PAGE_BYTES};
 use tacho_ring::sys;
+
+/// When an arena was made, µs since 1970-01-01 UTC, by its name.
+pub fn created_us(path: &Path) -> Option<i64> {
+    path.file_stem()?.to_str()?.split('-').nth(2)?.parse().ok()
+}
 
 /// A mapped arena file that is locked by this process.
 #[derive(Debug)]
@@ -66,6 +69,35 @@ pub enum ArenaError {
         /// The owner of the file.
         uid: u32,
     },
+}
+
+impl ArenaError {
+    /// Whether it may be an arena of this log all the same, with records in it.
+    #[must_use]
+    pub fn may_have_records(&self) -> bool {
+        match self {
+            ArenaError::Io { source, .. } => source.kind() != io::ErrorKind::NotFound,
+            ArenaError::NotAnArena { .. } | ArenaError::InUse { .. } => true,
+            ArenaError::Foreign { .. } => false,
+        }
+    }
+
+    /// Half a sentence that tells the operator what to do about an arena that cannot be read.
+    #[must_use]
+    pub fn advice(&self) -> &'static str {
+        match self {
+            ArenaError::Io { .. } => {
+                "let the user of the server read and write it, or move it out of the directory"
+            }
+            ArenaError::NotAnArena { .. } => {
+                "it is damaged, or of another version of the plugin, which can read it"
+            }
+            ArenaError::InUse { .. } => "end that process",
+            ArenaError::Foreign { .. } => {
+                "if it is of this server, give it to the user of the server (chown)"
+            }
+        }
+    }
 }
 
 /// Room for the log directory in a header, with a NUL.
@@ -148,25 +180,10 @@ impl ArenaFile {
         let mut header = Header {
             // Stored last: whoever dies before that leaves a file without magic.
             magic: [0; 8],
-            version_major: VERSION_MAJOR,
-            version_minor: VERSION_MINOR,
-            endian_mark: ENDIAN_MARK,
-            arena_bytes: geometry.arena_bytes,
-            chunk_bytes: geometry.chunk_bytes,
-            chunk_count: geometry.chunk_count,
-            session_count: geometry.session_count,
-            running_count: geometry.running_count,
-            names_offset: geometry.names_offset,
-            sessions_offset: geometry.sessions_offset,
-            running_offset: geometry.running_offset,
-            controls_offset: geometry.controls_offset,
-            chunks_offset: geometry.chunks_offset,
             created_us,
             owner_pid: pid,
-            reserved: 0,
             owner_start_ticks: start_ticks(pid).unwrap_or(0),
-            server: [0; 256],
-            log_directory: [0; LOG_DIRECTORY_BYTES],
+            ..Header::of(&geometry)
         };
         fill(&mut header.server, server.as_bytes());
         fill(&mut header.log_directory, log_directory.as_os_str().as_bytes());
@@ -258,7 +275,9 @@ impl Drop for ArenaFile {
 /// Removes the files that a server which died while it made its arena has left behind. The
 /// caller holds the lock of the log directory, so that nobody is making one now.
 pub fn remove_unfinished(arena_directory: &Path, log_directory: &Path) -> Result<(), ArenaError> {
-    for path in named_as_arenas(arena_directory, Some(log_directory))? {
+    let paths = files(arena_directory, Some(log_directory));
+    for path in paths.map_err(io_error("listing", arena_directory))? {
+        // Who looks for arenas next tells of it.
         let Ok((file, _)) = open(&path) else { continue };
         if is_unfinished(&file) && lock(&file, &path).is_ok() {
             std::fs::remove_file(&path).map_err(io_error("removing the arena", &path))?;
@@ -276,51 +295,20 @@ pub fn is_unfinished(file: &File) -> bool {
     }
 }
 
-/// Files in a directory that have the name of an arena; of one log directory if it is given.
-fn named_as_arenas(
-    arena_directory: &Path,
-    log_directory: Option<&Path>,
-) -> Result<Vec<PathBuf>, ArenaError> {
+/// Files in a directory that have the name of an arena, oldest first; of one log directory if it
+/// is given. The name has a hash of that only: what is inside decides.
+pub fn files(arena_directory: &Path, log_directory: Option<&Path>) -> io::Result<Vec<PathBuf>> {
     let prefix = log_directory.map_or_else(|| "tacho-".to_owned(), name_prefix);
-    let entries =
-        std::fs::read_dir(arena_directory).map_err(io_error("listing", arena_directory))?;
     let mut found = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(io_error("listing", arena_directory))?.path();
+    for entry in std::fs::read_dir(arena_directory)? {
+        let path = entry?.path();
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
         if name.starts_with(&prefix) && name.ends_with(".arena") {
             found.push(path);
         }
     }
+    found.sort();
     Ok(found)
-}
-
-/// All arenas in a directory, oldest first; of one log directory if it is given, and then only
-/// those that the user of this process has made. Files that are no arenas are passed over.
-pub fn list(
-    arena_directory: &Path,
-    log_directory: Option<&Path>,
-) -> Result<Vec<ArenaInfo>, ArenaError> {
-    let theirs = |uid| log_directory.is_some() && uid != user_id();
-    let mut found = Vec::new();
-    for path in named_as_arenas(arena_directory, log_directory)? {
-        if path.symlink_metadata().is_ok_and(|metadata| theirs(metadata.uid())) {
-            continue;
-        }
-        let Ok(info) = look(&path) else { continue };
-        if log_directory.is_none_or(|dir| info.log_directory == dir) {
-            found.push(info);
-        }
-    }
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(found)
-}
-
-/// Reads the header of an arena without mapping it.
-fn look(path: &Path) -> Result<ArenaInfo, ArenaError> {
-    let (file, _) = open(path)?;
-    let (header, _) = read_header(&file, path)?;
-    Ok(info_of(&header, path, is_locked(&file)))
 }
 
 fn is_locked(file: &File) -> bool {
@@ -446,15 +434,16 @@ mod tests {
         let made = ArenaFile::create(dir.path(), 1 << 20, log, "MariaDB 10.11").unwrap();
         let path = made.path().to_owned();
         assert!(matches!(ArenaFile::open_dead(&path), Err(ArenaError::InUse { .. })));
-        let infos = list(dir.path(), Some(log)).unwrap();
-        assert_eq!(infos.len(), 1);
-        assert!(infos[0].owned && infos[0].server == "MariaDB 10.11");
-        assert!(list(dir.path(), Some(Path::new("/elsewhere"))).unwrap().is_empty());
+        assert_eq!(created_us(&path), Some(made.arena().header().created_us));
+        assert_eq!(files(dir.path(), Some(log)).unwrap(), std::slice::from_ref(&path));
+        let info = ArenaFile::open_unlocked(&path).unwrap().info();
+        assert!(info.owned && info.server == "MariaDB 10.11");
+        assert!(files(dir.path(), Some(Path::new("/elsewhere"))).unwrap().is_empty());
         drop(made);
         let dead = ArenaFile::open_dead(&path).unwrap();
         assert_eq!(dead.arena().free_count(), dead.arena().geometry().chunk_count);
         dead.remove().unwrap();
-        assert!(list(dir.path(), None).unwrap().is_empty());
+        assert!(files(dir.path(), None).unwrap().is_empty());
     }
 
     #[test]
@@ -467,14 +456,13 @@ mod tests {
         let link = dir.path().join(format!("{}9-9.arena", name_prefix(log)));
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(matches!(ArenaFile::open_dead(&link), Err(ArenaError::Io { .. })));
-        assert_eq!(list(dir.path(), Some(log)).unwrap().len(), 1);
+        assert!(ArenaFile::open_dead(&path).is_ok());
         // Only root can give a file away.
         if user_id() == 0 {
             std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
             let error = ArenaFile::open_dead(&path).unwrap_err();
             assert!(matches!(error, ArenaError::Foreign { uid: 12_345, .. }), "{error}");
-            assert!(list(dir.path(), Some(log)).unwrap().is_empty());
-            assert_eq!(list(dir.path(), None).unwrap().len(), 1, "everybody may look");
+            assert!(ArenaFile::open_unlocked(&path).is_ok(), "everybody may look");
         }
     }
 
@@ -482,8 +470,9 @@ mod tests {
     fn names_that_are_no_utf8_are_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let log = Path::new(std::ffi::OsStr::from_bytes(b"/var/lib/\xff/tacho"));
-        let _made = ArenaFile::create(dir.path(), 1 << 20, log, "").unwrap();
-        assert_eq!(list(dir.path(), Some(log)).unwrap().len(), 1);
+        let made = ArenaFile::create(dir.path(), 1 << 20, log, "").unwrap();
+        assert_eq!(files(dir.path(), Some(log)).unwrap().len(), 1);
+        assert_eq!(made.info().log_directory, log);
     }
 
     #[test]

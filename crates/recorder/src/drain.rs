@@ -4,12 +4,18 @@
 //! not yet in a line. It never trusts the arena: what it reads is checked, and damage costs
 //! the rest of one chunk, which is counted.
 
+use std::mem::offset_of;
+
 use tacho_ring::arena::Arena;
 use tacho_ring::chunk::{self, BUSY, CLOSED, FREE, IDLE};
-use tacho_ring::codec::{BODY_BYTES, Body, RecordKind};
-use tacho_ring::consumer::{self, Next};
+use tacho_ring::codec::{
+    BODY_BYTES, Body, FIGURES_BYTES, PRESENT_FIGURES, PRESENT_TEXT, RecordKind, STRING_COUNT,
+};
+use tacho_ring::consumer::{self, Chunk, Next};
 use tacho_ring::free;
-use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, RECORD_HEADER_BYTES, RecordHeader};
+use tacho_ring::layout::{
+    ChunkControl, FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE, RECORD_HEADER_BYTES, RecordHeader,
+};
 use tacho_ring::sync::Ordering;
 
 /// Where a record is.
@@ -54,20 +60,30 @@ pub struct Head {
     pub present: u32,
     /// Length of the statement at its end.
     pub shown_bytes: u32,
+    /// What else it says of how a statement ended, when that is all of it: an end without text
+    /// and strings.
+    pub end: Option<EndParts>,
+}
+
+/// What only ends say.
+#[derive(Clone, Copy, Debug)]
+pub struct EndParts {
+    /// The server's number of the statement's class.
+    pub sql_command: i32,
+    /// SQLSTATE.
+    pub sqlstate: [u8; 5],
+    /// The figures; which of them count, the bits `PRESENT_*` say.
+    pub figures: [u64; 5],
 }
 
 /// Place of `ts_us` in a record's header.
-const TS_AT: usize = std::mem::offset_of!(RecordHeader, ts_us);
+const TS_AT: usize = offset_of!(RecordHeader, ts_us);
 /// Size of the header and the fixed part of a record.
 const HEAD_BYTES: usize = RECORD_HEADER_BYTES + BODY_BYTES;
 
 impl Head {
-    /// Of the first `record_bytes` bytes of a record. A fixed size for all of them lets the
-    /// compiler see that no access is out of range.
+    /// Of the beginning of a record of `record_bytes` bytes.
     fn read(bytes: &[u8; HEAD_BYTES], record_bytes: u32) -> Option<Head> {
-        fn array<const N: usize>(bytes: &[u8; HEAD_BYTES], at: usize) -> [u8; N] {
-            bytes[at..].first_chunk().copied().unwrap_or([0; N])
-        }
         let u32_at = |at| u32::from_le_bytes(array(bytes, at));
         let u64_at = |at| u64::from_le_bytes(array(bytes, at));
         let fragment = bytes[5];
@@ -87,12 +103,46 @@ impl Head {
             query_id: u64_at(40),
             text_id: u64_at(48),
             conn_seq: u64_at(56),
-            text_bytes: body(std::mem::offset_of!(Body, text_bytes)),
-            errno: body(std::mem::offset_of!(Body, errno)),
-            present: body(std::mem::offset_of!(Body, present)),
-            shown_bytes: body(std::mem::offset_of!(Body, shown_bytes)),
+            text_bytes: body(offset_of!(Body, text_bytes)),
+            errno: body(offset_of!(Body, errno)),
+            present: body(offset_of!(Body, present)),
+            shown_bytes: body(offset_of!(Body, shown_bytes)),
+            end: None,
         })
     }
+
+    /// The rest of a usual end, whose record is at `at` of `chunk`. `None`: it has more than
+    /// header, body and figures, or is of another kind.
+    fn end_parts(&self, bytes: &[u8; HEAD_BYTES], chunk: &Chunk<'_>, at: &Ref) -> Option<EndParts> {
+        let body_at = |at| RECORD_HEADER_BYTES + at;
+        let string_bytes = array(bytes, body_at(offset_of!(Body, string_bytes)));
+        if self.kind != RecordKind::End
+            || self.fragment != FRAGMENT_WHOLE
+            || self.present & PRESENT_TEXT != 0
+            || self.text_bytes != 0
+            || string_bytes != [0; 2 * STRING_COUNT]
+        {
+            return None;
+        }
+        let mut figures = [0; FIGURES_BYTES];
+        if self.present & PRESENT_FIGURES != 0 {
+            if (at.bytes as usize) < HEAD_BYTES + FIGURES_BYTES {
+                return None;
+            }
+            let figures_at = at.position + HEAD_BYTES as u32;
+            chunk.fetch(figures_at, FIGURES_BYTES as u32, &mut figures)?;
+        }
+        Some(EndParts {
+            sql_command: i32::from_le_bytes(array(bytes, body_at(offset_of!(Body, sql_command)))),
+            sqlstate: array(bytes, body_at(offset_of!(Body, sqlstate))),
+            figures: std::array::from_fn(|i| u64::from_le_bytes(array(&figures, 8 * i))),
+        })
+    }
+}
+
+/// Of a fixed size, so that the compiler sees that no access is out of range.
+fn array<const N: usize, const FROM: usize>(bytes: &[u8; FROM], at: usize) -> [u8; N] {
+    bytes[at..].first_chunk().copied().unwrap_or([0; N])
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,6 +173,9 @@ pub struct Drain {
     damaged: u64,
 }
 
+/// Chunks that are looked at together, to see that all of them are free.
+const GROUP_CHUNKS: usize = 8;
+
 /// A BUSY chunk whose owner does not exist any more is passed after this time, µs.
 const DEAD_OWNER_US: i64 = 2_000_000;
 
@@ -147,7 +200,7 @@ impl Drain {
     /// Reads every record that was committed since the last pass, chunk by chunk: first the
     /// chunk whose next record is the oldest. A connection that has filled several chunks is
     /// so read in its order, mostly; what is not, the join keeps until its turn.
-    pub fn pass(&mut self, mut found: impl FnMut(Head, Ref)) {
+    pub fn pass(&mut self, mut found: impl FnMut(&Head, Ref)) {
         self.find_unread();
         let mut unread = std::mem::take(&mut self.unread);
         unread.sort_unstable();
@@ -161,12 +214,21 @@ impl Drain {
     fn find_unread(&mut self) {
         let Drain { arena, tracks, in_use, unread, damaged: _ } = self;
         in_use.clear();
-        // A loop of its own, because it is the one over all chunks.
-        for (index, control) in arena.controls().iter().enumerate() {
-            if chunk::state_of(chunk::look(control)) != FREE {
-                in_use.push(index as u32);
+        // A loop of its own, because it is the one over all chunks; most of them are free.
+        const { assert!(FREE == 0) };
+        let (groups, rest) = arena.controls().as_chunks::<GROUP_CHUNKS>();
+        let mut take_used = |first: usize, controls: &[ChunkControl]| {
+            let states = controls.iter().map(|control| chunk::state_of(chunk::look(control)));
+            let used = states.enumerate().filter(|(_, state)| *state != FREE);
+            in_use.extend(used.map(|(index, _)| (first + index) as u32));
+        };
+        for (index, group) in groups.iter().enumerate() {
+            let words = group.iter().fold(0, |words, control| words | chunk::look(control));
+            if chunk::state_of(words) != FREE {
+                take_used(index * GROUP_CHUNKS, group);
             }
         }
+        take_used(groups.len() * GROUP_CHUNKS, rest);
         for index in in_use.iter().copied() {
             let (Some(control), Some(track)) =
                 (arena.controls().get(index as usize), tracks.get_mut(index as usize))
@@ -197,24 +259,36 @@ impl Drain {
     }
 
     /// Reads what a chunk has got since the last pass; `closed`: it will get no more.
-    fn read_chunk(&mut self, index: u32, closed: bool, found: &mut impl FnMut(Head, Ref)) {
-        let Some(track) = self.tracks.get_mut(index as usize) else { return };
+    fn read_chunk(&mut self, index: u32, closed: bool, found: &mut impl FnMut(&Head, Ref)) {
+        let Drain { arena, tracks, damaged, .. } = self;
+        let (Some(track), Some(chunk)) = (tracks.get_mut(index as usize), Chunk::of(arena, index))
+        else {
+            return;
+        };
         let mut buffer = [0u8; HEAD_BYTES];
         loop {
-            match consumer::peek(&self.arena, index, track.position) {
+            match chunk.peek(track.position) {
                 Next::Record(bytes) => {
                     let at = Ref { chunk: index, position: track.position, bytes };
                     track.position += bytes;
                     track.unsettled += 1;
                     track.busy_since_us = 0;
-                    let n = bytes.min(HEAD_BYTES as u32);
-                    let there =
-                        consumer::fetch(&self.arena, index, at.position, n, &mut buffer).is_some();
-                    match there.then(|| Head::read(&buffer, bytes)).flatten() {
-                        Some(head) => found(head, at),
+                    // Nearly always the fixed size, which the compiler can make use of. Behind a
+                    // shorter record the buffer keeps what an earlier one has left.
+                    let copied = if bytes as usize >= HEAD_BYTES {
+                        chunk.fetch(at.position, HEAD_BYTES as u32, &mut buffer).is_some()
+                    } else {
+                        chunk.fetch(at.position, bytes, &mut buffer).is_some()
+                    };
+                    let mut head = if copied { Head::read(&buffer, bytes) } else { None };
+                    match &mut head {
+                        Some(head) => {
+                            head.end = head.end_parts(&buffer, &chunk, &at);
+                            found(head, at);
+                        }
                         None => {
                             track.unsettled -= 1;
-                            self.damaged += 1;
+                            *damaged += 1;
                         }
                     }
                 }
@@ -225,8 +299,8 @@ impl Drain {
                 Next::Damaged => {
                     // The rest of the chunk cannot be found. Its owner, if any, will close it;
                     // what it appends until then is lost with it.
-                    track.position = self.arena.geometry().chunk_bytes;
-                    self.damaged += 1;
+                    track.position = arena.geometry().chunk_bytes;
+                    *damaged += 1;
                 }
             }
         }

@@ -17,6 +17,7 @@
 //! | module | what it owns |
 //! |---|---|
 //! | [`arena_file`] | the arena as a file, its lock, its discovery after a crash |
+//! | [`arena_list`] | which arenas belong to the log |
 //! | [`drain`] | reading records, recycling chunks |
 //! | [`join`] | which end belongs to which start |
 //! | [`line`] | from records to the bytes of a line |
@@ -26,6 +27,7 @@
 //! | [`files`] | the log directory |
 
 pub mod arena_file;
+pub mod arena_list;
 pub mod control;
 #[cfg(test)]
 mod death;

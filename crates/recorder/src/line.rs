@@ -1,18 +1,27 @@
 //! From records in the arena to the bytes of a line.
 
+mod load;
+mod parts;
+mod secrets;
+
+use std::borrow::Cow;
+
 use tacho_event::json;
 use tacho_event::record::{EventKind, Outcome, Record, TableAccess, TableUse};
 use tacho_event::redact;
 use tacho_event::time::TimeFormatter;
 use tacho_ring::codec::{
-    PRESENT_LOCK_TIME, PRESENT_QUERY_TIME, PRESENT_ROWS_AFFECTED, PRESENT_ROWS_EXAMINED,
-    PRESENT_ROWS_SENT, PRESENT_SQL_COMMAND, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind,
-    STRING_CHARSET, STRING_COMMAND, STRING_COUNT, STRING_DB, STRING_HOST, STRING_IP,
-    STRING_OS_USER, STRING_PRIV_USER, STRING_PROXY_USER, STRING_USER, View,
+    PRESENT_SQL_COMMAND, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_CHARSET,
+    STRING_COMMAND, STRING_DB, STRING_HOST, STRING_IP, STRING_USER,
 };
 
 use crate::drain::Drain;
-use crate::join::{Ending, Identity, Open, Place, Start};
+use crate::join::{Ending, NoText, Open, Place, Start, Told};
+use load::{Buffers, Loaded};
+use parts::{Commands, Known, end_of, identify, know, outcome_of, table_of};
+use secrets::{clean_message, executes_text, has_literal, show};
+
+pub use load::Shortfall;
 
 /// Buffers that are reused for every line.
 #[derive(Default)]
@@ -21,45 +30,16 @@ pub struct Scratch {
     end: Buffers,
     extras: Vec<Buffers>,
     known: Vec<Known>,
-}
-
-/// Who a connection was in its last line: the strings of the record, and what they became.
-#[derive(Default)]
-struct Known {
-    lengths: [u16; STRING_COUNT],
-    strings: Vec<u8>,
-    json: Vec<u8>,
-}
-
-/// Connections whose last identity is kept; those with the same last bits share a place.
-const KNOWN_COUNT: usize = 256;
-
-/// The fields from `user` to `command` of `record`, whose strings are those of `view`.
-fn know<'k>(known: &'k mut Vec<Known>, view: &View<'_>, record: &Record<'_>) -> &'k [u8] {
-    if known.is_empty() {
-        known.resize_with(KNOWN_COUNT, Known::default);
-    }
-    let place = view.header.conn as usize % KNOWN_COUNT;
-    let known = &mut known[place];
-    let (lengths, strings) = (&view.body.string_bytes, view.string_bytes());
-    if known.lengths != *lengths || known.strings != strings {
-        known.lengths = *lengths;
-        known.strings.clear();
-        known.strings.extend_from_slice(strings);
-        known.json.clear();
-        json::write_identity(&mut known.json, record);
-    }
-    &known.json
+    commands: Commands,
+    /// Since the last [`Scratch::take_shortfall`].
+    shortfall: Shortfall,
 }
 
 /// Buffers for errors and tables that are kept for the next line.
 const EXTRAS_KEPT: usize = 64;
 
-#[derive(Default)]
-struct Buffers {
-    record: Vec<u8>,
-    text: Vec<u8>,
-}
+/// Longest message that is kept until its statement ends, bytes; no server has longer ones.
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// A statement that has a start, and how far it has come.
 #[derive(Clone, Copy)]
@@ -81,150 +61,87 @@ pub struct Style<'s> {
 }
 
 impl Scratch {
+    /// Whether lines since the last [`Scratch::take_shortfall`] had to do without something.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.shortfall.damaged > 0 || self.shortfall.no_memory_bytes.is_some()
+    }
+
+    /// What the lines since the last call had to do without.
+    pub fn take_shortfall(&mut self) -> Shortfall {
+        std::mem::take(&mut self.shortfall)
+    }
+
     /// Gives back what a huge line has taken, beyond `bytes` for each buffer.
     pub fn shrink(&mut self, bytes: usize) {
         let Scratch { start, end, extras, .. } = self;
         // Some records of 8 KiB and more are not worth it; a million small ones are.
         extras.truncate(EXTRAS_KEPT);
-        for buffers in [start, end].into_iter().chain(extras) {
-            for buffer in [&mut buffers.record, &mut buffers.text] {
-                if buffer.capacity() > bytes {
-                    *buffer = Vec::new();
-                }
-            }
+        [start, end].into_iter().chain(extras).for_each(|buffers| buffers.shrink(bytes));
+    }
+}
+
+/// What is to be kept of a start when the record itself leaves the arena.
+pub fn told(drain: &Drain, scratch: &mut Scratch, place: &Place) -> Told {
+    // Its line counts what cannot be read.
+    let loaded = scratch.start.load(drain, place, &mut Shortfall::default());
+    let Some(Loaded { view, text }) = loaded else { return Told::default() };
+    let setting = redact::Setting::of(view.string(STRING_CHARSET), view.string(STRING_DB));
+    let is_clean = |text| matches!(redact::secrets(text, setting), Cow::Borrowed(_));
+    Told {
+        strings: view.strings().map(<[u8]>::to_vec).to_vec(),
+        has_secret: !text.is_ok_and(is_clean),
+        has_literal: text.is_ok_and(has_literal),
+        error: None,
+    }
+}
+
+/// Number and message of the last error among what a statement has gathered.
+pub fn last_error(
+    drain: &Drain,
+    scratch: &mut Scratch,
+    extras: &[Place],
+) -> Option<(u32, Vec<u8>)> {
+    extras.iter().rev().find_map(|place| {
+        let loaded = scratch.end.load(drain, place, &mut Shortfall::default())?;
+        let message = loaded.text.ok().filter(|text| text.len() <= MESSAGE_BYTES_MAX)?;
+        let Loaded { view, .. } = loaded;
+        (view.kind == RecordKind::Error).then(|| (view.body.errno, message.to_vec()))
+    })
+}
+
+/// Appends the line; without its texts, if there is not enough memory for them.
+fn write(
+    out: &mut Vec<u8>,
+    record: &mut Record<'_>,
+    style: &mut Style<'_>,
+    shortfall: &mut Shortfall,
+) {
+    if json::try_write_line(out, record, style.clock).is_ok() {
+        return;
+    }
+    let bytes = record.sql.map_or(0, |sql| sql.len() as u64);
+    shortfall.no_memory_bytes = Some(record.sql_bytes.unwrap_or(bytes));
+    if record.sql.take().is_some() {
+        record.sql_bytes.get_or_insert(bytes);
+        without_text(record);
+        if json::try_write_line(out, record, style.clock).is_ok() {
+            return;
         }
     }
+    // What is left is as small as a name.
+    record.error = &[];
+    record.tables = &[];
+    record.old_value = &[];
+    record.new_value = &[];
+    json::write_line(out, record, style.clock);
 }
 
-impl Buffers {
-    /// Reads a record and puts its text together.
-    fn load(&mut self, drain: &Drain, place: &Place) -> Option<(View<'_>, &[u8])> {
-        let (first, early_text, more): (&[u8], &[u8], _) = match place {
-            Place::Arena(first, more) => (drain.fetch(*first, &mut self.record)?, &[], more),
-            Place::Memory(early, more) => {
-                self.record.clear();
-                self.record.extend_from_slice(&early.first);
-                (&self.record, &early.more_text, more)
-            }
-        };
-        let view = View::decode(first)?;
-        if early_text.is_empty() && more.is_empty() {
-            return Some((view, view.text));
-        }
-        self.text.clear();
-        self.text.extend_from_slice(view.text);
-        self.text.extend_from_slice(early_text);
-        let mut piece = Vec::new();
-        for at in more {
-            let fragment = View::decode(drain.fetch(*at, &mut piece)?)?;
-            self.text.extend_from_slice(fragment.text);
-        }
-        Some((view, &self.text))
-    }
-}
-
-/// The text of a fragment of a record.
-pub fn fragment_text(bytes: &[u8]) -> Option<&[u8]> {
-    View::decode(bytes).map(|view| view.text)
-}
-
-/// The strings of a start, to be kept when the record itself leaves the arena.
-pub fn identity(drain: &Drain, scratch: &mut Scratch, place: &Place) -> Identity {
-    match scratch.start.load(drain, place) {
-        Some((view, _)) => Identity(view.strings().map(<[u8]>::to_vec).to_vec()),
-        None => Identity::default(),
-    }
-}
-
-fn command_name(drain: &Drain, number: i32, buffer: &mut [u8; 32]) -> usize {
-    let entry = usize::try_from(number).ok().and_then(|n| drain.arena().name(n));
-    let Some(entry) = entry else { return 0 };
-    *buffer = entry.0;
-    buffer.iter().position(|b| *b == 0).unwrap_or(buffer.len())
-}
-
-fn table_of<'v>(view: &View<'v>) -> TableUse<'v> {
-    let access = match view.string(STRING_USER).first() {
-        Some(b'1') => TableAccess::Write,
-        Some(b'2') => TableAccess::Create,
-        Some(b'3') => TableAccess::Drop,
-        Some(b'4') => TableAccess::Rename,
-        Some(b'5') => TableAccess::Alter,
-        _ => TableAccess::Read,
-    };
-    TableUse {
-        access,
-        db: view.string(STRING_DB),
-        table: view.string(STRING_PRIV_USER),
-        new_db: view.string(STRING_OS_USER),
-        new_table: view.string(STRING_PROXY_USER),
-    }
-}
-
-fn identify<'v>(record: &mut Record<'v>, strings: &[&'v [u8]; STRING_COUNT]) {
-    record.user = strings[STRING_USER];
-    record.priv_user = strings[STRING_PRIV_USER];
-    record.proxy_user = strings[STRING_PROXY_USER];
-    record.os_user = strings[STRING_OS_USER];
-    record.host = strings[STRING_HOST];
-    record.ip = strings[STRING_IP];
-    record.db = strings[STRING_DB];
-    record.command = strings[STRING_COMMAND];
-    record.sql_charset = strings[STRING_CHARSET];
-}
-
-fn outcome_of(record: &mut Record<'_>, view: &View<'_>) {
-    record.errno = view.body.errno;
-    record.outcome = Some(if view.body.errno == 0 { Outcome::Ok } else { Outcome::Error });
-    let figure = |bit, i: usize| (view.body.present & bit != 0).then(|| view.figures[i]);
-    record.rows_sent = figure(PRESENT_ROWS_SENT, 0);
-    record.rows_examined = figure(PRESENT_ROWS_EXAMINED, 1);
-    record.rows_affected = figure(PRESENT_ROWS_AFFECTED, 2);
-    record.query_time_us = figure(PRESENT_QUERY_TIME, 3);
-    record.lock_time_us = figure(PRESENT_LOCK_TIME, 4);
-}
-
-/// Text that may go to the disk, and whether something was taken out of it.
-struct Shown<'t> {
-    text: std::borrow::Cow<'t, [u8]>,
-    redacted: bool,
-    whole_bytes: Option<u64>,
-}
-
-fn show<'t>(text: &'t [u8], record: &Record<'_>, style: &Style<'_>) -> Shown<'t> {
-    use std::borrow::Cow;
-    let cleaned = redact::secrets(text, record.sql_charset, record.db);
-    let redacted = matches!(cleaned, Cow::Owned(_));
-    let limit = usize::try_from(style.max_statement_bytes).unwrap_or(usize::MAX);
-    if limit == 0 || cleaned.len() <= limit {
-        let whole_bytes = redacted.then_some(text.len() as u64);
-        return Shown { text: cleaned, redacted, whole_bytes };
-    }
-    // Cut after redaction, so that a cut can never hide that something is a secret.
-    let cut = match cleaned {
-        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..limit]),
-        Cow::Owned(mut bytes) => {
-            bytes.truncate(limit);
-            Cow::Owned(bytes)
-        }
-    };
-    Shown { text: cut, redacted, whole_bytes: Some(text.len() as u64) }
-}
-
-/// Whether it prepares a text that it does not show, because that comes from a variable: nobody
-/// can tell whether there is a secret in it.
-fn executes_hidden_text(record: &Record<'_>, text: &[u8]) -> bool {
-    matches!(record.sql_command, b"prepare_sql" | b"execute_immediate")
-        && !text.iter().any(|byte| matches!(byte, b'\'' | b'"'))
-}
-
-/// Error messages quote the statement. When it has or may have secrets, what the message quotes
-/// goes.
-fn clean_message(message: &[u8], redacted: bool) -> std::borrow::Cow<'_, [u8]> {
-    match message.iter().position(|b| matches!(b, b'\'' | b'"' | b'`')) {
-        Some(quote) if redacted => [&message[..quote], b"<redacted>"].concat().into(),
-        _ => message.into(),
-    }
+/// Takes out what only says how to read `sql`.
+fn without_text(record: &mut Record<'_>) {
+    record.sql_redacted = false;
+    record.charset = None;
+    record.sql_charset = &[];
 }
 
 /// Writes the line of a statement that has a start. `running`: it has not ended.
@@ -237,14 +154,21 @@ pub fn write_statement(
     statement: Statement<'_>,
 ) {
     let Statement { conn, open, ending } = statement;
-    let Scratch { start, end, extras, known } = scratch;
+    let Scratch { start, end, extras, known, commands, shortfall } = scratch;
     let started = match &open.start {
-        Start::Record(place) => start.load(drain, place),
+        Start::Record(place) => start.load(drain, place, shortfall),
         Start::Running { .. } => None,
     };
-    let ended = match ending {
-        Ending::Record(place) => end.load(drain, place),
+    let end_record = match ending {
+        Ending::Record(place) => end.load(drain, place, shortfall),
         _ => None,
+    };
+    let end_of_record = end_record.as_ref().map(|loaded| end_of(&loaded.view));
+    let (ended, ending) = match ending {
+        Ending::Read { end, .. } => (Some(end), ending),
+        // It has ended, and nobody can say how.
+        Ending::Record(_) if end_of_record.is_none() => (None, &Ending::Unknown),
+        _ => (end_of_record.as_ref(), ending),
     };
     let mut record = Record {
         seq,
@@ -255,28 +179,28 @@ pub fn write_statement(
         query_id: (open.query_id != 0).then_some(open.query_id),
         ..Record::default()
     };
-    let mut text: Option<&[u8]> = None;
+    let mut text: Option<Result<&[u8], NoText>> = None;
+    let mut text_bytes = 0;
     let mut number = -1;
+    let mut setting = None;
     match (&started, &open.start) {
-        (Some((view, whole)), _) => {
-            identify(&mut record, &view.strings());
-            record.identity = know(known, view, &record);
+        (Some(Loaded { view, text: whole }), _) => {
+            setting = Some(know(known, view, &mut record));
             number = view.body.sql_command;
             text = (view.body.present & PRESENT_TEXT != 0).then_some(*whole);
+            text_bytes = view.body.text_bytes;
         }
-        (None, Start::Running { seq, identity }) => {
+        (None, Start::Running { seq, told }) => {
             record.running_seq = Some(*seq);
-            identify(
-                &mut record,
-                &std::array::from_fn(|i| identity.0.get(i).map_or(&[][..], |s| s)),
-            );
+            let string = |i| told.strings.get(i).map_or(&[][..], Vec::as_slice);
+            identify(&mut record, &std::array::from_fn(string));
             // The character set is that of a text which is in the other line.
             record.sql_charset = &[];
         }
         (None, Start::Record(_)) => {}
     }
     record.outcome = Some(match ending {
-        Ending::Record(_) | Ending::Derived(0) => Outcome::Ok,
+        Ending::Record(_) | Ending::Read { .. } | Ending::Derived(0) => Outcome::Ok,
         Ending::Derived(_) => Outcome::Error,
         Ending::Unknown => Outcome::Interrupted,
         Ending::Running => Outcome::Running,
@@ -285,41 +209,48 @@ pub fn write_statement(
         record.errno = *errno;
     }
     let mut sqlstate = [0u8; 5];
-    if let Some((view, end_text)) = &ended {
-        outcome_of(&mut record, view);
+    if let Some(end) = ended {
+        outcome_of(&mut record, end);
         if record.query_time_us.is_none() {
-            record.query_time_us = u64::try_from(view.header.ts_us - open.ts_us).ok();
+            record.query_time_us = u64::try_from(end.ts_us - open.ts_us).ok();
         }
         // The query id may be given after the start: the one at the end is the one that the
         // server shows.
-        if view.header.query_id != 0 {
-            record.query_id = Some(view.header.query_id);
+        if end.query_id != 0 {
+            record.query_id = Some(end.query_id);
         }
-        if view.body.present & PRESENT_SQL_COMMAND != 0 {
-            number = view.body.sql_command;
+        if end.present & PRESENT_SQL_COMMAND != 0 {
+            number = end.parts.sql_command;
         }
-        if view.body.present & PRESENT_SQLSTATE != 0 && view.body.errno != 0 {
-            sqlstate = view.body.sqlstate;
+        if end.present & PRESENT_SQLSTATE != 0 && end.errno != 0 {
+            sqlstate = end.parts.sqlstate;
         }
-        if view.body.present & PRESENT_TEXT != 0 {
-            // The start has only the beginning of it.
-            text = Some(end_text);
-            if view.kind == RecordKind::Point {
-                record.sql_charset = view.string(STRING_CHARSET);
+        if end.present & PRESENT_TEXT == 0 {
+            text_bytes = text_bytes.min(end.shown_bytes);
+            if let Some(Ok(whole)) = text {
+                text = Some(Ok(&whole[..whole.len().min(end.shown_bytes as usize)]));
             }
-        } else if let Some(whole) = text {
-            let shown = view.body.shown_bytes as usize;
-            if shown < whole.len() {
-                text = Some(&whole[..shown]);
+        }
+    }
+    if let Some(Loaded { view, text: end_text }) = &end_record
+        && view.body.present & PRESENT_TEXT != 0
+    {
+        // The start has only the beginning of it.
+        text = Some(*end_text);
+        text_bytes = view.body.text_bytes;
+        if view.kind == RecordKind::Point {
+            record.charset = None;
+            record.sql_charset = view.string(STRING_CHARSET);
+            if let Some(started) = &started {
+                record.db = started.view.string(STRING_DB);
             }
+            setting = None;
         }
     }
     if sqlstate[0] != 0 {
         record.sqlstate = &sqlstate;
     }
-    let mut name = [0u8; 32];
-    let name_bytes = command_name(drain, number, &mut name);
-    record.sql_command = &name[..name_bytes];
+    commands.name(drain, number, &mut record);
 
     // Tables and messages on the way.
     let count = open.extras.len();
@@ -329,7 +260,8 @@ pub fn write_statement(
     let mut uses: Vec<TableUse<'_>> = Vec::new();
     let mut message: Option<&[u8]> = None;
     for (place, buffers) in open.extras.iter().zip(extras.iter_mut()) {
-        let Some((view, extra_text)) = buffers.load(drain, place) else { continue };
+        let loaded = buffers.load(drain, place, shortfall);
+        let Some(Loaded { view, text: extra_text }) = loaded else { continue };
         match view.kind {
             RecordKind::Table => {
                 let table = table_of(&view);
@@ -345,36 +277,62 @@ pub fn write_statement(
                     record.outcome = Some(Outcome::Error);
                 }
                 if view.body.errno == record.errno {
-                    message = Some(extra_text);
+                    message = extra_text.ok();
                 }
             }
             _ => {}
         }
     }
     record.tables = &uses;
+    let told = match &open.start {
+        Start::Running { told, .. } => Some(told),
+        Start::Record(_) => None,
+    };
+    if let Some((errno, text)) = told.and_then(|told| told.error.as_ref())
+        && message.is_none()
+    {
+        if record.errno == 0 && open.failed && matches!(ending, Ending::Derived(_)) {
+            record.errno = *errno;
+            record.outcome = Some(Outcome::Error);
+        }
+        if *errno == record.errno {
+            message = Some(text);
+        }
+    }
 
-    let shown = text.map(|text| show(text, &record, style));
+    let setting = || setting.unwrap_or_else(|| redact::Setting::of(record.sql_charset, record.db));
+    let is_gone = matches!(text, Some(Err(_)));
+    let text = text.and_then(Result::ok);
+    let shown = text.map(|text| show(text, &record, setting(), style));
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
-    let hidden = text.is_some_and(|text| executes_hidden_text(&record, text));
-    let message = message.map(|m| clean_message(m, redacted || hidden));
+    let message = message.map(|message| {
+        let has_secret = redacted || told.is_some_and(|told| told.has_secret);
+        let has_literal =
+            text.is_some_and(has_literal) || told.is_some_and(|told| told.has_literal);
+        let is_hidden = executes_text(&record) && !has_literal;
+        clean_message(message, has_secret || is_hidden || is_gone)
+    });
     if let Some(shown) = &shown {
         record.sql = Some(&shown.text);
         record.sql_bytes = shown.whole_bytes;
         record.sql_redacted = redacted;
+    } else if is_gone {
+        record.sql_bytes = Some(text_bytes.into());
+        without_text(&mut record);
     }
     if let Some(message) = &message {
         record.error = message;
     }
-    if let (Some((view, whole)), None) = (&started, &record.sql_bytes)
+    if let (Some(Loaded { view, text: Ok(whole) }), None) = (&started, &record.sql_bytes)
         && matches!(ending, Ending::Unknown)
         && (view.body.text_bytes as usize) > whole.len()
     {
         record.sql_bytes = Some(u64::from(view.body.text_bytes));
     }
-    json::write_line(out, &record, style.clock);
+    write(out, &mut record, style, shortfall);
 }
 
-/// Writes the line of a record that is a line by itself.
+/// Writes the line of a record that is a line by itself. `false`: it cannot be read.
 pub fn write_single(
     out: &mut Vec<u8>,
     drain: &Drain,
@@ -384,8 +342,9 @@ pub fn write_single(
     place: &Place,
     error: Option<&Place>,
 ) -> bool {
-    let Scratch { start, end, known, .. } = scratch;
-    let Some((view, text)) = start.load(drain, place) else { return false };
+    let Scratch { start, end, known, commands, shortfall, .. } = scratch;
+    let Some(loaded) = start.load(drain, place, shortfall) else { return false };
+    let Loaded { view, text } = loaded;
     let failed = view.body.errno != 0;
     let event = match view.kind {
         RecordKind::Connect if failed => EventKind::ConnectFailed,
@@ -404,7 +363,6 @@ pub fn write_single(
         conn_seq: (view.header.conn_seq != 0).then_some(view.header.conn_seq),
         ..Record::default()
     };
-    let mut name = [0u8; 32];
     let mut table =
         [TableUse { access: TableAccess::Read, db: &[], table: &[], new_db: &[], new_table: &[] }];
     let mut sql = None;
@@ -413,7 +371,7 @@ pub fn write_single(
         EventKind::Config => {
             record.variable = view.string(STRING_COMMAND);
             record.old_value = view.string(STRING_CHARSET);
-            record.new_value = text;
+            record.new_value = text.unwrap_or_default();
             record.user = view.string(STRING_USER);
             record.host = view.string(STRING_HOST);
             record.ip = view.string(STRING_IP);
@@ -424,40 +382,41 @@ pub fn write_single(
             record.tables = &table;
         }
         _ if view.kind == RecordKind::Error => {
-            outcome_of(&mut record, &view);
+            outcome_of(&mut record, &end_of(&view));
             record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
             // Its text is the message.
-            message = Some(text);
+            message = text.ok();
         }
         _ => {
-            identify(&mut record, &view.strings());
-            record.identity = know(known, &view, &record);
-            outcome_of(&mut record, &view);
+            let setting = know(known, &view, &mut record);
+            outcome_of(&mut record, &end_of(&view));
             if event == EventKind::Disconnect {
                 record.outcome = None;
             }
             record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
-            let name_bytes = command_name(drain, view.body.sql_command, &mut name);
-            record.sql_command = &name[..name_bytes];
+            commands.name(drain, view.body.sql_command, &mut record);
             if view.body.present & PRESENT_TEXT != 0 {
-                sql = Some(text);
+                match text {
+                    Ok(text) => sql = Some((text, setting)),
+                    Err(_) => record.sql_bytes = Some(view.body.text_bytes.into()),
+                }
             }
         }
     }
     if view.body.present & PRESENT_SQLSTATE != 0 && failed {
         record.sqlstate = &view.body.sqlstate;
     }
-    let shown = sql.map(|text| show(text, &record, style));
+    let shown = sql.map(|(text, setting)| show(text, &record, setting, style));
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
-    let error = error.and_then(|place| end.load(drain, place));
-    if let Some((error, text)) = &error {
-        message = Some(*text);
+    let error = error.and_then(|place| end.load(drain, place, shortfall));
+    if let Some(Loaded { view, text }) = &error {
+        message = text.ok();
         if record.errno == 0 {
-            record.errno = error.body.errno;
+            record.errno = view.body.errno;
         }
     }
     // Of an error by itself the statement is not known: its secrets cannot be told apart.
-    let unknown = redacted || view.kind == RecordKind::Error;
+    let unknown = redacted || record.sql_bytes.is_some() || view.kind == RecordKind::Error;
     let cleaned = message.map(|text| clean_message(text, unknown));
     match &shown {
         Some(shown) => {
@@ -465,11 +424,14 @@ pub fn write_single(
             record.sql_bytes = shown.whole_bytes;
             record.sql_redacted = redacted;
         }
-        None => record.sql_charset = &[],
+        None => {
+            record.charset = None;
+            record.sql_charset = &[];
+        }
     }
     if let Some(cleaned) = &cleaned {
         record.error = cleaned;
     }
-    json::write_line(out, &record, style.clock);
+    write(out, &mut record, style, shortfall);
     true
 }

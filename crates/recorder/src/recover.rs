@@ -11,6 +11,7 @@
 //! several arenas: while the disk is full, the lines of a dead server wait in the memory of
 //! the next one, before its own, with the arena as their copy; and that one may die, too.
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -21,6 +22,7 @@ use tacho_ring::layout::FRAGMENT_WHOLE;
 use tacho_ring::sys;
 
 use crate::arena_file::{self, ArenaError, ArenaFile};
+use crate::arena_list;
 use crate::control::Severity;
 use crate::drain::{Drain, Head, Ref};
 use crate::files::Fs;
@@ -51,8 +53,7 @@ pub enum RecoverError {
 /// Recovers every dead arena of a log directory (canonical path), whose lock the writer's
 /// files hold. Living ones are left alone.
 ///
-/// An arena that cannot be opened does not keep the others from being recovered; the first
-/// such error is returned.
+/// An arena that cannot be read does not keep the others from being recovered: it is told of.
 pub fn recover_all<F: Fs>(
     mut writer: Writer<F>,
     arena_directory: &Path,
@@ -67,18 +68,66 @@ fn recover_dead<F: Fs>(
     arena_directory: &Path,
     log_directory: &Path,
 ) -> Result<Recovered, RecoverError> {
-    arena_file::remove_unfinished(arena_directory, log_directory)?;
+    if let Err(error) = arena_file::remove_unfinished(arena_directory, log_directory) {
+        // Nothing is in it but memory.
+        writer.say(Severity::Warning, &error.to_string());
+    }
+    let known = arena_list::read(log_directory).unwrap_or_else(|error| {
+        let text = format!("{}: {error}", log_directory.join(arena_list::NAME).display());
+        writer.say(Severity::Warning, &text);
+        Vec::new()
+    });
+    let paths = arena_file::files(arena_directory, Some(log_directory));
+    let mut paths = paths.map_err(|source| not_listed(arena_directory, source))?;
+    // Those of other directories: the setting was another one when they were made.
+    let listed = paths.iter().filter_map(|path| path.canonicalize().ok()).collect::<Vec<_>>();
+    paths.extend(known.iter().map(|known| known.path.clone()).filter(|p| !listed.contains(p)));
     let mut found = Vec::new();
-    let mut failure = None;
-    for info in arena_file::list(arena_directory, Some(log_directory))? {
-        match ArenaFile::open_dead(&info.path) {
-            Ok(dead) => found.push(dead),
-            Err(ArenaError::InUse { .. } | ArenaError::Foreign { .. }) => {}
-            Err(error) => failure = failure.or(Some(error)),
+    for path in paths {
+        match ArenaFile::open_dead(&path) {
+            Ok(dead) if dead.info().log_directory == log_directory => found.push(dead),
+            Ok(_) | Err(ArenaError::InUse { .. }) => {}
+            Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                if arena_list::has(&known, &path) {
+                    writer.tell_gone(&path);
+                }
+            }
+            Err(error) => {
+                tell_unread(writer, &error);
+                if error.may_have_records() {
+                    keep(writer, log_directory, &path);
+                }
+            }
         }
     }
-    let total = recover_files(writer, found)?;
-    failure.map_or(Ok(total), |error| Err(error.into()))
+    // By name, which is by age, whatever directory they are in.
+    found.sort_by(|a, b| a.path().file_name().cmp(&b.path().file_name()));
+    recover_files(writer, found)
+}
+
+/// Remembers an arena that cannot be read now, before its numbers are given to other lines.
+fn keep<F: Fs>(writer: &Writer<F>, log_directory: &Path, path: &Path) {
+    if let Err(error) = arena_list::keep(log_directory, path, writer.last_seq()) {
+        let text = format!(
+            "{} cannot be written: {error}. Let the user of the server write to that directory",
+            log_directory.join(arena_list::NAME).display()
+        );
+        writer.say(Severity::Warning, &text);
+    }
+}
+
+fn not_listed(directory: &Path, source: io::Error) -> ArenaError {
+    ArenaError::Io { action: "listing", path: directory.to_owned(), source }
+}
+
+/// What is in it may be missing in the log, for ever if nobody does anything.
+fn tell_unread<F: Fs>(writer: &Writer<F>, error: &ArenaError) {
+    let text = format!(
+        "{error}. If records of this log are in it, they are not in the log: {}. Then run \
+         `tacho recover`, or start the server again",
+        error.advice()
+    );
+    writer.say(Severity::Error, &text);
 }
 
 /// Recovers these dead arenas of the writer's log, which must be all that it has, and removes
@@ -91,8 +140,11 @@ pub fn recover_files<F: Fs>(
     writer: &mut Writer<F>,
     found: Vec<ArenaFile>,
 ) -> Result<Recovered, RecoverError> {
+    // One that cannot be read was told of by who searched for the arenas.
+    let known = arena_list::read(writer.log_directory()).unwrap_or_default();
     for dead in &found {
-        take_back_marks(dead.arena(), writer.last_seq());
+        let limit = arena_list::limit(&known, dead.path(), writer.last_seq());
+        take_back_marks(dead.arena(), limit);
     }
     let mut total = Recovered::default();
     let mut unwritten = None;
@@ -166,7 +218,7 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
     let mut found: Vec<(Head, Ref)> = Vec::new();
     drain.pass(|head, at| {
         if head.line_seq == 0 {
-            found.push((head, at));
+            found.push((*head, at));
         }
     });
     restore_running(drain, |conn, open| join.restore(conn, open));
@@ -174,7 +226,7 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
     found.sort_by_key(|(head, _)| (head.conn, head.rec_no, head.fragment_number));
     join.begin_pass();
     for (head, at) in found {
-        join.add_sorted(head, at, ready);
+        join.add_sorted(&head, at, ready);
     }
     let abandoned = join.abandoned(drain.arena().sessions());
     join.give_up(&abandoned, ready);
@@ -209,6 +261,7 @@ fn restore_running(drain: &Drain, mut restore: impl FnMut(u64, Open)) {
             errno: 0,
             present: 0,
             shown_bytes: 0,
+            end: None,
         });
     }
     // Entries are reused in any order; the innermost statement is the one that began last.

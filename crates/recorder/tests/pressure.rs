@@ -1,129 +1,19 @@
 //! The writer when the arena is short, the log cannot be written, or several arenas are left:
 //! each of these histories once hung the producers or lost records without a word.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+mod support;
 
-use tacho_probe::{Probe, Thread, tacho_probe_emit, tacho_probe_forget, tacho_probe_session};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use support::{DEADLINE, Place, drain_while, emit, event, place};
+use tacho_probe::{Probe, Thread, tacho_probe_forget, tacho_probe_session};
 use tacho_recorder::arena_file::ArenaFile;
-use tacho_recorder::control::{Control, Status};
-use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::recover::{self, RecoverError, Recovered};
-use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
-use tacho_ring::codec::{Bytes, Event, PRESENT_TEXT, RecordKind, STRING_COUNT};
+use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::ARENA_BYTES_MIN;
 use tacho_ring::{consumer, sys};
-
-const DEADLINE: Duration = Duration::from_secs(120);
-
-struct Place {
-    _root: tempfile::TempDir,
-    arenas: PathBuf,
-    log: PathBuf,
-}
-
-fn place() -> Place {
-    let root = tempfile::tempdir().expect("makes");
-    let (arenas, log) = (root.path().join("arenas"), root.path().join("log"));
-    fs::create_dir(&arenas).expect("makes");
-    Place { _root: root, arenas, log }
-}
-
-impl Place {
-    fn arena(&self) -> ArenaFile {
-        let made = ArenaFile::create(&self.arenas, ARENA_BYTES_MIN, &self.log, "").expect("makes");
-        made.arena().shared().settings.0.logging.store(1, Ordering::Relaxed);
-        made
-    }
-
-    fn writer(&self, arena: Arena) -> Writer {
-        let options = Options { rotate_bytes: 0 };
-        let (files, opened) = LogFiles::open(RealFs, &self.log, options).expect("opens");
-        let last_seq = opened.last_seq.expect("known").unwrap_or(0);
-        let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
-        Writer::new(arena, files, last_seq, control, status, Box::new(|_, _| {}))
-    }
-
-    fn recover(&self) -> (Writer, Result<Recovered, RecoverError>) {
-        // A writer has an arena of its own; here it lies elsewhere and is never drained.
-        let own = ArenaFile::create(self._root.path(), ARENA_BYTES_MIN, Path::new("/x"), "");
-        let own = Box::leak(Box::new(own.expect("makes")));
-        recover::recover_all(self.writer(own.arena()), &self.arenas, &self.log)
-    }
-
-    fn lines(&self) -> Vec<String> {
-        let mut paths: Vec<_> = fs::read_dir(&self.log)
-            .expect("lists")
-            .map(|entry| entry.expect("lists").path())
-            .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
-            .collect();
-        paths.sort();
-        let text: String = paths.iter().map(|p| fs::read_to_string(p).expect("reads")).collect();
-        text.lines().map(str::to_owned).collect()
-    }
-
-    /// Nothing can be written until `mend`, not even as root.
-    fn break_log(&self) {
-        fs::remove_dir_all(&self.log).expect("removes");
-        fs::write(&self.log, b"in the way").expect("writes");
-    }
-
-    fn mend_log(&self) {
-        fs::remove_file(&self.log).expect("removes");
-    }
-}
-
-fn event(kind: RecordKind, conn: u64, query_id: u64, text: &'static [u8]) -> Event {
-    Event {
-        kind: kind as u32,
-        present: PRESENT_TEXT,
-        conn,
-        query_id,
-        text_id: query_id,
-        ts_us: sys::now_us(),
-        sql_command: -1,
-        errno_: if kind == RecordKind::Error { 1242 } else { 0 },
-        sqlstate: [0; 8],
-        shown_bytes: text.len() as u32,
-        reserved: 0,
-        figures: [0; 5],
-        strings: [Bytes::EMPTY; STRING_COUNT],
-        text: Bytes::of(text),
-    }
-}
-
-fn emit(probe: &Probe, thread: &mut Thread, event: &Event) {
-    // SAFETY: everything is valid, and of this thread.
-    unsafe {
-        let session = tacho_probe_session(probe, event.conn, event.ts_us);
-        tacho_probe_emit(probe, thread, session, event);
-    }
-}
-
-/// Runs `produce` on a thread of its own, as a server would, while the writer works.
-fn drain_while(arena: Arena, writer: &mut Writer, produce: impl FnOnce(&Probe) + Send) {
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            produce(&Probe { arena, instance: 1 });
-            done.store(true, Ordering::Release);
-        });
-        let start = Instant::now();
-        while !done.load(Ordering::Acquire) {
-            assert!(writer.round(), "the log can be written");
-            if start.elapsed() > DEADLINE {
-                // Lets the thread go, so that the test can fail.
-                arena.shared().settings.0.logging.store(0, Ordering::Relaxed);
-                panic!("the producer waits for a chunk that the writer never gives back");
-            }
-            std::thread::yield_now();
-        }
-    });
-}
 
 #[test]
 fn a_routine_that_handles_errors_without_end_does_not_fill_the_arena() {

@@ -12,10 +12,7 @@ use tacho_ring::codec::{
     Bytes, Event, PRESENT_FIGURES, PRESENT_OUTERMOST, PRESENT_ROWS_SENT, PRESENT_TEXT, RecordKind,
     STRING_COUNT, STRING_PRIV_USER, STRING_USER,
 };
-use tacho_ring::layout::{
-    ARENA_BYTES_MIN, ENDIAN_MARK, FRAGMENT_FIRST, Geometry, Header, MAGIC, OVERFLOW_DROP,
-    VERSION_MAJOR, VERSION_MINOR,
-};
+use tacho_ring::layout::{ARENA_BYTES_MIN, FRAGMENT_FIRST, Geometry, Header, OVERFLOW_DROP};
 use tacho_ring::producer::{self, Emitted};
 use tacho_ring::{session, sys};
 
@@ -47,28 +44,7 @@ impl Memory {
         let base = unsafe { alloc_zeroed(Self::layout(&geometry)) };
         assert!(!base.is_null());
         let memory = Memory { base, geometry };
-        memory.arena().initialise(Header {
-            magic: MAGIC,
-            version_major: VERSION_MAJOR,
-            version_minor: VERSION_MINOR,
-            endian_mark: ENDIAN_MARK,
-            arena_bytes: geometry.arena_bytes,
-            chunk_bytes: geometry.chunk_bytes,
-            chunk_count: geometry.chunk_count,
-            session_count: geometry.session_count,
-            running_count: geometry.running_count,
-            names_offset: geometry.names_offset,
-            sessions_offset: geometry.sessions_offset,
-            running_offset: geometry.running_offset,
-            controls_offset: geometry.controls_offset,
-            chunks_offset: geometry.chunks_offset,
-            created_us: 0,
-            owner_pid: 0,
-            reserved: 0,
-            owner_start_ticks: 0,
-            server: [0; 256],
-            log_directory: [0; 3072],
-        });
+        memory.arena().initialise(Header::of(&geometry));
         let arena = memory.arena();
         let settings = &arena.shared().settings.0;
         settings.logging.store(1, Ordering::Relaxed);

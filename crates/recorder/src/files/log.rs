@@ -250,6 +250,12 @@ impl<F: Fs> LogFiles<F> {
         self.current.file.sync_data().at("sync", &self.current.path)
     }
 
+    /// The log directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.dir
+    }
+
     /// The file that is written now.
     #[must_use]
     pub fn current_file(&self) -> &Path {

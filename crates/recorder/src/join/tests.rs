@@ -1,5 +1,9 @@
 //! Sequences of records as MariaDB 10.11.19 makes them.
 
+use tacho_ring::codec::{PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_REMAINDER};
+use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_MIDDLE, FRAGMENT_WHOLE};
+
+use super::conn::ER_QUERY_INTERRUPTED;
 use super::*;
 
 struct Feed {
@@ -39,9 +43,10 @@ impl Feed {
             errno,
             present,
             shown_bytes: 10,
+            end: None,
         };
         let at = Ref { chunk: 0, position: self.rec_no as u32 * 64, bytes: 64 };
-        self.join.add(head, at, &mut self.ready);
+        self.join.add(&head, at, &mut self.ready);
     }
 
     /// What has become a line: text id of the start (0: a line without a start), and whether its
@@ -145,4 +150,148 @@ fn an_error_of_its_own_is_not_put_on_the_next_line() {
     // A failed prepare: the error, then the end.
     let feed = Feed::new(&[(Error, 7, 5, 0, 1064), (Point, 7, 5, 0, 1064)]);
     assert_eq!((feed.lines().len(), with_error(&feed)), (1, 1));
+}
+
+/// A connection that has no number for its records, or gets others: more connections than
+/// slots, or one that comes back after a long time.
+struct Orderless {
+    join: Join,
+    ready: Vec<Ready>,
+}
+
+/// Number of the first record in an epoch, as `rec_no`.
+const fn epoch(number: u64) -> u64 {
+    (number << 48) + 1
+}
+
+impl Orderless {
+    fn new() -> Orderless {
+        Orderless { join: Join::default(), ready: Vec::new() }
+    }
+
+    /// A point with this number and query id, or a piece of one.
+    fn add(&mut self, rec_no: u64, query_id: u64, fragment: u8, fragment_number: u16) {
+        let head = Head {
+            kind: Point,
+            fragment,
+            fragment_number,
+            line_seq: 0,
+            conn: 1,
+            rec_no,
+            ts_us: query_id as i64,
+            query_id,
+            text_id: query_id,
+            conn_seq: 0,
+            text_bytes: 10,
+            errno: 0,
+            present: 0,
+            shown_bytes: 10,
+            end: None,
+        };
+        let at = Ref { chunk: 0, position: query_id as u32 * 64, bytes: 64 };
+        self.join.add(&head, at, &mut self.ready);
+    }
+
+    fn whole(&mut self, rec_no: u64, query_id: u64) {
+        self.add(rec_no, query_id, FRAGMENT_WHOLE, 0);
+    }
+
+    /// Ends the pass, and lets some more follow; returns the query ids of the lines, in order, and
+    /// how many records are said to be lost.
+    fn end(&mut self) -> (Vec<u32>, u64) {
+        for _ in 0..5 {
+            self.join.end_pass(&mut self.ready);
+            self.join.begin_pass();
+        }
+        let line = |ready: &Ready| match ready {
+            Ready::Single { place: Place::Arena(at, _), .. } => Some(at.position / 64),
+            _ => None,
+        };
+        (self.ready.iter().filter_map(line).collect(), self.join.take_missing())
+    }
+}
+
+/// The pass came by the chunk of the last fragment before it was there, and saw what was
+/// recorded after it: the large record was dropped, and nobody counted it.
+#[test]
+fn what_follows_an_untracked_record_in_fragments_waits_for_the_rest() {
+    // Another one in fragments, which has an epoch of its own, or one without any number.
+    for next in [epoch(9), epoch(2), 0] {
+        let mut all = Orderless::new();
+        all.join.begin_pass();
+        all.add(epoch(5), 1, FRAGMENT_FIRST, 0);
+        all.add(epoch(5), 1, FRAGMENT_MIDDLE, 1);
+        match next {
+            0 => all.whole(0, 2),
+            _ => {
+                all.add(next, 2, FRAGMENT_FIRST, 0);
+                all.add(next, 2, FRAGMENT_LAST, 1);
+            }
+        }
+        all.join.end_pass(&mut all.ready);
+        assert!(all.ready.is_empty(), "{:?}", all.ready);
+        all.join.begin_pass();
+        all.add(epoch(5), 1, FRAGMENT_LAST, 2);
+        assert_eq!(all.end(), (vec![1, 2], 0), "after {next:#x}");
+    }
+}
+
+/// Its producer has given it up, has counted it, and has nowhere to say so.
+#[test]
+fn an_untracked_record_that_was_given_up_stops_nobody() {
+    let mut all = Orderless::new();
+    all.join.begin_pass();
+    all.add(epoch(5), 1, FRAGMENT_FIRST, 0);
+    all.whole(0, 2);
+    all.whole(0, 3);
+    assert_eq!(all.end(), (vec![2, 3], 0));
+    assert_eq!(all.ready.iter().filter(|r| matches!(r, Ready::Nothing { .. })).count(), 1);
+}
+
+#[test]
+fn records_without_a_number_do_not_disturb_those_that_have_one() {
+    let mut all = Orderless::new();
+    all.join.begin_pass();
+    all.whole(epoch(7), 1);
+    all.whole(epoch(7) + 2, 3);
+    all.whole(0, 10);
+    all.whole(epoch(7) + 1, 2);
+    all.whole(0, 11);
+    all.whole(epoch(7) + 3, 4);
+    assert_eq!(all.end(), (vec![1, 10, 2, 3, 11, 4], 0));
+}
+
+/// The log could not be written for so long that the slot went to another connection, and the
+/// writer meets the old records after the first new ones. Epochs are no order, because they wrap.
+#[test]
+fn late_records_of_an_epoch_before_are_not_taken_for_a_gap() {
+    for (old, new) in [(3, 8), (8, 3)] {
+        let mut all = Orderless::new();
+        all.join.begin_pass();
+        for (rec_no, id) in [
+            (epoch(old), 1),
+            (epoch(new), 4),
+            (epoch(old) + 2, 3),
+            (epoch(old) + 1, 2),
+            (epoch(new) + 2, 6),
+            (epoch(new) + 1, 5),
+        ] {
+            all.whole(rec_no, id);
+        }
+        assert_eq!(all.end(), (vec![1, 4, 2, 3, 5, 6], 0), "{old} {new}");
+    }
+}
+
+#[test]
+fn a_gap_in_an_epoch_is_counted_once() {
+    for (old, new) in [(3, 8), (8, 3)] {
+        let mut all = Orderless::new();
+        all.join.begin_pass();
+        all.whole(epoch(old), 1);
+        all.whole(epoch(old) + 3, 4);
+        all.whole(epoch(new), 5);
+        all.whole(epoch(new) + 1, 6);
+        let (lines, missing) = all.end();
+        assert_eq!((lines.len(), missing), (4, 2), "{lines:?}");
+    }
 }

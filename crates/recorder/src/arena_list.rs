@@ -1,0 +1,222 @@
+//! The file `.arenas` in the log directory: which arenas hold records of this log.
+//!
+//! Where arenas go is a setting, and may be another directory at the next start. And they are
+//! in memory: after a restart of the machine this list is what still tells that there was one.
+//! `docs/specs/file.md` has its form.
+//!
+//! An arena that could not be recovered is kept in the list with the number of the last line of
+//! that time. The lines that come after it get numbers that marks in the arena may speak of,
+//! without being the lines that these marks mean.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Its name.
+pub const NAME: &str = ".arenas";
+const NEW_NAME: &str = ".arenas.new";
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The arena.
+    pub path: PathBuf,
+    /// Marks beyond this line mean nothing; `None`: it is the last line of the log.
+    pub last_seq: Option<u64>,
+}
+
+/// The same name for a file, however its directory was named.
+fn canonical(path: &Path) -> PathBuf {
+    let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
+    match (directory, path.file_name()) {
+        (Some(directory), Some(name)) => directory.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// The list of a log; empty if there is none.
+///
+/// # Errors
+/// It cannot be read, or makes no sense.
+pub fn read(log_directory: &Path) -> io::Result<Vec<Known>> {
+    let bytes = match std::fs::read(log_directory.join(NAME)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read?,
+    };
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines
+        .map(|line| parse(line).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData)))
+        .collect()
+}
+
+fn parse(line: &[u8]) -> Option<Known> {
+    let space = line.iter().position(|byte| *byte == b' ')?;
+    let last_seq = match &line[..space] {
+        b"-" => None,
+        digits => Some(str::from_utf8(digits).ok()?.parse().ok()?),
+    };
+    let path = PathBuf::from(OsString::from_vec(line[space + 1..].to_vec()));
+    path.is_absolute().then_some(Known { path, last_seq })
+}
+
+/// The last line that marks in this arena can speak of; `last_seq` is the last one there is.
+pub fn limit(known: &[Known], path: &Path, last_seq: u64) -> u64 {
+    let path = canonical(path);
+    let found = known.iter().find(|known| known.path == path);
+    found.and_then(|known| known.last_seq).map_or(last_seq, |limit| limit.min(last_seq))
+}
+
+/// Whether the list has this arena.
+pub fn has(known: &[Known], path: &Path) -> bool {
+    let path = canonical(path);
+    known.iter().any(|known| known.path == path)
+}
+
+/// Adds an arena that was just made.
+///
+/// # Errors
+/// The list cannot be read or written.
+pub fn add(log_directory: &Path, path: &Path) -> io::Result<()> {
+    change(log_directory, path, |entry| *entry = Some(None))
+}
+
+/// Keeps an arena that cannot be recovered now, before lines beyond `last_seq` are written.
+///
+/// # Errors
+/// As [`add`].
+pub fn keep(log_directory: &Path, path: &Path, last_seq: u64) -> io::Result<()> {
+    change(log_directory, path, |entry| {
+        let before = entry.flatten();
+        *entry = Some(Some(before.map_or(last_seq, |limit: u64| limit.min(last_seq))));
+    })
+}
+
+/// Takes an arena out of which everything is in the log.
+///
+/// # Errors
+/// As [`add`].
+pub fn forget(log_directory: &Path, path: &Path) -> io::Result<()> {
+    change(log_directory, path, |entry| *entry = None)
+}
+
+/// Changes one entry. The caller holds the lock of the log.
+fn change(
+    log_directory: &Path,
+    path: &Path,
+    change: impl FnOnce(&mut Option<Option<u64>>),
+) -> io::Result<()> {
+    let path = canonical(path);
+    // A list that makes no sense was told of when recovery read it; it begins anew.
+    let mut list = match read(log_directory) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Vec::new(),
+        list => list?,
+    };
+    let before = list.clone();
+    let place = list.iter().position(|known| known.path == path);
+    let mut entry = place.map(|place| list.remove(place).last_seq);
+    change(&mut entry);
+    if let Some(last_seq) = entry {
+        list.push(Known { path, last_seq });
+    }
+    if list == before { Ok(()) } else { write(log_directory, &list) }
+}
+
+fn write(log_directory: &Path, list: &[Known]) -> io::Result<()> {
+    let path = log_directory.join(NAME);
+    if list.is_empty() {
+        return match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+    }
+    let mut text = Vec::new();
+    for Known { path, last_seq } in list {
+        let path = path.as_os_str().as_bytes();
+        if path.contains(&b'\n') {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        text.extend_from_slice(last_seq.map_or("-".to_owned(), |seq| seq.to_string()).as_bytes());
+        text.push(b' ');
+        text.extend_from_slice(path);
+        text.push(b'\n');
+    }
+    // Never half a list, and there after a power failure: that is what it is for.
+    let new = log_directory.join(NEW_NAME);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o640)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(&new)?;
+    file.write_all(&text)?;
+    file.sync_all()?;
+    std::fs::rename(&new, &path)?;
+    File::open(log_directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(path: &str, last_seq: Option<u64>) -> Known {
+        Known { path: PathBuf::from(path), last_seq }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path();
+        assert_eq!(read(log).unwrap(), []);
+        forget(log, Path::new("/x/a")).unwrap();
+        assert!(!log.join(NAME).exists());
+        add(log, Path::new("/x/a b")).unwrap();
+        add(log, Path::new("/x/c")).unwrap();
+        assert_eq!(std::fs::read(log.join(NAME)).unwrap(), b"- /x/a b\n- /x/c\n");
+        keep(log, Path::new("/x/a b"), 7).unwrap();
+        assert_eq!(read(log).unwrap(), [known("/x/c", None), known("/x/a b", Some(7))]);
+        forget(log, Path::new("/x/c")).unwrap();
+        assert_eq!(read(log).unwrap(), [known("/x/a b", Some(7))]);
+        // The numbers were given to other lines when it was kept first.
+        keep(log, Path::new("/x/a b"), 9).unwrap();
+        let list = read(log).unwrap();
+        assert_eq!(list, [known("/x/a b", Some(7))]);
+        let path = Path::new("/x/a b");
+        assert_eq!((limit(&list, path, 5), limit(&list, path, 100)), (5, 7));
+        assert_eq!(limit(&list, Path::new("/x/other"), 100), 100);
+        forget(log, path).unwrap();
+        assert_eq!(std::fs::read_dir(log).unwrap().count(), 0, "no list without arenas");
+    }
+
+    #[test]
+    fn a_directory_of_two_names_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, arenas) = (dir.path().join("log"), dir.path().join("arenas"));
+        std::fs::create_dir(&log).unwrap();
+        std::fs::create_dir(&arenas).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&arenas, &link).unwrap();
+        add(&log, &link.join("a")).unwrap();
+        assert!(has(&read(&log).unwrap(), &arenas.join("a")));
+        forget(&log, &arenas.join("a")).unwrap();
+        assert_eq!(read(&log).unwrap(), []);
+    }
+
+    #[test]
+    fn nonsense_is_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path();
+        for text in ["x /a\n", "/a\n", "-1 /a\n", "- a\n", "99999999999999999999 /a\n", "-\n"] {
+            std::fs::write(log.join(NAME), text).unwrap();
+            assert_eq!(read(log).unwrap_err().kind(), io::ErrorKind::InvalidData, "{text}");
+        }
+        add(log, Path::new("/x/a")).unwrap();
+        assert_eq!(read(log).unwrap(), [known("/x/a", None)]);
+        let error = add(log, Path::new("/x/a\nb")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(read(log).unwrap(), [known("/x/a", None)], "the list is as it was");
+    }
+}

@@ -1,0 +1,420 @@
+//! One connection's statements: what is open, what ends what, and whose an error is.
+
+use tacho_ring::codec::{PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_REMAINDER, RecordKind};
+
+use super::order::Stashed;
+use super::partial::{Partial, Place};
+use crate::drain::{EndParts, Head, Ref};
+
+/// The server's error number for a statement that was killed.
+pub(super) const ER_QUERY_INTERRUPTED: u32 = 1317;
+
+/// What the start of a statement left behind for its line.
+#[derive(Clone, Debug)]
+pub enum Start {
+    /// Its record.
+    Record(Place),
+    /// It is in the file already, as a `running` line.
+    Running {
+        /// `seq` of that line.
+        seq: u64,
+        /// What its other lines need to know.
+        told: Box<Told>,
+    },
+}
+
+/// What is kept of a statement whose start is in the file.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// The strings of its start, in the order of `STRING_*`. Empty after a restart.
+    pub strings: Vec<Vec<u8>>,
+    /// There was a secret in its text.
+    pub has_secret: bool,
+    /// There was a literal in its text.
+    pub has_literal: bool,
+    /// Number and message of the last error that it met before its last `running` line.
+    pub error: Option<(u32, Vec<u8>)>,
+}
+
+impl Default for Told {
+    /// Of a statement from before a restart: its text may have had anything.
+    fn default() -> Told {
+        Told { strings: Vec::new(), has_secret: true, has_literal: false, error: None }
+    }
+}
+
+/// A statement that started.
+#[derive(Clone, Debug)]
+pub struct Open {
+    /// Its start.
+    pub start: Start,
+    /// Errors and tables on the way.
+    pub extras: Vec<Place>,
+    /// Number within its connection.
+    pub rec_no: u64,
+    /// Number of its line within its connection.
+    pub conn_seq: u64,
+    /// When it started, µs since 1970-01-01 UTC.
+    pub ts_us: i64,
+    /// Query id at its start.
+    pub query_id: u64,
+    /// Joins it with its end.
+    pub text_id: u64,
+    /// Length of its text.
+    pub text_bytes: u32,
+    /// Its producer waits until its line is in the file.
+    pub awaited: bool,
+    /// It is what follows another statement in its packet, and may never run.
+    remainder: bool,
+    /// An error with its own query id was announced.
+    pub failed: bool,
+    /// An inner statement with its query id ended, with this error number.
+    pub(super) inner_errno: Option<u32>,
+    /// When that was, µs.
+    pub(super) inner_end_us: i64,
+}
+
+impl Open {
+    /// A statement that is known only as a `running` line, from before a restart.
+    pub fn from_running(head: &Head, seq: u64) -> Open {
+        Open::new(head, Start::Running { seq, told: Box::default() }, false)
+    }
+
+    pub(super) fn new(head: &Head, start: Start, awaited: bool) -> Open {
+        Open {
+            start,
+            extras: Vec::new(),
+            rec_no: head.rec_no,
+            conn_seq: head.conn_seq,
+            ts_us: head.ts_us,
+            query_id: head.query_id,
+            text_id: head.text_id,
+            text_bytes: head.text_bytes,
+            awaited,
+            remainder: head.present & PRESENT_REMAINDER != 0,
+            failed: false,
+            inner_errno: None,
+            inner_end_us: 0,
+        }
+    }
+
+    /// Whether an end (or a point that turns out to be one) belongs to this start.
+    pub(super) fn matches(&self, head: &Head, end_bytes: u32) -> bool {
+        if head.text_id == 0 {
+            return self.query_id != 0 && self.query_id == head.query_id;
+        }
+        self.text_id != 0
+            && self.text_id == head.text_id
+            && (self.query_id == head.query_id
+                || end_bytes <= self.text_bytes
+                // Of what follows in a packet, only the beginning was kept.
+                || self.remainder)
+    }
+
+    /// Whether it has ended with the statement in it, unless an end of its own follows at once.
+    pub(super) fn has_ended(&self) -> bool {
+        self.inner_errno.is_some() && !self.awaited
+    }
+
+    /// Whether it must have ended, though nothing said so, when another statement starts.
+    pub(super) fn is_over(&self, next: &Head) -> bool {
+        if next.present & PRESENT_OUTERMOST != 0 {
+            // A restored statement may be one that began inside of this one.
+            return self.rec_no != 0 || self.conn_seq < next.conn_seq;
+        }
+        self.inner_errno.is_some()
+    }
+}
+
+/// How a statement ended.
+#[derive(Clone, Debug)]
+pub enum Ending {
+    /// This record says it.
+    Record(Place),
+    /// This record says it, and has been read.
+    Read {
+        /// The record.
+        at: Ref,
+        /// What it says.
+        end: StatementEnd,
+    },
+    /// Together with the statement around it or in it, with this error number.
+    Derived(u32),
+    /// Nobody will ever say.
+    Unknown,
+    /// It has not.
+    Running,
+}
+
+/// The record of an end.
+#[derive(Clone, Copy, Debug)]
+pub struct StatementEnd {
+    /// When it was, µs.
+    pub ts_us: i64,
+    /// Query id at the end.
+    pub query_id: u64,
+    /// Error number, 0 = none.
+    pub errno: u32,
+    /// Bits `PRESENT_*`.
+    pub present: u32,
+    /// Length of the statement at its end.
+    pub shown_bytes: u32,
+    /// The rest.
+    pub parts: EndParts,
+}
+
+/// Something that can become a line now.
+#[derive(Debug)]
+pub enum Ready {
+    /// A statement with a start.
+    Statement {
+        /// Connection id.
+        conn: u64,
+        /// Its start.
+        open: Open,
+        /// Its end.
+        ending: Ending,
+        /// When it ended, µs.
+        end_ts_us: i64,
+    },
+    /// A record that is a line by itself, with the error message that came before it.
+    Single {
+        /// The record.
+        place: Place,
+        /// Connection and `rec_no`, when its producer waits until its line is in the file.
+        awaited: Option<(u64, u64)>,
+        /// Error message.
+        error: Option<Place>,
+        /// When it happened, µs.
+        ts_us: i64,
+    },
+    /// Records that are not worth a line of their own.
+    Nothing {
+        /// The records.
+        at: Vec<Ref>,
+    },
+}
+
+impl Ready {
+    /// When it was complete, µs: the order of lines in the file.
+    pub fn ts_us(&self) -> i64 {
+        match self {
+            Ready::Statement { end_ts_us, .. } => *end_ts_us,
+            Ready::Single { ts_us, .. } => *ts_us,
+            Ready::Nothing { .. } => i64::MIN,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct PendingError {
+    pub(super) place: Place,
+    pub(super) query_id: u64,
+    pub(super) ts_us: i64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Conn {
+    /// `rec_no` of the record that comes next; 0 = not known.
+    pub(super) expected: u64,
+    /// The same in the epoch before.
+    pub(super) expected_before: u64,
+    pub(super) open: Vec<Open>,
+    pub(super) stash: Vec<Stashed>,
+    pub(super) partial: Option<Partial>,
+    /// An error that came while no statement was open.
+    pub(super) pending_error: Option<PendingError>,
+    /// Query id of the statement that ended last.
+    pub(super) last_query_id: u64,
+    /// When its last line was complete: a clock that lags must not reorder a connection.
+    pub(super) last_ts_us: i64,
+    /// It has ended, and nothing of it waits: it is to be forgotten.
+    pub(super) is_gone: bool,
+}
+
+impl Conn {
+    /// The next record, whole; its place becomes part of a line.
+    pub(super) fn apply(
+        &mut self,
+        head: &Head,
+        place: Place,
+        awaited: bool,
+        ready: &mut Vec<Ready>,
+    ) {
+        let mut ts_us = head.ts_us;
+        if head.kind != RecordKind::Start {
+            self.last_ts_us = self.last_ts_us.max(ts_us);
+            ts_us = self.last_ts_us;
+        }
+        if self.pending_error.is_some() {
+            self.settle_error(head, ready);
+        }
+        match head.kind {
+            RecordKind::Start => {
+                self.close_while(head.conn, ts_us, ready, |open| open.is_over(head));
+                // A restored statement may be one that began inside this one.
+                let inner = |open: &Open| open.rec_no == 0 && open.conn_seq > head.conn_seq;
+                let at = self.open.iter().position(inner).unwrap_or(self.open.len());
+                self.open.insert(at, Open::new(head, Start::Record(place), awaited));
+            }
+            RecordKind::End => {
+                self.last_query_id = head.query_id;
+                let found = if head.present & PRESENT_OUTERMOST != 0 {
+                    (!self.open.is_empty()).then_some(0)
+                } else if head.present & PRESENT_INNERMOST != 0 {
+                    self.open.len().checked_sub(1)
+                } else {
+                    self.open.iter().rposition(|o| o.matches(head, head.shown_bytes))
+                };
+                match found {
+                    Some(found) => self.end(found, head, ts_us, place, awaited, ready),
+                    None => ready.push(self.single(place, awaited, head, ts_us)),
+                }
+            }
+            RecordKind::Point => {
+                self.last_query_id = head.query_id;
+                match self.open.iter().rposition(|o| o.matches(head, head.text_bytes)) {
+                    Some(found) => self.end(found, head, ts_us, place, awaited, ready),
+                    None => {
+                        self.close_while(head.conn, ts_us, ready, |open| open.is_over(head));
+                        ready.push(self.single(place, awaited, head, ts_us));
+                    }
+                }
+            }
+            RecordKind::Error => {
+                if let Some(open) = self.open.iter_mut().rfind(|o| o.query_id == head.query_id) {
+                    open.failed = true;
+                    open.extras.push(place);
+                } else if let Some(open) = self.open.last_mut() {
+                    open.extras.push(place);
+                } else {
+                    let new = PendingError { place, query_id: head.query_id, ts_us };
+                    if let Some(old) = self.pending_error.replace(new) {
+                        ready.push(Ready::Nothing { at: old.place.refs() });
+                    }
+                }
+            }
+            RecordKind::Table => {
+                let exact = self.open.iter().rposition(|o| o.query_id == head.query_id);
+                let index = exact.or_else(|| self.open.len().checked_sub(1));
+                match index.and_then(|i| self.open.get_mut(i)) {
+                    Some(open) => open.extras.push(place),
+                    None => ready.push(self.single(place, awaited, head, ts_us)),
+                }
+            }
+            RecordKind::Disconnect => {
+                self.close_while(head.conn, ts_us, ready, |_| true);
+                ready.push(self.single(place, awaited, head, ts_us));
+                self.is_gone = self.stash.is_empty();
+            }
+            RecordKind::Connect | RecordKind::ChangeUser | RecordKind::Config => {
+                ready.push(self.single(place, awaited, head, ts_us));
+            }
+        }
+    }
+
+    /// Ends the statement at `found`, and everything that was nested in it.
+    fn end(
+        &mut self,
+        found: usize,
+        head: &Head,
+        end_ts_us: i64,
+        place: Place,
+        awaited: bool,
+        ready: &mut Vec<Ready>,
+    ) {
+        let conn = head.conn;
+        if found + 1 < self.open.len() {
+            for open in self.open.drain(found + 1..).rev() {
+                let ending = Ending::Derived(open.inner_errno.unwrap_or(head.errno));
+                ready.push(Ready::Statement { conn, open, ending, end_ts_us });
+            }
+        }
+        let Some(mut open) = self.open.pop() else { return };
+        // What a stored program executes has got a query id of its own by its end.
+        if let Some(outer) = self.open.last_mut()
+            && outer.query_id == open.query_id
+            && head.query_id == open.query_id
+        {
+            outer.inner_errno = Some(head.errno);
+            outer.inner_end_us = end_ts_us;
+        }
+        if awaited {
+            // The producer of the end waits for the line; that of the start does not any more,
+            // or waits for an earlier number.
+            open.awaited = true;
+            open.rec_no = head.rec_no;
+        }
+        let ending = match (place, head.end) {
+            (Place::Arena(at, _), Some(parts)) => {
+                let Head { ts_us, query_id, errno, present, shown_bytes, .. } = *head;
+                let end = StatementEnd { ts_us, query_id, errno, present, shown_bytes, parts };
+                Ending::Read { at, end }
+            }
+            (place, _) => Ending::Record(place),
+        };
+        ready.push(Ready::Statement { conn, open, ending, end_ts_us });
+    }
+
+    /// Closes open statements from the innermost outwards, as long as `over` says so.
+    fn close_while(
+        &mut self,
+        conn: u64,
+        end_ts_us: i64,
+        ready: &mut Vec<Ready>,
+        over: impl Fn(&Open) -> bool,
+    ) {
+        while let Some(open) = self.open.pop_if(|open| over(open)) {
+            let ending = match open.inner_errno {
+                Some(errno) => Ending::Derived(errno),
+                // The error's number is with its message, in `extras`.
+                None if open.failed => Ending::Derived(0),
+                None if open.remainder && open.extras.is_empty() => {
+                    Ending::Derived(ER_QUERY_INTERRUPTED)
+                }
+                None => Ending::Unknown,
+            };
+            ready.push(Ready::Statement { conn, open, ending, end_ts_us });
+        }
+    }
+
+    fn single(&mut self, place: Place, awaited: bool, head: &Head, ts_us: i64) -> Ready {
+        let awaited = awaited.then_some((head.conn, head.rec_no));
+        let error = self.pending_error.take().map(|error| error.place);
+        Ready::Single { place, awaited, error, ts_us }
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.open.is_empty()
+            && self.stash.is_empty()
+            && self.partial.is_none()
+            && self.pending_error.is_none()
+    }
+
+    /// An error with which no other event came: it is a line of its own, unless it is a second
+    /// message of the statement that has just ended.
+    pub(super) fn lone_error(&self, error: PendingError) -> Ready {
+        if error.query_id != 0 && error.query_id == self.last_query_id {
+            return Ready::Nothing { at: error.place.refs() };
+        }
+        Ready::Single { place: error.place, awaited: None, error: None, ts_us: error.ts_us }
+    }
+
+    /// Decides whether an error that waits belongs to this record; if not, it is done with.
+    fn settle_error(&mut self, next: &Head, ready: &mut Vec<Ready>) {
+        let Some(error) = &self.pending_error else { return };
+        let belongs = match next.kind {
+            // A failed login, or a client that was refused as another user.
+            RecordKind::Connect | RecordKind::ChangeUser => true,
+            // The session ends because of it: the server has no new statement at that time.
+            RecordKind::Disconnect => {
+                error.query_id == self.last_query_id || self.last_query_id == 0
+            }
+            RecordKind::Error => true,
+            _ => error.query_id == next.query_id,
+        };
+        if !belongs && let Some(error) = self.pending_error.take() {
+            ready.push(self.lone_error(error));
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Records out of the arena, each with its text in one piece.
+//!
+//! A text may be as large as `max_allowed_packet` allows, and the process is a database server:
+//! whatever is as large as a text may fail to be allocated, and costs the text then, not the
+//! server (`docs/SAFETY.md`).
+
+use tacho_ring::codec::View;
+
+use crate::drain::Drain;
+use crate::join::{EarlyRecord, NoText, Place};
+
+/// A record that was read.
+pub(super) struct Loaded<'b> {
+    /// All but its text.
+    pub(super) view: View<'b>,
+    /// Its text, as far as it came.
+    pub(super) text: Result<&'b [u8], NoText>,
+}
+
+/// Buffers for one record, to be used again.
+#[derive(Default)]
+pub(super) struct Buffers {
+    record: Vec<u8>,
+    text: Vec<u8>,
+}
+
+/// What lines had to do without.
+#[derive(Debug, Default)]
+pub struct Shortfall {
+    /// Records that could not be read, or not all of them.
+    pub damaged: u64,
+    /// Size of the last text that there was not enough memory for.
+    pub no_memory_bytes: Option<u64>,
+}
+
+impl Shortfall {
+    fn note(&mut self, loaded: Option<&Loaded<'_>>) {
+        match loaded.map(|loaded| (loaded.text, loaded.view.body.text_bytes)) {
+            None | Some((Err(NoText::Damaged), _)) => self.damaged += 1,
+            Some((Err(NoText::NoMemory), bytes)) => self.no_memory_bytes = Some(bytes.into()),
+            Some((Ok(_), _)) => {}
+        }
+    }
+}
+
+impl Buffers {
+    /// Reads a record and puts its text together. What of it cannot be had is noted; `None`:
+    /// nothing of it can.
+    // In place, and what is seldom needed behind a call: what the caller does not need of the
+    // record is not read.
+    #[inline(always)]
+    pub(super) fn load<'b>(
+        &'b mut self,
+        drain: &Drain,
+        place: &'b Place,
+        shortfall: &mut Shortfall,
+    ) -> Option<Loaded<'b>> {
+        match place {
+            Place::Arena(at, more) if more.is_empty() => {
+                let view = drain.fetch(*at, &mut self.record).and_then(View::decode);
+                shortfall.damaged += u64::from(view.is_none());
+                view.map(|view| Loaded { view, text: Ok(view.text) })
+            }
+            place => {
+                let loaded = self.load_pieces(drain, place);
+                shortfall.note(loaded.as_ref());
+                loaded
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn load_pieces<'b>(&'b mut self, drain: &Drain, place: &'b Place) -> Option<Loaded<'b>> {
+        let Buffers { record, text } = self;
+        match place {
+            Place::Memory(early, _) => {
+                let view = View::decode(&early.first)?;
+                Some(Loaded { view, text: early.text() })
+            }
+            Place::Arena(first, more) => {
+                let view = View::decode(drain.fetch(*first, record)?)?;
+                text.clear();
+                let bytes = view.body.text_bytes as usize;
+                let mut joined = text.try_reserve_exact(bytes).map_err(|_| NoText::NoMemory);
+                let mut piece = Vec::new();
+                joined = joined.and_then(|()| append(text, Some(view.text)));
+                for at in more {
+                    let fragment = drain.fetch(*at, &mut piece).and_then(fragment_text);
+                    joined = joined.and_then(|()| append(text, fragment));
+                }
+                Some(Loaded { view, text: joined.map(|()| &text[..]) })
+            }
+        }
+    }
+
+    /// Gives back what is beyond `bytes` for each buffer.
+    pub(super) fn shrink(&mut self, bytes: usize) {
+        for buffer in [&mut self.record, &mut self.text] {
+            if buffer.capacity() > bytes {
+                *buffer = Vec::new();
+            }
+        }
+    }
+}
+
+/// The text of a fragment of a record.
+fn fragment_text(bytes: &[u8]) -> Option<&[u8]> {
+    View::decode(bytes).map(|view| view.text)
+}
+
+fn append(text: &mut Vec<u8>, more: Option<&[u8]>) -> Result<(), NoText> {
+    let more = more.ok_or(NoText::Damaged)?;
+    // More than the record said it would be, if this allocates.
+    text.try_reserve(more.len()).map_err(|_| NoText::NoMemory)?;
+    text.extend_from_slice(more);
+    Ok(())
+}
+
+impl EarlyRecord {
+    /// Takes the first fragment of a record out of the arena.
+    pub fn take_first(&mut self, bytes: &[u8]) {
+        self.first = bytes.to_vec();
+        let Some(view) = View::decode(&self.first) else { return };
+        let whole = self.text.try_reserve_exact(view.body.text_bytes as usize);
+        let part = whole.map_err(|_| NoText::NoMemory);
+        let added = part.and_then(|()| append(&mut self.text, Some(view.text)));
+        self.keep(added);
+    }
+
+    /// Takes another fragment out; `None`: it cannot be read.
+    pub fn take_more(&mut self, bytes: Option<&[u8]>) {
+        if self.no_text.is_none() {
+            let added = append(&mut self.text, bytes.and_then(fragment_text));
+            self.keep(added);
+        }
+    }
+
+    fn keep(&mut self, added: Result<(), NoText>) {
+        if let Err(reason) = added {
+            self.no_text = Some(reason);
+            self.text = Vec::new();
+        }
+    }
+
+    fn text(&self) -> Result<&[u8], NoText> {
+        self.no_text.map_or(Ok(&self.text), Err)
+    }
+}

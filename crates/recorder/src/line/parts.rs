@@ -1,0 +1,177 @@
+//! What the fields of a record become in a line.
+
+use tacho_event::charset::Charset;
+use tacho_event::json;
+use tacho_event::record::{Outcome, Record, TableAccess, TableUse};
+use tacho_event::redact;
+use tacho_ring::codec::{
+    PRESENT_LOCK_TIME, PRESENT_QUERY_TIME, PRESENT_ROWS_AFFECTED, PRESENT_ROWS_EXAMINED,
+    PRESENT_ROWS_SENT, STRING_CHARSET, STRING_COMMAND, STRING_COUNT, STRING_DB, STRING_HOST,
+    STRING_IP, STRING_OS_USER, STRING_PRIV_USER, STRING_PROXY_USER, STRING_USER, View,
+};
+
+use tacho_ring::layout::NameEntry;
+
+use crate::drain::{Drain, EndParts};
+use crate::join::StatementEnd;
+
+/// Who a connection was in its last line: the strings of the record, and what they became.
+pub(super) struct Known {
+    lengths: [u16; STRING_COUNT],
+    strings: Vec<u8>,
+    /// The fields from `user` to `command`.
+    json: Vec<u8>,
+    /// The character set, unless the server's name for it is a new one.
+    charset: Option<&'static Charset>,
+    setting: redact::Setting,
+}
+
+impl Default for Known {
+    fn default() -> Known {
+        let setting = redact::Setting::of(&[], &[]);
+        Known {
+            lengths: [0; STRING_COUNT],
+            strings: Vec::new(),
+            json: Vec::new(),
+            charset: None,
+            setting,
+        }
+    }
+}
+
+/// Connections whose last identity is kept; those with the same last bits share a place.
+const KNOWN_COUNT: usize = 256;
+
+/// Tells `record` who it is of: the strings of `view`. Returns what the redaction of its text
+/// depends on.
+#[inline]
+pub(super) fn know<'v>(
+    known: &'v mut Vec<Known>,
+    view: &View<'v>,
+    record: &mut Record<'v>,
+) -> redact::Setting {
+    if known.is_empty() {
+        known.resize_with(KNOWN_COUNT, Known::default);
+    }
+    let place = view.header.conn as usize % KNOWN_COUNT;
+    let known = &mut known[place];
+    if known.lengths != view.body.string_bytes || known.strings != view.string_bytes() {
+        known.renew(view);
+    }
+    record.identity = &known.json;
+    record.charset = known.charset;
+    if known.charset.is_none() {
+        record.sql_charset = view.string(STRING_CHARSET);
+    }
+    known.setting
+}
+
+impl Known {
+    #[inline(never)]
+    fn renew(&mut self, view: &View<'_>) {
+        self.lengths = view.body.string_bytes;
+        self.strings.clear();
+        self.strings.extend_from_slice(view.string_bytes());
+        let mut record = Record::default();
+        identify(&mut record, &view.strings());
+        self.json.clear();
+        json::write_identity(&mut self.json, &record);
+        self.charset = Charset::by_name(record.sql_charset)
+            .filter(|charset| charset.name().as_bytes() == record.sql_charset);
+        self.setting = redact::Setting::of(record.sql_charset, record.db);
+    }
+}
+
+pub(super) fn identify<'v>(record: &mut Record<'v>, strings: &[&'v [u8]; STRING_COUNT]) {
+    record.user = strings[STRING_USER];
+    record.priv_user = strings[STRING_PRIV_USER];
+    record.proxy_user = strings[STRING_PROXY_USER];
+    record.os_user = strings[STRING_OS_USER];
+    record.host = strings[STRING_HOST];
+    record.ip = strings[STRING_IP];
+    record.db = strings[STRING_DB];
+    record.command = strings[STRING_COMMAND];
+    record.sql_charset = strings[STRING_CHARSET];
+}
+
+/// What a record says of how a statement ended.
+pub(super) fn end_of(view: &View<'_>) -> StatementEnd {
+    StatementEnd {
+        ts_us: view.header.ts_us,
+        query_id: view.header.query_id,
+        errno: view.body.errno,
+        present: view.body.present,
+        shown_bytes: view.body.shown_bytes,
+        parts: EndParts {
+            sql_command: view.body.sql_command,
+            sqlstate: view.body.sqlstate,
+            figures: view.figures,
+        },
+    }
+}
+
+pub(super) fn outcome_of(record: &mut Record<'_>, end: &StatementEnd) {
+    record.errno = end.errno;
+    record.outcome = Some(if end.errno == 0 { Outcome::Ok } else { Outcome::Error });
+    let figure = |bit, i: usize| (end.present & bit != 0).then(|| end.parts.figures[i]);
+    record.rows_sent = figure(PRESENT_ROWS_SENT, 0);
+    record.rows_examined = figure(PRESENT_ROWS_EXAMINED, 1);
+    record.rows_affected = figure(PRESENT_ROWS_AFFECTED, 2);
+    record.query_time_us = figure(PRESENT_QUERY_TIME, 3);
+    record.lock_time_us = figure(PRESENT_LOCK_TIME, 4);
+}
+
+pub(super) fn table_of<'v>(view: &View<'v>) -> TableUse<'v> {
+    let access = match view.string(STRING_USER).first() {
+        Some(b'1') => TableAccess::Write,
+        Some(b'2') => TableAccess::Create,
+        Some(b'3') => TableAccess::Drop,
+        Some(b'4') => TableAccess::Rename,
+        Some(b'5') => TableAccess::Alter,
+        _ => TableAccess::Read,
+    };
+    TableUse {
+        access,
+        db: view.string(STRING_DB),
+        table: view.string(STRING_PRIV_USER),
+        new_db: view.string(STRING_OS_USER),
+        new_table: view.string(STRING_PROXY_USER),
+    }
+}
+
+/// The names of commands, as the arena has them and as a line has them.
+#[derive(Default)]
+pub(super) struct Commands(Vec<Command>);
+
+#[derive(Clone, Default)]
+struct Command {
+    entry: [u8; 32],
+    name_bytes: usize,
+    json: Vec<u8>,
+}
+
+impl Commands {
+    /// Tells `record` its `sql_command`, by its number.
+    #[inline]
+    pub(super) fn name<'c>(&'c mut self, drain: &Drain, number: i32, record: &mut Record<'c>) {
+        let Ok(number) = usize::try_from(number) else { return };
+        let Some(NameEntry(entry)) = drain.arena().name(number) else { return };
+        if self.0.get(number).is_none_or(|command| command.entry != entry) {
+            self.renew(number, entry);
+        }
+        let command = &self.0[number];
+        record.sql_command = &command.entry[..command.name_bytes];
+        record.sql_command_json = &command.json;
+    }
+
+    #[inline(never)]
+    fn renew(&mut self, number: usize, entry: [u8; 32]) {
+        if self.0.len() <= number {
+            self.0.resize(number + 1, Command::default());
+        }
+        let name_bytes = entry.iter().position(|b| *b == 0).unwrap_or(entry.len());
+        let mut json = Vec::new();
+        json::write_sql_command(&mut json, &entry[..name_bytes]);
+        self.0[number] = Command { entry, name_bytes, json };
+    }
+}

@@ -1,0 +1,68 @@
+//! What of a text may go to the disk.
+
+use std::borrow::Cow;
+
+use tacho_event::charset::Charset;
+use tacho_event::record::Record;
+use tacho_event::redact;
+
+use super::Style;
+
+/// Text that may go to the disk, and whether something was taken out of it.
+pub(super) struct Shown<'t> {
+    pub(super) text: Cow<'t, [u8]>,
+    pub(super) redacted: bool,
+    pub(super) whole_bytes: Option<u64>,
+}
+
+pub(super) fn show<'t>(
+    text: &'t [u8],
+    record: &Record<'_>,
+    setting: redact::Setting,
+    style: &Style<'_>,
+) -> Shown<'t> {
+    let cleaned = redact::secrets(text, setting);
+    let redacted = matches!(cleaned, Cow::Owned(_));
+    let limit = usize::try_from(style.max_statement_bytes).unwrap_or(usize::MAX);
+    if limit == 0 || cleaned.len() <= limit {
+        let whole_bytes = redacted.then_some(text.len() as u64);
+        return Shown { text: cleaned, redacted, whole_bytes };
+    }
+    // Cut after redaction, so that a cut can never hide that something is a secret.
+    let charset = record.text_charset().unwrap_or(Charset::BINARY);
+    let end = charset.cut(&cleaned, limit);
+    let cut = match cleaned {
+        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..end]),
+        Cow::Owned(mut bytes) => {
+            bytes.truncate(end);
+            Cow::Owned(bytes)
+        }
+    };
+    Shown { text: cut, redacted, whole_bytes: Some(text.len() as u64) }
+}
+
+/// Whether it prepares another text. One without a literal does not show it, because it comes
+/// from a variable: nobody can tell whether there is a secret in it.
+pub(super) fn executes_text(record: &Record<'_>) -> bool {
+    matches!(record.sql_command, b"prepare_sql" | b"execute_immediate")
+}
+
+/// Whether there is a literal in a text.
+pub(super) fn has_literal(text: &[u8]) -> bool {
+    text.iter().any(|byte| matches!(byte, b'\'' | b'"'))
+}
+
+/// Error messages quote the statement. When it has or may have secrets, what the message quotes
+/// goes.
+pub(super) fn clean_message(message: &[u8], redacted: bool) -> Cow<'_, [u8]> {
+    const REDACTED: &[u8] = b"<redacted>";
+    let quote = message.iter().position(|b| matches!(b, b'\'' | b'"' | b'`'));
+    let Some(quote) = quote.filter(|_| redacted) else { return message.into() };
+    let mut cleaned = Vec::new();
+    if cleaned.try_reserve_exact(quote + REDACTED.len()).is_err() {
+        return REDACTED.into();
+    }
+    cleaned.extend_from_slice(&message[..quote]);
+    cleaned.extend_from_slice(REDACTED);
+    cleaned.into()
+}

@@ -1,0 +1,349 @@
+//! The writer: drain, join, format, write, recycle.
+//!
+//! A record counts as written when its line is in the file (the kernel has it): only then
+//! is its chunk given back. The `seq` of the line is stored in the record before the write,
+//! so that after a crash the last line in the file tells which records are in it.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | `queue` | the order of the lines |
+//! | `lines` | from the queue to the batch |
+//! | `output` | from the batch to the file; errors |
+//! | `running` | the table of running statements |
+//! | `losses` | telling of losses |
+//! | `relief` | making room when chunks are short |
+//! | `seldom` | what the error log hears of trouble that comes again and again |
+
+mod lines;
+mod losses;
+mod output;
+mod queue;
+mod relief;
+mod running;
+mod seldom;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tacho_event::record::EventKind;
+use tacho_event::time::TimeFormatter;
+use tacho_ring::arena::Arena;
+use tacho_ring::gate::Park;
+use tacho_ring::producer::Futex;
+use tacho_ring::sync::fence;
+use tacho_ring::{session, sys};
+
+use crate::arena_file::ArenaFile;
+use crate::control::{Control, Log, Severity, Status, Timestamps};
+use crate::drain::Drain;
+use crate::files::{FileError, Fs, LogFiles, RealFs};
+use crate::join::{Ending, Join, Ready, Start};
+use crate::line::Scratch;
+pub(crate) use losses::confirm_losses;
+use queue::Queue;
+use seldom::{Outages, Seldom};
+
+/// A statement that is open for this long gets a `running` line, µs.
+const RUNNING_AFTER_US: i64 = 10_000_000;
+/// How long the writer sleeps while there is much to write.
+const NAP: std::time::Duration = std::time::Duration::from_millis(2);
+
+/// See the module documentation.
+pub struct Writer<F: Fs = RealFs> {
+    drain: Drain,
+    join: Join,
+    files: LogFiles<F>,
+    control: Arc<Control>,
+    status: Arc<Status>,
+    log: Log,
+    clock: TimeFormatter,
+    clock_zone: Timestamps,
+    scratch: Scratch,
+    /// What can become lines; emptied when all of it has.
+    ready: Vec<Ready>,
+    queue: Queue,
+    /// `seq` of the next line.
+    next_seq: u64,
+    /// `seq` of the last line in the file.
+    written_seq: u64,
+    batch: Vec<u8>,
+    progress: usize,
+    /// Producers that wait for lines of the batch: connection, `rec_no`.
+    awaited: Vec<(u64, u64)>,
+    /// Entries of the table of running statements whose completion is in the batch.
+    finished: Vec<usize>,
+    retry_at_us: i64,
+    /// `bytes_written` when it last slept.
+    slept_at_bytes: u64,
+    outages: Outages,
+    lost_seen_us: i64,
+    lost_told_us: i64,
+    /// Records lost that the error log has not heard of.
+    lost_unsaid: u64,
+    lost_seldom: Seldom,
+    memory_seldom: Seldom,
+    /// The `stop` line is in the batch, or in the file.
+    stop_told: bool,
+    /// Arenas of dead servers that may go when the batch is written: their records are in it.
+    recovered: Vec<ArenaFile>,
+    /// Arenas that are gone, and may be forgotten when the batch is written: it says so.
+    gone: Vec<PathBuf>,
+}
+
+impl<F: Fs> Writer<F> {
+    /// Writes what comes through `arena` into `files`; `last_seq` is the `seq` of the last
+    /// line there.
+    pub fn new(
+        arena: Arena,
+        files: LogFiles<F>,
+        last_seq: u64,
+        control: Arc<Control>,
+        status: Arc<Status>,
+        log: Log,
+    ) -> Writer<F> {
+        let now_us = sys::now_us();
+        let mut writer = Writer {
+            drain: Drain::new(arena),
+            join: Join::default(),
+            files,
+            control,
+            status,
+            log,
+            clock: TimeFormatter::utc(),
+            clock_zone: Timestamps::Utc,
+            scratch: Scratch::default(),
+            ready: Vec::new(),
+            queue: Queue::default(),
+            next_seq: last_seq + 1,
+            written_seq: last_seq,
+            batch: Vec::with_capacity(1 << 20),
+            progress: 0,
+            awaited: Vec::new(),
+            finished: Vec::new(),
+            retry_at_us: 0,
+            slept_at_bytes: 0,
+            outages: Outages::default(),
+            lost_seen_us: now_us,
+            lost_told_us: 0,
+            lost_unsaid: 0,
+            lost_seldom: Seldom::default(),
+            memory_seldom: Seldom::default(),
+            stop_told: false,
+            recovered: Vec::new(),
+            gone: Vec::new(),
+        };
+        writer.take_settings();
+        writer
+    }
+
+    /// Takes up another arena: after the records of a dead one, those of ours.
+    pub fn with_arena(mut self, arena: Arena) -> Writer<F> {
+        self.take_up(arena);
+        self
+    }
+
+    /// Leaves the arena for another one. What is in the batch still goes to the file; what is
+    /// not formatted yet stays unmarked in the arena that it is in.
+    pub(crate) fn take_up(&mut self, arena: Arena) {
+        self.drain = Drain::new(arena);
+        self.join = Join::default();
+        // All of these speak of places in the old arena.
+        self.queue.clear(&mut self.ready);
+        self.awaited.clear();
+        self.finished.clear();
+        // The losses that no line tells of are from any time of its life: its writer may have
+        // looked at them long before it died, and never have been able to write.
+        self.lost_seen_us = arena.header().created_us;
+    }
+
+    /// The arena.
+    pub fn arena(&self) -> &Arena {
+        self.drain.arena()
+    }
+
+    /// Connections that something is kept for.
+    pub fn connection_count(&self) -> usize {
+        self.join.connection_count()
+    }
+
+    pub(crate) fn parts(&mut self) -> (&mut Drain, &mut Join, &mut Vec<Ready>) {
+        (&mut self.drain, &mut self.join, &mut self.ready)
+    }
+
+    pub(crate) fn log_directory(&self) -> &Path {
+        self.files.directory()
+    }
+
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.written_seq
+    }
+
+    /// `seq` of the line that comes next.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    pub(crate) fn say(&self, severity: Severity, text: &str) {
+        (self.log)(severity, text);
+    }
+
+    fn take_seq(&mut self) -> u64 {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        seq
+    }
+
+    fn take_settings(&mut self) {
+        let zone = self.control.timestamps();
+        if zone != self.clock_zone {
+            self.clock_zone = zone;
+            self.clock = match zone {
+                Timestamps::Utc => TimeFormatter::utc(),
+                Timestamps::System => TimeFormatter::system().unwrap_or_else(|error| {
+                    (self.log)(
+                        Severity::Warning,
+                        &format!("{error}; time stamps are in UTC. Set TZ or /etc/localtime."),
+                    );
+                    TimeFormatter::utc()
+                }),
+            };
+        }
+        self.files.set_rotate_bytes(self.control.rotate_bytes.load(Ordering::Relaxed));
+        let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
+        let chunk_bytes = u64::from(self.arena().geometry().chunk_bytes);
+        let limit = u32::try_from((flush_bytes / chunk_bytes).max(1)).unwrap_or(u32::MAX);
+        self.arena().shared().bell.0.closed_limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// One round: everything that is in the arena now goes to the file. `false`: the file
+    /// cannot be written at the moment.
+    pub fn round(&mut self) -> bool {
+        let now_us = sys::now_us();
+        self.arena().shared().writer.0.heartbeat_us.store(now_us, Ordering::Relaxed);
+        self.take_settings();
+        if !self.write_out(now_us) {
+            self.show_arena_use();
+            return false;
+        }
+        if self.control.rotate_now.swap(false, Ordering::Relaxed)
+            && let Err(error) = self.files.rotate_now()
+        {
+            self.tell_failure(&error);
+        }
+        self.tell_config_changes(now_us);
+        self.scan();
+        if !self.write_queue(now_us) {
+            return false;
+        }
+        self.tell_losses(now_us);
+        self.tell_running(now_us - RUNNING_AFTER_US);
+        let written = self.write_queue(now_us) && self.write_out(now_us);
+        self.recycle();
+        written && self.relieve(now_us)
+    }
+
+    /// One pass over the arena: what is complete goes to the queue, in the order of time.
+    fn scan(&mut self) {
+        let Writer { drain, join, ready, .. } = self;
+        let arena = *drain.arena();
+        let quiet = join.quiet(|conn| session::find(arena.sessions(), conn).is_none());
+        // SYNC claim: pairs with the Releases in `session::forget` and `claim`: the pass sees
+        // every record of a connection whose slot was gone before it.
+        fence(Ordering::Acquire);
+        join.begin_pass();
+        let abandoned = join.abandoned(drain.arena().sessions());
+        drain.pass(|head, at| join.add(head, at, ready));
+        join.give_up(&abandoned, ready);
+        join.end_pass(ready);
+        if let Some(quiet) = quiet {
+            join.forget_quiet(&quiet);
+        }
+        join.close_over(sys::now_us() - RUNNING_AFTER_US, ready);
+        self.enqueue();
+    }
+
+    /// Sleeps until the interval is over, enough is waiting, or somebody rings.
+    ///
+    /// Under load it only naps, and nobody has to ring: a call into the kernel to wake this
+    /// thread is what a query thread would feel most (tens of µs).
+    pub fn sleep(&mut self, started_us: i64) {
+        let written = self.status.bytes_written.load(Ordering::Relaxed);
+        let new_bytes = written - std::mem::replace(&mut self.slept_at_bytes, written);
+        let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
+        if new_bytes > flush_bytes / 8 && !self.outages.is_failing() {
+            std::thread::sleep(NAP);
+            return;
+        }
+        let interval_ms = self.control.flush_interval_ms.load(Ordering::Relaxed).max(1);
+        let elapsed_us = sys::monotonic_us() - started_us;
+        let left_us = (interval_ms as i64).saturating_mul(1_000) - elapsed_us;
+        let shared = self.arena().shared();
+        let bell = &shared.bell.0;
+        let word = bell.listen();
+        let urgent = self.control.stop.load(Ordering::Relaxed)
+            || self.control.rotate_now.load(Ordering::Relaxed)
+            || bell.closed.load(Ordering::Relaxed) >= bell.closed_limit.load(Ordering::Relaxed);
+        if left_us > 0 && (!urgent || self.outages.is_failing()) {
+            Futex.wait(&bell.rings, word, left_us as u64);
+        }
+        bell.awake();
+    }
+
+    /// Lets time pass, for tests that have none: the next round tries to write again.
+    #[cfg(test)]
+    pub(crate) fn forget_pause(&mut self) {
+        self.retry_at_us = 0;
+    }
+
+    /// Whether writing fails at the moment.
+    pub fn is_failing(&self) -> bool {
+        self.outages.is_failing()
+    }
+
+    /// Writes what is still open as `running` lines when recording stops, and the `stop`
+    /// line. `false`: the file cannot be written.
+    pub fn finish(&mut self) -> bool {
+        let now_us = sys::now_us();
+        self.retry_at_us = 0;
+        if !self.round() {
+            return false;
+        }
+        self.tell_last_losses(now_us);
+        self.join.finish(now_us, Ending::Running, &mut self.ready);
+        // What already has a `running` line needs no second one, unless something was seen of
+        // the statement since. The round has emptied the queue, so nothing else is in it.
+        self.ready.retain(|item| match item {
+            Ready::Statement { open, .. } => {
+                matches!(open.start, Start::Record(_)) || !open.extras.is_empty()
+            }
+            _ => true,
+        });
+        self.enqueue();
+        if !self.write_queue(now_us) {
+            return false;
+        }
+        // A call after one that failed must not say it again.
+        if !std::mem::replace(&mut self.stop_told, true) {
+            self.note(EventKind::Stop, "");
+        }
+        self.write_out(now_us) && {
+            self.recycle();
+            true
+        }
+    }
+
+    /// Ends the files.
+    pub fn close(self) -> Result<(), FileError> {
+        self.files.close()
+    }
+
+    /// Used by recovery: formats the whole queue and writes it. `false`: it waits in the batch,
+    /// before everything that comes later, until the file can be written.
+    pub(crate) fn flush(&mut self) -> bool {
+        self.retry_at_us = 0;
+        let now_us = sys::now_us();
+        while !self.write_queue(now_us) {}
+        self.write_out(now_us)
+    }
+}

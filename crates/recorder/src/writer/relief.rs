@@ -1,0 +1,85 @@
+//! Making room when chunks are short.
+
+use std::sync::atomic::Ordering;
+
+use tacho_ring::session;
+
+use super::Writer;
+use crate::drain::Ref;
+use crate::files::Fs;
+use crate::join::EarlyRecord;
+
+impl<F: Fs> Writer<F> {
+    /// Makes room when chunks are short. `false`: the file cannot be written.
+    pub(super) fn relieve(&mut self, now_us: i64) -> bool {
+        let arena = *self.arena();
+        let gate = &arena.shared().gate.0;
+        let waiting = || gate.waiters.load(Ordering::Relaxed) > 0;
+        let total = arena.geometry().chunk_count;
+        if !waiting() && (total - self.drain.used_count().min(total)) * 8 > total {
+            return true;
+        }
+        // Idle owners first: their chunks are mostly read to the end.
+        if self.drain.steal_idle() > 0 {
+            self.scan();
+            if !self.write_queue(now_us) || !self.write_out(now_us) {
+                return false;
+            }
+            self.recycle();
+        }
+        if !waiting() && arena.free_count() * 32 > total {
+            return true;
+        }
+        // Then statements that are still open, and errors that wait for theirs: what they hold
+        // goes to the file now.
+        self.join.release_errors(&mut self.ready);
+        self.tell_running(i64::MAX);
+        if !self.write_queue(now_us) || !self.write_out(now_us) {
+            return false;
+        }
+        self.recycle();
+        if arena.free_count() > 0 || !waiting() {
+            return true;
+        }
+        self.take_out_partials(now_us)
+    }
+
+    /// Takes the pieces of incomplete records out of the arena, so that the rest can come.
+    pub(super) fn take_out_partials(&mut self, now_us: i64) -> bool {
+        let arena = *self.arena();
+        let mut any = false;
+        for (conn, partial) in self.join.partials() {
+            if let Some(slot) = session::find(arena.sessions(), conn) {
+                session::announce_early(slot, partial.head.rec_no);
+            }
+            partial.awaited = true;
+            any = true;
+        }
+        if !any {
+            return true;
+        }
+        // After the announcements: either this pass sees the last fragment, or its producer
+        // sees that it must wait.
+        self.scan();
+        let mut taken: Vec<Ref> = Vec::new();
+        let mut piece = Vec::new();
+        for (_, partial) in self.join.partials().filter(|(_, p)| p.awaited) {
+            let early = partial.early.get_or_insert_with(Box::<EarlyRecord>::default);
+            if let Some(first) = partial.first.take() {
+                if let Some(bytes) = self.drain.fetch(first, &mut piece) {
+                    early.take_first(bytes);
+                }
+                taken.push(first);
+            }
+            for at in partial.more.drain(..) {
+                early.take_more(self.drain.fetch(at, &mut piece));
+                taken.push(at);
+            }
+        }
+        for at in taken {
+            self.drain.settle(at, self.written_seq);
+        }
+        self.recycle();
+        self.write_queue(now_us)
+    }
+}

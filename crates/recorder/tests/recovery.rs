@@ -1,0 +1,128 @@
+//! What the start of a server finds: arenas that cannot be read, or are not where they were.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use support::{Place, emit, event, place};
+use tacho_probe::{Probe, Thread};
+use tacho_recorder::control::Severity;
+use tacho_recorder::recover::Recovered;
+use tacho_recorder::{arena_file, arena_list};
+use tacho_ring::codec::RecordKind;
+use tacho_ring::consumer;
+
+/// Returns where it is.
+fn dead_arena(place: &Place, text: &'static [u8]) -> PathBuf {
+    let file = place.arena();
+    let probe = Probe { arena: file.arena(), instance: 1 };
+    emit(&probe, &mut Thread::default(), &event(RecordKind::Point, 1, 1, text));
+    file.path().to_owned()
+}
+
+#[test]
+fn an_arena_that_cannot_be_read_is_told_of_and_the_others_are_recovered() {
+    let place = place();
+    dead_arena(&place, b"SELECT 'found'");
+    let name = |end: &str| format!("{}{end}.arena", arena_file::name_prefix(&place.log));
+    // Not even root can read this one as a file.
+    fs::create_dir(place.arenas.join(name("1-1"))).expect("makes");
+    fs::write(place.arenas.join(name("2-2")), b"something else").expect("makes");
+    let mut expected = 2;
+    if !is_root() {
+        let locked = place.arenas.join(name("3-3"));
+        fs::write(&locked, b"").expect("makes");
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).expect("forbids");
+        expected += 1;
+    }
+    let (_writer, result) = place.recover();
+    assert_eq!(result.expect("recovers"), Recovered { arenas: 1, lines: 2 });
+    assert!(place.lines()[1].contains("'found'"));
+    let said = place.said(Severity::Error);
+    assert_eq!(said.len(), expected, "{said:?}");
+    for (end, what) in [("1-1", "opening the arena"), ("2-2", "is not an arena")] {
+        let of = said.iter().find(|text| text.contains(&name(end))).expect("is told");
+        assert!(of.contains(what) && of.contains("tacho recover"), "{of}");
+    }
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0)
+}
+
+#[test]
+fn an_arena_is_found_where_the_setting_was_once() {
+    let place = place();
+    let old = dead_arena(&place, b"SELECT 'old place'");
+    // What a server does when it has made its arena.
+    fs::create_dir(&place.log).expect("makes");
+    arena_list::add(&place.log, &old).expect("adds");
+    let elsewhere = place.log.with_file_name("elsewhere");
+    fs::create_dir(&elsewhere).expect("makes");
+    let (_writer, result) = place.recover_from(&elsewhere);
+    assert_eq!(result.expect("recovers"), Recovered { arenas: 1, lines: 2 });
+    assert!(place.lines()[1].contains("'old place'"));
+    assert!(!old.exists());
+    assert_eq!(arena_list::read(&place.log).expect("reads"), []);
+}
+
+/// Its record has the mark of a line that never reached the file. Other lines get that number
+/// before the arena can be read.
+#[test]
+fn marks_of_an_arena_that_could_not_be_read_are_not_believed_later() {
+    let place = place();
+    let path = dead_arena(&place, b"SELECT 'late'");
+    {
+        let dead = arena_file::ArenaFile::open_dead(&path).expect("opens");
+        consumer::settle(&dead.arena(), 0, 0, 2);
+    }
+    let aside = path.with_extension("aside");
+    fs::rename(&path, &aside).expect("renames");
+    fs::create_dir(&path).expect("makes");
+    dead_arena(&place, b"SELECT 'at once'");
+    let (writer, result) = place.recover();
+    assert_eq!(result.expect("recovers"), Recovered { arenas: 1, lines: 2 });
+    assert_eq!(place.said(Severity::Error).len(), 1);
+    drop(writer);
+    fs::remove_dir(&path).expect("removes");
+    fs::rename(&aside, &path).expect("renames");
+    let (_writer, result) = place.recover();
+    assert_eq!(result.expect("recovers"), Recovered { arenas: 1, lines: 2 });
+    let lines = place.lines();
+    assert!(lines[1].contains("'at once'") && lines[3].contains("'late'"), "{lines:?}");
+    assert_eq!(arena_list::read(&place.log).expect("reads"), []);
+}
+
+#[test]
+fn an_arena_that_is_gone_is_told_of_once() {
+    let place = place();
+    let path = dead_arena(&place, b"SELECT 'gone with the machine'");
+    fs::create_dir(&place.log).expect("makes");
+    arena_list::add(&place.log, &path).expect("adds");
+    fs::remove_file(&path).expect("removes");
+    for _ in 0..2 {
+        let (mut writer, result) = place.recover();
+        assert_eq!(result.expect("recovers"), Recovered::default());
+        assert!(writer.round());
+        let lines = place.lines();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("\"event\":\"lost\"") && lines[0].contains("\"start_ts\""));
+        assert!(lines[0].contains("\"cause\":\"arena_gone\"") && !lines[0].contains("\"count\""));
+        assert_eq!(place.said(Severity::Warning).len(), 1);
+        assert_eq!(arena_list::read(&place.log).expect("reads"), []);
+    }
+}
+
+/// The line is tried again by the next server, if this one could not write it.
+#[test]
+fn an_arena_that_is_gone_is_not_forgotten_before_the_log_says_so() {
+    let place = place();
+    let path = dead_arena(&place, b"SELECT 'gone'");
+    fs::create_dir(&place.log).expect("makes");
+    arena_list::add(&place.log, &path).expect("adds");
+    fs::remove_file(&path).expect("removes");
+    let (_writer, _) = place.recover();
+    assert_eq!(arena_list::read(&place.log).expect("reads").len(), 1);
+}
