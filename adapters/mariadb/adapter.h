@@ -10,6 +10,10 @@
 #include "tacho_embed.h"
 #include "tacho_probe.h"
 
+// Exported by the server, declared in no public header (mysqld.cc): becomes true when a shutdown
+// begins, long before deinit. Weak, because without it the plugin works as well.
+extern volatile unsigned char abort_loop __attribute__((weak));
+
 namespace tacho {
 
 // Set by the plugin's init function before the server sends the first event, cleared by deinit

@@ -16,8 +16,11 @@
 // Its own end is a second STATUS with the inner text if something follows in the packet or the
 // routine, a RESULT if nothing does, and nothing at all after an error. SQL PREPARE and EXECUTE
 // IMMEDIATE announce the text that they have prepared by a LOG without a STATUS.
+//
+// The threads of a replica that apply statements raise LOG after each, and never STATUS: a POINT.
 #include "adapter.h"
 #include "figures.h"
+#include "figures_read.h"
 
 #include <cstring>
 #include <ctime>
@@ -30,6 +33,7 @@ const char* thd_user_name(MYSQL_THD thd);
 const char* thd_client_host(MYSQL_THD thd);
 const char* thd_client_ip(MYSQL_THD thd);
 const char* thd_priv_user(MYSQL_THD thd, size_t* length);
+int thd_is_slave(MYSQL_THD thd);
 }
 
 namespace tacho {
@@ -56,7 +60,8 @@ constexpr size_t kRemainderBytesMax = 4096;
 int64_t microseconds(clockid_t clock) noexcept {
     timespec now;
     clock_gettime(clock, &now);
-    return static_cast<int64_t>(now.tv_sec) * 1000000 + now.tv_nsec / 1000;
+    // Unsigned: a division by a constant is shorter then.
+    return static_cast<int64_t>(now.tv_sec) * 1000000 + static_cast<uint32_t>(now.tv_nsec) / 1000;
 }
 
 tacho_bytes bytes_of(const char* text) noexcept {
@@ -71,56 +76,98 @@ tacho_bytes bytes_of(const MYSQL_CONST_LEX_STRING& text) noexcept {
     return bytes_of(text.str, text.length);
 }
 
-void set_charset(tacho_event* out, const charset_info_st* charset) noexcept {
-    if (charset != nullptr) {
-        const auto* info = reinterpret_cast<const CHARSET_INFO*>(charset);
-        out->strings[TACHO_STRING_CHARSET] = bytes_of(info->cs_name.str, info->cs_name.length);
+tacho_bytes name_of(const charset_info_st* charset) noexcept {
+    if (charset == nullptr) {
+        return {nullptr, 0};
     }
+    const auto* info = reinterpret_cast<const CHARSET_INFO*>(charset);
+    return bytes_of(info->cs_name.str, info->cs_name.length);
 }
 
 // Who executes it. The getters return pointers into the session's security context; the audit
 // API's own general_user is one string in which names cannot be told apart for certain.
-void set_identity(MYSQL_THD thd, tacho_event* out) noexcept {
-    if (thd == nullptr) {
-        return;
-    }
+[[gnu::always_inline]] inline void set_identity(MYSQL_THD thd, tacho_event* out) noexcept {
     size_t length = 0;
     const char* priv_user = thd_priv_user(thd, &length);
     out->strings[TACHO_STRING_USER] = bytes_of(thd_user_name(thd));
     out->strings[TACHO_STRING_PRIV_USER] = bytes_of(priv_user, length);
+    out->strings[TACHO_STRING_PROXY_USER] = {nullptr, 0};
+    out->strings[TACHO_STRING_OS_USER] = {nullptr, 0};
     out->strings[TACHO_STRING_HOST] = bytes_of(thd_client_host(thd));
     out->strings[TACHO_STRING_IP] = bytes_of(thd_client_ip(thd));
+}
+
+void set_identity(const mysql_event_connection* in, tacho_event* out) noexcept {
+    out->strings[TACHO_STRING_USER] = bytes_of(in->user, in->user_length);
+    out->strings[TACHO_STRING_PRIV_USER] = bytes_of(in->priv_user, in->priv_user_length);
+    out->strings[TACHO_STRING_PROXY_USER] = bytes_of(in->proxy_user, in->proxy_user_length);
+    out->strings[TACHO_STRING_OS_USER] = bytes_of(in->external_user, in->external_user_length);
+    out->strings[TACHO_STRING_HOST] = bytes_of(in->host, in->host_length);
+    out->strings[TACHO_STRING_IP] = bytes_of(in->ip, in->ip_length);
 }
 
 uint64_t text_id(const char* text) noexcept {
     return reinterpret_cast<uint64_t>(text);
 }
 
-void emit(tacho_session* session, const tacho_event& event) noexcept {
+// Whether KILL wants the session's thread to stop what it does. A shutdown kills all of them, but
+// not at once what is to be recorded: the recorder decides how long it waits then.
+bool is_killed(const void* thd) noexcept {
+    if (&abort_loop != nullptr && abort_loop != 0) {
+        return false;
+    }
+    return thd_kill_level(static_cast<MYSQL_THD>(const_cast<void*>(thd))) != THD_IS_NOT_KILLED;
+}
+
+void emit(MYSQL_THD thd, tacho_session* session, const tacho_event& event) noexcept {
+    t_state.probe.killed = thd == nullptr ? nullptr : is_killed;
+    t_state.probe.session = thd;
     tacho_probe_emit(g_probe, &t_state.probe, session, &event);
 }
 
+// All of an event but the strings and the figures: the probe looks at neither in an END without
+// TACHO_PRESENT_FIGURES. One by one: of a whole object the compiler makes a slow `rep stos`.
+void begin_event(uint32_t kind, uint64_t conn, int64_t now_us, tacho_event* out) noexcept {
+    out->kind = kind;
+    out->present = 0;
+    out->conn = conn;
+    out->query_id = 0;
+    out->text_id = 0;
+    out->ts_us = now_us;
+    out->sql_command = -1;
+    out->error_code = 0;
+    memset(out->sqlstate, 0, sizeof(out->sqlstate));
+    out->shown_bytes = 0;
+    out->reserved = 0;
+    out->text = {nullptr, 0};
+}
+
+void begin_event(uint32_t kind, const mysql_event_general* in, int64_t now_us,
+                 tacho_event* out) noexcept {
+    begin_event(kind, in->general_thread_id, now_us, out);
+    out->query_id = in->query_id;
+    out->text_id = text_id(in->general_query);
+}
+
+void clear_strings(tacho_event* out) noexcept {
+    memset(out->strings, 0, sizeof(out->strings));
+}
+
 // Identity and text of a general event.
-void set_statement(MYSQL_THD thd, const mysql_event_general* in, tacho_event* out) noexcept {
-    set_identity(thd, out);
+[[gnu::always_inline]] inline void set_statement(MYSQL_THD thd, const mysql_event_general* in,
+                                                 tacho_event* out) noexcept {
+    if (thd != nullptr) {
+        set_identity(thd, out);
+    } else {
+        clear_strings(out);
+    }
     out->strings[TACHO_STRING_DB] = bytes_of(in->database);
-    set_charset(out, in->general_charset);
     out->strings[TACHO_STRING_COMMAND] = bytes_of(in->general_command, in->general_command_length);
+    out->strings[TACHO_STRING_CHARSET] = name_of(in->general_charset);
     out->text = bytes_of(in->general_query, in->general_query_length);
     if (in->general_query_length != 0) {
         out->present |= TACHO_PRESENT_TEXT;
     }
-}
-
-tacho_event general_event(uint32_t kind, const mysql_event_general* in, int64_t now_us) noexcept {
-    tacho_event out = {};
-    out.kind = kind;
-    out.conn = in->general_thread_id;
-    out.query_id = in->query_id;
-    out.text_id = text_id(in->general_query);
-    out.ts_us = now_us;
-    out.sql_command = -1;
-    return out;
 }
 
 // What is known of a packet must not outlive it: its memory is used for others.
@@ -151,21 +198,21 @@ void start(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     const bool within = thd == nullptr || thd_sql_command(thd) != g_event_context.no_command;
     const bool prepared = is_command(in, "Prepare");
     const bool announced_by_sql = prepared && within && g_event_context.no_command >= 0;
-    tacho_event out =
-        general_event(announced_by_sql ? TACHO_KIND_POINT : TACHO_KIND_START, in, now_us);
+    tacho_event out;
+    begin_event(announced_by_sql ? TACHO_KIND_POINT : TACHO_KIND_START, in, now_us, &out);
     set_statement(thd, in, &out);
     out.present |= TACHO_PRESENT_TEXT;
     // A prepared statement may also be prepared anew, inside of its execution.
     if (!nested && !within && !prepared) {
         out.present |= TACHO_PRESENT_OUTERMOST;
     }
-    emit(tacho_probe_session(g_probe, out.conn, now_us), out);
+    emit(thd, tacho_probe_session(g_probe, out.conn, now_us), out);
 }
 
 // A statement has ended and others follow in its packet: the next one starts now. The server
 // announces only the first one (dispatch_command in sql_parse.cc).
-void start_remainder(MYSQL_THD thd, const mysql_event_general* in, tacho_session* session,
-                     int64_t now_us) noexcept {
+[[gnu::cold, gnu::noinline]] void start_remainder(MYSQL_THD thd, const mysql_event_general* in,
+                                                  tacho_session* session) noexcept {
     const char* next = in->general_query + in->general_query_length;
     if (next < t_state.packet_end && *next == ';') {
         ++next;
@@ -180,13 +227,14 @@ void start_remainder(MYSQL_THD thd, const mysql_event_general* in, tacho_session
     if (length > kRemainderBytesMax) {
         length = kRemainderBytesMax;
     }
-    tacho_event out = general_event(TACHO_KIND_START, in, now_us);
+    tacho_event out;
+    begin_event(TACHO_KIND_START, in, microseconds(CLOCK_REALTIME), &out);
     set_statement(thd, in, &out);
     out.query_id = 0;
     out.text_id = text_id(next);
     out.text = bytes_of(next, length);
     out.present |= TACHO_PRESENT_TEXT | TACHO_PRESENT_REMAINDER;
-    emit(session, out);
+    emit(thd, session, out);
 }
 
 // A statement that is not the first one in its packet.
@@ -212,14 +260,16 @@ uint32_t wanted_figures(const mysql_event_general* in) noexcept {
     return in->general_query_length == 0 ? kFigureQueryTime | kFigureError : kFiguresAll;
 }
 
-void set_figures(MYSQL_THD thd, const mysql_event_general* in, tacho_event* out) noexcept {
+// Returns the error number, where that is wanted.
+[[gnu::always_inline]] inline uint32_t set_figures(MYSQL_THD thd, uint32_t wanted,
+                                                   tacho_event* out) noexcept {
     out->sql_command = thd_sql_command(thd);
     out->present |= TACHO_PRESENT_SQL_COMMAND;
     Figures figures;
-    const auto monotonic_ns = static_cast<uint64_t>(microseconds(CLOCK_MONOTONIC)) * 1000;
-    figures_read(thd, out->sql_command, wanted_figures(in), monotonic_ns, &figures);
+    const auto monotonic_us = static_cast<uint64_t>(microseconds(CLOCK_MONOTONIC));
+    figures_read(thd, out->sql_command, wanted, monotonic_us, &figures);
     if (figures.present == 0) {
-        return;
+        return 0;
     }
     out->present |= TACHO_PRESENT_FIGURES;
     const uint64_t values[] = {figures.rows_sent, figures.rows_examined, figures.rows_affected,
@@ -234,93 +284,144 @@ void set_figures(MYSQL_THD thd, const mysql_event_general* in, tacho_event* out)
         memcpy(out->sqlstate, figures.sqlstate, sizeof(figures.sqlstate));
         out->present |= TACHO_PRESENT_SQLSTATE;
     }
+    return figures.errno_;
+}
+
+// A statement that a replica has applied. The counts and clocks of its thread are not those of
+// the statement: BEGIN does not start them anew.
+[[gnu::cold, gnu::noinline]] void applied(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    if (!tacho_probe_logging(g_probe)) {
+        return;
+    }
+    const int64_t now_us = microseconds(CLOCK_REALTIME);
+    tacho_event out;
+    begin_event(TACHO_KIND_POINT, in, now_us, &out);
+    set_statement(thd, in, &out);
+    if (out.strings[TACHO_STRING_USER].len == 0) {
+        // The server's own name of the one thread that applies, if there are not several.
+        static const char kApplier[] = "<replication_slave>";
+        out.strings[TACHO_STRING_USER] = bytes_of(kApplier, sizeof(kApplier) - 1);
+    }
+    out.present |= TACHO_PRESENT_TEXT | TACHO_PRESENT_OUTERMOST;
+    out.error_code = set_figures(thd, kFigureError, &out);
+    emit(thd, tacho_probe_session(g_probe, out.conn, now_us), out);
 }
 
 bool is_execute(MYSQL_THD thd) noexcept {
     return thd != nullptr && thd_sql_command(thd) == g_event_context.execute_command;
 }
 
-void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    const bool logging = tacho_probe_logging(g_probe);
-    // Coarse: it only orders lines. Where the server cannot tell the query time, the clock is
-    // read again below.
-    const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
-    tacho_session* session = tacho_probe_session(g_probe, in->general_thread_id, now_us);
-    const bool known = tacho_probe_end_known(session, text_id(in->general_query), in->query_id,
-                                             in->general_query_length);
-    const bool more = more_follows(thd, in);
-    // The own end of SQL EXECUTE, which shows the text of what it has executed.
-    const bool executed = !known && is_execute(thd) && tacho_probe_has_open(session);
-    // What started while recording was on is completed also when it was turned off meanwhile.
-    if (!known && !executed && !logging) {
-        forget_packet();
-        return;
-    }
-    const bool ends = known || executed;
-    tacho_event out = general_event(ends ? TACHO_KIND_END : TACHO_KIND_POINT, in, now_us);
-    out.error_code = static_cast<uint32_t>(in->general_error_code);
-    out.shown_bytes = in->general_query_length;
-    if (executed || in->general_query == nullptr) {
-        // This event does not show the text: all of it counts.
-        out.shown_bytes = UINT32_MAX;
-    }
-    if (executed) {
-        out.present |= TACHO_PRESENT_INNERMOST;
-    }
-    if (known && in->general_query_length > kRemainderBytesMax && is_later_in_packet(thd, in)) {
-        // Its start has only the beginning.
-        out.text = bytes_of(in->general_query, in->general_query_length);
-        out.present |= TACHO_PRESENT_TEXT;
-    }
-    if (thd != nullptr) {
-        set_figures(thd, in, &out);
-    }
-    if (!ends) {
-        set_statement(thd, in, &out);
-        if (in->general_query == nullptr) {
-            out.present |= TACHO_PRESENT_OUTERMOST;
-        }
-        out.ts_us = microseconds(CLOCK_REALTIME);
-    } else if ((out.present & TACHO_PRESENT_QUERY_TIME) == 0) {
-        out.ts_us = microseconds(CLOCK_REALTIME);
-    }
-    emit(session, out);
-    if (logging && more) {
-        start_remainder(thd, in, session, microseconds(CLOCK_REALTIME));
+[[gnu::cold, gnu::noinline]] void end_part(MYSQL_THD thd, const mysql_event_general* in,
+                                           tacho_session* session) noexcept {
+    if (more_follows(thd, in) && tacho_probe_logging(g_probe)) {
+        start_remainder(thd, in, session);
     } else if (!figures_nested(thd)) {
         forget_packet();
     }
 }
 
-// SQL EXECUTE has ended; only the inner statement had a STATUS event.
-void end_execute(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    if (!is_execute(thd)) {
+void end_packet(MYSQL_THD thd, const mysql_event_general* in, tacho_session* session) noexcept {
+    if (in->general_query + in->general_query_length < t_state.packet_end) {
+        end_part(thd, in, session);
+    } else if (!figures_nested(thd)) {
+        forget_packet();
+    }
+}
+
+// A STATUS that no recorded start belongs to, by its text.
+[[gnu::cold, gnu::noinline]] void end_unknown(MYSQL_THD thd, const mysql_event_general* in,
+                                              tacho_session* session, int64_t now_us) noexcept {
+    // The own end of SQL EXECUTE, which shows the text of what it has executed.
+    const bool executed = is_execute(thd) && tacho_probe_has_open(session);
+    // What started while recording was on is completed also when it was turned off meanwhile.
+    if (!executed && !tacho_probe_logging(g_probe)) {
+        forget_packet();
         return;
     }
+    tacho_event out;
+    begin_event(executed ? TACHO_KIND_END : TACHO_KIND_POINT, in, now_us, &out);
+    out.error_code = static_cast<uint32_t>(in->general_error_code);
+    if (thd != nullptr) {
+        set_figures(thd, wanted_figures(in), &out);
+    }
+    if (executed) {
+        // This event does not show the text: all of it counts.
+        out.shown_bytes = UINT32_MAX;
+        out.present |= TACHO_PRESENT_INNERMOST;
+    } else {
+        set_statement(thd, in, &out);
+        out.shown_bytes = in->general_query_length;
+        if (in->general_query == nullptr) {
+            out.shown_bytes = UINT32_MAX;
+            out.present |= TACHO_PRESENT_OUTERMOST;
+        }
+    }
+    if (!executed || (out.present & TACHO_PRESENT_QUERY_TIME) == 0) {
+        out.ts_us = microseconds(CLOCK_REALTIME);
+    }
+    emit(thd, session, out);
+    end_packet(thd, in, session);
+}
+
+void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    // Coarse: it only orders lines. Where the server cannot tell the query time, the clock is
+    // read again below.
+    const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
+    tacho_session* session = tacho_probe_session(g_probe, in->general_thread_id, now_us);
+    if (!tacho_probe_end_known(session, text_id(in->general_query), in->query_id,
+                               in->general_query_length)) {
+        end_unknown(thd, in, session, now_us);
+        return;
+    }
+    tacho_event out;
+    begin_event(TACHO_KIND_END, in, now_us, &out);
+    out.error_code = static_cast<uint32_t>(in->general_error_code);
+    // An event without a text does not show how much of it this was: all of it counts.
+    out.shown_bytes = in->general_query == nullptr ? UINT32_MAX : in->general_query_length;
+    if (in->general_query_length > kRemainderBytesMax && is_later_in_packet(thd, in)) {
+        // Its start has only the beginning.
+        out.text = bytes_of(in->general_query, in->general_query_length);
+        out.present |= TACHO_PRESENT_TEXT;
+    }
+    if (thd != nullptr) {
+        set_figures(thd, wanted_figures(in), &out);
+    }
+    if ((out.present & TACHO_PRESENT_QUERY_TIME) == 0) {
+        out.ts_us = microseconds(CLOCK_REALTIME);
+    }
+    emit(thd, session, out);
+    end_packet(thd, in, session);
+}
+
+// SQL EXECUTE has ended; only the inner statement had a STATUS event.
+[[gnu::cold, gnu::noinline]] void end_execute(MYSQL_THD thd,
+                                              const mysql_event_general* in) noexcept {
     const int64_t now_us = microseconds(CLOCK_REALTIME);
     tacho_session* session = tacho_probe_session(g_probe, in->general_thread_id, now_us);
     if (!tacho_probe_has_open(session)) {
         return;
     }
-    tacho_event out = general_event(TACHO_KIND_END, in, now_us);
-    set_figures(thd, in, &out);
+    tacho_event out;
+    begin_event(TACHO_KIND_END, in, now_us, &out);
+    set_figures(thd, wanted_figures(in), &out);
     out.present |= TACHO_PRESENT_OUTERMOST;
     out.shown_bytes = UINT32_MAX;
-    emit(session, out);
+    emit(thd, session, out);
 }
 
 // SQL EXECUTE itself has failed, not what it executes: no event will tell its end. The server
 // has not noted the error yet, so there are no figures.
-void end_failed_execute(const mysql_event_general* in, tacho_session* session,
+void end_failed_execute(MYSQL_THD thd, const mysql_event_general* in, tacho_session* session,
                         int64_t now_us) noexcept {
-    tacho_event out = general_event(TACHO_KIND_END, in, now_us);
+    tacho_event out;
+    begin_event(TACHO_KIND_END, in, now_us, &out);
     out.error_code = static_cast<uint32_t>(in->general_error_code);
     out.sql_command = g_event_context.execute_command;
     out.present |= TACHO_PRESENT_OUTERMOST | TACHO_PRESENT_SQL_COMMAND;
     const bool own_text = tacho_probe_end_known(session, text_id(in->general_query), in->query_id,
                                                 in->general_query_length);
     out.shown_bytes = own_text ? in->general_query_length : UINT32_MAX;
-    emit(session, out);
+    emit(thd, session, out);
 }
 
 void error(MYSQL_THD thd, const mysql_event_general* in) noexcept {
@@ -328,28 +429,36 @@ void error(MYSQL_THD thd, const mysql_event_general* in) noexcept {
         return;
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
-    tacho_event out = general_event(TACHO_KIND_ERROR, in, now_us);
+    tacho_event out;
+    begin_event(TACHO_KIND_ERROR, in, now_us, &out);
     out.error_code = static_cast<uint32_t>(in->general_error_code);
     // The message is where the command's name is in other events.
     out.text = bytes_of(in->general_command, in->general_command_length);
     out.present = TACHO_PRESENT_TEXT;
     tacho_session* session = tacho_probe_session(g_probe, out.conn, now_us);
-    emit(session, out);
+    emit(thd, session, out);
     if (is_execute(thd) && !figures_nested(thd) && tacho_probe_has_open(session)) {
-        end_failed_execute(in, session, microseconds(CLOCK_REALTIME));
+        end_failed_execute(thd, in, session, microseconds(CLOCK_REALTIME));
     }
 }
 
 void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     switch (in->event_subclass) {
     case MYSQL_AUDIT_GENERAL_LOG:
-        start(thd, in);
+        // The statements of a trigger that is run by it have a LOG before and a STATUS.
+        if (thd != nullptr && thd_is_slave(thd) != 0 && !figures_nested(thd)) {
+            applied(thd, in);
+        } else {
+            start(thd, in);
+        }
         break;
     case MYSQL_AUDIT_GENERAL_ERROR:
         error(thd, in);
         break;
     case MYSQL_AUDIT_GENERAL_RESULT:
-        end_execute(thd, in);
+        if (is_execute(thd)) {
+            end_execute(thd, in);
+        }
         break;
     case MYSQL_AUDIT_GENERAL_STATUS:
         end(thd, in);
@@ -359,35 +468,34 @@ void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     }
 }
 
-void connection(const mysql_event_connection* in) noexcept {
+void connection(MYSQL_THD thd, const mysql_event_connection* in) noexcept {
     const bool ended = in->event_subclass == MYSQL_AUDIT_CONNECTION_DISCONNECT;
     const int64_t now_us = microseconds(CLOCK_REALTIME);
     tacho_session* session = tacho_probe_session(g_probe, in->thread_id, now_us);
     if (tacho_probe_logging(g_probe) || tacho_probe_has_open(session)) {
-        tacho_event out = {};
-        out.kind =
-            ended ? TACHO_KIND_DISCONNECT
-                  : (in->event_subclass == MYSQL_AUDIT_CONNECTION_CONNECT ? TACHO_KIND_CONNECT
-                                                                          : TACHO_KIND_CHANGE_USER);
-        out.conn = in->thread_id;
-        out.ts_us = now_us;
-        out.sql_command = -1;
+        const bool began = in->event_subclass == MYSQL_AUDIT_CONNECTION_CONNECT;
+        tacho_event out;
+        begin_event(ended ? TACHO_KIND_DISCONNECT
+                          : (began ? TACHO_KIND_CONNECT : TACHO_KIND_CHANGE_USER),
+                    in->thread_id, now_us, &out);
         out.error_code = static_cast<uint32_t>(in->status);
-        out.strings[TACHO_STRING_USER] = bytes_of(in->user, in->user_length);
-        out.strings[TACHO_STRING_PRIV_USER] = bytes_of(in->priv_user, in->priv_user_length);
-        out.strings[TACHO_STRING_PROXY_USER] = bytes_of(in->proxy_user, in->proxy_user_length);
-        out.strings[TACHO_STRING_OS_USER] = bytes_of(in->external_user, in->external_user_length);
-        out.strings[TACHO_STRING_HOST] = bytes_of(in->host, in->host_length);
-        out.strings[TACHO_STRING_IP] = bytes_of(in->ip, in->ip_length);
+        if (out.kind == TACHO_KIND_CHANGE_USER && thd != nullptr) {
+            // The event has the names from before; the session has those that were asked for.
+            set_identity(thd, &out);
+        } else {
+            set_identity(in, &out);
+        }
         out.strings[TACHO_STRING_DB] = bytes_of(in->database);
-        emit(session, out);
+        out.strings[TACHO_STRING_COMMAND] = {nullptr, 0};
+        out.strings[TACHO_STRING_CHARSET] = {nullptr, 0};
+        emit(thd, session, out);
     }
     if (ended) {
         tacho_probe_forget(g_probe, &t_state.probe, session);
     }
 }
 
-void table(const mysql_event_table* in) noexcept {
+void table(MYSQL_THD thd, const mysql_event_table* in) noexcept {
     if (!tacho_probe_logging(g_probe)) {
         return;
     }
@@ -412,18 +520,16 @@ void table(const mysql_event_table* in) noexcept {
         break;
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
-    tacho_event out = {};
-    out.kind = TACHO_KIND_TABLE;
-    out.conn = in->thread_id;
+    tacho_event out;
+    begin_event(TACHO_KIND_TABLE, in->thread_id, now_us, &out);
+    clear_strings(&out);
     out.query_id = in->query_id;
-    out.ts_us = now_us;
-    out.sql_command = -1;
     out.strings[TACHO_STRING_USER] = bytes_of(kAccess + access, 1);
     out.strings[TACHO_STRING_DB] = bytes_of(in->database);
     out.strings[TACHO_STRING_PRIV_USER] = bytes_of(in->table);
     out.strings[TACHO_STRING_OS_USER] = bytes_of(in->new_database);
     out.strings[TACHO_STRING_PROXY_USER] = bytes_of(in->new_table);
-    emit(tacho_probe_session(g_probe, out.conn, now_us), out);
+    emit(thd, tacho_probe_session(g_probe, out.conn, now_us), out);
 }
 
 } // namespace
@@ -432,18 +538,12 @@ void notify(MYSQL_THD thd, unsigned int event_class, const void* event) noexcept
     if (g_probe == nullptr) {
         return;
     }
-    switch (event_class) {
-    case MYSQL_AUDIT_GENERAL_CLASS:
+    if (event_class == MYSQL_AUDIT_GENERAL_CLASS) {
         general(thd, static_cast<const mysql_event_general*>(event));
-        break;
-    case MYSQL_AUDIT_CONNECTION_CLASS:
-        connection(static_cast<const mysql_event_connection*>(event));
-        break;
-    case MYSQL_AUDIT_TABLE_CLASS:
-        table(static_cast<const mysql_event_table*>(event));
-        break;
-    default:
-        break;
+    } else if (event_class == MYSQL_AUDIT_CONNECTION_CLASS) {
+        connection(thd, static_cast<const mysql_event_connection*>(event));
+    } else if (event_class == MYSQL_AUDIT_TABLE_CLASS) {
+        table(thd, static_cast<const mysql_event_table*>(event));
     }
 }
 

@@ -1,4 +1,4 @@
-// Zone: hot (figures_read), cold (figures_calibrate)
+// Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // The figures of a statement that MariaDB's audit API does not hand out: rows, times, outcome.
@@ -54,20 +54,6 @@ struct Figures {
 // On failure: returns false when any figure is unavailable, and says in `why` (terminated, cut to
 //   why_bytes) which and for what reason. The others are read all the same.
 bool figures_calibrate(char* why, size_t why_bytes) noexcept;
-
-// Reads the figures of the statement that `thd` is just ending.
-// Runs on: the thread that executes the statement, inside its GENERAL_STATUS event. Elsewhere, or
-//   later, the members belong to another statement or to another thread.
-// `sqlcom`: thd_sql_command(thd). `wanted`: kFigure* bits, kFiguresAll or kFiguresOfBulk.
-// `now_monotonic_ns`: CLOCK_MONOTONIC, the clock of the server's start_utime.
-// Loads and compares only: no call, no lock, no allocation, no system call.
-void figures_read(const THD* thd, int sqlcom, uint32_t wanted, uint64_t now_monotonic_ns,
-                  Figures* out) noexcept;
-
-// Whether `thd` is executing a statement of a stored procedure, function, trigger, event or
-// compound statement, rather than one of the client. Right in every event of the thread's own
-// statement. False where figures_available lacks kFigureNested.
-bool figures_nested(const THD* thd) noexcept;
 
 // The bits of kFigure* that this server can give at all.
 uint32_t figures_available() noexcept;

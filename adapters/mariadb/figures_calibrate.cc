@@ -46,7 +46,7 @@ bool find_cache(Calibration* run, void** (*get_cache)(const void*, THD*),
 }
 
 // Marks the commands whose execution may run triggers, or statements of the user's other than
-// themselves: what is said of rows_sent in figures.cc can then not be excluded.
+// themselves: what is said of rows_sent in figures_read.h can then not be excluded.
 bool mark_commands(FiguresLayout* layout) noexcept {
     static const char* const names[] = {
         "insert",       "insert_select", "replace",           "replace_select", "delete",

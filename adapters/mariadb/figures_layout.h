@@ -1,7 +1,7 @@
 // Zone: hot (types and one inline load)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What figures_calibrate.cc finds out and figures.cc uses.
+// What figures_calibrate.cc finds out and figures_read.h uses.
 #ifndef TACHO_MARIADB_FIGURES_LAYOUT_H
 #define TACHO_MARIADB_FIGURES_LAYOUT_H
 

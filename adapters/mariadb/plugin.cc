@@ -13,10 +13,8 @@
 
 #include <unistd.h>
 
-// Exported by the server, declared in no public header (mysqld.cc). abort_loop becomes true when
-// a shutdown begins, long before deinit; weak, because without it the plugin works as well.
+// Exported by the server, declared in no public header (mysqld.cc).
 extern char server_version[];
-extern volatile unsigned char abort_loop __attribute__((weak));
 
 namespace tacho {
 

@@ -233,6 +233,8 @@ st_mysql_show_var g_status_variables[] = {
      SHOW_SIMPLE_FUNC},
     {"Tacho_records_lost_corrupt", function(show_number<&Status::records_lost_corrupt>),
      SHOW_SIMPLE_FUNC},
+    {"Tacho_records_lost_killed", function(show_number<&Status::records_lost_killed>),
+     SHOW_SIMPLE_FUNC},
     {"Tacho_blocked_count", function(show_number<&Status::blocked_count>), SHOW_SIMPLE_FUNC},
     {"Tacho_blocked_time_us", function(show_number<&Status::blocked_time_us>), SHOW_SIMPLE_FUNC},
     {"Tacho_arena_bytes_used", function(show_number<&Status::arena_bytes_used>), SHOW_SIMPLE_FUNC},

@@ -14,6 +14,7 @@
 
 #include "../../../common/server_compat.h"
 #include "../../figures.h"
+#include "../../figures_read.h"
 #include "../../sql_commands.h"
 
 namespace {
@@ -53,7 +54,7 @@ void notify(MYSQL_THD thd, unsigned int event_class, const void* event) {
                          strcmp(general->general_command, "Bulk_execute") == 0;
     tacho::Figures figures;
     tacho::figures_read(general->event_subclass == MYSQL_AUDIT_GENERAL_STATUS ? thd : nullptr,
-                        sqlcom, is_bulk ? tacho::kFiguresOfBulk : tacho::kFiguresAll, now_ns,
+                        sqlcom, is_bulk ? tacho::kFiguresOfBulk : tacho::kFiguresAll, now_ns / 1000,
                         &figures);
     const uint32_t present =
         figures.present | (tacho::figures_nested(thd) ? tacho::kFigureNested : 0);
