@@ -4,7 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// The audit recorder's command: read what was recorded, recover it, look into the arena.
+use crate::bench::BenchArgs;
+use crate::pmp::args::PmpArgs;
+
+/// The audit recorder's command: read what was recorded, recover it, look into the arena, measure
+/// what auditing costs, profile a server.
 #[derive(Parser, Debug)]
 #[command(name = "tacho", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
@@ -22,6 +26,10 @@ pub enum Command {
     Recover(RecoverArgs),
     /// Show the arenas, the records in one, or free a server that waits for a full disk
     Arena(ArenaArgs),
+    /// Measure what auditing costs on a server
+    Bench(Box<BenchArgs>),
+    /// Show where a server's threads spend their time, hardly stopping any
+    Pmp(Box<PmpArgs>),
     /// Write a shell completion script to stdout
     Completions {
         /// The shell to complete for

@@ -1,13 +1,15 @@
 //! Zone: outside. The command `tacho`: reads what the recorder wrote, recovers what it could not
-//! write, looks into its arena.
+//! write, looks into its arena, measures what auditing costs, profiles a server.
 //!
 //! This file parses the command line, calls the subcommand and turns its answer into an exit
 //! code: 0 all is well, 1 something is wrong with the data, 2 the command could not be carried
 //! out as it was given.
 
 mod arena;
+mod bench;
 mod cli;
 mod manual;
+mod pmp;
 mod recover;
 mod say;
 mod tail;
@@ -19,7 +21,9 @@ use anyhow::Context as _;
 use clap::Parser as _;
 
 use arena::ArenaCommandError;
+use bench::BenchError;
 use cli::{Cli, Command};
+use pmp::PmpError;
 use recover::RecoverCommandError;
 use tail::TailError;
 
@@ -48,6 +52,10 @@ fn is_usage(error: &anyhow::Error) -> bool {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<ArenaCommandError>() {
         error.is_usage()
+    } else if let Some(error) = error.downcast_ref::<BenchError>() {
+        error.is_usage()
+    } else if let Some(error) = error.downcast_ref::<PmpError>() {
+        error.is_usage()
     } else {
         true
     }
@@ -66,6 +74,11 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Arena(args) => {
             let problem_count = arena::run(args)?;
             Ok(if problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        Command::Bench(args) => bench::run(args),
+        Command::Pmp(args) => {
+            pmp::run(args)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Completions { shell } => {
             manual::write_completions(*shell).context("writing the completions")?;

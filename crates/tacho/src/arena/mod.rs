@@ -10,7 +10,7 @@ mod show;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tacho_recorder::arena_file::{ArenaError, ArenaFile};
+use tacho_recorder::arena_file::{self, ArenaError, ArenaFile};
 
 use crate::cli::ArenaArgs;
 use crate::say;
@@ -70,15 +70,7 @@ pub fn run(args: &ArenaArgs) -> Result<u64, ArenaCommandError> {
 
 fn list(directory: &Path, json: bool) -> Result<u64, ArenaCommandError> {
     let place = |error| ArenaCommandError::Place { path: directory.to_owned(), error };
-    let mut paths = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(place)? {
-        let path = entry.map_err(place)?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-        if name.starts_with("tacho-") && name.ends_with(".arena") {
-            paths.push(path);
-        }
-    }
-    paths.sort();
+    let paths = arena_file::files(directory, None).map_err(place)?;
     if paths.is_empty() && !json {
         say::result(&format!("No arena in {}.", directory.display()))?;
     }

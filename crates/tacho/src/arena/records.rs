@@ -282,7 +282,10 @@ fn clean(view: &View<'_>, text: &[u8]) -> String {
             Some(quote) => Cow::Owned([&text[..quote], b"<quoted>"].concat()),
             None => Cow::Borrowed(text),
         },
-        _ => redact::secrets(text, view.string(STRING_CHARSET), view.string(STRING_DB)),
+        _ => {
+            let setting = redact::Setting::of(view.string(STRING_CHARSET), view.string(STRING_DB));
+            redact::secrets(text, setting)
+        }
     };
     String::from_utf8_lossy(&cleaned).into_owned()
 }

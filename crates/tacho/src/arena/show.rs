@@ -36,6 +36,7 @@ struct Picture {
     lost_timeout: u64,
     lost_dropped: u64,
     lost_corrupt: u64,
+    lost_killed: u64,
     sessions_untracked: u64,
 }
 
@@ -97,6 +98,7 @@ fn look(file: &ArenaFile) -> Picture {
         lost_timeout: counters.lost_timeout.load(Ordering::Relaxed),
         lost_dropped: counters.lost_dropped.load(Ordering::Relaxed),
         lost_corrupt: counters.lost_corrupt.load(Ordering::Relaxed),
+        lost_killed: counters.lost_killed.load(Ordering::Relaxed),
         sessions_untracked: counters.sessions_untracked.load(Ordering::Relaxed),
     }
 }
@@ -141,10 +143,11 @@ fn describe(picture: &Picture) -> Vec<String> {
             age(i64::try_from(p.blocked_time_us / 1_000).unwrap_or(i64::MAX))
         ),
         format!(
-            "  lost      {} by timeout, {} dropped, {} corrupt",
+            "  lost      {} by timeout, {} dropped, {} corrupt, {} killed",
             counted(p.lost_timeout, "record"),
             grouped(p.lost_dropped),
-            grouped(p.lost_corrupt)
+            grouped(p.lost_corrupt),
+            grouped(p.lost_killed)
         ),
     ];
     if p.sessions_untracked > 0 {

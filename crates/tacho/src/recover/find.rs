@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use tacho_recorder::arena_file::{self, ArenaError, ArenaFile};
+use tacho_recorder::arena_list::{self, Known};
 use tacho_recorder::drain::Drain;
 use tacho_ring::layout::FRAGMENT_FIRST;
 use tacho_ring::sync::Ordering;
@@ -36,6 +37,12 @@ pub struct Search {
     pub found: Vec<Found>,
     /// Why others could not be opened.
     pub problems: Vec<ArenaError>,
+    /// Those of them that may have records of this log.
+    pub unread: Vec<PathBuf>,
+    /// What the log directory says of its arenas.
+    pub known: Vec<Known>,
+    /// Arenas that it has, and that are not there any more.
+    pub gone: Vec<PathBuf>,
 }
 
 impl Search {
@@ -63,15 +70,35 @@ pub fn search(
     user_id: u32,
 ) -> Result<Search, RecoverCommandError> {
     let mut search = Search::default();
-    for path in list(&args.arena_directory, log_directory)? {
+    let directory = &args.arena_directory;
+    let place = |error| RecoverCommandError::Place { path: directory.clone(), error };
+    let mut paths = arena_file::files(directory, Some(log_directory)).map_err(place)?;
+    search.known = arena_list::read(log_directory).map_err(|error| {
+        let path = log_directory.join(arena_list::NAME);
+        RecoverCommandError::Place { path, error }
+    })?;
+    // Those of other directories: the server's setting was another one when they were made.
+    let listed = paths.iter().filter_map(|path| path.canonicalize().ok()).collect::<Vec<_>>();
+    let known = search.known.iter().map(|known| &known.path);
+    paths.extend(known.filter(|path| !listed.contains(path)).cloned());
+    for path in paths {
         match open(&path, user_id) {
-            Ok((found, theirs)) if theirs == log_directory => search.found.push(found),
+            Ok((found, theirs)) if theirs == log_directory => search.add(found),
             // The name is only a hash: what is inside decides.
             Ok(_) => {}
-            // A server that starts now has recovered and removed it since it was listed.
-            Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                // If not: a server that starts now has recovered and removed it.
+                if arena_list::has(&search.known, &path) {
+                    search.gone.push(path);
+                }
+            }
             Err(ArenaError::NotAnArena { path }) if is_unfinished(&path) => {}
-            Err(error) => search.problems.push(error),
+            Err(error) => {
+                if error.may_have_records() {
+                    search.unread.push(path);
+                }
+                search.problems.push(error);
+            }
         }
     }
     for path in &args.arena {
@@ -87,22 +114,6 @@ pub fn search(
     }
     search.found.sort_by_key(|found| found.created_us);
     Ok(search)
-}
-
-/// All files that have the name of an arena of this log, also those that cannot be opened: they
-/// are told of, not passed over.
-fn list(directory: &Path, log_directory: &Path) -> Result<Vec<PathBuf>, RecoverCommandError> {
-    let prefix = arena_file::name_prefix(log_directory);
-    let place = |error| RecoverCommandError::Place { path: directory.to_owned(), error };
-    let mut paths = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(place)? {
-        let path = entry.map_err(place)?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-        if name.starts_with(&prefix) && name.ends_with(".arena") {
-            paths.push(path);
-        }
-    }
-    Ok(paths)
 }
 
 fn open(path: &Path, user_id: u32) -> Result<(Found, PathBuf), ArenaError> {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tacho_recorder::arena_file::{self, ArenaError, ArenaFile};
+use tacho_recorder::arena_list;
 use tacho_recorder::control::{Control, Severity, Status};
 use tacho_recorder::files::{
     self, FileError, FileErrorKind, LastSeqError, LogFiles, Options, RealFs,
@@ -91,7 +92,14 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
     for error in &search.problems {
         say::problem(error);
     }
-    let problem_count = search.problems.len() as u64;
+    for path in &search.gone {
+        say::problem(format_args!(
+            "{} is gone, and what its server had not written with it; the log will have a \
+             `lost` line when the server starts",
+            path.display()
+        ));
+    }
+    let problem_count = (search.problems.len() + search.gone.len()) as u64;
     let last_seq = match search.found.iter().any(|found| !found.alive) {
         true => files::last_seq(&RealFs, &directory)?.unwrap_or(0),
         false => 0,
@@ -104,7 +112,8 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
                 "  {server}, process {owner_pid}: running, it writes its records itself"
             ))?;
         } else {
-            let waiting = describe(find::waiting(&file, last_seq));
+            let limit = arena_list::limit(&search.known, &path, last_seq);
+            let waiting = describe(find::waiting(&file, limit));
             say::result(&format!("  {server}, process {owner_pid}: ended, {waiting}"))?;
             dead.push(path);
         }
@@ -119,7 +128,7 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
         say::result("Nothing was changed (--dry-run).")?;
         return Ok(problem_count);
     }
-    let lines = write(args, &directory, dead)?;
+    let lines = write(args, &directory, dead, &search.unread)?;
     let lines = say::counted(lines, "line");
     say::result(&format!("Wrote {lines} to {}.", directory.display()))?;
     Ok(problem_count)
@@ -155,6 +164,7 @@ fn write(
     args: &RecoverArgs,
     directory: &Path,
     dead: Vec<PathBuf>,
+    unread: &[PathBuf],
 ) -> Result<u64, RecoverCommandError> {
     let opened = LogFiles::open(RealFs, directory, Options { rotate_bytes: 0 });
     let (files, opened) = opened.map_err(|error| match error.kind() {
@@ -179,6 +189,11 @@ fn write(
         }
     }
     let Some(first) = locked.first() else { return Ok(0) };
+    // What cannot be read now: its numbers are given to other lines.
+    for path in unread {
+        arena_list::keep(directory, path, last_seq)
+            .map_err(|error| RecoverCommandError::Place { path: path.clone(), error })?;
+    }
     let control = Control::default();
     control.utc.store(u32::from(args.utc), Ordering::Relaxed);
     // One file goes on: rotation is the server's own business.

@@ -2,6 +2,7 @@
 
 mod arena;
 mod follow;
+mod pmp;
 mod recover;
 mod server;
 mod support;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Output;
 
 use tacho_recorder::arena_file::{self, ArenaFile};
+use tacho_recorder::arena_list;
 use tacho_recorder::files::{LogFiles, Options, RealFs};
 
 use crate::server::{Place, Process};
@@ -134,7 +135,7 @@ fn what_is_lost_is_told_for_every_arena() {
 fn an_arena_of_another_log_needs_a_word() {
     let place = Place::new();
     dead_arena(&place);
-    let arena = arena_file::list(&place.arenas(), None).unwrap().remove(0).path;
+    let arena = arena_file::files(&place.arenas(), None).unwrap().remove(0);
     let moved = place.root().join("moved");
     std::fs::rename(place.log(), &moved).unwrap();
     let nowhere = place.root().join("nowhere");
@@ -161,7 +162,7 @@ fn an_arena_of_another_log_needs_a_word() {
 fn an_arena_that_is_named_and_found_is_recovered_once() {
     let place = Place::new();
     dead_arena(&place);
-    let arena = arena_file::list(&place.arenas(), None).unwrap().remove(0).path;
+    let arena = arena_file::files(&place.arenas(), None).unwrap().remove(0);
     assert_code(&recover(&place, &["--arena", arena.to_str().unwrap()]), 0);
     assert_eq!((place.arena_count(), place.lines().len()), (0, 3));
 }
@@ -221,7 +222,7 @@ fn as_root_the_files_are_made_by_the_owner_of_the_directory() {
     const OWNER: u32 = 12_345;
     let place = Place::new();
     dead_arena(&place);
-    let arena = arena_file::list(&place.arenas(), None).unwrap().remove(0).path;
+    let arena = arena_file::files(&place.arenas(), None).unwrap().remove(0);
     // Anybody may go through, as in /var/lib; and write to the arenas' directory, as in /dev/shm.
     let mode = |path: &Path, bits| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits)).unwrap();
@@ -244,4 +245,30 @@ fn as_root_the_files_are_made_by_the_owner_of_the_directory() {
         let metadata = entry.unwrap().metadata().unwrap();
         assert_eq!((metadata.uid(), metadata.gid()), (OWNER, OWNER));
     }
+}
+
+#[test]
+fn arenas_of_an_earlier_directory_are_found() {
+    let place = Place::new();
+    dead_arena(&place);
+    let arena = arena_file::files(&place.arenas(), None).unwrap().remove(0);
+    arena_list::add(&place.log(), &arena).unwrap();
+    let (log, root) = (place.log(), place.root());
+    let args = ["recover", log.to_str().unwrap(), "--arena-directory", root.to_str().unwrap()];
+    assert_code(&tacho(&args), 0);
+    assert_eq!((place.arena_count(), place.lines().len()), (0, 3));
+    assert_eq!(arena_list::read(&log).unwrap(), []);
+}
+
+#[test]
+fn an_arena_that_is_gone_is_told_and_left_to_the_server() {
+    let place = Place::new();
+    dead_arena(&place);
+    let gone = place.arenas().join("tacho-1-2-3.arena");
+    arena_list::add(&place.log(), &gone).unwrap();
+    let output = recover(&place, &[]);
+    assert_code(&output, 1);
+    assert!(stderr(&output).contains("tacho-1-2-3.arena is gone"), "{}", stderr(&output));
+    assert_eq!((place.arena_count(), place.lines().len()), (0, 3));
+    assert!(arena_list::has(&arena_list::read(&place.log()).unwrap(), &gone));
 }

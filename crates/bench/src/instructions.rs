@@ -1,0 +1,283 @@
+//! Instructions of a point select, counted by callgrind: no load of the machine is in them.
+//!
+//! A private MariaDB runs under callgrind. One connection sends a short and a long batch of the
+//! same point select by the text protocol; the difference between the two, divided by the
+//! difference in statements, is the cost of one: start-up, connecting and filling of caches
+//! cancel out.
+//!
+//! Two traps:
+//!
+//! * The client runs on the processor of the server with batch priority. Otherwise the next
+//!   statement sometimes is there before the server has gone to sleep for it, which changes the
+//!   path through the network code by some 300 instructions, at random.
+//! * Under callgrind a statement takes 50 times as long, but an interval of 100 ms does not. So
+//!   what a round of tacho's writer costs by itself is shared by 25 statements instead of more
+//!   than 1,000. The variant `tacho:paced` takes that out.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::client::{Address, Conn, Queryable};
+use crate::lines::{EndLine, InstructionsLine, Line, RunLine, VERSION};
+use crate::load::SCHEMA;
+use crate::method::{Method, NONE};
+use crate::output::Output;
+use crate::proc;
+use crate::run::{self, Options, Outcome};
+use crate::stop::Stop;
+use crate::switch::Switcher;
+use crate::target::Target;
+use crate::undo::Undo;
+
+/// Statements of the batches: for the caches, the short and the long one.
+const BATCHES: [u64; 3] = [300, 1000, 3000];
+
+/// Until the writer has written what a batch left; more than the interval of `tacho:paced`.
+const WRITER_TIME: Duration = Duration::from_secs(8);
+
+/// How long callgrind may take to write its files.
+const DUMP_DEADLINE: Duration = Duration::from_secs(300);
+
+/// A set of files that has not changed for so long is complete.
+const DUMP_STEADY: Duration = Duration::from_secs(2);
+
+/// What lies in the way of counting: memory the emulator does not have, and threads that do
+/// things of their own.
+const SERVER_OPTIONS: [&str; 4] = [
+    "innodb-buffer-pool-size-max=256M",
+    "innodb-use-native-aio=0",
+    "innodb-log-file-size=16M",
+    "performance-schema=OFF",
+];
+
+/// What is in callgrind's file of a thread that serves a connection, and of tacho's writer.
+const QUERY_MARK: &str = "handle_one_connection";
+const WRITER_MARK: &str = "tacho_recorder";
+
+/// Counts, for [`NONE`] and all methods.
+///
+/// # Errors
+/// valgrind or MariaDB is not installed, a method cannot be switched on, or the run was
+/// interrupted.
+pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> {
+    let began = Instant::now();
+    let work = tempfile::Builder::new()
+        .prefix("tacho-bench-")
+        .tempdir_in(&options.directory)
+        .with_context(|| format!("making a directory in {}", options.directory.display()))?;
+    for program in ["valgrind", "callgrind_control", "taskset", "chrt", "mariadb"] {
+        crate::template::find_program(program)?;
+    }
+    let mut private = options.private.clone();
+    private.options = SERVER_OPTIONS.map(str::to_owned).into();
+    private.options.extend(options.private.options.clone());
+    out.progress("starting a private MariaDB …");
+    let (mut target, missing) = Target::start_private(work.path(), &options.methods, &private)?;
+    let mut notes = Vec::new();
+    let mut methods = vec![Method::none(NONE)];
+    for method in &options.methods {
+        match missing.get(&method.name).cloned().or_else(|| target.refuses(method)) {
+            None => methods.push(method.clone()),
+            Some(reason) if options.methods_are_wanted => bail!("{}: {reason}", method.name),
+            Some(reason) => notes.push(format!("{} left out: {reason}", method.name)),
+        }
+    }
+    {
+        let mut conn = target.connect()?;
+        fill(&mut conn)?;
+        out.line(Line::Run(Box::new(RunLine {
+            v: VERSION,
+            tacho: env!("CARGO_PKG_VERSION").to_owned(),
+            started: SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
+            server: target.describe(&mut conn)?,
+            machine: proc::machine(),
+            settings: run::settings(options),
+            methods: methods.iter().map(run::line_of).collect(),
+            notes,
+        })))?;
+    }
+    for method in &methods {
+        stop.check()?;
+        out.progress(&format!("counting {} …", method.name));
+        let line = count(&mut target, method, work.path(), stop)
+            .with_context(|| format!("counting {}", method.name))?;
+        out.say(&format!("{}: {} instructions", method.name, line.process));
+        out.line(Line::Instructions(line))?;
+    }
+    target.stop()?;
+    let seconds = began.elapsed().as_secs_f64();
+    out.line(Line::End(EndLine { seconds, too_noisy: false, notes: Vec::new() }))?;
+    Ok(Outcome { too_noisy: false })
+}
+
+/// One table of 10,000 rows, like sysbench's.
+fn fill(conn: &mut Conn) -> Result<()> {
+    Undo::begin(conn)?;
+    for statement in [
+        format!(
+            "CREATE TABLE {SCHEMA}.sbtest1 (id INT PRIMARY KEY, k INT NOT NULL, \
+             c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL, KEY k_1 (k)) ENGINE=InnoDB"
+        ),
+        "SET max_recursive_iterations = 20000".to_owned(),
+        format!(
+            "INSERT INTO {SCHEMA}.sbtest1 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL \
+             SELECT i + 1 FROM n WHERE i < 10000) SELECT i, i % 5000, REPEAT(MD5(i), 3), MD5(i) \
+             FROM n"
+        ),
+    ] {
+        conn.query_drop(statement)?;
+    }
+    Ok(())
+}
+
+/// Instructions since the last dump.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Counted {
+    query: u64,
+    writer: u64,
+    process: u64,
+}
+
+fn count(
+    target: &mut Target,
+    method: &Method,
+    work: &Path,
+    stop: &Stop,
+) -> Result<InstructionsLine> {
+    let cpu = last_cpu();
+    let base = work.join("callgrind");
+    let words = [
+        "taskset",
+        "--cpu-list",
+        &cpu,
+        "valgrind",
+        "--tool=callgrind",
+        "--separate-threads=yes",
+        &format!("--callgrind-out-file={}.%p", base.display()),
+    ];
+    target.restart_through(&words.map(str::to_owned), &method.options)?;
+    let pid = target.pid.context("no process")?;
+    let mut conn = target.connect()?;
+    let mut switcher = Switcher::new(&mut conn, Undo::default())?;
+    switcher.prepare(&mut conn, method)?;
+    switcher.set_up(&mut conn, method)?;
+    switcher.on(&mut conn, method)?;
+
+    let mut batches = Vec::new();
+    for (index, size) in BATCHES.into_iter().enumerate() {
+        stop.check()?;
+        send(target, &cpu, size)?;
+        stop.sleep(WRITER_TIME)?;
+        batches.push(dump(&base, pid, index + 1, stop)?);
+    }
+    switcher.off(&mut conn, method, stop)?;
+    drop(conn);
+    // The next server is not to find what this one has installed or set.
+    target.restart_through(&[], &[])?;
+
+    let (short, long) = (batches[1], batches[2]);
+    let per_statement =
+        |of: fn(&Counted) -> u64| of(&long).saturating_sub(of(&short)) / (BATCHES[2] - BATCHES[1]);
+    Ok(InstructionsLine {
+        method: method.name.clone(),
+        query: per_statement(|counted| counted.query),
+        writer: per_statement(|counted| counted.writer),
+        process: per_statement(|counted| counted.process),
+    })
+}
+
+/// The first ones have the interrupts.
+fn last_cpu() -> String {
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    (count - 1).to_string()
+}
+
+fn send(target: &Target, cpu: &str, statements: u64) -> Result<()> {
+    let Address::Socket(socket) = &target.admin.address else { bail!("not by socket") };
+    let mut client = Command::new("taskset")
+        .args(["--cpu-list", cpu, "chrt", "--batch", "0", "nice", "-n", "19"])
+        .args(["mariadb", "--no-defaults", "--batch", "--skip-column-names"])
+        .arg(format!("--database={SCHEMA}"))
+        .arg(format!("--user={}", target.admin.user))
+        .arg(format!("--socket={}", socket.display()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .context("starting the client mariadb")?;
+    let text = "SELECT c FROM sbtest1 WHERE id=4711;\n".repeat(statements as usize);
+    client.stdin.take().context("no pipe")?.write_all(text.as_bytes())?;
+    let status = client.wait()?;
+    ensure!(status.success(), "the client mariadb: {status}");
+    Ok(())
+}
+
+/// Has callgrind write what it has counted since the last time, a file for each thread.
+fn dump(base: &Path, pid: u32, number: usize, stop: &Stop) -> Result<Counted> {
+    let asked = Command::new("callgrind_control")
+        .args(["--dump", &pid.to_string()])
+        .output()
+        .context("running callgrind_control")?;
+    ensure!(
+        asked.status.success(),
+        "callgrind_control: {}",
+        String::from_utf8_lossy(&asked.stderr)
+    );
+    let mut pattern = base.as_os_str().to_owned();
+    pattern.push(format!(".{pid}.{number}-*"));
+    let pattern = PathBuf::from(pattern);
+    let deadline = Instant::now() + DUMP_DEADLINE;
+    let mut files = Vec::new();
+    let mut since = Instant::now();
+    while files.is_empty() || since.elapsed() < DUMP_STEADY {
+        ensure!(Instant::now() < deadline, "callgrind writes no {}", pattern.display());
+        stop.sleep(Duration::from_millis(100))?;
+        let mut found = Vec::new();
+        for path in crate::sample::files_of(&pattern) {
+            found.push((fs::metadata(&path)?.len(), path));
+        }
+        found.sort();
+        if found != files {
+            files = found;
+            since = Instant::now();
+        }
+    }
+    let mut counted = Counted::default();
+    for (_, path) in files {
+        let text = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        let text = String::from_utf8_lossy(&text);
+        let instructions = total(&text);
+        counted.process += instructions;
+        if text.contains(QUERY_MARK) {
+            counted.query += instructions;
+        }
+        if text.contains(WRITER_MARK) {
+            counted.writer += instructions;
+        }
+    }
+    Ok(counted)
+}
+
+/// Instructions in one of callgrind's files; a thread that did nothing has none.
+fn total(text: &str) -> u64 {
+    text.lines()
+        .find_map(|line| line.strip_prefix("totals: ").or_else(|| line.strip_prefix("summary: ")))
+        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_sum_of_a_file() {
+        assert_eq!(total("events: Ir\nsummary: 1234\n\nfn=(1) main\n"), 1234);
+        assert_eq!(total("fn=(1)\n1 2\n\ntotals: 77 1\n"), 77);
+        assert_eq!(total("events: Ir\n"), 0);
+    }
+}

@@ -1,0 +1,56 @@
+//! Zone: outside. What does auditing cost on this server? The library of `tacho bench`.
+//!
+//! ```text
+//! methods/*.toml ─> method ─> switch ──┐            ┌── load ─ lua/measure.lua ─ histogram
+//!                                      ▼            ▼
+//!          run ─> target ─> plan ─> blocks ─> sample (status, /proc, latencies)
+//!                                      │
+//!                                      ▼
+//!                          figures (pairs, A/A, stats) ─> lines ─> table, report
+//! ```
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`method`] | ways to audit a server, declared in files |
+//! | [`workload`], [`load`] | what clients do meanwhile |
+//! | [`histogram`] | latencies, counted by the load, read while it runs |
+//! | [`target`], [`plugin`] | the server: one's own, or a private one |
+//! | [`switch`], [`undo`] | methods on and off, and everything put back |
+//! | [`plan`], [`blocks`], [`run`] | the order of the blocks, and the run |
+//! | [`sample`], [`proc`] | counters at the edges of a block |
+//! | [`instructions`] | counted by callgrind instead of measured |
+//! | [`figures`], [`stats`] | from blocks to ratios with intervals |
+//! | [`lines`], [`output`], [`table`], [`report`] | what is told |
+//! | [`stop`] | interrupts |
+//! | [`server`] | a private MariaDB in a directory of its own, to be killed at will |
+//! | [`client`] | a connection to a server, its variables and status variables |
+//! | [`sysbench`] | the load everybody knows, and what it reports |
+//!
+//! Errors are `anyhow` errors: their only reader is the person in front of the command.
+//! `docs/decisions/2026-11-21-paired-blocks.md` says why it measures as it does.
+
+pub mod blocks;
+pub mod client;
+pub mod figures;
+pub mod histogram;
+pub mod instructions;
+pub mod lines;
+pub mod load;
+pub mod method;
+pub mod output;
+pub mod plan;
+pub mod plugin;
+pub mod proc;
+pub mod report;
+pub mod run;
+pub mod sample;
+pub mod server;
+pub mod stats;
+pub mod stop;
+pub mod switch;
+pub mod sysbench;
+pub mod table;
+pub mod target;
+mod template;
+pub mod undo;
+pub mod workload;

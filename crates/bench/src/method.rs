@@ -1,0 +1,411 @@
+//! Audit methods, declared in TOML: what is to be done on a server to switch one on and off.
+//!
+//! Those of `crates/bench/methods` are built in; `docs/specs/bench.md` has the format.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+/// The files that are built in.
+const BUILT_IN: [(&str, &str); 7] = [
+    ("nothing", include_str!("../methods/nothing.toml")),
+    ("tacho", include_str!("../methods/tacho.toml")),
+    ("server_audit", include_str!("../methods/server_audit.toml")),
+    ("general_log", include_str!("../methods/general_log.toml")),
+    ("general_log_table", include_str!("../methods/general_log_table.toml")),
+    ("slow_log", include_str!("../methods/slow_log.toml")),
+    ("init_connect", include_str!("../methods/init_connect.toml")),
+];
+
+/// The method that all others are compared with: what the server does anyway.
+pub const NONE: &str = "none";
+
+/// The same once more. How far it is from [`NONE`] is how far any figure can be trusted.
+pub const NONE_AGAIN: &str = "none-again";
+
+/// What must be new for a method to be on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Switch {
+    /// Nothing: it is switched under the feet of the load's sessions.
+    Live,
+    /// The load's connections. So it is for a setting that sessions take over when they begin,
+    /// and for a plugin: MariaDB 10.11 does not tell a session that has had an audit plugin of
+    /// one that is installed later.
+    Reconnect,
+    /// The server.
+    Restart,
+}
+
+impl Switch {
+    /// As it stands in the files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Reconnect => "reconnect",
+            Self::Restart => "restart",
+        }
+    }
+}
+
+/// A file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Declaration {
+    name: String,
+    title: String,
+    server: Option<String>,
+    version_min: Option<String>,
+    switch: Switch,
+    switch_installed: Option<Switch>,
+    plugin: Option<String>,
+    #[serde(default)]
+    private_only: bool,
+    needs_variable: Option<String>,
+    #[serde(default)]
+    options: Vec<String>,
+    #[serde(default)]
+    setup: Vec<String>,
+    #[serde(default)]
+    on: Vec<String>,
+    #[serde(default)]
+    off: Vec<String>,
+    #[serde(default)]
+    teardown: Vec<String>,
+    #[serde(default)]
+    log: Vec<String>,
+    #[serde(default)]
+    shrink: Vec<String>,
+    bytes_status: Option<String>,
+    records_status: Option<String>,
+    #[serde(default, rename = "variant")]
+    variants: Vec<Variant>,
+}
+
+/// The same method with other settings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variant {
+    name: String,
+    title: String,
+    needs_variable: Option<String>,
+    #[serde(default)]
+    on: Vec<String>,
+}
+
+/// One way to audit a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Method {
+    /// `tacho`, or `tacho:drop` for a variant.
+    pub name: String,
+    /// For people.
+    pub title: String,
+    /// "mariadb" or "mysql", if it is not for both.
+    pub server: Option<String>,
+    /// The oldest version it is for.
+    pub version_min: Option<String>,
+    /// What must be new for it to be on or off.
+    pub switch: Switch,
+    /// The same where the server has its plugin anyway.
+    pub switch_installed: Option<Switch>,
+    /// A plugin library, without ".so", that is installed to switch it on.
+    pub plugin: Option<String>,
+    /// Never on a server of somebody's own.
+    pub private_only: bool,
+    /// System variable without which the server does not have it. Looked for with the plugin
+    /// installed.
+    pub needs_variable: Option<String>,
+    /// Server options it needs, for [`Switch::Restart`].
+    pub options: Vec<String>,
+    /// Once, before the first block.
+    pub setup: Vec<String>,
+    /// To switch it on.
+    pub on: Vec<String>,
+    /// To switch it off.
+    pub off: Vec<String>,
+    /// Once, when it is off for good.
+    pub teardown: Vec<String>,
+    /// Where its log is: paths, relative to the data directory, `*` in the last part, and
+    /// `{variable}` for a system variable of the server.
+    pub log: Vec<String>,
+    /// To empty its log, if that takes more than removing the files.
+    pub shrink: Vec<String>,
+    /// Status variable with the bytes it has written.
+    pub bytes_status: Option<String>,
+    /// Status variable with the records it has written.
+    pub records_status: Option<String>,
+}
+
+impl Method {
+    /// The baseline, or the baseline again.
+    pub fn none(name: &str) -> Self {
+        let title = if name == NONE { "no audit" } else { "no audit, again (A/A)" };
+        Self {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            server: None,
+            version_min: None,
+            switch: Switch::Live,
+            switch_installed: None,
+            plugin: None,
+            private_only: false,
+            needs_variable: None,
+            options: Vec::new(),
+            setup: Vec::new(),
+            on: Vec::new(),
+            off: Vec::new(),
+            teardown: Vec::new(),
+            log: Vec::new(),
+            shrink: Vec::new(),
+            bytes_status: None,
+            records_status: None,
+        }
+    }
+
+    /// All statements that it may send.
+    pub fn statements(&self) -> impl Iterator<Item = &String> {
+        let all = [&self.setup, &self.on, &self.off, &self.teardown, &self.shrink];
+        all.into_iter().flatten()
+    }
+}
+
+/// The system variable that `SET GLOBAL name = value` sets; nothing if it is anything else, for
+/// example a list of such.
+pub fn variable_set_by(statement: &str) -> Option<&str> {
+    let rest = strip_word(statement, "SET")?;
+    let rest = strip_word(rest, "GLOBAL")?;
+    let (name, value) = rest.split_once('=')?;
+    let name = name.trim_end().trim_end_matches(':').trim_end();
+    let good = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (good && !has_bare_comma(value)).then_some(name)
+}
+
+/// Whether there is a comma outside of quotes and parentheses.
+fn has_bare_comma(text: &str) -> bool {
+    let (mut quote, mut depth) = (None, 0);
+    for c in text.chars() {
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), _) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '(') => depth += 1,
+            (None, ')') => depth -= 1,
+            (None, ',') if depth == 0 => return true,
+            (None, _) => {}
+        }
+    }
+    false
+}
+
+fn strip_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    let text = text.trim_start();
+    let start = text.get(..word.len())?;
+    let rest = &text[word.len()..];
+    (start.eq_ignore_ascii_case(word) && rest.starts_with(char::is_whitespace))
+        .then(|| rest.trim_start())
+}
+
+/// All methods that are known.
+#[derive(Clone, Debug, Default)]
+pub struct Methods(Vec<Method>);
+
+impl Methods {
+    /// Those that are built in.
+    ///
+    /// # Errors
+    /// One of them is wrong, which a test finds out first.
+    pub fn built_in() -> Result<Self> {
+        let mut methods = Self::default();
+        for (name, text) in BUILT_IN {
+            methods.add(text).with_context(|| format!("the built-in method {name}"))?;
+        }
+        Ok(methods)
+    }
+
+    /// Adds the methods of a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is wrong.
+    pub fn add_file(&mut self, path: &Path) -> Result<()> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        self.add(&text).with_context(|| format!("{}", path.display()))
+    }
+
+    fn add(&mut self, text: &str) -> Result<()> {
+        let file: Declaration = toml::from_str(text)?;
+        let variants = file.variants.clone();
+        let method = Method {
+            name: file.name,
+            title: file.title,
+            server: file.server,
+            version_min: file.version_min,
+            switch: file.switch,
+            switch_installed: file.switch_installed,
+            plugin: file.plugin,
+            private_only: file.private_only,
+            needs_variable: file.needs_variable,
+            options: file.options,
+            setup: file.setup,
+            on: file.on,
+            off: file.off,
+            teardown: file.teardown,
+            log: file.log,
+            shrink: file.shrink,
+            bytes_status: file.bytes_status,
+            records_status: file.records_status,
+        };
+        self.add_method(method.clone())?;
+        for variant in variants {
+            let mut on = method.on.clone();
+            on.extend(variant.on);
+            self.add_method(Method {
+                name: format!("{}:{}", method.name, variant.name),
+                title: variant.title,
+                needs_variable: variant.needs_variable.or_else(|| method.needs_variable.clone()),
+                on,
+                ..method.clone()
+            })?;
+        }
+        Ok(())
+    }
+
+    fn add_method(&mut self, method: Method) -> Result<()> {
+        let name = &method.name;
+        ensure!(
+            name.chars().all(|c| c.is_ascii_alphanumeric() || "_-:".contains(c))
+                && !name.is_empty(),
+            "{name:?} is no name for a method: letters, digits, _ and - only"
+        );
+        ensure!(name != NONE && name != NONE_AGAIN, "{name} is there already");
+        ensure!(self.get(name).is_none(), "{name} is there already");
+        ensure!(
+            method.options.is_empty() || method.switch == Switch::Restart,
+            "{name} has options, which needs switch = \"restart\""
+        );
+        for statement in method.statements() {
+            // Everything that is set is put back at the end; that needs its name.
+            let set = strip_word(statement, "SET").is_some();
+            ensure!(
+                !set || variable_set_by(statement).is_some(),
+                "{name}: {statement:?} must have the form SET GLOBAL variable = value"
+            );
+        }
+        if let Some(plugin) = &method.plugin {
+            let good = plugin.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+            ensure!(good && !plugin.is_empty(), "{name}: {plugin:?} is no name for a plugin");
+        }
+        if let Some(server) = &method.server {
+            ensure!(matches!(&**server, "mariadb" | "mysql"), "{name}: no server {server:?}");
+        }
+        self.0.push(method);
+        Ok(())
+    }
+
+    /// One method.
+    pub fn get(&self, name: &str) -> Option<&Method> {
+        self.0.iter().find(|method| method.name == name)
+    }
+
+    /// All of them, variants behind what they vary.
+    pub fn iter(&self) -> impl Iterator<Item = &Method> {
+        self.0.iter()
+    }
+
+    /// Those of a list of names; `name:*` stands for a method with all its variants.
+    ///
+    /// # Errors
+    /// A name is not known.
+    pub fn choose(&self, names: &[String]) -> Result<Vec<Method>> {
+        let mut chosen: Vec<Method> = Vec::new();
+        for name in names {
+            // They are measured anyway.
+            if name == NONE || name == NONE_AGAIN {
+                continue;
+            }
+            let stem = name.strip_suffix(":*");
+            let found: Vec<&Method> = self
+                .iter()
+                .filter(|method| match stem {
+                    Some(stem) => method.name.split(':').next() == Some(stem),
+                    None => method.name == *name,
+                })
+                .collect();
+            if found.is_empty() {
+                let known: Vec<&str> = self.iter().map(|method| &*method.name).collect();
+                bail!("there is no method {name:?}; there are: {}", known.join(", "));
+            }
+            for method in found {
+                if chosen.iter().all(|other| other.name != method.name) {
+                    chosen.push(method.clone());
+                }
+            }
+        }
+        Ok(chosen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_ones_are_right() {
+        let methods = Methods::built_in().expect("good files");
+        let drop = methods.get("tacho:drop").expect("a variant");
+        assert_eq!(drop.on.last().unwrap(), "SET GLOBAL tacho_overflow = 'DROP'");
+        assert_eq!(drop.plugin.as_deref(), Some("tacho"));
+        let names: Vec<String> = methods.iter().map(|method| method.name.clone()).collect();
+        for (file, _) in BUILT_IN {
+            assert!(names.contains(&file.to_owned()), "{file} in {names:?}");
+        }
+    }
+
+    #[test]
+    fn mistakes_in_a_file_are_found() {
+        let add = |text: &str| Methods::default().add(text).map_err(|error| format!("{error:#}"));
+        let head = "name = \"x\"\ntitle = \"X\"\nswitch = \"live\"\n";
+        assert_eq!(add(head), Ok(()));
+        for (line, complaint) in [
+            ("on = [\"SET x = 1\"]", "SET GLOBAL variable = value"),
+            ("on = [\"SET GLOBAL a=1, GLOBAL b=2\"]", "SET GLOBAL variable = value"),
+            ("options = [\"log-bin\"]", "restart"),
+            ("onn = []", "unknown field"),
+            ("server = \"oracle\"", "oracle"),
+            ("plugin = \"../x\"", "no name for a plugin"),
+        ] {
+            let told = add(&format!("{head}{line}\n")).expect_err(line);
+            assert!(told.contains(complaint), "{line}: {told}");
+        }
+        assert!(add("name = \"none\"\ntitle = \"\"\nswitch = \"live\"\n").is_err());
+        assert!(add("name = \"x y\"\ntitle = \"\"\nswitch = \"live\"\n").is_err());
+    }
+
+    #[test]
+    fn finds_the_variable_that_is_set() {
+        assert_eq!(variable_set_by("SET GLOBAL a_b = 1"), Some("a_b"));
+        assert_eq!(variable_set_by(" set  global x:='y = z'"), Some("x"));
+        assert_eq!(variable_set_by("SET GLOBALx = 1"), None);
+        assert_eq!(variable_set_by("SET SESSION x = 1"), None);
+        assert_eq!(variable_set_by("SETTLE"), None);
+        assert_eq!(variable_set_by("SET @@GLOBAL.x = 1"), None);
+        assert_eq!(variable_set_by("SET GLOBAL log_output = 'FILE,TABLE'"), Some("log_output"));
+        assert_eq!(variable_set_by("SET GLOBAL a = 1, b = 2"), None);
+    }
+
+    #[test]
+    fn chooses_by_name() {
+        let methods = Methods::built_in().expect("good files");
+        let choose = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            methods
+                .choose(&names)
+                .map(|found| found.into_iter().map(|m| m.name).collect::<Vec<_>>())
+        };
+        assert_eq!(choose(&["none", "tacho:drop", "tacho:drop"]).unwrap(), ["tacho:drop"]);
+        let all = choose(&["server_audit:*"]).unwrap();
+        assert_eq!(all, ["server_audit", "server_audit:buffered"]);
+        assert!(choose(&["tach"]).unwrap_err().to_string().contains("tacho:drop"));
+    }
+}

@@ -1,0 +1,365 @@
+//! A run from its beginning to its end: find the server, check it, measure, put everything back.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::blocks::{Bench, Timing};
+use crate::client::{Conn, Login, Queryable};
+use crate::figures::{self, FIGURES};
+use crate::lines::{EndLine, Line, MethodLine, ResultLine, RunLine, Settings, VERSION};
+use crate::load::{LoadPlan, SCHEMA};
+use crate::method::{Method, NONE, NONE_AGAIN, Switch};
+use crate::output::Output;
+use crate::plan::{self, Cell, Group};
+use crate::proc;
+use crate::sample::files_of;
+use crate::stop::{Interrupted, Stop};
+use crate::switch::Switcher;
+use crate::target::{PrivateOptions, Target, check_privileges};
+use crate::undo::{self, Found, Undo};
+use crate::workload::Workload;
+
+/// What to measure, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A server of the user's own; without it a private one is started.
+    pub login: Option<Login>,
+    /// The methods.
+    pub methods: Vec<Method>,
+    /// Whether the user named them: then one that cannot be used is an error, not a note.
+    pub methods_are_wanted: bool,
+    /// The workloads.
+    pub workloads: Vec<Workload>,
+    /// Numbers of connections.
+    pub threads: Vec<u32>,
+    /// Rates of open loops, events/s; `None` is the closed loop.
+    pub rates: Vec<Option<f64>>,
+    /// Lengths and numbers.
+    pub timing: Timing,
+    /// The widest A/A interval with which figures are told, as a share on either side of 1.
+    pub noise_max: f64,
+    /// Tables of the load, and rows in each.
+    pub tables: (u32, u32),
+    /// By the binary protocol, prepared.
+    pub prepared: bool,
+    /// Where the private server and the bench's own files go.
+    pub directory: PathBuf,
+    /// For the private server.
+    pub private: PrivateOptions,
+    /// On a server of the user's own: recording that is on may be switched off meanwhile.
+    pub switch_off_audit: bool,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// A throughput or processor figure was withheld because the machine is too noisy.
+    pub too_noisy: bool,
+}
+
+/// Measures.
+///
+/// # Errors
+/// Something cannot be done, or the run was interrupted ([`Interrupted`]). Whatever it is, the
+/// server has been put back, or the error says what could not be.
+pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> {
+    let work = tempfile::Builder::new()
+        .prefix("tacho-bench-")
+        .tempdir_in(&options.directory)
+        .with_context(|| format!("making a directory in {}", options.directory.display()))?;
+    let (target, missing) = match &options.login {
+        Some(login) => (Target::own(login)?, BTreeMap::new()),
+        None => {
+            out.progress("starting a private MariaDB …");
+            Target::start_private(work.path(), &options.methods, &options.private)?
+        }
+    };
+    stop.check()?;
+    let mut conn = target.connect()?;
+    lock(&mut conn)?;
+    if !target.is_private() {
+        check_privileges(&mut conn, target.version(), &options.methods)?;
+        take_up_what_is_left(&mut conn, out)?;
+    }
+    let undo = Undo::begin(&mut conn)?;
+    let switcher = Switcher::new(&mut conn, undo)?;
+    let mut bench = Bench::new(target, conn, switcher, stop.clone(), options.timing);
+    let measured = measure(&mut bench, options, &missing, work.path(), out);
+    out.end_progress();
+
+    let restored = bench.put_back();
+    if restored.is_ok() && !bench.target.is_private() {
+        tell_leftovers(&bench.log_files, out);
+    }
+    // An interrupt that came before is no reason to leave the server running.
+    let stopped = bench.target.stop();
+    match (measured, restored) {
+        (Ok(outcome), Ok(())) => stopped.map(|()| outcome),
+        (Ok(_), Err(error)) => Err(error),
+        (Err(error), Ok(())) => Err(error),
+        (Err(error), Err(other)) if options.login.is_some() => {
+            Err(anyhow::anyhow!("{other:#}\nThis was after: {error:#}"))
+        }
+        // A private server that died takes its state with it.
+        (Err(error), Err(_)) => Err(error),
+    }
+}
+
+/// Puts back what a killed run has left on a server of the user's own.
+///
+/// # Errors
+/// It could not all be put back.
+pub fn restore(login: &Login) -> Result<bool> {
+    let target = Target::own(login)?;
+    let mut conn = target.connect()?;
+    lock(&mut conn)?;
+    match undo::look(&mut conn)? {
+        Found::Nothing => Ok(false),
+        Found::Foreign => bail!(foreign()),
+        Found::Ours => {
+            Undo::left_behind(&mut conn)?.run(&mut conn)?;
+            Ok(true)
+        }
+    }
+}
+
+/// Two benches at once would measure, and undo, each other. One that has just ended may not be
+/// gone for the server yet.
+fn lock(conn: &mut Conn) -> Result<()> {
+    let got: Option<u8> = conn.query_first(format!("SELECT GET_LOCK('{SCHEMA}', 5)"))?;
+    ensure!(got == Some(1), "another `tacho bench` is running on this server");
+    Ok(())
+}
+
+fn foreign() -> String {
+    format!("the server has a schema {SCHEMA} that is not of tacho bench: it is left alone")
+}
+
+fn take_up_what_is_left(conn: &mut Conn, out: &mut Output) -> Result<()> {
+    match undo::look(conn)? {
+        Found::Nothing => {}
+        Found::Foreign => bail!(foreign()),
+        Found::Ours => {
+            out.say("putting back what an earlier run has left …");
+            Undo::left_behind(conn)?.run(conn)?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(
+    bench: &mut Bench,
+    options: &Options,
+    missing: &BTreeMap<String, String>,
+    work: &Path,
+    out: &mut Output,
+) -> Result<Outcome> {
+    let began = Instant::now();
+    let started = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let (methods, notes) = usable(bench, options, missing, out)?;
+    ensure!(!methods.is_empty(), "no method can be used on this server:\n{}", notes.join("\n"));
+    let groups = plan::groups(&methods);
+    let cells = plan::cells(&options.workloads, &options.threads, &options.rates);
+    let mut titles = vec![Method::none(NONE)];
+    titles.extend(groups.iter().flat_map(|group| group.methods.clone()));
+    let run = RunLine {
+        v: VERSION,
+        tacho: env!("CARGO_PKG_VERSION").to_owned(),
+        started,
+        server: bench.target.describe(&mut bench.conn)?,
+        machine: proc::machine(),
+        settings: settings(options),
+        methods: titles.iter().map(line_of).collect(),
+        notes: notes.clone(),
+    };
+    out.line(Line::Run(Box::new(run)))?;
+    for note in notes {
+        out.say(&format!("note: {note}"));
+    }
+
+    let plan_of = |cell: &Cell, bench: &Bench| LoadPlan {
+        login: bench.target.load.clone(),
+        workload: cell.workload.clone(),
+        threads: cell.threads,
+        rate: cell.rate,
+        tables: options.tables,
+        prepared: options.prepared,
+    };
+    if cells.iter().any(|cell| cell.workload.is_sysbench()) {
+        out.progress("filling the tables …");
+        let first = cells.iter().find(|cell| cell.workload.is_sysbench());
+        let first = first.context("no workload")?;
+        plan_of(first, bench).fill(work)?;
+    }
+    let blocks = cells.len() as u32
+        * options.timing.pairs
+        * 2
+        * groups.iter().map(|group| group.methods.len() as u32).sum::<u32>();
+    bench.begin(began, blocks);
+    out.say(&format!(
+        "{blocks} blocks of {} s: {}{}",
+        options.timing.block.as_secs_f64(),
+        spoken(estimate(&groups, cells.len(), &options.timing)),
+        match options.timing.deadline {
+            Some(deadline) => format!(", at most about {}", spoken(deadline)),
+            None => String::new(),
+        }
+    ));
+
+    let mut too_noisy = false;
+    let mut notes = Vec::new();
+    for cell in &cells {
+        let load = plan_of(cell, bench);
+        for group in &groups {
+            let pairs = bench.run_group(cell, group, &load, work, out)?;
+            for (method, of_method) in group.methods.iter().zip(&pairs) {
+                let method = line_of(method);
+                let result =
+                    figures::result(cell.line(), &method, of_method, &pairs[0], options.noise_max);
+                too_noisy |= FIGURES.iter().filter(|figure| figure.decisive).any(|figure| {
+                    result.figures.get(figure.name).is_some_and(|found| found.too_noisy)
+                });
+                notes.extend(silent(&result));
+                notes.extend(long_events(&result, &options.timing));
+                out.line(Line::Result(Box::new(result)))?;
+            }
+        }
+    }
+    for note in &notes {
+        out.say(&format!("note: {note}"));
+    }
+    out.line(Line::End(EndLine { seconds: began.elapsed().as_secs_f64(), too_noisy, notes }))?;
+    Ok(Outcome { too_noisy })
+}
+
+/// A method that wrote next to nothing was not what it says, and its figures would flatter it.
+fn silent(result: &ResultLine) -> Option<String> {
+    let bytes = result.log_bytes_per_query.filter(|bytes| *bytes < 1.0)?;
+    // A binary log has no reads, and recording may have been set to be off.
+    (!result.method.ends_with(":off") && result.switch != Switch::Restart).then(|| {
+        format!(
+            "{} wrote {bytes:.3} bytes per query under {}: was it recording?",
+            result.method, result.load.workload
+        )
+    })
+}
+
+/// Events that are longer than blocks belong to several of them.
+fn long_events(result: &ResultLine, timing: &Timing) -> Option<String> {
+    let block_s = timing.block.as_secs_f64();
+    // Once for each load: the first method is the A/A pair.
+    let p99_s = result.figures.get("p99_us").filter(|_| result.method == NONE_AGAIN)?.off / 1e6;
+    (p99_s > block_s).then(|| {
+        format!(
+            "{}, {} connections: events take up to {p99_s:.1} s (p99), longer than a block; \
+             --block {:.0} tells more",
+            result.load.workload,
+            result.load.threads,
+            (p99_s * 5.0).ceil()
+        )
+    })
+}
+
+/// The methods that this server can have, and why not the others. Each is switched on and off
+/// once, so that what is wrong comes out before an hour of measuring.
+fn usable(
+    bench: &mut Bench,
+    options: &Options,
+    missing: &BTreeMap<String, String>,
+    out: &mut Output,
+) -> Result<(Vec<Method>, Vec<String>)> {
+    let mut methods = Vec::new();
+    let mut notes = Vec::new();
+    for method in &options.methods {
+        bench.stop.check()?;
+        let mut method = method.clone();
+        if let Some(switch) = method.switch_installed
+            && bench.switcher.was_installed(&method)
+        {
+            method.switch = switch;
+        }
+        let method = &method;
+        out.progress(&format!("trying {} …", method.name));
+        let refused = missing.get(&method.name).cloned().or_else(|| bench.target.refuses(method));
+        let failed = match refused {
+            Some(reason) => Some(reason),
+            None => match bench.rehearse(method, options.switch_off_audit) {
+                Ok(()) => None,
+                Err(error) if error.is::<Interrupted>() => return Err(error),
+                Err(error) => Some(format!("{error:#}")),
+            },
+        };
+        match failed {
+            None => {
+                if bench.switcher.was_installed(method) {
+                    notes.push(format!(
+                        "{}: its plugin was installed before, so the cost of the server's \
+                         interface is in \"none\" as well",
+                        method.name
+                    ));
+                }
+                methods.push(method.clone());
+            }
+            Some(reason) => {
+                let note = format!("{} left out: {reason}", method.name);
+                ensure!(!options.methods_are_wanted, "{}: {reason}", method.name);
+                notes.push(note);
+            }
+        }
+    }
+    Ok((methods, notes))
+}
+
+/// For the first line.
+pub(crate) fn settings(options: &Options) -> Settings {
+    let timing = &options.timing;
+    Settings {
+        block_s: timing.block.as_secs_f64(),
+        guard_s: timing.guard.as_secs_f64(),
+        warm_up_s: timing.warm_up.as_secs_f64(),
+        pairs: timing.pairs,
+        noise_max: options.noise_max,
+        tables: options.tables.0,
+        rows: options.tables.1,
+        prepared: options.prepared,
+    }
+}
+
+/// For the first line.
+pub(crate) fn line_of(method: &Method) -> MethodLine {
+    MethodLine { name: method.name.clone(), title: method.title.clone(), switch: method.switch }
+}
+
+/// A rough one: what switching costs depends on the machine.
+fn estimate(groups: &[Group], cells: usize, timing: &Timing) -> Duration {
+    let of_group = |group: &Group| {
+        let change = match group.switch {
+            Switch::Live => timing.guard + Duration::from_millis(150),
+            Switch::Reconnect => timing.guard + Duration::from_millis(300),
+            Switch::Restart => timing.warm_up + Duration::from_secs(3),
+        };
+        (timing.block + change) * 2 * timing.pairs * group.methods.len() as u32
+    };
+    groups.iter().map(of_group).sum::<Duration>() * cells as u32
+}
+
+fn spoken(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{:.1} h", seconds as f64 / 3600.0),
+    }
+}
+
+/// Removes log files of our own names, and tells of the others.
+fn tell_leftovers(patterns: &[PathBuf], out: &mut Output) {
+    for path in patterns.iter().flat_map(|pattern| files_of(pattern)) {
+        let ours = path.file_name().is_some_and(|name| name.to_string_lossy().contains(SCHEMA));
+        if !ours || std::fs::remove_file(&path).is_err() {
+            out.say(&format!("left behind: {}", path.display()));
+        }
+    }
+}

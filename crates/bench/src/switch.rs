@@ -1,0 +1,207 @@
+//! Switching methods on and off, so that the server is left as it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use mysql::consts::ColumnType;
+
+use crate::client::{Conn, Queryable};
+use crate::method::{Method, variable_set_by};
+use crate::stop::Stop;
+use crate::undo::{Undo, quote};
+
+/// How long sessions may take to let go of a plugin. Each does so with its next statement.
+const UNINSTALL_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Knows what the server was like, and what the bench has changed.
+#[derive(Debug)]
+pub struct Switcher {
+    undo: Undo,
+    /// Values before the first change, as SQL literals.
+    original: BTreeMap<String, String>,
+    /// Plugin libraries that the server had before.
+    preinstalled: BTreeSet<String>,
+    on: Option<String>,
+}
+
+impl Switcher {
+    /// Takes the present state of the server for the one to come back to.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn new(conn: &mut Conn, undo: Undo) -> Result<Self> {
+        let libraries: Vec<String> = conn.query(
+            "SELECT DISTINCT PLUGIN_LIBRARY FROM information_schema.PLUGINS \
+             WHERE PLUGIN_LIBRARY IS NOT NULL",
+        )?;
+        let preinstalled =
+            libraries.iter().map(|name| name.trim_end_matches(".so").to_owned()).collect();
+        Ok(Self { undo, original: BTreeMap::new(), preinstalled, on: None })
+    }
+
+    /// Whether the server had the method's plugin before: then it is never removed, and the
+    /// price of the server's interface is in the baseline, too.
+    pub fn was_installed(&self, method: &Method) -> bool {
+        method.plugin.as_ref().is_some_and(|plugin| self.preinstalled.contains(plugin))
+    }
+
+    /// Notes the values of all variables of a method that the server has now, and tries whether
+    /// they may be set, by setting them to what they are.
+    ///
+    /// # Errors
+    /// One may not be set.
+    pub fn prepare(&mut self, conn: &mut Conn, method: &Method) -> Result<()> {
+        for statement in method.on.iter().chain(&method.off) {
+            let Some(name) = variable_set_by(statement) else { continue };
+            if self.original.contains_key(name) {
+                continue;
+            }
+            // A plugin that is not installed yet has its variables later, and takes them away.
+            let Some(value) = read_variable(conn, name)? else { continue };
+            let undo = format!("SET GLOBAL {name} = {value}");
+            conn.query_drop(&undo)
+                .with_context(|| format!("{}: {name} cannot be changed", method.name))?;
+            self.undo.note(conn, undo)?;
+            self.original.insert(name.to_owned(), value);
+        }
+        Ok(())
+    }
+
+    /// What is on in the server by its owner's will and the method's `off` would switch off.
+    pub fn would_switch_off(&self, method: &Method) -> Option<String> {
+        method.off.iter().find_map(|statement| {
+            let name = variable_set_by(statement)?;
+            let (_, value) = statement.split_once('=')?;
+            let is_on = matches!(self.original.get(name)?.as_str(), "1" | "'ON'");
+            (is_on && matches!(value.trim(), "OFF" | "0")).then(|| name.to_owned())
+        })
+    }
+
+    /// Statements to run once before a method is used; its tear-down is run at the end.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn set_up(&mut self, conn: &mut Conn, method: &Method) -> Result<()> {
+        for statement in method.teardown.iter().rev() {
+            self.undo.note(conn, statement.clone())?;
+        }
+        execute(conn, method, &method.setup)
+    }
+
+    /// Switches a method on. Another one must have been switched off.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn on(&mut self, conn: &mut Conn, method: &Method) -> Result<()> {
+        ensure!(self.on.is_none(), "{:?} is still on", self.on);
+        self.on = Some(method.name.clone());
+        if let Some(plugin) = &method.plugin
+            && !self.was_installed(method)
+        {
+            self.undo.note(conn, format!("UNINSTALL SONAME IF EXISTS '{plugin}'"))?;
+            conn.query_drop(format!("INSTALL SONAME '{plugin}'"))
+                .with_context(|| format!("{}: installing the plugin {plugin}", method.name))?;
+        }
+        if let Some(name) = &method.needs_variable {
+            ensure!(
+                read_variable(conn, name)?.is_some(),
+                "{}: this server has no variable {name}",
+                method.name
+            );
+        }
+        execute(conn, method, &method.on)
+    }
+
+    /// Switches it off again, and sets back what `on` has set.
+    ///
+    /// # Errors
+    /// The server refuses, or sessions do not let go of the plugin.
+    pub fn off(&mut self, conn: &mut Conn, method: &Method, stop: &Stop) -> Result<()> {
+        execute(conn, method, &method.off)?;
+        let off: BTreeSet<&str> = method.off.iter().filter_map(|s| variable_set_by(s)).collect();
+        for statement in method.on.iter().rev() {
+            if let Some(name) = variable_set_by(statement)
+                && !off.contains(name)
+                && let Some(value) = self.original.get(name)
+            {
+                conn.query_drop(format!("SET GLOBAL {name} = {value}"))?;
+            }
+        }
+        if let Some(plugin) = &method.plugin
+            && !self.was_installed(method)
+        {
+            uninstall(conn, plugin, stop).with_context(|| method.name.clone())?;
+        }
+        self.on = None;
+        Ok(())
+    }
+
+    /// The server was started anew: nothing is on.
+    pub fn restarted(&mut self) {
+        self.on = None;
+    }
+
+    /// Puts everything back and removes the schema.
+    ///
+    /// # Errors
+    /// Something could not be put back.
+    pub fn finish(&mut self, conn: &mut Conn) -> Result<()> {
+        self.undo.run(conn)
+    }
+}
+
+fn execute(conn: &mut Conn, method: &Method, statements: &[String]) -> Result<()> {
+    for statement in statements {
+        conn.query_drop(statement).with_context(|| format!("{}: {statement}", method.name))?;
+    }
+    Ok(())
+}
+
+/// Removes a plugin and waits until it is gone. Sessions that have used it hold it until their
+/// next statement; if none comes, the server keeps it until it stops.
+fn uninstall(conn: &mut Conn, plugin: &str, stop: &Stop) -> Result<()> {
+    conn.query_drop(format!("UNINSTALL SONAME '{plugin}'"))?;
+    let deadline = Instant::now() + UNINSTALL_DEADLINE;
+    loop {
+        let left: Option<String> = conn.query_first(format!(
+            "SELECT PLUGIN_NAME FROM information_schema.PLUGINS WHERE PLUGIN_LIBRARY = '{plugin}.so'"
+        ))?;
+        if left.is_none() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("a session that does nothing holds the plugin {plugin}: it cannot be removed");
+        }
+        stop.sleep(Duration::from_millis(10))?;
+    }
+}
+
+/// The value of a global variable as a literal; nothing if there is none of this name.
+fn read_variable(conn: &mut Conn, name: &str) -> Result<Option<String>> {
+    let there: Option<(String, String)> =
+        conn.query_first(format!("SHOW GLOBAL VARIABLES WHERE Variable_name = '{name}'"))?;
+    if there.is_none() {
+        return Ok(None);
+    }
+    let mut rows = conn
+        .query_iter(format!("SELECT @@GLOBAL.{name}"))
+        .with_context(|| format!("reading {name}"))?;
+    let row = rows.next().with_context(|| format!("no value of {name}"))??;
+    let kind = row.columns_ref().first().map(mysql::Column::column_type);
+    let value: Option<Vec<u8>> = row.get(0).with_context(|| format!("no value of {name}"))?;
+    let Some(value) = value else { return Ok(Some("NULL".to_owned())) };
+    let value = String::from_utf8(value).with_context(|| format!("the value of {name}"))?;
+    let numeric = matches!(
+        kind,
+        Some(
+            ColumnType::MYSQL_TYPE_TINY
+                | ColumnType::MYSQL_TYPE_SHORT
+                | ColumnType::MYSQL_TYPE_LONG
+                | ColumnType::MYSQL_TYPE_LONGLONG
+                | ColumnType::MYSQL_TYPE_DOUBLE
+                | ColumnType::MYSQL_TYPE_NEWDECIMAL
+        )
+    );
+    Ok(Some(if numeric { value } else { quote(&value) }))
+}

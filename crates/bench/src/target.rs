@@ -1,0 +1,379 @@
+//! The server that is measured: one of the user's own, or a private one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::client::{Address, Conn, Login, Queryable};
+use crate::lines::ServerLine;
+use crate::load::SCHEMA;
+use crate::method::{Method, Switch};
+use crate::plugin;
+use crate::proc;
+use crate::sample::Probe;
+use crate::server::{Builder, MariaDb};
+
+/// Account of the load on a private server. It has no SUPER, whose owner is exempt from
+/// init_connect.
+const LOAD_USER: &str = "tacho_bench";
+
+/// Variables that a reader of the results will ask for.
+const TOLD_VARIABLES: [&str; 10] = [
+    "innodb_buffer_pool_size",
+    "innodb_flush_log_at_trx_commit",
+    "log_bin",
+    "max_connections",
+    "performance_schema",
+    "query_cache_type",
+    "sync_binlog",
+    "table_open_cache",
+    "thread_cache_size",
+    "thread_handling",
+];
+
+/// The server.
+#[derive(Debug)]
+pub struct Target {
+    /// For the bench itself.
+    pub admin: Login,
+    /// For the load.
+    pub load: Login,
+    /// The private server.
+    private: Option<MariaDb>,
+    /// Its process, if it is on this machine.
+    pub pid: Option<u32>,
+    /// Its threads before any load, without those that served a connection then.
+    idle_threads: BTreeSet<u32>,
+    version: String,
+}
+
+/// What a private server needs to know.
+#[derive(Clone, Debug, Default)]
+pub struct PrivateOptions {
+    /// Most connections of a load.
+    pub threads_max: u32,
+    /// Options for mariadbd.
+    pub options: Vec<String>,
+    /// With little memory, for a server that runs in an emulator.
+    pub small: bool,
+    /// Libraries to use instead of those that are found.
+    pub libraries: Vec<PathBuf>,
+}
+
+impl Target {
+    /// Starts a private server in `work`, with the plugins of these methods. Returns also the
+    /// reasons why methods cannot be used.
+    ///
+    /// # Errors
+    /// MariaDB is not installed, or does not start.
+    pub fn start_private(
+        work: &Path,
+        methods: &[Method],
+        wanted: &PrivateOptions,
+    ) -> Result<(Self, BTreeMap<String, String>)> {
+        let mut builder = Builder::new(work)
+            .directory(work.join("server"))
+            .option(format!("max-connections={}", wanted.threads_max + 20))
+            // A table for each connection and table of the load.
+            .option(format!("table-open-cache={}", 400 + 4 * wanted.threads_max));
+        if !wanted.small {
+            builder =
+                builder.option("innodb-buffer-pool-size=256M").option("innodb-log-file-size=256M");
+        }
+        for option in &wanted.options {
+            builder = builder.option(option);
+        }
+        let mut missing = BTreeMap::new();
+        let mut copied = BTreeSet::new();
+        for method in methods {
+            let Some(plugin) = &method.plugin else { continue };
+            match plugin::library(plugin, &wanted.libraries, work) {
+                Ok(library) if copied.insert(plugin.clone()) => builder = builder.plugin(library),
+                Ok(_) => {}
+                Err(error) => {
+                    missing.insert(method.name.clone(), format!("{error:#}"));
+                }
+            }
+        }
+        let server = builder.start()?;
+        let admin = Login::by_socket(server.socket(), "root");
+        let mut target = Self {
+            load: Login { user: LOAD_USER.to_owned(), ..admin.clone() },
+            admin,
+            pid: server.pid(),
+            private: Some(server),
+            idle_threads: BTreeSet::new(),
+            version: String::new(),
+        };
+        let mut conn = target.connect()?;
+        conn.query_drop(format!("CREATE USER {LOAD_USER}@localhost"))?;
+        conn.query_drop(format!("GRANT ALL ON {SCHEMA}.* TO {LOAD_USER}@localhost"))?;
+        target.version = conn.query_first("SELECT VERSION()")?.context("no version")?;
+        target.note_threads(&mut conn)?;
+        Ok((target, missing))
+    }
+
+    /// Connects to a server of the user's own.
+    ///
+    /// # Errors
+    /// It cannot be reached.
+    pub fn own(login: &Login) -> Result<Self> {
+        let mut conn =
+            login.connect().with_context(|| format!("connecting to {}", login.address))?;
+        let version: String = conn.query_first("SELECT VERSION()")?.context("no version")?;
+        let mut target = Self {
+            admin: login.clone(),
+            load: login.clone(),
+            private: None,
+            pid: local_pid(login, &mut conn)?,
+            idle_threads: BTreeSet::new(),
+            version,
+        };
+        target.note_threads(&mut conn)?;
+        Ok(target)
+    }
+
+    /// Whether the bench started it.
+    pub fn is_private(&self) -> bool {
+        self.private.is_some()
+    }
+
+    /// `SELECT VERSION()`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Connects as the bench.
+    ///
+    /// # Errors
+    /// The server refuses, or is gone.
+    pub fn connect(&self) -> Result<Conn> {
+        let mut conn = self
+            .admin
+            .connect()
+            .with_context(|| format!("connecting to {}", self.admin.address))?;
+        // Literals are quoted as this wants it; waits between blocks may be long.
+        conn.query_drop("SET SESSION sql_mode = '', wait_timeout = 86400")?;
+        Ok(conn)
+    }
+
+    /// Starts a private server anew with these options besides its own.
+    ///
+    /// # Errors
+    /// It is not private, or does not start.
+    pub fn restart(&mut self, options: &[String]) -> Result<()> {
+        let server = self.private.as_mut().context("only a private server is started anew")?;
+        server.set_extra_options(options);
+        server.restart()?;
+        self.pid = server.pid();
+        let mut conn = self.connect()?;
+        self.note_threads(&mut conn)
+    }
+
+    /// Starts a private server anew through another command, with these options besides its own.
+    ///
+    /// # Errors
+    /// It is not private, or does not start.
+    pub fn restart_through(&mut self, command: &[String], options: &[String]) -> Result<()> {
+        let server = self.private.as_mut().context("only a private server is started anew")?;
+        server.set_prefix(command);
+        self.restart(options)
+    }
+
+    /// Stops a private server and removes its files.
+    ///
+    /// # Errors
+    /// It does not stop.
+    pub fn stop(mut self) -> Result<()> {
+        match self.private.take() {
+            Some(mut server) => server.stop(),
+            None => Ok(()),
+        }
+    }
+
+    fn note_threads(&mut self, conn: &mut Conn) -> Result<()> {
+        if let Some(pid) = self.pid {
+            self.idle_threads = proc::read_process(pid)?.threads.into_keys().collect();
+            for tid in serving_threads(conn)? {
+                self.idle_threads.remove(&tid);
+            }
+        }
+        Ok(())
+    }
+
+    /// What to read at the edges of a method's blocks.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn probe(&mut self, conn: &mut Conn, method: &Method) -> Result<Probe> {
+        if self.pid.is_some() {
+            // A thread that had nothing to do before the load may serve it now.
+            for tid in serving_threads(conn)? {
+                self.idle_threads.remove(&tid);
+            }
+        }
+        let data_directory: String = conn
+            .query_first("SELECT @@GLOBAL.datadir")?
+            .context("the server has no data directory")?;
+        let mut log = Vec::new();
+        for pattern in &method.log {
+            // Relative ones lie in the data directory.
+            log.push(Path::new(&data_directory).join(fill_in(conn, pattern)?));
+        }
+        Ok(Probe {
+            pid: self.pid,
+            rest: self.idle_threads.clone(),
+            log,
+            bytes_status: method.bytes_status.clone(),
+            records_status: method.records_status.clone(),
+        })
+    }
+
+    /// Why this server cannot have a method; nothing if it can.
+    pub fn refuses(&self, method: &Method) -> Option<String> {
+        let is_mariadb = self.version.contains("MariaDB");
+        match method.server.as_deref() {
+            Some("mariadb") if !is_mariadb => return Some("it is for MariaDB".to_owned()),
+            Some("mysql") if is_mariadb => return Some("it is for MySQL".to_owned()),
+            _ => {}
+        }
+        if let Some(least) = &method.version_min
+            && version_numbers(&self.version) < version_numbers(least)
+        {
+            return Some(format!("it needs version {least}"));
+        }
+        if !self.is_private() && method.switch == Switch::Restart {
+            return Some(match (&method.plugin, method.switch_installed) {
+                (Some(plugin), Some(_)) => format!(
+                    "the plugin {plugin} is not installed, and not one to install under load; \
+                     INSTALL SONAME '{plugin}' first"
+                ),
+                _ => "it needs a restart, and your server is not restarted".to_owned(),
+            });
+        }
+        if !self.is_private() && method.private_only {
+            return Some("it would leave traces in your server".to_owned());
+        }
+        None
+    }
+
+    /// For the results.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn describe(&self, conn: &mut Conn) -> Result<ServerLine> {
+        let names: Vec<String> = TOLD_VARIABLES.iter().map(|name| format!("'{name}'")).collect();
+        let rows: Vec<(String, String)> = conn
+            .query(format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(",")))?;
+        Ok(ServerLine {
+            version: self.version.clone(),
+            private: self.is_private(),
+            local: self.pid.is_some(),
+            variables: rows.into_iter().collect(),
+        })
+    }
+}
+
+/// Checks a server of the user's own before anything is done to it.
+///
+/// # Errors
+/// It is too old, or a privilege is missing; what is missing is named.
+pub fn check_privileges(conn: &mut Conn, version: &str, methods: &[Method]) -> Result<()> {
+    let least = if version.contains("MariaDB") { "10.4" } else { "8.0" };
+    if version_numbers(version) < version_numbers(least) {
+        bail!("this server is {version}; the bench needs {least} or later");
+    }
+    let account: String = conn.query_first("SELECT CURRENT_USER()")?.context("no user")?;
+    if methods.iter().any(|method| method.plugin.is_some()) {
+        // EXPLAIN wants the privileges of the statement, and does not run it.
+        for statement in [
+            "EXPLAIN INSERT INTO mysql.plugin SELECT * FROM mysql.plugin",
+            "EXPLAIN DELETE FROM mysql.plugin WHERE name = ''",
+        ] {
+            conn.query_drop(statement).with_context(|| {
+                format!(
+                    "{account} may not install plugins: it needs INSERT and DELETE on mysql.plugin"
+                )
+            })?;
+        }
+    }
+    let read_only: u8 = conn.query_first("SELECT @@GLOBAL.read_only = 1")?.unwrap_or(0);
+    ensure!(read_only == 0, "this server is read-only: the load needs tables of its own");
+    Ok(())
+}
+
+/// `{variable}` in a path becomes its value.
+fn fill_in(conn: &mut Conn, pattern: &str) -> Result<String> {
+    let Some((before, rest)) = pattern.split_once('{') else { return Ok(pattern.to_owned()) };
+    let (name, after) =
+        rest.split_once('}').with_context(|| format!("{pattern:?}: a brace without end"))?;
+    let value: Option<(String, String)> =
+        conn.query_first(format!("SHOW GLOBAL VARIABLES WHERE Variable_name = '{name}'"))?;
+    let (_, value) = value.with_context(|| format!("the server has no variable {name}"))?;
+    fill_in(conn, &format!("{before}{value}{after}"))
+}
+
+/// Threads of the server that serve a connection now. MariaDB says so; MySQL would in its
+/// performance schema.
+fn serving_threads(conn: &mut Conn) -> Result<Vec<u32>> {
+    let known: Option<String> = conn
+        .query_first("SHOW COLUMNS FROM information_schema.PROCESSLIST LIKE 'TID'")
+        .map(|row: Option<mysql::Row>| row.and_then(|mut row| row.take(0)))?;
+    match known {
+        Some(_) => Ok(conn.query("SELECT TID FROM information_schema.PROCESSLIST")?),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// `10.11.19` of `10.11.19-MariaDB-…` as numbers.
+fn version_numbers(version: &str) -> Vec<u32> {
+    version
+        .split(|c: char| !c.is_ascii_digit() && c != '.')
+        .next()
+        .unwrap_or_default()
+        .split('.')
+        .map_while(|part| part.parse().ok())
+        .collect()
+}
+
+/// The process that the server's pid file names, or that listens at its socket.
+fn local_pid(login: &Login, conn: &mut Conn) -> Result<Option<u32>> {
+    // Through a proxy, or in a container, it may be another process.
+    let is_server = |pid: &u32| {
+        let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        matches!(comm.trim(), "mariadbd" | "mysqld") && proc::read_process(*pid).is_ok()
+    };
+    let is_here = match &login.address {
+        Address::Socket(_) => true,
+        Address::Tcp(host, _) => matches!(&**host, "127.0.0.1" | "localhost" | "::1"),
+    };
+    if !is_here {
+        return Ok(None);
+    }
+    let file: Option<String> = conn.query_first("SELECT @@GLOBAL.pid_file")?;
+    let named = file.and_then(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
+    if named.as_ref().is_some_and(is_server) {
+        return Ok(named);
+    }
+    let Address::Socket(path) = &login.address else { return Ok(None) };
+    let stream =
+        UnixStream::connect(path).with_context(|| format!("connecting to {}", path.display()))?;
+    let listener = rustix::net::sockopt::socket_peercred(&stream)?.pid;
+    Ok(Some(listener.as_raw_nonzero().get() as u32).filter(is_server))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(version_numbers("10.11.19-MariaDB-0+deb12u1"), [10, 11, 19]);
+        assert!(version_numbers("10.11.2") > version_numbers("10.4"));
+        assert!(version_numbers("8.0.33") >= version_numbers("8.0"));
+        assert!(version_numbers("9.1") < version_numbers("10.4"));
+    }
+}

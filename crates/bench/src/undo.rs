@@ -1,0 +1,121 @@
+//! What must be put back on the server, whatever happens to the run.
+//!
+//! Each entry is noted before the change is made, in a table of the bench's own schema, too: a
+//! bench that was killed with SIGKILL leaves the notes, and the next one, or `--restore`, does
+//! what they say.
+
+use anyhow::{Context, Result, bail};
+
+use crate::client::{Conn, Queryable};
+use crate::load::SCHEMA;
+
+/// Statements that undo what has been done, the last first.
+#[derive(Debug, Default)]
+pub struct Undo {
+    statements: Vec<String>,
+}
+
+/// What there is of an earlier run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// No schema of our name.
+    Nothing,
+    /// A schema that a bench has made.
+    Ours,
+    /// A schema of our name that no bench has made.
+    Foreign,
+}
+
+/// Looks for the schema.
+///
+/// # Errors
+/// The server refuses.
+pub fn look(conn: &mut Conn) -> Result<Found> {
+    let schema: Option<String> =
+        conn.query_first(format!("SHOW DATABASES LIKE '{}'", SCHEMA.replace('_', "\\_")))?;
+    if schema.is_none() {
+        return Ok(Found::Nothing);
+    }
+    let tables: Vec<String> = conn.query(format!("SHOW TABLES FROM {SCHEMA}"))?;
+    // A run that died between its first two statements leaves an empty one.
+    let ours = tables.is_empty() || tables.iter().any(|table| table == "undo");
+    Ok(if ours { Found::Ours } else { Found::Foreign })
+}
+
+impl Undo {
+    /// Makes the schema, with the table of notes in it.
+    ///
+    /// # Errors
+    /// The server refuses, or there is a schema of this name.
+    pub fn begin(conn: &mut Conn) -> Result<Self> {
+        conn.query_drop(format!("CREATE DATABASE {SCHEMA} CHARACTER SET utf8mb4"))
+            .with_context(|| format!("creating the schema {SCHEMA}"))?;
+        conn.query_drop(format!(
+            "CREATE TABLE {SCHEMA}.undo (id INT AUTO_INCREMENT PRIMARY KEY, statement TEXT NOT NULL)"
+        ))?;
+        Ok(Self::default())
+    }
+
+    /// Takes over the notes of a run that was killed.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn left_behind(conn: &mut Conn) -> Result<Self> {
+        let has_notes: Option<String> =
+            conn.query_first(format!("SHOW TABLES FROM {SCHEMA} LIKE 'undo'"))?;
+        let statements = match has_notes {
+            None => Vec::new(),
+            Some(_) => conn.query(format!("SELECT statement FROM {SCHEMA}.undo ORDER BY id"))?,
+        };
+        Ok(Self { statements })
+    }
+
+    /// Notes a statement, unless it has been noted.
+    ///
+    /// # Errors
+    /// The server refuses; then the change must not be made.
+    pub fn note(&mut self, conn: &mut Conn, statement: String) -> Result<()> {
+        if !self.statements.contains(&statement) {
+            let quoted = quote(&statement);
+            conn.query_drop(format!("INSERT INTO {SCHEMA}.undo (statement) VALUES ({quoted})"))
+                .context("noting how a change is undone")?;
+            self.statements.push(statement);
+        }
+        Ok(())
+    }
+
+    /// Does what the notes say, as far as possible, and removes the schema.
+    ///
+    /// # Errors
+    /// Something could not be undone; all of it is named, and the notes stay.
+    pub fn run(&mut self, conn: &mut Conn) -> Result<()> {
+        let mut failed = Vec::new();
+        for statement in self.statements.iter().rev() {
+            if let Err(error) = conn.query_drop(statement) {
+                failed.push(format!("{statement}: {error}"));
+            }
+        }
+        if !failed.is_empty() {
+            bail!(
+                "not put back as it was (repair it and run `tacho bench --restore`):\n{}",
+                failed.join("\n")
+            );
+        }
+        self.statements.clear();
+        conn.query_drop(format!("DROP DATABASE IF EXISTS {SCHEMA}"))
+            .with_context(|| format!("removing the schema {SCHEMA}"))
+    }
+}
+
+/// A string literal. Sessions of the bench have no NO_BACKSLASH_ESCAPES.
+pub fn quote(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn quotes() {
+        assert_eq!(super::quote(r"a'b\c"), r"'a''b\\c'");
+    }
+}

@@ -1,0 +1,230 @@
+//! Where a process is on the CPU, or how long off it and why, by the kernel's own probes: with
+//! the functions of the kernel, every time, not in samples of ours. The program `bpftrace` does
+//! the work; it needs root.
+//!
+//! The kernel follows frame pointers. Functions without one are missing in the user part of a
+//! stack, and what is outside of them may be.
+
+use std::fs;
+use std::io;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::folded::Folded;
+use crate::modules::Modules;
+use crate::task::Tid;
+
+/// Samples per second on each CPU; no round number, so as not to meet the kernel's own ticks.
+const ON_CPU_HZ: u32 = 99;
+
+/// Where the kernel's list of tracepoints is, if it is mounted.
+const TRACEFS: &str = "/sys/kernel/tracing";
+
+/// What to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Where it computes: samples.
+    OnCpu,
+    /// Where it waits: microseconds.
+    OffCpu,
+}
+
+/// No answer from bpftrace.
+#[derive(Debug, thiserror::Error)]
+pub enum BpftraceError {
+    /// It is not there.
+    #[error("needs the program bpftrace (Debian: apt install bpftrace)")]
+    NotInstalled,
+    /// It cannot be used by us.
+    #[error("bpftrace needs root (run it with sudo)")]
+    NotRoot,
+    /// It said why it cannot.
+    #[error("bpftrace: {0}")]
+    Refused(String),
+    /// What it says cannot be understood.
+    #[error("bpftrace said something unexpected: {0}")]
+    Form(String),
+    /// It could not be run.
+    #[error("running bpftrace: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Kind {
+    /// What the numbers count.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::OnCpu => "samples",
+            Self::OffCpu => "µs",
+        }
+    }
+
+    fn script(self, pid: Tid, duration: Duration) -> String {
+        let body = match self {
+            Self::OnCpu => format!(
+                "profile:hz:{ON_CPU_HZ} / pid == {pid} / {{ @out[kstack, ustack] = count(); }}"
+            ),
+            // In this tracepoint the current thread is the one that leaves the CPU.
+            Self::OffCpu => format!(
+                "tracepoint:sched:sched_switch / pid == {pid} / {{ \
+                   @start[tid] = nsecs; @kernel[tid] = kstack; @user[tid] = ustack; }} \
+                 tracepoint:sched:sched_switch / @start[args->next_pid] / {{ \
+                   $next = args->next_pid; \
+                   @out[@kernel[$next], @user[$next]] = sum((nsecs - @start[$next]) / 1000); \
+                   delete(@start[$next]); delete(@kernel[$next]); delete(@user[$next]); }} \
+                 END {{ clear(@start); clear(@kernel); clear(@user); }}"
+            ),
+        };
+        format!("{body} interval:ms:{} {{ exit(); }}", duration.as_millis())
+    }
+}
+
+/// Runs it. Kernel functions end with `_[k]`.
+///
+/// # Errors
+/// It is not there, or may not.
+pub fn run(
+    kind: Kind,
+    pid: Tid,
+    duration: Duration,
+    modules: &Modules,
+) -> Result<Folded, BpftraceError> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err(BpftraceError::NotRoot);
+    }
+    let mut command = if needs_tracefs() {
+        // In a name space of its own: nothing changes for the machine.
+        let mut command = Command::new("unshare");
+        let mount = format!("mount -t tracefs tracefs {TRACEFS} && exec bpftrace \"$@\"");
+        command.args(["--mount", "sh", "-c", &mount, "bpftrace"]);
+        command
+    } else {
+        Command::new("bpftrace")
+    };
+    // unshare would only say that something is not found.
+    if which("bpftrace").is_none() {
+        return Err(BpftraceError::NotInstalled);
+    }
+    let output = command
+        .args(["-f", "json", "-e", &kind.script(pid, duration)])
+        // Only one process is looked at: without this, each address is looked up anew in its
+        // files, which took 30 s of CPU for 3 s of samples.
+        .env("BPFTRACE_CACHE_USER_SYMBOLS", "1")
+        .stdin(Stdio::null())
+        .output()?;
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        // Errors of the script come on stdout in some versions.
+        let text = format!("{}{stdout}", String::from_utf8_lossy(&output.stderr));
+        return Err(BpftraceError::Refused(text.trim().to_owned()));
+    }
+    parse(&stdout, modules)
+}
+
+fn needs_tracefs() -> bool {
+    !fs::exists(format!("{TRACEFS}/events")).unwrap_or(false)
+}
+
+fn which(program: &str) -> Option<std::path::PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(program)).find(|p| p.is_file())
+}
+
+/// One JSON object per line; the one with the stacks is
+/// `{"type": "map", "data": {"@out": {"\n    f+1\n,\n    g+2\n": 12}}}`.
+fn parse(text: &str, modules: &Modules) -> Result<Folded, BpftraceError> {
+    let mut folded = Folded::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let form = || BpftraceError::Form(line.chars().take(200).collect());
+        let object: serde_json::Value = serde_json::from_str(line).map_err(|_| form())?;
+        if object["type"] != "map" {
+            continue;
+        }
+        let Some(stacks) = object["data"]["@out"].as_object() else { continue };
+        for (stack, count) in stacks {
+            let count = count.as_u64().ok_or_else(form)?;
+            *folded.entry(fold(stack, modules)).or_default() += count;
+        }
+    }
+    Ok(folded)
+}
+
+/// Kernel functions and user functions, innermost first, with a comma on its own between.
+fn fold(stack: &str, modules: &Modules) -> String {
+    let mut is_kernel = true;
+    let mut kernel = Vec::new();
+    let mut user = Vec::new();
+    for line in stack.lines() {
+        // The comma may stand before the first user function.
+        let line = match line.trim_start().strip_prefix(',') {
+            Some(rest) if is_kernel => {
+                is_kernel = false;
+                rest
+            }
+            _ => line,
+        };
+        let name = line.trim();
+        if name.is_empty() {
+            continue;
+        }
+        if is_kernel {
+            kernel.push(format!("{}_[k]", without_offset(name)));
+        } else {
+            user.push(user_function(name, modules));
+        }
+    }
+    let frames: Vec<String> = user.into_iter().rev().chain(kernel.into_iter().rev()).collect();
+    if frames.is_empty() { "[nothing]".to_owned() } else { frames.join(";") }
+}
+
+/// `f+12` without the distance.
+fn without_offset(name: &str) -> &str {
+    name.rsplit_once('+').map_or(name, |(name, _)| name)
+}
+
+fn user_function(name: &str, modules: &Modules) -> String {
+    // What it has no name for, we may have one for, or a place.
+    let address = name.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    if let Some(address) = address {
+        return modules.frame(address).function.replace(';', ":");
+    }
+    let name = without_offset(name);
+    // As everywhere here, without parameters; `operator()` keeps its own.
+    let from = name.find("operator()").map_or(0, |at| at + "operator()".len());
+    let end = name[from..].find('(').map_or(name.len(), |at| from + at);
+    let name = if end == 0 { name } else { &name[..end] };
+    name.replace(';', ":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_bpftrace_writes() {
+        let text = concat!(
+            r#"{"type": "attached_probes", "data": {"probes": 3}}"#,
+            "\n",
+            r#"{"type": "map", "data": {"@out": {"\n    __schedule+1576\n    futex_wait+1\n,"#,
+            r#"\n    pthread_cond_wait+5\n    do_command(THD*, bool)+161\n": 12, "#,
+            r#"",\n    main+3\n": 5}}}"#,
+            "\n\n",
+        );
+        let folded = parse(text, &Modules::default()).expect("stacks");
+        let expected = Folded::from([
+            ("do_command;pthread_cond_wait;futex_wait_[k];__schedule_[k]".to_owned(), 12),
+            ("main".to_owned(), 5),
+        ]);
+        assert_eq!(folded, expected);
+        assert!(parse("oops", &Modules::default()).is_err());
+        assert!(parse("", &Modules::default()).expect("nothing").is_empty());
+    }
+
+    #[test]
+    fn names_lose_their_parameters() {
+        let modules = Modules::default();
+        assert_eq!(user_function("a::b(int, c<d>)+7", &modules), "a::b");
+        assert_eq!(user_function("x::operator()(int)+7", &modules), "x::operator()");
+        assert_eq!(user_function("0x10", &modules), "[unmapped]");
+        assert_eq!(user_function("(anonymous)+1", &modules), "(anonymous)");
+    }
+}

@@ -1,0 +1,396 @@
+//! Looking at all threads of a process, again and again.
+//!
+//! In the order of what it costs the process:
+//!
+//! 1. A thread that has not run since it was seen last has the stack it had. One file tells.
+//! 2. A thread that sleeps is read where it lies: the kernel tells where it left user space, and
+//!    its stack is copied as far as it is needed. If it ran meanwhile, the copy is thrown away.
+//! 3. A thread that runs, or whose stack cannot be followed without all its registers, is
+//!    stopped for one copy (`stop.rs`).
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike as _};
+
+use crate::memory::{STACK_BYTES_MAX, Stack};
+use crate::modules::{Frame, Modules};
+use crate::processlist::SqlStates;
+use crate::profile::{EntryId, Profile};
+use crate::state::State;
+use crate::stop::{self, StopError};
+use crate::task::{Place, Ran, Tasks, Tid};
+use crate::unwind::{End, Registers, Trace, Unwinder};
+use crate::verdict::Patterns;
+
+/// Which threads may be stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StopPolicy {
+    /// Those whose stack cannot be had otherwise.
+    #[default]
+    Needed,
+    /// None: of a thread that runs, it is only known that it does.
+    Never,
+    /// All of them: to compare with.
+    Always,
+}
+
+/// How often a thread that runs in between is looked at again before it counts as running.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// How much of a stack is copied while its thread is stopped, at first.
+const COPY_BYTES: usize = 32 * 1024;
+
+/// What is mapped is read again after this time, because libraries come and go.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// And after this time, if there was code that is not in a known file.
+const REFRESH_INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// Samples one process.
+#[derive(Debug)]
+pub struct Sampler<'a> {
+    tasks: Tasks,
+    policy: StopPolicy,
+    patterns: &'a Patterns,
+    modules: Modules,
+    unwinder: Unwinder,
+    refreshed: Instant,
+    saw_unknown_code: bool,
+    /// By address: the number of the function in the profile.
+    frames: HashMap<u64, usize>,
+    threads: HashMap<Tid, Known>,
+    profile: Profile,
+}
+
+/// What is remembered of a thread.
+#[derive(Clone, Debug)]
+struct Known {
+    /// When it was seen last, and what was seen; not if it was running.
+    seen: Option<(Ran, EntryId)>,
+    /// Kernel function it waited in then.
+    kernel: Option<String>,
+    /// How much of its stack to copy.
+    copy_bytes: usize,
+}
+
+/// What a look without stopping gave.
+enum Look {
+    Seen(EntryId),
+    NeedsStop(String),
+    Gone,
+}
+
+impl<'a> Sampler<'a> {
+    /// Gets ready: reads the files that the process has mapped.
+    ///
+    /// # Errors
+    /// The process has gone, or we may not look at it.
+    pub fn new(
+        pid: Tid,
+        program: &str,
+        policy: StopPolicy,
+        patterns: &'a Patterns,
+    ) -> io::Result<Self> {
+        let mut modules = Modules::default();
+        modules.refresh(pid)?;
+        Ok(Self {
+            tasks: Tasks::new(pid),
+            policy,
+            patterns,
+            modules,
+            unwinder: Unwinder::new(pid),
+            refreshed: Instant::now(),
+            saw_unknown_code: false,
+            frames: HashMap::new(),
+            threads: HashMap::new(),
+            profile: Profile::new(pid, program),
+        })
+    }
+
+    /// The files that are mapped.
+    pub fn modules(&self) -> &Modules {
+        &self.modules
+    }
+
+    /// What was seen so far.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Looks at all threads every `interval`, until `go_on` says no or the process ends.
+    /// `go_on` is asked before each round and while waiting for it; `sql_states` before each.
+    ///
+    /// # Errors
+    /// We may no longer look at the process.
+    pub fn run(
+        mut self,
+        interval: Duration,
+        sql_states: &mut dyn FnMut() -> SqlStates,
+        go_on: &mut dyn FnMut(&Profile) -> bool,
+    ) -> io::Result<Profile> {
+        let begin = Instant::now();
+        let cpu_before = own_cpu();
+        let mut due = begin;
+        while go_on(&self.profile) {
+            let now = Instant::now();
+            if now < due {
+                // In small steps, so that somebody who interrupts does not wait.
+                std::thread::sleep((due - now).min(Duration::from_millis(50)));
+                continue;
+            }
+            if !self.round(&sql_states())? {
+                break;
+            }
+            self.profile.cost.round.add(now.elapsed());
+            self.profile.duration_ms = begin.elapsed().as_millis() as u64;
+            due += interval;
+            while due < Instant::now() {
+                due += interval;
+                self.profile.cost.rounds_missed += 1;
+            }
+        }
+        let cpu = own_cpu().saturating_sub(cpu_before);
+        self.profile.cost.cpu_ms = cpu.as_millis() as u64;
+        Ok(self.profile)
+    }
+
+    /// Looks at all threads once. Returns whether the process is still there.
+    ///
+    /// # Errors
+    /// We may no longer look at it.
+    pub fn round(&mut self, sql_states: &SqlStates) -> io::Result<bool> {
+        let tids = match self.tasks.list() {
+            Ok(tids) => tids,
+            Err(error) if is_gone(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        if !self.refresh()? {
+            return Ok(false);
+        }
+        let alive: HashSet<Tid> = tids.iter().copied().collect();
+        self.threads.retain(|tid, _| alive.contains(tid));
+        self.profile.rounds += 1;
+        self.profile.threads_max = self.profile.threads_max.max(tids.len() as u64);
+        let mut to_stop = Vec::new();
+        // The session that asks for the process list is not what anybody wants to see.
+        for tid in tids.into_iter().filter(|tid| Some(*tid) != sql_states.own) {
+            match self.look(tid, self.policy)? {
+                Look::Seen(entry) => {
+                    self.profile.stops.samples_without += 1;
+                    self.count(tid, entry, sql_states);
+                }
+                Look::NeedsStop(name) => to_stop.push((tid, name)),
+                Look::Gone => {}
+            }
+        }
+        if self.policy == StopPolicy::Never {
+            for (tid, name) in to_stop {
+                let entry = self.entry_of_text("[running]", State::Running, &name);
+                self.profile.stops.samples_without += 1;
+                self.count(tid, entry, sql_states);
+            }
+        } else {
+            self.stop(to_stop, sql_states)?;
+        }
+        Ok(true)
+    }
+
+    fn refresh(&mut self) -> io::Result<bool> {
+        let age = self.refreshed.elapsed();
+        let wanted = if self.saw_unknown_code { REFRESH_INTERVAL_MIN } else { REFRESH_INTERVAL };
+        if age < wanted {
+            return Ok(true);
+        }
+        self.refreshed = Instant::now();
+        self.saw_unknown_code = false;
+        match self.modules.refresh(self.tasks.pid()) {
+            Ok(false) => {}
+            Ok(true) => {
+                self.unwinder.forget();
+                self.frames.clear();
+            }
+            Err(error) if is_gone(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    /// Looks at one thread without stopping it.
+    fn look(&mut self, tid: Tid, policy: StopPolicy) -> io::Result<Look> {
+        let result = self.try_look(tid, policy);
+        match result {
+            Err(error) if is_gone(&error) => Ok(Look::Gone),
+            result => result,
+        }
+    }
+
+    fn try_look(&mut self, tid: Tid, policy: StopPolicy) -> io::Result<Look> {
+        let mut before = self.tasks.ran(tid)?;
+        if policy == StopPolicy::Always {
+            return Ok(Look::NeedsStop(self.tasks.stat(tid)?.name));
+        }
+        if let Some(Known { seen: Some((ran, entry)), .. }) = self.threads.get(&tid)
+            && *ran == before
+        {
+            return Ok(Look::Seen(*entry));
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            let place = self.tasks.place(tid)?;
+            let Place::Blocked { sp, pc, .. } = place else { break };
+            let stat = self.tasks.stat(tid)?;
+            let kernel = if stat.state == 'D' { self.tasks.wait_channel(tid)? } else { None };
+            let mut stack = Stack::as_needed(self.tasks.pid());
+            let trace = self.unwinder.trace(&self.modules, Registers::sleeping(sp, pc), &mut stack);
+            let after = self.tasks.ran(tid)?;
+            if after != before {
+                // It ran: what was read may be of two moments.
+                before = after;
+                continue;
+            }
+            if trace.end == End::UnknownRegister && policy == StopPolicy::Needed {
+                return Ok(Look::NeedsStop(stat.name));
+            }
+            let state = match place {
+                Place::Blocked { syscall: libc::SYS_restart_syscall, .. } => None,
+                place => Some(State::of(&place, stat.state)),
+            };
+            let entry = self.entry_of_trace(&trace, state, &stat.name);
+            let known = self.known(tid);
+            known.seen = Some((before, entry));
+            known.kernel = kernel;
+            return Ok(Look::Seen(entry));
+        }
+        Ok(Look::NeedsStop(self.tasks.stat(tid)?.name))
+    }
+
+    fn stop(&mut self, threads: Vec<(Tid, String)>, sql_states: &SqlStates) -> io::Result<()> {
+        let wanted: Vec<_> =
+            threads.iter().map(|(tid, _)| (*tid, self.known(*tid).copy_bytes)).collect();
+        let results = stop::snapshots(self.tasks.pid(), &wanted);
+        for ((tid, name), result) in threads.into_iter().zip(results) {
+            let entry = match result {
+                Ok(mut snapshot) => {
+                    self.known(tid).kernel = None;
+                    self.profile.stops.held.add(snapshot.held);
+                    self.profile.stops.held_max.add(snapshot.held_max);
+                    let registers = snapshot.registers;
+                    let trace = self.unwinder.trace(&self.modules, registers, &mut snapshot.stack);
+                    if trace.end == End::NoMemory {
+                        let known = self.known(tid);
+                        known.copy_bytes = (known.copy_bytes * 2).min(STACK_BYTES_MAX);
+                    }
+                    let state = match snapshot.waited_in {
+                        Some((libc::SYS_restart_syscall, _)) => None,
+                        Some((call, argument)) => Some(State::of_syscall(call, argument, 'S')),
+                        None => Some(State::Running),
+                    };
+                    self.entry_of_trace(&trace, state, &name)
+                }
+                Err(StopError::Gone) => continue,
+                Err(StopError::NotInTime) => {
+                    self.profile.stops.given_up += 1;
+                    // By now it may sleep.
+                    match self.look(tid, StopPolicy::Never)? {
+                        Look::Seen(entry) => entry,
+                        Look::NeedsStop(_) => {
+                            self.entry_of_text("[not stopped]", State::Running, &name)
+                        }
+                        Look::Gone => continue,
+                    }
+                }
+                Err(StopError::Refused(_)) => {
+                    self.profile.stops.refused += 1;
+                    self.entry_of_text("[running]", State::Running, &name)
+                }
+            };
+            self.count(tid, entry, sql_states);
+        }
+        Ok(())
+    }
+
+    fn known(&mut self, tid: Tid) -> &mut Known {
+        self.threads.entry(tid).or_insert(Known {
+            seen: None,
+            kernel: None,
+            copy_bytes: COPY_BYTES,
+        })
+    }
+
+    fn count(&mut self, tid: Tid, entry: EntryId, sql_states: &SqlStates) {
+        let entry = &mut self.profile.entries[entry];
+        entry.count += 1;
+        if let Some(function) = self.threads.get(&tid).and_then(|known| known.kernel.as_ref()) {
+            *entry.kernel.entry(function.clone()).or_default() += 1;
+        }
+        if let Some(sql) = sql_states.of.get(&tid) {
+            *entry.sql.entry(sql.clone()).or_default() += 1;
+        }
+    }
+
+    /// Without a state it is told by the functions.
+    fn entry_of_trace(&mut self, trace: &Trace, state: Option<State>, thread: &str) -> EntryId {
+        let mut stack = Vec::with_capacity(trace.addresses.len() + 1);
+        for address in &trace.addresses {
+            let number = match self.frames.get(address) {
+                Some(number) => *number,
+                None => {
+                    let frame = self.modules.frame(*address);
+                    self.saw_unknown_code |= !self.modules.is_code(*address);
+                    let number = self.profile.frame(frame);
+                    self.frames.insert(*address, number);
+                    number
+                }
+            };
+            stack.push(number);
+        }
+        if let Some(reason) = reason(trace.end) {
+            stack.push(self.profile.frame(text_frame("[cut off]")));
+            *self.profile.cut_off.entry(reason.to_owned()).or_default() += 1;
+        }
+        let frames = &self.profile.frames;
+        let names = stack.iter().map(|number| frames[*number].function.as_str());
+        let state = state.unwrap_or_else(|| State::of_functions(names));
+        self.entry(stack, state, thread)
+    }
+
+    fn entry_of_text(&mut self, text: &str, state: State, thread: &str) -> EntryId {
+        let stack = vec![self.profile.frame(text_frame(text))];
+        self.entry(stack, state, thread)
+    }
+
+    fn entry(&mut self, stack: Vec<usize>, state: State, thread: &str) -> EntryId {
+        let patterns = self.patterns;
+        self.profile.entry(stack, state, thread, |profile, entry| patterns.is_idle(profile, entry))
+    }
+}
+
+/// Stands in a stack for something that is not a function.
+fn text_frame(text: &str) -> Frame {
+    Frame { function: text.to_owned(), module: String::new(), is_named: true, is_program: true }
+}
+
+/// Why a stack does not reach the start of its thread, if it does not.
+fn reason(end: End) -> Option<&'static str> {
+    match end {
+        End::Complete => None,
+        End::UnknownRegister => Some("needs a register that only a stopped thread shows"),
+        End::NoMemory => Some("deeper than what was copied, or on another stack"),
+        End::NoTable => Some("code without an unwind table"),
+        End::Nonsense => Some("the unwind table and the stack do not agree"),
+        End::TooDeep => Some("too many frames"),
+    }
+}
+
+/// A thread that ends while we look gives one of these.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+fn own_cpu() -> Duration {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Duration::ZERO };
+    let us = |time: TimeVal| u64::try_from(time.num_microseconds()).unwrap_or(0);
+    Duration::from_micros(us(usage.user_time()) + us(usage.system_time()))
+}

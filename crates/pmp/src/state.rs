@@ -1,0 +1,177 @@
+//! What a thread does or waits for, from its system call.
+
+use serde::{Deserialize, Serialize};
+
+use crate::task::Place;
+
+/// What a thread does or waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Computes, or is ready to.
+    Running,
+    /// Waits for a mutex, or another plain futex.
+    Lock,
+    /// Waits for a condition variable, a read-write lock, a semaphore: futexes with a bit set.
+    Condition,
+    /// Waits for the disk.
+    Disk,
+    /// Waits for the network or a pipe.
+    Network,
+    /// Waits for a time to pass.
+    Sleep,
+    /// Waits for a page of memory.
+    Memory,
+    /// Anything else.
+    Other,
+}
+
+impl State {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 8] = [
+        Self::Running,
+        Self::Lock,
+        Self::Condition,
+        Self::Disk,
+        Self::Network,
+        Self::Sleep,
+        Self::Memory,
+        Self::Other,
+    ];
+
+    /// Its name, for people and as a frame.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Lock => "lock",
+            Self::Condition => "condition",
+            Self::Disk => "disk",
+            Self::Network => "network",
+            Self::Sleep => "sleep",
+            Self::Memory => "memory",
+            Self::Other => "other",
+        }
+    }
+
+    /// From the names of the innermost functions, for a thread that was interrupted in its call
+    /// and started it again: the kernel calls that `restart_syscall`, whichever it was.
+    pub fn of_functions<'a>(innermost: impl Iterator<Item = &'a str>) -> Self {
+        for name in innermost.take(3) {
+            let name = name.trim_start_matches('_');
+            let is = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+            if is(&["lll_lock", "pthread_mutex"]) {
+                return Self::Lock;
+            }
+            if is(&["futex", "pthread_cond", "pthread_rwlock", "sem_", "pthread_join"]) {
+                return Self::Condition;
+            }
+            if is(&["poll", "ppoll", "select", "pselect", "epoll"]) {
+                return Self::Network;
+            }
+            if is(&["nanosleep", "clock_nanosleep", "usleep", "sleep"]) {
+                return Self::Sleep;
+            }
+        }
+        Self::Other
+    }
+
+    /// From where the thread is. `letter` is the state in `/proc/<pid>/task/<tid>/stat`.
+    pub fn of(place: &Place, letter: char) -> Self {
+        match *place {
+            Place::Running => Self::Running,
+            Place::Blocked { syscall, .. } if syscall < 0 => {
+                if letter == 'D' {
+                    Self::Memory
+                } else {
+                    Self::Other
+                }
+            }
+            Place::Blocked { syscall, arguments, .. } => {
+                Self::of_syscall(syscall, arguments[1], letter)
+            }
+        }
+    }
+
+    /// From the number of a system call in which it waits and that call's second argument.
+    pub fn of_syscall(syscall: i64, argument: u64, letter: char) -> Self {
+        match syscall {
+            libc::SYS_futex => match argument as i32 & libc::FUTEX_CMD_MASK {
+                libc::FUTEX_WAIT | libc::FUTEX_LOCK_PI => Self::Lock,
+                _ => Self::Condition,
+            },
+            libc::SYS_fsync
+            | libc::SYS_fdatasync
+            | libc::SYS_sync_file_range
+            | libc::SYS_pread64
+            | libc::SYS_pwrite64
+            | libc::SYS_preadv
+            | libc::SYS_pwritev
+            | libc::SYS_msync
+            | libc::SYS_fallocate
+            | libc::SYS_ftruncate => Self::Disk,
+            libc::SYS_nanosleep | libc::SYS_clock_nanosleep | libc::SYS_pause => Self::Sleep,
+            _ if is_network_idle(syscall) => Self::Network,
+            libc::SYS_recvfrom
+            | libc::SYS_recvmsg
+            | libc::SYS_sendto
+            | libc::SYS_sendmsg
+            | libc::SYS_connect => Self::Network,
+            _ if letter == 'D' => Self::Disk,
+            // Of a file they would be in state D: this is a socket or a pipe.
+            libc::SYS_read | libc::SYS_readv | libc::SYS_write | libc::SYS_writev => Self::Network,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Whether this call waits for somebody else to come, rather than for something to be done.
+fn is_network_idle(syscall: i64) -> bool {
+    matches!(
+        syscall,
+        libc::SYS_poll
+            | libc::SYS_ppoll
+            | libc::SYS_select
+            | libc::SYS_pselect6
+            | libc::SYS_epoll_wait
+            | libc::SYS_epoll_pwait
+            | libc::SYS_accept
+            | libc::SYS_accept4
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_a_mutex_from_a_condition_variable() {
+        let futex = |op: i32| State::of_syscall(libc::SYS_futex, op as u64, 'S');
+        assert_eq!(futex(libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG), State::Lock);
+        let timed = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
+        assert_eq!(futex(timed), State::Condition);
+    }
+
+    #[test]
+    fn tells_a_file_from_a_socket() {
+        assert_eq!(State::of_syscall(libc::SYS_write, 0, 'D'), State::Disk);
+        assert_eq!(State::of_syscall(libc::SYS_read, 0, 'S'), State::Network);
+        assert_eq!(State::of_syscall(libc::SYS_fdatasync, 0, 'S'), State::Disk);
+    }
+
+    #[test]
+    fn a_restarted_call_is_told_by_its_function() {
+        let of = |names: &[&str]| State::of_functions(names.iter().copied());
+        assert_eq!(of(&["poll", "vio_io_wait"]), State::Network);
+        assert_eq!(of(&["[libc.so.6+0x85e60]", "pthread_cond_timedwait", "x"]), State::Condition);
+        assert_eq!(of(&["__clock_nanosleep"]), State::Sleep);
+        assert_eq!(of(&["a", "b", "c", "poll"]), State::Other);
+    }
+
+    #[test]
+    fn names_are_those_of_the_json() {
+        for state in State::ALL {
+            let json = serde_json::to_string(&state).expect("a name");
+            assert_eq!(json, format!("\"{}\"", state.name()));
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What the kernel tells of a thread without disturbing it: files under `/proc/<pid>/task`.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// A thread's id.
+pub type Tid = i32;
+
+/// The `/proc` directory of one process.
+#[derive(Clone, Debug)]
+pub struct Tasks {
+    pid: Tid,
+}
+
+/// How often and how long a thread ran. A sleeping thread whose numbers have not changed has not
+/// run in between: its stack is what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ran {
+    run_ns: u64,
+    turns: u64,
+}
+
+/// Where a thread is, as the kernel knows it without stopping it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On a CPU, or ready for one: its registers are not to be had from outside.
+    Running,
+    /// In the kernel, off the CPU.
+    Blocked {
+        /// Number of the system call; negative: not in one (a page fault).
+        syscall: i64,
+        /// Its arguments.
+        arguments: [u64; 6],
+        /// Stack pointer when it left user space.
+        sp: u64,
+        /// Where it left user space.
+        pc: u64,
+    },
+}
+
+/// Name and state letter of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// What the thread calls itself.
+    pub name: String,
+    /// `R`, `S`, `D`, … as in `ps`.
+    pub state: char,
+}
+
+impl Tasks {
+    /// Of this process.
+    pub fn new(pid: Tid) -> Self {
+        Self { pid }
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> Tid {
+        self.pid
+    }
+
+    /// The threads there are now.
+    ///
+    /// # Errors
+    /// The process has gone.
+    pub fn list(&self) -> io::Result<Vec<Tid>> {
+        let mut tids = Vec::new();
+        for entry in fs::read_dir(format!("/proc/{}/task", self.pid))? {
+            // A name that is no number is none of the kernel's.
+            if let Some(tid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
+                tids.push(tid);
+            }
+        }
+        Ok(tids)
+    }
+
+    /// How much a thread ran.
+    ///
+    /// # Errors
+    /// The thread has gone.
+    pub fn ran(&self, tid: Tid) -> io::Result<Ran> {
+        let text = self.read(tid, "schedstat")?;
+        let ran = parse_ran(&text).ok_or_else(|| unexpected("schedstat", &text))?;
+        if ran != (Ran { run_ns: 0, turns: 0 }) {
+            return Ok(ran);
+        }
+        // A kernel that does not count (CONFIG_SCHED_INFO) shows zeros.
+        let text = self.read(tid, "status")?;
+        let turns = parse_switches(&text).ok_or_else(|| unexpected("status", &text))?;
+        Ok(Ran { run_ns: 0, turns })
+    }
+
+    /// Where a thread is.
+    ///
+    /// # Errors
+    /// The thread has gone, or we may not know.
+    pub fn place(&self, tid: Tid) -> io::Result<Place> {
+        let text = self.read(tid, "syscall")?;
+        parse_place(&text).ok_or_else(|| unexpected("syscall", &text))
+    }
+
+    /// Name and state.
+    ///
+    /// # Errors
+    /// The thread has gone.
+    pub fn stat(&self, tid: Tid) -> io::Result<Stat> {
+        let text = self.read(tid, "stat")?;
+        parse_stat(&text).ok_or_else(|| unexpected("stat", &text))
+    }
+
+    /// The kernel function a thread waits in, if the kernel tells.
+    ///
+    /// # Errors
+    /// The thread has gone.
+    pub fn wait_channel(&self, tid: Tid) -> io::Result<Option<String>> {
+        let text = self.read(tid, "wchan")?;
+        Ok(if text.is_empty() || text == "0" { None } else { Some(text) })
+    }
+
+    /// Who traces the process, if somebody does.
+    ///
+    /// # Errors
+    /// The process has gone.
+    pub fn tracer(&self) -> io::Result<Option<Tid>> {
+        let text = self.read(self.pid, "status")?;
+        let tracer = text.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+        Ok(tracer.and_then(|tid| tid.trim().parse().ok()).filter(|tid| *tid != 0))
+    }
+
+    fn read(&self, tid: Tid, file: &str) -> io::Result<String> {
+        let path: PathBuf = format!("/proc/{}/task/{tid}/{file}", self.pid).into();
+        // Thread names may hold any bytes.
+        Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
+    }
+}
+
+fn unexpected(file: &str, text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("unexpected text in {file}: {text:?}"))
+}
+
+fn parse_ran(text: &str) -> Option<Ran> {
+    let mut words = text.split_ascii_whitespace();
+    let run_ns = words.next()?.parse().ok()?;
+    let turns = words.nth(1)?.parse().ok()?;
+    Some(Ran { run_ns, turns })
+}
+
+/// How often a thread left a CPU.
+fn parse_switches(status: &str) -> Option<u64> {
+    let number = |name: &str| -> Option<u64> {
+        status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+    };
+    Some(number("voluntary_ctxt_switches:")? + number("nonvoluntary_ctxt_switches:")?)
+}
+
+fn parse_place(text: &str) -> Option<Place> {
+    let mut words = text.split_ascii_whitespace();
+    let first = words.next()?;
+    if first == "running" {
+        return Some(Place::Running);
+    }
+    let syscall: i64 = first.parse().ok()?;
+    let mut hex = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    let mut arguments = [0; 6];
+    if syscall >= 0 {
+        for argument in &mut arguments {
+            *argument = hex()?;
+        }
+    }
+    Some(Place::Blocked { syscall, arguments, sp: hex()?, pc: hex()? })
+}
+
+fn parse_stat(text: &str) -> Option<Stat> {
+    // The name is in parentheses and may hold parentheses itself.
+    let open = text.find('(')?;
+    let close = text.rfind(')')?;
+    let state = text.get(close + 1..)?.trim_start().chars().next()?;
+    Some(Stat { name: text.get(open + 1..close)?.to_owned(), state })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_kernels_lines() {
+        assert_eq!(parse_ran("19226 17 5\n"), Some(Ran { run_ns: 19226, turns: 5 }));
+        let status = "Name:\tx\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t5\n";
+        assert_eq!(parse_switches(status), Some(155));
+        assert_eq!(parse_place("running\n"), Some(Place::Running));
+        let text = "202 0x7f01 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd10 0x7f22\n";
+        let place = Place::Blocked {
+            syscall: 202,
+            arguments: [0x7f01, 0x189, 0, 0, 0, 0xffff_ffff],
+            sp: 0x7f_fd10,
+            pc: 0x7f22,
+        };
+        assert_eq!(parse_place(text), Some(place));
+        let fault = Place::Blocked { syscall: -1, arguments: [0; 6], sp: 1, pc: 2 };
+        assert_eq!(parse_place("-1 0x1 0x2\n"), Some(fault));
+        assert_eq!(parse_place("202 0x7f01"), None);
+        let stat = parse_stat("12 (a (b) c) S 1 12").expect("a stat line");
+        assert_eq!(stat, Stat { name: "a (b) c".to_owned(), state: 'S' });
+    }
+
+    #[test]
+    fn knows_its_own_thread() {
+        let pid = std::process::id() as Tid;
+        let tasks = Tasks::new(pid);
+        let tids = tasks.list().expect("our threads");
+        assert!(tids.contains(&pid));
+        assert!(tasks.ran(tids[0]).is_ok());
+        assert!(tasks.ran(-1).is_err());
+    }
+}

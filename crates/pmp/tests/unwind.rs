@@ -1,0 +1,262 @@
+//! Zone: outside. Stacks that are known: a program with one thread for each difficulty, in C,
+//! compiled here. What is found is compared with what must be there, and with what elfutils
+//! finds.
+
+mod fixture_program;
+
+use std::collections::BTreeMap;
+
+use fixture_program::Fixture;
+use tacho_pmp::processlist::SqlStates;
+use tacho_pmp::profile::{Entry, Profile};
+use tacho_pmp::sampler::{Sampler, StopPolicy};
+use tacho_pmp::state::State;
+use tacho_pmp::verdict::Patterns;
+
+/// Rounds until a thread must have been seen as it is; each copies twice as much of a stack that
+/// was cut off. More than are needed: a thread may be on its way from one wait to the next.
+const ROUNDS_MAX: usize = 2000;
+
+/// The whole stack of a thread that sleeps, innermost first, below the function that sleeps.
+fn asleep(name: &str) -> Vec<String> {
+    let functions = match name {
+        "recursion" => vec!["recurse"; 30],
+        "deep" => vec!["wide"; 600],
+        "frame_pointer" => vec!["with_frame_pointer"],
+        "small_frame" | "large_frame" => vec!["changing"],
+        _ => panic!("no thread {name}"),
+    };
+    let mut stack = vec!["rest"];
+    stack.extend(functions);
+    stack.push(name);
+    stack.into_iter().map(str::to_owned).collect()
+}
+
+const ASLEEP: [&str; 5] = ["recursion", "deep", "frame_pointer", "small_frame", "large_frame"];
+
+/// Functions of a thread without those of the C library, which need not have names.
+fn own_functions(profile: &Profile, stack: &[usize]) -> Vec<String> {
+    let frames = stack.iter().map(|number| &profile.frames[*number]);
+    frames.filter(|frame| frame.is_program).map(|frame| frame.function.clone()).collect()
+}
+
+/// Samples until `is_enough`.
+fn sample(
+    fixture: &Fixture,
+    policy: StopPolicy,
+    mut is_enough: impl FnMut(&Profile) -> bool,
+) -> Profile {
+    let patterns = Patterns::built_in().expect("patterns");
+    let mut sampler = Sampler::new(fixture.pid(), "threads", policy, &patterns).expect("a sampler");
+    for _ in 0..ROUNDS_MAX {
+        assert!(sampler.round(&SqlStates::default()).expect("a round"), "it ended");
+        if is_enough(sampler.profile()) {
+            return sampler.profile().clone();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let stacks: Vec<_> = sampler
+        .profile()
+        .entries
+        .iter()
+        .map(|entry| (entry.count, &entry.thread, own_functions(sampler.profile(), &entry.stack)))
+        .collect();
+    panic!("not seen in {ROUNDS_MAX} rounds; seen: {stacks:#?}");
+}
+
+/// Asks until the answer is yes. The end of the waiting is that of a test that has failed.
+fn until(mut is_true: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !is_true() {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(120), "it never was");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+fn has(profile: &Profile, thread: &str, is_it: impl Fn(&[String]) -> bool) -> bool {
+    profile
+        .entries
+        .iter()
+        .any(|entry| entry.thread == thread && is_it(&own_functions(profile, &entry.stack)))
+}
+
+#[test]
+fn sleeping_threads_are_read_whole() {
+    let fixture = Fixture::start();
+    for policy in [StopPolicy::Needed, StopPolicy::Always] {
+        let profile = sample(&fixture, policy, |profile| {
+            ASLEEP.iter().all(|name| has(profile, name, |stack| stack == asleep(name)))
+        });
+        for entry in profile.entries.iter().filter(|e| ASLEEP.contains(&e.thread.as_str())) {
+            let stack = own_functions(&profile, &entry.stack);
+            // What was cut off says so; nothing else may be wrong.
+            let is_cut_off = stack.last().is_some_and(|last| last == "[cut off]");
+            let expected = asleep(&entry.thread);
+            assert!(
+                stack == expected
+                    || is_cut_off && expected.starts_with(&stack[..stack.len() - 1])
+                    // It had not come so far when it was seen first.
+                    || stack.iter().any(|function| function == "arrive"),
+                "{}: {stack:?}",
+                entry.thread
+            );
+        }
+    }
+}
+
+/// Its function keeps a frame pointer, which only a stop shows: one, then its size is known. (Not
+/// for `changing`, whose frames at one place are of two sizes.)
+#[test]
+fn a_thread_asleep_is_not_stopped_once_its_frames_are_known() {
+    let fixture = Fixture::with_threads(&["frame_pointer"]);
+    let mut stops = Vec::new();
+    let profile = sample(&fixture, StopPolicy::Needed, |profile| {
+        stops.push(profile.stops.held.count());
+        profile.rounds >= 20
+            && has(profile, "frame_pointer", |stack| stack == asleep("frame_pointer"))
+    });
+    let state = |entry: &&Entry| entry.thread == "frame_pointer" && entry.state == State::Sleep;
+    let asleep = profile.entries.iter().find(state).expect("seen asleep");
+    assert!(asleep.count > 1);
+    // Some more while it was on its way.
+    assert_eq!(stops[stops.len() - 10], stops[stops.len() - 1], "{stops:?}");
+    assert!(stops[0] < 5 && stops[stops.len() - 1] > 0, "{stops:?}");
+}
+
+#[test]
+fn nobody_is_stopped_if_that_is_said() {
+    let fixture = Fixture::start();
+    let profile = sample(&fixture, StopPolicy::Never, |profile| {
+        profile.rounds >= 10 && has(profile, "deep", |stack| stack == asleep("deep"))
+    });
+    assert_eq!(profile.stops.held.count(), 0);
+    assert!(has(&profile, "leaf", |stack| stack == ["[running]"]));
+}
+
+#[test]
+fn handlers_of_signals_lead_to_what_they_interrupted() {
+    let fixture = Fixture::start();
+    let profile = sample(&fixture, StopPolicy::Needed, |profile| {
+        has(profile, "in_handler", |stack| stack.contains(&"handler".to_owned()))
+            && has(profile, "other_stack", |stack| stack.contains(&"other_handler".to_owned()))
+    });
+    assert!(has(&profile, "in_handler", |stack| {
+        stack == ["rest", "handler", "interrupted", "in_handler"]
+    }));
+    assert!(has(&profile, "other_stack", |stack| stack == ["rest", "other_handler", "other_stack"]));
+}
+
+#[test]
+fn running_threads_are_read_whole() {
+    let fixture = Fixture::start();
+    let mut deep: Vec<&str> = vec!["wide_running"; 200];
+    deep.insert(0, "spin");
+    deep.push("deep_running");
+    let mut deep_is_whole = false;
+    let profile = sample(&fixture, StopPolicy::Needed, |profile| {
+        deep_is_whole |= has(profile, "deep_running", |stack| stack == deep);
+        deep_is_whole
+            && has(profile, "leaf", |stack| stack == ["spin", "leaf_caller", "leaf"])
+            && has(profile, "clock", |stack| stack == ["ask_the_time", "clock_thread"])
+    });
+    assert!(profile.stops.held.count() > 0);
+    let leaf = profile.entries.iter().find(|entry| entry.thread == "leaf").expect("seen");
+    assert_eq!(leaf.state, State::Running);
+}
+
+#[test]
+fn code_of_the_kernel_in_user_space_has_a_name() {
+    let fixture = Fixture::start();
+    let profile = sample(&fixture, StopPolicy::Needed, |profile| {
+        profile.entries.iter().any(|entry| {
+            let mut frames = entry.stack.iter().map(|number| &profile.frames[*number]);
+            entry.thread == "clock" && frames.any(|frame| frame.module == "[vdso]")
+        })
+    });
+    for entry in profile.entries.iter().filter(|entry| entry.thread == "clock") {
+        let stack = own_functions(&profile, &entry.stack);
+        assert!(stack == ["ask_the_time", "clock_thread"] || stack == ["arrive", "clock_thread"]);
+    }
+}
+
+/// Real-time signals are queued, so each that is sent must be handled once.
+#[test]
+fn no_signal_is_lost_or_doubled_while_threads_are_stopped() {
+    const SIGNALS: u64 = 3000;
+    let mut fixture = Fixture::start();
+    let pid = fixture.pid();
+    let sender = std::thread::spawn(move || {
+        for _ in 0..SIGNALS {
+            // SAFETY: no memory is passed.
+            while unsafe { libc::kill(pid, libc::SIGRTMIN()) } != 0 {
+                // The queue is full.
+                let error = std::io::Error::last_os_error();
+                assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}");
+                std::thread::yield_now();
+            }
+            std::thread::yield_now();
+        }
+    });
+    let profile = sample(&fixture, StopPolicy::Always, |_| sender.is_finished());
+    sender.join().expect("all signals are sent");
+    assert_eq!(profile.stops.refused, 0);
+    // Those that wait come when its thread has a CPU; those that are lost never do.
+    until(|| fixture.signals() >= SIGNALS);
+    assert_eq!(fixture.signals(), SIGNALS);
+}
+
+/// A process that was stopped (Ctrl-Z) stays so, and goes on when it is told to.
+#[test]
+fn a_stopped_process_stays_stopped_until_it_is_told_to_go_on() {
+    let mut fixture = Fixture::start();
+    let kill = |signal| {
+        // SAFETY: no memory is passed.
+        assert_eq!(unsafe { libc::kill(fixture.pid(), signal) }, 0);
+    };
+    kill(libc::SIGSTOP);
+    let all_stopped = |states: &str| states.chars().all(|state| state == 'T');
+    until(|| all_stopped(&fixture.states()));
+    for policy in [StopPolicy::Needed, StopPolicy::Always] {
+        sample(&fixture, policy, |profile| profile.rounds == 10);
+        // Let go, each thread finds by itself that it is stopped.
+        until(|| all_stopped(&fixture.states()));
+    }
+    kill(libc::SIGCONT);
+    assert_eq!(fixture.signals(), 0, "it answers");
+    until(|| !fixture.states().contains(['T', 't']));
+}
+
+/// elfutils stops the whole process for as long as it reads; the stacks must be the same.
+#[test]
+fn elfutils_finds_the_same() {
+    let fixture = Fixture::start();
+    let ours = sample(&fixture, StopPolicy::Needed, |profile| {
+        ASLEEP.iter().all(|name| has(profile, name, |stack| stack == asleep(name)))
+            && has(profile, "in_handler", |stack| stack.contains(&"handler".to_owned()))
+    });
+    let theirs = fixture.eu_stack();
+    let mut compared: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in ASLEEP.iter().chain(&["in_handler"]) {
+        let entry = ours
+            .entries
+            .iter()
+            .filter(|entry| entry.thread == *name && entry.state == State::Sleep)
+            .max_by_key(|entry| entry.count)
+            .expect("seen");
+        let frames = entry.stack.iter().map(|number| &ours.frames[*number]);
+        // elfutils shows no name where we show a place.
+        let ours: Vec<_> =
+            frames.map(|f| if f.is_named { plain(&f.function) } else { String::new() }).collect();
+        let theirs = theirs.get(*name).unwrap_or_else(|| panic!("eu-stack has no {name}"));
+        let theirs: Vec<_> = theirs.iter().map(|function| plain(function)).collect();
+        assert_eq!(ours, theirs, "{name}");
+        compared.insert(name, ours.len());
+    }
+    assert_eq!(compared.len(), 6);
+    assert!(compared["deep"] > 600);
+}
+
+/// Without versions and the underscores by which the aliases of a function differ.
+fn plain(name: &str) -> String {
+    name.split('@').next().unwrap_or(name).trim_start_matches('_').to_owned()
+}

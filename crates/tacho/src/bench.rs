@@ -1,0 +1,427 @@
+//! `tacho bench`: what does auditing cost on this server?
+//!
+//! The measuring is in the library `tacho-bench`; this file turns the command line into its
+//! options, and its answers into text, files and an exit code.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use clap::Args;
+use tacho_bench::blocks::Timing;
+use tacho_bench::client::{Address, Login};
+use tacho_bench::instructions;
+use tacho_bench::lines::Line;
+use tacho_bench::method::Methods;
+use tacho_bench::output::Output;
+use tacho_bench::report;
+use tacho_bench::run::{self, Options};
+use tacho_bench::stop::{Interrupted, Stop};
+use tacho_bench::table;
+use tacho_bench::target::PrivateOptions;
+use tacho_bench::workload::Workload;
+
+/// The machine was too noisy to tell.
+const EXIT_TOO_NOISY: u8 = 3;
+
+/// As shells tell of SIGINT.
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// With `--quick`, no round that is not needed begins after this time. What comes then, and what
+/// came before, takes half a minute.
+const QUICK: Duration = Duration::from_secs(100);
+
+/// Measured unless others are named.
+const DEFAULT_METHODS: [&str; 7] = [
+    "nothing",
+    "tacho",
+    "server_audit",
+    "general_log",
+    "general_log_table",
+    "slow_log",
+    "init_connect",
+];
+
+/// Counted by `--instructions` unless others are named.
+const COUNTED_METHODS: [&str; 5] =
+    ["nothing", "tacho", "tacho:paced", "server_audit", "general_log"];
+
+/// Shown at the end of `tacho bench --help`.
+const BENCH_NOTES: &str = "\
+Without --socket and --host a private MariaDB is started, measured, and removed. Your own server
+gets a schema `tacho_bench`, which is removed at the end; every variable that is changed is put
+back, also after Ctrl-C. If the bench itself was killed, `--restore` (or the next run) does that.
+Other clients of the server feel the load, and their statements are counted as queries.
+
+Each figure is a median of ratios between neighbouring blocks with and without the method, with
+its 95 % interval. `none-again` is the server against itself (A/A): where its interval is wider
+than --noise-max, the machine is too noisy and the figure is left out.
+
+NAME.jsonl has one JSON object for each block (docs/specs/bench.md), NAME.html the report.
+
+Exit code: 0 fine, 1 it failed, 2 wrong usage, 3 too noisy for throughput or CPU figures,
+130 interrupted (the server was put back).";
+
+/// Arguments of `tacho bench`.
+#[derive(Args, Debug)]
+#[command(after_help = BENCH_NOTES)]
+pub struct BenchArgs {
+    /// Show the methods and workloads
+    #[arg(long)]
+    pub list: bool,
+
+    /// Under three minutes: one workload, 8 connections, the methods that most people ask for
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Count instructions per point select by callgrind instead of measuring: repeatable to a
+    /// part in a thousand on any machine, a minute for each method
+    #[arg(long, conflicts_with_all = ["quick", "socket", "host", "workload", "command", "rate",
+          "threads", "pairs", "block", "guard", "warm_up", "prepared"])]
+    pub instructions: bool,
+
+    /// Methods to compare with `none`; `tacho:*` is tacho with all its variants [default: all
+    /// without variants]
+    #[arg(long, value_name = "METHOD", value_delimiter = ',')]
+    pub method: Vec<String>,
+
+    /// A method of your own (docs/guide/benchmark.md), measured unless --method names others
+    #[arg(long, value_name = "FILE")]
+    pub method_file: Vec<PathBuf>,
+
+    /// What the clients do [default: oltp_point_select,oltp_read_write]
+    #[arg(long, value_name = "WORKLOAD", value_delimiter = ',')]
+    pub workload: Vec<String>,
+
+    /// Your own load instead, run by the shell until it gets SIGTERM
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["workload", "rate"])]
+    pub command: Option<String>,
+
+    /// Numbers of connections [default: 8,64; with --quick 8]
+    #[arg(long, value_name = "N", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub threads: Vec<u32>,
+
+    /// Open loop: events per second of all connections together; latency counts from the
+    /// moment an event should have begun. 0 is the closed loop
+    #[arg(long, value_name = "PER_SECOND", value_delimiter = ',')]
+    pub rate: Vec<f64>,
+
+    /// Use prepared statements (the binary protocol) instead of text
+    #[arg(long)]
+    pub prepared: bool,
+
+    /// Tables of the load
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub tables: u32,
+
+    /// Rows in each table
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u32).range(100..))]
+    pub rows: u32,
+
+    /// Pairs of blocks for each method and load [default: 15; with --quick 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pairs: Option<u32>,
+
+    /// Length of a block
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
+    pub block: Duration,
+
+    /// Time after a switch that is not measured
+    #[arg(long, value_name = "SECONDS", default_value = "0.3", value_parser = parse_seconds)]
+    pub guard: Duration,
+
+    /// Time after the start of a load that is not measured
+    #[arg(long, value_name = "SECONDS", default_value = "1.5", value_parser = parse_seconds)]
+    pub warm_up: Duration,
+
+    /// Widest A/A interval, on either side, with which a figure is told
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
+    pub noise_max: f64,
+
+    /// Measure your own server, at this socket
+    #[arg(long, value_name = "FILE", conflicts_with = "host")]
+    pub socket: Option<PathBuf>,
+
+    /// Measure your own server, over TCP
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+
+    /// Its port
+    #[arg(long, value_name = "PORT", default_value_t = 3306, requires = "host")]
+    pub port: u16,
+
+    /// Account to connect with [default: $USER]
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+
+    /// File with its password [default: $MYSQL_PWD]
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+
+    /// Recording that is on in your server may be off during some blocks
+    #[arg(long)]
+    pub switch_off_audit: bool,
+
+    /// Only put back what a killed run has left in your server
+    #[arg(long)]
+    pub restore: bool,
+
+    /// Option for mariadbd of the private server; may be repeated
+    #[arg(long, value_name = "OPTION", conflicts_with_all = ["socket", "host"])]
+    pub server_option: Vec<String>,
+
+    /// Plugin library to use instead of the one that is found: path/tacho.so
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "host"])]
+    pub plugin: Vec<PathBuf>,
+
+    /// Where the private server's data and other temporary files go [default: $TMPDIR or /tmp]
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+
+    /// Measure nothing: make table and report of an earlier run's NAME.jsonl
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+
+    /// Results go to NAME.jsonl and NAME.html
+    #[arg(long, value_name = "NAME", default_value = "tacho-bench")]
+    pub out: PathBuf,
+
+    /// No progress on stderr
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
+    if !(0.0..=3600.0).contains(&seconds) {
+        return Err("expected 0 to 3600 seconds".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Why `tacho bench` could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The command line is at fault.
+    #[error("{0:#}")]
+    Usage(anyhow::Error),
+    /// The server, the load or the machine is.
+    #[error("{0:#}")]
+    Failed(anyhow::Error),
+}
+
+impl BenchError {
+    /// Whether the command line, not the run, is at fault.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Usage(_))
+    }
+}
+
+/// Runs `tacho bench`.
+///
+/// # Errors
+/// See [`BenchError`].
+pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    let methods = known_methods(args).map_err(BenchError::Usage)?;
+    if args.list {
+        return list(&methods).map(|()| ExitCode::SUCCESS);
+    }
+    if let Some(path) = &args.from {
+        let lines = tacho_bench::lines::read(path).map_err(BenchError::Usage)?;
+        tell(args, &lines)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let login = login(args).map_err(BenchError::Usage)?;
+    if args.restore {
+        let Some(login) = login else {
+            bail!(BenchError::Usage(anyhow::anyhow!("--restore needs --socket or --host")));
+        };
+        let found = run::restore(&login).map_err(BenchError::Failed)?;
+        crate::say::result(if found { "put back" } else { "nothing was left" })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let options = options(args, &methods, login).map_err(BenchError::Usage)?;
+    // From here on signals no longer end the process.
+    let stop = Stop::on_signals()?;
+    let mut out = Output::new(Some(&with_extension(&args.out, "jsonl")), args.quiet)
+        .map_err(BenchError::Failed)?;
+    let outcome = if args.instructions {
+        instructions::run(&options, &stop, &mut out)
+    } else {
+        run::run(&options, &stop, &mut out)
+    };
+    // What has been measured before a failure is shown, too.
+    tell(args, out.lines())?;
+    match outcome {
+        Ok(outcome) if outcome.too_noisy => Ok(ExitCode::from(EXIT_TOO_NOISY)),
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.is::<Interrupted>() => {
+            crate::say::problem("interrupted; the server was put back as it was");
+            Ok(ExitCode::from(EXIT_INTERRUPTED))
+        }
+        Err(error) => Err(BenchError::Failed(error).into()),
+    }
+}
+
+fn known_methods(args: &BenchArgs) -> anyhow::Result<Methods> {
+    let mut methods = Methods::built_in()?;
+    for file in &args.method_file {
+        methods.add_file(file)?;
+    }
+    Ok(methods)
+}
+
+fn list(methods: &Methods) -> anyhow::Result<()> {
+    let mut text =
+        String::from("methods\n  none                      no audit; measured with every other\n");
+    for method in methods.iter() {
+        let how = match method.switch {
+            tacho_bench::method::Switch::Live => "",
+            tacho_bench::method::Switch::Reconnect => "",
+            tacho_bench::method::Switch::Restart => " (a restart for each block)",
+        };
+        text.push_str(&format!("  {:25} {}{how}\n", method.name, method.title));
+    }
+    text.push_str("\nworkloads\n");
+    for workload in Workload::built_in() {
+        text.push_str(&format!("  {:25} {}\n", workload.name, workload.title));
+    }
+    text.push_str("  --command COMMAND         your own\n");
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    Ok(stdout.flush()?)
+}
+
+fn login(args: &BenchArgs) -> anyhow::Result<Option<Login>> {
+    let address = match (&args.socket, &args.host) {
+        (Some(socket), _) => Address::Socket(socket.clone()),
+        (None, Some(host)) => Address::Tcp(host.clone(), args.port),
+        (None, None) => {
+            ensure!(
+                args.user.is_none() && args.password_file.is_none(),
+                "--user and --password-file need --socket or --host"
+            );
+            return Ok(None);
+        }
+    };
+    let user = args.user.clone().or_else(|| std::env::var("USER").ok());
+    let password = match &args.password_file {
+        Some(path) => fs::read_to_string(path)
+            .with_context(|| format!("reading {}", path.display()))?
+            .trim_end_matches(['\r', '\n'])
+            .to_owned(),
+        None => std::env::var("MYSQL_PWD").unwrap_or_default(),
+    };
+    Ok(Some(Login { address, user: user.context("--user is missing")?, password }))
+}
+
+fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow::Result<Options> {
+    let chosen = if args.method.is_empty() {
+        let mut chosen = methods.choose(&DEFAULT_METHODS.map(str::to_owned))?;
+        // A file of one's own is meant to be measured.
+        let built_in = Methods::built_in()?;
+        chosen.extend(methods.iter().filter(|m| built_in.get(&m.name).is_none()).cloned());
+        if args.instructions {
+            chosen = methods.choose(&COUNTED_METHODS.map(str::to_owned))?;
+        }
+        if args.quick {
+            let slow = ["general_log_table", "slow_log", "init_connect"];
+            chosen.retain(|method| !slow.contains(&&*method.name));
+        }
+        chosen
+    } else {
+        methods.choose(&args.method)?
+    };
+    ensure!(!chosen.is_empty(), "no method but none");
+    let workloads = match &args.command {
+        Some(command) => vec![Workload::command(command)],
+        None => chosen_workloads(args)?,
+    };
+    let threads = match (args.threads.is_empty(), args.quick) {
+        (false, _) => args.threads.clone(),
+        (true, true) => vec![8],
+        (true, false) => vec![8, 64],
+    };
+    let rates = args.rate.iter().map(|rate| {
+        ensure!(rate.is_finite() && *rate >= 0.0, "--rate {rate}: expected 0 or more");
+        Ok((*rate > 0.0).then_some(*rate))
+    });
+    let mut rates: Vec<Option<f64>> = rates.collect::<anyhow::Result<_>>()?;
+    if rates.is_empty() {
+        rates.push(None);
+    }
+    ensure!(args.noise_max > 0.0, "--noise-max: expected more than 0");
+    ensure!(!args.block.is_zero(), "--block: expected more than 0");
+    Ok(Options {
+        login,
+        methods: chosen,
+        methods_are_wanted: !args.method.is_empty(),
+        workloads,
+        private: PrivateOptions {
+            threads_max: threads.iter().copied().max().unwrap_or(1),
+            options: args.server_option.clone(),
+            libraries: args.plugin.clone(),
+            small: args.instructions,
+        },
+        threads,
+        rates,
+        timing: Timing {
+            block: args.block,
+            guard: args.guard,
+            warm_up: args.warm_up,
+            pairs: args.pairs.unwrap_or(if args.quick { 8 } else { 15 }),
+            deadline: args.quick.then_some(QUICK),
+        },
+        noise_max: args.noise_max / 100.0,
+        tables: (args.tables, args.rows),
+        prepared: args.prepared,
+        directory: args.directory.clone().unwrap_or_else(std::env::temp_dir),
+        switch_off_audit: args.switch_off_audit,
+    })
+}
+
+fn chosen_workloads(args: &BenchArgs) -> anyhow::Result<Vec<Workload>> {
+    let known = Workload::built_in();
+    let mut names: Vec<&str> = args.workload.iter().map(String::as_str).collect();
+    if names.is_empty() {
+        names.push("oltp_point_select");
+        if !args.quick {
+            names.push("oltp_read_write");
+        }
+    }
+    names
+        .into_iter()
+        .map(|name| {
+            let found = known.iter().find(|workload| workload.name == name).cloned();
+            found.with_context(|| {
+                let names: Vec<&str> = known.iter().map(|w| w.name.as_str()).collect();
+                format!("there is no workload {name:?}; there are: {}", names.join(", "))
+            })
+        })
+        .collect()
+}
+
+/// The table on stdout, the report into its file.
+fn tell(args: &BenchArgs, lines: &[Line]) -> anyhow::Result<()> {
+    let report = with_extension(&args.out, "html");
+    fs::write(&report, report::render(lines)?)
+        .with_context(|| format!("writing {}", report.display()))?;
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(table::render(lines).as_bytes())?;
+    writeln!(stdout, "\nreport: {}", report.display())?;
+    Ok(stdout.flush()?)
+}
+
+/// `NAME.jsonl`; a dot in the name is part of it.
+fn with_extension(name: &Path, extension: &str) -> PathBuf {
+    let mut path = name.as_os_str().to_owned();
+    path.push(".");
+    path.push(extension);
+    path.into()
+}

@@ -1,0 +1,310 @@
+//! `tacho pmp`: where the threads of a server spend their time, hardly stopping any.
+//!
+//! The work is done by the library `tacho-pmp`; here are the command line, progress and files.
+
+pub mod args;
+mod diff;
+mod kernel;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tacho_pmp::bpftrace::BpftraceError;
+use tacho_pmp::folded::{self, FoldedError, Root};
+use tacho_pmp::process::{self, ProcessError};
+use tacho_pmp::processlist::{ProcessList, ProcessListError, SqlStates};
+use tacho_pmp::profile::Profile;
+use tacho_pmp::report::Show;
+use tacho_pmp::sampler::{Sampler, StopPolicy};
+use tacho_pmp::verdict::{BUILT_IN, Finding, Patterns, PatternsError};
+use tacho_pmp::{flame, html, pt_pmp, report};
+
+use crate::say;
+use args::{Format, PmpArgs, PmpCommand, Stop, Threads};
+
+/// How often progress is told.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Why `tacho pmp` gave up.
+#[derive(Debug, thiserror::Error)]
+pub enum PmpError {
+    /// No process, or we may not look at it.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// The process list cannot be had.
+    #[error(transparent)]
+    ProcessList(#[from] ProcessListError),
+    /// The user's patterns.
+    #[error("{}: {error}", path.display())]
+    Patterns {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: PatternsError,
+    },
+    /// The kernel was not asked.
+    #[error(transparent)]
+    Bpftrace(#[from] BpftraceError),
+    /// Something in the file system.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// What it is about.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A profile to compare.
+    #[error("{}: {error}", path.display())]
+    Folded {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: FoldedError,
+    },
+    /// The process could not be looked at.
+    #[error("looking at process {pid}: {error}")]
+    Sample {
+        /// The process.
+        pid: i32,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Stdout cannot be written to, or the like.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl PmpError {
+    /// Whether the command line, not the data, is at fault.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Process(_) | Self::Patterns { .. })
+    }
+}
+
+/// Runs `tacho pmp`.
+///
+/// # Errors
+/// When there is no profile to show.
+pub fn run(args: &PmpArgs) -> Result<(), PmpError> {
+    if let Some(PmpCommand::Diff(args)) = &args.command {
+        return diff::run(args);
+    }
+    if args.print_patterns {
+        return Ok(io::stdout().lock().write_all(BUILT_IN.as_bytes())?);
+    }
+    let patterns = patterns(args.patterns.as_deref())?;
+    let pid = find_process(args)?;
+    let program = process::program(pid)?;
+    process::check_permission(pid)?;
+    if let Some(directory) = &args.output {
+        // Before minutes of work, not after them.
+        let file = |error| PmpError::File { path: directory.clone(), error };
+        fs::create_dir_all(directory).map_err(file)?;
+    }
+    if let Some(what) = args.bpftrace {
+        return kernel::run(args, what, pid, &program);
+    }
+    let process_list = process_list(args)?;
+    let sampler = Sampler::new(pid, &program, stop_policy(args.stop), &patterns)
+        .map_err(|error| PmpError::Sample { pid, error })?;
+    for problem in sampler.modules().problems() {
+        say::problem(format!("no names from {problem}"));
+    }
+    let mut progress = Progress::new(args)?;
+    let mut sql_states =
+        || process_list.as_ref().map_or_else(SqlStates::default, ProcessList::take);
+    let profile = sampler
+        .run(args.interval, &mut sql_states, &mut |profile| progress.go_on(profile))
+        .map_err(|error| PmpError::Sample { pid, error })?;
+    progress.end();
+    let findings = patterns.findings(&profile);
+    let with_idle = args.threads == Threads::All;
+    if let Some(directory) = &args.output {
+        write_files(directory, &profile, &findings, with_idle)?;
+    }
+    show(args, &profile, &findings, with_idle)
+}
+
+fn stop_policy(stop: Stop) -> StopPolicy {
+    match stop {
+        Stop::Needed => StopPolicy::Needed,
+        Stop::Never => StopPolicy::Never,
+        Stop::Always => StopPolicy::Always,
+    }
+}
+
+fn patterns(path: Option<&Path>) -> Result<Patterns, PmpError> {
+    let wrong = |path: &Path, error| PmpError::Patterns { path: path.to_owned(), error };
+    let mut patterns =
+        Patterns::built_in().map_err(|error| wrong(Path::new("built-in patterns"), error))?;
+    if let Some(path) = path {
+        let text = fs::read_to_string(path)
+            .map_err(|error| PmpError::File { path: path.to_owned(), error })?;
+        patterns.add(Patterns::parse(&text).map_err(|error| wrong(path, error))?);
+    }
+    Ok(patterns)
+}
+
+fn find_process(args: &PmpArgs) -> Result<i32, ProcessError> {
+    match (args.pid, &args.pid_file, &args.socket) {
+        (Some(pid), _, _) => Ok(pid),
+        (None, Some(path), _) => process::by_pid_file(path),
+        (None, None, Some(path)) => process::by_socket(path),
+        (None, None, None) => process::only_server(),
+    }
+}
+
+/// Asks for the process list if a connection was named.
+fn process_list(args: &PmpArgs) -> Result<Option<ProcessList>, ProcessListError> {
+    if args.socket.is_none() && args.host.is_none() && args.defaults_file.is_none() {
+        return Ok(None);
+    }
+    let mut options: Vec<OsString> = Vec::new();
+    let mut add = |name: &str, value: OsString| {
+        let mut option = OsString::from(name);
+        option.push(value);
+        options.push(option);
+    };
+    // The client takes this one only in front.
+    if let Some(file) = &args.defaults_file {
+        add("--defaults-file=", file.into());
+    }
+    if let Some(socket) = &args.socket {
+        add("--socket=", socket.into());
+    }
+    if let Some(host) = &args.host {
+        add("--host=", host.into());
+    }
+    if let Some(port) = args.port {
+        add("--port=", port.to_string().into());
+    }
+    if let Some(user) = &args.user {
+        add("--user=", user.into());
+    }
+    ProcessList::start(&options).map(Some)
+}
+
+/// Tells how far it is, and when it is enough.
+struct Progress {
+    end: Instant,
+    told: Option<Instant>,
+    interrupted: Arc<AtomicBool>,
+    is_shown: bool,
+}
+
+impl Progress {
+    fn new(args: &PmpArgs) -> io::Result<Self> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // The second one ends at once.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, interrupted.clone())?;
+            signal_hook::flag::register(signal, interrupted.clone())?;
+        }
+        Ok(Self {
+            end: Instant::now() + args.duration,
+            told: None,
+            interrupted,
+            is_shown: !args.quiet && io::stderr().is_terminal(),
+        })
+    }
+
+    fn go_on(&mut self, profile: &Profile) -> bool {
+        let now = Instant::now();
+        if self.is_shown && self.told.is_none_or(|told| told + PROGRESS_INTERVAL < now) {
+            self.told = Some(now);
+            let left = self.end.saturating_duration_since(now).as_secs_f64();
+            // Progress that nobody reads is no reason to end.
+            let _ = write!(
+                io::stderr(),
+                "\r{} rounds, {} samples, {left:.0} s to go \x1b[K",
+                profile.rounds,
+                profile.samples(true)
+            );
+        }
+        now < self.end && !self.interrupted.load(Ordering::Relaxed)
+    }
+
+    fn end(&self) {
+        if self.is_shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn write_files(
+    directory: &Path,
+    profile: &Profile,
+    findings: &[Finding],
+    with_idle: bool,
+) -> Result<(), PmpError> {
+    let write = |name: &str, contents: &[u8]| {
+        let path = directory.join(name);
+        fs::write(&path, contents).map_err(|error| PmpError::File { path, error })
+    };
+    write(
+        "stacks.folded",
+        folded::text(&folded::fold(profile, with_idle, Root::Thread)).as_bytes(),
+    )?;
+    write("pt-pmp.txt", pt_pmp::text(profile, with_idle).as_bytes())?;
+    write("profile.json", &json(profile, findings)?)?;
+    let shown = Show { with_idle, verdict: true, stacks: usize::MAX };
+    write("summary.txt", report::text(profile, findings, shown).as_bytes())?;
+    let folded = folded::fold(profile, with_idle, Root::State);
+    let mut flame = Vec::new();
+    // Of nothing there is no picture.
+    if !folded.is_empty() {
+        let title = format!("{}, process {}", profile.program, profile.pid);
+        flame = flame::svg(&title, &folded)?;
+        write("flame.svg", &flame)?;
+    }
+    write("report.html", html::page(profile, findings, &flame, with_idle).as_bytes())
+}
+
+fn json(profile: &Profile, findings: &[Finding]) -> Result<Vec<u8>, PmpError> {
+    #[derive(serde::Serialize)]
+    struct Json<'a> {
+        #[serde(flatten)]
+        profile: &'a Profile,
+        findings: &'a [Finding],
+    }
+    Ok(serde_json::to_vec(&Json { profile, findings }).map_err(io::Error::from)?)
+}
+
+fn show(
+    args: &PmpArgs,
+    profile: &Profile,
+    findings: &[Finding],
+    with_idle: bool,
+) -> Result<(), PmpError> {
+    match args.format {
+        Format::Summary => {
+            let shown = Show { with_idle, verdict: true, stacks: args.top };
+            for line in report::text(profile, findings, shown).lines() {
+                say::result(line)?;
+            }
+            if let Some(directory) = &args.output {
+                say::result(&format!("Files: {}", directory.display()))?;
+            }
+        }
+        Format::Pmp => write_lines(&pt_pmp::text(profile, with_idle))?,
+        Format::Folded => {
+            write_lines(&folded::text(&folded::fold(profile, with_idle, Root::Thread)))?;
+        }
+        Format::Json => {
+            let mut json = json(profile, findings)?;
+            json.push(b'\n');
+            io::stdout().lock().write_all(&json)?;
+        }
+    }
+    Ok(())
+}
+
+/// Names of functions come from files that are not ours.
+fn write_lines(text: &str) -> io::Result<()> {
+    text.lines().try_for_each(say::result)
+}
