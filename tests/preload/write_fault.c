@@ -1,9 +1,9 @@
-// Zone: outside. Lets writes to audit log files fail for as long as a file says so.
+// Zone: outside. Lets writes to audit log files fail, or take long, for as long as a file says so.
 //
 // Preloaded into a server by the tests (tests/src/disk.rs). While the file named by
-// TACHO_FAULT_FILE exists and says "<errno> <percent>", a write to a file named audit-* puts
-// that part of its bytes into the file and then fails with that error number, as a network
-// file system may.
+// TACHO_FAULT_FILE exists and says "<errno> <percent> <ms>", a write to a file named audit-*
+// first takes that time, and then puts that part of its bytes into the file and fails with that
+// error number, as a network file system may. With the error number 0 it succeeds.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef ssize_t (*write_function)(int, const void *, size_t);
@@ -28,7 +29,7 @@ static int is_log_file(int fd) {
 }
 
 // Reads the fault that is to happen; returns 0 if there is none.
-static int fault(int *number, unsigned *percent) {
+static int fault(int *number, unsigned *percent, unsigned *ms) {
     const char *path = getenv("TACHO_FAULT_FILE");
     int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
@@ -41,7 +42,13 @@ static int fault(int *number, unsigned *percent) {
         return 0;
     }
     text[length] = '\0';
-    return sscanf(text, "%d %u", number, percent) == 2;
+    return sscanf(text, "%d %u %u", number, percent, ms) == 3;
+}
+
+static void wait_for(unsigned ms) {
+    struct timespec rest = {ms / 1000, (long)(ms % 1000) * 1000000};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR) {
+    }
 }
 
 ssize_t write(int fd, const void *bytes, size_t count) {
@@ -52,9 +59,13 @@ ssize_t write(int fd, const void *bytes, size_t count) {
     int saved = errno;
     int number = 0;
     unsigned percent = 0;
-    int fails = fault(&number, &percent) && is_log_file(fd);
+    unsigned ms = 0;
+    int is_meant = fault(&number, &percent, &ms) && is_log_file(fd);
+    if (is_meant) {
+        wait_for(ms);
+    }
     errno = saved;
-    if (!fails) {
+    if (!is_meant || number == 0) {
         return next(fd, bytes, count);
     }
     if (percent > 0 && next(fd, bytes, count * percent / 100) < 0) {

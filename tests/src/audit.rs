@@ -27,7 +27,7 @@ pub struct Audit {
 pub struct Lost {
     /// Records.
     pub count: u64,
-    /// `timeout`, `dropped`, `corrupt`.
+    /// `timeout`, `dropped`, `corrupt`, `killed`.
     pub cause: String,
     /// First moment.
     pub start_ts: String,

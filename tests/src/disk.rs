@@ -5,7 +5,7 @@
 //! system outlives a killed server; the test sees it through `/proc/<holder>/root`.
 //!
 //! Errors of a device come from a preloaded library (`tests/preload/write_fault.c`) that
-//! lets writes to log files fail for as long as a file says so. Where namespaces are
+//! lets writes to log files fail, or take long, for as long as a file says so. Where namespaces are
 //! forbidden (some container runtimes do), it stands in for the full disk as well.
 
 use std::fs::{self, OpenOptions};
@@ -149,16 +149,28 @@ impl Disk {
     /// # Errors
     /// The file that says so cannot be written.
     pub fn fail_writes(&self, errno: i32, percent: u32) -> Result<()> {
+        self.set_fault(errno, percent, 0)
+    }
+
+    /// From now on every write to a log file takes this many milliseconds more.
+    ///
+    /// # Errors
+    /// The file that says so cannot be written.
+    pub fn slow_writes(&self, ms: u32) -> Result<()> {
+        self.set_fault(0, 100, ms)
+    }
+
+    fn set_fault(&self, errno: i32, percent: u32, ms: u32) -> Result<()> {
         // Renamed, so that nobody reads half of it.
         let new = self.fault_file.with_extension("new");
-        fs::write(&new, format!("{errno} {percent}\n"))?;
+        fs::write(&new, format!("{errno} {percent} {ms}\n"))?;
         Ok(fs::rename(new, &self.fault_file)?)
     }
 
-    /// Writes work again.
+    /// Writes work again, as fast as ever.
     ///
     /// # Errors
-    /// They did not fail.
+    /// There was no fault.
     pub fn mend_writes(&self) -> Result<()> {
         Ok(fs::remove_file(&self.fault_file)?)
     }

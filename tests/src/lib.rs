@@ -14,7 +14,7 @@
 //! | [`verdict`] | the answered ids against the ids in the log |
 //! | [`audit`] | all of that about one log directory |
 //! | [`arena`] | the few words of a living arena that a test looks at |
-//! | [`disk`] | a file system that is full, a device that fails |
+//! | [`disk`] | a file system that is full, a device that fails or is slow |
 //! | [`wait`] | for something to become true |
 //! | [`paired`] | throughput with and without recording, from alternating blocks |
 //!
@@ -23,20 +23,19 @@
 
 pub mod arena;
 pub mod audit;
-pub mod client;
 pub mod disk;
 pub mod log;
 pub mod paired;
 pub mod raw;
 pub mod recorded;
 pub mod server;
-pub mod sysbench;
 pub mod tagged;
-mod template;
 pub mod verdict;
 pub mod wait;
 
 use std::path::{Path, PathBuf};
+
+pub use tacho_bench::{client, sysbench};
 
 /// The root of the source tree.
 pub fn source_root() -> &'static Path {

@@ -6,10 +6,12 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
+
+use rustix::net::{self, AddressFamily, SocketType};
 
 /// Numbers of the commands, as in the server's `mysql_com.h`.
 #[allow(missing_docs)]
@@ -155,9 +157,16 @@ impl Raw {
     /// # Errors
     /// The connection broke.
     pub fn login_tcp(port: u16, login: &Login) -> LoginResult {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        Raw::open(Box::new(stream), login)
+        Raw::login_tcp_from(Ipv4Addr::LOCALHOST, port, login)
+    }
+
+    /// The same from this address, which is 127.0.0.something: to the server, only 127.0.0.1 is
+    /// the machine itself.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn login_tcp_from(source: Ipv4Addr, port: u16, login: &Login) -> LoginResult {
+        Raw::open(Box::new(connect_from(source, port)?), login)
     }
 
     fn open(stream: Box<dyn Stream>, login: &Login) -> LoginResult {
@@ -417,6 +426,19 @@ impl Raw {
         // One write: half a header is of no use to anybody.
         self.stream.write_all(&[&bytes, packet].concat())
     }
+}
+
+/// A connection to the server's port that has not said anything yet.
+///
+/// # Errors
+/// There is none.
+pub fn connect_from(source: Ipv4Addr, port: u16) -> io::Result<TcpStream> {
+    let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    net::bind(&socket, &SocketAddr::from((source, 0)))?;
+    net::connect(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
 }
 
 fn login_tail(user: &[u8], response: &[u8], db: Option<&[u8]>) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! A private MariaDB: own directory, own socket, own port on the loopback interface.
+//! A private MariaDB below `build/`, with the plugin that has been built.
 //!
 //! ```no_run
 //! # use tacho_tests::server::MariaDb;
@@ -9,35 +9,15 @@
 //! # anyhow::Ok(())
 //! ```
 //!
-//! The server ends with the thread that started it, so that an interrupted test run leaves
-//! nothing behind. It is only ever ended by its own process id.
+//! `tacho bench` starts its servers in the same way ([`tacho_bench::server`]). A test wants
+//! more: that the server said nothing bad, and that it did not crash on the way down.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
-use std::net::TcpListener;
-use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
-
-use crate::client::{self, Conn};
-use crate::template::{self, find_program};
-
-/// How long a server may take to come up or to go down before that is a failure. Far more
-/// than it needs, because the machine may be busy with other tests.
-const DEADLINE: Duration = Duration::from_secs(180);
-
-/// `sun_path` of a Unix socket address holds 108 bytes with the final zero.
-const SOCKET_PATH_BYTES_MAX: usize = 107;
-
-/// Another process may take a free port between the choice and the server's bind.
-const PORT_ATTEMPTS_MAX: u32 = 20;
+use anyhow::Result;
+use tacho_bench::server as private;
 
 /// What the server writes when it dies by itself.
 const CRASH_MARKS: [&str; 5] =
@@ -45,57 +25,44 @@ const CRASH_MARKS: [&str; 5] =
 
 /// Settings of a server that is not started yet.
 #[derive(Debug)]
-pub struct Builder {
-    options: Vec<String>,
-    directory: Option<PathBuf>,
-    plugins: Vec<PathBuf>,
-    prefix: Vec<String>,
-    environment: Vec<(String, String)>,
-    keep: bool,
-}
+pub struct Builder(private::Builder);
 
 impl Builder {
     /// Adds a server option, with or without the leading dashes. Later ones win.
     #[must_use]
-    pub fn option(mut self, option: impl AsRef<str>) -> Self {
-        self.options.push(format!("--{}", option.as_ref().trim_start_matches("--")));
-        self
+    pub fn option(self, option: impl AsRef<str>) -> Self {
+        Self(self.0.option(option))
     }
 
     /// Uses this directory, which must not exist yet, instead of one under `build/test`.
     #[must_use]
-    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.directory = Some(directory.into());
-        self
+    pub fn directory(self, directory: impl Into<PathBuf>) -> Self {
+        Self(self.0.directory(directory))
     }
 
     /// Puts a copy of this shared library into the server's plugin directory.
     /// `build/mariadb/tacho.so` is there anyway, if it has been built.
     #[must_use]
-    pub fn plugin(mut self, library: impl Into<PathBuf>) -> Self {
-        self.plugins.push(library.into());
-        self
+    pub fn plugin(self, library: impl Into<PathBuf>) -> Self {
+        Self(self.0.plugin(library))
     }
 
     /// Starts the server through this command, which must end by executing its arguments.
     #[must_use]
-    pub fn prefix<S: Into<String>>(mut self, command: impl IntoIterator<Item = S>) -> Self {
-        self.prefix = command.into_iter().map(Into::into).collect();
-        self
+    pub fn prefix<S: Into<String>>(self, command: impl IntoIterator<Item = S>) -> Self {
+        Self(self.0.prefix(command))
     }
 
     /// Adds an environment variable of the server.
     #[must_use]
-    pub fn environment(mut self, name: &str, value: &str) -> Self {
-        self.environment.push((name.to_owned(), value.to_owned()));
-        self
+    pub fn environment(self, name: &str, value: &str) -> Self {
+        Self(self.0.environment(name, value))
     }
 
     /// Leaves the directory in place when the server goes away.
     #[must_use]
-    pub fn keep(mut self) -> Self {
-        self.keep = true;
-        self
+    pub fn keep(self) -> Self {
+        Self(self.0.keep())
     }
 
     /// Initialises the data directory, starts the server and waits until it answers.
@@ -103,179 +70,20 @@ impl Builder {
     /// # Errors
     /// The server is not installed, or did not come up; the end of its error log is in the error.
     pub fn start(self) -> Result<MariaDb> {
-        let directory = match self.directory {
-            Some(directory) => directory,
-            None => unique_directory(),
-        };
-        if directory.exists() {
-            bail!("{} is there already", directory.display());
-        }
-        let data_directory = directory.join("data");
-        let plugin_directory = directory.join("plugin");
-        fs::create_dir_all(&plugin_directory)?;
-        let templates = crate::build_directory().join("test");
-        template::fill_data_directory(&templates, &data_directory)?;
-
-        // Copies, because replacing a library that a server has mapped would crash it.
         let built = crate::build_directory().join("mariadb/tacho.so");
-        for library in self.plugins.iter().chain(built.exists().then_some(&built)) {
-            let name = library.file_name().context("a plugin without a name")?;
-            fs::copy(library, plugin_directory.join(name))
-                .with_context(|| format!("copying {}", library.display()))?;
-        }
-
-        let mut server = MariaDb {
-            child: None,
-            socket: socket_path(&directory).context("making room for the socket")?,
-            error_log: directory.join("error.log"),
-            port: 0,
-            options: self.options,
-            prefix: self.prefix,
-            environment: self.environment,
-            keep: self.keep,
-            data_directory,
-            plugin_directory,
-            directory,
-        };
-        server.launch()?;
-        Ok(server)
+        let builder = if built.exists() { self.0.plugin(built) } else { self.0 };
+        Ok(MariaDb(builder.start()?))
     }
 }
 
 /// A running, or stopped, private server.
 #[derive(Debug)]
-pub struct MariaDb {
-    child: Option<Child>,
-    directory: PathBuf,
-    data_directory: PathBuf,
-    plugin_directory: PathBuf,
-    socket: PathBuf,
-    error_log: PathBuf,
-    port: u16,
-    options: Vec<String>,
-    prefix: Vec<String>,
-    environment: Vec<(String, String)>,
-    keep: bool,
-}
+pub struct MariaDb(private::MariaDb);
 
 impl MariaDb {
     /// A server with small buffers and otherwise default settings.
     pub fn builder() -> Builder {
-        Builder {
-            options: Vec::new(),
-            directory: None,
-            plugins: Vec::new(),
-            prefix: Vec::new(),
-            environment: Vec::new(),
-            keep: false,
-        }
-    }
-
-    /// Everything of this server is in here.
-    pub fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    /// Its data directory.
-    pub fn data_directory(&self) -> &Path {
-        &self.data_directory
-    }
-
-    /// Its Unix socket.
-    pub fn socket(&self) -> &Path {
-        &self.socket
-    }
-
-    /// Its TCP port on 127.0.0.1; another one after each start.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Process id, while it runs.
-    pub fn pid(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
-    }
-
-    /// Connects as root over the socket.
-    pub fn connect(&self) -> mysql::Result<Conn> {
-        client::connect(&self.socket, "root", "")
-    }
-
-    /// Kills the server as the kernel's out-of-memory killer would, and waits until it is gone.
-    ///
-    /// # Errors
-    /// It was not running.
-    pub fn kill9(&mut self) -> Result<()> {
-        let mut child = self.child.take().context("the server is not running")?;
-        child.kill()?;
-        child.wait()?;
-        Ok(())
-    }
-
-    /// Stops the server in the orderly way and waits until it is gone.
-    ///
-    /// # Errors
-    /// It was not running, did not stop in time (it is killed then), or crashed on the way down.
-    pub fn stop(&mut self) -> Result<()> {
-        let mut child = self.child.take().context("the server is not running")?;
-        kill_process(Pid::from_child(&child), Signal::TERM)?;
-        let deadline = Instant::now() + DEADLINE;
-        let status = loop {
-            if let Some(status) = child.try_wait()? {
-                break status;
-            }
-            if Instant::now() > deadline {
-                child.kill()?;
-                child.wait()?;
-                bail!("the server did not stop; end of its log:\n{}", self.error_log_tail());
-            }
-            thread::sleep(Duration::from_millis(20));
-        };
-        if !status.success() {
-            bail!("{} while stopping; its log:\n{}", describe(status), self.error_log_tail());
-        }
-        Ok(())
-    }
-
-    /// Starts it again on the same data, after stopping it if it runs.
-    ///
-    /// # Errors
-    /// As [`MariaDb::stop`] and [`Builder::start`].
-    pub fn restart(&mut self) -> Result<()> {
-        if self.child.is_some() {
-            self.stop()?;
-        }
-        self.launch()
-    }
-
-    /// Adds an option for the next [`MariaDb::restart`].
-    pub fn add_option(&mut self, option: &str) {
-        self.options.push(format!("--{}", option.trim_start_matches("--")));
-    }
-
-    /// Waits until the server has ended by itself and says how.
-    ///
-    /// # Errors
-    /// It was not running, or still runs after minutes.
-    pub fn wait_for_exit(&mut self) -> Result<ExitStatus> {
-        let child = self.child.as_mut().context("the server is not running")?;
-        let deadline = Instant::now() + DEADLINE;
-        while Instant::now() < deadline {
-            if let Some(status) = child.try_wait()? {
-                self.child = None;
-                return Ok(status);
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        bail!("the server still runs")
-    }
-
-    /// What the server has written to its error log since it was first started.
-    pub fn error_log(&self) -> String {
-        match fs::read(&self.error_log) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(error) => format!("[ERROR] cannot read {}: {error}", self.error_log.display()),
-        }
+        Builder(private::Builder::new(crate::build_directory().join("test")))
     }
 
     /// Lines of the error log that are errors, warnings or marks of a crash and contain
@@ -290,93 +98,19 @@ impl MariaDb {
         let complaints = self.complaints(allowed);
         assert!(complaints.is_empty(), "the server complained:\n{}", complaints.join("\n"));
     }
+}
 
-    fn error_log_tail(&self) -> String {
-        let log = self.error_log();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(40)..].join("\n")
+impl Deref for MariaDb {
+    type Target = private::MariaDb;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
     }
+}
 
-    fn launch(&mut self) -> Result<()> {
-        for _ in 0..PORT_ATTEMPTS_MAX {
-            let log_bytes_before = fs::metadata(&self.error_log).map_or(0, |meta| meta.len());
-            self.port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-            self.child = Some(self.spawn()?);
-            let Err(error) = self.wait_until_ready() else { return Ok(()) };
-            if let Some(mut child) = self.child.take() {
-                child.kill()?;
-                child.wait()?;
-            }
-            let log = fs::read(&self.error_log)?;
-            let new = String::from_utf8_lossy(&log[log_bytes_before as usize..]);
-            if !new.contains("Bind on TCP/IP port") {
-                return Err(error);
-            }
-            // The lost race for the port is ours, not the server's: it leaves no trace.
-            OpenOptions::new().write(true).open(&self.error_log)?.set_len(log_bytes_before)?;
-        }
-        bail!("found no free port in {PORT_ATTEMPTS_MAX} attempts")
-    }
-
-    fn spawn(&self) -> Result<Child> {
-        let log: File = OpenOptions::new().create(true).append(true).open(&self.error_log)?;
-        let program = find_program("mariadbd")?;
-        let mut command = match self.prefix.split_first() {
-            None => Command::new(program),
-            Some((first, others)) => {
-                let mut command = Command::new(first);
-                command.args(others).arg(program);
-                command
-            }
-        };
-        command
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .arg("--no-defaults")
-            .arg(format!("--datadir={}", self.data_directory.display()))
-            .arg(format!("--plugin-dir={}", self.plugin_directory.display()))
-            .arg(format!("--socket={}", self.socket.display()))
-            .arg(format!("--pid-file={}", self.directory.join("pid").display()))
-            .arg(format!("--log-error={}", self.error_log.display()))
-            .arg(format!("--port={}", self.port))
-            .arg("--bind-address=127.0.0.1")
-            .arg(format!("--max-allowed-packet={}", client::PACKET_BYTES_MAX))
-            .args(["--innodb-buffer-pool-size=64M", template::REDO_LOG_OPTION])
-            // Commits survive the death of the process, which is what tests are about;
-            // they need not wait for the disk.
-            .arg("--innodb-flush-log-at-trx-commit=2")
-            .arg("--table-open-cache=400")
-            .args(&self.options)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
-        if rustix::process::geteuid().is_root() {
-            command.arg("--user=root");
-        }
-        // SAFETY: between fork and exec only async-signal-safe calls are allowed; this
-        // closure makes one system call (prctl) and touches no memory of the parent.
-        unsafe {
-            command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));
-        }
-        command.spawn().context("starting mariadbd")
-    }
-
-    fn wait_until_ready(&mut self) -> Result<()> {
-        let deadline = Instant::now() + DEADLINE;
-        loop {
-            let last_error = match self.connect() {
-                Ok(_) => return Ok(()),
-                Err(error) => error,
-            };
-            let child = self.child.as_mut().context("the server is not running")?;
-            if let Some(status) = child.try_wait()? {
-                bail!("{} while starting; its log:\n{}", describe(status), self.error_log_tail());
-            }
-            if Instant::now() > deadline {
-                let log = self.error_log_tail();
-                bail!("the server does not answer ({last_error}); end of its log:\n{log}");
-            }
-            thread::sleep(Duration::from_millis(30));
-        }
+impl DerefMut for MariaDb {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
     }
 }
 
@@ -384,21 +118,12 @@ impl Drop for MariaDb {
     /// # Panics
     /// The server does not stop in the orderly way although the test has passed so far.
     fn drop(&mut self) {
-        let stopped = if self.child.is_some() { self.stop() } else { Ok(()) };
-        if thread::panicking() || stopped.is_err() {
-            eprintln!("server files kept in {}", self.directory.display());
-        } else if !self.keep
-            && let Err(error) = fs::remove_dir_all(&self.directory)
-        {
-            eprintln!("cannot remove {}: {error}", self.directory.display());
+        if self.0.pid().is_none() {
+            return;
         }
-        if !self.socket.starts_with(&self.directory)
-            && let Some(private) = self.socket.parent()
-            && let Err(error) = fs::remove_dir_all(private)
-        {
-            eprintln!("cannot remove {}: {error}", private.display());
-        }
-        if let Err(error) = stopped {
+        if let Err(error) = self.0.stop() {
+            self.0.keep();
+            eprintln!("server files kept in {}", self.0.directory().display());
             if !thread::panicking() {
                 panic!("{error:#}");
             }
@@ -418,40 +143,6 @@ fn complaints(log: &str, allowed: &[&str]) -> Vec<String> {
         .collect()
 }
 
-fn describe(status: ExitStatus) -> String {
-    match status.signal() {
-        Some(signal) => format!("the server was ended by signal {signal}"),
-        None => format!("the server ended with {status}"),
-    }
-}
-
-fn unique_directory() -> PathBuf {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    // The test runner names a test's thread after the test.
-    let name = thread::current().name().unwrap_or("server").replace("::", "-");
-    crate::build_directory().join(format!("test/{name}-{}-{count}", std::process::id()))
-}
-
-/// In the server's directory, unless that is too deep for a socket address.
-fn socket_path(directory: &Path) -> io::Result<PathBuf> {
-    let usual = directory.join("socket");
-    if usual.as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
-        return Ok(usual);
-    }
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let short = std::env::temp_dir().join(format!("tacho-{}-{count}", std::process::id()));
-        match DirBuilder::new().mode(0o700).create(&short) {
-            Ok(()) => return Ok(short.join("socket")),
-            // Left by an earlier process of the same id.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -467,17 +158,5 @@ mod tests {
         let left = complaints(log, &["Aborted connection", "Plugin 'x'"]);
         assert_eq!(left.len(), 2);
         assert!(left[0].contains("signal 11") && left[1].contains("Assertion"));
-    }
-
-    #[test]
-    fn a_deep_directory_gets_a_short_socket_path() {
-        let deep = PathBuf::from("/").join("d".repeat(200));
-        let path = socket_path(&deep).expect("a short path");
-        assert!(path.as_os_str().len() <= SOCKET_PATH_BYTES_MAX);
-        let private = path.parent().expect("a private directory");
-        assert!(!private.starts_with(&deep) && private.is_dir());
-        fs::remove_dir(private).expect("removing the private directory");
-        let usual = socket_path(Path::new("/a")).expect("the usual path");
-        assert_eq!(usual, Path::new("/a/socket"));
     }
 }

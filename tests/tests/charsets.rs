@@ -91,6 +91,46 @@ fn every_character_set_gives_its_bytes_back() {
     assert!(seen.iter().all(|count| *count == 1), "{seen:?}");
 }
 
+/// A limit on the length never leaves half a character, which would need its bytes beside it.
+#[test]
+fn long_statements_are_cut_between_characters() {
+    const LIMIT: usize = 40;
+    let mut server = MariaDb::builder()
+        .option("plugin-load-add=tacho")
+        .option(format!("tacho-max-statement-bytes={LIMIT}"))
+        .start()
+        .expect("a server");
+    let mut raw = Raw::connect(server.socket(), "root").expect("a session");
+    // The last byte of 表 and 誠 is a backslash, 0x5C, in its set.
+    let sets = [("utf8mb4", "\u{1F600}"), ("sjis", "表"), ("gbk", "誠")];
+    for (name, character) in sets {
+        assert_eq!(raw.query(format!("SET NAMES {name}")).expect("an answer")[0].errno(), 0);
+        let charset = Charset::by_name(name.as_bytes()).expect("a known character set");
+        let character = charset.encode(character).expect("the set has it");
+        for shift in 0..4 {
+            let begin = format!("SELECT /*{name}{}*/ '", "-".repeat(shift));
+            let sql = [begin.as_bytes(), &character.repeat(20), b"' AS x"].concat();
+            assert_eq!(raw.query(&sql).expect("an answer")[0].errno(), 0, "{name}");
+        }
+    }
+    drop(raw);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&server.data_directory().join("tacho")).expect("a good log");
+    let cut: Vec<_> =
+        lines.iter().filter(|l| text(l, "sql").is_some_and(|sql| sql.contains("/*"))).collect();
+    let mut lengths = Vec::new();
+    for line in &cut {
+        assert_eq!(text(line, "sql_b64"), None, "{line:?}");
+        assert!(number(line, "sql_bytes").is_some(), "{line:?}");
+        let charset = text(line, "sql_charset").expect("a character set").as_bytes();
+        let charset = Charset::by_name(charset).expect("a known character set");
+        lengths.push(charset.encode(text(line, "sql").expect("a text")).expect("its set").len());
+    }
+    assert_eq!(lengths.len(), sets.len() * 4);
+    assert!(lengths.iter().all(|bytes| (LIMIT - 3..=LIMIT).contains(bytes)), "{lengths:?}");
+    assert!(lengths.iter().any(|bytes| *bytes < LIMIT), "nothing needed care: {lengths:?}");
+}
+
 const PARAMETERS: [&str; 7] =
     ["plain", "it's", "a\\b", "new\nline", "\u{1F600}", "NULL", "x' OR '1'='1"];
 

@@ -6,6 +6,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::Instant;
 
 use tacho_tests::arena::Arena;
 use tacho_tests::audit::Audit;
@@ -240,13 +241,46 @@ fn a_failing_device_is_waited_for() {
     }
 }
 
+/// A device that fails and recovers all the time does not fill the error log.
+#[test]
+fn a_device_that_comes_and_goes_is_told_of_seldom() {
+    const TIMES: usize = 15;
+    // As many as are told at once; then one a minute.
+    const AT_ONCE: usize = 3;
+    let disk = Disk::plain(&directory("flapping")).expect("a disk");
+    // Large enough that nobody waits, and the test can ask.
+    let mut scene = Scene::on(disk, "flapping", &["tacho-arena-bytes=128M"]);
+    let begin = Instant::now();
+    for _ in 0..TIMES {
+        let Scene { conn, disk, .. } = &mut scene;
+        let mut number = |name: &str| client::status_number(conn, name).expect("status");
+        let errors = number("Tacho_write_errors");
+        disk.fail_writes(EIO, 0).expect("a fault");
+        wait::until("a write fails", || number("Tacho_write_errors") > errors);
+        let written = number("Tacho_records_written");
+        disk.mend_writes().expect("mending");
+        wait::until("a write succeeds", || number("Tacho_records_written") > written);
+    }
+    let minutes = begin.elapsed().as_secs() as usize / 60;
+    let (tally, audit, server, disk) = scene.end();
+    audit.assert_complete(&tally);
+    let told = count_of(&server, "[ERROR] tacho: cannot append to");
+    assert!((AT_ONCE..=AT_ONCE + minutes).contains(&told), "{told} of {TIMES}, {minutes} minutes");
+    assert_eq!(count_of(&server, "can be written again"), told);
+    clean_up(disk, &directory("flapping"));
+}
+
 #[test]
 fn a_deleted_file_is_written_again() {
     let mut scene = Scene::on_plain_disk("deleted");
-    for _ in 0..3 {
+    for times in 1..=3 {
         let files = log::files(&scene.disk.log_directory()).expect("the files");
         fs::remove_file(files.last().expect("a file")).expect("removing");
         scene.wait_for_more(500);
+        // On a busy machine the load may be faster than the writer.
+        wait::until("the file is there again", || {
+            count_of(&scene.server, "the log file was deleted") == times
+        });
     }
     let values = client::status(&mut scene.conn, "Tacho_last_error").expect("status");
     assert!(values["Tacho_last_error"].contains("Do not delete"), "{values:?}");
@@ -257,15 +291,24 @@ fn a_deleted_file_is_written_again() {
     clean_up(disk, &directory("deleted"));
 }
 
+/// Removes a directory in which the server may make a file at any time.
+fn remove_directory(path: &Path) {
+    while let Err(error) = fs::remove_dir_all(path) {
+        assert_eq!(error.kind(), std::io::ErrorKind::DirectoryNotEmpty, "{error}");
+    }
+}
+
 #[test]
 fn a_removed_directory_is_made_again() {
     let scene = Scene::on_plain_disk("removed");
-    fs::remove_dir_all(scene.disk.log_directory()).expect("removing");
+    remove_directory(&scene.disk.log_directory());
     scene.wait_for_more(500);
     let (tally, audit, server, disk) = scene.end();
     audit.assert_complete(&tally);
-    assert_eq!(count_of(&server, "the log file was deleted"), 1);
-    server.assert_clean_log(&[ALLOWED, &["the log file was deleted"]].concat());
+    // More than once, or with an error that passes, if the server was in the middle of it.
+    assert!(count_of(&server, "the log file was deleted") > 0);
+    let passing = ["the log file was deleted", "tacho: cannot"];
+    server.assert_clean_log(&[ALLOWED, &passing].concat());
     clean_up(disk, &directory("removed"));
 }
 
@@ -294,7 +337,7 @@ fn a_renamed_file_keeps_its_lines_and_another_goes_on() {
 fn something_in_the_place_of_the_directory_is_waited_for() {
     let mut scene = Scene::on_plain_disk("replaced");
     let path = scene.disk.log_directory();
-    fs::remove_dir_all(&path).expect("removing");
+    remove_directory(&path);
     // Until the load has seen it: the writer makes a missing directory again.
     loop {
         match fs::write(&path, "in the way\n") {

@@ -73,10 +73,10 @@ impl Scene {
         let tally = running.stop().expect("a tally");
         let mut number = |name: &str| client::status_number(&mut conn, name).expect("status");
         let lost = wait::until_steady("losses end", || number("Tacho_records_lost"));
-        let causes = ["timeout", "dropped", "corrupt"];
+        let causes = ["timeout", "dropped", "corrupt", "killed"];
         let counts = causes.map(|cause| number(&format!("Tacho_records_lost_{cause}")));
         assert_eq!(counts.iter().sum::<u64>(), lost);
-        assert_eq!(counts[2], 0, "corrupt");
+        assert_eq!(counts[2..], [0, 0], "corrupt and killed");
         server.stop().expect("stopping");
         let audit = Audit::of(&disk.log_directory(), "over").expect("a readable log");
         audit.assert_declared(&tally);

@@ -35,7 +35,7 @@ impl World {
     /// Waits until the session executes something that has `marker` in its state or text.
     fn wait_for(&self, conn: u64, condition: &str) {
         let mut other = self.root();
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(180);
         let sql = format!(
             "SELECT 1 FROM information_schema.processlist WHERE id = {conn} AND {condition}"
         );
@@ -65,7 +65,7 @@ impl World {
     /// Waits until the session is gone.
     fn wait_until_gone(&self, conn: u64) {
         let mut other = self.root();
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(180);
         let sql = format!("SELECT 1 FROM information_schema.processlist WHERE id = {conn}");
         while other.query(&sql).expect("asking")
             != [tacho_tests::raw::Answer::Rows { rows: 0, error: None }]
@@ -195,10 +195,34 @@ cases! {
             Some(s)
         };
         "LOAD DATA LOCAL" "" |_, mut s| {
-            let name = "/dev/null";
             s.must(&["CREATE TEMPORARY TABLE d.l (id INT, v TEXT)"]);
-            s.query(format!("LOAD DATA LOCAL INFILE '{name}' INTO TABLE d.l")).expect("an answer");
+            for name in ["/dev/null", "/proc/sys/kernel/ostype"] {
+                s.query(format!("LOAD DATA LOCAL INFILE '{name}' INTO TABLE d.l (v)")).expect("an answer");
+            }
             Some(s)
+        };
+        "SELECT INTO" "" |_, s| queries(s, &[
+            "USE d", "SELECT id, v INTO OUTFILE 'out.csv' FROM d.t WHERE id < 3",
+            "SELECT id INTO OUTFILE 'out.csv' FROM d.t", "SELECT 'x' INTO DUMPFILE 'out.bin'",
+            "SELECT id, v INTO @a, @b FROM d.t WHERE id = 1", "SELECT v INTO @a FROM d.t",
+        ]);
+        "EXPLAIN and ANALYZE as JSON, of changes and of other sessions" "" |_, s| queries(s, &[
+            "EXPLAIN FORMAT=JSON SELECT * FROM d.t", "ANALYZE FORMAT=JSON SELECT * FROM d.t",
+            "EXPLAIN UPDATE d.t SET v = 'e' WHERE id = 1", "ANALYZE UPDATE d.t SET v = 'e' WHERE id = 1",
+            "SHOW EXPLAIN FOR 999999999",
+        ]);
+        "Sequences" "" |_, s| queries(s, &[
+            "CREATE SEQUENCE d.s", "SELECT NEXT VALUE FOR d.s", "DO SETVAL(d.s, 100)", "DROP SEQUENCE d.s",
+        ]);
+        "XA in two sessions" "The second session ends what the first one has prepared." |w, s| {
+            let first = queries(w.root(), &[
+                "XA START 'two'", "UPDATE d.t SET v = 'xa' WHERE id = 2", "XA END 'two'", "XA PREPARE 'two'",
+            ])?;
+            let conn = first.conn;
+            drop(first);
+            w.wait_until_gone(conn);
+            w.shown.borrow_mut().push(conn);
+            queries(s, &["XA RECOVER", "XA COMMIT 'two'"])
         };
     }
     "Several statements in one packet" {

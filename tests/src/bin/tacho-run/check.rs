@@ -55,11 +55,11 @@ pub fn check(directory: &Path, expected: &Expected) -> Result<Findings> {
         samples.see(line, text);
         counted += u64::from(is_counted(line));
         // After its last reading the server had only the end of sessions and of itself to
-        // record, and that reading.
-        let is_end = matches!(&*line.event, "disconnect" | "stop");
+        // record, that reading, and that its connection had just turned recording on again.
+        let is_expected = matches!(&*line.event, "disconnect" | "stop" | "config");
         if line.seq > expected.records_written
             && line.conn != Some(expected.status_conn)
-            && !is_end
+            && !is_expected
             && !is_quit(line)
         {
             late_strangers += 1;

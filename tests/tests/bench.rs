@@ -1,0 +1,464 @@
+//! Zone: outside. `tacho bench` on real servers: what it writes, what it puts back, what it
+//! shows. That it measures *well* is nothing a test can say on a machine with other work.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tacho_tests::client::{Conn, Queryable};
+use tacho_tests::server::MariaDb;
+use tacho_tests::{build_directory, wait};
+
+fn directory(name: &str) -> PathBuf {
+    let path = build_directory().join(format!("test/bench-{name}-{}", std::process::id()));
+    fs::create_dir_all(&path).expect("a directory");
+    path
+}
+
+/// The command, with results below `directory` and short blocks.
+fn bench(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(build_directory().join("bin/tacho"));
+    command
+        .arg("bench")
+        .arg("--directory")
+        .arg(directory)
+        .arg("--out")
+        .arg(directory.join("out"))
+        .args(["--threads", "4", "--rows", "100", "--tables", "1"])
+        .args(["--block", "0.2", "--guard", "0.05", "--warm-up", "0.1"])
+        // Noise is what a test machine has.
+        .args(["--noise-max", "1000000"])
+        .args(arguments)
+        .env_remove("MYSQL_PWD")
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(mut command: Command) -> Output {
+    command.output().expect("tacho (make build)")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn lines(directory: &Path) -> Vec<Value> {
+    let file = fs::read_to_string(directory.join("out.jsonl")).expect("result lines");
+    file.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+/// Everything that could have been changed, and is not a figure of the moment.
+fn state(conn: &mut Conn) -> BTreeMap<String, String> {
+    let mut state: BTreeMap<String, String> = BTreeMap::new();
+    let variables: Vec<(String, Option<String>)> = conn
+        .query(
+            "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.GLOBAL_VARIABLES \
+             WHERE VARIABLE_NAME NOT IN ('GTID_BINLOG_POS', 'GTID_BINLOG_STATE', 'GTID_CURRENT_POS')",
+        )
+        .expect("variables");
+    for (name, value) in variables {
+        state.insert(name, value.unwrap_or_default());
+    }
+    let names: Vec<String> = conn
+        .query(
+            "SELECT CONCAT('plugin ', PLUGIN_NAME) FROM information_schema.PLUGINS \
+             UNION ALL SELECT CONCAT('schema ', SCHEMA_NAME) FROM information_schema.SCHEMATA \
+             UNION ALL SELECT CONCAT('installed ', name) FROM mysql.plugin \
+             UNION ALL SELECT CONCAT('user ', User) FROM mysql.user",
+        )
+        .expect("names");
+    state.extend(names.into_iter().map(|name| (name, String::new())));
+    state
+}
+
+/// What is not as it was, one text for each.
+fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    names
+        .into_iter()
+        .filter(|name| before.get(*name) != after.get(*name))
+        .map(|name| format!("{name}: {:?} became {:?}", before.get(name), after.get(name)))
+        .collect()
+}
+
+fn wait_for_blocks(directory: &Path, count: usize, child: &mut Child) {
+    let path = directory.join("out.jsonl");
+    wait::until("the first blocks", || {
+        assert!(child.try_wait().expect("a child").is_none(), "the bench has ended by itself");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        text.lines().filter(|line| line.contains("\"type\":\"block\"")).count() >= count
+    });
+}
+
+#[test]
+fn a_private_server_is_measured_and_removed() {
+    let directory = directory("private");
+    let methods = "tacho,general_log,server_audit";
+    let output = run(bench(&directory, &["--method", methods, "--pairs", "2"]));
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}{said}");
+
+    let lines = lines(&directory);
+    assert_eq!(lines[0]["type"], "run");
+    assert_eq!((&lines[0]["v"], &lines[0]["server"]["private"]), (&1.into(), &true.into()));
+    assert_eq!(lines.last().expect("an end")["type"], "end");
+    let blocks = of_type(&lines, "block");
+    // Under one load: A/A, tacho, general_log. With restarts: A/A, server_audit. Two workloads.
+    assert_eq!(blocks.len(), 2 * (3 + 2) * 2 * 2);
+    for block in &blocks {
+        assert!(block["qps"].as_f64().expect("a number") > 0.0, "{block}");
+        assert!(block["events"].as_u64().expect("a number") > 0, "{block}");
+        let latency = |name: &str| block["latency"][name].as_f64().expect("a number");
+        assert!(0.0 < latency("p50_us") && latency("p50_us") <= latency("p999_us"), "{block}");
+        let cpu = |name: &str| block["cpu"][name].as_f64().expect("a number");
+        assert!(cpu("total_s") > 0.0 && cpu("query_s") > 0.0, "{block}");
+        let parts = cpu("query_s") + cpu("writer_s") + cpu("rest_s");
+        assert!((parts - cpu("total_s")).abs() < 0.05 * cpu("total_s") + 0.01, "{block}");
+    }
+    // Neighbours: one with the method, one without, alternately first.
+    for pair in blocks.chunks(2) {
+        let names: Vec<&str> = pair.iter().filter_map(|b| b["method"].as_str()).collect();
+        assert!(names.contains(&"none"), "{names:?}");
+        assert_eq!(pair[0]["compared"], pair[1]["compared"]);
+        let first = if pair[0]["pair"] == 1 { 0 } else { 1 };
+        assert_eq!(names[first], "none", "{names:?}");
+        assert_eq!(pair[1 - first]["method"], pair[0]["compared"]);
+    }
+    // What is on writes, and what is off does not.
+    for block in &blocks {
+        let queries = block["queries"].as_u64().expect("a number");
+        let bytes = block["log_bytes"].as_u64();
+        match block["method"].as_str().expect("a name") {
+            "none" | "none-again" => assert_eq!(bytes, None, "{block}"),
+            "general_log" | "server_audit" => {
+                assert!(bytes.expect("a size") > queries * 20, "{block}");
+            }
+            "tacho" => {
+                assert!(block["bytes_written"].as_u64().expect("a number") > queries * 50);
+                assert!(block["records_written"].as_u64().expect("a number") > queries / 2);
+            }
+            other => panic!("{other}"),
+        }
+    }
+    let results = of_type(&lines, "result");
+    assert_eq!(results.len(), 2 * (3 + 2));
+    for result in results {
+        let qps = &result["figures"]["qps"];
+        let figure = |name: &str| qps[name].as_f64().expect("a number");
+        assert!(figure("low") <= figure("ratio") && figure("ratio") <= figure("high"), "{qps}");
+        assert!(figure("floor_low") <= figure("floor_high"), "{qps}");
+    }
+    assert!(told.contains("server_audit") && told.contains("oltp_read_write"), "{told}");
+    // Nothing is left but the results.
+    let mut left: Vec<String> = fs::read_dir(&directory)
+        .expect("the directory")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["out.html", "out.jsonl"]);
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
+
+/// Methods that change many variables, install plugins, and need new connections.
+const METHODS: &str = "tacho,general_log,slow_log";
+
+#[test]
+fn an_own_server_is_as_before() {
+    let directory = directory("own");
+    let server = MariaDb::builder()
+        // Values that are not the defaults, of every type.
+        .option("log-output=TABLE")
+        .option("general-log-file=mine.log")
+        .option("long-query-time=3.25")
+        .option("slow-query-log-file=it's mine.log")
+        // The audit log stays, and its directory is not a schema.
+        .option("ignore-db-dirs=tacho")
+        .start()
+        .expect("a server");
+    let mut conn = server.connect().expect("a session");
+    let before = state(&mut conn);
+    let socket = server.socket().display().to_string();
+    let arguments = ["--socket", &socket, "--user", "root", "--method", METHODS, "--pairs", "1"];
+    let output = run(bench(&directory, &arguments));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
+    let lines = lines(&directory);
+    assert_eq!(lines[0]["server"]["private"], false);
+    assert_eq!(lines[0]["server"]["local"], true);
+    assert_eq!(of_type(&lines, "block").len(), 2 * 4 * 2);
+    // Files of our own names are gone; the audit log is for its owner to keep or remove.
+    let mut names = Vec::new();
+    for entry in fs::read_dir(server.data_directory()).expect("the data directory") {
+        names.push(entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    }
+    assert!(names.iter().all(|name| !name.contains("tacho_bench")), "{names:?}");
+    assert!(said.contains("left behind: ") && said.contains("/tacho/audit-"), "{said}");
+
+    // Over TCP, with a password that is in a file.
+    conn.query_drop("CREATE USER rich IDENTIFIED BY 'p#ss=\"w'").expect("a user");
+    conn.query_drop("GRANT ALL ON *.* TO rich").expect("a grant");
+    let file = directory.join("password");
+    fs::write(&file, "p#ss=\"w\n").expect("a file");
+    let (file, port) = (file.display().to_string(), server.port().to_string());
+    let mut by_tcp = vec!["--host", "127.0.0.1", "--port", &port, "--user", "rich"];
+    by_tcp.extend(["--password-file", &file, "--method", "general_log", "--pairs", "1"]);
+    let output = run(bench(&directory, &by_tcp));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(self::lines(&directory)[0]["server"]["local"], true);
+    conn.query_drop("DROP USER rich").expect("dropping the user");
+    assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
+
+    // The same is refused where it must be.
+    conn.query_drop("CREATE DATABASE tacho_bench").expect("a schema");
+    conn.query_drop("CREATE TABLE tacho_bench.precious (id INT)").expect("a table");
+    let output = run(bench(&directory, &arguments));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("not of tacho bench"), "{}", text(&output.stderr));
+    conn.query_drop("DROP DATABASE tacho_bench").expect("dropping it");
+
+    conn.query_drop("SET GLOBAL general_log = ON").expect("a log");
+    let output = run(bench(&directory, &arguments));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("--switch-off-audit"), "{}", text(&output.stderr));
+    conn.query_drop("SET GLOBAL general_log = OFF").expect("no log");
+
+    conn.query_drop("CREATE USER poor@localhost").expect("a user");
+    conn.query_drop("GRANT ALL ON tacho_bench.* TO poor@localhost").expect("a grant");
+    let mut poor = arguments;
+    poor[3] = "poor";
+    let output = run(bench(&directory, &poor));
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("poor@localhost may not install plugins"), "{said}");
+    poor[5] = "general_log";
+    let output = run(bench(&directory, &poor));
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("cannot be changed"), "{said}");
+    conn.query_drop("DROP USER poor@localhost").expect("dropping the user");
+    assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
+
+#[test]
+fn an_interrupted_bench_puts_everything_back() {
+    let directory = directory("interrupted");
+    let server = MariaDb::builder().option("ignore-db-dirs=tacho").start().expect("a server");
+    let mut conn = server.connect().expect("a session");
+    let before = state(&mut conn);
+    let socket = server.socket().display().to_string();
+    // Without an end of its own.
+    let arguments = ["--socket", &socket, "--user", "root", "--method", METHODS, "--pairs", "9999"];
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut child =
+            bench(&directory, &arguments).stderr(Stdio::piped()).spawn().expect("tacho");
+        wait_for_blocks(&directory, 5, &mut child);
+        kill_process(Pid::from_child(&child), signal).expect("a signal");
+        let output = child.wait_with_output().expect("an end");
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+        assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
+        fs::remove_file(directory.join("out.jsonl")).expect("the lines so far");
+    }
+
+    // The one signal that cannot be caught: the notes in the schema are for the next one.
+    let mut child = bench(&directory, &arguments).stderr(Stdio::piped()).spawn().expect("tacho");
+    wait_for_blocks(&directory, 5, &mut child);
+    kill_process(Pid::from_child(&child), Signal::KILL).expect("a signal");
+    child.wait().expect("an end");
+    // Its load has ended with it; its lock ends with its connection.
+    wait::until("the end of its connections", || {
+        let others: Vec<u64> = conn
+            .query(
+                "SELECT ID FROM information_schema.PROCESSLIST \
+                 WHERE USER = 'root' AND ID <> CONNECTION_ID()",
+            )
+            .expect("the connections");
+        others.is_empty()
+    });
+    assert_ne!(differences(&before, &state(&mut conn)), [""; 0]);
+    let restore = ["--socket", &socket, "--user", "root", "--restore"];
+    let output = run(bench(&directory, &restore));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "put back\n");
+    assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
+    let output = run(bench(&directory, &restore));
+    assert_eq!(text(&output.stdout), "nothing was left\n");
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
+
+#[test]
+fn every_workload_runs() {
+    let directory = directory("workloads");
+    let workloads = "oltp_read_only,oltp_write_only,connect,statement_1k,statement_8k";
+    let output = run(bench(
+        &directory,
+        &["--method", "general_log", "--pairs", "1", "--workload", workloads, "--rate", "0,200"],
+    ));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = lines(&directory);
+    let blocks = of_type(&lines, "block");
+    assert_eq!(blocks.len(), 5 * 2 * 2 * 2);
+    let with = |workload: &str, method: &str| -> Vec<&&Value> {
+        let is = |b: &&&Value| b["workload"] == workload && b["method"] == method;
+        blocks.iter().filter(is).collect()
+    };
+    // The text itself is in the log. Far less is asked for than there is: log and queries are
+    // not counted in the same instant, and a busy machine may do anything in between.
+    for (workload, bytes) in [("statement_1k", 1 << 10), ("statement_8k", 8 << 10)] {
+        for block in with(workload, "general_log") {
+            let per_query =
+                block["log_bytes"].as_f64().unwrap() / block["queries"].as_f64().unwrap();
+            assert!(per_query > f64::from(bytes) * 0.25, "{block}");
+        }
+    }
+    // A connection for each event: the log has two more lines for each.
+    for block in with("connect", "general_log") {
+        let events = block["events"].as_u64().expect("a number");
+        assert!(block["log_bytes"].as_u64().expect("a number") > events * 100, "{block}");
+    }
+    // With a fixed rate, no more than that, whatever the server could do. Arrivals are random:
+    // a span of 0.2 s has 40 on the average, and six times their deviation is far.
+    for block in blocks.iter().filter(|block| !block["rate"].is_null()) {
+        let events = block["events"].as_f64().expect("a number");
+        let wanted = 200.0 * block["seconds"].as_f64().expect("a number");
+        assert!(events <= wanted + 6.0 * wanted.sqrt() + 4.0, "{block}");
+    }
+
+    // And a load of the user's own, of which nothing is known but what the server says.
+    let command =
+        "while mariadb --no-defaults --user=\"$TACHO_BENCH_USER\" -e 'SELECT 1'; do :; done";
+    let output = run(bench(
+        &directory,
+        &["--method", "general_log,tacho", "--pairs", "1", "--command", command],
+    ));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = self::lines(&directory);
+    for block in of_type(&lines, "block") {
+        assert!(block["queries"].as_u64().expect("a number") > 0, "{block}");
+        assert!(block["latency"].is_null() && block["tps"].is_null(), "{block}");
+    }
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
+
+/// The report of a small run in a browser: it must draw, and complain about nothing.
+#[test]
+fn the_report_opens_in_a_browser() {
+    let directory = directory("report");
+    let output = run(bench(
+        &directory,
+        &[
+            "--method",
+            "tacho,general_log",
+            "--pairs",
+            "2",
+            "--threads",
+            "1,4",
+            "--workload",
+            "oltp_point_select",
+        ],
+    ));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for scheme in ["light", "dark"] {
+        let page = browse(&directory, scheme);
+        for wanted in [
+            "What does auditing cost?",
+            "oltp_point_select, 1 connections, closed loop",
+            "Tachograph",
+            "general log, file",
+            "queries/s (more is better)",
+            "Over time",
+            "Latency",
+            "Processor time of the server per query",
+            "Size of the log",
+            "Over the number of connections",
+            "How it was measured",
+        ] {
+            assert!(page.contains(wanted), "{scheme}: no {wanted:?} in the page");
+        }
+        // Three over time, one of latency, two over connections; four of ratios, two of bars.
+        assert_eq!(page.matches("<canvas").count(), 6, "{scheme}");
+        assert_eq!(page.matches("<svg").count(), 6, "{scheme}");
+        let picture = directory.join(format!("{scheme}.png"));
+        assert!(fs::metadata(&picture).expect("a picture").len() > 20_000);
+    }
+
+    // The same from the lines alone, also when the run had no end.
+    let lines = fs::read_to_string(directory.join("out.jsonl")).expect("lines");
+    let half: String = lines.lines().take(9).map(|line| format!("{line}\n")).collect();
+    let part = directory.join("half.jsonl");
+    fs::write(&part, half).expect("a file");
+    let output = run(bench(&directory, &["--from", &part.display().to_string()]));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let page = browse(&directory, "light");
+    assert!(page.contains("How it was measured") && !page.contains("Over the number"));
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
+
+/// Opens `out.html`, takes a picture, and returns what the page shows then, as HTML.
+fn browse(directory: &Path, scheme: &str) -> String {
+    let page = directory.join("out.html");
+    let chromium = |arguments: &[String]| {
+        let output = Command::new("chromium")
+            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
+            .args(["--disable-background-networking", "--window-size=1180,4000"])
+            // The page draws when its scripts have run, however long that takes.
+            .args(["--virtual-time-budget=10000", "--enable-logging=stderr"])
+            .arg(format!("--user-data-dir={}", directory.join("profile").display()))
+            .args((scheme == "dark").then_some("--blink-settings=preferredColorScheme=0"))
+            .args(arguments)
+            .arg(format!("file://{}", page.display()))
+            .stdin(Stdio::null())
+            .output()
+            .expect("chromium (scripts/setup.sh test)");
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let complaints: Vec<&str> = said.lines().filter(|line| line.contains(":CONSOLE")).collect();
+        assert_eq!(complaints, [""; 0]);
+        text(&output.stdout)
+    };
+    let picture = directory.join(format!("{scheme}.png"));
+    chromium(&[format!("--screenshot={}", picture.display())]);
+    let page = chromium(&["--dump-dom".to_owned()]);
+    // What is shown, without the scripts, which know all these words.
+    page.split_once("<script").expect("the data").0.to_owned()
+}
+
+#[test]
+fn wrong_usage_and_broken_methods_are_told() {
+    let directory = directory("wrong");
+    let broken = directory.join("broken.toml");
+    let method = "name = \"broken\"\ntitle = \"Broken\"\nswitch = \"live\"\n";
+    fs::write(&broken, format!("{method}on = [\"SET GLOBAL no_such_variable = 1\"]\n"))
+        .expect("a file");
+    let file = broken.display().to_string();
+    for (arguments, code, complaint) in [
+        (vec!["--method", "nosuch"], 2, "there is no method \"nosuch\""),
+        (vec!["--workload", "nosuch"], 2, "there is no workload \"nosuch\""),
+        (vec!["--restore"], 2, "--restore needs"),
+        (vec!["--user", "root"], 2, "need --socket or --host"),
+        (vec!["--socket", "/nosuch", "--user", "root"], 1, "connecting to /nosuch"),
+        (vec!["--method-file", &file, "--method", "broken"], 1, "no_such_variable"),
+        (vec!["--method", "server_audit:buffered"], 1, "has no variable server_audit_file_buffer"),
+    ] {
+        let output = run(bench(&directory, &arguments));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(complaint), "{arguments:?}: {said}");
+    }
+    // One that nobody asked for by name is left out, and the report says so.
+    let arguments = ["--method-file", &file, "--quick", "--pairs", "1"];
+    let output = run(bench(&directory, &arguments));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = lines(&directory);
+    let notes = lines[0]["notes"].as_array().expect("notes");
+    assert!(notes.iter().any(|note| note.as_str().unwrap().contains("broken left out")));
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
