@@ -9,7 +9,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint bench fuzz crash loom proof miri install clean setup-run setup-test
+.PHONY: help build run test lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -25,16 +25,18 @@ run: build ## Record a load on a private MariaDB, check the log, measure the cos
 test: setup-test build ## Run all tests
 	scripts/plugin-symbols.sh
 	scripts/proof.sh --self-test
+	tests/preload/self_test.sh
+	scripts/instructions.py
 	cargo test --workspace
 	scripts/loom.sh
 
 lint: setup-test ## Check format, clippy, clang-format and shellcheck
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	find adapters \( -name '*.cc' -o -name '*.h' \) -print0 | xargs -0 -r clang-format --dry-run -Werror
-	shellcheck .ci/run scripts/*.sh bench/*/*.sh
+	find adapters bench \( -name '*.cc' -o -name '*.h' \) -print0 | xargs -0 -r clang-format --dry-run -Werror
+	shellcheck .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
 
-bench: build setup-test ## Run the benchmarks: what recording costs, beside what it may cost
+bench: build setup-bench ## Run the benchmarks: what recording costs, beside what it may cost
 	bench/run.py
 
 crash: build ## Run the crash tests, one of them with 100 kills (TACHO_CRASH_ROUNDS)
@@ -64,3 +66,6 @@ setup-run:
 
 setup-test:
 	@scripts/setup.sh test
+
+setup-bench:
+	@scripts/setup.sh bench

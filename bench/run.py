@@ -15,7 +15,6 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAIRS = 10_000
 
 
 def run(*command, **options):
@@ -24,20 +23,41 @@ def run(*command, **options):
     return subprocess.run([str(word) for word in command], **options).stdout
 
 
+def instructions():
+    """What the gate of `make test` counts."""
+    counted = json.loads(run("scripts/instructions.py", "--json"))
+    units = {"probe_pair": ("probe: start and end of a statement", "instructions"),
+             "point_select": ("plugin: its calls for a point select", "instructions")}  # fmt: skip
+    rows = []
+    for name, count in counted.items():
+        what, unit = units.get(name, (name.replace("_", ": "), "instructions/line"))
+        rows.append((what, f"{count:,} {unit}", ""))
+    return rows
+
+
 def probe():
-    """Instructions and ns of a start and an end, in the calling thread."""
+    """ns of a start and an end, in the calling thread."""
     run("cargo", "build", "--quiet", "--profile", "inproc", "-p", "tacho-probe", "--example", "cost")
     program = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "inproc/examples/cost"
-    with tempfile.TemporaryDirectory() as work:
-        counted = run("valgrind", "--tool=callgrind", "--toggle-collect=cost_of_pairs",
-                      f"--callgrind-out-file={work}/out", program, "count",
-                      stderr=subprocess.STDOUT)  # fmt: skip
-    instructions = int(re.search(r"Collected : (\d+)", counted)[1]) / PAIRS
     median = re.search(r"median (\d+) ns", run(program, "time", "1"))[1]
-    return [
-        ("probe: start and end of a statement", f"{instructions:.0f} instructions", ""),
-        ("probe: the same, median", f"{median} ns", ""),
-    ]
+    return [("probe: start and end of a statement, median", f"{median} ns", "")]
+
+
+def loggers():
+    """2 M records of 200 bytes by each way of writing them."""
+    with tempfile.TemporaryDirectory() as work:
+        # The whole table goes to stderr.
+        run("bench/loggers/measure.py", f"--summary={work}/summary", stdout=sys.stderr)
+        medians = [json.loads(line) for line in open(f"{work}/summary")]
+    rows = []
+    for row in medians:
+        if (row["records"], row["record_bytes"], row["think_ns"]) != (2_000_000, 200, 0):
+            continue
+        threads = f"{row['threads']:.0f} thread{'s' if row['threads'] > 1 else ''}"
+        figure = f"{row['in_file_s']:.2f} s, CPU {row['cpu_s']:.2f} s"
+        target = "≤ 1 s" if row["variant"] == "tacho" else ""
+        rows.append((f"2 M records of 200 B, {threads}, {row['variant']}", figure, target))
+    return rows
 
 
 def writer():
@@ -50,8 +70,6 @@ def writer():
         # The last "select" is the one on disk.
         place = "disk" if any(shape in row[0] for row in rows) else "tmpfs"
         rows.append((f"writer: {shape}, {place} ({size})", f"{rate} M records/s", "≥ 1.5 M"))
-    for shape, count in re.findall(r"^(join|point|select) (\d+)$", text, re.M):
-        rows.append((f"writer: {shape}", f"{count} instructions/line", ""))
     return rows
 
 
@@ -74,7 +92,7 @@ def main():
         os.environ["PATH"] += ":/usr/sbin"
         if shutil.which(program) is None:
             sys.exit(f"{program} is not installed")
-    rows = probe() + writer() + point_select()
+    rows = instructions() + probe() + writer() + loggers() + point_select()
     width = max(len(row[0]) for row in rows)
     print("reported, not asserted".ljust(width) + "  " + "figure".rjust(24) + "  target")
     for what, figure, target in rows:

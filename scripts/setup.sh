@@ -4,6 +4,7 @@
 #
 #   scripts/setup.sh run    what building and `make run` need
 #   scripts/setup.sh test   that, and what tests and lints need
+#   scripts/setup.sh bench  that, and what tacho is compared with in `make bench`
 set -euo pipefail
 
 # The oldest Rust that compiles this tree ("rust-version" in Cargo.toml).
@@ -13,7 +14,8 @@ run_packages=(
     ca-certificates curl g++ make pkg-config python3 tzdata
     libmariadbd-dev mariadb-client mariadb-server sysbench
 )
-test_packages=(clang-format shellcheck valgrind)
+test_packages=(bpftrace chromium clang-format elfutils openssl percona-toolkit shellcheck valgrind)
+bench_packages=(libspdlog-dev)
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() {
@@ -151,10 +153,14 @@ case "${1:-}" in
         install_packages "${run_packages[@]}"
         install_rust
         ;;
-    test)
-        install_packages "${run_packages[@]}" "${test_packages[@]}"
+    test | bench)
+        packages=("${run_packages[@]}" "${test_packages[@]}")
+        if [ "$1" = bench ]; then
+            packages+=("${bench_packages[@]}")
+        fi
+        install_packages "${packages[@]}"
         install_rust
         install_lints
         ;;
-    *) fail "usage: scripts/setup.sh run|test" ;;
+    *) fail "usage: scripts/setup.sh run|test|bench" ;;
 esac

@@ -29,6 +29,8 @@ DEADLINE_S = 300
 CPU = str((os.cpu_count() or 1) - 1)
 QUERY = "SELECT c FROM bench.sbtest1 WHERE id=4711;\n"
 WARM_UP, SHORT, LONG = 300, 1000, 3000
+# What the server calls for each event; adapters/mariadb/events.cc.
+PLUGIN_FUNCTION = "tacho::notify(THD*, unsigned int, void const*)"
 
 # Options of mariadbd for each variant.
 VARIANTS = {
@@ -60,19 +62,19 @@ def run(*command, **options):
 def build_nothing(directory):
     flags = run("mariadb_config", "--include", stdout=subprocess.PIPE).stdout.split()
     server = [f"{flag}/server" for flag in flags if flag.startswith("-I")]
-    source, library = HERE / "nothing.c", directory / "nothing.so"
+    source, library = ROOT / "crates/bench/nothing.c", directory / "nothing.so"
     run("gcc", "-shared", "-fPIC", "-O2", "-Wno-cpp", *flags, *server, source, "-o", library)
 
 
 class Server:
     """A MariaDB of our own under callgrind."""
 
-    def __init__(self, directory, plugins, options):
+    def __init__(self, directory, plugins, options, callgrind=("--separate-threads=yes",)):
         self.directory = directory
         self.socket = directory / "socket"
         self.dumps = 0
         command = [
-            "taskset", "--cpu-list", CPU, "valgrind", "--tool=callgrind", "--separate-threads=yes",
+            "taskset", "--cpu-list", CPU, "valgrind", "--tool=callgrind", *callgrind,
             f"--callgrind-out-file={directory}/callgrind.%p",
             # The server's own handlers of signals would be in the way.
             "mariadbd", "--no-defaults", "--user=root", "--skip-networking",
@@ -100,11 +102,14 @@ class Server:
             "mariadb", "--no-defaults", "--batch", "--skip-column-names", "--user=root",
             f"--socket={self.socket}", input=text, stdout=subprocess.DEVNULL)  # fmt: skip
 
+    def control(self, *command):
+        run("callgrind_control", *command, self.process.pid, stdout=subprocess.DEVNULL)
+
     def dump(self):
         """Instructions of each thread since the last dump, and the text that names its work."""
         # Until the writer thread has written what the batch left.
         time.sleep(8)
-        run("callgrind_control", "--dump", self.process.pid, stdout=subprocess.DEVNULL)
+        self.control("--dump")
         self.dumps += 1
         pattern = f"{self.directory}/callgrind.{self.process.pid}.{self.dumps}-*"
         deadline = time.monotonic() + DEADLINE_S
@@ -147,6 +152,41 @@ def measure(variant, template, plugins, work):
     return {name: (long[name] - short[name]) / (LONG - SHORT) for name in long}
 
 
+def measure_plugin(template, plugins, work):
+    """Instructions inside the plugin's calls for one query: the same in each run.
+
+    Not in it: the server's own for calling, and the writer thread's.
+    """
+    directory = work / "plugin-only"
+    directory.mkdir()
+    shutil.copytree(template, directory / "data")
+    server = Server(directory, plugins, VARIANTS["tacho"],
+                    ("--instr-atstart=no", f"--toggle-collect={PLUGIN_FUNCTION}"))  # fmt: skip
+    server.query(QUERY * WARM_UP)
+    server.control("--instr=on")
+    counts = []
+    # A first one, in which callgrind sees all paths.
+    for queries in (SHORT // 5, SHORT // 5, LONG // 5):
+        server.query(QUERY * queries)
+        server.control("--dump")
+        # Complete when it ends in the sum.
+        path = Path(f"{directory}/callgrind.{server.process.pid}.{len(counts) + 1}")
+        deadline = time.monotonic() + DEADLINE_S
+        while not (path.exists() and (total := re.search(r"^totals: (\d+)\n", path.read_text(), re.M))):
+            if time.monotonic() > deadline:
+                sys.exit("callgrind does not dump")
+            time.sleep(0.1)
+        counts.append(int(total[1]))
+    server.stop()
+    _, short, long = counts
+    if long == 0:
+        sys.exit(f"the server never came to {PLUGIN_FUNCTION}: has it another name now?")
+    kept = ROOT / "build/instructions/point_select.callgrind"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(path, kept)
+    return (long - short) / (LONG // 5 - SHORT // 5)
+
+
 def fill_template(work):
     """A data directory with one table of 10,000 rows, made without callgrind."""
     data = work / "template"
@@ -171,6 +211,8 @@ def fill_template(work):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="one JSON line per variant")
+    parser.add_argument("--plugin-only", action="store_true",
+                        help="print the instructions inside the plugin's calls, nothing else")  # fmt: skip
     parser.add_argument("--keep", metavar="DIR", help="leave callgrind's files in DIR")
     parser.add_argument("variants", nargs="*", choices=[*VARIANTS, []], help="default: all but tacho-off")
     arguments = parser.parse_args()
@@ -186,6 +228,9 @@ def main():
         shutil.copy(ROOT / "build/mariadb/tacho.so", plugins)
         shutil.copy(f"{SYSTEM_PLUGINS}/server_audit.so", plugins)
         template = fill_template(work)
+        if arguments.plugin_only:
+            print(measure_plugin(template, plugins, work))
+            return
         results = {}
         for variant in variants:
             print(f"measuring {variant} …", file=sys.stderr, flush=True)
