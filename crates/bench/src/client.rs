@@ -18,6 +18,10 @@ pub const PACKET_BYTES_MAX: usize = 64 << 20;
 /// How long a statement of the bench may take. Switching takes seconds on a busy machine.
 pub const ANSWER_DEADLINE: Duration = Duration::from_secs(120);
 
+/// How long any other statement may take: more than what waits for room in an arena on purpose.
+/// Without an end, one server that waits for ever would stop all tests.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -92,6 +96,7 @@ pub fn connect(socket: &Path, user: &str, db: &str) -> mysql::Result<Conn> {
         .db_name(if db.is_empty() { None } else { Some(db) })
         .prefer_socket(false)
         .stmt_cache_size(0)
+        .read_timeout(Some(PATIENCE))
         .max_allowed_packet(Some(PACKET_BYTES_MAX));
     Conn::new(options)
 }
