@@ -6,6 +6,10 @@ use super::order::Stashed;
 use super::partial::{Partial, Place};
 use crate::drain::{EndParts, Head, Ref};
 
+/// So many statements of a connection can be open: the server allows 255 calls in each other, and
+/// what each of them executes. If there are more, ends are missing, and memory must not be the price.
+pub(super) const OPEN_MAX: usize = 1024;
+
 /// The server's error number for a statement that was killed.
 pub(super) const ER_QUERY_INTERRUPTED: u32 = 1317;
 
@@ -123,6 +127,20 @@ impl Open {
             return self.rec_no != 0 || self.conn_seq < next.conn_seq;
         }
         self.inner_errno.is_some()
+    }
+
+    /// It is over, though no record says so.
+    fn closed(self, conn: u64, end_ts_us: i64) -> Ready {
+        let ending = match self.inner_errno {
+            Some(errno) => Ending::Derived(errno),
+            // The error's number is with its message, in `extras`.
+            None if self.failed => Ending::Derived(0),
+            None if self.remainder && self.extras.is_empty() => {
+                Ending::Derived(ER_QUERY_INTERRUPTED)
+            }
+            None => Ending::Unknown,
+        };
+        Ready::Statement { conn, open: self, ending, end_ts_us }
     }
 }
 
@@ -252,6 +270,11 @@ impl Conn {
         match head.kind {
             RecordKind::Start => {
                 self.close_while(head.conn, ts_us, ready, |open| open.is_over(head));
+                if self.open.len() >= OPEN_MAX
+                    && let Some(innermost) = self.open.pop()
+                {
+                    ready.push(innermost.closed(head.conn, ts_us));
+                }
                 // A restored statement may be one that began inside this one.
                 let inner = |open: &Open| open.rec_no == 0 && open.conn_seq > head.conn_seq;
                 let at = self.open.iter().position(inner).unwrap_or(self.open.len());
@@ -365,16 +388,7 @@ impl Conn {
         over: impl Fn(&Open) -> bool,
     ) {
         while let Some(open) = self.open.pop_if(|open| over(open)) {
-            let ending = match open.inner_errno {
-                Some(errno) => Ending::Derived(errno),
-                // The error's number is with its message, in `extras`.
-                None if open.failed => Ending::Derived(0),
-                None if open.remainder && open.extras.is_empty() => {
-                    Ending::Derived(ER_QUERY_INTERRUPTED)
-                }
-                None => Ending::Unknown,
-            };
-            ready.push(Ready::Statement { conn, open, ending, end_ts_us });
+            ready.push(open.closed(conn, end_ts_us));
         }
     }
 

@@ -3,7 +3,7 @@
 use tacho_ring::codec::{PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_REMAINDER};
 use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_MIDDLE, FRAGMENT_WHOLE};
 
-use super::conn::ER_QUERY_INTERRUPTED;
+use super::conn::{ER_QUERY_INTERRUPTED, OPEN_MAX};
 use super::*;
 
 struct Feed {
@@ -98,6 +98,25 @@ fn what_never_ran_was_interrupted() {
     let mut feed = Feed::new(&[(Begin, 0, 100, PRESENT_REMAINDER, 0)]);
     feed.add((Begin, 9, 500, PRESENT_OUTERMOST, 0));
     assert_eq!(feed.lines(), [(100, Err(ER_QUERY_INTERRUPTED))]);
+}
+
+#[test]
+fn statements_without_an_end_do_not_gather_in_memory() {
+    let mut feed = Feed::new(&[(Begin, 7, 100, PRESENT_OUTERMOST, 0)]);
+    let count = 3 * OPEN_MAX as u64;
+    for number in 0..count {
+        feed.add((Begin, 1_000 + number, 1_000 + number, 0, 0));
+    }
+    assert_eq!(feed.join.open_since(i64::MAX).count(), OPEN_MAX);
+    // The innermost went each time, and nobody knows how they ended.
+    assert_eq!(feed.ready.len() as u64, count + 1 - OPEN_MAX as u64);
+    let unknown = |r: &Ready| matches!(r, Ready::Statement { ending: Ending::Unknown, .. });
+    assert!(feed.ready.iter().all(unknown));
+    // The outermost one still finds its end.
+    feed.ready.clear();
+    feed.add((End, 7, 100, 0, 0));
+    assert_eq!(feed.ready.len(), OPEN_MAX);
+    assert_eq!(feed.lines().last(), Some(&(100, Ok(()))));
 }
 
 #[test]
