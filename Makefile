@@ -50,7 +50,7 @@ proof: setup-run ## Prove by linking that the hot zone can neither panic nor all
 	scripts/proof.sh --self-test
 
 miri: setup-run ## Check the arena for undefined behaviour (needs a nightly toolchain with miri)
-	cargo +nightly miri test -p tacho-ring --lib
+	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p tacho-ring --test arena
 
 fuzz: setup-run ## Run the fuzzers for a while (needs a nightly toolchain and cargo-fuzz)
 	scripts/fuzz.sh
