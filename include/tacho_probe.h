@@ -32,7 +32,7 @@ typedef struct tacho_thread {
   uint32_t index;
   uint32_t position;
   uint32_t owner;
-  uint32_t reserved;
+  uint32_t lost_query;
   bool (*killed)(const void *session);
   const void *session;
   uint64_t instance;
@@ -166,7 +166,7 @@ TACHO_ASSERT(offsetof(tacho_thread, idle_word) == 0);
 TACHO_ASSERT(offsetof(tacho_thread, index) == 8);
 TACHO_ASSERT(offsetof(tacho_thread, position) == 12);
 TACHO_ASSERT(offsetof(tacho_thread, owner) == 16);
-TACHO_ASSERT(offsetof(tacho_thread, reserved) == 20);
+TACHO_ASSERT(offsetof(tacho_thread, lost_query) == 20);
 TACHO_ASSERT(offsetof(tacho_thread, killed) == 24);
 TACHO_ASSERT(offsetof(tacho_thread, session) == 32);
 TACHO_ASSERT(offsetof(tacho_thread, instance) == 40);

@@ -16,7 +16,8 @@ use crate::layout::{
     RECORD_HEADER_BYTES, Session,
 };
 use crate::sync::{AtomicU32, Ordering};
-use crate::{session, sys, wait};
+use crate::wait::{self, Patience};
+use crate::{session, sys};
 
 /// What became of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +43,18 @@ impl Park for Futex {
 /// Head of a MIDDLE or LAST fragment: header, u32 length, u32 zero.
 const TAIL_HEAD_BYTES: usize = RECORD_HEADER_BYTES + 8;
 
+/// Room that a record with strings, which is what begins a statement, leaves behind itself in its
+/// chunk: that of an error with the longest message of the server (512 bytes). The server tells of
+/// some errors while it holds locks, for which other sessions wait or even spin (the definition
+/// of a table that does not exist, 10.11.19). So who waits for a chunk does so before the
+/// statement runs, and its first error is stored without.
+const SPARE_BYTES: usize = align_up(RECORD_HEADER_BYTES + BODY_BYTES + 512);
+
 /// The five bytes of an SQLSTATE in eight.
 const SQLSTATE_MASK: u64 = 0xff_ffff_ffff;
 
 #[inline]
-fn align_up(bytes: usize) -> usize {
+const fn align_up(bytes: usize) -> usize {
     bytes.wrapping_add(RECORD_ALIGN - 1) & !(RECORD_ALIGN - 1)
 }
 
@@ -112,31 +120,24 @@ fn enter<'a>(arena: &'a Arena, open: &OpenChunk, need: usize) -> Option<Place<'a
     chunk::enter(control, open).then(|| Place { at: base.wrapping_add(position), room, control })
 }
 
-/// Makes room for `need` bytes, in a fresh chunk if need be. It is BUSY on success.
+/// Makes room for `need` bytes, in a fresh chunk if need be, which is waited for as the settings
+/// and `patience` say. It is BUSY on success.
 fn reserve<'a>(
     arena: &'a Arena,
     open: &mut OpenChunk,
     session: Option<&Session>,
     need: usize,
+    patience: Patience,
 ) -> Option<Place<'a>> {
     if let Some(place) = enter(arena, open, need) {
         return Some(place);
     }
     // There was no chunk, or it is full, or the writer has taken it away.
     release(arena, open);
-    take_chunk(arena, open, session)
-}
-
-/// Takes a fresh chunk, waiting as the settings say.
-fn take_chunk<'a>(
-    arena: &'a Arena,
-    open: &mut OpenChunk,
-    session: Option<&Session>,
-) -> Option<Place<'a>> {
     let shared = arena.shared();
     let index = match free::pop(&shared.free_head.0, arena.controls()) {
         Some(index) => index,
-        None => wait::for_chunk(arena, session, &open.killed)?,
+        None => wait::for_chunk(arena, session, open, patience)?,
     };
     let (control, base) = arena.chunk(index)?;
     // SAFETY: the first word of an existing chunk, which this thread alone holds now.
@@ -218,6 +219,12 @@ fn string_bytes<const STRINGS: bool>(event: &Event) -> usize {
 #[inline(always)]
 fn begins_line<const STRINGS: bool>(event: &Event) -> bool {
     STRINGS && RecordKind::begins_line(event.kind)
+}
+
+/// Room that a chunk must have left for a record to go there. A fresh one need not.
+#[inline(always)]
+fn with_spare<const STRINGS: bool>(record_bytes: usize) -> usize {
+    record_bytes.wrapping_add(if STRINGS { SPARE_BYTES } else { 0 })
 }
 
 /// Bytes of header, body and figures.
@@ -348,7 +355,7 @@ pub unsafe fn emit_kind<const STRINGS: bool>(
         align_up(head_bytes(event).wrapping_add(string_bytes).wrapping_add(text_bytes(event)));
     // If all strings together are not longer than one may be, none of them is.
     if string_bytes <= STRING_BYTES_MAX
-        && let Some(place) = enter(arena, open, record_bytes)
+        && let Some(place) = enter(arena, open, with_spare::<STRINGS>(record_bytes))
     {
         // SAFETY: `place` has room for the record; pointers are promised by the caller.
         unsafe { write_whole::<STRINGS>(open, &place, session, event, record_bytes) };
@@ -386,7 +393,16 @@ unsafe fn emit_slowly<const STRINGS: bool>(
         // SAFETY: as promised by the caller.
         return unsafe { emit_fragments::<STRINGS>(arena, open, session, event, fixed_bytes) };
     }
-    let Some(place) = reserve(arena, open, session, record_bytes) else {
+    let need = with_spare::<STRINGS>(record_bytes);
+    let patience = if event.kind == RecordKind::Error as u32 {
+        Patience::Little { query: event.query_id as u32 }
+    } else {
+        Patience::Full
+    };
+    let Some(place) = reserve(arena, open, session, need, patience) else {
+        if STRINGS {
+            open.lost_query = event.query_id as u32;
+        }
         return Emitted::Lost;
     };
     // SAFETY: `place` has room for the record; pointers are promised by the caller.
@@ -446,7 +462,7 @@ unsafe fn emit_fragments<const STRINGS: bool>(
     let mut number = 0u16;
     while number == 0 || done < text_bytes {
         // The first fragment starts a chunk, so that the fixed part fits for certain.
-        let Some(place) = reserve(arena, open, session, chunk_bytes) else {
+        let Some(place) = reserve(arena, open, session, chunk_bytes, Patience::Full) else {
             if let (Some(session), 1..) = (session, number) {
                 session::abandon(session, numbers.rec_no);
             }

@@ -4,7 +4,7 @@
 //! is counted by its cause before the call returns.
 
 use crate::arena::Arena;
-use crate::chunk::Killed;
+use crate::chunk::{Killed, OpenChunk};
 use crate::layout::{Counters, OVERFLOW_BLOCK, OVERFLOW_DROP, Session, Settings};
 use crate::producer::Futex;
 use crate::sync::{AtomicU64, Ordering, spin};
@@ -17,6 +17,18 @@ const SLICE_US: u64 = 100_000;
 /// Who was killed still waits for this long, µs: a writer that can write has made room by then,
 /// and nothing is lost.
 const KILLED_PATIENCE_US: u64 = 100_000;
+
+/// Who asks for a chunk.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Patience {
+    /// Waits as long as the settings say.
+    Full,
+    /// May be holding locks of the server: waits only where a loss is out of the question.
+    Little {
+        /// Query id, its lower half.
+        query: u32,
+    },
+}
 
 /// How long a wait may last, µs; `None`: nobody waits.
 fn limit_us(settings: &Settings) -> Option<u64> {
@@ -59,7 +71,12 @@ impl Wait<'_> {
 
 /// No chunk is free: waits for one. `None`: given up, and counted.
 #[cold]
-pub(crate) fn for_chunk(arena: &Arena, session: Option<&Session>, killed: &Killed) -> Option<u32> {
+pub(crate) fn for_chunk(
+    arena: &Arena,
+    session: Option<&Session>,
+    open: &OpenChunk,
+    patience: Patience,
+) -> Option<u32> {
     let shared = arena.shared();
     let counters = &shared.counters.0;
     let settings = &shared.settings.0;
@@ -69,6 +86,17 @@ pub(crate) fn for_chunk(arena: &Arena, session: Option<&Session>, killed: &Kille
         counters.lost_dropped.fetch_add(1, Ordering::Relaxed);
         return None;
     }
+    if let Patience::Little { query } = patience {
+        if limit_us(settings) != Some(u64::MAX) {
+            counters.lost_timeout.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        // What the error belongs to is lost, and counted, already.
+        if query != 0 && open.lost_query == query {
+            counters.lost_dropped.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+    }
     for _ in 0..SPIN_COUNT {
         if let Some(index) = pop() {
             return Some(index);
@@ -76,7 +104,7 @@ pub(crate) fn for_chunk(arena: &Arena, session: Option<&Session>, killed: &Kille
         spin();
     }
     counters.blocked_count.fetch_add(1, Ordering::Relaxed);
-    let wait = Wait { since_us: sys::monotonic_us(), settings, killed };
+    let wait = Wait { since_us: sys::monotonic_us(), settings, killed: &open.killed };
     let found = loop {
         let epoch = shared.gate.0.announce();
         if let Some(index) = pop() {

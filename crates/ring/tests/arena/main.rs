@@ -5,9 +5,11 @@
 //! | [`round_trip`] | does every event come out as it went in, whatever its size? |
 //! | [`stress`] | many threads, a small arena: is every record accepted or counted as lost? |
 //! | [`death`] | what does a thread that dies in the middle of a record take with it? |
+//! | [`errors`] | is an error stored without a wait? |
 //! | [`hostile`] | does memory that nobody vouches for harm the reader? |
 
 mod death;
+mod errors;
 mod heap;
 mod hostile;
 mod reader;

@@ -1,0 +1,90 @@
+//! An error is stored without a wait, because the server may be holding locks when it tells of it.
+
+use std::sync::atomic::Ordering;
+
+use tacho_ring::chunk::OpenChunk;
+use tacho_ring::codec::{Bytes, Event, PRESENT_TEXT, RecordKind, STRING_COUNT};
+use tacho_ring::free;
+use tacho_ring::layout::{ARENA_BYTES_MIN, Counters, OVERFLOW_BLOCK, OVERFLOW_DROP};
+use tacho_ring::producer::{self, Emitted};
+
+use crate::heap::Heap;
+
+/// The server's longest message.
+static MESSAGE: [u8; 512] = [b'e'; 512];
+static TEXT: [u8; 8192] = [b't'; 8192];
+
+fn event(kind: RecordKind, text: &'static [u8]) -> Event {
+    Event {
+        kind: kind as u32,
+        present: PRESENT_TEXT,
+        conn: 1,
+        query_id: 1,
+        text_id: 1,
+        ts_us: 1,
+        sql_command: 0,
+        errno_: 1146,
+        sqlstate: [0; 8],
+        shown_bytes: 0,
+        reserved: 0,
+        figures: [0; 5],
+        strings: [Bytes::EMPTY; STRING_COUNT],
+        text: Bytes::of(text),
+    }
+}
+
+struct Producer {
+    heap: Heap,
+    open: OpenChunk,
+}
+
+impl Producer {
+    /// Has a chunk, and there is no other one.
+    fn with_the_last_chunk(overflow: u32) -> Producer {
+        let heap = Heap::new(ARENA_BYTES_MIN);
+        heap.arena().shared().settings.0.overflow.store(overflow, Ordering::Relaxed);
+        let mut producer = Producer { heap, open: OpenChunk::default() };
+        assert_eq!(producer.emit(RecordKind::Start, b"SELECT 1"), Emitted::Accepted);
+        let arena = producer.heap.arena();
+        while free::pop(&arena.shared().free_head.0, arena.controls()).is_some() {}
+        producer
+    }
+
+    fn emit(&mut self, kind: RecordKind, text: &'static [u8]) -> Emitted {
+        let event = event(kind, text);
+        // SAFETY: the texts are static, and the chunk is of this thread and this arena.
+        unsafe { producer::emit(&self.heap.arena(), &mut self.open, None, &event) }
+    }
+
+    fn count(&self, which: fn(&Counters) -> &std::sync::atomic::AtomicU64) -> u64 {
+        which(&self.heap.arena().shared().counters.0).load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn whoever_began_has_room_for_an_error() {
+    let step = if cfg!(miri) { 701 } else { 7 };
+    for bytes in (0..TEXT.len() / 4).step_by(step) {
+        // With BLOCK, this test would not end if an error had to wait.
+        let mut producer = Producer::with_the_last_chunk(OVERFLOW_DROP);
+        let mut began = 0;
+        while producer.emit(RecordKind::Start, &TEXT[..bytes]) == Emitted::Accepted {
+            let error = producer.emit(RecordKind::Error, &MESSAGE);
+            assert_eq!(error, Emitted::Accepted, "statement {began} of {bytes} bytes");
+            began += 1;
+        }
+        assert!(began > 0, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn the_error_of_a_lost_statement_is_not_waited_for() {
+    let mut producer = Producer::with_the_last_chunk(OVERFLOW_DROP);
+    while producer.emit(RecordKind::Start, &TEXT[..100]) == Emitted::Accepted {}
+    assert_eq!(producer.count(|c| &c.lost_dropped), 1);
+    // From now on losses are out of the question: this waited for ever.
+    producer.heap.arena().shared().settings.0.overflow.store(OVERFLOW_BLOCK, Ordering::Relaxed);
+    assert_eq!(producer.emit(RecordKind::Error, &MESSAGE), Emitted::Lost);
+    assert_eq!(producer.count(|c| &c.lost_dropped), 2);
+    assert_eq!(producer.count(|c| &c.blocked_count), 0);
+}
