@@ -27,7 +27,8 @@ test: setup-test build ## Run all tests
 	scripts/proof.sh --self-test
 	tests/preload/self_test.sh
 	scripts/instructions.py
-	cargo test --workspace
+	# One run shall say all that is wrong.
+	cargo test --workspace --no-fail-fast
 	scripts/loom.sh
 
 lint: setup-test ## Check format, clippy, clang-format and shellcheck

@@ -10,12 +10,14 @@
 //!
 //! `time` prints median and tail of the pair in ns for each number of threads. Between the
 //! calls each thread computes for a moment, as a server would: without that the test would
-//! measure how fast the drain is. `count` runs a fixed number of pairs; callgrind's total
+//! measure how fast the drain is. It does so three times: without the calls, which shows what the
+//! machine itself puts into the tail; with a drain that naps, as the writer of a busy server; and
+//! with one that sleeps until it is woken, as that of a quiet server. `count` runs a fixed number of pairs; callgrind's total
 //! divided by that number is the instructions of a pair.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{env, ptr, thread};
 
 use tacho_probe::{Probe, Thread};
@@ -30,9 +32,10 @@ use tacho_ring::{chunk, free};
 const COUNT_PAIRS: u64 = 10_000;
 /// Pairs of `time`, over all threads.
 const TIME_PAIRS: u64 = 400_000;
-/// How many closed chunks wake the drain: 256 KiB, and 8 MiB. Waking it costs a producer some
-/// 20 µs here, and decides the tail.
-const CLOSED_LIMITS: [u32; 2] = [8, 256];
+/// How many closed chunks wake a drain that sleeps: 1 MiB, the default of `tacho_flush_bytes`.
+const CLOSED_LIMIT: u32 = 32;
+/// How long the other one naps: as the writer does.
+const NAP: Duration = Duration::from_millis(2);
 /// What a thread computes between two calls, ns.
 const THINK_NS: u64 = 4_000;
 
@@ -59,15 +62,26 @@ fn map_arena(arena_bytes: u64) -> Arena {
     }
 }
 
+/// What is measured.
+#[derive(Clone, Copy, PartialEq)]
+enum Load {
+    /// No calls.
+    Empty,
+    /// The drain naps.
+    Busy,
+    /// The drain is woken.
+    Quiet,
+}
+
 /// Reads every record as the writer would, and gives closed chunks back.
-fn drain(arena: &Arena, done: &AtomicBool) -> u64 {
+fn drain(arena: &Arena, done: &AtomicBool, load: Load) -> u64 {
     let g = *arena.geometry();
     let mut cursors = vec![(0, 0); g.chunk_count as usize];
     let mut buffer = vec![0; g.chunk_bytes as usize];
     let mut records = 0;
     loop {
         let last = done.load(Ordering::Acquire);
-        let rings = arena.shared().bell.0.listen();
+        let rings = arena.shared().bell.0.rings.load(Ordering::Relaxed);
         let mut freed = false;
         for (index, control) in (0..g.chunk_count).zip(arena.controls()) {
             let word = chunk::look(control);
@@ -97,10 +111,15 @@ fn drain(arena: &Arena, done: &AtomicBool) -> u64 {
             arena.shared().gate.0.open(&Futex);
         } else if last {
             return records;
-        } else {
+        } else if load == Load::Quiet {
+            arena.shared().bell.0.listen();
             tacho_ring::sys::futex_wait(&arena.shared().bell.0.rings, rings, 10_000);
+            arena.shared().bell.0.awake();
         }
-        arena.shared().bell.0.awake();
+        if load == Load::Busy && !last {
+            thread::sleep(NAP);
+            arena.shared().bell.0.closed.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -208,13 +227,13 @@ fn think() {
     }
 }
 
-fn time(thread_count: u64, closed_limit: u32, text: &'static [u8]) {
+fn time(thread_count: u64, load: Load, text: &'static [u8]) {
     let probe = Probe { arena: map_arena(64 << 20), instance: 1 };
-    probe.arena.shared().bell.0.closed_limit.store(closed_limit, Ordering::Relaxed);
+    probe.arena.shared().bell.0.closed_limit.store(CLOSED_LIMIT, Ordering::Relaxed);
     let done = AtomicBool::new(false);
     let pairs = TIME_PAIRS / thread_count;
     thread::scope(|scope| {
-        let reader = scope.spawn(|| drain(&probe.arena, &done));
+        let reader = scope.spawn(|| drain(&probe.arena, &done, load));
         let threads: Vec<_> = (1..=thread_count)
             .map(|conn| {
                 let probe = &probe;
@@ -224,11 +243,15 @@ fn time(thread_count: u64, closed_limit: u32, text: &'static [u8]) {
                     let mut spans_ns = Vec::with_capacity(pairs as usize);
                     for _ in 0..pairs {
                         let before = Instant::now();
-                        start(&api, probe, &mut thread, &events);
+                        if load != Load::Empty {
+                            start(&api, probe, &mut thread, &events);
+                        }
                         let started = before.elapsed();
                         think();
                         let before = Instant::now();
-                        end(&api, probe, &mut thread, &events);
+                        if load != Load::Empty {
+                            end(&api, probe, &mut thread, &events);
+                        }
                         spans_ns.push((started + before.elapsed()).as_nanos() as u64);
                         think();
                     }
@@ -243,7 +266,8 @@ fn time(thread_count: u64, closed_limit: u32, text: &'static [u8]) {
         let mut all: Vec<u64> = threads.into_iter().flat_map(|t| t.join().expect("ok")).collect();
         done.store(true, Ordering::Release);
         let records = reader.join().expect("the drain");
-        assert_eq!(records, 2 * pairs * thread_count);
+        let expected = if load == Load::Empty { 0 } else { 2 * pairs * thread_count };
+        assert_eq!(records, expected);
         // Two readings of the clock are in every span.
         let mut clock_ns: Vec<u64> =
             (0..100_001).map(|_| Instant::now().elapsed().as_nanos() as u64).collect();
@@ -253,8 +277,13 @@ fn time(thread_count: u64, closed_limit: u32, text: &'static [u8]) {
         let at =
             |per_mille: usize| all[(all.len() - 1) * per_mille / 1_000].saturating_sub(clock_ns);
         let blocked = probe.arena.shared().counters.0.blocked_count.load(Ordering::Relaxed);
+        let name = match load {
+            Load::Empty => "no calls",
+            Load::Busy => "writer naps",
+            Load::Quiet => "writer is woken",
+        };
         println!(
-            "threads {thread_count:2}  wake after {closed_limit:3} chunks  median {} ns  p99 {} ns  p99.9 {} ns  \
+            "threads {thread_count:2}  {name:15}  median {} ns  p99 {} ns  p99.9 {} ns  \
              (clock {clock_ns} ns taken off, blocked {blocked} times)",
             at(500),
             at(990),
@@ -274,8 +303,8 @@ fn main() {
         Some("count") => count(text),
         Some("time") => {
             for argument in arguments {
-                for closed_limit in CLOSED_LIMITS {
-                    time(argument.parse().expect("a number of threads"), closed_limit, text);
+                for load in [Load::Empty, Load::Busy, Load::Quiet] {
+                    time(argument.parse().expect("a number of threads"), load, text);
                 }
             }
         }
