@@ -76,7 +76,11 @@ impl Target {
     ) -> Result<(Self, BTreeMap<String, String>)> {
         let mut builder = Builder::new(work)
             .directory(work.join("server"))
-            .option(format!("max-connections={}", wanted.threads_max + 20))
+            // Twice as many: after a switch all connections are made anew, and the server has not
+            // yet let go of all the old ones.
+            .option(format!("max-connections={}", 2 * wanted.threads_max + 20))
+            // And all knock at the same time.
+            .option(format!("back-log={}", 2 * wanted.threads_max + 80))
             // A table for each connection and table of the load.
             .option(format!("table-open-cache={}", 400 + 4 * wanted.threads_max));
         if !wanted.small {
