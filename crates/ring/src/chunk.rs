@@ -37,7 +37,7 @@ pub fn generation_of(word: u64) -> u64 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Killed {
-    /// Called with `session`, on the thread itself and inside of its wait only.
+    /// Called with `session`, on the thread itself, and only while no chunk is free.
     pub ask: Option<unsafe extern "C" fn(session: *const c_void) -> bool>,
     /// The server's session; nothing to us.
     pub session: *const c_void,

@@ -93,7 +93,9 @@ pub(crate) fn for_chunk(
         }
         // What the error belongs to is lost, and counted, already.
         if query != 0 && open.lost_query == query {
-            counters.lost_dropped.fetch_add(1, Ordering::Relaxed);
+            let killed = open.killed.is_true();
+            let counter = if killed { &counters.lost_killed } else { &counters.lost_dropped };
+            counter.fetch_add(1, Ordering::Relaxed);
             return None;
         }
     }
