@@ -159,14 +159,9 @@ fn events(conn: u64, text: &'static [u8]) -> Events {
         query_id: 1,
         text_id: text.as_ptr() as u64,
         ts_us: 1,
-        sql_command: -1,
-        errno_: 0,
-        sqlstate: [0; 8],
-        shown_bytes: 0,
-        reserved: 0,
-        figures: [0; 5],
         strings,
         text: Bytes::of(text),
+        ..Event::EMPTY
     };
     let end = Event {
         kind: RecordKind::End as u32,

@@ -22,7 +22,7 @@ use tacho_recorder::writer::Writer;
 use tacho_ring::codec::{
     Bytes, Event, PRESENT_FIGURES, PRESENT_LOCK_TIME, PRESENT_QUERY_TIME, PRESENT_ROWS_EXAMINED,
     PRESENT_ROWS_SENT, PRESENT_SQL_COMMAND, PRESENT_TEXT, RecordKind, STRING_CHARSET,
-    STRING_COMMAND, STRING_COUNT, STRING_DB, STRING_HOST, STRING_IP, STRING_PRIV_USER, STRING_USER,
+    STRING_COMMAND, STRING_DB, STRING_HOST, STRING_IP, STRING_PRIV_USER, STRING_USER,
 };
 use tacho_ring::sys;
 
@@ -85,19 +85,11 @@ impl Producer {
     fn event(kind: RecordKind, conn: u64, number: u64, ts_us: i64) -> Event {
         Event {
             kind: kind as u32,
-            present: 0,
             conn,
             query_id: number,
             text_id: 0x7f00_0000_1000 + conn,
             ts_us,
-            sql_command: -1,
-            errno_: 0,
-            sqlstate: [0; 8],
-            shown_bytes: 0,
-            reserved: 0,
-            figures: [0; 5],
-            strings: [Bytes::EMPTY; STRING_COUNT],
-            text: Bytes::EMPTY,
+            ..Event::EMPTY
         }
     }
 

@@ -204,6 +204,26 @@ pub struct Event {
     pub text: Bytes,
 }
 
+impl Event {
+    /// One of no kind, of which nothing is known.
+    pub const EMPTY: Event = Event {
+        kind: 0,
+        present: 0,
+        conn: 0,
+        query_id: 0,
+        text_id: 0,
+        ts_us: 0,
+        sql_command: -1,
+        errno_: 0,
+        sqlstate: [0; 8],
+        shown_bytes: 0,
+        reserved: 0,
+        figures: [0; 5],
+        strings: [Bytes::EMPTY; STRING_COUNT],
+        text: Bytes::EMPTY,
+    };
+}
+
 /// Borrowed bytes; `#[repr(C)]`. A null pointer with length 0 is empty.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -19,7 +19,7 @@ const SLICE_US: u64 = 100_000;
 const KILLED_PATIENCE_US: u64 = 100_000;
 
 /// Who asks for a chunk.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Patience {
     /// Waits as long as the settings say.
     Full,

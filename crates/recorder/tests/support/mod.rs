@@ -16,7 +16,7 @@ use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::recover::{self, RecoverError, Recovered};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
-use tacho_ring::codec::{Bytes, Event, PRESENT_TEXT, RecordKind, STRING_COUNT};
+use tacho_ring::codec::{Bytes, Event, PRESENT_TEXT, RecordKind};
 use tacho_ring::layout::ARENA_BYTES_MIN;
 use tacho_ring::sys;
 
@@ -102,14 +102,10 @@ pub fn event(kind: RecordKind, conn: u64, query_id: u64, text: &'static [u8]) ->
         query_id,
         text_id: query_id,
         ts_us: sys::now_us(),
-        sql_command: -1,
         errno_: if kind == RecordKind::Error { 1242 } else { 0 },
-        sqlstate: [0; 8],
         shown_bytes: text.len() as u32,
-        reserved: 0,
-        figures: [0; 5],
-        strings: [Bytes::EMPTY; STRING_COUNT],
         text: Bytes::of(text),
+        ..Event::EMPTY
     }
 }
 

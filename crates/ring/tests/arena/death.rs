@@ -5,7 +5,7 @@ use std::{fs, thread};
 
 use tacho_ring::arena::Arena;
 use tacho_ring::chunk::{self, OpenChunk};
-use tacho_ring::codec::{Bytes, Event, RecordKind, STRING_COUNT};
+use tacho_ring::codec::{Bytes, Event, RecordKind};
 use tacho_ring::consumer::{self, Next};
 use tacho_ring::layout::ARENA_BYTES_MIN;
 use tacho_ring::producer::{self, Emitted};
@@ -16,19 +16,10 @@ use crate::reader::Reader;
 fn emit(arena: &Arena, open: &mut OpenChunk, n: u64) {
     let event = Event {
         kind: RecordKind::Point as u32,
-        present: 0,
         conn: 1,
         query_id: n,
-        text_id: 0,
-        ts_us: 0,
-        sql_command: -1,
-        errno_: 0,
-        sqlstate: [0; 8],
-        shown_bytes: 0,
-        reserved: 0,
-        figures: [0; 5],
-        strings: [Bytes::EMPTY; STRING_COUNT],
         text: Bytes::of(b"select 1"),
+        ..Event::EMPTY
     };
     // SAFETY: the text is static; `open` is of this thread.
     let emitted = unsafe { producer::emit(arena, open, None, &event) };

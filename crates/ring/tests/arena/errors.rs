@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use tacho_ring::chunk::OpenChunk;
-use tacho_ring::codec::{Bytes, Event, PRESENT_TEXT, RecordKind, STRING_COUNT};
+use tacho_ring::codec::{Bytes, Event, PRESENT_TEXT, RecordKind};
 use tacho_ring::free;
 use tacho_ring::layout::{ARENA_BYTES_MIN, Counters, OVERFLOW_BLOCK, OVERFLOW_DROP};
 use tacho_ring::producer::{self, Emitted};
@@ -24,12 +24,8 @@ fn event(kind: RecordKind, text: &'static [u8]) -> Event {
         ts_us: 1,
         sql_command: 0,
         errno_: 1146,
-        sqlstate: [0; 8],
-        shown_bytes: 0,
-        reserved: 0,
-        figures: [0; 5],
-        strings: [Bytes::EMPTY; STRING_COUNT],
         text: Bytes::of(text),
+        ..Event::EMPTY
     }
 }
 
