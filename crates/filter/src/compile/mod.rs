@@ -1,0 +1,78 @@
+//! From JSON to a [`Program`](crate::Program), with the position of what is wrong.
+//!
+//! ```
+//! use tacho_filter::compile::{Server, compile};
+//!
+//! let text = r#"{"rules": [{"user": "monitor", "host": "10.0.0.0/8", "action": "skip"}]}"#;
+//! assert!(compile(text, &Server::default()).is_ok());
+//! let wrong = compile(r#"{"rules": [{"usr": "monitor", "action": "skip"}]}"#, &Server::default());
+//! assert!(wrong.unwrap_err().to_string().starts_with("line 1, column 13: unknown key `usr`"));
+//! ```
+
+mod error;
+mod fields;
+mod parse;
+
+pub use error::Error;
+use parse::Source;
+
+use crate::class::Class;
+
+/// Longest filter that is accepted, bytes.
+pub const TEXT_BYTES_MAX: usize = 1 << 20;
+/// Largest number of rules.
+pub const RULES_MAX: usize = 10_000;
+
+/// What a filter can be about depends on the server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Names of its SQL commands, by number; empty where there is none.
+    pub sql_commands: Vec<String>,
+    /// Whether it tells which tables a statement has touched.
+    pub tables: bool,
+    /// Whether it tells the program name of a connection.
+    pub program: bool,
+}
+
+impl Default for Server {
+    /// One of which nothing is known: SQL commands are not checked.
+    fn default() -> Server {
+        Server { sql_commands: Vec::new(), tables: true, program: true }
+    }
+}
+
+impl Server {
+    /// The numbers of the commands that `is_it` says yes to, and that of none.
+    fn commands(&self, is_it: impl Fn(&str) -> bool) -> [u8; 32] {
+        let mut set = [0; 32];
+        for (number, name) in self.sql_commands.iter().enumerate() {
+            if let Some(bits) = set.get_mut(number / 8)
+                && !name.is_empty()
+                && is_it(name)
+            {
+                *bits |= 1 << (number % 8);
+            }
+        }
+        set
+    }
+
+    fn class(&self, class: Class) -> [u8; 32] {
+        self.commands(|name| Class::of(name) == class)
+    }
+}
+
+/// Compiles a filter. Text of nothing but white space is a filter that records everything: no
+/// bytes.
+///
+/// # Errors
+/// The first thing that is wrong: no part of a wrong filter takes effect.
+pub fn compile(text: &str, server: &Server) -> Result<Vec<u8>, Error> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let source = Source { text, server };
+    source.filter()
+}
+
+#[cfg(test)]
+mod tests;

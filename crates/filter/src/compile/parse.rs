@@ -1,0 +1,277 @@
+//! The document, its rules and their keys.
+
+use std::collections::BTreeSet;
+
+use jsonc_parser::ast::{Object, ObjectProp, Value};
+use jsonc_parser::common::Ranged;
+use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, parse_to_ast};
+
+use super::{Error, RULES_MAX, Server, TEXT_BYTES_MAX};
+use crate::program::{
+    FIELD_COMMAND, FIELD_DB, FIELD_ERRNO, FIELD_SQL_COMMAND, FIELD_TABLE, Overflow, Treatment,
+    USES_COMMAND, USES_DB, USES_END,
+};
+
+/// A document that is nested deeper is refused before it is parsed: the parser calls itself for
+/// each level, on a thread of the server.
+const DEPTH_MAX: usize = 16;
+
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_loose_object_property_names: false,
+    allow_trailing_commas: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+/// A filter being compiled.
+pub(super) struct Source<'s> {
+    pub(super) text: &'s str,
+    pub(super) server: &'s Server,
+}
+
+/// The conditions of a rule, as bytes.
+#[derive(Default)]
+pub(super) struct Conditions {
+    pub(super) bytes: Vec<u8>,
+    pub(super) count: u8,
+    pub(super) uses: u8,
+}
+
+impl Conditions {
+    /// Adds one; `negated`: it holds when no item matches.
+    pub(super) fn add(&mut self, field: u8, negated: bool, items: &[Vec<u8>]) {
+        let mut condition = vec![field, u8::from(negated)];
+        for item in items {
+            // Patterns are checked to be shorter, and everything else has a few bytes.
+            condition.extend_from_slice(&(item.len() as u16).to_le_bytes());
+            condition.extend_from_slice(item);
+        }
+        self.bytes.extend_from_slice(&(condition.len() as u32).to_le_bytes());
+        self.bytes.extend_from_slice(&condition);
+        self.count = self.count.saturating_add(1);
+        self.uses |= match field {
+            FIELD_DB => USES_DB,
+            FIELD_COMMAND => USES_COMMAND,
+            FIELD_TABLE | FIELD_SQL_COMMAND | FIELD_ERRNO => USES_END,
+            _ => 0,
+        };
+    }
+}
+
+/// One key of an object.
+pub(super) struct Key<'v, 't> {
+    pub(super) name: &'v str,
+    pub(super) value: &'v Value<'t>,
+    at: usize,
+}
+
+impl<'s> Source<'s> {
+    pub(super) fn error(&self, at: usize, message: impl Into<String>) -> Error {
+        Error::at(self.text, at, message)
+    }
+
+    pub(super) fn error_at(&self, value: &Value<'_>, message: impl Into<String>) -> Error {
+        self.error(value.range().start, message)
+    }
+
+    fn unknown(&self, key: &Key<'_, '_>, known: &[&str]) -> Error {
+        let known = known.join("`, `");
+        self.error(key.at, format!("unknown key `{}`; there are `{known}`", key.name))
+    }
+
+    /// The keys of an object, each of which may occur once.
+    pub(super) fn keys<'v, 't>(&self, object: &'v Object<'t>) -> Result<Vec<Key<'v, 't>>, Error> {
+        let mut seen = BTreeSet::new();
+        object
+            .properties
+            .iter()
+            .map(|ObjectProp { range, name, value }| {
+                let name = name.as_str();
+                if !seen.insert(name) {
+                    return Err(self.error(range.start, format!("key `{name}` occurs twice")));
+                }
+                Ok(Key { name, value, at: range.start })
+            })
+            .collect()
+    }
+
+    pub(super) fn text_of<'v>(&self, value: &'v Value<'_>) -> Result<&'v str, Error> {
+        match value {
+            Value::StringLit(text) => Ok(&text.value),
+            _ => Err(self.error_at(value, "expected a string")),
+        }
+    }
+
+    pub(super) fn filter(&self) -> Result<Vec<u8>, Error> {
+        if self.text.len() > TEXT_BYTES_MAX {
+            let message = format!("the filter has {} bytes, more than 1 MiB", self.text.len());
+            return Err(self.error(0, message));
+        }
+        self.check_depth()?;
+        let collect = CollectOptions { comments: CommentCollectionStrategy::Off, tokens: false };
+        let document = parse_to_ast(self.text, &collect, &OPTIONS)
+            .map_err(|error| self.error(error.range().start, error.kind().to_string()))?;
+        let Some(document) = document.value else {
+            return Err(self.error(0, "expected an object with `rules`"));
+        };
+        let Value::Object(document) = &document else {
+            return Err(self.error_at(&document, "expected an object with `rules`"));
+        };
+        let mut default = Treatment::default();
+        let mut rules = None;
+        for key in self.keys(document)? {
+            match key.name {
+                "default" => default = self.action(key.value)?,
+                "rules" => rules = Some(key.value),
+                _ => return Err(self.unknown(&key, &["default", "rules"])),
+            }
+        }
+        let (count, uses, rules) = match rules {
+            Some(Value::Array(rules)) => self.rules(&rules.elements)?,
+            Some(other) => return Err(self.error_at(other, "expected an array of rules")),
+            None => (0, 0, Vec::new()),
+        };
+        let mut bytes = count.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&[default.to_byte(), uses]);
+        bytes.extend_from_slice(&rules);
+        Ok(bytes)
+    }
+
+    /// Brackets outside of strings; in comments too, where they do no harm but to very odd ones.
+    fn check_depth(&self) -> Result<(), Error> {
+        let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+        for (at, byte) in self.text.bytes().enumerate() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_string => escaped = true,
+                b'"' => in_string = !in_string,
+                b'[' | b'{' if !in_string => depth = depth.saturating_add(1),
+                b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth > DEPTH_MAX {
+                return Err(self.error(at, "too many brackets within each other"));
+            }
+        }
+        Ok(())
+    }
+
+    fn rules(&self, elements: &[Value<'_>]) -> Result<(u16, u8, Vec<u8>), Error> {
+        if let Some(first_too_many) = elements.get(RULES_MAX) {
+            let message = format!("more than {RULES_MAX} rules");
+            return Err(self.error_at(first_too_many, message));
+        }
+        let mut all_uses = 0;
+        let mut bytes = Vec::new();
+        for element in elements {
+            let Value::Object(object) = element else {
+                return Err(self.error_at(element, "expected a rule: an object"));
+            };
+            let (uses, rule) = self.rule(object, all_uses)?;
+            all_uses |= uses;
+            bytes.extend_from_slice(&(rule.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(&rule);
+        }
+        Ok((elements.len() as u16, all_uses, bytes))
+    }
+
+    /// `before`: what the rules before this one look at.
+    fn rule(&self, object: &Object<'_>, before: u8) -> Result<(u8, Vec<u8>), Error> {
+        const OWN_KEYS: [&str; 5] = ["name", "action", "overflow", "redact", "not"];
+        let mut treatment = None;
+        let mut literals = false;
+        let mut overflow = None;
+        let mut conditions = Conditions::default();
+        for key in self.keys(object)? {
+            match key.name {
+                // For people, and for messages.
+                "name" => {
+                    self.text_of(key.value)?;
+                }
+                "action" => treatment = Some(self.action(key.value)?),
+                "overflow" => overflow = Some((self.overflow(key.value)?, key.value)),
+                "redact" => literals = self.redact(key.value)?,
+                "not" => {
+                    let Value::Object(object) = key.value else {
+                        return Err(self.error_at(key.value, "expected an object of conditions"));
+                    };
+                    for key in self.keys(object)? {
+                        if !self.condition(&mut conditions, &key, true)? {
+                            return Err(self.unknown(&key, super::fields::NAMES));
+                        }
+                    }
+                }
+                _ => {
+                    if !self.condition(&mut conditions, &key, false)? {
+                        let known = [super::fields::NAMES, &OWN_KEYS].concat();
+                        return Err(self.unknown(&key, &known));
+                    }
+                }
+            }
+        }
+        let at = object.range.start;
+        let treatment = treatment.ok_or_else(|| {
+            self.error(at, "a rule needs an `action`: `record`, `skip` or `no_text`")
+        })?;
+        if let Some((_, value)) = overflow {
+            if treatment.skip {
+                return Err(self.error_at(value, "what is skipped has no `overflow`"));
+            }
+            if (conditions.uses | before) & USES_END != 0 {
+                let message = "`overflow` is needed before the statement runs: neither this rule \
+                               nor one before it may have `sql_command`, `class`, `table` or \
+                               `errno`";
+                return Err(self.error_at(value, message));
+            }
+        }
+        if literals && treatment.skip {
+            return Err(self.error(at, "what is skipped has nothing to `redact`"));
+        }
+        let treatment = Treatment { literals, overflow: overflow.map(|(it, _)| it), ..treatment };
+        let mut bytes = vec![treatment.to_byte(), conditions.count];
+        bytes.append(&mut conditions.bytes);
+        Ok((conditions.uses, bytes))
+    }
+
+    fn action(&self, value: &Value<'_>) -> Result<Treatment, Error> {
+        let recorded = Treatment::default();
+        match self.text_of(value)? {
+            "record" => Ok(recorded),
+            "skip" => Ok(Treatment { skip: true, ..recorded }),
+            "no_text" => Ok(Treatment { no_text: true, ..recorded }),
+            other => {
+                let message = format!("`{other}` is none of `record`, `skip`, `no_text`");
+                Err(self.error_at(value, message))
+            }
+        }
+    }
+
+    fn overflow(&self, value: &Value<'_>) -> Result<Overflow, Error> {
+        match self.text_of(value)? {
+            "BLOCK" => Ok(Overflow::Block),
+            "TIMEOUT" => Ok(Overflow::Timeout),
+            "DROP" => Ok(Overflow::Drop),
+            other => {
+                let message = format!("`{other}` is none of `BLOCK`, `TIMEOUT`, `DROP`");
+                Err(self.error_at(value, message))
+            }
+        }
+    }
+
+    fn redact(&self, value: &Value<'_>) -> Result<bool, Error> {
+        match self.text_of(value)? {
+            "SECRETS" => Ok(false),
+            "LITERALS" => Ok(true),
+            other => {
+                let message = format!("`{other}` is none of `SECRETS`, `LITERALS`");
+                Err(self.error_at(value, message))
+            }
+        }
+    }
+}

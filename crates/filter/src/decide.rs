@@ -1,0 +1,187 @@
+//! Rules against what is known of a statement.
+//!
+//! Three-valued: before a statement runs, nobody knows its SQL command, its error or (with
+//! MariaDB) its tables. What then cannot be decided is recorded, and decided when it has ended.
+
+use crate::program::{
+    Condition, FIELD_COMMAND, FIELD_DB, FIELD_ERRNO, FIELD_EVENT, FIELD_HOST, FIELD_SQL_COMMAND,
+    FIELD_TABLE, FIELD_USER, Program, Rule, Treatment, take_short,
+};
+use crate::{glob, network};
+
+/// What a rule's `event` can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Event {
+    /// A statement or another client command.
+    Statement = 1,
+    /// A table that was touched outside of any statement.
+    Table = 2,
+}
+
+/// What is known of a statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'f> {
+    /// User name the client gave.
+    pub user: &'f [u8],
+    /// Client host name.
+    pub host: &'f [u8],
+    /// Client address.
+    pub ip: &'f [u8],
+    /// Default database.
+    pub db: &'f [u8],
+    /// Client command ("Query", "Execute" …).
+    pub command: &'f [u8],
+    /// What it is.
+    pub event: Event,
+    /// `None`: it has not ended.
+    pub ended: Option<Ended<'f>>,
+}
+
+/// What is known of a statement that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended<'f> {
+    /// The server's number of its SQL command; negative: it has none (it could not be parsed).
+    pub sql_command: i32,
+    /// Error number, 0 = none.
+    pub errno: u32,
+    /// Database and name of each table that it has touched; `None`: tables are not recorded.
+    pub tables: Option<&'f [(&'f [u8], &'f [u8])]>,
+}
+
+/// What comes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// This.
+    Known(Treatment),
+    /// It depends on what is not known yet.
+    Open,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Truth {
+    Yes,
+    No,
+    Unknown,
+}
+
+impl From<bool> for Truth {
+    fn from(is_true: bool) -> Truth {
+        if is_true { Truth::Yes } else { Truth::No }
+    }
+}
+
+impl Program<'_> {
+    /// What is to be done with a statement: what the first rule says that matches.
+    pub fn decide(&self, facts: &Facts<'_>) -> Decision {
+        let mut maybe: Option<Treatment> = None;
+        // Whether all that may match would do the same.
+        let mut agree = true;
+        let mut found = self.default_treatment();
+        for rule in self.rules() {
+            match rule.holds(facts) {
+                Truth::No => {}
+                Truth::Yes => {
+                    found = rule.treatment;
+                    break;
+                }
+                Truth::Unknown => {
+                    agree &= maybe.is_none_or(|other| other == rule.treatment);
+                    maybe = Some(rule.treatment);
+                }
+            }
+        }
+        if agree && maybe.is_none_or(|other| other == found) {
+            Decision::Known(found)
+        } else {
+            Decision::Open
+        }
+    }
+}
+
+impl Rule<'_> {
+    fn holds(&self, facts: &Facts<'_>) -> Truth {
+        let mut all = Truth::Yes;
+        for condition in self.conditions() {
+            let holds = condition.matches(facts, self.treatment.skip);
+            let holds = match (holds, condition.negated) {
+                (Truth::Yes, true) => Truth::No,
+                (Truth::No, true) => Truth::Yes,
+                (holds, _) => holds,
+            };
+            match holds {
+                Truth::No => return Truth::No,
+                Truth::Unknown => all = Truth::Unknown,
+                Truth::Yes => {}
+            }
+        }
+        all
+    }
+}
+
+impl Condition<'_> {
+    /// `all_tables`: each table of the statement has to match, not any of them.
+    fn matches(&self, facts: &Facts<'_>, all_tables: bool) -> Truth {
+        let any = |is_it: &dyn Fn(&[u8]) -> bool| Truth::from(self.items().any(is_it));
+        let ended = facts.ended;
+        match (self.field, ended) {
+            (FIELD_USER, _) => any(&|item| glob::matches(item, facts.user, false)),
+            (FIELD_DB, _) => any(&|item| glob::matches(item, facts.db, false)),
+            (FIELD_COMMAND, _) => any(&|item| glob::matches(item, facts.command, true)),
+            (FIELD_HOST, _) => {
+                let address = network::address(facts.ip);
+                any(&|item| is_host(item, facts, address))
+            }
+            (FIELD_EVENT, _) => {
+                let bit = facts.event as u8;
+                any(&|item| item.first().is_some_and(|events| events & bit != 0))
+            }
+            (FIELD_SQL_COMMAND, Some(ended)) => any(&|item| has_command(item, ended.sql_command)),
+            (FIELD_ERRNO, Some(ended)) => any(&|item| has_number(item, ended.errno)),
+            (FIELD_TABLE, Some(Ended { tables: Some(tables), .. })) => {
+                let is_it = |table: &(&[u8], &[u8])| self.items().any(|item| is_table(item, table));
+                Truth::from(if all_tables && !self.negated {
+                    !tables.is_empty() && tables.iter().all(is_it)
+                } else {
+                    tables.iter().any(is_it)
+                })
+            }
+            _ => Truth::Unknown,
+        }
+    }
+}
+
+fn is_host(item: &[u8], facts: &Facts<'_>, address: Option<u128>) -> bool {
+    match item {
+        [0, pattern @ ..] => {
+            glob::matches(pattern, facts.host, true) || glob::matches(pattern, facts.ip, true)
+        }
+        [1, bits, network @ ..] => match (address, network.first_chunk()) {
+            (Some(address), Some(network)) => {
+                network::same_prefix(address, u128::from_le_bytes(*network), *bits)
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn has_command(item: &[u8], sql_command: i32) -> bool {
+    match usize::try_from(sql_command) {
+        Ok(number @ 0..256) => {
+            item.get(number >> 3).is_some_and(|bits| bits & (1 << (number & 7)) != 0)
+        }
+        _ => item.get(32) == Some(&1),
+    }
+}
+
+fn has_number(item: &[u8], number: u32) -> bool {
+    let (Some(first), Some(last)) = (item.first_chunk(), item.last_chunk()) else { return false };
+    (u32::from_le_bytes(*first)..=u32::from_le_bytes(*last)).contains(&number)
+}
+
+fn is_table(item: &[u8], table: &(&[u8], &[u8])) -> bool {
+    let mut rest = item;
+    let Some(db) = take_short(&mut rest) else { return false };
+    glob::matches(db, table.0, false) && glob::matches(rest, table.1, false)
+}

@@ -1,0 +1,40 @@
+//! Zone: hot (deciding), cold (compiling). Which statements are recorded, and how.
+//!
+//! A filter is an ordered list of rules in JSON (`docs/specs/filter.md`). [`compile`] turns it
+//! into a [`Program`]: bytes without pointers, which [`Program::decide`] walks through. Deciding
+//! allocates nothing and cannot panic, so that a query thread may do it; the writer does it
+//! again with the same bytes when it knows how a statement has ended.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | [`program`] | the bytes of a compiled filter |
+//! | [`decide`] | rules against what is known of a statement, three-valued |
+//! | [`glob`] | `*` and `?` |
+//! | [`network`] | addresses and prefixes |
+//! | [`mod@compile`] | from JSON, with the position of what is wrong in it |
+//! | [`class`] | the classes of `sql_command` |
+
+#![cfg_attr(not(any(test, feature = "compile")), no_std)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+#[cfg(feature = "compile")]
+pub mod class;
+#[cfg(feature = "compile")]
+pub mod compile;
+pub mod decide;
+pub mod glob;
+pub mod network;
+pub mod program;
+
+pub use decide::{Decision, Ended, Event, Facts};
+pub use program::{Overflow, Program, Treatment};
