@@ -26,6 +26,8 @@ typedef struct tacho_embed_config {
   const char *server;          /* "MariaDB 10.11.19-MariaDB ..." */
   uint64_t arena_bytes;
   const volatile unsigned char *ending; /* not 0 when the server shuts down; may be null */
+  bool tables;                 /* the adapter sends which tables a statement touches */
+  bool program;                /* it knows the program name of a connection */
 } tacho_embed_config;
 
 /* Settings that can change while it runs. */
@@ -54,6 +56,7 @@ typedef struct tacho_embed_status {
   uint64_t blocked_time_us;
   uint64_t arena_bytes_used;
   uint64_t write_errors;
+  uint64_t filter_rules;
 } tacho_embed_status;
 
 /* Texts for SHOW STATUS. */
@@ -76,6 +79,18 @@ void tacho_embed_set(const tacho_embed *recorder, int32_t setting, uint64_t valu
 /* Tells the log that a setting was changed: variable, old and new value. */
 void tacho_embed_note_config(const tacho_embed *recorder, const char *variable,
                              const char *old_value, const char *new_value);
+
+/* See tacho_embed_filter. */
+enum tacho_filter_flag {
+  TACHO_FILTER_FILE = 1, /* `text` is the path of the file with the filter */
+  TACHO_FILTER_APPLY = 2 /* it takes effect; without, it is only checked */
+};
+
+/* Which statements are recorded, in JSON; empty: all. After tacho_embed_set_name.
+ * On failure: false, with where and what is wrong in `error` (terminated, cut); the filter before
+ * stays in effect. */
+bool tacho_embed_filter(const tacho_embed *recorder, const char *text, uint32_t flags,
+                        char *error, size_t error_bytes);
 
 /* Asks for a new log file. */
 void tacho_embed_rotate(const tacho_embed *recorder);

@@ -26,7 +26,7 @@ typedef struct tacho_session tacho_session;
  *
  * The adapter sets `killed` and `session` before each tacho_probe_emit(): a call that waits asks
  * `killed(session)` now and then, on the same thread, and gives up when the answer is true. It
- * must be as harmless as the probe itself. Null: it does not ask. */
+ * must be as harmless as the probe itself. Null: it does not ask. Everything else is the probe's. */
 typedef struct tacho_thread {
   uint64_t idle_word;
   uint32_t index;
@@ -35,7 +35,18 @@ typedef struct tacho_thread {
   uint32_t lost_query;
   bool (*killed)(const void *session);
   const void *session;
+  uint32_t overflow;
+  uint32_t reserved;
   uint64_t instance;
+  uint64_t filter_epoch;
+  uint64_t filter_conn;
+  uint32_t filtered;
+  uint8_t treatment;
+  uint8_t filter_db_bytes;
+  uint8_t filter_command_bytes;
+  uint8_t filter_uses;
+  uint8_t filter_key[44];
+  uint32_t reserved_too;
 } tacho_thread;
 
 /* Borrowed bytes; valid during the call. A null pointer with length 0 is empty. */
@@ -119,6 +130,56 @@ typedef struct tacho_event {
  * Runs on: any thread. Blocks: no. */
 bool tacho_probe_logging(const tacho_probe *probe);
 
+/* What the filter says of a statement that starts. */
+enum tacho_wanted {
+  TACHO_WANTED_OFF = 0,    /* Nothing is recorded at the moment. */
+  TACHO_WANTED_SKIP = 1,   /* The filter does not want it; it was counted. */
+  TACHO_WANTED_RECORD = 2, /* It is recorded. */
+  TACHO_WANTED_LOOK = 3,   /* There is a filter: tacho_probe_look(). */
+  TACHO_WANTED_ASK = 4     /* It has said nothing yet: tacho_probe_decide(). */
+};
+
+/* What a filter can look at before a statement runs. */
+typedef struct tacho_facts {
+  tacho_bytes user;
+  tacho_bytes host;
+  tacho_bytes ip;
+  tacho_bytes db;
+  tacho_bytes command;
+} tacho_facts;
+
+/* Whether a statement that starts is to be recorded, as far as can be told without a look at it:
+ * TACHO_WANTED_OFF, _SKIP, _RECORD or _LOOK.
+ *
+ * Runs on: the thread that executes the connection. Blocks: no.
+ * Counted as: filtered. */
+uint32_t tacho_probe_wanted(const tacho_probe *probe, tacho_thread *thread, uint64_t conn);
+
+/* The same after TACHO_WANTED_LOOK: TACHO_WANTED_SKIP, _RECORD or _ASK.
+ *
+ * Runs on: the thread that executes the connection. Blocks: no.
+ * Counted as: filtered. */
+uint32_t tacho_probe_look(const tacho_probe *probe, tacho_thread *thread, uint64_t conn,
+                          const tacho_bytes *db, const tacho_bytes *command);
+
+/* The same after TACHO_WANTED_ASK, with all that the filter may want to know: TACHO_WANTED_SKIP
+ * or _RECORD. Keeps the answer for the statements to come.
+ *
+ * Runs on: the thread that executes the connection. Blocks: no.
+ * Counted as: filtered. */
+uint32_t tacho_probe_decide(const tacho_probe *probe, tacho_thread *thread, uint64_t conn,
+                            const tacho_facts *facts);
+
+/* Whether the statement of a connection that started last on this thread was skipped.
+ *
+ * Runs on: any thread. Blocks: no. */
+bool tacho_probe_skips(const tacho_thread *thread, uint64_t conn);
+
+/* The user of a session has changed: what the filter has said counts no longer.
+ *
+ * Runs on: any thread. Blocks: no. */
+void tacho_probe_identity_changed(const tacho_probe *probe);
+
 /* Slot of a connection, taken if it has none. Null when all are in use: the connection's
  * records then are not numbered. now_us: us since 1970-01-01 UTC.
  *
@@ -161,7 +222,8 @@ void tacho_probe_forget(const tacho_probe *probe, tacho_thread *thread, tacho_se
 #endif
 
 TACHO_ASSERT(sizeof(tacho_bytes) == 16);
-TACHO_ASSERT(sizeof(tacho_thread) == 48);
+TACHO_ASSERT(sizeof(tacho_facts) == 80);
+TACHO_ASSERT(sizeof(tacho_thread) == 128);
 TACHO_ASSERT(offsetof(tacho_thread, idle_word) == 0);
 TACHO_ASSERT(offsetof(tacho_thread, index) == 8);
 TACHO_ASSERT(offsetof(tacho_thread, position) == 12);
@@ -169,7 +231,12 @@ TACHO_ASSERT(offsetof(tacho_thread, owner) == 16);
 TACHO_ASSERT(offsetof(tacho_thread, lost_query) == 20);
 TACHO_ASSERT(offsetof(tacho_thread, killed) == 24);
 TACHO_ASSERT(offsetof(tacho_thread, session) == 32);
-TACHO_ASSERT(offsetof(tacho_thread, instance) == 40);
+TACHO_ASSERT(offsetof(tacho_thread, overflow) == 40);
+TACHO_ASSERT(offsetof(tacho_thread, instance) == 48);
+TACHO_ASSERT(offsetof(tacho_thread, filter_epoch) == 56);
+TACHO_ASSERT(offsetof(tacho_thread, filtered) == 72);
+TACHO_ASSERT(offsetof(tacho_thread, treatment) == 76);
+TACHO_ASSERT(offsetof(tacho_thread, filter_key) == 80);
 TACHO_ASSERT(sizeof(tacho_event) == 280);
 TACHO_ASSERT(offsetof(tacho_event, kind) == 0);
 TACHO_ASSERT(offsetof(tacho_event, present) == 4);

@@ -33,6 +33,7 @@ MIB = 1 << 20
 WHAT = {
     "probe_pair": "start and end of a statement, from the probe's C functions to the arena",
     "point_select": "all calls of the plugin for one point select, in its thread",
+    "point_select_skipped": "the same, of one that no rule of the filter wants",
     "writer_select": "a line of the log, of a point select",
     "writer_join": "a line of the log, of a statement of 200 bytes over TCP",
     "writer_point": "a line of the log, of one record",
@@ -76,13 +77,14 @@ def writer(shape):
     return (large - small) / (large_lines - small_lines)
 
 
-def point_select():
-    return float(run(ROOT / "bench/point-select/measure.py", "--plugin-only"))
+def point_select(variant):
+    return float(run(ROOT / "bench/point-select/measure.py", "--plugin-only", variant))
 
 
 MEASURE = {
     "probe_pair": probe_pair,
-    "point_select": point_select,
+    "point_select": lambda: point_select("tacho"),
+    "point_select_skipped": lambda: point_select("tacho-skip"),
     "writer_select": lambda: writer("select"),
     "writer_join": lambda: writer("join"),
     "writer_point": lambda: writer("point"),
@@ -130,19 +132,19 @@ def compare(limits, counted, made):
         print(f"The limits were counted with other tools (here: {'; '.join(others)}):\n"
               f"{tolerance} % are allowed instead of {limits['tolerance_percent']} %.")  # fmt: skip
     above, below = [], []
-    print(f"{'instructions':16}{'limit':>8}{'counted':>9}{'change':>9}")
+    print(f"{'instructions':21}{'limit':>8}{'counted':>9}{'change':>9}")
     for name, count in counted.items():
         limit = limits["instructions"].get(name)
         if limit is None:
             above.append(name)
-            print(f"{name:16}{'none':>8}{count:9,}{'':9}  {WHAT[name]}")
+            print(f"{name:21}{'none':>8}{count:9,}{'':9}  {WHAT[name]}")
             continue
         change = (count / limit - 1) * 100
         if change > tolerance:
             above.append(name)
         elif change < -tolerance:
             below.append(name)
-        print(f"{name:16}{limit:8,}{count:9,}{change:+8.1f} %  {WHAT[name]}")
+        print(f"{name:21}{limit:8,}{count:9,}{change:+8.1f} %  {WHAT[name]}")
     where = LIMITS.relative_to(ROOT)
     if below:
         print(f"Cheaper than {where} says: {', '.join(below)}.\n"

@@ -33,7 +33,8 @@ const char* thd_user_name(MYSQL_THD thd);
 const char* thd_client_host(MYSQL_THD thd);
 const char* thd_client_ip(MYSQL_THD thd);
 const char* thd_priv_user(MYSQL_THD thd, size_t* length);
-int thd_is_slave(MYSQL_THD thd);
+// Only the lowest byte of its result is set.
+bool thd_is_slave(MYSQL_THD thd);
 }
 
 namespace tacho {
@@ -51,6 +52,9 @@ struct ThreadState {
     // its begin: what follows a statement in it starts when that statement ends.
     const char* packet_begin;
     const char* packet_end;
+    // Text of the last statement if the filter did not want it, else null: its end is not looked
+    // at any further. Every end on this thread clears it.
+    const char* skipped;
 };
 thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
 
@@ -170,6 +174,60 @@ void clear_strings(tacho_event* out) noexcept {
     }
 }
 
+// The one thread of a replica that applies, if there are not several, has no name but the server's
+// own.
+void name_applier(tacho_event* out) noexcept {
+    static const char kApplier[] = "<replication_slave>";
+    if (out->strings[TACHO_STRING_USER].len == 0) {
+        out->strings[TACHO_STRING_USER] = bytes_of(kApplier, sizeof(kApplier) - 1);
+    }
+}
+
+[[gnu::cold, gnu::noinline]] uint32_t decide(MYSQL_THD thd, const mysql_event_general* in,
+                                             tacho_bytes db, tacho_bytes command) noexcept {
+    tacho_event who;
+    if (thd != nullptr) {
+        set_identity(thd, &who);
+        if (thd_is_slave(thd)) {
+            name_applier(&who);
+        }
+    } else {
+        clear_strings(&who);
+    }
+    const tacho_facts facts = {who.strings[TACHO_STRING_USER], who.strings[TACHO_STRING_HOST],
+                               who.strings[TACHO_STRING_IP], db, command};
+    return tacho_probe_decide(g_probe, &t_state.probe, in->general_thread_id, &facts);
+}
+
+[[gnu::noinline]] uint32_t look(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    const tacho_bytes db = bytes_of(in->database);
+    const tacho_bytes command = bytes_of(in->general_command, in->general_command_length);
+    const uint64_t conn = in->general_thread_id;
+    const uint32_t answer = tacho_probe_look(g_probe, &t_state.probe, conn, &db, &command);
+    if (answer != TACHO_WANTED_ASK) {
+        return answer;
+    }
+    if (figures_nested(thd)) {
+        return tacho_probe_skips(&t_state.probe, conn) ? TACHO_WANTED_SKIP : TACHO_WANTED_RECORD;
+    }
+    return decide(thd, in, db, command);
+}
+
+// Whether a statement is to be recorded, as far as can be told before it runs: TACHO_WANTED_*.
+// One inside of a stored program goes with the statement that has called it: the server then
+// names the definer as the user, and the program's database.
+[[gnu::always_inline]] inline uint32_t wanted(MYSQL_THD thd,
+                                              const mysql_event_general* in) noexcept {
+    const uint32_t answer = tacho_probe_wanted(g_probe, &t_state.probe, in->general_thread_id);
+    return answer == TACHO_WANTED_LOOK ? look(thd, in) : answer;
+}
+
+// What belongs to a statement that was skipped is not recorded. What was recorded before the
+// filter changed is completed.
+bool belongs_to_skipped(uint64_t conn, const tacho_session* session) noexcept {
+    return tacho_probe_skips(&t_state.probe, conn) && !tacho_probe_has_open(session);
+}
+
 // What is known of a packet must not outlive it: its memory is used for others.
 void forget_packet() noexcept {
     t_state.packet_begin = nullptr;
@@ -180,33 +238,6 @@ template <size_t Bytes>
 bool is_command(const mysql_event_general* in, const char (&name)[Bytes]) noexcept {
     return in->general_command_length == Bytes - 1 &&
            memcmp(in->general_command, name, Bytes - 1) == 0;
-}
-
-void start(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    const bool nested = figures_nested(thd);
-    const bool logging = tacho_probe_logging(g_probe);
-    if (!nested && is_command(in, "Query")) {
-        t_state.packet_begin = in->general_query;
-        t_state.packet_end = in->general_query + (logging ? in->general_query_length : 0);
-    }
-    if (!logging) {
-        return;
-    }
-    const int64_t now_us = microseconds(CLOCK_REALTIME);
-    // Between commands the server has no SQL command; within one it has that of the statement
-    // around. COM_STMT_EXECUTE alone is announced late, when it has one already.
-    const bool within = thd == nullptr || thd_sql_command(thd) != g_event_context.no_command;
-    const bool prepared = is_command(in, "Prepare");
-    const bool announced_by_sql = prepared && within && g_event_context.no_command >= 0;
-    tacho_event out;
-    begin_event(announced_by_sql ? TACHO_KIND_POINT : TACHO_KIND_START, in, now_us, &out);
-    set_statement(thd, in, &out);
-    out.present |= TACHO_PRESENT_TEXT;
-    // A prepared statement may also be prepared anew, inside of its execution.
-    if (!nested && !within && !prepared) {
-        out.present |= TACHO_PRESENT_OUTERMOST;
-    }
-    emit(thd, tacho_probe_session(g_probe, out.conn, now_us), out);
 }
 
 // A statement has ended and others follow in its packet: the next one starts now. The server
@@ -290,21 +321,60 @@ uint32_t wanted_figures(const mysql_event_general* in) noexcept {
 // A statement that a replica has applied. The counts and clocks of its thread are not those of
 // the statement: BEGIN does not start them anew.
 [[gnu::cold, gnu::noinline]] void applied(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    if (!tacho_probe_logging(g_probe)) {
-        return;
-    }
     const int64_t now_us = microseconds(CLOCK_REALTIME);
     tacho_event out;
     begin_event(TACHO_KIND_POINT, in, now_us, &out);
     set_statement(thd, in, &out);
-    if (out.strings[TACHO_STRING_USER].len == 0) {
-        // The server's own name of the one thread that applies, if there are not several.
-        static const char kApplier[] = "<replication_slave>";
-        out.strings[TACHO_STRING_USER] = bytes_of(kApplier, sizeof(kApplier) - 1);
-    }
+    name_applier(&out);
     out.present |= TACHO_PRESENT_TEXT | TACHO_PRESENT_OUTERMOST;
     out.error_code = set_figures(thd, kFigureError, &out);
     emit(thd, tacho_probe_session(g_probe, out.conn, now_us), out);
+}
+
+[[gnu::noinline]] void start(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    t_state.skipped = nullptr;
+    const bool nested = figures_nested(thd);
+    // The statements of a trigger that is run by a replica have a LOG before and a STATUS.
+    if (thd != nullptr && thd_is_slave(thd) && !nested) {
+        applied(thd, in);
+        return;
+    }
+    if (!nested && is_command(in, "Query")) {
+        t_state.packet_begin = in->general_query;
+        t_state.packet_end = in->general_query + in->general_query_length;
+    }
+    const int64_t now_us = microseconds(CLOCK_REALTIME);
+    // Between commands the server has no SQL command; within one it has that of the statement
+    // around. COM_STMT_EXECUTE alone is announced late, when it has one already.
+    const bool within = thd == nullptr || thd_sql_command(thd) != g_event_context.no_command;
+    const bool prepared = is_command(in, "Prepare");
+    const bool announced_by_sql = prepared && within && g_event_context.no_command >= 0;
+    tacho_event out;
+    begin_event(announced_by_sql ? TACHO_KIND_POINT : TACHO_KIND_START, in, now_us, &out);
+    set_statement(thd, in, &out);
+    out.present |= TACHO_PRESENT_TEXT;
+    // A prepared statement may also be prepared anew, inside of its execution.
+    if (!nested && !within && !prepared) {
+        out.present |= TACHO_PRESENT_OUTERMOST;
+    }
+    emit(thd, tacho_probe_session(g_probe, out.conn, now_us), out);
+}
+
+// Whether this is about the statement that was skipped last.
+bool is_skipped(const mysql_event_general* in) noexcept {
+    return t_state.skipped != nullptr && t_state.skipped == in->general_query;
+}
+
+// Small and without a frame of its own, as all that is called for what is skipped.
+[[gnu::noinline]] void begin(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    const uint32_t answer = wanted(thd, in);
+    if (answer == TACHO_WANTED_RECORD) {
+        start(thd, in);
+        return;
+    }
+    t_state.skipped = answer == TACHO_WANTED_SKIP ? in->general_query : nullptr;
+    // One inside of a recorded statement is not skipped: nothing is recorded of this packet.
+    forget_packet();
 }
 
 bool is_execute(MYSQL_THD thd) noexcept {
@@ -334,7 +404,7 @@ void end_packet(MYSQL_THD thd, const mysql_event_general* in, tacho_session* ses
     // The own end of SQL EXECUTE, which shows the text of what it has executed.
     const bool executed = is_execute(thd) && tacho_probe_has_open(session);
     // What started while recording was on is completed also when it was turned off meanwhile.
-    if (!executed && !tacho_probe_logging(g_probe)) {
+    if (!executed && wanted(thd, in) != TACHO_WANTED_RECORD) {
         forget_packet();
         return;
     }
@@ -363,7 +433,8 @@ void end_packet(MYSQL_THD thd, const mysql_event_general* in, tacho_session* ses
     end_packet(thd, in, session);
 }
 
-void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+[[gnu::noinline]] void end_recorded(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    t_state.skipped = nullptr;
     // Coarse: it only orders lines. Where the server cannot tell the query time, the clock is
     // read again below.
     const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
@@ -391,6 +462,14 @@ void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     }
     emit(thd, session, out);
     end_packet(thd, in, session);
+}
+
+[[gnu::noinline]] void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    if (is_skipped(in)) {
+        t_state.skipped = nullptr;
+        return;
+    }
+    end_recorded(thd, in);
 }
 
 // SQL EXECUTE has ended; only the inner statement had a STATUS event.
@@ -424,52 +503,53 @@ void end_failed_execute(MYSQL_THD thd, const mysql_event_general* in, tacho_sess
     emit(thd, session, out);
 }
 
-void error(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+[[gnu::noinline]] void error(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     if (!tacho_probe_logging(g_probe)) {
         return;
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
+    tacho_session* session = tacho_probe_session(g_probe, in->general_thread_id, now_us);
+    if (belongs_to_skipped(in->general_thread_id, session)) {
+        return;
+    }
     tacho_event out;
     begin_event(TACHO_KIND_ERROR, in, now_us, &out);
     out.error_code = static_cast<uint32_t>(in->general_error_code);
     // The message is where the command's name is in other events.
     out.text = bytes_of(in->general_command, in->general_command_length);
     out.present = TACHO_PRESENT_TEXT;
-    tacho_session* session = tacho_probe_session(g_probe, out.conn, now_us);
     emit(thd, session, out);
     if (is_execute(thd) && !figures_nested(thd) && tacho_probe_has_open(session)) {
         end_failed_execute(thd, in, session, microseconds(CLOCK_REALTIME));
     }
 }
 
-void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    switch (in->event_subclass) {
-    case MYSQL_AUDIT_GENERAL_LOG:
-        // The statements of a trigger that is run by it have a LOG before and a STATUS.
-        if (thd != nullptr && thd_is_slave(thd) != 0 && !figures_nested(thd)) {
-            applied(thd, in);
-        } else {
-            start(thd, in);
-        }
-        break;
-    case MYSQL_AUDIT_GENERAL_ERROR:
-        error(thd, in);
-        break;
-    case MYSQL_AUDIT_GENERAL_RESULT:
-        if (is_execute(thd)) {
-            end_execute(thd, in);
-        }
-        break;
-    case MYSQL_AUDIT_GENERAL_STATUS:
-        end(thd, in);
-        break;
-    default:
-        break;
+[[gnu::noinline]] void result(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    if (is_execute(thd)) {
+        end_execute(thd, in);
     }
 }
 
-void connection(MYSQL_THD thd, const mysql_event_connection* in) noexcept {
+void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    switch (in->event_subclass) {
+    case MYSQL_AUDIT_GENERAL_LOG:
+        return begin(thd, in);
+    case MYSQL_AUDIT_GENERAL_ERROR:
+        return error(thd, in);
+    case MYSQL_AUDIT_GENERAL_RESULT:
+        return is_skipped(in) ? void() : result(thd, in);
+    case MYSQL_AUDIT_GENERAL_STATUS:
+        return end(thd, in);
+    default:
+        return;
+    }
+}
+
+[[gnu::noinline]] void connection(MYSQL_THD thd, const mysql_event_connection* in) noexcept {
     const bool ended = in->event_subclass == MYSQL_AUDIT_CONNECTION_DISCONNECT;
+    if (in->event_subclass == MYSQL_AUDIT_CONNECTION_CHANGE_USER) {
+        tacho_probe_identity_changed(g_probe);
+    }
     const int64_t now_us = microseconds(CLOCK_REALTIME);
     tacho_session* session = tacho_probe_session(g_probe, in->thread_id, now_us);
     if (tacho_probe_logging(g_probe) || tacho_probe_has_open(session)) {
@@ -495,7 +575,7 @@ void connection(MYSQL_THD thd, const mysql_event_connection* in) noexcept {
     }
 }
 
-void table(MYSQL_THD thd, const mysql_event_table* in) noexcept {
+[[gnu::noinline]] void table(MYSQL_THD thd, const mysql_event_table* in) noexcept {
     if (!tacho_probe_logging(g_probe)) {
         return;
     }
@@ -520,6 +600,10 @@ void table(MYSQL_THD thd, const mysql_event_table* in) noexcept {
         break;
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
+    tacho_session* session = tacho_probe_session(g_probe, in->thread_id, now_us);
+    if (belongs_to_skipped(in->thread_id, session)) {
+        return;
+    }
     tacho_event out;
     begin_event(TACHO_KIND_TABLE, in->thread_id, now_us, &out);
     clear_strings(&out);
@@ -529,7 +613,7 @@ void table(MYSQL_THD thd, const mysql_event_table* in) noexcept {
     out.strings[TACHO_STRING_PRIV_USER] = bytes_of(in->table);
     out.strings[TACHO_STRING_OS_USER] = bytes_of(in->new_database);
     out.strings[TACHO_STRING_PROXY_USER] = bytes_of(in->new_table);
-    emit(thd, tacho_probe_session(g_probe, out.conn, now_us), out);
+    emit(thd, session, out);
 }
 
 } // namespace

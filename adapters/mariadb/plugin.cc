@@ -4,6 +4,7 @@
 // The plugin: descriptor, init, deinit.
 #include "adapter.h"
 #include "figures.h"
+#include "filter_variables.h"
 #include "sql_commands.h"
 
 #include <climits>
@@ -89,7 +90,9 @@ int init(void*) noexcept {
     char server[256];
     snprintf(server, sizeof(server), "MariaDB %s", server_version);
     const tacho_embed_config config = {directory, variable_arena_directory(), server,
-                                       variable_arena_bytes(), &abort_loop};
+                                       variable_arena_bytes(), &abort_loop, variable_tables(),
+                                       // MariaDB's plugins do not see connection attributes.
+                                       false};
     char error[1024] = "";
     g_recorder = tacho_embed_start(&config, error, sizeof(error));
     if (g_recorder == nullptr) {
@@ -112,6 +115,7 @@ int deinit(void*) noexcept {
     if (recorder != nullptr) {
         tacho_embed_stop(recorder, kStopPatienceMs);
     }
+    forget_filter();
     return 0;
 }
 

@@ -4,6 +4,7 @@
 // System and status variables. An update function runs with LOCK_global_system_variables held:
 // it stores a value and wakes the writer, and never waits.
 #include "adapter.h"
+#include "filter_variables.h"
 
 #include <climits>
 #include <cstdio>
@@ -201,6 +202,7 @@ void apply_variables(const tacho_embed* recorder) noexcept {
     tacho_embed_set(recorder, TACHO_SETTING_ROTATE_BYTES, v_rotate_bytes);
     tacho_embed_set(recorder, TACHO_SETTING_TIMESTAMPS, v_timestamps);
     tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
+    apply_filter(recorder);
     tacho_embed_set(recorder, TACHO_SETTING_LOGGING, v_logging != 0 ? 1 : 0);
 }
 
@@ -218,6 +220,8 @@ st_mysql_sys_var* g_system_variables[] = {
     MYSQL_SYSVAR(rotate_now),
     MYSQL_SYSVAR(max_statement_bytes),
     MYSQL_SYSVAR(tables),
+    kFilterVariable,
+    kFilterFileVariable,
     nullptr,
 };
 
@@ -241,6 +245,7 @@ st_mysql_show_var g_status_variables[] = {
     {"Tacho_write_errors", function(show_number<&Status::write_errors>), SHOW_SIMPLE_FUNC},
     {"Tacho_last_error", function(show_text<TACHO_TEXT_LAST_ERROR>), SHOW_SIMPLE_FUNC},
     {"Tacho_current_file", function(show_text<TACHO_TEXT_CURRENT_FILE>), SHOW_SIMPLE_FUNC},
+    {"Tacho_filter_rules", function(show_number<&Status::filter_rules>), SHOW_SIMPLE_FUNC},
     {"Tacho_arena_file", function(show_text<TACHO_TEXT_ARENA>), SHOW_SIMPLE_FUNC},
     {nullptr, nullptr, SHOW_UNDEF},
 };

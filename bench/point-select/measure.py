@@ -38,6 +38,10 @@ VARIANTS = {
     "nothing": ["--plugin-load-add=nothing.so"],
     "tacho": ["--plugin-load-add=tacho.so"],
     "tacho-paced": ["--plugin-load-add=tacho.so", "--tacho-flush-interval-ms=5000"],
+    "tacho-skip": [
+        "--plugin-load-add=tacho.so",
+        '--tacho-filter={"rules": [{"user": "root", "action": "skip"}]}',
+    ],
     "tacho-off": ["--plugin-load-add=tacho.so", "--tacho-logging=OFF"],
     "server_audit": [
         "--plugin-load-add=server_audit.so",
@@ -152,7 +156,7 @@ def measure(variant, template, plugins, work):
     return {name: (long[name] - short[name]) / (LONG - SHORT) for name in long}
 
 
-def measure_plugin(template, plugins, work):
+def measure_plugin(variant, template, plugins, work):
     """Instructions inside the plugin's calls for one query: the same in each run.
 
     Not in it: the server's own for calling, and the writer thread's.
@@ -160,7 +164,7 @@ def measure_plugin(template, plugins, work):
     directory = work / "plugin-only"
     directory.mkdir()
     shutil.copytree(template, directory / "data")
-    server = Server(directory, plugins, VARIANTS["tacho"],
+    server = Server(directory, plugins, VARIANTS[variant],
                     ("--instr-atstart=no", f"--toggle-collect={PLUGIN_FUNCTION}"))  # fmt: skip
     server.query(QUERY * WARM_UP)
     server.control("--instr=on")
@@ -181,7 +185,7 @@ def measure_plugin(template, plugins, work):
     _, short, long = counts
     if long == 0:
         sys.exit(f"the server never came to {PLUGIN_FUNCTION}: has it another name now?")
-    kept = ROOT / "build/instructions/point_select.callgrind"
+    kept = ROOT / f"build/instructions/point_select_{variant}.callgrind"
     kept.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(path, kept)
     return (long - short) / (LONG // 5 - SHORT // 5)
@@ -212,7 +216,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="one JSON line per variant")
     parser.add_argument("--plugin-only", action="store_true",
-                        help="print the instructions inside the plugin's calls, nothing else")  # fmt: skip
+                        help="print the instructions inside the plugin's calls of one variant")  # fmt: skip
     parser.add_argument("--keep", metavar="DIR", help="leave callgrind's files in DIR")
     parser.add_argument("variants", nargs="*", choices=[*VARIANTS, []], help="default: all but tacho-off")
     arguments = parser.parse_args()
@@ -229,7 +233,7 @@ def main():
         shutil.copy(f"{SYSTEM_PLUGINS}/server_audit.so", plugins)
         template = fill_template(work)
         if arguments.plugin_only:
-            print(measure_plugin(template, plugins, work))
+            print(measure_plugin((arguments.variants or ["tacho"])[0], template, plugins, work))
             return
         results = {}
         for variant in variants:

@@ -7,6 +7,7 @@
 //! The C side is `include/tacho_embed.h`.
 
 mod error_log;
+mod filter;
 mod recorder;
 
 use std::ffi::{CStr, c_char};
@@ -22,8 +23,9 @@ use tacho_recorder::control::{ConfigChange, Severity};
 // The probe's functions are only called from C++; this keeps them in the library.
 #[doc(hidden)]
 pub use tacho_probe::{
-    tacho_probe_emit, tacho_probe_end_known, tacho_probe_forget, tacho_probe_has_open,
-    tacho_probe_logging, tacho_probe_session,
+    tacho_probe_decide, tacho_probe_emit, tacho_probe_end_known, tacho_probe_forget,
+    tacho_probe_has_open, tacho_probe_identity_changed, tacho_probe_logging, tacho_probe_look,
+    tacho_probe_session, tacho_probe_skips, tacho_probe_wanted,
 };
 
 /// See `tacho_embed_config`.
@@ -34,6 +36,8 @@ pub struct EmbedConfig {
     server: *const c_char,
     arena_bytes: u64,
     ending: *const AtomicU8,
+    tables: bool,
+    program: bool,
 }
 
 /// See `tacho_embed_status`.
@@ -64,10 +68,12 @@ pub struct EmbedStatus {
     pub arena_bytes_used: u64,
     /// Attempts to write that failed.
     pub write_errors: u64,
+    /// Rules of the filter.
+    pub filter_rules: u64,
 }
 
-const _: () = assert!(size_of::<EmbedConfig>() == 40);
-const _: () = assert!(size_of::<EmbedStatus>() == 96);
+const _: () = assert!(size_of::<EmbedConfig>() == 48);
+const _: () = assert!(size_of::<EmbedStatus>() == 104);
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
 fn guard<T>(fallback: T, f: impl FnOnce() -> T) -> T {
@@ -123,6 +129,8 @@ pub unsafe extern "C" fn tacho_embed_start(
             arena_bytes: config.arena_bytes,
             // SAFETY: null, or a variable of the server, which lives as long as the process.
             ending: unsafe { config.ending.as_ref() },
+            tables: config.tables,
+            program: config.program,
         };
         match Recorder::start(&config) {
             Ok(recorder) => Some(Box::new(recorder)),
@@ -177,6 +185,44 @@ pub unsafe extern "C" fn tacho_embed_note_config(
     let [variable, old_value, new_value] =
         [variable, old_value, new_value].map(|text| unsafe { string(text) }.to_bytes().to_vec());
     guard((), || recorder.note_config(ConfigChange { variable, old_value, new_value }));
+}
+
+/// See `tacho_filter_flag`.
+const FILTER_IS_FILE: u32 = 1;
+const FILTER_APPLIES: u32 = 2;
+
+/// See `include/tacho_embed.h`.
+///
+/// # Safety
+/// `text` is a terminated string; `error` is valid for `error_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_embed_filter(
+    recorder: &Recorder,
+    text: *const c_char,
+    flags: u32,
+    error: *mut c_char,
+    error_bytes: usize,
+) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    // SAFETY: promised by the caller.
+    let text = unsafe { string(text) }.to_bytes();
+    let applied = flags & FILTER_APPLIES != 0;
+    let result = guard(Err("internal error".to_owned()), || {
+        let text = if flags & FILTER_IS_FILE != 0 {
+            filter::read_file(std::ffi::OsStr::from_bytes(text).as_ref())?
+        } else {
+            String::from_utf8(text.to_vec()).map_err(|_| "the filter is not UTF-8".to_owned())?
+        };
+        recorder.filter(&text, applied)
+    });
+    match result {
+        Ok(()) => true,
+        Err(cause) => {
+            // SAFETY: promised by the caller.
+            unsafe { copy_out(&cause, error, error_bytes) };
+            false
+        }
+    }
 }
 
 /// See `include/tacho_embed.h`.

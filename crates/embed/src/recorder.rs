@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tacho_event::record::EventKind;
+use tacho_filter::compile::Server;
 use tacho_probe::Probe;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::arena_list;
@@ -16,10 +17,11 @@ use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
-use tacho_ring::layout::OVERFLOW_DROP;
+use tacho_ring::layout::{NAME_COUNT, NameEntry, OVERFLOW_LET_GO};
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 
+use crate::filter::Filters;
 use crate::{EmbedStatus, error_log};
 
 /// What a recorder is started with.
@@ -34,6 +36,10 @@ pub struct Config {
     pub arena_bytes: u64,
     /// Not 0 when the server shuts down.
     pub ending: Option<&'static AtomicU8>,
+    /// Whether the adapter sends which tables a statement touches.
+    pub tables: bool,
+    /// Whether it knows the program name of a connection.
+    pub program: bool,
 }
 
 /// See the module documentation.
@@ -46,6 +52,9 @@ pub struct Recorder {
     /// Set by the writer when everything is written, or it gave up.
     drained: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    filters: Filters,
+    tables: bool,
+    program: bool,
 }
 
 /// Distinguishes the arenas of this process.
@@ -134,13 +143,16 @@ impl Recorder {
         let instance = INSTANCES.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Recorder {
             // Time makes it differ from instances of an earlier load of this library, too.
-            probe: Probe { arena, instance: sys::now_us() as u64 ^ (instance << 56) },
+            probe: Probe::new(arena, sys::now_us() as u64 ^ (instance << 56)),
             arena_file: Some(arena_file),
             arena_path,
             control,
             status,
             drained,
             thread: Some(thread),
+            filters: Filters::default(),
+            tables: config.tables,
+            program: config.program,
         })
     }
 
@@ -188,6 +200,40 @@ impl Recorder {
         self.ring();
     }
 
+    /// What a filter can be about.
+    fn server(&self) -> Server {
+        let name = |number| {
+            let NameEntry(entry) = self.arena().name(number).unwrap_or(NameEntry([0; 32]));
+            let name = entry.split(|byte| *byte == 0).next().unwrap_or_default();
+            String::from_utf8_lossy(name).into_owned()
+        };
+        Server {
+            sql_commands: (0..NAME_COUNT).map(name).collect(),
+            tables: self.tables,
+            program: self.program,
+        }
+    }
+
+    /// Checks a filter, and takes it into use if it is to be `applied`.
+    ///
+    /// # Errors
+    /// Where it is wrong, and how.
+    pub fn filter(&self, text: &str, applied: bool) -> Result<(), String> {
+        let server = self.server();
+        if !applied {
+            return Filters::check(text, &server).map(|_| ());
+        }
+        let before = self.filters.set(text, &server, &self.probe, &self.control)?;
+        if before != text {
+            self.note_config(ConfigChange {
+                variable: b"tacho_filter".to_vec(),
+                old_value: before.into_bytes(),
+                new_value: text.as_bytes().to_vec(),
+            });
+        }
+        Ok(())
+    }
+
     /// Asks for a new log file.
     pub fn rotate(&self) {
         self.control.rotate_now.store(true, Ordering::Relaxed);
@@ -205,7 +251,9 @@ impl Recorder {
         EmbedStatus {
             records_written: status.records_written.load(Ordering::Relaxed),
             bytes_written: status.bytes_written.load(Ordering::Relaxed),
-            records_filtered: 0,
+            records_filtered: self.probe.filter.filtered.load(Ordering::Relaxed)
+                + status.records_filtered.load(Ordering::Relaxed),
+            filter_rules: self.filters.rule_count(),
             records_lost: timeout + dropped + corrupt + killed,
             records_lost_timeout: timeout,
             records_lost_dropped: dropped,
@@ -279,7 +327,7 @@ impl Run {
             // The database goes on. What is in the arena is recovered at the next start; what
             // comes now is counted.
             let shared = arena.shared();
-            shared.settings.0.overflow.store(OVERFLOW_DROP, Ordering::Relaxed);
+            shared.settings.0.overflow.store(OVERFLOW_LET_GO, Ordering::Relaxed);
             shared.gate.0.open(&Futex);
             error_log::write(
                 Severity::Error,
@@ -298,7 +346,7 @@ impl Run {
     /// counted in the arena, and told by the next server.
     fn let_go(writer: &Writer) {
         let shared = writer.arena().shared();
-        if shared.settings.0.overflow.swap(OVERFLOW_DROP, Ordering::Relaxed) != OVERFLOW_DROP {
+        if shared.settings.0.overflow.swap(OVERFLOW_LET_GO, Ordering::Relaxed) != OVERFLOW_LET_GO {
             error_log::write(
                 Severity::Warning,
                 "the server shuts down while the audit log cannot be written: statements that \

@@ -206,7 +206,7 @@ extern "C" fn cost_of_pairs(api: &Api, probe: &Probe, thread: &mut Thread, event
 
 fn count(text: &'static [u8]) {
     // Large enough for all of it: nothing waits, nothing drains.
-    let probe = Probe { arena: map_arena(64 << 20), instance: 1 };
+    let probe = Probe::new(map_arena(64 << 20), 1);
     let mut thread = Thread::default();
     let (api, events) = (api(), events(1, text));
     start(&api, &probe, &mut thread, &events);
@@ -223,7 +223,7 @@ fn think() {
 }
 
 fn time(thread_count: u64, load: Load, text: &'static [u8]) {
-    let probe = Probe { arena: map_arena(64 << 20), instance: 1 };
+    let probe = Probe::new(map_arena(64 << 20), 1);
     probe.arena.shared().bell.0.closed_limit.store(CLOSED_LIMIT, Ordering::Relaxed);
     let done = AtomicBool::new(false);
     let pairs = TIME_PAIRS / thread_count;

@@ -1,6 +1,6 @@
 //! Zone: hot. Copies server events into the arena; runs on the server's query threads.
 //!
-//! Six C functions, called by the adapters (`include/tacho_probe.h`). None allocates,
+//! C functions, called by the adapters (`include/tacho_probe.h`). None allocates,
 //! takes a lock, panics or changes `errno`. The only system calls are those of
 //! [`tacho_ring::sys`]: the declared back-pressure wait, waking the writer when a chunk is
 //! full, and one `gettid` per thread.
@@ -18,10 +18,14 @@
     )
 )]
 
+mod filter;
+
+pub use filter::{Compiled, Facts, Filter, Kept, Wanted};
+use tacho_filter::Treatment;
 use tacho_ring::arena::Arena;
 use tacho_ring::chunk::OpenChunk;
 use tacho_ring::codec::{
-    Event, PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_REMAINDER, RecordKind,
+    Bytes, Event, PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_REMAINDER, RecordKind,
 };
 use tacho_ring::layout::Session;
 use tacho_ring::producer::{self, Emitted};
@@ -56,6 +60,15 @@ pub struct Probe {
     pub arena: Arena,
     /// Differs for every arena of a process, so that a thread's stale chunk is recognised.
     pub instance: u64,
+    /// Which statements are wanted.
+    pub filter: Filter,
+}
+
+impl Probe {
+    /// Of an arena, without a filter.
+    pub fn new(arena: Arena, instance: u64) -> Probe {
+        Probe { arena, instance, filter: Filter::default() }
+    }
 }
 
 /// What a server thread keeps between calls; thread-local in the adapter, zero at first.
@@ -66,6 +79,8 @@ pub struct Thread {
     pub open: OpenChunk,
     /// [`Probe::instance`] that `open` belongs to.
     pub instance: u64,
+    /// What the filter has said.
+    pub kept: Kept,
 }
 
 /// The thread's chunk, forgotten if it is of an arena that is gone.
@@ -87,6 +102,110 @@ fn open_chunk<'t>(probe: &Probe, thread: &'t mut Thread) -> &'t mut OpenChunk {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_probe_logging(probe: &Probe) -> bool {
     probe.arena.shared().settings.0.logging.load(Ordering::Relaxed) != 0
+}
+
+/// Whether a statement that starts is to be recorded, as far as can be told without a look at
+/// it: [`Wanted::Look`] when there is a filter, and it may look at more than the session.
+///
+/// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
+///
+/// # Safety
+/// All pointers are valid for the call; `thread` belongs to the calling thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_wanted(
+    probe: &Probe,
+    thread: &mut Thread,
+    conn: u64,
+) -> Wanted {
+    if probe.arena.shared().settings.0.logging.load(Ordering::Relaxed) == 0 {
+        return Wanted::Off;
+    }
+    let epoch = probe.filter.epoch.load(Ordering::Relaxed);
+    if epoch != 0 {
+        return match thread.kept.of_session(epoch, conn) {
+            Some(treatment) => obey(probe, thread, treatment),
+            None => Wanted::Look,
+        };
+    }
+    thread.open.overflow = 0;
+    thread.kept.conn = 0;
+    Wanted::Record
+}
+
+/// The same where there is a filter: what it has said before of statements like this one.
+///
+/// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
+///
+/// # Safety
+/// As for [`tacho_probe_wanted`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_look(
+    probe: &Probe,
+    thread: &mut Thread,
+    conn: u64,
+    db: &Bytes,
+    command: &Bytes,
+) -> Wanted {
+    let epoch = probe.filter.epoch.load(Ordering::Relaxed);
+    // SAFETY: as promised by the caller.
+    match unsafe { thread.kept.find(epoch, conn, db, command) } {
+        Some(treatment) => obey(probe, thread, treatment),
+        None => Wanted::Ask,
+    }
+}
+
+#[inline]
+fn obey(probe: &Probe, thread: &mut Thread, treatment: Treatment) -> Wanted {
+    if treatment.skip {
+        thread.kept.count(&probe.filter);
+        return Wanted::Skip;
+    }
+    thread.open.overflow = treatment.overflow.map_or(0, |overflow| overflow as u32);
+    Wanted::Record
+}
+
+/// The same where the filter has said nothing yet. Keeps the answer.
+///
+/// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
+///
+/// # Safety
+/// As for [`tacho_probe_wanted`].
+#[cold]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_decide(
+    probe: &Probe,
+    thread: &mut Thread,
+    conn: u64,
+    facts: &Facts,
+) -> Wanted {
+    // SAFETY: as promised by the caller.
+    let treatment = unsafe { probe.filter.decide(&mut thread.kept, conn, facts) };
+    obey(probe, thread, treatment)
+}
+
+/// Whether the statement of `conn` that started last on this thread was skipped.
+///
+/// Runs on: any thread · Blocks: no · Allocates: no
+///
+/// # Safety
+/// `thread` belongs to the calling thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_skips(thread: &Thread, conn: u64) -> bool {
+    thread.kept.skips(conn)
+}
+
+/// The user of a session has changed: what the filter has said is decided anew.
+///
+/// Runs on: any thread · Blocks: no · Allocates: no
+///
+/// # Safety
+/// `probe` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_identity_changed(probe: &Probe) {
+    let epoch = &probe.filter.epoch;
+    if epoch.load(Ordering::Relaxed) != 0 {
+        epoch.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Slot of a connection, taken if it has none; null when all are in use: the connection's
@@ -226,5 +345,6 @@ pub unsafe extern "C" fn tacho_probe_forget(
     if let Some(session) = session {
         session::forget(session);
     }
+    thread.kept.tell(&probe.filter);
     producer::release(&probe.arena, open_chunk(probe, thread));
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 
-use tacho_probe::Thread;
+use tacho_probe::{Facts, Kept, Thread, Wanted};
 use tacho_ring::chunk::{Killed, OpenChunk};
 use tacho_ring::codec::{self, Bytes, Event, RecordKind};
 
@@ -62,6 +62,11 @@ fn constants_are_those_of_the_codec() {
         ("TACHO_STRING_RESERVED", codec::STRING_RESERVED),
         ("TACHO_STRING_COUNT", codec::STRING_COUNT),
         ("TACHO_STRING_BYTES_MAX", codec::STRING_BYTES_MAX),
+        ("TACHO_WANTED_OFF", Wanted::Off as usize),
+        ("TACHO_WANTED_SKIP", Wanted::Skip as usize),
+        ("TACHO_WANTED_RECORD", Wanted::Record as usize),
+        ("TACHO_WANTED_LOOK", Wanted::Look as usize),
+        ("TACHO_WANTED_ASK", Wanted::Ask as usize),
         ("TACHO_FIGURE_COUNT", codec::FIGURES_BYTES / 8),
     ]
     .map(|(name, value)| (name.to_owned(), value))
@@ -72,8 +77,10 @@ fn constants_are_those_of_the_codec() {
 #[test]
 fn layouts_are_those_of_the_structs() {
     let open = offset_of!(Thread, open);
+    let kept = offset_of!(Thread, kept);
     let expected: BTreeMap<String, usize> = [
         ("sizeof(tacho_bytes)", size_of::<Bytes>()),
+        ("sizeof(tacho_facts)", size_of::<Facts>()),
         ("sizeof(tacho_thread)", size_of::<Thread>()),
         ("offsetof(tacho_thread, idle_word)", open + offset_of!(OpenChunk, idle_word)),
         ("offsetof(tacho_thread, index)", open + offset_of!(OpenChunk, index)),
@@ -88,7 +95,12 @@ fn layouts_are_those_of_the_structs() {
             "offsetof(tacho_thread, session)",
             open + offset_of!(OpenChunk, killed) + offset_of!(Killed, session),
         ),
+        ("offsetof(tacho_thread, overflow)", open + offset_of!(OpenChunk, overflow)),
         ("offsetof(tacho_thread, instance)", offset_of!(Thread, instance)),
+        ("offsetof(tacho_thread, filter_epoch)", kept + offset_of!(Kept, epoch)),
+        ("offsetof(tacho_thread, filtered)", kept + offset_of!(Kept, filtered)),
+        ("offsetof(tacho_thread, treatment)", kept + offset_of!(Kept, treatment)),
+        ("offsetof(tacho_thread, filter_key)", kept + offset_of!(Kept, key)),
         ("sizeof(tacho_event)", size_of::<Event>()),
         ("offsetof(tacho_event, kind)", offset_of!(Event, kind)),
         ("offsetof(tacho_event, present)", offset_of!(Event, present)),

@@ -197,7 +197,7 @@ fn main() {
     });
     let mut writer = Writer::new(arena, files, 0, control, status.clone(), log);
     let mut producer = Producer {
-        probe: Probe { arena, instance: 1 },
+        probe: Probe::new(arena, 1),
         threads: (0..CONNECTIONS).map(|_| Thread::default()).collect(),
         number: 0,
     };

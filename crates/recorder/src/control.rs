@@ -1,7 +1,9 @@
 //! What the server's threads say to the writer, and what it tells them.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use std::sync::{Arc, Mutex};
+use tacho_ring::sys;
 
 /// Zone of the time stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,9 @@ pub struct Control {
     pub patience_ms: AtomicU64,
     /// Changes of settings that no line tells of yet.
     pub config_changes: Mutex<Vec<ConfigChange>>,
+    /// How often the filter was changed.
+    filter_version: AtomicU64,
+    filters: Mutex<Filters>,
 }
 
 /// One change of a setting.
@@ -44,6 +49,33 @@ pub struct ConfigChange {
     pub old_value: Vec<u8>,
     /// Its value now.
     pub new_value: Vec<u8>,
+}
+
+/// The filters of the last time: a statement is judged by that of the moment when it started,
+/// also if it reaches the writer later.
+#[derive(Clone, Debug, Default)]
+pub struct Filters {
+    /// Since when each is in effect, µs since 1970-01-01 UTC, and its bytes; the oldest first.
+    list: Vec<(i64, Arc<[u8]>)>,
+}
+
+/// Filters that are kept. What started before the oldest of them is recorded.
+const FILTERS_MAX: usize = 64;
+
+impl Filters {
+    fn add(&mut self, since_us: i64, program: Arc<[u8]>) {
+        if self.list.len() == FILTERS_MAX {
+            self.list.remove(0);
+        }
+        self.list.push((since_us, program));
+    }
+
+    /// The bytes of the filter for a statement that started then; none: everything is wanted.
+    #[inline]
+    pub fn at(&self, started_us: i64) -> &[u8] {
+        let found = self.list.iter().rev().find(|(since_us, _)| *since_us <= started_us);
+        found.map_or(&[], |(_, program)| program)
+    }
 }
 
 impl Default for Control {
@@ -58,11 +90,30 @@ impl Default for Control {
             stop: AtomicBool::new(false),
             patience_ms: AtomicU64::new(0),
             config_changes: Mutex::new(Vec::new()),
+            filter_version: AtomicU64::new(0),
+            filters: Mutex::new(Filters::default()),
         }
     }
 }
 
 impl Control {
+    /// Puts a compiled filter in the place of the one before, from now on.
+    pub fn set_filter(&self, program: Arc<[u8]>) {
+        let mut filters = self.filters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        filters.add(sys::now_us(), program);
+        // Under the lock, which is also held where both are read.
+        self.filter_version.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The filters and how often they were changed, if that is not `version`.
+    pub(crate) fn filters_newer_than(&self, version: u64) -> Option<(u64, Filters)> {
+        if self.filter_version.load(Ordering::Relaxed) == version {
+            return None;
+        }
+        let filters = self.filters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Some((self.filter_version.load(Ordering::Relaxed), filters.clone()))
+    }
+
     /// Zone of the time stamps.
     pub fn timestamps(&self) -> Timestamps {
         if self.utc.load(Ordering::Relaxed) != 0 { Timestamps::Utc } else { Timestamps::System }
@@ -76,6 +127,8 @@ pub struct Status {
     pub records_written: AtomicU64,
     /// Bytes in the files.
     pub bytes_written: AtomicU64,
+    /// Statements that the filter did not want once they had ended.
+    pub records_filtered: AtomicU64,
     /// Attempts to write that failed.
     pub write_errors: AtomicU64,
     /// Bytes of chunks in use.
@@ -108,3 +161,21 @@ pub enum Severity {
 
 /// Where messages go: the server's error log, or a terminal.
 pub type Log = Box<dyn Fn(Severity, &str) + Send>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_is_judged_by_the_filter_of_its_start() {
+        let mut filters = Filters::default();
+        assert!(filters.at(5).is_empty());
+        for since_us in 1..=100u8 {
+            filters.add(10 * i64::from(since_us), Arc::new([since_us]));
+        }
+        assert_eq!(filters.at(2_000), [100]);
+        assert_eq!(filters.at(999), [99]);
+        assert_eq!(filters.at(370), [37]);
+        assert!(filters.at(369).is_empty(), "older than what is kept: recorded");
+    }
+}

@@ -3,6 +3,7 @@
 mod load;
 mod parts;
 mod secrets;
+mod wanted;
 
 use std::borrow::Cow;
 
@@ -15,6 +16,9 @@ use tacho_ring::codec::{
     STRING_COMMAND, STRING_DB, STRING_HOST, STRING_IP, STRING_USER,
 };
 
+use tacho_filter::{Program, Treatment};
+
+use crate::control::Filters;
 use crate::drain::Drain;
 use crate::join::{Ending, NoText, Open, Place, Start, Told};
 use load::{Buffers, Loaded};
@@ -58,6 +62,27 @@ pub struct Style<'s> {
     pub clock: &'s mut TimeFormatter,
     /// Longest statement text, bytes; 0 = no limit.
     pub max_statement_bytes: u64,
+    /// Which statements are wanted, and how; `None`: they are not to be asked.
+    pub filters: Option<&'s Filters>,
+}
+
+impl<'s> Style<'s> {
+    /// The filter of a statement that started then.
+    #[inline]
+    fn filter(&self, started_us: i64) -> Program<'s> {
+        Program::new(self.filters.map_or(&[], |filters| filters.at(started_us)))
+    }
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It is in the line.
+    Line,
+    /// The filter does not want it: there is no line.
+    Filtered,
+    /// It cannot be read, and was counted: there is no line.
+    Unreadable,
 }
 
 impl Scratch {
@@ -144,7 +169,8 @@ fn without_text(record: &mut Record<'_>) {
     record.sql_charset = &[];
 }
 
-/// Writes the line of a statement that has a start. `running`: it has not ended.
+/// Writes the line of a statement that has a start, unless the filter does not want it. It is
+/// asked only of one that has ended and has no line yet.
 pub fn write_statement(
     out: &mut Vec<u8>,
     drain: &Drain,
@@ -152,7 +178,7 @@ pub fn write_statement(
     style: &mut Style<'_>,
     seq: u64,
     statement: Statement<'_>,
-) {
+) -> Written {
     let Statement { conn, open, ending } = statement;
     let Scratch { start, end, extras, known, commands, shortfall } = scratch;
     let started = match &open.start {
@@ -300,9 +326,20 @@ pub fn write_statement(
         }
     }
 
+    let mut treatment = Treatment::default();
+    let filter = style.filter(open.ts_us);
+    if let (false, Some(Loaded { view, .. })) = (filter.is_empty(), &started)
+        && !matches!(ending, Ending::Unknown | Ending::Running)
+    {
+        treatment = wanted::statement(&filter, view, number, record.errno, &uses);
+        if treatment.skip {
+            return Written::Filtered;
+        }
+    }
+
     let setting = || setting.unwrap_or_else(|| redact::Setting::of(record.sql_charset, record.db));
-    let is_gone = matches!(text, Some(Err(_)));
-    let text = text.and_then(Result::ok);
+    let is_gone = matches!(text, Some(Err(_))) || (treatment.no_text && text.is_some());
+    let text = text.and_then(Result::ok).filter(|_| !treatment.no_text);
     let shown = text.map(|text| show(text, &record, setting(), style));
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
     let message = message.map(|message| {
@@ -330,9 +367,10 @@ pub fn write_statement(
         record.sql_bytes = Some(u64::from(view.body.text_bytes));
     }
     write(out, &mut record, style, shortfall);
+    Written::Line
 }
 
-/// Writes the line of a record that is a line by itself. `false`: it cannot be read.
+/// Writes the line of a record that is a line by itself, unless the filter does not want it.
 pub fn write_single(
     out: &mut Vec<u8>,
     drain: &Drain,
@@ -341,9 +379,9 @@ pub fn write_single(
     seq: u64,
     place: &Place,
     error: Option<&Place>,
-) -> bool {
+) -> Written {
     let Scratch { start, end, known, commands, shortfall, .. } = scratch;
-    let Some(loaded) = start.load(drain, place, shortfall) else { return false };
+    let Some(loaded) = start.load(drain, place, shortfall) else { return Written::Unreadable };
     let Loaded { view, text } = loaded;
     let failed = view.body.errno != 0;
     let event = match view.kind {
@@ -355,6 +393,10 @@ pub fn write_single(
         RecordKind::Config => EventKind::Config,
         _ => EventKind::Statement,
     };
+    let treatment = wanted::single(&style.filter(view.header.ts_us), &view);
+    if treatment.skip {
+        return Written::Filtered;
+    }
     let mut record = Record {
         seq,
         ts_us: view.header.ts_us,
@@ -397,6 +439,9 @@ pub fn write_single(
             commands.name(drain, view.body.sql_command, &mut record);
             if view.body.present & PRESENT_TEXT != 0 {
                 match text {
+                    _ if treatment.no_text => {
+                        record.sql_bytes = Some(view.body.text_bytes.into());
+                    }
                     Ok(text) => sql = Some((text, setting)),
                     Err(_) => record.sql_bytes = Some(view.body.text_bytes.into()),
                 }
@@ -433,5 +478,5 @@ pub fn write_single(
         record.error = cleaned;
     }
     write(out, &mut record, style, shortfall);
-    true
+    Written::Line
 }

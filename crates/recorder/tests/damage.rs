@@ -48,7 +48,7 @@ fn lines_with_damaged(kind: RecordKind, events: &[Event]) -> (Vec<String>, u64) 
 }
 
 fn record(file: &ArenaFile, events: &[Event]) {
-    let probe = Probe { arena: file.arena(), instance: 1 };
+    let probe = Probe::new(file.arena(), 1);
     let mut thread = Thread::default();
     for event in events {
         emit(&probe, &mut thread, event);

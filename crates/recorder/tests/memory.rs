@@ -220,7 +220,7 @@ fn the_message_of_a_text_that_is_gone() {
     let made = ArenaFile::create(&place.arenas, 8 << 20, &place.log, "").expect("makes");
     made.arena().shared().settings.0.logging.store(1, Ordering::Relaxed);
     let mut writer = place.writer(made.arena());
-    let probe = Probe { arena: made.arena(), instance: 1 };
+    let probe = Probe::new(made.arena(), 1);
     let mut thread = Thread::default();
     let text = long_text("CREATE USER u IDENTIFIED BY 'hidden' ", b"x ", 2 * MIB);
     emit(&probe, &mut thread, &event(RecordKind::Start, 1, 1, text));

@@ -64,7 +64,7 @@ fn connections_that_do_not_say_when_they_end_are_forgotten() {
     let place = place();
     let file = place.arena();
     let mut writer = place.writer(file.arena());
-    let probe = Probe { arena: file.arena(), instance: 1 };
+    let probe = Probe::new(file.arena(), 1);
     let mut thread = Thread::default();
     for conn in 1..=10_000 {
         emit(&probe, &mut thread, &event(RecordKind::Start, conn, conn, b"SELECT 1"));
@@ -92,7 +92,7 @@ fn mark_all(arena: &Arena, seq: u64) {
 
 fn dead_arena(place: &Place, text: &'static [u8], marked_with: u64) {
     let file = place.arena();
-    let probe = Probe { arena: file.arena(), instance: 1 };
+    let probe = Probe::new(file.arena(), 1);
     emit(&probe, &mut Thread::default(), &event(RecordKind::Start, 1, 1, text));
     mark_all(&file.arena(), marked_with);
 }
@@ -116,7 +116,7 @@ fn what_recovery_could_not_write_does_not_get_into_the_next_arena() {
     // More than a batch, so that some of it is formatted and some is not.
     let place = place();
     let old = place.arena();
-    let probe = Probe { arena: old.arena(), instance: 1 };
+    let probe = Probe::new(old.arena(), 1);
     let mut thread = Thread::default();
     for n in 1..=3_000 {
         emit(&probe, &mut thread, &event(RecordKind::Point, n, n, b"SELECT 'of the dead server'"));
@@ -148,7 +148,7 @@ fn a_loss_is_told_of_also_when_its_line_could_not_be_written() {
     let place = place();
     let file = place.arena();
     let mut writer = place.writer(file.arena());
-    let probe = Probe { arena: file.arena(), instance: 1 };
+    let probe = Probe::new(file.arena(), 1);
     let mut thread = Thread::default();
     emit(&probe, &mut thread, &event(RecordKind::Point, 1, 1, b"SELECT 1"));
     // What producers do when there is no room.

@@ -17,7 +17,7 @@ use tacho_ring::consumer;
 /// Returns where it is.
 fn dead_arena(place: &Place, text: &'static [u8]) -> PathBuf {
     let file = place.arena();
-    let probe = Probe { arena: file.arena(), instance: 1 };
+    let probe = Probe::new(file.arena(), 1);
     emit(&probe, &mut Thread::default(), &event(RecordKind::Point, 1, 1, text));
     file.path().to_owned()
 }

@@ -28,7 +28,7 @@ fn lines(before: &[Event], after: &[Event]) -> (String, String) {
     let place = place();
     let file = place.arena();
     let mut writer = place.writer(file.arena());
-    let probe = Probe { arena: file.arena(), instance: 1 };
+    let probe = Probe::new(file.arena(), 1);
     let mut thread = Thread::default();
     before.iter().for_each(|event| emit(&probe, &mut thread, event));
     assert!(writer.round());

@@ -78,6 +78,11 @@ pub struct OpenChunk {
     pub lost_query: u32,
     /// Whether a wait is to end.
     pub killed: Killed,
+    /// What its statement does when there is no room, instead of the setting: one of
+    /// `OVERFLOW_*` + 1; 0 = as set.
+    pub overflow: u32,
+    /// Reserved, 0.
+    pub reserved: u32,
 }
 
 impl OpenChunk {

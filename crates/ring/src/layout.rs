@@ -159,7 +159,7 @@ pub struct Bell {
 pub struct Settings {
     /// 1 = record.
     pub logging: AtomicU32,
-    /// [`OVERFLOW_BLOCK`], [`OVERFLOW_TIMEOUT`] or [`OVERFLOW_DROP`].
+    /// [`OVERFLOW_BLOCK`], [`OVERFLOW_TIMEOUT`], [`OVERFLOW_DROP`] or [`OVERFLOW_LET_GO`].
     pub overflow: AtomicU32,
     /// Longest wait under [`OVERFLOW_TIMEOUT`], µs.
     pub overflow_timeout_us: AtomicU64,
@@ -173,6 +173,9 @@ pub const OVERFLOW_BLOCK: u32 = 0;
 pub const OVERFLOW_TIMEOUT: u32 = 1;
 /// Do not wait: drop the record and count it.
 pub const OVERFLOW_DROP: u32 = 2;
+/// As [`OVERFLOW_DROP`], whatever a rule of the filter says: the writer has ended, or the server
+/// shuts down while the log cannot be written.
+pub const OVERFLOW_LET_GO: u32 = 3;
 
 /// Counters of the producers.
 #[repr(C)]

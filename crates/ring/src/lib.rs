@@ -27,6 +27,7 @@
 //! | [`codec`] | one record as bytes, and back with every length checked |
 //! | [`producer`] | append, fragments |
 //! | [`wait`] | back-pressure: where a query thread of the server may block |
+//! | [`swap`] | a value that is read seldom and replaced: the filter |
 //! | [`consumer`] | read committed records out of memory that nobody vouches for |
 //! | [`arena`] | the mapping: validated offsets turned into references |
 //! | [`sync`], [`sys`] | the only doors to atomics and to the operating system |
@@ -64,6 +65,7 @@ mod models;
 #[cfg(not(loom))]
 pub mod producer;
 pub mod session;
+pub mod swap;
 pub mod sync;
 #[cfg(not(loom))]
 pub mod sys;

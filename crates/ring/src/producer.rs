@@ -498,7 +498,7 @@ unsafe fn emit_fragments<const STRINGS: bool>(
     if let Some(session) = session {
         numbers.keep(session);
         if session::taken_early(session, numbers.rec_no) {
-            wait::until_settled(arena, session, numbers.rec_no, &open.killed);
+            wait::until_settled(arena, session, numbers.rec_no, open);
         }
     }
     Emitted::Accepted

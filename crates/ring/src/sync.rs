@@ -4,10 +4,10 @@
 //! that says which other access it pairs with.
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
+pub use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
+pub use loom::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Tells the processor that this is a spin loop.
 #[inline]

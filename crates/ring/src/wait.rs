@@ -5,7 +5,7 @@
 
 use crate::arena::Arena;
 use crate::chunk::{Killed, OpenChunk};
-use crate::layout::{Counters, OVERFLOW_BLOCK, OVERFLOW_DROP, Session, Settings};
+use crate::layout::{Counters, OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_LET_GO, Session, Settings};
 use crate::producer::Futex;
 use crate::sync::{AtomicU64, Ordering, spin};
 use crate::{free, session, sys};
@@ -31,14 +31,19 @@ pub(crate) enum Patience {
 }
 
 /// How long a wait may last, µs; `None`: nobody waits.
-fn limit_us(settings: &Settings) -> Option<u64> {
+///
+/// `own`: see [`OpenChunk::overflow`].
+fn limit_us(settings: &Settings, own: u32) -> Option<u64> {
     // Who turns recording off does not want to wait for it any longer.
     if settings.logging.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    match settings.overflow.load(Ordering::Relaxed) {
+    let set = settings.overflow.load(Ordering::Relaxed);
+    // There is no room to come: what a rule says does not count.
+    let own = own.checked_sub(1).filter(|_| set != OVERFLOW_LET_GO);
+    match own.unwrap_or(set) {
         OVERFLOW_BLOCK => Some(u64::MAX),
-        OVERFLOW_DROP => None,
+        OVERFLOW_DROP | OVERFLOW_LET_GO => None,
         _ => Some(settings.overflow_timeout_us.load(Ordering::Relaxed)),
     }
 }
@@ -48,6 +53,7 @@ struct Wait<'a> {
     since_us: i64,
     settings: &'a Settings,
     killed: &'a Killed,
+    overflow: u32,
 }
 
 impl Wait<'_> {
@@ -58,7 +64,7 @@ impl Wait<'_> {
     /// How long to sleep at most until asking again, µs, or where to count that it is over.
     fn slice_us<'c>(&self, counters: &'c Counters) -> Result<u64, &'c AtomicU64> {
         let waited_us = self.waited_us();
-        let limit_us = limit_us(self.settings).ok_or(&counters.lost_dropped)?;
+        let limit_us = limit_us(self.settings, self.overflow).ok_or(&counters.lost_dropped)?;
         if waited_us >= limit_us {
             return Err(&counters.lost_timeout);
         }
@@ -82,12 +88,12 @@ pub(crate) fn for_chunk(
     let settings = &shared.settings.0;
     let pop = || free::pop(&shared.free_head.0, arena.controls());
     shared.bell.0.ring(&Futex);
-    if limit_us(settings).is_none() {
+    if limit_us(settings, open.overflow).is_none() {
         counters.lost_dropped.fetch_add(1, Ordering::Relaxed);
         return None;
     }
     if let Patience::Little { query } = patience {
-        if limit_us(settings) != Some(u64::MAX) {
+        if limit_us(settings, open.overflow) != Some(u64::MAX) {
             counters.lost_timeout.fetch_add(1, Ordering::Relaxed);
             return None;
         }
@@ -106,7 +112,12 @@ pub(crate) fn for_chunk(
         spin();
     }
     counters.blocked_count.fetch_add(1, Ordering::Relaxed);
-    let wait = Wait { since_us: sys::monotonic_us(), settings, killed: &open.killed };
+    let wait = Wait {
+        since_us: sys::monotonic_us(),
+        settings,
+        killed: &open.killed,
+        overflow: open.overflow,
+    };
     let found = loop {
         let epoch = shared.gate.0.announce();
         if let Some(index) = pop() {
@@ -137,9 +148,14 @@ pub(crate) fn for_chunk(
 /// statement runs that a crash could take out of the record. Who is killed does not wait: the
 /// server does not run the statement.
 #[cold]
-pub(crate) fn until_settled(arena: &Arena, session: &Session, rec_no: u64, killed: &Killed) {
+pub(crate) fn until_settled(arena: &Arena, session: &Session, rec_no: u64, open: &OpenChunk) {
     let shared = arena.shared();
-    let wait = Wait { since_us: sys::monotonic_us(), settings: &shared.settings.0, killed };
+    let wait = Wait {
+        since_us: sys::monotonic_us(),
+        settings: &shared.settings.0,
+        killed: &open.killed,
+        overflow: open.overflow,
+    };
     while let Some(epoch) = session::unsettled(session, &shared.writer.0, rec_no) {
         // The record is not lost: nothing is counted.
         let Ok(slice_us) = wait.slice_us(&shared.counters.0) else { return };

@@ -11,7 +11,7 @@ use crate::control::{Severity, Status};
 use crate::drain::Ref;
 use crate::files::Fs;
 use crate::join::{EarlyRecord, Ending, Open, Place, Ready, Start};
-use crate::line::{self, Shortfall, Style};
+use crate::line::{self, Shortfall, Style, Written};
 
 impl<F: Fs> Writer<F> {
     /// A line of the recorder itself: `start`, `stop`.
@@ -78,7 +78,13 @@ impl<F: Fs> Writer<F> {
                 if let Ending::Record(place) = ending {
                     self.gather(place);
                 }
-                let seq = self.write_statement(*conn, open, ending);
+                // A producer waits until the line of this one is in the file.
+                let asked = !open.awaited;
+                let Some(seq) = self.write_statement(*conn, open, ending, asked) else {
+                    // With the line before: it is in none of its own.
+                    let seq = self.next_seq.saturating_sub(1);
+                    return self.settle_statement(*conn, open, ending, seq);
+                };
                 self.settle_statement(*conn, open, ending, seq);
                 if let Start::Running { seq: running_seq, .. } = &open.start {
                     self.finish_running(*running_seq, seq);
@@ -90,11 +96,10 @@ impl<F: Fs> Writer<F> {
             }
             Ready::Single { place, awaited, error, .. } => {
                 self.gather(place);
-                if !self.write_single(place, error.as_ref())
-                    && let Some(error) = error
-                {
+                let written = self.write_single(place, error.as_ref(), awaited.is_none());
+                if let (Written::Unreadable, Some(error)) = (written, error) {
                     // What it was the message of cannot be read: a line of its own.
-                    self.write_single(error, None);
+                    self.write_single(error, None, false);
                 }
                 self.awaited.extend(*awaited);
             }
@@ -107,12 +112,13 @@ impl<F: Fs> Writer<F> {
         }
     }
 
-    /// `false`: the record cannot be read, and was counted.
-    fn write_single(&mut self, place: &Place, error: Option<&Place>) -> bool {
+    /// `asked`: the filter is.
+    fn write_single(&mut self, place: &Place, error: Option<&Place>, asked: bool) -> Written {
         let seq = self.next_seq;
         let mut style = Style {
             clock: &mut self.clock,
             max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
+            filters: asked.then_some(&self.filters),
         };
         let written = line::write_single(
             &mut self.batch,
@@ -126,26 +132,39 @@ impl<F: Fs> Writer<F> {
         if self.scratch.is_short() {
             self.tell_shortfall();
         }
-        if !written {
+        let settled_with = match written {
+            Written::Line => {
+                self.next_seq += 1;
+                seq
+            }
             // With the line before: it is in none of its own.
-            self.settle_place(place, seq.saturating_sub(1));
-            return false;
+            Written::Filtered | Written::Unreadable => seq.saturating_sub(1),
+        };
+        self.settle_place(place, settled_with);
+        if let (Written::Line | Written::Filtered, Some(error)) = (written, error) {
+            self.settle_place(error, settled_with);
         }
-        self.next_seq += 1;
-        self.settle_place(place, seq);
-        if let Some(error) = error {
-            self.settle_place(error, seq);
+        if written == Written::Filtered {
+            self.status.records_filtered.fetch_add(1, Ordering::Relaxed);
         }
-        true
+        written
     }
 
-    pub(super) fn write_statement(&mut self, conn: u64, open: &Open, ending: &Ending) -> u64 {
-        let seq = self.take_seq();
+    /// The `seq` of its line; `None`: the filter, which was `asked`, does not want it.
+    pub(super) fn write_statement(
+        &mut self,
+        conn: u64,
+        open: &Open,
+        ending: &Ending,
+        asked: bool,
+    ) -> Option<u64> {
+        let seq = self.next_seq;
         let mut style = Style {
             clock: &mut self.clock,
             max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
+            filters: asked.then_some(&self.filters),
         };
-        line::write_statement(
+        let written = line::write_statement(
             &mut self.batch,
             &self.drain,
             &mut self.scratch,
@@ -156,7 +175,12 @@ impl<F: Fs> Writer<F> {
         if self.scratch.is_short() {
             self.tell_shortfall();
         }
-        seq
+        if written != Written::Line {
+            self.status.records_filtered.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        self.next_seq += 1;
+        Some(seq)
     }
 
     /// Puts the rest of a text of which most was taken out of the arena to that, so that it is

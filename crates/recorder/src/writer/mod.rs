@@ -35,7 +35,7 @@ use tacho_ring::sync::fence;
 use tacho_ring::{session, sys};
 
 use crate::arena_file::ArenaFile;
-use crate::control::{Control, Log, Severity, Status, Timestamps};
+use crate::control::{Control, Filters, Log, Severity, Status, Timestamps};
 use crate::drain::Drain;
 use crate::files::{FileError, Fs, LogFiles, RealFs};
 use crate::join::{Ending, Join, Ready, Start};
@@ -60,6 +60,9 @@ pub struct Writer<F: Fs = RealFs> {
     clock: TimeFormatter,
     clock_zone: Timestamps,
     scratch: Scratch,
+    /// The filters, and how often they were changed.
+    filters: Filters,
+    filter_version: u64,
     /// What can become lines; emptied when all of it has.
     ready: Vec<Ready>,
     queue: Queue,
@@ -113,6 +116,8 @@ impl<F: Fs> Writer<F> {
             clock: TimeFormatter::utc(),
             clock_zone: Timestamps::Utc,
             scratch: Scratch::default(),
+            filters: Filters::default(),
+            filter_version: 0,
             ready: Vec::new(),
             queue: Queue::default(),
             next_seq: last_seq + 1,
@@ -208,6 +213,9 @@ impl<F: Fs> Writer<F> {
                     TimeFormatter::utc()
                 }),
             };
+        }
+        if let Some((version, filters)) = self.control.filters_newer_than(self.filter_version) {
+            (self.filter_version, self.filters) = (version, filters);
         }
         self.files.set_rotate_bytes(self.control.rotate_bytes.load(Ordering::Relaxed));
         let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);

@@ -41,7 +41,9 @@ impl<F: Fs> Writer<F> {
                 Start::Running { .. } => None,
             };
             let error = line::last_error(&self.drain, &mut self.scratch, &open.extras);
-            let seq = self.write_statement(conn, open, &Ending::Running);
+            let Some(seq) = self.write_statement(conn, open, &Ending::Running, false) else {
+                continue;
+            };
             self.settle_statement(conn, open, &Ending::Running, seq);
             if let Some(told) = told_first {
                 self.remember_running(conn, open, seq);

@@ -122,7 +122,7 @@ pub fn drain_while(arena: Arena, writer: &mut Writer, produce: impl FnOnce(&Prob
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            produce(&Probe { arena, instance: 1 });
+            produce(&Probe::new(arena, 1));
             done.store(true, Ordering::Release);
         });
         let start = Instant::now();

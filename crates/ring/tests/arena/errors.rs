@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use tacho_ring::chunk::OpenChunk;
 use tacho_ring::codec::{Bytes, Event, PRESENT_TEXT, RecordKind};
 use tacho_ring::free;
-use tacho_ring::layout::{ARENA_BYTES_MIN, Counters, OVERFLOW_BLOCK, OVERFLOW_DROP};
+use tacho_ring::layout::{
+    ARENA_BYTES_MIN, Counters, OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_LET_GO, OVERFLOW_TIMEOUT,
+};
 use tacho_ring::producer::{self, Emitted};
 
 use crate::heap::Heap;
@@ -83,4 +85,23 @@ fn the_error_of_a_lost_statement_is_not_waited_for() {
     assert_eq!(producer.emit(RecordKind::Error, &MESSAGE), Emitted::Lost);
     assert_eq!(producer.count(|c| &c.lost_dropped), 2);
     assert_eq!(producer.count(|c| &c.blocked_count), 0);
+}
+
+/// What a rule of the filter says counts instead of the setting, unless nobody is to wait any more.
+#[test]
+fn a_statement_with_an_overflow_policy_of_its_own() {
+    let full = |set: u32, own: u32| {
+        let mut producer = Producer::with_the_last_chunk(set);
+        producer.heap.arena().shared().settings.0.overflow_timeout_us.store(1, Ordering::Relaxed);
+        producer.open.overflow = own;
+        while producer.emit(RecordKind::Start, &TEXT[..100]) == Emitted::Accepted {}
+        assert_eq!(producer.open.overflow, own, "kept over a change of the chunk");
+        let count = |which| producer.count(which);
+        (count(|c| &c.lost_dropped), count(|c| &c.lost_timeout), count(|c| &c.blocked_count))
+    };
+    assert_eq!(full(OVERFLOW_BLOCK, OVERFLOW_DROP + 1), (1, 0, 0));
+    assert_eq!(full(OVERFLOW_DROP, OVERFLOW_TIMEOUT + 1), (0, 1, 1));
+    assert_eq!(full(OVERFLOW_BLOCK, OVERFLOW_TIMEOUT + 1), (0, 1, 1));
+    assert_eq!(full(OVERFLOW_LET_GO, OVERFLOW_BLOCK + 1), (1, 0, 0));
+    assert_eq!(full(OVERFLOW_DROP, 0), (1, 0, 0));
 }

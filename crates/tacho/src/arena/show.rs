@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 use tacho_recorder::arena_file::ArenaFile;
-use tacho_ring::layout::{OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_TIMEOUT};
+use tacho_ring::layout::{OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_LET_GO, OVERFLOW_TIMEOUT};
 use tacho_ring::sync::Ordering;
 use tacho_ring::sys;
 
@@ -46,6 +46,7 @@ pub fn policy_name(policy: u32) -> String {
         OVERFLOW_BLOCK => "BLOCK".to_owned(),
         OVERFLOW_TIMEOUT => "TIMEOUT".to_owned(),
         OVERFLOW_DROP => "DROP".to_owned(),
+        OVERFLOW_LET_GO => "DROP (the writer has ended, or could not write at shutdown)".to_owned(),
         other => format!("unknown ({other})"),
     }
 }

@@ -68,7 +68,7 @@ pub struct Server {
 impl Server {
     pub fn start(arenas: &Path, log: &Path) -> Self {
         let file = ArenaFile::create(arenas, 1 << 20, log, "MariaDB 10.11.19-test").unwrap();
-        let probe = Probe { arena: file.arena(), instance: 1 };
+        let probe = Probe::new(file.arena(), 1);
         // As the plugin does when its variables are applied.
         probe.arena.shared().settings.0.logging.store(1, std::sync::atomic::Ordering::Relaxed);
         Self { file, probe, thread: Thread::default() }

@@ -1,0 +1,216 @@
+//! The filter on the query threads.
+//!
+//! What is decided for a session is kept by its thread until the filter, the session's identity
+//! or (where the rules look at them) its database or command change. So a statement that nobody
+//! wants costs a few comparisons.
+
+use tacho_filter::program::{USES_COMMAND, USES_DB};
+use tacho_filter::{self as rules, Decision, Event, Program, Treatment};
+use tacho_ring::arena::slice;
+use tacho_ring::codec::Bytes;
+use tacho_ring::swap::Swap;
+use tacho_ring::sync::{AtomicU64, Ordering};
+
+/// A compiled filter in memory of its own.
+#[repr(C)]
+pub struct Compiled {
+    /// See `tacho_filter::program`.
+    pub bytes: Bytes,
+}
+
+/// The filter, shared by all threads.
+#[derive(Default)]
+pub struct Filter {
+    /// 0: there is none. Changes with every filter, and when any session's identity changes:
+    /// what threads have kept is then decided anew.
+    pub epoch: AtomicU64,
+    /// What is asked when a thread has kept nothing.
+    pub compiled: Swap<Compiled>,
+    /// Statements that were not recorded, as far as threads have told.
+    pub filtered: AtomicU64,
+}
+
+/// Longest database and command together of which a decision is kept, bytes; for longer ones
+/// it is made for each statement.
+const KEY_BYTES: usize = 44;
+
+/// What a thread has kept. All zero: nothing.
+#[repr(C)]
+pub struct Kept {
+    /// [`Filter::epoch`] at the time.
+    pub epoch: u64,
+    /// Connection it is of; 0 = none.
+    pub conn: u64,
+    /// Statements that were not recorded, and that the thread has not told of.
+    pub filtered: u32,
+    /// See `Treatment::to_byte`.
+    pub treatment: u8,
+    db_bytes: u8,
+    command_bytes: u8,
+    /// `USES_*` bits: what the decision depends on.
+    uses: u8,
+    /// Database, then command, as far as it depends on them.
+    pub key: [u8; KEY_BYTES],
+    reserved_too: u32,
+}
+
+impl Default for Kept {
+    fn default() -> Kept {
+        Kept {
+            epoch: 0,
+            conn: 0,
+            filtered: 0,
+            treatment: 0,
+            db_bytes: 0,
+            command_bytes: 0,
+            uses: 0,
+            key: [0; KEY_BYTES],
+            reserved_too: 0,
+        }
+    }
+}
+
+/// What the filter says of a statement that starts. See `tacho_wanted`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Wanted {
+    /// Nothing is recorded at the moment.
+    Off = 0,
+    /// The filter does not want it.
+    Skip = 1,
+    /// It is recorded.
+    Record = 2,
+    /// There is a filter: see what it has said, by `tacho_probe_look`.
+    Look = 3,
+    /// It has said nothing yet: ask `tacho_probe_decide`.
+    Ask = 4,
+}
+
+/// A thread tells the others when it has skipped this many.
+const TELL_AFTER: u32 = 64;
+
+/// See `tacho_facts`.
+#[repr(C)]
+pub struct Facts {
+    /// User name the client gave.
+    pub user: Bytes,
+    /// Client host name.
+    pub host: Bytes,
+    /// Client address.
+    pub ip: Bytes,
+    /// Default database.
+    pub db: Bytes,
+    /// Client command.
+    pub command: Bytes,
+}
+
+impl Kept {
+    /// What was decided for the session, if that is all it depends on.
+    #[inline]
+    pub fn of_session(&self, epoch: u64, conn: u64) -> Option<Treatment> {
+        let same = self.epoch == epoch && self.conn == conn;
+        (same && self.uses & (USES_DB | USES_COMMAND) == 0)
+            .then_some(Treatment::from_byte(self.treatment))
+    }
+
+    /// What was decided for statements like this one, if it was.
+    ///
+    /// # Safety
+    /// `db` and `command` are valid.
+    #[inline]
+    pub unsafe fn find(
+        &self,
+        epoch: u64,
+        conn: u64,
+        db: &Bytes,
+        command: &Bytes,
+    ) -> Option<Treatment> {
+        if self.epoch != epoch || self.conn != conn {
+            return None;
+        }
+        let (kept_db, rest) = self.key.split_at_checked(usize::from(self.db_bytes))?;
+        let kept_command = rest.get(..usize::from(self.command_bytes))?;
+        // SAFETY: as promised by the caller.
+        let (db, command) = unsafe { (slice(db), slice(command)) };
+        let same = (self.uses & USES_DB == 0 || kept_db == db)
+            && (self.uses & USES_COMMAND == 0 || kept_command == command);
+        same.then_some(Treatment::from_byte(self.treatment))
+    }
+
+    fn keep(&mut self, epoch: u64, conn: u64, facts: &rules::Facts<'_>, decided: (Treatment, u8)) {
+        let (treatment, uses) = decided;
+        let db = if uses & USES_DB != 0 { facts.db } else { &[] };
+        let command = if uses & USES_COMMAND != 0 { facts.command } else { &[] };
+        let fits = db.len().wrapping_add(command.len()) <= KEY_BYTES;
+        *self = Kept {
+            epoch: if fits { epoch } else { 0 },
+            conn,
+            treatment: treatment.to_byte(),
+            db_bytes: db.len() as u8,
+            command_bytes: command.len() as u8,
+            uses,
+            filtered: self.filtered,
+            ..Kept::default()
+        };
+        for (to, byte) in self.key.iter_mut().zip(db.iter().chain(command)) {
+            *to = *byte;
+        }
+    }
+
+    /// Whether the last statement that started here was one of `conn`, and skipped.
+    #[inline]
+    pub fn skips(&self, conn: u64) -> bool {
+        self.conn == conn && Treatment::from_byte(self.treatment).skip
+    }
+
+    /// One more that is not recorded.
+    #[inline]
+    pub fn count(&mut self, filter: &Filter) {
+        self.filtered = self.filtered.wrapping_add(1);
+        if self.filtered >= TELL_AFTER {
+            self.tell(filter);
+        }
+    }
+
+    /// Tells the others how many were not recorded.
+    pub fn tell(&mut self, filter: &Filter) {
+        if self.filtered == 0 {
+            return;
+        }
+        filter.filtered.fetch_add(u64::from(self.filtered), Ordering::Relaxed);
+        self.filtered = 0;
+    }
+}
+
+impl Filter {
+    /// Decides, and keeps the decision.
+    ///
+    /// # Safety
+    /// The bytes of `facts` are valid.
+    pub unsafe fn decide(&self, kept: &mut Kept, conn: u64, facts: &Facts) -> Treatment {
+        // SAFETY: as promised by the caller.
+        let [user, host, ip, db, command] = unsafe {
+            [&facts.user, &facts.host, &facts.ip, &facts.db, &facts.command].map(|it| slice(it))
+        };
+        let facts =
+            rules::Facts { user, host, ip, db, command, event: Event::Statement, ended: None };
+        // Before the filter is looked at: should it change meanwhile, the epoch does too, and what
+        // is kept here is found to be old.
+        // SYNC epoch: Acquire pairs with the Release in `tacho_embed`: the filter is not older.
+        let epoch = self.epoch.load(Ordering::Acquire);
+        let decided = self.compiled.read(|compiled| {
+            let program = match compiled {
+                // SAFETY: valid for as long as it can be read.
+                Some(compiled) => Program::new(unsafe { slice(&compiled.bytes) }),
+                None => Program::new(&[]),
+            };
+            let treatment = match program.decide(&facts) {
+                Decision::Known(treatment) => treatment,
+                Decision::Open => Treatment::default(),
+            };
+            (treatment, program.uses())
+        });
+        kept.keep(epoch, conn, &facts, decided);
+        decided.0
+    }
+}

@@ -1,0 +1,107 @@
+//! One value that many threads read, seldom, and one thread replaces.
+//!
+//! A reader announces itself for as long as it looks; who has replaced the value may free the old
+//! one as soon as nobody is announced. Announcing is a read-modify-write on a word that the
+//! replacing thread read-modify-writes too, after it has stored the new value. Whichever comes
+//! second in that word's order sees what the other did before: either the reader was seen, or it
+//! sees the new value.
+
+use core::ptr;
+
+use crate::sync::{AtomicPtr, AtomicU32, Ordering};
+
+/// See the module documentation.
+pub struct Swap<T> {
+    value: AtomicPtr<T>,
+    readers: AtomicU32,
+}
+
+impl<T> Default for Swap<T> {
+    fn default() -> Swap<T> {
+        Swap { value: AtomicPtr::new(ptr::null_mut()), readers: AtomicU32::new(0) }
+    }
+}
+
+impl<T> Swap<T> {
+    /// Looks at the value; `None`: there is none.
+    ///
+    /// Runs on: any thread · Blocks: no · Allocates: no
+    #[inline]
+    pub fn read<R>(&self, look: impl FnOnce(Option<&T>) -> R) -> R {
+        // SYNC swap: AcqRel pairs with the read-modify-write in `is_read`.
+        self.readers.fetch_add(1, Ordering::AcqRel);
+        // SYNC swap: Acquire pairs with the Release in `replace`: the value's bytes.
+        let value = self.value.load(Ordering::Acquire);
+        // SAFETY: null, or a value that `replace` was given, which lives until `is_read` has
+        // answered no after the next `replace`. It cannot have: this reader is announced.
+        let result = look(unsafe { value.as_ref() });
+        // SYNC swap: Release pairs with the Acquire in `is_read`: this reader is done.
+        self.readers.fetch_sub(1, Ordering::Release);
+        result
+    }
+
+    /// Puts another value in its place; null: none. One thread at a time.
+    ///
+    /// # Safety
+    /// `value` is null, or valid and not changed until, after the next call of this function,
+    /// [`is_read`](Self::is_read) has answered no.
+    pub unsafe fn replace(&self, value: *const T) {
+        // SYNC swap: Release pairs with the Acquire in `read`.
+        self.value.store(value.cast_mut(), Ordering::Release);
+    }
+
+    /// Whether somebody may still look at what was replaced before.
+    pub fn is_read(&self) -> bool {
+        // SYNC swap: AcqRel pairs with the two read-modify-writes in `read`.
+        self.readers.fetch_add(0, Ordering::AcqRel) != 0
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    /// Two readers, and a thread that replaces the value and frees the old one as soon as it may:
+    /// nobody looks at what was freed (loom sees the race of `with` and `with_mut`).
+    #[test]
+    fn what_is_read_is_not_freed() {
+        static FREED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        static KEPT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let values: Arc<[UnsafeCell<u64>; 2]> = Arc::new([1, 2].map(UnsafeCell::new));
+            let swap = Arc::new(Swap::default());
+            // SAFETY: both values live until the end of the model.
+            unsafe { swap.replace(&raw const values[0]) };
+            let readers = [(); 2].map(|()| {
+                let swap = swap.clone();
+                thread::spawn(move || {
+                    swap.read(|value| {
+                        let value = value.expect("there is always one");
+                        // SAFETY: what the model is about.
+                        value.with(|number| assert_ne!(unsafe { *number }, 0, "it was freed"));
+                    });
+                })
+            });
+            // SAFETY: as above.
+            unsafe { swap.replace(&raw const values[1]) };
+            if swap.is_read() {
+                KEPT.fetch_or(1, std::sync::atomic::Ordering::Relaxed);
+            } else {
+                // SAFETY: what the model is about.
+                values[0].with_mut(|number| unsafe { *number = 0 });
+                FREED.fetch_or(1, std::sync::atomic::Ordering::Relaxed);
+            }
+            readers.map(|reader| reader.join().unwrap());
+        });
+        let reached = |ending: &std::sync::atomic::AtomicU32| {
+            ending.load(std::sync::atomic::Ordering::Relaxed) == 1
+        };
+        assert!(reached(&FREED) && reached(&KEPT), "both endings have to occur");
+    }
+}
