@@ -1,6 +1,7 @@
 //! Golden lines, and arbitrary bytes in every field.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -11,6 +12,59 @@ use tacho_event::record::{EventKind, Outcome, Record, TableAccess, TableUse};
 use tacho_event::time::TimeFormatter;
 
 const SPECIFICATION: &str = include_str!("../../../docs/specs/record.md");
+
+/// The published schema of a line.
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let text = include_str!("../../../docs/specs/record.schema.json");
+    serde_json::from_str(text).expect("JSON")
+});
+
+static VALIDATOR: LazyLock<jsonschema::Validator> =
+    LazyLock::new(|| jsonschema::validator_for(&SCHEMA).expect("a schema"));
+
+/// # Panics
+/// The line is not as the schema says.
+fn validate(line: &str) {
+    let line: Value = serde_json::from_str(line).expect("JSON");
+    let problems: Vec<String> = VALIDATOR.iter_errors(&line).map(|e| e.to_string()).collect();
+    assert!(problems.is_empty(), "{problems:#?}\n{line:#}");
+}
+
+#[test]
+fn the_schema_has_the_fields_of_the_specification() {
+    let names = |properties: &Value| -> Vec<String> {
+        let properties = properties.as_object().expect("an object");
+        properties.keys().filter(|name| !name.ends_with("_b64")).cloned().collect()
+    };
+    let mut specified: Vec<String> = specified_fields().iter().map(|&f| f.to_owned()).collect();
+    specified.sort();
+    let mut in_schema = names(&SCHEMA["properties"]);
+    in_schema.sort();
+    assert_eq!(in_schema, specified);
+    assert_eq!(names(&SCHEMA["$defs"]["table"]["properties"]).len(), 5);
+}
+
+#[test]
+fn the_schema_refuses_what_is_no_line() {
+    let good = r#"{"v":1,"seq":1,"ts":"2026-11-21T01:02:03.123456+01:00","event":"stop"}"#;
+    validate(good);
+    for (from, to) in [
+        ("\"v\":1", "\"v\":2"),
+        ("\"seq\":1", "\"seq\":0"),
+        ("\"seq\":1,", ""),
+        ("+01:00", "Z"),
+        ("\"stop\"", "\"party\""),
+        ("\"stop\"", "\"stop\",\"conn\":-1"),
+        ("\"stop\"", "\"stop\",\"errno\":0"),
+        ("\"stop\"", "\"stop\",\"user\":null"),
+        ("\"stop\"", "\"stop\",\"user_b64\":\"Yf8=\""),
+        ("\"stop\"", "\"stop\",\"user\":\"x\",\"user_b64\":\"*\""),
+        ("\"stop\"", "\"stop\",\"tables\":[{\"access\":\"eat\"}]"),
+    ] {
+        let bad: Value = serde_json::from_str(&good.replacen(from, to, 1)).expect("JSON");
+        assert!(!VALIDATOR.is_valid(&bad), "{bad}");
+    }
+}
 
 /// The fields of the table in the specification, in its order.
 fn specified_fields() -> Vec<&'static str> {
@@ -23,7 +77,12 @@ fn specified_fields() -> Vec<&'static str> {
 fn line(record: &Record) -> String {
     let mut out = Vec::new();
     write_line(&mut out, record, &mut TimeFormatter::named("Europe/Berlin").expect("tzdata"));
-    String::from_utf8(out).expect("UTF-8")
+    let line = String::from_utf8(out).expect("UTF-8");
+    // Tests also write what the recorder never does: a line without a number or an event.
+    if record.seq > 0 && record.event.is_some() {
+        validate(&line);
+    }
+    line
 }
 
 /// 2026-11-21T01:02:03.123456 in Berlin.
