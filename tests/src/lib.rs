@@ -10,9 +10,11 @@
 //! | [`sysbench`] | the load everybody knows, and what it reports |
 //! | [`raw`] | a client of the bare protocol, for what no library sends |
 //! | [`log`] | a strict reader of the audit log, and what must always be true of it |
+//! | [`map_auth`] | an authentication plugin that maps users to others |
 //! | [`recorded`] | the lines of a log, connection by connection, in a short form |
 //! | [`verdict`] | the answered ids against the ids in the log |
 //! | [`audit`] | all of that about one log directory |
+//! | [`converted`] | the log in another format |
 //! | [`arena`] | the few words of a living arena that a test looks at |
 //! | [`disk`] | a file system that is full, a device that fails or is slow |
 //! | [`wait`] | for something to become true |
@@ -23,8 +25,10 @@
 
 pub mod arena;
 pub mod audit;
+pub mod converted;
 pub mod disk;
 pub mod log;
+pub mod map_auth;
 pub mod paired;
 pub mod raw;
 pub mod recorded;

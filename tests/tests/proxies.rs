@@ -3,28 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use tacho_tests::map_auth;
 use tacho_tests::raw::{Login, Raw, com};
 use tacho_tests::recorded::{self, Line, text};
 use tacho_tests::server::MariaDb;
-use tacho_tests::{build_directory, source_root};
-
-fn build_plugin() -> PathBuf {
-    let test = std::thread::current().name().unwrap_or("map_auth").to_owned();
-    let directory = build_directory().join(format!("test/auth-{test}-{}", std::process::id()));
-    fs::create_dir_all(&directory).expect("a directory");
-    let library = directory.join("map_auth.so");
-    let output = Command::new("cc")
-        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Wno-missing-field-initializers"])
-        .args(["-Werror", "-DMYSQL_DYNAMIC_PLUGIN", "-isystem", "/usr/include/mariadb/server"])
-        .args(["-shared", "-fPIC", "-o"])
-        .args([&library, &source_root().join("tests/plugins/map_auth.c")])
-        .output()
-        .expect("cc");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    library
-}
 
 const SETUP: &[&str] = &[
     "CREATE USER boss@localhost",
@@ -58,7 +41,7 @@ impl Drop for Recorded {
 
 /// Runs `work` on a server with the plugin; its lines.
 fn record(work: impl FnOnce(&Path)) -> Recorded {
-    let library = build_plugin();
+    let library = map_auth::build();
     let mut server = MariaDb::builder()
         .plugin(&library)
         .option("plugin-load-add=tacho")

@@ -7,8 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::bench::BenchArgs;
 use crate::pmp::args::PmpArgs;
 
-/// The audit recorder's command: read what was recorded, recover it, look into the arena, measure
-/// what auditing costs, profile a server.
+/// The audit recorder's command: read what was recorded, convert it, recover it, look into the
+/// arena, measure what auditing costs, profile a server.
 #[derive(Parser, Debug)]
 #[command(name = "tacho", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
@@ -22,6 +22,10 @@ pub struct Cli {
 pub enum Command {
     /// Show the end of the audit log, filter it, follow it
     Tail(Box<TailArgs>),
+    /// Write the audit log in the format of another audit log or of a SIEM
+    Convert(Box<ConvertArgs>),
+    /// Write the audit log as a slow query log, for pt-query-digest and mariadb-dumpslow
+    Slowlog(SlowlogArgs),
     /// Write what a dead server left in its arena to the audit log
     Recover(RecoverArgs),
     /// Show the arenas, the records in one, or free a server that waits for a full disk
@@ -135,6 +139,110 @@ pub struct TailArgs {
     /// The same as --color never
     #[arg(long, conflicts_with = "color")]
     pub no_color: bool,
+}
+
+/// What commands that convert the log have in common.
+#[derive(Args, Debug)]
+pub struct LogArgs {
+    /// Log directory, log files, or `-` for stdin [default: $TACHO_LOG_DIR, then
+    /// /var/lib/mysql/tacho]
+    #[arg(value_name = "DIR|FILE")]
+    pub paths: Vec<PathBuf>,
+
+    /// Write to this file, which must not be there yet, instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+
+    /// Only lines of this time or later; WHEN as in `tacho tail`
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+
+    /// Only lines before this time
+    #[arg(long, value_name = "WHEN")]
+    pub until: Option<String>,
+
+    /// Go on with lines as they are written, across rotation, until Ctrl-C
+    #[arg(short, long, conflicts_with = "until")]
+    pub follow: bool,
+
+    /// Time stamps in UTC instead of local time
+    #[arg(long)]
+    pub utc: bool,
+}
+
+/// Shown at the end of `tacho convert --help`.
+const CONVERT_NOTES: &str = "\
+A statement that ran long has two lines in the log and one in the result, where it ended; with
+--follow it is shown then. What a format has no name for is written as an extension of it:
+docs/specs/formats.md has a table for each.
+
+Bytes that are not text, which the log keeps in base64, are shown as U+FFFD: the log itself is the
+exact record.
+
+Exit code: 0 fine; 1 broken lines, unreadable or compressed files (told on stderr), which are
+missing from the result; 2 wrong usage.";
+
+/// Arguments of `tacho convert`.
+#[derive(Args, Debug)]
+#[command(after_help = CONVERT_NOTES)]
+pub struct ConvertArgs {
+    /// The log.
+    #[command(flatten)]
+    pub log: LogArgs,
+
+    /// Format of the result
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub to: Target,
+
+    /// Name of the server's machine, in formats that have one [default: this machine's]
+    #[arg(long, value_name = "NAME")]
+    pub server_host: Option<String>,
+}
+
+/// Formats of `tacho convert`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Target {
+    /// MariaDB server_audit's comma-separated lines
+    Csv,
+    /// Percona audit_log, JSON
+    PerconaJson,
+    /// Percona audit_log, new XML: elements
+    PerconaNew,
+    /// Percona audit_log, old XML: attributes
+    PerconaOld,
+    /// Open Cybersecurity Schema Framework 1.5.0, one JSON object a line
+    Ocsf,
+    /// Elastic Common Schema 9.4.0, one JSON object a line
+    Ecs,
+    /// ArcSight Common Event Format
+    Cef,
+    /// QRadar Log Event Extended Format 2.0
+    Leef,
+    /// RFC 5424 messages, one a line, around the log's own lines
+    Syslog,
+}
+
+/// Shown at the end of `tacho slowlog --help`.
+const SLOWLOG_NOTES: &str = "\
+  tacho slowlog --since today | pt-query-digest
+  tacho slowlog --min-query-time-us 1000000 -o slow.log && mariadb-dumpslow slow.log
+
+All statements that have ended are in it, those within stored programs, too; commands such as Ping
+are not. Statements without a query time are counted on stderr and left out.
+
+Exit code: 0 fine; 1 broken lines, unreadable or compressed files (told on stderr); 2 wrong usage.";
+
+/// Arguments of `tacho slowlog`.
+#[derive(Args, Debug)]
+#[command(after_help = SLOWLOG_NOTES)]
+pub struct SlowlogArgs {
+    /// The log.
+    #[command(flatten)]
+    pub log: LogArgs,
+
+    /// Only statements that took at least this long, in microseconds
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub min_query_time_us: u64,
 }
 
 /// Shown at the end of `tacho recover --help`.
@@ -315,6 +423,15 @@ mod tests {
         let Command::Tail(args) = cli.command else { panic!("another command") };
         assert_eq!(args.user, ["a", "b", "c"]);
         assert_eq!(args.lines, Some(Lines::All));
+    }
+
+    #[test]
+    fn a_conversion_needs_a_format() {
+        assert!(Cli::try_parse_from(["tacho", "convert", "d"]).is_err());
+        assert!(Cli::try_parse_from(["tacho", "convert", "d", "--to", "html"]).is_err());
+        let cli = Cli::parse_from(["tacho", "convert", "a", "b", "--to", "percona-json"]);
+        let Command::Convert(args) = cli.command else { panic!("another command") };
+        assert_eq!((args.to, args.log.paths.len()), (Target::PerconaJson, 2));
     }
 
     #[test]

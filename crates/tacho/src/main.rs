@@ -1,5 +1,5 @@
-//! Zone: outside. The command `tacho`: reads what the recorder wrote, recovers what it could not
-//! write, looks into its arena, measures what auditing costs, profiles a server.
+//! Zone: outside. The command `tacho`: reads what the recorder wrote, converts it for other
+//! programs, recovers what it could not write, looks into its arena, measures what auditing costs, profiles a server.
 //!
 //! This file parses the command line, calls the subcommand and turns its answer into an exit
 //! code: 0 all is well, 1 something is wrong with the data, 2 the command could not be carried
@@ -8,6 +8,7 @@
 mod arena;
 mod bench;
 mod cli;
+mod convert;
 mod manual;
 mod pmp;
 mod recover;
@@ -23,6 +24,7 @@ use clap::Parser as _;
 use arena::ArenaCommandError;
 use bench::BenchError;
 use cli::{Cli, Command};
+use convert::ConvertError;
 use pmp::PmpError;
 use recover::RecoverCommandError;
 use tail::TailError;
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
 fn is_usage(error: &anyhow::Error) -> bool {
     if let Some(error) = error.downcast_ref::<TailError>() {
         error.is_usage()
+    } else if let Some(error) = error.downcast_ref::<ConvertError>() {
+        error.is_usage()
     } else if let Some(error) = error.downcast_ref::<RecoverCommandError>() {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<ArenaCommandError>() {
@@ -65,6 +69,14 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
         Command::Tail(args) => {
             let verdict = tail::run(args)?;
+            Ok(if verdict.problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        Command::Convert(args) => {
+            let verdict = convert::run(args)?;
+            Ok(if verdict.problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        Command::Slowlog(args) => {
+            let verdict = convert::slowlog(args)?;
             Ok(if verdict.problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
         }
         Command::Recover(args) => {

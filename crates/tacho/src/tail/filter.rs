@@ -2,13 +2,13 @@
 
 use clap::ValueEnum;
 use regex::Regex;
+use tacho_format::line::Line;
 
-use super::line::Line;
 use super::since::Window;
 use crate::cli::TailArgs;
 
 /// All filters of one call. An empty list lets everything pass.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Filter {
     window: Window,
     users: Vec<Pattern>,
@@ -44,6 +44,11 @@ impl Filter {
         })
     }
 
+    /// Lets all lines of a time range pass.
+    pub fn of_window(window: Window) -> Self {
+        Self { window, ..Self::default() }
+    }
+
     /// Whether the line is wanted.
     pub fn matches(&self, line: &Line) -> bool {
         if !self.window.contains(line.ts) || !any(&self.events, |name| *name == line.event) {
@@ -63,7 +68,7 @@ impl Filter {
             && any(&self.sql_commands, |p| p.matches(&line.sql_command))
             && any(&self.errnos, |errno| *errno == line.errno)
             && any(&self.outcomes, |name| *name == line.outcome)
-            && self.sql.as_ref().is_none_or(|regex| regex.is_match(&line.sql))
+            && self.sql.as_ref().is_none_or(|regex| regex.is_match(line.sql_text()))
     }
 }
 

@@ -5,14 +5,13 @@
 //! over by their names, a place in a file is found by binary search, and the newest lines are
 //! found by reading blocks backwards.
 
-mod files;
-mod filter;
-mod follow;
-mod line;
-mod output;
+pub mod files;
+pub mod filter;
+pub mod follow;
+pub mod output;
 mod reader;
 mod scan;
-mod since;
+pub mod since;
 mod table;
 pub mod visible;
 
@@ -70,8 +69,8 @@ pub enum TailError {
     /// Signal handlers could not be set.
     #[error("setting up Ctrl-C")]
     Signal(#[source] io::Error),
-    /// Stdout cannot be written to.
-    #[error("writing to stdout")]
+    /// Stdout, or the file given for the result, cannot be written to.
+    #[error("writing the output")]
     Output(#[source] io::Error),
 }
 
@@ -98,9 +97,6 @@ pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
     let window = Window::parse(args.since.as_deref(), args.until.as_deref(), &now)?;
     let filter = Filter::new(args, window)?;
     let place = Place::find(args.path.as_deref())?;
-    if args.follow && matches!(place, Place::Stream(_)) {
-        return Err(TailError::FollowStream);
-    }
     let lines = args.lines.unwrap_or(match window.since {
         Some(_) => Lines::All,
         None => Lines::Last(LINES_DEFAULT),
@@ -110,7 +106,23 @@ pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
         follow::catch_signals(&stop).map_err(TailError::Signal)?;
     }
     let mut output = Output::new(args, filter, now.time_zone().clone(), stop);
+    read(place, lines, window, args.follow, &mut output)?;
+    Ok(finish(&mut output))
+}
+
+/// Shows what is in a place, and with `follow` what comes.
+///
+/// # Errors
+/// When it cannot go on.
+pub fn read(
+    place: Place,
+    lines: Lines,
+    window: Window,
+    follow: bool,
+    output: &mut Output,
+) -> Result<(), TailError> {
     let files = match &place {
+        Place::Stream(_) if follow => return Err(TailError::FollowStream),
         Place::Stream(path) => {
             let mut input: Box<dyn BufRead> = if path == Path::new(files::STDIN) {
                 Box::new(io::stdin().lock())
@@ -119,15 +131,14 @@ pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
                     .map_err(|error| TailError::Read { path: path.clone(), error })?;
                 Box::new(BufReader::new(file))
             };
-            scan::stream(path, &mut input, lines, &mut output)?;
-            return Ok(finish(&mut output));
+            return scan::stream(path, &mut input, lines, output);
         }
         Place::File(path) => vec![LogFile::named(path)],
         Place::Directory(path) => {
             let files =
                 files::list(path).map_err(|error| TailError::Read { path: path.clone(), error })?;
             if files.is_empty() {
-                if !args.follow {
+                if !follow {
                     return Err(TailError::NoFiles(path.clone()));
                 }
                 output.note(&format!("{}: no log file yet, waiting for one", path.display()));
@@ -137,16 +148,17 @@ pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
     };
     // The newest file is opened first and its length taken once: what is there now is scanned,
     // what comes after it is followed, and no line falls between the two.
-    let newest = scan::open_newest(&files, args.follow, &mut output)?;
-    scan::run(&files, newest.as_ref(), lines, window, &mut output)?;
+    let newest = scan::open_newest(&files, follow, output)?;
+    scan::run(&files, newest.as_ref(), lines, window, output)?;
     output.flush()?;
-    if args.follow {
-        Follower::new(place, &files, newest).run(&mut output)?;
+    if follow {
+        Follower::new(place, &files, newest).run(output)?;
     }
-    Ok(finish(&mut output))
+    Ok(())
 }
 
-fn finish(output: &mut Output) -> Verdict {
+/// Tells how it went.
+pub fn finish(output: &mut Output) -> Verdict {
     output.clear_progress();
     let problem_count = output.problem_count;
     if problem_count > 0 {

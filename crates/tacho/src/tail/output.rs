@@ -1,20 +1,22 @@
 //! Where lines and messages go: stdout for the log, stderr for all that is about reading it.
 
-use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
+use tacho_format::line::Line;
+use tacho_format::owned::OwnedRecord;
 
 use super::TailError;
 use super::filter::Filter;
-use super::line::Line;
 use super::reader::Placed;
 use super::table::Table;
 use super::visible::visible;
 use crate::cli::{Color, Format, TailArgs};
+use crate::convert::Converter;
 
 /// A scan that takes longer than this says how far it is.
 const PROGRESS_AFTER: Duration = Duration::from_secs(2);
@@ -25,14 +27,31 @@ const TICK_BYTES: u64 = 1 << 20;
 
 /// The output of one call, with the filter before it and the count of problems.
 pub struct Output {
-    out: BufWriter<Stdout>,
-    table: Option<Table>,
-    header_due: bool,
+    out: BufWriter<Box<dyn Write>>,
+    form: Form,
     filter: Filter,
     /// Broken lines and unreadable files so far.
     pub problem_count: u64,
     stop: Arc<AtomicBool>,
     progress: Progress,
+}
+
+/// How lines are shown.
+enum Form {
+    /// As they are.
+    Lines,
+    /// As rows; `true` while the header is due.
+    Table(Table, bool),
+    /// In another format.
+    Converted(Box<Conversion>),
+}
+
+/// A conversion.
+struct Conversion {
+    converter: Converter,
+    /// A line is shown as soon as it is wanted, so its record, which was made to see whether it is
+    /// whole, waits here.
+    waiting: Option<OwnedRecord>,
 }
 
 struct Progress {
@@ -48,12 +67,31 @@ impl Output {
     /// Makes the output of a command line. `stop` is set when the user wants to leave.
     pub fn new(args: &TailArgs, filter: Filter, zone: TimeZone, stop: Arc<AtomicBool>) -> Self {
         let terminal = io::stdout().is_terminal();
-        let table = (args.format == Format::Table)
-            .then(|| Table::new(table_width(args, terminal), use_color(args, terminal), zone));
+        let form = match args.format {
+            Format::Table => {
+                let color = use_color(args, terminal);
+                Form::Table(Table::new(table_width(args, terminal), color, zone), true)
+            }
+            Format::Json => Form::Lines,
+        };
+        Self::of(form, Box::new(io::stdout()), filter, stop)
+    }
+
+    /// Makes the output of a conversion, to stdout or a file.
+    pub fn converted(
+        converter: Converter,
+        out: Box<dyn Write>,
+        filter: Filter,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        let conversion = Conversion { converter, waiting: None };
+        Self::of(Form::Converted(Box::new(conversion)), out, filter, stop)
+    }
+
+    fn of(form: Form, out: Box<dyn Write>, filter: Filter, stop: Arc<AtomicBool>) -> Self {
         Self {
-            out: BufWriter::with_capacity(64 * 1024, io::stdout()),
-            header_due: table.is_some(),
-            table,
+            out: BufWriter::with_capacity(64 * 1024, out),
+            form,
             filter,
             problem_count: 0,
             stop,
@@ -70,13 +108,24 @@ impl Output {
 
     /// Whether a line is wanted; a broken one is told and never wanted.
     pub fn wants(&mut self, path: &Path, line: Placed) -> bool {
-        match Line::parse(line.bytes) {
-            Ok(parsed) => self.filter.matches(&parsed),
+        match self.look_at(line.bytes) {
+            Ok(is_wanted) => is_wanted,
             Err(reason) => {
                 self.problem(path, Some(line.offset), &format!("broken line: {reason}"));
                 false
             }
         }
+    }
+
+    fn look_at(&mut self, bytes: &[u8]) -> Result<bool, String> {
+        let line = Line::parse(bytes)?;
+        let is_wanted = self.filter.matches(&line);
+        if let Form::Converted(conversion) = &mut self.form {
+            // Also of a line that is not wanted: a broken one is told of.
+            let record = OwnedRecord::of_line(&line).map_err(|error| error.to_string())?;
+            conversion.waiting = Some(record);
+        }
+        Ok(is_wanted)
     }
 
     /// Shows a line that [`Output::wants`] has let pass.
@@ -89,17 +138,44 @@ impl Output {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Some(table) = &self.table else {
-            self.out.write_all(bytes)?;
-            return self.out.write_all(b"\n");
-        };
-        if std::mem::take(&mut self.header_due) {
-            self.out.write_all(table.header().as_bytes())?;
+        match &mut self.form {
+            Form::Lines => {
+                self.out.write_all(bytes)?;
+                self.out.write_all(b"\n")
+            }
+            Form::Table(table, header_due) => {
+                if std::mem::take(header_due) {
+                    self.out.write_all(table.header().as_bytes())?;
+                }
+                // The line was parsed before, so this cannot fail; a lost line would be worse
+                // than an error, though.
+                let line = Line::parse(bytes).map_err(io::Error::other)?;
+                self.out.write_all(table.format(&line).as_bytes())
+            }
+            Form::Converted(conversion) => match conversion.waiting.take() {
+                Some(record) => conversion.converter.take(record, &mut self.out),
+                None => Err(io::Error::other("a line is shown that was not looked at")),
+            },
         }
-        // The line was parsed before, so this cannot fail; a lost line would be worse than an
-        // error, though.
-        let line = Line::parse(bytes).map_err(io::Error::other)?;
-        self.out.write_all(table.format(&line).as_bytes())
+    }
+
+    /// Writes what a conversion has held back until the end of the log, and gives the converter
+    /// back.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn finish_conversion(&mut self) -> Result<Option<&Converter>, TailError> {
+        self.clear_progress();
+        let Form::Converted(conversion) = &mut self.form else { return Ok(None) };
+        let converter = &mut conversion.converter;
+        converter.finish(&mut self.out).map_err(TailError::Output)?;
+        self.out.flush().map_err(TailError::Output)?;
+        Ok(Some(converter))
+    }
+
+    /// Whether what is not read is missing from the result.
+    pub fn must_be_whole(&self) -> bool {
+        matches!(self.form, Form::Converted(_))
     }
 
     /// Hands all that was shown to the system.

@@ -125,6 +125,9 @@ pub fn run(
     }
     output.flush()?;
     if scan.compressed_count > 0 {
+        if output.must_be_whole() {
+            output.problem_count += 1;
+        }
         output.note(&format!(
             "{} compressed file(s) (.jsonl.zst) skipped, they cannot be read directly yet; \
              to read one: zstd -dc FILE | tacho tail -n all -",

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
+use tacho_format::line::Line;
 
-use super::line::Line;
 use super::visible::push_visible;
 
 /// Below this the columns DB and ROWS and the date give way to the statement.
@@ -189,7 +189,7 @@ fn detail<'a>(line: &'a Line) -> std::borrow::Cow<'a, str> {
         }
     };
     match &*line.event {
-        _ if !line.sql.is_empty() => return (&*line.sql).into(),
+        _ if !line.sql_text().is_empty() => return line.sql_text().into(),
         "lost" => {
             let count = line.count.map_or_else(|| "some".to_owned(), |count| count.to_string());
             add("", &format!("{count} records lost"));

@@ -292,7 +292,7 @@ fn a_full_disk_is_an_error() {
     let path = log.path().to_str().unwrap();
     let output = command(&["tail", path]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("writing to stdout: No space left"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("writing the output: No space left"), "{}", stderr(&output));
 }
 
 #[test]

@@ -1,23 +1,26 @@
 //! One line of the log, borrowed from the bytes read.
 //!
-//! Only the fields that the filters and the table need are taken out; all others are passed
-//! over, so that a newer recorder may add fields. The fields are described in `tacho_event`'s
-//! `Record`.
+//! The inverse of `tacho_event::json`; the normative text is `docs/specs/record.md`. Strict: a
+//! field that is there twice or of another type makes the line a broken one. Fields that are not
+//! known are passed over, so that a newer recorder may add some.
 
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 /// Version of the line format this program knows.
-const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 
-/// A parsed line. A text that is missing is empty: the filters and the table do not tell the
-/// two apart, and an `Option` around a `Cow` would always be copied.
+/// A parsed line. A text that is missing is empty, except [`Line::sql`]; an `Option` around a
+/// `Cow` would always be copied. A `…_b64` companion has the original bytes of the text before it.
 #[derive(Debug, Deserialize)]
 #[allow(missing_docs, reason = "the names and meanings are those of tacho_event::Record")]
 pub struct Line<'a> {
     pub v: u32,
+    /// 0 when it is missing, which no line of the recorder has: see [`crate::owned`].
+    #[serde(default)]
+    pub seq: u64,
     #[serde(deserialize_with = "timestamp")]
     pub ts: Timestamp,
     #[serde(borrow)]
@@ -25,45 +28,86 @@ pub struct Line<'a> {
     #[serde(borrow, default)]
     pub outcome: Cow<'a, str>,
     pub conn: Option<u64>,
+    pub conn_seq: Option<u64>,
+    pub query_id: Option<u64>,
     #[serde(borrow, default)]
     pub user: Cow<'a, str>,
+    pub user_b64: Option<String>,
     #[serde(borrow, default)]
     pub priv_user: Cow<'a, str>,
+    pub priv_user_b64: Option<String>,
+    #[serde(borrow, default)]
+    pub proxy_user: Cow<'a, str>,
+    pub proxy_user_b64: Option<String>,
+    #[serde(borrow, default)]
+    pub os_user: Cow<'a, str>,
+    pub os_user_b64: Option<String>,
     #[serde(borrow, default)]
     pub host: Cow<'a, str>,
+    pub host_b64: Option<String>,
     #[serde(borrow, default)]
     pub ip: Cow<'a, str>,
+    pub ip_b64: Option<String>,
+    pub port: Option<u16>,
     #[serde(borrow, default)]
     pub db: Cow<'a, str>,
+    pub db_b64: Option<String>,
     #[serde(borrow, default)]
     pub command: Cow<'a, str>,
+    pub command_b64: Option<String>,
     #[serde(borrow, default)]
     pub sql_command: Cow<'a, str>,
+    pub sql_command_b64: Option<String>,
     #[serde(default)]
     pub errno: u32,
     #[serde(borrow, default)]
-    pub error: Cow<'a, str>,
+    pub sqlstate: Cow<'a, str>,
+    pub sqlstate_b64: Option<String>,
     #[serde(borrow, default)]
-    pub sql: Cow<'a, str>,
+    pub error: Cow<'a, str>,
+    pub error_b64: Option<String>,
+    /// The text, also an empty one; `None`: the line has no text.
+    #[serde(borrow, default, deserialize_with = "some_text")]
+    pub sql: Option<Cow<'a, str>>,
+    pub sql_b64: Option<String>,
+    pub sql_bytes: Option<u64>,
+    #[serde(default)]
+    pub sql_redacted: bool,
+    #[serde(borrow, default)]
+    pub sql_charset: Cow<'a, str>,
+    pub sql_charset_b64: Option<String>,
     #[serde(borrow, default)]
     pub tables: Vec<Touched<'a>>,
     pub rows_sent: Option<u64>,
+    pub rows_examined: Option<u64>,
     pub rows_affected: Option<u64>,
     pub query_time_us: Option<u64>,
+    pub lock_time_us: Option<u64>,
+    #[serde(default, deserialize_with = "some_timestamp")]
+    pub start_ts: Option<Timestamp>,
     pub running_seq: Option<u64>,
     pub count: Option<u64>,
     #[serde(borrow, default)]
     pub cause: Cow<'a, str>,
+    pub cause_b64: Option<String>,
     #[serde(borrow, default)]
     pub server: Cow<'a, str>,
+    pub server_b64: Option<String>,
+    #[serde(borrow, default)]
+    pub program: Cow<'a, str>,
+    pub program_b64: Option<String>,
     #[serde(borrow, default)]
     pub tls: Cow<'a, str>,
+    pub tls_b64: Option<String>,
     #[serde(borrow, default)]
     pub variable: Cow<'a, str>,
+    pub variable_b64: Option<String>,
     #[serde(borrow, default)]
     pub old_value: Cow<'a, str>,
+    pub old_value_b64: Option<String>,
     #[serde(borrow, default)]
     pub new_value: Cow<'a, str>,
+    pub new_value_b64: Option<String>,
 }
 
 /// An entry of `tables`.
@@ -71,16 +115,47 @@ pub struct Line<'a> {
 #[allow(missing_docs, reason = "the names and meanings are those of tacho_event::TableUse")]
 pub struct Touched<'a> {
     #[serde(borrow, default)]
+    pub access: Cow<'a, str>,
+    #[serde(borrow, default)]
     pub db: Cow<'a, str>,
+    pub db_b64: Option<String>,
+    #[serde(borrow, default)]
+    pub table: Cow<'a, str>,
+    pub table_b64: Option<String>,
     #[serde(borrow, default)]
     pub new_db: Cow<'a, str>,
+    pub new_db_b64: Option<String>,
+    #[serde(borrow, default)]
+    pub new_table: Cow<'a, str>,
+    pub new_table_b64: Option<String>,
 }
 
-fn timestamp<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
-    #[derive(Deserialize)]
-    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+/// A text that is borrowed where it has no escape.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+fn some_text<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Cow<'de, str>>, D::Error> {
+    Ok(Some(Text::deserialize(deserializer)?.0))
+}
+
+fn timestamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    time_of(deserializer, "`ts` is not an RFC 3339 time")
+}
+
+fn some_timestamp<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Timestamp>, D::Error> {
+    time_of(deserializer, "`start_ts` is not an RFC 3339 time").map(Some)
+}
+
+fn time_of<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    complaint: &str,
+) -> Result<Timestamp, D::Error> {
     let text = Text::deserialize(deserializer)?.0;
-    text.parse().map_err(|_| serde::de::Error::custom("`ts` is not an RFC 3339 time"))
+    text.parse().map_err(|_| serde::de::Error::custom(complaint))
 }
 
 impl<'a> Line<'a> {
@@ -100,6 +175,11 @@ impl<'a> Line<'a> {
             Ok(Line { v, .. }) if v != VERSION => Err(other_version(v)),
             line => line,
         }
+    }
+
+    /// The text of the statement; empty when the line has none.
+    pub fn sql_text(&self) -> &str {
+        self.sql.as_deref().unwrap_or_default()
     }
 
     /// When the line's matter was over: the log is written in about this order, while `ts` of
@@ -144,7 +224,7 @@ mod tests {
         let text = br#"{"v":1,"seq":1,"ts":"2026-11-21T10:00:00.000001+01:00","event":"statement","user":"app","sql":"a\nb","later":[{}]}"#;
         let line = Line::parse(text).unwrap();
         assert!(matches!(line.user, Cow::Borrowed("app")));
-        assert_eq!(line.sql, "a\nb");
+        assert_eq!(line.sql_text(), "a\nb");
         assert_eq!(line.ts.as_microsecond(), 1_795_251_600_000_001);
     }
 

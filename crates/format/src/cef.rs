@@ -1,0 +1,230 @@
+//! ArcSight's Common Event Format, version 0.
+//!
+//! `CEF:0|vendor|product|version|class|name|severity|key=value …`. Source: "Implementing ArcSight
+//! Common Event Format (CEF)", Micro Focus Security ArcSight, version 26: in the header `|` and
+//! `\` are escaped, in the extension `=`, `\` and line ends. It has no escape for other control
+//! characters: they are made visible.
+
+use tacho_event::record::{EventKind, Outcome, Record};
+use tacho_event::time::TimeFormatter;
+
+use crate::Formatter;
+use crate::escape::{Escape, hex, is_control, name, sql};
+use crate::words::{PRODUCT, VERSION, end_us, is_of_recorder, number, sentence, status, tables};
+
+/// A field of the header.
+struct Header;
+
+impl Escape for Header {
+    fn is_special(byte: u8) -> bool {
+        is_control(byte) || byte == b'|' || byte == b'\\'
+    }
+
+    fn append(out: &mut Vec<u8>, rest: &[u8]) -> usize {
+        if is_control(rest[0]) {
+            out.push(b' ');
+        } else {
+            out.extend_from_slice(&[b'\\', rest[0]]);
+        }
+        1
+    }
+}
+
+/// A value of the extension.
+struct Value;
+
+impl Escape for Value {
+    fn is_special(byte: u8) -> bool {
+        is_control(byte) || byte == b'=' || byte == b'\\'
+    }
+
+    fn append(out: &mut Vec<u8>, rest: &[u8]) -> usize {
+        match rest[0] {
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.push(b'\t'),
+            byte if is_control(byte) => {
+                // An escaped backslash: a reader shows `\x1b`.
+                out.extend_from_slice(b"\\\\x");
+                hex(out, byte, b"0123456789abcdef");
+            }
+            byte => out.extend_from_slice(&[b'\\', byte]),
+        }
+        1
+    }
+}
+
+/// 0 to 10.
+fn severity(record: &Record, event: EventKind) -> u32 {
+    match (event, record.outcome) {
+        (EventKind::Lost, _) => 9,
+        (_, Some(Outcome::Interrupted)) => 7,
+        (EventKind::ConnectFailed, _) => 6,
+        (_, Some(Outcome::Error)) => 4,
+        (EventKind::Start | EventKind::Stop | EventKind::Config, _) => 3,
+        _ => 1,
+    }
+}
+
+/// ` key=value`.
+fn field(out: &mut Vec<u8>, key: &str, append: impl FnOnce(&mut Vec<u8>)) {
+    out.push(b' ');
+    out.extend_from_slice(key.as_bytes());
+    out.push(b'=');
+    append(out);
+}
+
+fn text(out: &mut Vec<u8>, key: &str, value: &[u8]) {
+    if !value.is_empty() {
+        field(out, key, |out| name::<Value>(out, value));
+    }
+}
+
+fn count(out: &mut Vec<u8>, key: &str, value: Option<u64>) {
+    if let Some(value) = value {
+        field(out, key, |out| number(out, value));
+    }
+}
+
+/// A custom string and its label.
+fn custom(out: &mut Vec<u8>, index: u32, label: &str, append: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(b" cs");
+    number(out, index);
+    out.push(b'=');
+    append(out);
+    out.extend_from_slice(b" cs");
+    number(out, index);
+    out.extend_from_slice(b"Label=");
+    out.extend_from_slice(label.as_bytes());
+}
+
+/// A custom number and its label.
+fn custom_number(out: &mut Vec<u8>, index: u32, label: &str, value: Option<u64>) {
+    let Some(value) = value else { return };
+    out.extend_from_slice(b" cn");
+    number(out, index);
+    out.push(b'=');
+    number(out, value);
+    out.extend_from_slice(b" cn");
+    number(out, index);
+    out.extend_from_slice(b"Label=");
+    out.extend_from_slice(label.as_bytes());
+}
+
+pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
+    let Some(event) = record.event else { return };
+    let class = if record.sql_command.is_empty() || event != EventKind::Statement {
+        event.name().as_bytes()
+    } else {
+        record.sql_command
+    };
+    out.extend_from_slice(b"CEF:0|");
+    for part in [PRODUCT, "tacho", VERSION, event.name()] {
+        out.extend_from_slice(part.as_bytes());
+        out.push(b'|');
+    }
+    name::<Header>(out, class);
+    out.push(b'|');
+    number(out, severity(record, event));
+    // The key that every line has begins the extension, without a blank.
+    out.extend_from_slice(b"|rt=");
+    number(out, record.ts_us.max(0).unsigned_abs() / 1000);
+    count(out, "externalId", Some(record.seq));
+    text(out, "dvchost", &by.server_host);
+    text(out, "suser", record.user);
+    text(out, "duser", record.priv_user);
+    text(out, "shost", record.host);
+    text(out, "src", record.ip);
+    count(out, "spt", record.port.map(u64::from));
+    text(out, "act", record.command);
+    if let Some(outcome) = record.outcome {
+        field(out, "outcome", |out| out.extend_from_slice(outcome.name().as_bytes()));
+    }
+    if status(record) != 0 {
+        count(out, "reason", Some(u64::from(status(record))));
+    }
+    if record.query_time_us.is_some() {
+        count(out, "start", Some(record.ts_us.max(0).unsigned_abs() / 1000));
+        count(out, "end", Some(end_us(record).max(0).unsigned_abs() / 1000));
+    }
+    append_custom(out, record);
+    if is_of_recorder(event) {
+        field(out, "msg", |out| sentence::<Value>(out, record, clock));
+    } else {
+        text(out, "msg", record.error);
+    }
+    out.push(b'\n');
+}
+
+fn append_custom(out: &mut Vec<u8>, record: &Record) {
+    if record.sql.is_some() {
+        custom(out, 1, "sql", |out| sql::<Value>(out, record));
+    }
+    if !record.db.is_empty() {
+        custom(out, 2, "db", |out| name::<Value>(out, record.db));
+    }
+    if !record.tables.is_empty() {
+        custom(out, 3, "tables", |out| tables::<Value>(out, record.tables));
+    }
+    for (index, label, value) in [
+        (4, "sqlstate", record.sqlstate),
+        (5, "os_user", record.os_user),
+        (6, "proxy_user", record.proxy_user),
+    ] {
+        if !value.is_empty() {
+            custom(out, index, label, |out| name::<Value>(out, value));
+        }
+    }
+    custom_number(out, 1, "conn", record.conn);
+    custom_number(out, 2, "query_time_us", record.query_time_us);
+    // There are three: rows changed, or else sent, or records lost.
+    if let Some(rows) = record.rows_affected {
+        custom_number(out, 3, "rows_affected", Some(rows));
+    } else if let Some(rows) = record.rows_sent {
+        custom_number(out, 3, "rows_sent", Some(rows));
+    } else {
+        custom_number(out, 3, "count", record.count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Format;
+
+    #[test]
+    fn a_statement() {
+        let record = Record {
+            seq: 5,
+            ts_us: 1_795_319_366_500_000,
+            event: Some(EventKind::Statement),
+            outcome: Some(Outcome::Error),
+            conn: Some(7),
+            user: b"a=b|c\\",
+            db: b"shop",
+            command: b"Query",
+            sql_command: b"sel|ect\n",
+            errno: 1146,
+            error: b"no\ntable",
+            sql: Some(b"SELECT a=1\r\n\x1b"),
+            sql_charset: b"utf8mb4",
+            rows_sent: Some(0),
+            ..Record::default()
+        };
+        let mut out = Vec::new();
+        let mut by = Formatter::new(Format::Cef, "db1");
+        by.write(&mut out, &record, &mut TimeFormatter::utc());
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            concat!(
+                "CEF:0|Tachograph|tacho|",
+                env!("CARGO_PKG_VERSION"),
+                r"|statement|sel\|ect |4|rt=1795319366500 externalId=5 dvchost=db1 ",
+                r"suser=a\=b|c\\ act=Query outcome=error reason=1146 ",
+                r"cs1=SELECT a\=1\r\n\\x1b cs1Label=sql cs2=shop cs2Label=db ",
+                r"cn1=7 cn1Label=conn cn3=0 cn3Label=rows_sent msg=no\ntable",
+                "\n"
+            )
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! Which format, and what all its lines share.
+
+use tacho_event::record::Record;
+use tacho_event::time::{TIME_BYTES, TimeFormatter};
+
+use crate::{cef, csv, ecs, leef, ocsf, percona, slow, syslog};
+
+/// A format of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// MariaDB's server_audit, to a file.
+    Csv,
+    /// Percona's audit_log, `audit_log_format = JSON`.
+    PerconaJson,
+    /// Percona's audit_log, `audit_log_format = NEW`: XML elements.
+    PerconaNew,
+    /// Percona's audit_log, `audit_log_format = OLD`: XML attributes.
+    PerconaOld,
+    /// Open Cybersecurity Schema Framework.
+    Ocsf,
+    /// Elastic Common Schema.
+    Ecs,
+    /// ArcSight's Common Event Format.
+    Cef,
+    /// QRadar's Log Event Extended Format 2.0.
+    Leef,
+    /// RFC 5424, the message is our own JSON line.
+    Syslog,
+    /// MariaDB's slow query log.
+    Slow,
+}
+
+impl Format {
+    /// Whether it can say that a statement is still running. The others want one record for a
+    /// statement: see [`crate::join::Joiner`].
+    pub const fn knows_running(self) -> bool {
+        matches!(self, Self::Syslog)
+    }
+}
+
+/// Writes records in one format.
+#[derive(Clone, Debug)]
+pub struct Formatter {
+    format: Format,
+    pub(crate) server_host: Vec<u8>,
+    /// When the file that is written was begun, RFC 3339; part of Percona's record numbers.
+    pub(crate) file_begun: [u8; TIME_BYTES],
+    /// Default database of the last record of a slow log.
+    pub(crate) slow_db: Vec<u8>,
+    /// Memory for one line of our own.
+    pub(crate) scratch: Vec<u8>,
+}
+
+impl Formatter {
+    /// `server_host` is the name of the server's machine, which a log line does not have.
+    pub fn new(format: Format, server_host: &str) -> Self {
+        Self {
+            format,
+            server_host: server_host.as_bytes().to_vec(),
+            file_begun: *TimeFormatter::utc().format(0),
+            slow_db: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Appends what a file begins with. `begun_us`: when it was begun, µs since 1970-01-01 UTC.
+    pub fn begin(&mut self, out: &mut Vec<u8>, begun_us: i64, clock: &mut TimeFormatter) {
+        self.file_begun = *clock.format(begun_us);
+        self.slow_db.clear();
+        if let Format::PerconaNew | Format::PerconaOld = self.format {
+            percona::begin(out);
+        }
+    }
+
+    /// Appends the lines of `record`: usually one; none when another record says it all; more when
+    /// the format has a line for each table.
+    pub fn write(&mut self, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
+        match self.format {
+            Format::Csv => csv::write(self, out, record, clock),
+            Format::PerconaJson => percona::json::write(self, out, record, clock),
+            Format::PerconaNew => percona::xml::write_new(self, out, record, clock),
+            Format::PerconaOld => percona::xml::write_old(self, out, record, clock),
+            Format::Ocsf => ocsf::write(self, out, record, clock),
+            Format::Ecs => ecs::write(self, out, record, clock),
+            Format::Cef => cef::write(self, out, record, clock),
+            Format::Leef => leef::write(self, out, record, clock),
+            Format::Syslog => syslog::write(self, out, record, clock),
+            Format::Slow => slow::write(self, out, record, clock),
+        }
+    }
+
+    /// Appends what a file ends with.
+    pub fn end(&self, out: &mut Vec<u8>) {
+        if let Format::PerconaNew | Format::PerconaOld = self.format {
+            percona::end(out);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! `running` lines and the lines that complete them, as one record.
+//!
+//! A statement that ran long has a `running` line with its text and a later line with its outcome
+//! (`docs/specs/record.md`, "The life of a statement"). Other formats have one record for a
+//! statement, so the first is held until the second comes. What is held is bounded: when there is
+//! more than may be, the statement that began first is given out as running, and its completing
+//! line later as it is, without a text.
+
+use std::collections::BTreeMap;
+
+use tacho_event::record::{EventKind, Outcome};
+
+use crate::owned::OwnedRecord;
+
+/// Joins the records of one log, in the order of its lines.
+#[derive(Debug)]
+pub struct Joiner {
+    /// By `seq` of the first `running` line, so the oldest comes first.
+    open: BTreeMap<u64, OwnedRecord>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Joiner {
+    /// `bytes_max`: how much memory the held records may take, bytes.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { open: BTreeMap::new(), bytes: 0, bytes_max }
+    }
+
+    /// Takes a record, and gives `emit` those that are whole now.
+    ///
+    /// # Errors
+    /// Those of `emit`.
+    pub fn push<E>(
+        &mut self,
+        record: OwnedRecord,
+        mut emit: impl FnMut(&OwnedRecord) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if record.event != Some(EventKind::Statement) {
+            return emit(&record);
+        }
+        match (record.outcome, record.running_seq) {
+            (Some(Outcome::Running), None) => {
+                self.bytes += size(&record);
+                if let Some(same) = self.open.insert(record.seq, record) {
+                    // A log with the same lines twice: nothing of it may be lost.
+                    self.bytes -= size(&same);
+                    emit(&same)?;
+                }
+                self.shrink(emit)
+            }
+            (Some(Outcome::Running), Some(seq)) => match self.open.get_mut(&seq) {
+                Some(held) => {
+                    self.bytes -= size(held);
+                    add(held, record);
+                    self.bytes += size(held);
+                    self.shrink(emit)
+                }
+                None => emit(&record),
+            },
+            (_, Some(seq)) => match self.open.remove(&seq) {
+                Some(held) => {
+                    self.bytes -= size(&held);
+                    emit(&complete(held, record))
+                }
+                None => emit(&record),
+            },
+            (_, None) => emit(&record),
+        }
+    }
+
+    fn shrink<E>(&mut self, mut emit: impl FnMut(&OwnedRecord) -> Result<(), E>) -> Result<(), E> {
+        while self.bytes > self.bytes_max
+            && let Some((_, oldest)) = self.open.pop_first()
+        {
+            self.bytes -= size(&oldest);
+            emit(&oldest)?;
+        }
+        Ok(())
+    }
+
+    /// Gives `emit` what is still running at the end of the log.
+    ///
+    /// # Errors
+    /// Those of `emit`.
+    pub fn finish<E>(
+        &mut self,
+        mut emit: impl FnMut(&OwnedRecord) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.bytes = 0;
+        while let Some((_, record)) = self.open.pop_first() {
+            emit(&record)?;
+        }
+        Ok(())
+    }
+}
+
+/// About what a record takes, bytes.
+fn size(record: &OwnedRecord) -> usize {
+    let sql = record.sql.as_ref().map_or(0, Vec::len);
+    let tables = record.tables.iter().map(|used| {
+        let names = [&used.db, &used.table, &used.new_db, &used.new_table];
+        size_of_val(used) + names.iter().map(|name| name.len()).sum::<usize>()
+    });
+    // The names are short: they are counted by the lump.
+    const NAMES_BYTES: usize = 512;
+    let texts = sql + record.error.len() + tables.sum::<usize>();
+    size_of::<OwnedRecord>() + NAMES_BYTES + texts
+}
+
+/// Adds what a further `running` line tells to the first one.
+fn add(held: &mut OwnedRecord, further: OwnedRecord) {
+    held.tables.extend(further.tables);
+    if further.errno != 0 {
+        held.errno = further.errno;
+        held.sqlstate = further.sqlstate;
+    }
+    if !further.error.is_empty() {
+        held.error = further.error;
+    }
+}
+
+/// The completing line with what only the `running` line has.
+fn complete(held: OwnedRecord, end: OwnedRecord) -> OwnedRecord {
+    fn either(end: Vec<u8>, held: Vec<u8>) -> Vec<u8> {
+        if end.is_empty() { held } else { end }
+    }
+    let mut tables = held.tables;
+    tables.extend(end.tables);
+    // An error that the statement went on after belongs to it only if it ended with one.
+    let keeps_error = end.errno == 0 && end.outcome == Some(Outcome::Error);
+    let (errno, sqlstate) =
+        if keeps_error { (held.errno, held.sqlstate) } else { (end.errno, end.sqlstate) };
+    let error = if errno != 0 { either(end.error, held.error) } else { end.error };
+    OwnedRecord {
+        user: either(end.user, held.user),
+        priv_user: either(end.priv_user, held.priv_user),
+        proxy_user: either(end.proxy_user, held.proxy_user),
+        os_user: either(end.os_user, held.os_user),
+        host: either(end.host, held.host),
+        ip: either(end.ip, held.ip),
+        port: end.port.or(held.port),
+        db: either(end.db, held.db),
+        command: either(end.command, held.command),
+        sql_command: either(end.sql_command, held.sql_command),
+        query_id: end.query_id.or(held.query_id),
+        errno,
+        sqlstate,
+        error,
+        sql: end.sql.or(held.sql),
+        sql_bytes: end.sql_bytes.or(held.sql_bytes),
+        sql_redacted: end.sql_redacted || held.sql_redacted,
+        sql_charset: either(end.sql_charset, held.sql_charset),
+        tables,
+        running_seq: None,
+        ..end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    fn statement(seq: u64, outcome: Outcome) -> OwnedRecord {
+        OwnedRecord {
+            seq,
+            event: Some(EventKind::Statement),
+            outcome: Some(outcome),
+            ..OwnedRecord::default()
+        }
+    }
+
+    fn running(seq: u64, sql: &[u8]) -> OwnedRecord {
+        OwnedRecord {
+            sql: Some(sql.to_vec()),
+            sql_charset: b"utf8mb4".to_vec(),
+            user: b"app".to_vec(),
+            ..statement(seq, Outcome::Running)
+        }
+    }
+
+    fn end(seq: u64, of: u64) -> OwnedRecord {
+        OwnedRecord { running_seq: Some(of), query_time_us: Some(5), ..statement(seq, Outcome::Ok) }
+    }
+
+    fn all(bytes_max: usize, records: Vec<OwnedRecord>) -> Vec<OwnedRecord> {
+        let mut joiner = Joiner::new(bytes_max);
+        let mut out = Vec::new();
+        let mut emit = |record: &OwnedRecord| {
+            out.push(record.clone());
+            Ok::<_, Infallible>(())
+        };
+        for record in records {
+            let Ok(()) = joiner.push(record, &mut emit);
+        }
+        let Ok(()) = joiner.finish(&mut emit);
+        assert_eq!(joiner.bytes, 0);
+        out
+    }
+
+    #[test]
+    fn a_statement_becomes_one_record() {
+        let further = OwnedRecord {
+            running_seq: Some(1),
+            errno: 1062,
+            error: b"dup".to_vec(),
+            ..statement(2, Outcome::Running)
+        };
+        let failed = OwnedRecord { outcome: Some(Outcome::Error), ..end(4, 1) };
+        let other = statement(3, Outcome::Ok);
+        let joined = all(1 << 20, vec![running(1, b"x"), further, other.clone(), failed]);
+        assert_eq!(joined.len(), 2);
+        assert_eq!(joined[0], other);
+        let whole = &joined[1];
+        assert_eq!((whole.seq, whole.running_seq, whole.errno), (4, None, 1062));
+        assert_eq!((whole.sql.as_deref(), &*whole.user), (Some(&b"x"[..]), &b"app"[..]));
+        assert_eq!((whole.query_time_us, &*whole.error), (Some(5), &b"dup"[..]));
+    }
+
+    #[test]
+    fn what_never_ends_is_given_out_as_running() {
+        let left = all(1 << 20, vec![running(2, b"b"), running(1, b"a")]);
+        assert_eq!(left.iter().map(|record| record.seq).collect::<Vec<_>>(), [1, 2]);
+        assert!(left.iter().all(|record| record.outcome == Some(Outcome::Running)));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_nothing_is_lost() {
+        let text = vec![b'x'; 10_000];
+        let starts = (1..=100).map(|seq| running(seq, &text));
+        let ends = (1..=100).map(|seq| end(seq + 100, seq));
+        let out = all(50_000, starts.chain(ends).collect());
+        // Each text once, each outcome once.
+        assert_eq!(out.iter().filter(|record| record.sql.is_some()).count(), 100);
+        let ended = out.iter().filter(|record| record.outcome == Some(Outcome::Ok));
+        assert_eq!(ended.count(), 100);
+        let whole =
+            out.iter().filter(|record| record.sql.is_some() && record.query_time_us.is_some());
+        assert_eq!(whole.count(), 4);
+    }
+}

@@ -1,0 +1,155 @@
+//! A JSON object, written as it is made.
+
+use crate::escape::{self, Escape, name, sql};
+use crate::words::number;
+use tacho_event::record::Record;
+
+/// An object that is being written. A field whose text is empty or whose number is missing is
+/// left out, and so is an object without a field.
+pub struct Object<'a> {
+    out: &'a mut Vec<u8>,
+    is_empty: bool,
+}
+
+/// Appends an object.
+pub fn object(out: &mut Vec<u8>, fill: impl FnOnce(&mut Object)) {
+    out.push(b'{');
+    fill(&mut Object { out, is_empty: true });
+    out.push(b'}');
+}
+
+impl Object<'_> {
+    /// Begins a field; its value goes to the buffer that is given back.
+    fn key(&mut self, key: &str) -> &mut Vec<u8> {
+        if !self.is_empty {
+            self.out.push(b',');
+        }
+        self.is_empty = false;
+        self.out.push(b'"');
+        self.out.extend_from_slice(key.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.out
+    }
+
+    /// A text of the product's own or of whatever form: `append` escapes it.
+    pub fn made(&mut self, key: &str, append: impl FnOnce(&mut Vec<u8>)) {
+        let out = self.key(key);
+        out.push(b'"');
+        append(out);
+        out.push(b'"');
+    }
+
+    /// A text, when there is any.
+    pub fn text(&mut self, key: &str, utf8: &[u8]) {
+        if !utf8.is_empty() {
+            self.made(key, |out| name::<escape::Json>(out, utf8));
+        }
+    }
+
+    /// The text of the statement, when there is one.
+    pub fn sql(&mut self, key: &str, record: &Record) {
+        if record.sql.is_some() {
+            self.made(key, |out| sql::<escape::Json>(out, record));
+        }
+    }
+
+    /// A word out of a fixed list, which needs no escape.
+    pub fn word(&mut self, key: &str, word: &str) {
+        debug_assert!(!word.bytes().any(escape::Json::is_special));
+        self.made(key, |out| out.extend_from_slice(word.as_bytes()));
+    }
+
+    /// A number, when there is one.
+    pub fn number(&mut self, key: &str, value: Option<u64>) {
+        if let Some(value) = value {
+            number(self.key(key), value);
+        }
+    }
+
+    /// A number that may be below 0.
+    pub fn signed(&mut self, key: &str, value: i64) {
+        let out = self.key(key);
+        if value < 0 {
+            out.push(b'-');
+        }
+        number(out, value.unsigned_abs());
+    }
+
+    /// A truth, when it is one.
+    pub fn flag(&mut self, key: &str, value: bool) {
+        if value {
+            self.key(key).extend_from_slice(b"true");
+        }
+    }
+
+    /// An object, when it has a field.
+    pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Object)) {
+        let (start, was_empty) = (self.out.len(), self.is_empty);
+        let out = self.key(key);
+        out.push(b'{');
+        let mut inner = Object { out, is_empty: true };
+        fill(&mut inner);
+        if inner.is_empty {
+            self.out.truncate(start);
+            self.is_empty = was_empty;
+        } else {
+            self.out.push(b'}');
+        }
+    }
+
+    /// A list of texts, those that are not empty, when there is any.
+    pub fn texts(&mut self, key: &str, texts: &[&[u8]]) {
+        let mut is_first = true;
+        for (index, text) in texts.iter().enumerate() {
+            if text.is_empty() || texts[..index].contains(text) {
+                continue;
+            }
+            let out = if is_first { self.key(key) } else { &mut *self.out };
+            out.extend_from_slice(if is_first { b"[\"" } else { b",\"" });
+            name::<escape::Json>(out, text);
+            out.push(b'"');
+            is_first = false;
+        }
+        if !is_first {
+            self.out.push(b']');
+        }
+    }
+
+    /// A list of objects, when there is any.
+    pub fn objects<T>(&mut self, key: &str, items: &[T], fill: impl Fn(&mut Object, &T)) {
+        if items.is_empty() {
+            return;
+        }
+        let out = self.key(key);
+        for (index, item) in items.iter().enumerate() {
+            out.push(if index == 0 { b'[' } else { b',' });
+            object(out, |inner| fill(inner, item));
+        }
+        out.push(b']');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_empty_is_left_out() {
+        let mut out = Vec::new();
+        object(&mut out, |o| {
+            o.text("a", b"");
+            o.object("b", |o| o.number("c", None));
+            o.texts("d", &[b"", b""]);
+            o.objects("e", &[0; 0], |_, _| {});
+            o.flag("f", false);
+            o.object("g", |o| o.signed("h", -5));
+            o.texts("i", &[b"", b"x\"", b"x\"", b"y"]);
+            o.objects("j", &[1, 2], |o, n| o.number("k", Some(*n)));
+            o.flag("l", true);
+        });
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            r#"{"g":{"h":-5},"i":["x\"","y"],"j":[{"k":1},{"k":2}],"l":true}"#
+        );
+    }
+}

@@ -1,0 +1,206 @@
+//! Percona's audit_log plugin: JSON, NEW (XML elements) and OLD (XML attributes).
+//!
+//! Source: `plugin/audit_log/audit_log.cc` of percona-server 8.0 (`audit_log_general_record`,
+//! `audit_log_connection_record`, `audit_log_audit_record`, `audit_log_header`). A record is the
+//! same list of fields in all three; only how a field is written differs.
+
+pub mod json;
+pub mod xml;
+
+use tacho_event::record::{EventKind, Outcome, Record};
+use tacho_event::time::{TIME_BYTES, TimeFormatter};
+
+use crate::Formatter;
+use crate::escape::{Escape, name, sql};
+use crate::words::{
+    end_us, is_of_recorder, is_said_elsewhere, number, seconds, sentence, status, tables,
+    user_at_host,
+};
+
+/// Appends what a file begins with, in both forms of XML.
+pub fn begin(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<AUDIT>\n");
+}
+
+/// Appends what it ends with.
+pub fn end(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"</AUDIT>\n");
+}
+
+/// How a kind of file writes a field. The names of fields are those of the JSON form; XML has
+/// them in capital letters.
+trait Style {
+    /// Its rule for text.
+    type Text: Escape;
+
+    fn open(out: &mut Vec<u8>);
+    fn close(out: &mut Vec<u8>);
+
+    /// Appends the field, its value by `append`.
+    fn field(out: &mut Vec<u8>, key: &str, kind: Kind, append: impl FnOnce(&mut Vec<u8>));
+
+    /// Whether it has the figures of a statement.
+    const HAS_FIGURES: bool;
+
+    /// Its name for the command line of the server.
+    const STARTUP_OPTIONS: &'static str;
+}
+
+/// What a value is in JSON.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The first field, a text.
+    First,
+    Text,
+    Number,
+}
+
+/// Appends a record.
+fn write<S: Style>(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
+    let Some(event) = record.event else { return };
+    if is_said_elsewhere(record) {
+        return;
+    }
+    S::open(out);
+    match event {
+        EventKind::Connect | EventKind::ConnectFailed => {
+            append_connection::<S>(by, out, record, "Connect", clock);
+        }
+        EventKind::Disconnect => append_connection::<S>(by, out, record, "Quit", clock),
+        EventKind::ChangeUser => append_connection::<S>(by, out, record, "Change user", clock),
+        EventKind::Start => append_server::<S>(by, out, record, "Audit", clock),
+        EventKind::Stop => append_server::<S>(by, out, record, "NoAudit", clock),
+        EventKind::Statement | EventKind::Table | EventKind::Lost | EventKind::Config => {
+            append_general::<S>(by, out, record, event, clock);
+        }
+    }
+    S::close(out);
+}
+
+fn text<S: Style>(out: &mut Vec<u8>, key: &str, value: &[u8]) {
+    S::field(out, key, Kind::Text, |out| name::<S::Text>(out, value));
+}
+
+/// `name`, `record`, `timestamp`.
+fn append_head<S: Style>(
+    by: &Formatter,
+    out: &mut Vec<u8>,
+    record: &Record,
+    title: impl FnOnce(&mut Vec<u8>),
+    time: &[u8; TIME_BYTES],
+) {
+    S::field(out, "name", Kind::First, title);
+    S::field(out, "record", Kind::Text, |out| {
+        number(out, record.seq);
+        out.push(b'_');
+        // To the second, without the zone.
+        out.extend_from_slice(&by.file_begun[..19]);
+    });
+    S::field(out, "timestamp", Kind::Text, |out| append_timestamp(out, time));
+}
+
+/// `2026-11-22T03:49:26 UTC`, and with the offset in other zones.
+fn append_timestamp(out: &mut Vec<u8>, time: &[u8; TIME_BYTES]) {
+    let (second, offset) = (&time[..19], &time[26..]);
+    out.extend_from_slice(second);
+    let is_utc = offset == b"+00:00";
+    out.extend_from_slice(if is_utc { b" UTC" } else { offset });
+}
+
+fn append_connection_id<S: Style>(out: &mut Vec<u8>, record: &Record) {
+    S::field(out, "connection_id", Kind::Text, |out| number(out, record.conn.unwrap_or(0)));
+}
+
+fn append_connection<S: Style>(
+    by: &Formatter,
+    out: &mut Vec<u8>,
+    record: &Record,
+    title: &str,
+    clock: &mut TimeFormatter,
+) {
+    let title = |out: &mut Vec<u8>| out.extend_from_slice(title.as_bytes());
+    append_head::<S>(by, out, record, title, clock.format(record.ts_us));
+    append_connection_id::<S>(out, record);
+    S::field(out, "status", Kind::Number, |out| number(out, record.errno));
+    text::<S>(out, "user", record.user);
+    text::<S>(out, "priv_user", record.priv_user);
+    text::<S>(out, "os_login", record.os_user);
+    text::<S>(out, "proxy_user", record.proxy_user);
+    text::<S>(out, "host", record.host);
+    text::<S>(out, "ip", record.ip);
+    text::<S>(out, "db", record.db);
+}
+
+fn append_general<S: Style>(
+    by: &Formatter,
+    out: &mut Vec<u8>,
+    record: &Record,
+    event: EventKind,
+    clock: &mut TimeFormatter,
+) {
+    let title = |out: &mut Vec<u8>| match (event, record.outcome) {
+        (EventKind::Lost, _) => out.extend_from_slice(b"Lost"),
+        (EventKind::Config, _) => out.extend_from_slice(b"Config"),
+        (EventKind::Table, _) => out.extend_from_slice(b"Table access"),
+        (_, Some(Outcome::Running)) => out.extend_from_slice(b"Running"),
+        (_, Some(Outcome::Interrupted)) => out.extend_from_slice(b"Interrupted"),
+        _ => name::<S::Text>(out, record.command),
+    };
+    append_head::<S>(by, out, record, title, clock.format(end_us(record)));
+    text::<S>(out, "command_class", record.sql_command);
+    append_connection_id::<S>(out, record);
+    S::field(out, "status", Kind::Number, |out| number(out, status(record)));
+    S::field(out, "sqltext", Kind::Text, |out| match event {
+        EventKind::Table => tables::<S::Text>(out, record.tables),
+        _ if is_of_recorder(event) => sentence::<S::Text>(out, record, clock),
+        _ => sql::<S::Text>(out, record),
+    });
+    if S::HAS_FIGURES {
+        append_figures::<S>(out, record);
+    }
+    S::field(out, "user", Kind::Text, |out| {
+        if !is_of_recorder(event) {
+            user_at_host::<S::Text>(out, record);
+        }
+    });
+    text::<S>(out, "host", record.host);
+    text::<S>(out, "os_user", record.os_user);
+    text::<S>(out, "ip", record.ip);
+    text::<S>(out, "db", record.db);
+}
+
+/// Rows and seconds, `null` where the server cannot say.
+fn append_figures<S: Style>(out: &mut Vec<u8>, record: &Record) {
+    type Append = fn(&mut Vec<u8>, u64);
+    let figures: [(&str, Option<u64>, Append); 4] = [
+        ("examined_row", record.rows_examined, number),
+        ("sent_row", record.rows_sent, number),
+        ("Query_time", record.query_time_us, seconds),
+        ("Lock_time", record.lock_time_us, seconds),
+    ];
+    for (key, value, append) in figures {
+        S::field(out, key, Kind::Number, |out| match value {
+            Some(value) => append(out, value),
+            None => out.extend_from_slice(b"null"),
+        });
+    }
+}
+
+/// The command line of the server is not known here.
+fn append_server<S: Style>(
+    by: &Formatter,
+    out: &mut Vec<u8>,
+    record: &Record,
+    title: &str,
+    clock: &mut TimeFormatter,
+) {
+    let title = |out: &mut Vec<u8>| out.extend_from_slice(title.as_bytes());
+    append_head::<S>(by, out, record, title, clock.format(record.ts_us));
+    text::<S>(out, "mysql_version", record.server);
+    text::<S>(out, S::STARTUP_OPTIONS, b"");
+    S::field(out, "os_version", Kind::Text, |out| {
+        for part in [std::env::consts::ARCH, "-", std::env::consts::OS] {
+            out.extend_from_slice(part.as_bytes());
+        }
+    });
+}

@@ -1,0 +1,91 @@
+//! RFC 5424, one message a line; the message is our own JSON line.
+//!
+//! `<PRI>1 TIMESTAMP HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA MSG`. Without structured data
+//! of its own: the message has all there is, and an SD-ID would need a registered number. The
+//! message has no byte order mark, so it is MSG-ANY by the letter of section 6.4; it is UTF-8.
+
+use tacho_event::json::write_line;
+use tacho_event::record::{EventKind, Outcome, Record};
+use tacho_event::time::TimeFormatter;
+
+use crate::Formatter;
+use crate::words::number;
+
+/// "log audit", RFC 5424, table 1.
+const FACILITY: u32 = 13;
+
+/// RFC 5424, table 2.
+#[derive(Clone, Copy)]
+enum Severity {
+    Critical = 2,
+    Warning = 4,
+    Notice = 5,
+    Informational = 6,
+}
+
+fn severity(record: &Record) -> Severity {
+    match (record.event, record.outcome) {
+        (Some(EventKind::Lost), _) => Severity::Critical,
+        (Some(EventKind::ConnectFailed), _) => Severity::Warning,
+        (_, Some(Outcome::Error | Outcome::Interrupted)) => Severity::Warning,
+        (Some(EventKind::Start | EventKind::Stop | EventKind::Config), _) => Severity::Notice,
+        _ => Severity::Informational,
+    }
+}
+
+/// Appends a header field: printable ASCII without a blank, at most `bytes_max` long; `-` is nil.
+fn append_field(out: &mut Vec<u8>, value: &[u8], bytes_max: usize) {
+    let printable = value.iter().filter(|byte| byte.is_ascii_graphic());
+    let start = out.len();
+    out.extend(printable.take(bytes_max));
+    if out.len() == start {
+        out.push(b'-');
+    }
+}
+
+pub fn write(by: &mut Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
+    const HOSTNAME_BYTES_MAX: usize = 255;
+    out.push(b'<');
+    number(out, FACILITY * 8 + severity(record) as u32);
+    out.extend_from_slice(b">1 ");
+    out.extend_from_slice(clock.format(record.ts_us));
+    out.push(b' ');
+    append_field(out, &by.server_host, HOSTNAME_BYTES_MAX);
+    out.extend_from_slice(b" tacho - ");
+    out.extend_from_slice(record.event.map_or("-", EventKind::name).as_bytes());
+    out.extend_from_slice(b" - ");
+    by.scratch.clear();
+    write_line(&mut by.scratch, record, clock);
+    out.extend_from_slice(&by.scratch);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Format;
+
+    #[test]
+    fn a_message_is_a_line() {
+        let record = Record {
+            seq: 5,
+            ts_us: 1_795_319_366_500_000,
+            event: Some(EventKind::ConnectFailed),
+            outcome: Some(Outcome::Error),
+            user: b"a\nb",
+            errno: 1045,
+            ..Record::default()
+        };
+        let mut out = Vec::new();
+        let mut by = Formatter::new(Format::Syslog, "db 1\u{e4}\n");
+        by.write(&mut out, &record, &mut TimeFormatter::utc());
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            concat!(
+                "<108>1 2026-11-22T03:49:26.500000+00:00 db1 tacho - connect_failed - ",
+                r#"{"v":1,"seq":5,"ts":"2026-11-22T03:49:26.500000+00:00","#,
+                r#""event":"connect_failed","outcome":"error","user":"a\nb","errno":1045}"#,
+                "\n"
+            )
+        );
+    }
+}

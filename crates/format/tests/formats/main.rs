@@ -1,0 +1,7 @@
+//! Every format, over representative records and over arbitrary bytes in every field.
+
+mod arbitrary;
+mod injection;
+mod round_trip;
+mod samples;
+mod schemas;

@@ -1,0 +1,147 @@
+//! Records in, bytes of another format out.
+
+use std::io::{self, Write};
+
+use tacho_event::record::{EventKind, Outcome};
+use tacho_event::time::TimeFormatter;
+use tacho_format::join::Joiner;
+use tacho_format::owned::OwnedRecord;
+use tacho_format::{Format, Formatter};
+
+use crate::say;
+
+/// Most memory for statements whose end was not met yet. A server that has more than this of
+/// text in statements that run for over ten seconds gets some of them in two lines.
+const OPEN_BYTES_MAX: usize = 64 << 20;
+
+/// Converts the records of one log, in its order.
+pub struct Converter {
+    joiner: Option<Joiner>,
+    sink: Sink,
+}
+
+/// What is behind the joiner.
+struct Sink {
+    format: Format,
+    formatter: Formatter,
+    clock: TimeFormatter,
+    min_query_time_us: u64,
+    has_begun: bool,
+    buffer: Vec<u8>,
+    left_out: LeftOut,
+}
+
+/// What a slow log has no place for.
+#[derive(Default)]
+struct LeftOut {
+    without_time: u64,
+    lost_lines: u64,
+}
+
+impl Converter {
+    /// Statements that took less than `min_query_time_us` are left out of a slow log.
+    pub fn new(
+        format: Format,
+        formatter: Formatter,
+        clock: TimeFormatter,
+        min_query_time_us: u64,
+    ) -> Self {
+        Self {
+            joiner: (!format.knows_running()).then(|| Joiner::new(OPEN_BYTES_MAX)),
+            sink: Sink {
+                format,
+                formatter,
+                clock,
+                min_query_time_us,
+                has_begun: false,
+                buffer: Vec::new(),
+                left_out: LeftOut::default(),
+            },
+        }
+    }
+
+    /// Takes a record; writes what is whole now.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn take(&mut self, record: OwnedRecord, out: &mut impl Write) -> io::Result<()> {
+        let Self { joiner, sink } = self;
+        match joiner {
+            Some(joiner) => joiner.push(record, |record| sink.write(record, out)),
+            None => sink.write(&record, out),
+        }
+    }
+
+    /// Writes what was held back, and the end of the file.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
+        let Self { joiner, sink } = self;
+        if let Some(joiner) = joiner {
+            joiner.finish(|record| sink.write(record, out))?;
+        }
+        sink.finish(out)
+    }
+
+    /// Sentences about what the format has no place for.
+    pub fn left_out(&self) -> Vec<String> {
+        let LeftOut { without_time, lost_lines } = self.sink.left_out;
+        let mut sentences = Vec::new();
+        if without_time > 0 {
+            let statements = say::counted(without_time, "statement");
+            sentences.push(format!("{statements} without a query time left out: still running, interrupted, or not measured"));
+        }
+        if lost_lines > 0 {
+            let lines = say::counted(lost_lines, "`lost` line");
+            sentences.push(format!("{lines} met: statements are missing from the log"));
+        }
+        sentences
+    }
+}
+
+impl Sink {
+    fn write(&mut self, record: &OwnedRecord, out: &mut impl Write) -> io::Result<()> {
+        if self.format == Format::Slow && !self.is_slow(record) {
+            return Ok(());
+        }
+        self.begin(record.ts_us);
+        let Self { formatter, buffer, clock, .. } = self;
+        record.with(|record| formatter.write(buffer, record, clock));
+        out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        // A huge statement leaves nothing behind it for the usual ones.
+        self.buffer.shrink_to(1 << 20);
+        Ok(())
+    }
+
+    fn is_slow(&mut self, record: &OwnedRecord) -> bool {
+        let has_ended = matches!(record.outcome, Some(Outcome::Ok | Outcome::Error));
+        match (record.event, record.query_time_us) {
+            (Some(EventKind::Lost), _) => self.left_out.lost_lines += 1,
+            (Some(EventKind::Statement), Some(time_us)) if has_ended => {
+                return time_us >= self.min_query_time_us;
+            }
+            (Some(EventKind::Statement), _) if record.sql.is_some() => {
+                self.left_out.without_time += 1;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn begin(&mut self, begun_us: i64) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.formatter.begin(&mut self.buffer, begun_us, &mut self.clock);
+        }
+    }
+
+    fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
+        // Also a file without a record is a whole one; nothing in it shows this time.
+        self.begin(0);
+        self.formatter.end(&mut self.buffer);
+        out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}

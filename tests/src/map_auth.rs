@@ -1,0 +1,28 @@
+//! The authentication plugin `map_auth` (`tests/plugins/map_auth.c`), which maps who logs in to
+//! somebody else.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::{build_directory, source_root};
+
+/// Builds it into a directory of the test's own, which the test removes.
+///
+/// # Panics
+/// It does not compile.
+pub fn build() -> PathBuf {
+    let test = std::thread::current().name().unwrap_or("map_auth").to_owned();
+    let directory = build_directory().join(format!("test/auth-{test}-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a directory");
+    let library = directory.join("map_auth.so");
+    let output = Command::new("cc")
+        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Wno-missing-field-initializers"])
+        .args(["-Werror", "-DMYSQL_DYNAMIC_PLUGIN", "-isystem", "/usr/include/mariadb/server"])
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source_root().join("tests/plugins/map_auth.c")])
+        .output()
+        .expect("cc");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    library
+}
