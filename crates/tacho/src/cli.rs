@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArgs;
+use crate::convert::Destination;
 use crate::pmp::args::PmpArgs;
 
 /// The audit recorder's command: read what was recorded, convert it, recover it, look into the
@@ -197,6 +198,11 @@ pub struct ConvertArgs {
     /// Name of the server's machine, in formats that have one [default: this machine's]
     #[arg(long, value_name = "NAME")]
     pub server_host: Option<String>,
+
+    /// Send the messages of `--to syslog` to udp://HOST:PORT, tcp://HOST:PORT or a socket such as
+    /// /dev/log. A receiver that is away is waited for
+    #[arg(long, value_name = "RECEIVER", conflicts_with = "out")]
+    pub send: Option<Destination>,
 }
 
 /// Formats of `tacho convert`.
@@ -224,6 +230,7 @@ pub enum Target {
 
 /// Shown at the end of `tacho slowlog --help`.
 const SLOWLOG_NOTES: &str = "\
+For example
   tacho slowlog --since today | pt-query-digest
   tacho slowlog --min-query-time-us 1000000 -o slow.log && mariadb-dumpslow slow.log
 

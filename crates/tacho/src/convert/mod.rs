@@ -5,12 +5,13 @@
 //! comes out.
 
 mod converter;
+mod send;
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jiff::Zoned;
 use tacho_event::time::TimeFormatter;
@@ -24,6 +25,8 @@ use crate::tail::output::Output;
 use crate::tail::since::Window;
 use crate::tail::{self, TailError, Verdict, follow};
 pub use converter::Converter;
+pub use send::Destination;
+use send::Sender;
 
 /// Why a conversion gave up.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +37,9 @@ pub enum ConvertError {
     /// Only one place can be followed.
     #[error("--follow takes one directory or file")]
     FollowSeveral,
+    /// Only messages can be sent.
+    #[error("--send goes with --to syslog only")]
+    SendFormat,
     /// The file for the result cannot be made.
     #[error("{}: {error}", path.display())]
     Out {
@@ -49,7 +55,7 @@ impl ConvertError {
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Log(error) => error.is_usage(),
-            Self::FollowSeveral | Self::Out { .. } => true,
+            Self::FollowSeveral | Self::SendFormat | Self::Out { .. } => true,
         }
     }
 }
@@ -71,8 +77,11 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, ConvertError> {
         Target::Syslog => Format::Syslog,
     };
     let host = args.server_host.clone().unwrap_or_else(host_name);
+    if args.send.is_some() && format != Format::Syslog {
+        return Err(ConvertError::SendFormat);
+    }
     let converter = Converter::new(format, Formatter::new(format, &host), clock(&args.log), 0);
-    convert(&args.log, converter)
+    convert(&args.log, args.send.as_ref(), converter)
 }
 
 /// Runs `tacho slowlog`.
@@ -82,7 +91,7 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, ConvertError> {
 pub fn slowlog(args: &SlowlogArgs) -> Result<Verdict, ConvertError> {
     let formatter = Formatter::new(Format::Slow, "");
     let clock = clock(&args.log);
-    convert(&args.log, Converter::new(Format::Slow, formatter, clock, args.min_query_time_us))
+    convert(&args.log, None, Converter::new(Format::Slow, formatter, clock, args.min_query_time_us))
 }
 
 fn clock(args: &LogArgs) -> TimeFormatter {
@@ -96,7 +105,11 @@ fn host_name() -> String {
     if name.is_empty() { "-".to_owned() } else { name.to_owned() }
 }
 
-fn convert(args: &LogArgs, converter: Converter) -> Result<Verdict, ConvertError> {
+fn convert(
+    args: &LogArgs,
+    send: Option<&Destination>,
+    converter: Converter,
+) -> Result<Verdict, ConvertError> {
     let window = Window::parse(args.since.as_deref(), args.until.as_deref(), &Zoned::now())
         .map_err(TailError::When)?;
     if args.follow && args.paths.len() > 1 {
@@ -107,13 +120,17 @@ fn convert(args: &LogArgs, converter: Converter) -> Result<Verdict, ConvertError
         paths => paths.iter().map(|path| Place::find(Some(path))).collect::<Result<_, _>>()?,
     };
     let stop = Arc::new(AtomicBool::new(false));
-    if args.follow {
+    let too_large = Arc::new(AtomicU64::new(0));
+    if args.follow || send.is_some() {
         follow::catch_signals(&stop).map_err(TailError::Signal)?;
     }
-    let out: Box<dyn Write> = match &args.out {
-        None => Box::new(io::stdout()),
+    let out: Box<dyn Write> = match (&args.out, send) {
+        (_, Some(to)) => {
+            Box::new(Sender::new(to.clone(), Arc::clone(&stop), Arc::clone(&too_large)))
+        }
+        (None, None) => Box::new(io::stdout()),
         // Never over another file: a slip of the keyboard must not cost a log.
-        Some(path) => Box::new(
+        (Some(path), None) => Box::new(
             OpenOptions::new()
                 .write(true)
                 .create_new(true)
@@ -129,5 +146,7 @@ fn convert(args: &LogArgs, converter: Converter) -> Result<Verdict, ConvertError
     for sentence in told {
         output.note(&sentence);
     }
+    // Told when they were met.
+    output.problem_count += too_large.load(Ordering::Relaxed);
     Ok(tail::finish(&mut output))
 }

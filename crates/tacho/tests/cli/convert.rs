@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{Log, command, statement, stderr, stdout, tacho};
+use crate::support::{Following, Log, command, statement, stderr, stdout, tacho};
 
 const FIRST: &str = "audit-20261121T100000Z-000001.jsonl";
 const SECOND: &str = "audit-20261121T100000Z-000002.jsonl";
@@ -67,6 +67,49 @@ fn what_is_still_running_comes_last() {
         "{}",
         stdout(&output)
     );
+}
+
+#[test]
+fn following_goes_on_until_ctrl_c() {
+    let log = Log::new();
+    let lines = long_statement();
+    let (first, rest) = lines.split_at(lines.find('\n').unwrap() + 1);
+    log.append(FIRST, first);
+    let path = log.path().to_str().unwrap();
+    let following = Following::run(&["convert", path, "--to", "leef", "--follow"]);
+    // The long statement is held until it ends, in the next file.
+    log.append(SECOND, rest);
+    assert!(following.next().contains("SELECT 2"));
+    assert!(following.next().contains("SELECT SLEEP(20)"));
+    log.append(SECOND, first.replace("\"seq\":1,", "\"seq\":4,"));
+    log.append(SECOND, statement(5, "2026-11-21T10:01:00.000000Z", "SELECT 3") + "\n");
+    assert!(following.next().contains("SELECT 3"));
+    let (code, left, told) = following.end("-INT");
+    assert_eq!((code, left.len(), told.as_str()), (Some(0), 1, ""));
+    assert!(left[0].contains("outcome=running"), "{}", left[0]);
+}
+
+#[test]
+fn messages_are_sent() {
+    let log = Log::new();
+    log.append(FIRST, long_statement());
+    let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    // Only a failed test waits.
+    receiver.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    let to = format!("udp://{}", receiver.local_addr().unwrap());
+    let output = convert(&log, "syslog", &["--send", &to, "--utc"]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(0), String::new()));
+    for seq in 1..=3 {
+        let mut message = [0; 2000];
+        let length = receiver.recv(&mut message).unwrap();
+        let message = std::str::from_utf8(&message[..length]).unwrap();
+        let (header, line) = message.split_once(" - statement - ").unwrap();
+        assert!(header.starts_with("<110>1 2026-11-21T10:00:0"), "{header}");
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["seq"], seq);
+    }
+    assert_eq!(convert(&log, "csv", &["--send", &to]).status.code(), Some(2));
+    assert_eq!(convert(&log, "syslog", &["--send", "tls://x:1"]).status.code(), Some(2));
 }
 
 #[test]

@@ -79,11 +79,13 @@ impl Following {
     /// Follows with `--format json` and further arguments.
     pub fn start(path: &Path, args: &[&str]) -> Self {
         let path = path.to_str().unwrap();
-        let mut child = command(&[&["tail", path, "--follow", "--format", "json"], args].concat())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::run(&[&["tail", path, "--follow", "--format", "json"], args].concat())
+    }
+
+    /// Runs a command that follows.
+    pub fn run(args: &[&str]) -> Self {
+        let mut child =
+            command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let out: BufReader<ChildStdout> = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {
