@@ -5,12 +5,14 @@
 //! `\` are escaped, in the extension `=`, `\` and line ends. It has no escape for other control
 //! characters: they are made visible.
 
-use tacho_event::record::{EventKind, Outcome, Record};
+use tacho_event::record::{EventKind, Record};
 use tacho_event::time::TimeFormatter;
 
 use crate::Formatter;
 use crate::escape::{Escape, hex, is_control, name, sql};
-use crate::words::{PRODUCT, VERSION, end_us, is_of_recorder, number, sentence, status, tables};
+use crate::words::{
+    PRODUCT, VERSION, end_us, is_of_recorder, number, sentence, severity, status, tables,
+};
 
 /// A field of the header.
 struct Header;
@@ -51,18 +53,6 @@ impl Escape for Value {
             byte => out.extend_from_slice(&[b'\\', byte]),
         }
         1
-    }
-}
-
-/// 0 to 10.
-fn severity(record: &Record, event: EventKind) -> u32 {
-    match (event, record.outcome) {
-        (EventKind::Lost, _) => 9,
-        (_, Some(Outcome::Interrupted)) => 7,
-        (EventKind::ConnectFailed, _) => 6,
-        (_, Some(Outcome::Error)) => 4,
-        (EventKind::Start | EventKind::Stop | EventKind::Config, _) => 3,
-        _ => 1,
     }
 }
 
@@ -191,6 +181,7 @@ fn append_custom(out: &mut Vec<u8>, record: &Record) {
 mod tests {
     use super::*;
     use crate::Format;
+    use tacho_event::record::Outcome;
 
     #[test]
     fn a_statement() {

@@ -5,12 +5,12 @@
 //! header `|` cannot be, in a value the delimiter and line ends cannot. They become `\t`, `\n` and
 //! so on, and a backslash becomes two, so that a value can be told from what looks like one.
 
-use tacho_event::record::{EventKind, Outcome, Record};
+use tacho_event::record::{EventKind, Record};
 use tacho_event::time::TimeFormatter;
 
 use crate::Formatter;
 use crate::escape::{Escape, backslash, is_control, name, sql};
-use crate::words::{PRODUCT, VERSION, is_of_recorder, number, sentence, status, tables};
+use crate::words::{PRODUCT, VERSION, is_of_recorder, number, sentence, severity, status, tables};
 
 struct Header;
 
@@ -35,18 +35,6 @@ impl Escape for Value {
     fn append(out: &mut Vec<u8>, rest: &[u8]) -> usize {
         backslash(out, rest[0]);
         1
-    }
-}
-
-/// 1 to 10.
-fn severity(record: &Record, event: EventKind) -> u32 {
-    match (event, record.outcome) {
-        (EventKind::Lost, _) => 9,
-        (_, Some(Outcome::Interrupted)) => 7,
-        (EventKind::ConnectFailed, _) => 6,
-        (_, Some(Outcome::Error)) => 4,
-        (EventKind::Start | EventKind::Stop | EventKind::Config, _) => 3,
-        _ => 1,
     }
 }
 
@@ -141,6 +129,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
 mod tests {
     use super::*;
     use crate::Format;
+    use tacho_event::record::Outcome;
 
     #[test]
     fn a_statement() {

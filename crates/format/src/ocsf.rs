@@ -70,7 +70,12 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
         o.number("category_uid", Some(class.category));
         o.number("class_uid", Some(class.class));
         o.number("activity_id", Some(class.activity));
-        o.word("activity_name", class.activity_name);
+        if class.activity == OTHER && !record.sql_command.is_empty() {
+            // The schema wants the name that the source has for it.
+            o.text("activity_name", record.sql_command);
+        } else {
+            o.word("activity_name", class.activity_name);
+        }
         o.number("type_uid", Some(class.class * 100 + class.activity));
         append_severity(o, record, event);
         append_status(o, record);

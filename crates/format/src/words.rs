@@ -35,6 +35,18 @@ pub fn status(record: &Record) -> u32 {
     }
 }
 
+/// How bad it is, from 1 to 10.
+pub fn severity(record: &Record, event: EventKind) -> u32 {
+    match (event, record.outcome) {
+        (EventKind::Lost, _) => 9,
+        (_, Some(Outcome::Interrupted)) => 7,
+        (EventKind::ConnectFailed, _) => 6,
+        (_, Some(Outcome::Error)) => 4,
+        (EventKind::Start | EventKind::Stop | EventKind::Config, _) => 3,
+        _ => 1,
+    }
+}
+
 /// When it was over, µs since 1970-01-01 UTC.
 pub fn end_us(record: &Record) -> i64 {
     let duration = i64::try_from(record.query_time_us.unwrap_or(0)).unwrap_or(i64::MAX);
