@@ -1,9 +1,11 @@
 //! Which format, and what all its lines share.
 
+use std::collections::TryReserveError;
+
 use tacho_event::record::Record;
 use tacho_event::time::{TIME_BYTES, TimeFormatter};
 
-use crate::{cef, csv, ecs, leef, ocsf, percona, slow, syslog};
+use crate::{cef, csv, ecs, leef, ocsf, percona, room, slow, syslog};
 
 /// A format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +89,24 @@ impl Formatter {
             Format::Syslog => syslog::write(self, out, record, clock),
             Format::Slow => slow::write(self, out, record, clock),
         }
+    }
+
+    /// As [`Formatter::write`], for records whose texts may be of any length.
+    ///
+    /// # Errors
+    /// When there is not enough memory for the lines; then nothing was appended.
+    pub fn try_write(
+        &mut self,
+        out: &mut Vec<u8>,
+        record: &Record,
+        clock: &mut TimeFormatter,
+    ) -> Result<(), TryReserveError> {
+        if self.format == Format::Syslog {
+            return syslog::try_write(self, out, record, clock);
+        }
+        out.try_reserve(room::room_for(record, &self.server_host))?;
+        self.write(out, record, clock);
+        Ok(())
     }
 
     /// Appends what a file ends with.

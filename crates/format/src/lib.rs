@@ -26,6 +26,7 @@ pub mod line;
 mod ocsf;
 pub mod owned;
 mod percona;
+mod room;
 mod slow;
 mod syslog;
 mod words;

@@ -4,7 +4,9 @@
 //! of its own: the message has all there is, and an SD-ID would need a registered number. The
 //! message has no byte order mark, so it is MSG-ANY by the letter of section 6.4; it is UTF-8.
 
-use tacho_event::json::write_line;
+use std::collections::TryReserveError;
+
+use tacho_event::json::{try_write_line, write_line};
 use tacho_event::record::{EventKind, Outcome, Record};
 use tacho_event::time::TimeFormatter;
 
@@ -43,8 +45,32 @@ fn append_field(out: &mut Vec<u8>, value: &[u8], bytes_max: usize) {
     }
 }
 
+/// Most bytes of a host name in a header.
+const HOSTNAME_BYTES_MAX: usize = 255;
+/// Most bytes of a whole header.
+const HEADER_BYTES_MAX: usize = 128 + HOSTNAME_BYTES_MAX;
+
 pub fn write(by: &mut Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
-    const HOSTNAME_BYTES_MAX: usize = 255;
+    by.scratch.clear();
+    write_line(&mut by.scratch, record, clock);
+    append(by, out, record, clock);
+}
+
+pub fn try_write(
+    by: &mut Formatter,
+    out: &mut Vec<u8>,
+    record: &Record,
+    clock: &mut TimeFormatter,
+) -> Result<(), TryReserveError> {
+    by.scratch.clear();
+    try_write_line(&mut by.scratch, record, clock)?;
+    out.try_reserve(by.scratch.len() + HEADER_BYTES_MAX)?;
+    append(by, out, record, clock);
+    Ok(())
+}
+
+/// Appends the header, and the line that was made.
+fn append(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
     out.push(b'<');
     number(out, FACILITY * 8 + severity(record) as u32);
     out.extend_from_slice(b">1 ");
@@ -54,8 +80,6 @@ pub fn write(by: &mut Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut
     out.extend_from_slice(b" tacho - ");
     out.extend_from_slice(record.event.map_or("-", EventKind::name).as_bytes());
     out.extend_from_slice(b" - ");
-    by.scratch.clear();
-    write_line(&mut by.scratch, record, clock);
     out.extend_from_slice(&by.scratch);
 }
 

@@ -17,6 +17,10 @@ fn text(format: Format, record: &OwnedRecord) -> String {
     let mut clock = TimeFormatter::utc();
     by.begin(&mut out, 0, &mut clock);
     record.with(|record| by.write(&mut out, record, &mut clock));
+    let (mut tried, mut again) = (Vec::new(), Formatter::new(format, "db,1|=\t\n"));
+    again.begin(&mut tried, 0, &mut clock);
+    record.with(|record| again.try_write(&mut tried, record, &mut clock)).expect("memory");
+    assert_eq!(out, tried);
     by.end(&mut out);
     String::from_utf8(out).expect("UTF-8")
 }
