@@ -63,6 +63,15 @@ def run(*command, **options):
     return subprocess.run([str(word) for word in command], check=True, text=True, **options)
 
 
+def wait_for(is_true):
+    """callgrind writes when it likes to."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not is_true():
+        if time.monotonic() > deadline:
+            sys.exit("callgrind does not dump")
+        time.sleep(0.1)
+
+
 def build_nothing(directory):
     flags = run("mariadb_config", "--include", stdout=subprocess.PIPE).stdout.split()
     server = [f"{flag}/server" for flag in flags if flag.startswith("-I")]
@@ -175,12 +184,8 @@ def measure_plugin(variant, template, plugins, work):
         server.control("--dump")
         # Complete when it ends in the sum.
         path = Path(f"{directory}/callgrind.{server.process.pid}.{len(counts) + 1}")
-        deadline = time.monotonic() + DEADLINE_S
-        while not (path.exists() and (total := re.search(r"^totals: (\d+)\n", path.read_text(), re.M))):
-            if time.monotonic() > deadline:
-                sys.exit("callgrind does not dump")
-            time.sleep(0.1)
-        counts.append(int(total[1]))
+        wait_for(lambda: path.exists() and re.search(r"^totals: \d+\n", path.read_text(), re.M))
+        counts.append(int(re.search(r"^totals: (\d+)\n", path.read_text(), re.M)[1]))
     server.stop()
     _, short, long = counts
     if long == 0:
@@ -212,6 +217,16 @@ def fill_template(work):
     return data
 
 
+def prepare(work):
+    """The plugins, and a data directory to copy."""
+    plugins = work / "plugins"
+    plugins.mkdir()
+    build_nothing(plugins)
+    shutil.copy(ROOT / "build/mariadb/tacho.so", plugins)
+    shutil.copy(f"{SYSTEM_PLUGINS}/server_audit.so", plugins)
+    return plugins, fill_template(work)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="one JSON line per variant")
@@ -226,12 +241,7 @@ def main():
     os.environ["PATH"] += ":/usr/sbin"
     work = Path(tempfile.mkdtemp(prefix="tacho-point-select-"))
     try:
-        plugins = work / "plugins"
-        plugins.mkdir()
-        build_nothing(plugins)
-        shutil.copy(ROOT / "build/mariadb/tacho.so", plugins)
-        shutil.copy(f"{SYSTEM_PLUGINS}/server_audit.so", plugins)
-        template = fill_template(work)
+        plugins, template = prepare(work)
         if arguments.plugin_only:
             print(measure_plugin((arguments.variants or ["tacho"])[0], template, plugins, work))
             return
