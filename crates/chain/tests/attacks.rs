@@ -94,8 +94,8 @@ fn cve_2023_31438_truncation_of_a_sealed_log() {
     for number in 1..=3 {
         let length = untouched.dir.0[&log(number)].len();
         // In lines, at line ends, at frame edges and to nothing.
-        for end in 0..length {
-            let mut recorder = sealed();
+        let mut recorder = sealed();
+        for end in (0..length).rev() {
             recorder.dir.file(&log(number)).truncate(end);
             assert_state(&recorder.verify(), State::Truncated);
         }
@@ -303,7 +303,7 @@ fn a_new_key_cannot_sign_earlier_data() {
     let epoch_end = side.find("frame").expect("a frame");
     let mut thief = sealed();
     thief.number = 1;
-    *thief.dir.file(&sidecar(1)) = side[..epoch_end].as_bytes().to_vec();
+    *thief.dir.file(&sidecar(1)) = side.as_bytes()[..epoch_end].to_vec();
     thief.dir.file(&log(1)).clear();
     thief.raw_frame(&(line(1) + &line(2)), 2, false);
     thief.checkpoint(CheckpointReason::Rotate);
@@ -395,7 +395,7 @@ fn a_break_that_the_recorder_declares_is_never_ok() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     /// Any change of one byte of any file is noticed.
     #[test]
