@@ -17,6 +17,7 @@ namespace {
 
 char* v_directory;
 char* v_arena_directory;
+char* v_signing_key_file;
 unsigned long long v_arena_bytes;
 char v_logging;
 unsigned long long v_flush_interval_ms;
@@ -27,9 +28,11 @@ unsigned long v_timestamps;
 unsigned long long v_rotate_bytes;
 char v_rotate_now;
 unsigned long long v_max_statement_bytes;
+unsigned long long v_checkpoint_interval_s;
 char v_tables;
 
 char g_directory_shown[PATH_MAX];
+char g_signing_key_file_shown[PATH_MAX];
 
 const char* g_overflow_names[] = {"BLOCK", "TIMEOUT", "DROP", nullptr};
 TYPELIB g_overflow_lib = {3, "overflow", g_overflow_names, nullptr};
@@ -61,7 +64,8 @@ void update_number(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* val
     static const char* const kNames[] = {
         "tacho_logging",           "tacho_overflow",           "tacho_overflow_timeout_ms",
         "tacho_flush_interval_ms", "tacho_flush_bytes",        "tacho_rotate_bytes",
-        "tacho_timestamps",        "tacho_max_statement_bytes"};
+        "tacho_timestamps",        "tacho_max_statement_bytes",
+        "tacho_checkpoint_interval_s"};
     auto* current = static_cast<unsigned long long*>(variable);
     const auto wanted = *static_cast<const unsigned long long*>(value);
     note_number(kNames[Setting], *current, wanted);
@@ -105,6 +109,13 @@ MYSQL_SYSVAR_STR(directory, v_directory, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDA
                  nullptr, "tacho");
 MYSQL_SYSVAR_STR(arena_directory, v_arena_directory, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                  "Where the arena goes: a file system in memory", nullptr, nullptr, "/dev/shm");
+MYSQL_SYSVAR_STR(signing_key_file, v_signing_key_file, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+                 "Where the key that signs the log lies, made if it is missing; a relative path lies "
+                 "in the data directory. Empty: the log is not sealed",
+                 nullptr, nullptr, "tacho-signing.key");
+MYSQL_SYSVAR_ULONGLONG(checkpoint_interval_s, v_checkpoint_interval_s, PLUGIN_VAR_RQCMDARG,
+                       "How often the log is signed, seconds; 0 = only at rotation and stop", nullptr,
+                       update_number<TACHO_SETTING_CHECKPOINT_INTERVAL_S>, 60, 0, 86400, 1);
 MYSQL_SYSVAR_ULONGLONG(arena_bytes, v_arena_bytes, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                        "Size of the arena: what can wait for the log when it is slow", nullptr,
                        nullptr, 64ULL << 20, 1ULL << 20, 1ULL << 36, 4096);
@@ -180,12 +191,21 @@ const char* variable_arena_directory() noexcept {
     return v_arena_directory != nullptr ? v_arena_directory : "/dev/shm";
 }
 
+const char* variable_signing_key_file() noexcept {
+    return v_signing_key_file != nullptr ? v_signing_key_file : "";
+}
+
 unsigned long long variable_arena_bytes() noexcept {
     return v_arena_bytes;
 }
 
 bool variable_tables() noexcept {
     return v_tables != 0;
+}
+
+void show_signing_key_file(const char* path) noexcept {
+    snprintf(g_signing_key_file_shown, sizeof(g_signing_key_file_shown), "%s", path);
+    v_signing_key_file = g_signing_key_file_shown;
 }
 
 void show_directory(const char* path) noexcept {
@@ -201,6 +221,7 @@ void apply_variables(const tacho_embed* recorder) noexcept {
     tacho_embed_set(recorder, TACHO_SETTING_ROTATE_BYTES, v_rotate_bytes);
     tacho_embed_set(recorder, TACHO_SETTING_TIMESTAMPS, v_timestamps);
     tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
+    tacho_embed_set(recorder, TACHO_SETTING_CHECKPOINT_INTERVAL_S, v_checkpoint_interval_s);
     tacho_embed_set(recorder, TACHO_SETTING_LOGGING, v_logging != 0 ? 1 : 0);
 }
 
@@ -218,6 +239,8 @@ st_mysql_sys_var* g_system_variables[] = {
     MYSQL_SYSVAR(rotate_now),
     MYSQL_SYSVAR(max_statement_bytes),
     MYSQL_SYSVAR(tables),
+    MYSQL_SYSVAR(signing_key_file),
+    MYSQL_SYSVAR(checkpoint_interval_s),
     nullptr,
 };
 

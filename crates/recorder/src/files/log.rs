@@ -8,7 +8,10 @@ use super::fs::{Fs, FsFile, OpenMode, RealFs};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
+use super::seal::{Begin, Log, SealOptions, Sealed, Sealer, begin_sealing};
 use super::tail::{self, LastSeqError};
+use tacho_chain::entry::{EpochReason, RemovalReason};
+use tacho_chain::key::VerifierKey;
 
 /// Settings of a log directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +81,14 @@ pub enum Event {
         /// Their bytes that had torn a line of ours or were no complete line, and were cut off.
         removed_bytes: u64,
     },
+    /// The log goes on, and its seal cannot be written. Said once until the cause changes;
+    /// nothing is forgotten, and it is tried again with every batch.
+    SealFailed {
+        /// Why.
+        error: FileError,
+    },
+    /// The seal is complete again.
+    SealResumed,
 }
 
 /// The file that is being written.
@@ -120,6 +131,29 @@ pub struct LogFiles<F: Fs = RealFs> {
     rotate_failure: Option<(FileErrorKind, Option<i32>)>,
     pub(super) events: Vec<Event>,
     pub(super) bytes_written: u64,
+    sealer: Option<Box<Sealer<F>>>,
+    /// Files that were left since the sealer was last told.
+    pub(super) left: Vec<Left>,
+    /// `progress` of the batch, as far as the file is concerned.
+    batch_end: usize,
+    /// What was last said about the seal.
+    seal_failure: Option<(FileErrorKind, Option<i32>)>,
+    /// The current file was changed by somebody: the next one says so.
+    damaged: bool,
+    /// The current file is a copy of an unlinked one, under another name.
+    pub(super) rewritten: bool,
+}
+
+/// A file that another one has followed.
+pub(super) struct Left {
+    /// Its length.
+    pub(super) bytes: u64,
+    /// How many bytes before that belong to the batch.
+    pub(super) batch_bytes: u64,
+    /// Where in the batch they end.
+    pub(super) batch_end: usize,
+    /// The name of the file that follows.
+    pub(super) next: FileName,
 }
 
 impl<F: Fs> LogFiles<F> {
@@ -178,6 +212,12 @@ impl<F: Fs> LogFiles<F> {
             rotate_failure: None,
             events: Vec::new(),
             bytes_written: 0,
+            sealer: None,
+            left: Vec::new(),
+            batch_end: 0,
+            seal_failure: None,
+            damaged: false,
+            rewritten: false,
         };
         if full {
             files.try_rotate();
@@ -205,7 +245,116 @@ impl<F: Fs> LogFiles<F> {
         }
         let result = self.write_batch(batch, progress);
         self.unfinished = result.is_err();
+        self.seal_written(batch);
         result
+    }
+
+    /// Begins to seal the log (`docs/specs/chain.md`), after [`open`](Self::open) and before the first
+    /// batch. `last_seq` is what `open` found. Begins a new file where the seal cannot go on in
+    /// the current one.
+    ///
+    /// # Errors
+    /// When key or sidecar cannot be read or written, or the key file makes no sense. The log is
+    /// not sealed then.
+    pub fn seal(&mut self, options: &SealOptions, last_seq: u64) -> Result<Sealed, FileError> {
+        let mut may_rotate = true;
+        loop {
+            let name = self.current.name.log_file();
+            let log = Log { file: &self.current.file, name: &name, bytes: self.current.line_end };
+            match begin_sealing(&self.fs, &self.dir, options, &log, last_seq)? {
+                Begin::Ready(sealer, sealed) => {
+                    self.sealer = Some(sealer);
+                    self.left.clear();
+                    return Ok(sealed);
+                }
+                Begin::NeedsNewFile if may_rotate => self.rotate()?,
+                Begin::NeedsNewFile => {
+                    let kind = FileErrorKind::FileGone;
+                    return Err(FileError::of_kind(kind, "seal", &self.current.path));
+                }
+            }
+            may_rotate = false;
+        }
+    }
+
+    /// The key that verifies the log, if it is sealed.
+    #[must_use]
+    pub fn root_key(&self) -> Option<&VerifierKey> {
+        self.sealer.as_ref().map(|sealer| sealer.root())
+    }
+
+    /// Changes how often the chain is signed, s; 0: only at rotation and stop.
+    pub fn set_checkpoint_interval_s(&mut self, interval_s: u64) {
+        if let Some(sealer) = &mut self.sealer {
+            sealer.set_interval_s(interval_s);
+        }
+    }
+
+    /// Signs the chain if it is time, also when nothing is written. For every round.
+    pub fn tick(&mut self) {
+        self.seal_written(&[]);
+    }
+
+    /// Says in the chain that a closed file will be removed, which the caller does then: the log
+    /// file first, its sidecar last. Nothing to do where the log is not sealed.
+    ///
+    /// # Errors
+    /// When it cannot be said. The file must stay then.
+    pub fn bury(&mut self, name: FileName, reason: RemovalReason) -> Result<(), FileError> {
+        match &mut self.sealer {
+            Some(sealer) => sealer.bury(&self.fs, &name.log_file(), reason),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the sealer which complete lines are in the files.
+    fn seal_written(&mut self, batch: &[u8]) {
+        let Some(sealer) = &mut self.sealer else { return };
+        let mut result = Ok(());
+        for left in std::mem::take(&mut self.left) {
+            let Left { bytes, batch_bytes, batch_end, next } = left;
+            let is_ours = seal_lines(sealer, batch, batch_end, bytes, batch_bytes);
+            let is_damaged = std::mem::take(&mut self.damaged) || !is_ours;
+            let reason = if is_damaged { EpochReason::Damaged } else { EpochReason::Rotate };
+            sealer.rotated(&next.log_file(), reason);
+        }
+        let Current { file, path, bytes, line_end, .. } = &self.current;
+        let over = bytes - line_end;
+        let batch_bytes = self.batch_bytes.saturating_sub(over);
+        let batch_end = self.batch_end.saturating_sub(over as usize);
+        if self.rewritten {
+            let (start, end) = (sealer.end(), line_end - batch_bytes);
+            if start < end {
+                result = sealer.appended_in_file(file, path, start, end);
+            }
+            self.rewritten = result.is_err();
+        }
+        if result.is_ok() {
+            if !seal_lines(sealer, batch, batch_end, *line_end, batch_bytes) {
+                // What is sealed is not what is there: the next file begins soon, and says so.
+                self.damaged = true;
+                self.rotate_requested = true;
+            }
+            result = sealer.advance(&self.fs);
+        }
+        self.tell_seal(result);
+    }
+
+    fn tell_seal(&mut self, result: Result<(), FileError>) {
+        match result {
+            Ok(()) => {
+                if self.seal_failure.take().is_some() {
+                    self.events.push(Event::SealResumed);
+                }
+            }
+            Err(error) => {
+                let failure = Some((error.kind(), error.errno()));
+                if self.seal_failure != failure {
+                    self.seal_failure = failure;
+                    self.events.push(Event::SealFailed { error });
+                }
+            }
+        }
     }
 
     /// Looks whether the current file is still where and what it was, and mends it if not,
@@ -218,7 +367,9 @@ impl<F: Fs> LogFiles<F> {
             // Mending may move `progress` back, which is in the hands of the next write.
             return Ok(());
         }
-        self.write_batch(&[], &mut 0)
+        let result = self.write_batch(&[], &mut 0);
+        self.seal_written(&[]);
+        result
     }
 
     /// Begins a new file, unless the current one is empty. In the middle of an unfinished
@@ -232,7 +383,12 @@ impl<F: Fs> LogFiles<F> {
             return Ok(());
         }
         self.check()?;
-        if self.current.bytes == 0 { Ok(()) } else { self.rotate() }
+        if self.current.bytes == 0 {
+            return Ok(());
+        }
+        let result = self.rotate();
+        self.seal_written(&[]);
+        result
     }
 
     /// Changes the size at which files are rotated, from the next line on.
@@ -286,7 +442,12 @@ impl<F: Fs> LogFiles<F> {
     /// As [`write`](Self::write). The files are let go all the same; a caller that wants to
     /// wait for better times calls [`check`](Self::check) until it succeeds.
     pub fn close(mut self) -> Result<(), FileError> {
-        self.write_batch(&[], &mut 0)
+        self.write_batch(&[], &mut 0)?;
+        self.seal_written(&[]);
+        match &mut self.sealer {
+            Some(sealer) => sealer.stop(&self.fs),
+            None => Ok(()),
+        }
     }
 
     fn write_batch(&mut self, batch: &[u8], progress: &mut usize) -> Result<(), FileError> {
@@ -294,6 +455,7 @@ impl<F: Fs> LogFiles<F> {
             self.cut_given_up_line()?;
             self.batch_bytes = 0;
         }
+        self.batch_end = *progress;
         self.heal(batch, progress)?;
         let mut may_rotate = true;
         while *progress < batch.len() {
@@ -349,6 +511,7 @@ impl<F: Fs> LogFiles<F> {
     /// Notes that the first `written` bytes of `rest` are in the file.
     pub(super) fn advance(&mut self, rest: &[u8], written: usize, progress: &mut usize) {
         *progress += written;
+        self.batch_end = *progress;
         self.current.bytes += written as u64;
         self.batch_bytes += written as u64;
         self.bytes_written += written as u64;
@@ -363,6 +526,7 @@ impl<F: Fs> LogFiles<F> {
         let again = self.batch_bytes.min(self.current.bytes - end);
         // `batch_bytes` never exceeds `progress`, so neither subtraction can wrap.
         *progress -= again as usize;
+        self.batch_end = *progress;
         self.batch_bytes -= again;
         self.bytes_written -= again;
         self.current.bytes = end;
@@ -423,11 +587,25 @@ impl<F: Fs> LogFiles<F> {
     }
 
     pub(super) fn replace_current(&mut self, next: Current<F::File>) -> Current<F::File> {
+        self.note_left(next.name);
         self.batch_bytes = 0;
         self.unsure = false;
         self.rotate_requested = false;
         self.rotate_failure = None;
         std::mem::replace(&mut self.current, next)
+    }
+
+    /// Remembers for the sealer what it has to know of the current file when it is left.
+    pub(super) fn note_left(&mut self, next: FileName) {
+        if self.sealer.is_some() {
+            let over = self.current.bytes - self.current.line_end;
+            self.left.push(Left {
+                bytes: self.current.line_end,
+                batch_bytes: self.batch_bytes.saturating_sub(over),
+                batch_end: self.batch_end.saturating_sub(over as usize),
+                next,
+            });
+        }
     }
 
     pub(super) fn create_next(&mut self) -> Result<Current<F::File>, FileError> {
@@ -439,11 +617,47 @@ impl<F: Fs> LogFiles<F> {
         &mut self,
         name: FileName,
     ) -> Result<Option<Current<F::File>>, FileError> {
-        if newest_name(&self.fs, &self.dir)?.is_some_and(|newest| newest >= name) {
+        let sidecar = format!("{name}.{}", tacho_chain::SIDECAR_ENDING);
+        let entries = self.fs.list(&self.dir).at("list", &self.dir)?;
+        // Its own sidecar goes on with it.
+        let others = entries.iter().filter(|entry| **entry != sidecar);
+        let newest = others.filter_map(|entry| FileName::parse(entry)).map(|(name, _)| name).max();
+        if newest.is_some_and(|newest| newest >= name) {
             return Ok(None);
         }
         create(&self.fs, &self.dir, name)
     }
+}
+
+/// Tells the sealer of the complete lines of a file up to `end`, the last `batch_bytes` of which
+/// are those before `batch_end` in the batch. `false`: the file is not what it was told of.
+fn seal_lines<F: Fs>(
+    sealer: &mut Sealer<F>,
+    batch: &[u8],
+    batch_end: usize,
+    end: u64,
+    batch_bytes: u64,
+) -> bool {
+    let sealed = sealer.end();
+    let mut is_ours = true;
+    if end < sealed {
+        sealer.cut(end);
+        is_ours = false;
+    }
+    let start = sealed.max(end.saturating_sub(batch_bytes)).min(end);
+    if start < end {
+        let lines = batch_end
+            .checked_sub((end - start) as usize)
+            .and_then(|begin| batch.get(begin..batch_end));
+        match lines {
+            Some(lines) => sealer.appended(lines, start, false),
+            None => return false,
+        }
+        is_ours &= start == sealed;
+    } else {
+        is_ours &= end <= sealed;
+    }
+    is_ours
 }
 
 /// Opens the newest file to go on with it, and cuts off a torn last line.
