@@ -13,6 +13,7 @@ mod pmp;
 mod recover;
 mod say;
 mod tail;
+mod verify;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ use cli::{Cli, Command};
 use pmp::PmpError;
 use recover::RecoverCommandError;
 use tail::TailError;
+use verify::VerifyError;
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
@@ -56,6 +58,8 @@ fn is_usage(error: &anyhow::Error) -> bool {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<PmpError>() {
         error.is_usage()
+    } else if error.is::<VerifyError>() {
+        false
     } else {
         true
     }
@@ -66,6 +70,15 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Tail(args) => {
             let verdict = tail::run(args)?;
             Ok(if verdict.problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        Command::Verify(args) => verify::run(args),
+        Command::Checkpoint(args) => {
+            verify::checkpoint(args)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Keygen(args) => {
+            verify::generate(args)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Recover(args) => {
             let problem_count = recover::run(args)?;

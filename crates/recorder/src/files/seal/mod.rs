@@ -55,7 +55,7 @@ pub struct SealOptions {
 pub struct Sealed {
     /// The key that verifies everything.
     pub root: VerifierKey,
-    /// A new root was made.
+    /// The root is used for the first time: the server made it, or `tacho keygen`.
     pub is_new_root: bool,
     /// A break of the chain that had to be declared.
     pub declared: Option<EpochReason>,

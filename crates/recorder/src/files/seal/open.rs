@@ -53,17 +53,17 @@ pub(in crate::files) fn open<F: Fs>(
     let has_sidecar = |log: &str| names.contains(&sidecar_name(log));
     let is_untouched = log.bytes == 0 && !has_sidecar(log.name);
     let is_sealed = |name: &String| FileName::parse(name).is_some_and(|(_, e)| e == "chain");
-    let (key, is_new_root) = match read_text(fs, key_path, key_file::BYTES_MAX)? {
+    let key = match read_text(fs, key_path, key_file::BYTES_MAX)? {
         Some(text) => {
             let key = KeyFile::parse(&text).map_err(|error| {
                 FileError::new("use", key_path, io::Error::new(io::ErrorKind::InvalidData, error))
             })?;
-            (key, false)
+            key
         }
         None => {
             let key = KeyFile::generate().map_err(|error| no_randomness(key_path, error))?;
             fs.replace(key_path, key.to_text().as_bytes(), true).at("write", key_path)?;
-            (key, true)
+            key
         }
     };
     let Some(begun) = key.begun() else {
@@ -73,13 +73,13 @@ pub(in crate::files) fn open<F: Fs>(
         }
         let is_first = !names.iter().any(is_sealed);
         let reason = if is_first { EpochReason::First } else { EpochReason::NoKey };
-        return begin(fs, dir, options, key, reason, log, last_seq, is_new_root);
+        return begin(fs, dir, options, key, reason, log, last_seq);
     };
     let Some(found) = resume(fs, dir, options, &key, &begun)? else {
         if !is_untouched {
             return Ok(Begin::NeedsNewFile);
         }
-        return begin(fs, dir, options, key, EpochReason::RolledBack, log, last_seq, false);
+        return begin(fs, dir, options, key, EpochReason::RolledBack, log, last_seq);
     };
     let (position, sidecar, out) = found;
     let is_shorter = begun.file == log.name && log.bytes < position.offset;
@@ -117,11 +117,13 @@ pub(in crate::files) fn open<F: Fs>(
         sealer.begin_epoch(EpochReason::Start, log.name, fs.now_s())?;
     }
     sealer.drive(fs)?;
-    Ok(Begin::Ready(Box::new(sealer), Sealed { root, is_new_root, declared, recovered_bytes }))
+    Ok(Begin::Ready(
+        Box::new(sealer),
+        Sealed { root, is_new_root: false, declared, recovered_bytes },
+    ))
 }
 
 /// Begins a chain in a new file.
-#[expect(clippy::too_many_arguments, reason = "all of one call, and private")]
 fn begin<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -130,7 +132,6 @@ fn begin<F: Fs>(
     reason: EpochReason,
     log: &Log<'_, F::File>,
     last_seq: u64,
-    is_new_root: bool,
 ) -> Result<Begin<F>, FileError> {
     let position =
         Position { file: log.name.to_owned(), offset: 0, seq: last_seq, hash: Hash::ZERO };
@@ -157,6 +158,7 @@ fn begin<F: Fs>(
     sealer.begin_epoch(reason, log.name, fs.now_s())?;
     sealer.drive(fs)?;
     let declared = (reason != EpochReason::First).then_some(reason);
+    let is_new_root = reason.is_by_root();
     let sealed = Sealed { root, is_new_root, declared, recovered_bytes: 0 };
     Ok(Begin::Ready(Box::new(sealer), sealed))
 }

@@ -513,7 +513,11 @@ impl Life {
             }
             Step::Close => {
                 if let Some(files) = self.files.take() {
-                    let _: Result<(), _> = files.close();
+                    // Giving up a batch whose write failed, and yet may have arrived, leaves
+                    // bytes that nobody can vouch for: a recorder that dies does better.
+                    if self.pending.is_none() {
+                        let _: Result<(), _> = files.close();
+                    }
                     self.fs.restart_process();
                 }
             }
