@@ -7,3 +7,4 @@ mod recover;
 mod server;
 mod support;
 mod tail;
+mod verify;
