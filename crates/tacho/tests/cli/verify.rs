@@ -182,7 +182,10 @@ fn each_state_has_its_exit_code() {
         },
         13,
     );
-    code(|place| fs::remove_dir_all(place.log()).and_then(|()| fs::create_dir(place.log())).unwrap(), 15);
+    code(
+        |place| fs::remove_dir_all(place.log()).and_then(|()| fs::create_dir(place.log())).unwrap(),
+        15,
+    );
     code(
         |place| {
             fs::remove_file(place.key()).unwrap();
