@@ -77,6 +77,12 @@ fn the_log_of_a_server_verifies_through_all_its_life() {
     for number in 0..200 {
         conn.query_drop(format!("SELECT {number}")).expect("an answer");
         if number % 50 == 20 {
+            // An empty file is not rotated.
+            wait::until("the newest file has lines", || {
+                files(&log, "jsonl")
+                    .pop()
+                    .is_some_and(|path| fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0))
+            });
             let before = files(&log, "jsonl").len();
             conn.query_drop("SET GLOBAL tacho_rotate_now = 1").expect("an answer");
             wait::until("there is a new file", || files(&log, "jsonl").len() > before);
