@@ -95,7 +95,7 @@ int init(void*) noexcept {
     char server[256];
     snprintf(server, sizeof(server), "MariaDB %s", server_version);
     const tacho_embed_config config = {directory, variable_arena_directory(), signing_key_file,
-                                       server, variable_arena_bytes(), &abort_loop};
+                                       server,    variable_arena_bytes(),     &abort_loop};
     char error[1024] = "";
     g_recorder = tacho_embed_start(&config, error, sizeof(error));
     if (g_recorder == nullptr) {

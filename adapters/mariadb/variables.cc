@@ -61,11 +61,15 @@ void set(int32_t setting, unsigned long long value) noexcept {
 
 template <int32_t Setting>
 void update_number(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
-    static const char* const kNames[] = {
-        "tacho_logging",           "tacho_overflow",           "tacho_overflow_timeout_ms",
-        "tacho_flush_interval_ms", "tacho_flush_bytes",        "tacho_rotate_bytes",
-        "tacho_timestamps",        "tacho_max_statement_bytes",
-        "tacho_checkpoint_interval_s"};
+    static const char* const kNames[] = {"tacho_logging",
+                                         "tacho_overflow",
+                                         "tacho_overflow_timeout_ms",
+                                         "tacho_flush_interval_ms",
+                                         "tacho_flush_bytes",
+                                         "tacho_rotate_bytes",
+                                         "tacho_timestamps",
+                                         "tacho_max_statement_bytes",
+                                         "tacho_checkpoint_interval_s"};
     auto* current = static_cast<unsigned long long*>(variable);
     const auto wanted = *static_cast<const unsigned long long*>(value);
     note_number(kNames[Setting], *current, wanted);
@@ -109,13 +113,15 @@ MYSQL_SYSVAR_STR(directory, v_directory, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDA
                  nullptr, "tacho");
 MYSQL_SYSVAR_STR(arena_directory, v_arena_directory, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                  "Where the arena goes: a file system in memory", nullptr, nullptr, "/dev/shm");
-MYSQL_SYSVAR_STR(signing_key_file, v_signing_key_file, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                 "Where the key that signs the log lies, made if it is missing; a relative path lies "
-                 "in the data directory. Empty: the log is not sealed",
-                 nullptr, nullptr, "tacho-signing.key");
+MYSQL_SYSVAR_STR(
+    signing_key_file, v_signing_key_file, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+    "Where the key that signs the log lies, made if it is missing; a relative path lies "
+    "in the data directory. Empty: the log is not sealed",
+    nullptr, nullptr, "tacho-signing.key");
 MYSQL_SYSVAR_ULONGLONG(checkpoint_interval_s, v_checkpoint_interval_s, PLUGIN_VAR_RQCMDARG,
-                       "How often the log is signed, seconds; 0 = only at rotation and stop", nullptr,
-                       update_number<TACHO_SETTING_CHECKPOINT_INTERVAL_S>, 60, 0, 86400, 1);
+                       "How often the log is signed, seconds; 0 = only at rotation and stop",
+                       nullptr, update_number<TACHO_SETTING_CHECKPOINT_INTERVAL_S>, 60, 0, 86400,
+                       1);
 MYSQL_SYSVAR_ULONGLONG(arena_bytes, v_arena_bytes, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                        "Size of the arena: what can wait for the log when it is slow", nullptr,
                        nullptr, 64ULL << 20, 1ULL << 20, 1ULL << 36, 4096);

@@ -145,8 +145,9 @@ pub struct TailArgs {
 
 /// Shown at the end of `tacho verify --help`.
 const VERIFY_NOTES: &str = "\
-The public key is in the server's error log and in the `start` lines of the log; take it from a place that
-nobody who can change the log can change. Several --key may be given, for a log whose key was lost once.
+The public key is in the server's error log and in the `start` lines of the log; take it from a
+place where nobody who can change the log can change it. Several --key may be given, for a log
+whose key was lost once.
 
 Exit code, the worst of what was found:
    0  OK
@@ -160,8 +161,8 @@ Exit code, the worst of what was found:
   17  broken chain: the recorder was started without its key, or on another state of the directory
    1  it could not be carried out;  2  wrong usage
 
-What cannot be seen without --expect: that the whole directory is an older copy of itself, or was cut back
-to an old checkpoint. Keep what `tacho checkpoint` prints on another machine.";
+What cannot be seen without --expect: that the whole directory is an older copy of itself, or was
+cut back to an old checkpoint. Keep what `tacho checkpoint` prints on another machine.";
 
 /// Arguments of `tacho verify`.
 #[derive(Args, Debug)]
@@ -197,11 +198,11 @@ pub struct CheckpointArgs {
 
 /// Shown at the end of `tacho keygen --help`.
 const KEYGEN_NOTES: &str = "\
-The server makes its key itself when `tacho_signing_key_file` does not exist. Make it here to know the
-public key before the first start: give the file to the server's user, and keep PATH.pub.
+The server makes its key itself when `tacho_signing_key_file` does not exist. Make it here to know
+the public key before the first start: give the file to the server's user, and keep PATH.pub.
 
-The first start replaces the root key in the file by the key of its first epoch: only who has kept a copy
-has the root's secret half then. Nothing needs it any more.";
+The first start replaces the root key in the file by the key of its first epoch: only who has kept
+a copy has the root's secret half then. Nothing needs it any more.";
 
 /// Arguments of `tacho keygen`.
 #[derive(Args, Debug)]

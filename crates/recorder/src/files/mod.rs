@@ -74,6 +74,7 @@
 //! | `log` | [`LogFiles`]: open, write, rotate |
 //! | `heal` | what others did to the file, noticed and mended |
 //! | `seal` | the sidecars that make changes detectable |
+//! | `sealing` | telling the sealer which lines are in which file |
 
 mod error;
 mod fs;
@@ -82,6 +83,7 @@ mod lock;
 mod log;
 mod name;
 mod seal;
+mod sealing;
 mod tail;
 
 #[cfg(test)]

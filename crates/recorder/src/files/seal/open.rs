@@ -26,7 +26,7 @@ const CHECKPOINT_BYTES_MAX: usize = 4096;
 /// What sealing has to begin with.
 pub(in crate::files) enum Begin<F: Fs> {
     /// It goes on in the current file.
-    Ready(Box<Sealer<F>>, Sealed),
+    Ready(Box<(Sealer<F>, Sealed)>),
     /// It can only begin in a file that nobody has written to.
     NeedsNewFile,
 }
@@ -54,12 +54,9 @@ pub(in crate::files) fn open<F: Fs>(
     let is_untouched = log.bytes == 0 && !has_sidecar(log.name);
     let is_sealed = |name: &String| FileName::parse(name).is_some_and(|(_, e)| e == "chain");
     let key = match read_text(fs, key_path, key_file::BYTES_MAX)? {
-        Some(text) => {
-            let key = KeyFile::parse(&text).map_err(|error| {
-                FileError::new("use", key_path, io::Error::new(io::ErrorKind::InvalidData, error))
-            })?;
-            key
-        }
+        Some(text) => KeyFile::parse(&text).map_err(|error| {
+            FileError::new("use", key_path, io::Error::new(io::ErrorKind::InvalidData, error))
+        })?,
         None => {
             let key = KeyFile::generate().map_err(|error| no_randomness(key_path, error))?;
             fs.replace(key_path, key.to_text().as_bytes(), true).at("write", key_path)?;
@@ -117,10 +114,8 @@ pub(in crate::files) fn open<F: Fs>(
         sealer.begin_epoch(EpochReason::Start, log.name, fs.now_s())?;
     }
     sealer.drive(fs)?;
-    Ok(Begin::Ready(
-        Box::new(sealer),
-        Sealed { root, is_new_root: false, declared, recovered_bytes },
-    ))
+    let sealed = Sealed { root, is_new_root: false, declared, recovered_bytes };
+    Ok(Begin::Ready(Box::new((sealer, sealed))))
 }
 
 /// Begins a chain in a new file.
@@ -160,7 +155,7 @@ fn begin<F: Fs>(
     let declared = (reason != EpochReason::First).then_some(reason);
     let is_new_root = reason.is_by_root();
     let sealed = Sealed { root, is_new_root, declared, recovered_bytes: 0 };
-    Ok(Begin::Ready(Box::new(sealer), sealed))
+    Ok(Begin::Ready(Box::new((sealer, sealed))))
 }
 
 type Found<L> = (Position, Sidecar<L>, Vec<u8>);
