@@ -58,10 +58,8 @@ fn is_usage(error: &anyhow::Error) -> bool {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<PmpError>() {
         error.is_usage()
-    } else if error.is::<VerifyError>() {
-        false
     } else {
-        true
+        !error.is::<VerifyError>()
     }
 }
 
