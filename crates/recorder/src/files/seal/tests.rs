@@ -144,6 +144,14 @@ fn the_interval_signs_an_idle_log() {
 }
 
 #[test]
+fn newlines_are_counted_across_runs() {
+    for length in [0, 1, 254, 255, 256, 1000] {
+        assert_eq!(super::newlines(&vec![b'\n'; length]), length as u64);
+        assert_eq!(super::newlines(&vec![b'x'; length]), 0);
+    }
+}
+
+#[test]
 fn the_key_of_before_is_destroyed() {
     let fs = new_fs();
     let (mut files, _) = start(&fs);
