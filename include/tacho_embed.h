@@ -23,6 +23,7 @@ typedef struct tacho_embed tacho_embed;
 typedef struct tacho_embed_config {
   const char *log_directory;   /* made if it does not exist */
   const char *arena_directory; /* usually /dev/shm */
+  const char *signing_key_file; /* made if it does not exist; "": the log is not sealed */
   const char *server;          /* "MariaDB 10.11.19-MariaDB ..." */
   uint64_t arena_bytes;
   const volatile unsigned char *ending; /* not 0 when the server shuts down; may be null */
@@ -39,7 +40,8 @@ enum tacho_setting {
   TACHO_SETTING_FLUSH_BYTES = 4,
   TACHO_SETTING_ROTATE_BYTES = 5,        /* 0 = never */
   TACHO_SETTING_TIMESTAMPS = 6,          /* 0 SYSTEM, 1 UTC */
-  TACHO_SETTING_MAX_STATEMENT_BYTES = 7  /* 0 = whole */
+  TACHO_SETTING_MAX_STATEMENT_BYTES = 7, /* 0 = whole */
+  TACHO_SETTING_CHECKPOINT_INTERVAL_S = 8 /* 0 = only at rotation and stop */
 };
 
 /* Figures for SHOW STATUS. */

@@ -40,10 +40,13 @@ extern st_mysql_show_var g_status_variables[];
 // Values that init needs.
 const char* variable_directory() noexcept;
 const char* variable_arena_directory() noexcept;
+// Empty: the log is not sealed.
+const char* variable_signing_key_file() noexcept;
 unsigned long long variable_arena_bytes() noexcept;
 bool variable_tables() noexcept;
 // Shows the absolute path in place of what was given.
 void show_directory(const char* path) noexcept;
+void show_signing_key_file(const char* path) noexcept;
 // Applies all dynamic variables to a recorder that was just started; logging last.
 void apply_variables(const tacho_embed* recorder) noexcept;
 

@@ -42,8 +42,7 @@ void log(Severity severity, const char* format, const char* text) noexcept {
 }
 
 // The server's working directory is its data directory: a relative path lies there.
-bool absolute_directory(char* path, size_t bytes) noexcept {
-    const char* given = variable_directory();
+bool absolute_path(const char* given, char* path, size_t bytes) noexcept {
     if (given[0] == '/') {
         return snprintf(path, bytes, "%s", given) < static_cast<int>(bytes);
     }
@@ -82,15 +81,23 @@ int init(void*) noexcept {
         g_descriptor.class_mask[0] &= ~static_cast<unsigned long>(MYSQL_AUDIT_TABLE_CLASSMASK);
     }
     char directory[PATH_MAX];
-    if (!absolute_directory(directory, sizeof(directory))) {
+    if (!absolute_path(variable_directory(), directory, sizeof(directory))) {
         log(kError, "tacho_directory: %s", "the path is too long");
         return 1;
     }
     show_directory(directory);
+    char signing_key_file[PATH_MAX] = "";
+    const char* given = variable_signing_key_file();
+    if (given[0] != '\0' && !absolute_path(given, signing_key_file, sizeof(signing_key_file))) {
+        log(kError, "tacho_signing_key_file: %s", "the path is too long");
+        return 1;
+    }
+    show_signing_key_file(signing_key_file);
     char server[256];
     snprintf(server, sizeof(server), "MariaDB %s", server_version);
-    const tacho_embed_config config = {directory, variable_arena_directory(), server,
-                                       variable_arena_bytes(), &abort_loop, variable_tables(),
+    const tacho_embed_config config = {directory, variable_arena_directory(), signing_key_file,
+                                       server, variable_arena_bytes(), &abort_loop,
+                                       variable_tables(),
                                        // MariaDB's plugins do not see connection attributes.
                                        false};
     char error[1024] = "";

@@ -18,6 +18,7 @@ namespace {
 
 char* v_directory;
 char* v_arena_directory;
+char* v_signing_key_file;
 unsigned long long v_arena_bytes;
 char v_logging;
 unsigned long long v_flush_interval_ms;
@@ -28,9 +29,11 @@ unsigned long v_timestamps;
 unsigned long long v_rotate_bytes;
 char v_rotate_now;
 unsigned long long v_max_statement_bytes;
+unsigned long long v_checkpoint_interval_s;
 char v_tables;
 
 char g_directory_shown[PATH_MAX];
+char g_signing_key_file_shown[PATH_MAX];
 
 const char* g_overflow_names[] = {"BLOCK", "TIMEOUT", "DROP", nullptr};
 TYPELIB g_overflow_lib = {3, "overflow", g_overflow_names, nullptr};
@@ -59,10 +62,15 @@ void set(int32_t setting, unsigned long long value) noexcept {
 
 template <int32_t Setting>
 void update_number(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
-    static const char* const kNames[] = {
-        "tacho_logging",           "tacho_overflow",           "tacho_overflow_timeout_ms",
-        "tacho_flush_interval_ms", "tacho_flush_bytes",        "tacho_rotate_bytes",
-        "tacho_timestamps",        "tacho_max_statement_bytes"};
+    static const char* const kNames[] = {"tacho_logging",
+                                         "tacho_overflow",
+                                         "tacho_overflow_timeout_ms",
+                                         "tacho_flush_interval_ms",
+                                         "tacho_flush_bytes",
+                                         "tacho_rotate_bytes",
+                                         "tacho_timestamps",
+                                         "tacho_max_statement_bytes",
+                                         "tacho_checkpoint_interval_s"};
     auto* current = static_cast<unsigned long long*>(variable);
     const auto wanted = *static_cast<const unsigned long long*>(value);
     note_number(kNames[Setting], *current, wanted);
@@ -106,6 +114,15 @@ MYSQL_SYSVAR_STR(directory, v_directory, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDA
                  nullptr, "tacho");
 MYSQL_SYSVAR_STR(arena_directory, v_arena_directory, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                  "Where the arena goes: a file system in memory", nullptr, nullptr, "/dev/shm");
+MYSQL_SYSVAR_STR(
+    signing_key_file, v_signing_key_file, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+    "Where the key that signs the log lies, made if it is missing; a relative path lies "
+    "in the data directory. Empty: the log is not sealed",
+    nullptr, nullptr, "tacho-signing.key");
+MYSQL_SYSVAR_ULONGLONG(checkpoint_interval_s, v_checkpoint_interval_s, PLUGIN_VAR_RQCMDARG,
+                       "How often the log is signed, seconds; 0 = only at rotation and stop",
+                       nullptr, update_number<TACHO_SETTING_CHECKPOINT_INTERVAL_S>, 60, 0, 86400,
+                       1);
 MYSQL_SYSVAR_ULONGLONG(arena_bytes, v_arena_bytes, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                        "Size of the arena: what can wait for the log when it is slow", nullptr,
                        nullptr, 64ULL << 20, 1ULL << 20, 1ULL << 36, 4096);
@@ -181,12 +198,21 @@ const char* variable_arena_directory() noexcept {
     return v_arena_directory != nullptr ? v_arena_directory : "/dev/shm";
 }
 
+const char* variable_signing_key_file() noexcept {
+    return v_signing_key_file != nullptr ? v_signing_key_file : "";
+}
+
 unsigned long long variable_arena_bytes() noexcept {
     return v_arena_bytes;
 }
 
 bool variable_tables() noexcept {
     return v_tables != 0;
+}
+
+void show_signing_key_file(const char* path) noexcept {
+    snprintf(g_signing_key_file_shown, sizeof(g_signing_key_file_shown), "%s", path);
+    v_signing_key_file = g_signing_key_file_shown;
 }
 
 void show_directory(const char* path) noexcept {
@@ -203,6 +229,7 @@ void apply_variables(const tacho_embed* recorder) noexcept {
     tacho_embed_set(recorder, TACHO_SETTING_TIMESTAMPS, v_timestamps);
     tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
     apply_filter(recorder);
+    tacho_embed_set(recorder, TACHO_SETTING_CHECKPOINT_INTERVAL_S, v_checkpoint_interval_s);
     tacho_embed_set(recorder, TACHO_SETTING_LOGGING, v_logging != 0 ? 1 : 0);
 }
 
@@ -222,6 +249,8 @@ st_mysql_sys_var* g_system_variables[] = {
     MYSQL_SYSVAR(tables),
     kFilterVariable,
     kFilterFileVariable,
+    MYSQL_SYSVAR(signing_key_file),
+    MYSQL_SYSVAR(checkpoint_interval_s),
     nullptr,
 };
 

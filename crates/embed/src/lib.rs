@@ -33,6 +33,7 @@ pub use tacho_probe::{
 pub struct EmbedConfig {
     log_directory: *const c_char,
     arena_directory: *const c_char,
+    signing_key_file: *const c_char,
     server: *const c_char,
     arena_bytes: u64,
     ending: *const AtomicU8,
@@ -72,7 +73,7 @@ pub struct EmbedStatus {
     pub filter_rules: u64,
 }
 
-const _: () = assert!(size_of::<EmbedConfig>() == 48);
+const _: () = assert!(size_of::<EmbedConfig>() == 56);
 const _: () = assert!(size_of::<EmbedStatus>() == 104);
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
@@ -124,6 +125,7 @@ pub unsafe extern "C" fn tacho_embed_start(
         let config = Config {
             log_directory: path(config.log_directory),
             arena_directory: path(config.arena_directory),
+            signing_key_file: path(config.signing_key_file),
             // SAFETY: as above.
             server: unsafe { string(config.server) }.to_string_lossy().into_owned(),
             arena_bytes: config.arena_bytes,

@@ -13,7 +13,7 @@ use tacho_probe::Probe;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status};
-use tacho_recorder::files::{LogFiles, Options, RealFs};
+use tacho_recorder::files::{LogFiles, Options, RealFs, SealOptions};
 use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
@@ -30,6 +30,8 @@ pub struct Config {
     pub log_directory: PathBuf,
     /// Where the arena goes.
     pub arena_directory: PathBuf,
+    /// Where the signing key lies; empty: the log is not sealed.
+    pub signing_key_file: PathBuf,
     /// Server and version.
     pub server: String,
     /// Size of the arena.
@@ -70,10 +72,44 @@ fn canonical(directory: &Path) -> Result<PathBuf, Failure> {
     std::fs::canonicalize(directory).map_err(|e| format!("{}: {e}", directory.display()).into())
 }
 
+/// Begins to seal the log. One that cannot be sealed is still better than none.
+fn seal(files: &mut LogFiles, key_file: &Path, last_seq: u64) {
+    // The setting comes a moment later; until then the chain is signed as by default.
+    let options = SealOptions { key_file: key_file.to_owned(), checkpoint_interval_s: 60 };
+    let sealed = match files.seal(&options, last_seq) {
+        Ok(sealed) => sealed,
+        Err(error) => {
+            let text = format!(
+                "the audit log is NOT SEALED, changes of it cannot be detected: {error} Then start \
+                 the server again"
+            );
+            return error_log::write(Severity::Error, &text);
+        }
+    };
+    let new = if sealed.is_new_root { " (a new one: keep it somewhere else)" } else { "" };
+    let text = format!("the audit log is sealed; its public key{new} is {}", sealed.root);
+    error_log::write(Severity::Note, &text);
+    if sealed.recovered_bytes > 0 {
+        let text = format!(
+            "{} bytes of the audit log were not sealed when the last server ended; they are now, \
+             and marked as recovered",
+            sealed.recovered_bytes
+        );
+        error_log::write(Severity::Note, &text);
+    }
+    if let Some(reason) = sealed.declared {
+        let text = format!(
+            "the chain that seals the audit log is broken ({reason}), and says so: look at it with \
+             `tacho verify`"
+        );
+        error_log::write(Severity::Warning, &text);
+    }
+}
+
 impl Recorder {
     /// Recovers what a crash has left, makes the arena, starts the writer.
     pub fn start(config: &Config) -> Result<Recorder, Failure> {
-        let (files, opened) =
+        let (mut files, opened) =
             LogFiles::open(RealFs, &config.log_directory, Options { rotate_bytes: 0 })?;
         let log_directory = canonical(&config.log_directory)?;
         if opened.torn_bytes > 0 {
@@ -86,6 +122,9 @@ impl Recorder {
         }
         // Numbers go on after the last line. Where it cannot be read, nothing may be assumed.
         let last_seq = opened.last_seq?.unwrap_or(0);
+        if !config.signing_key_file.as_os_str().is_empty() {
+            seal(&mut files, &config.signing_key_file, last_seq);
+        }
         let control = Arc::new(Control::default());
         let status = Arc::new(Status::default());
         let (control_too, status_too) = (control.clone(), status.clone());
@@ -186,6 +225,7 @@ impl Recorder {
             5 => control.rotate_bytes.store(value, Ordering::Relaxed),
             6 => control.utc.store(value as u32, Ordering::Relaxed),
             7 => control.max_statement_bytes.store(value, Ordering::Relaxed),
+            8 => control.checkpoint_interval_s.store(value, Ordering::Relaxed),
             _ => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.

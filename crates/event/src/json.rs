@@ -261,6 +261,7 @@ fn append_recorder(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter
     number_field!(out, "count", record.count);
     text_field!(out, "cause", record.cause);
     text_field!(out, "server", record.server);
+    text_field!(out, "signing_key", record.signing_key);
     text_field!(out, "program", record.program);
     text_field!(out, "tls", record.tls);
     text_field!(out, "variable", record.variable);

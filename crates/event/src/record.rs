@@ -162,6 +162,8 @@ pub struct Record<'a> {
     pub cause: &'a [u8],
     /// Server and version of a `start` line ("MariaDB 10.11.19 …").
     pub server: &'a [u8],
+    /// Public key that the log can be verified with, for `start`.
+    pub signing_key: &'a [u8],
     /// Program name from the connection attributes, where the server tells it.
     pub program: &'a [u8],
     /// TLS version of the session, where the server tells it.

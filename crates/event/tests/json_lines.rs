@@ -200,11 +200,14 @@ fn lines_of_the_recorder_itself() {
     let start = Record {
         event: Some(EventKind::Start),
         server: b"MariaDB 10.11.19",
+        signing_key: b"tachograph/0123456789abcdef+00000000+AQ==",
         program: b"mariadbd",
         ..base.clone()
     };
-    let expected = r#""event":"start","server":"MariaDB 10.11.19","program":"mariadbd"}"#;
-    assert_eq!(line(&start), format!("{begin}{expected}\n"));
+    let expected = r#""event":"start","server":"MariaDB 10.11.19","#;
+    let key = r#""signing_key":"tachograph/0123456789abcdef+00000000+AQ==","#;
+    let rest = r#""program":"mariadbd"}"#;
+    assert_eq!(line(&start), format!("{begin}{expected}{key}{rest}\n"));
 
     let config = Record {
         event: Some(EventKind::Config),
@@ -309,7 +312,7 @@ proptest! {
 
     #[test]
     fn any_bytes_in_any_field_give_one_valid_line(
-        texts in proptest::collection::vec(any_bytes(), 18),
+        texts in proptest::collection::vec(any_bytes(), 19),
         names in proptest::collection::vec(any_bytes(), 0..12),
         sql in proptest::option::of(any_bytes()),
         sql_charset in any_charset(),
@@ -329,7 +332,7 @@ proptest! {
         let text_fields = [
             "user", "priv_user", "proxy_user", "os_user", "host", "ip", "db", "command",
             "sql_command", "sqlstate", "error", "cause", "server", "program", "tls", "variable",
-            "old_value", "new_value",
+            "old_value", "new_value", "signing_key",
         ];
         let record = Record {
             seq: numbers[0].unwrap_or(0),
@@ -375,6 +378,7 @@ proptest! {
             variable: &texts[15],
             old_value: &texts[16],
             new_value: &texts[17],
+            signing_key: &texts[18],
         };
         let line = line(&record);
         let fields = fields(&line);

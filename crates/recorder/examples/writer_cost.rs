@@ -6,7 +6,7 @@
 //! it. Under callgrind, collect in `measured_round` alone to see what a line costs.
 //!
 //! ```text
-//! writer_cost SHAPE LOG_DIRECTORY ROUNDS [ARENA_BYTES]
+//! writer_cost SHAPE LOG_DIRECTORY ROUNDS [ARENA_BYTES [KEY_FILE]]   sealed, with a key file
 //! writer_cost idle LOG_DIRECTORY ROUNDS         rounds with nothing to do
 //! ```
 
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use tacho_probe::{Probe, Thread, tacho_probe_emit, tacho_probe_end_known, tacho_probe_session};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::{Control, Status};
-use tacho_recorder::files::{LogFiles, Options, RealFs};
+use tacho_recorder::files::{LogFiles, Options, RealFs, SealOptions};
 use tacho_recorder::writer::Writer;
 use tacho_ring::codec::{
     Bytes, Event, PRESENT_FIGURES, PRESENT_LOCK_TIME, PRESENT_QUERY_TIME, PRESENT_ROWS_EXAMINED,
@@ -174,7 +174,9 @@ fn thread_seconds() -> f64 {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, directory, rounds, rest @ ..] = &arguments[..] else {
-        panic!("usage: writer_cost select|join|point|idle LOG_DIRECTORY ROUNDS [ARENA_BYTES]")
+        panic!(
+            "usage: writer_cost select|join|point|idle LOG_DIRECTORY ROUNDS [ARENA_BYTES [KEY_FILE]]"
+        )
     };
     let rounds: usize = rounds.parse().expect("a number of rounds");
     let arena_bytes = rest.first().map_or(ARENA_BYTES, |b| b.parse().expect("a number of bytes"));
@@ -186,8 +188,12 @@ fn main() {
     let arena = arena_file.arena();
     arena.set_name(0, b"select");
     arena.shared().settings.0.logging.store(1, Ordering::Relaxed);
-    let (files, _) = LogFiles::open(RealFs, &directory, Options { rotate_bytes: 0 })
+    let (mut files, _) = LogFiles::open(RealFs, &directory, Options { rotate_bytes: 0 })
         .expect("a log directory that nobody else uses");
+    if let Some(key_file) = rest.get(1) {
+        let options = SealOptions { key_file: key_file.into(), checkpoint_interval_s: 60 };
+        files.seal(&options, 0).expect("a log that can be sealed");
+    }
     let control = Arc::new(Control::default());
     let status = Arc::new(Status::default());
     let log = Box::new(|_, text: &str| {

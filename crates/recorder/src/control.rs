@@ -23,6 +23,8 @@ pub struct Control {
     pub flush_bytes: AtomicU64,
     /// Size at which a new file is begun, bytes; 0 = never.
     pub rotate_bytes: AtomicU64,
+    /// How often the chain of the log is signed, s; 0 = only at rotation and stop.
+    pub checkpoint_interval_s: AtomicU64,
     /// Longest statement text, bytes; 0 = no limit.
     pub max_statement_bytes: AtomicU64,
     /// 1 = UTC.
@@ -84,6 +86,7 @@ impl Default for Control {
             flush_interval_ms: AtomicU64::new(100),
             flush_bytes: AtomicU64::new(262_144),
             rotate_bytes: AtomicU64::new(268_435_456),
+            checkpoint_interval_s: AtomicU64::new(60),
             max_statement_bytes: AtomicU64::new(0),
             utc: AtomicU32::new(0),
             rotate_now: AtomicBool::new(false),

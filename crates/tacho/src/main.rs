@@ -14,6 +14,7 @@ mod pmp;
 mod recover;
 mod say;
 mod tail;
+mod verify;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ use convert::ConvertError;
 use pmp::PmpError;
 use recover::RecoverCommandError;
 use tail::TailError;
+use verify::VerifyError;
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
@@ -61,7 +63,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
     } else if let Some(error) = error.downcast_ref::<PmpError>() {
         error.is_usage()
     } else {
-        true
+        !error.is::<VerifyError>()
     }
 }
 
@@ -78,6 +80,15 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Slowlog(args) => {
             let verdict = convert::slowlog(args)?;
             Ok(if verdict.problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        Command::Verify(args) => verify::run(args),
+        Command::Checkpoint(args) => {
+            verify::checkpoint(args)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Keygen(args) => {
+            verify::generate(args)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Recover(args) => {
             let problem_count = recover::run(args)?;

@@ -309,6 +309,19 @@ impl Fs for FaultyFs {
             errno(libc::ENOENT)
         })
     }
+
+    fn replace(&self, path: &Path, bytes: &[u8], _sync: bool) -> io::Result<()> {
+        self.state().operate(|state| {
+            state.above(path)?;
+            if let Some(old) = state.names.remove(path) {
+                state.nodes[old].links -= 1;
+            }
+            state.nodes.push(Node { links: 1, data: bytes.to_vec(), ..Node::default() });
+            let node = state.nodes.len() - 1;
+            state.names.insert(path.to_owned(), node);
+            Ok(())
+        })
+    }
 }
 
 impl FsFile for FaultyFile {

@@ -1,7 +1,8 @@
 //! The few system calls that log files need, and the trait in front of them.
 //!
 //! open, fcntl(F_OFD_SETLK), mkdir, readdir, stat, fstat, read, pread, write, ftruncate,
-//! fdatasync, clock_gettime. No other module of `files` talks to the operating system.
+//! fdatasync, clock_gettime; fsync, rename and unlink for
+//! [`Fs::replace`]. No other module of `files` talks to the operating system.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -74,6 +75,12 @@ pub trait Fs {
     /// # Errors
     /// As lstat(2).
     fn stat(&self, path: &Path) -> io::Result<Stat>;
+    /// Puts a file of mode 0600 in the place of a path, all of it or nothing. With `sync`, it is
+    /// on the device when this returns.
+    ///
+    /// # Errors
+    /// As open(2), write(2), fsync(2) and rename(2).
+    fn replace(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()>;
 }
 
 /// An open file.
@@ -153,6 +160,28 @@ impl Fs for RealFs {
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
         Ok(Stat::from(&std::fs::symlink_metadata(path)?))
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".new");
+        let new = std::path::PathBuf::from(name);
+        // One that a crash has left may have any mode and any owner: it goes first.
+        match std::fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(bytes)?;
+        if sync {
+            file.sync_all()?;
+        }
+        std::fs::rename(&new, path)?;
+        if sync && let Some(dir) = path.parent() {
+            let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+            File::open(dir)?.sync_all()?;
+        }
+        Ok(())
     }
 }
 

@@ -151,6 +151,11 @@ impl<F: Fs> LogFiles<F> {
         target.line_end = self.current.line_end;
         self.events.push(Event::Recreated { path: target.path.clone(), bytes: target.bytes });
         // Not `replace_current`: the bytes of the batch are in the copy at the same place.
+        if self.current.name != target.name {
+            // The sealer has to know it by its new name, from the start.
+            self.note_left(target.name);
+            self.rewritten = true;
+        }
         self.current = target;
         Ok(id)
     }

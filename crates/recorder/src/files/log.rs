@@ -8,6 +8,8 @@ use super::fs::{Fs, FsFile, OpenMode, RealFs};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
+use super::seal::Sealer;
+use super::sealing::Left;
 use super::tail::{self, LastSeqError};
 
 /// Settings of a log directory.
@@ -78,6 +80,14 @@ pub enum Event {
         /// Their bytes that had torn a line of ours or were no complete line, and were cut off.
         removed_bytes: u64,
     },
+    /// The log goes on, and its seal cannot be written. Said once until the cause changes;
+    /// nothing is forgotten, and it is tried again with every batch.
+    SealFailed {
+        /// Why.
+        error: FileError,
+    },
+    /// The seal is complete again.
+    SealResumed,
 }
 
 /// The file that is being written.
@@ -115,11 +125,22 @@ pub struct LogFiles<F: Fs = RealFs> {
     unfinished: bool,
     /// A write failed, and may nevertheless have left bytes in the file.
     pub(super) unsure: bool,
-    rotate_requested: bool,
+    pub(super) rotate_requested: bool,
     /// What was last said about rotation not working.
     rotate_failure: Option<(FileErrorKind, Option<i32>)>,
     pub(super) events: Vec<Event>,
     pub(super) bytes_written: u64,
+    pub(super) sealer: Option<Box<Sealer<F>>>,
+    /// Files that were left since the sealer was last told.
+    pub(super) left: Vec<Left>,
+    /// `progress` of the batch, as far as the file is concerned.
+    pub(super) batch_end: usize,
+    /// What was last said about the seal.
+    pub(super) seal_failure: Option<(FileErrorKind, Option<i32>)>,
+    /// The current file was changed by somebody: the next one says so.
+    pub(super) damaged: bool,
+    /// The current file is a copy of an unlinked one, under another name.
+    pub(super) rewritten: bool,
 }
 
 impl<F: Fs> LogFiles<F> {
@@ -178,6 +199,12 @@ impl<F: Fs> LogFiles<F> {
             rotate_failure: None,
             events: Vec::new(),
             bytes_written: 0,
+            sealer: None,
+            left: Vec::new(),
+            batch_end: 0,
+            seal_failure: None,
+            damaged: false,
+            rewritten: false,
         };
         if full {
             files.try_rotate();
@@ -205,6 +232,7 @@ impl<F: Fs> LogFiles<F> {
         }
         let result = self.write_batch(batch, progress);
         self.unfinished = result.is_err();
+        self.seal_written(batch);
         result
     }
 
@@ -218,7 +246,9 @@ impl<F: Fs> LogFiles<F> {
             // Mending may move `progress` back, which is in the hands of the next write.
             return Ok(());
         }
-        self.write_batch(&[], &mut 0)
+        let result = self.write_batch(&[], &mut 0);
+        self.seal_written(&[]);
+        result
     }
 
     /// Begins a new file, unless the current one is empty. In the middle of an unfinished
@@ -232,7 +262,12 @@ impl<F: Fs> LogFiles<F> {
             return Ok(());
         }
         self.check()?;
-        if self.current.bytes == 0 { Ok(()) } else { self.rotate() }
+        if self.current.bytes == 0 {
+            return Ok(());
+        }
+        let result = self.rotate();
+        self.seal_written(&[]);
+        result
     }
 
     /// Changes the size at which files are rotated, from the next line on.
@@ -286,7 +321,12 @@ impl<F: Fs> LogFiles<F> {
     /// As [`write`](Self::write). The files are let go all the same; a caller that wants to
     /// wait for better times calls [`check`](Self::check) until it succeeds.
     pub fn close(mut self) -> Result<(), FileError> {
-        self.write_batch(&[], &mut 0)
+        self.write_batch(&[], &mut 0)?;
+        self.seal_written(&[]);
+        match &mut self.sealer {
+            Some(sealer) => sealer.stop(&self.fs),
+            None => Ok(()),
+        }
     }
 
     fn write_batch(&mut self, batch: &[u8], progress: &mut usize) -> Result<(), FileError> {
@@ -294,6 +334,7 @@ impl<F: Fs> LogFiles<F> {
             self.cut_given_up_line()?;
             self.batch_bytes = 0;
         }
+        self.batch_end = *progress;
         self.heal(batch, progress)?;
         let mut may_rotate = true;
         while *progress < batch.len() {
@@ -349,6 +390,7 @@ impl<F: Fs> LogFiles<F> {
     /// Notes that the first `written` bytes of `rest` are in the file.
     pub(super) fn advance(&mut self, rest: &[u8], written: usize, progress: &mut usize) {
         *progress += written;
+        self.batch_end = *progress;
         self.current.bytes += written as u64;
         self.batch_bytes += written as u64;
         self.bytes_written += written as u64;
@@ -363,6 +405,7 @@ impl<F: Fs> LogFiles<F> {
         let again = self.batch_bytes.min(self.current.bytes - end);
         // `batch_bytes` never exceeds `progress`, so neither subtraction can wrap.
         *progress -= again as usize;
+        self.batch_end = *progress;
         self.batch_bytes -= again;
         self.bytes_written -= again;
         self.current.bytes = end;
@@ -396,7 +439,7 @@ impl<F: Fs> LogFiles<F> {
     }
 
     /// Begins a new file; the old one is closed only when the new one exists.
-    fn rotate(&mut self) -> Result<(), FileError> {
+    pub(super) fn rotate(&mut self) -> Result<(), FileError> {
         let next = create_next(&self.fs, &self.dir, &mut self.newest)?;
         let opened = next.path.clone();
         let old = self.replace_current(next);
@@ -423,6 +466,7 @@ impl<F: Fs> LogFiles<F> {
     }
 
     pub(super) fn replace_current(&mut self, next: Current<F::File>) -> Current<F::File> {
+        self.note_left(next.name);
         self.batch_bytes = 0;
         self.unsure = false;
         self.rotate_requested = false;
@@ -439,7 +483,12 @@ impl<F: Fs> LogFiles<F> {
         &mut self,
         name: FileName,
     ) -> Result<Option<Current<F::File>>, FileError> {
-        if newest_name(&self.fs, &self.dir)?.is_some_and(|newest| newest >= name) {
+        let sidecar = format!("{name}.{}", tacho_chain::SIDECAR_ENDING);
+        let entries = self.fs.list(&self.dir).at("list", &self.dir)?;
+        // Its own sidecar goes on with it.
+        let others = entries.iter().filter(|entry| **entry != sidecar);
+        let newest = others.filter_map(|entry| FileName::parse(entry)).map(|(name, _)| name).max();
+        if newest.is_some_and(|newest| newest >= name) {
             return Ok(None);
         }
         create(&self.fs, &self.dir, name)

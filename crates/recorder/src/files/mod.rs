@@ -73,6 +73,8 @@
 //! | `tail` | line ends and the last `seq`, read from the end |
 //! | `log` | [`LogFiles`]: open, write, rotate |
 //! | `heal` | what others did to the file, noticed and mended |
+//! | `seal` | the sidecars that make changes detectable |
+//! | `sealing` | telling the sealer which lines are in which file |
 
 mod error;
 mod fs;
@@ -80,6 +82,8 @@ mod heal;
 mod lock;
 mod log;
 mod name;
+mod seal;
+mod sealing;
 mod tail;
 
 #[cfg(test)]
@@ -93,4 +97,5 @@ pub use error::{FileError, FileErrorKind};
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Stat};
 pub use log::{Event, LogFiles, Opened, Options};
 pub use name::FileName;
+pub use seal::{SealOptions, Sealed};
 pub use tail::{LastSeqError, last_seq};

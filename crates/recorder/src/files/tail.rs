@@ -148,6 +148,15 @@ pub(super) fn line_end<L: FsFile>(file: &L, bytes: u64) -> io::Result<u64> {
     Ok(0)
 }
 
+/// `seq` of the line that ends at `end`; `None`: it is no record.
+pub(super) fn seq_before<L: FsFile>(file: &L, end: u64) -> io::Result<Option<u64>> {
+    let start = line_end(file, end.saturating_sub(1))?;
+    let mut head = [0; HEAD_BYTES];
+    let count = head.len().min(usize::try_from(end - start).unwrap_or(usize::MAX));
+    read_exact_at(file, &mut head[..count], start)?;
+    Ok(parse_seq(&head[..count]))
+}
+
 /// Fills the buffer from the file.
 pub(super) fn read_exact_at<L: FsFile>(
     file: &L,
@@ -171,7 +180,7 @@ pub(super) fn read_exact_at<L: FsFile>(
 
 /// `seq` of a line of version 1. The formatter writes no spaces and always these two
 /// fields first; anything else is somebody else's line.
-fn parse_seq(line: &[u8]) -> Option<u64> {
+pub(super) fn parse_seq(line: &[u8]) -> Option<u64> {
     let rest = line.strip_prefix(br#"{"v":1,"seq":"#)?;
     let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
     if !matches!(rest[digits], b',' | b'}') || (digits > 1 && rest[0] == b'0') {

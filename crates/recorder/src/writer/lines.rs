@@ -24,7 +24,11 @@ impl<F: Fs> Writer<F> {
         if event == EventKind::Start {
             self.arena().shared().writer.0.start_seq.store(seq, Ordering::Relaxed);
         }
-        let record = Record { seq, ts_us, event: Some(event), server, ..Record::default() };
+        let is_start = event == EventKind::Start;
+        let key = self.files.root_key().filter(|_| is_start).map(ToString::to_string);
+        let signing_key = key.as_deref().unwrap_or("").as_bytes();
+        let event = Some(event);
+        let record = Record { seq, ts_us, event, server, signing_key, ..Record::default() };
         json::write_line(&mut self.batch, &record, &mut self.clock);
     }
 

@@ -218,6 +218,8 @@ impl<F: Fs> Writer<F> {
             (self.filter_version, self.filters) = (version, filters);
         }
         self.files.set_rotate_bytes(self.control.rotate_bytes.load(Ordering::Relaxed));
+        let interval_s = self.control.checkpoint_interval_s.load(Ordering::Relaxed);
+        self.files.set_checkpoint_interval_s(interval_s);
         let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
         let chunk_bytes = u64::from(self.arena().geometry().chunk_bytes);
         let limit = u32::try_from((flush_bytes / chunk_bytes).max(1)).unwrap_or(u32::MAX);
@@ -247,6 +249,7 @@ impl<F: Fs> Writer<F> {
         self.tell_losses(now_us);
         self.tell_running(now_us - RUNNING_AFTER_US);
         let written = self.write_queue(now_us) && self.write_out(now_us);
+        self.files.tick();
         self.recycle();
         written && self.relieve(now_us)
     }

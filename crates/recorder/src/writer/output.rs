@@ -136,7 +136,7 @@ impl<F: Fs> Writer<F> {
     pub(super) fn tell_events(&mut self) {
         for event in self.files.take_events() {
             let severity = match event {
-                Event::Rotated { .. } => Severity::Note,
+                Event::Rotated { .. } | Event::SealResumed => Severity::Note,
                 _ => Severity::Warning,
             };
             let text = describe(&event);
@@ -179,6 +179,10 @@ fn describe(event: &Event) -> String {
              Use SET GLOBAL tacho_rotate_now=1 instead of copytruncate",
             path.display()
         ),
+        Event::SealFailed { error } => {
+            format!("the audit log goes on and its seal cannot be written at the moment: {error}")
+        }
+        Event::SealResumed => "the seal of the audit log is complete again".to_owned(),
         Event::Foreign { path, kept_bytes, removed_bytes } => format!(
             "somebody else writes into {}: {kept_bytes} bytes were left, {removed_bytes} removed",
             path.display()

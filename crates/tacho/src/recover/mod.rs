@@ -15,7 +15,7 @@ use tacho_recorder::arena_file::{self, ArenaError, ArenaFile};
 use tacho_recorder::arena_list;
 use tacho_recorder::control::{Control, Severity, Status};
 use tacho_recorder::files::{
-    self, FileError, FileErrorKind, LastSeqError, LogFiles, Options, RealFs,
+    self, FileError, FileErrorKind, LastSeqError, LogFiles, Options, RealFs, SealOptions,
 };
 use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::writer::Writer;
@@ -159,6 +159,30 @@ fn describe(waiting: Waiting) -> String {
     text
 }
 
+/// Goes on sealing the log, if its key is here. Never makes a new one.
+fn seal(
+    args: &RecoverArgs,
+    directory: &Path,
+    files: &mut LogFiles,
+    last_seq: u64,
+) -> Result<(), RecoverCommandError> {
+    let beside = directory.parent().map(|parent| parent.join("tacho-signing.key"));
+    let given = args.signing_key_file.clone();
+    let Some(key_file) = given.clone().or(beside) else { return Ok(()) };
+    if let Err(error) = std::fs::metadata(&key_file) {
+        return match given {
+            Some(path) => Err(RecoverCommandError::Place { path, error }),
+            None => Ok(()),
+        };
+    }
+    let options = SealOptions { key_file, checkpoint_interval_s: 0 };
+    let sealed = files.seal(&options, last_seq).map_err(RecoverCommandError::Files)?;
+    if let Some(reason) = sealed.declared {
+        say::problem(format!("the chain that seals this log is broken ({reason}), and says so"));
+    }
+    Ok(())
+}
+
 /// Writes what is in the dead arenas, and removes them. Returns the number of lines.
 fn write(
     args: &RecoverArgs,
@@ -167,7 +191,7 @@ fn write(
     unread: &[PathBuf],
 ) -> Result<u64, RecoverCommandError> {
     let opened = LogFiles::open(RealFs, directory, Options { rotate_bytes: 0 });
-    let (files, opened) = opened.map_err(|error| match error.kind() {
+    let (mut files, opened) = opened.map_err(|error| match error.kind() {
         FileErrorKind::Locked { .. } => RecoverCommandError::Locked(error),
         _ => RecoverCommandError::Files(error),
     })?;
@@ -194,6 +218,7 @@ fn write(
         arena_list::keep(directory, path, last_seq)
             .map_err(|error| RecoverCommandError::Place { path: path.clone(), error })?;
     }
+    seal(args, directory, &mut files, last_seq)?;
     let control = Control::default();
     control.utc.store(u32::from(args.utc), Ordering::Relaxed);
     // One file goes on: rotation is the server's own business.

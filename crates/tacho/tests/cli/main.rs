@@ -8,3 +8,4 @@ mod recover;
 mod server;
 mod support;
 mod tail;
+mod verify;

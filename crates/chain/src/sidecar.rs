@@ -1,0 +1,161 @@
+//! Reading a sidecar, entry by entry, in bounded memory.
+
+use std::io::{self, BufRead, Read as _};
+
+use crate::entry::{Checkpoint, Epoch, FRAME_HEAD, Frame, Tombstone};
+use crate::note::{DASH, Note};
+
+/// Longest entry, bytes. The longest that is ever written has some 700.
+const ENTRY_BYTES_MAX: usize = 4096;
+
+/// What an entry says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// A run of lines.
+    Frame(Frame),
+    /// Another key signs from here on.
+    Epoch(Box<Epoch>, Note),
+    /// The chain, signed.
+    Checkpoint(Checkpoint, Note),
+    /// A file that was removed.
+    Tombstone(Tombstone, Note),
+}
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Number of its first line, from 1.
+    pub line: u64,
+    /// Its bytes as they stand there.
+    pub bytes: Vec<u8>,
+    /// `None`: it makes no sense.
+    pub meaning: Option<Meaning>,
+}
+
+impl Entry {
+    /// What some bytes mean.
+    #[must_use]
+    pub fn of(line: u64, bytes: Vec<u8>) -> Entry {
+        let meaning = std::str::from_utf8(&bytes).ok().and_then(meaning);
+        Entry { line, bytes, meaning }
+    }
+}
+
+fn meaning(text: &str) -> Option<Meaning> {
+    if text.starts_with(FRAME_HEAD) {
+        return Frame::parse(text).ok().map(Meaning::Frame);
+    }
+    let note = Note::parse(text)?;
+    if let Ok(epoch) = Epoch::parse(&note.text) {
+        return Some(Meaning::Epoch(Box::new(epoch), note));
+    }
+    if let Ok(checkpoint) = Checkpoint::parse(&note.text) {
+        return Some(Meaning::Checkpoint(checkpoint, note));
+    }
+    Tombstone::parse(&note.text).ok().map(|tombstone| Meaning::Tombstone(tombstone, note))
+}
+
+/// The entries of a sidecar.
+pub struct Entries<R> {
+    source: R,
+    line: u64,
+    /// Bytes of the entries that were read.
+    whole_bytes: u64,
+    torn: bool,
+}
+
+impl<R: BufRead> Entries<R> {
+    /// Reads from the start of a sidecar.
+    pub fn new(source: R) -> Entries<R> {
+        Entries { source, line: 1, whole_bytes: 0, torn: false }
+    }
+
+    /// Bytes up to the end of the last entry that was read.
+    pub fn whole_bytes(&self) -> u64 {
+        self.whole_bytes
+    }
+
+    /// Whether the end was reached in the middle of an entry.
+    pub fn is_torn(&self) -> bool {
+        self.torn
+    }
+
+    /// The next entry; `None` at the end, also at a torn one.
+    ///
+    /// # Errors
+    /// As reading the source.
+    pub fn next_entry(&mut self) -> io::Result<Option<Entry>> {
+        let first = self.line;
+        let mut bytes = Vec::new();
+        if !self.line_into(&mut bytes)? {
+            return Ok(None);
+        }
+        if !bytes.starts_with(FRAME_HEAD.as_bytes()) {
+            // A note ends with its signature line. What is none ends somewhere, too.
+            let mut start = 0;
+            while !bytes[start..].starts_with(DASH.as_bytes()) && bytes.len() < ENTRY_BYTES_MAX {
+                start = bytes.len();
+                if !self.line_into(&mut bytes)? {
+                    self.torn = true;
+                    return Ok(None);
+                }
+            }
+        }
+        self.whole_bytes += bytes.len() as u64;
+        Ok(Some(Entry::of(first, bytes)))
+    }
+
+    /// Appends a line. `false`: there is no complete one. A line that is too long is handed out
+    /// in pieces, none of which can mean anything.
+    fn line_into(&mut self, bytes: &mut Vec<u8>) -> io::Result<bool> {
+        let before = bytes.len();
+        let mut limited = self.source.by_ref().take(ENTRY_BYTES_MAX as u64);
+        limited.read_until(b'\n', bytes)?;
+        let is_whole = bytes.last() == Some(&b'\n') || bytes.len() - before == ENTRY_BYTES_MAX;
+        if bytes.len() > before && is_whole {
+            self.line += 1;
+            return Ok(true);
+        }
+        self.torn |= bytes.len() > before;
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::Hash;
+    use crate::key::SecretKey;
+    use crate::note;
+
+    #[test]
+    fn a_torn_entry_is_none() {
+        let digest = Hash::ZERO;
+        let frame = Frame { start: 0, end: 9, last_seq: 1, lines: 1, digest, recovered: false };
+        let key = SecretKey::from_bytes(&[1; 32]);
+        let note = note::sign("something\nelse\n", key.root().origin(), &key);
+        let text = format!("{}{note}", frame.to_line());
+        for end in 0..=text.len() {
+            let mut entries = Entries::new(&text.as_bytes()[..end]);
+            let mut count = 0;
+            while entries.next_entry().expect("reads").is_some() {
+                count += 1;
+            }
+            let frame_bytes = frame.to_line().len();
+            assert_eq!(count, usize::from(end >= frame_bytes) + usize::from(end == text.len()));
+            assert_eq!(entries.is_torn(), ![0, frame_bytes, text.len()].contains(&end), "{end}");
+            assert!(entries.whole_bytes() <= end as u64);
+        }
+    }
+
+    #[test]
+    fn what_never_ends_is_read_in_pieces() {
+        let noise = vec![b'x'; 3 * ENTRY_BYTES_MAX];
+        let mut entries = Entries::new(&noise[..]);
+        let entry = entries.next_entry().expect("reads").expect("a piece");
+        assert_eq!((entry.bytes.len(), entry.meaning), (ENTRY_BYTES_MAX, None));
+        let lines = vec![b'\n'; 3 * ENTRY_BYTES_MAX];
+        let entry = Entries::new(&lines[..]).next_entry().expect("reads").expect("a piece");
+        assert_eq!((entry.bytes.len(), entry.meaning), (ENTRY_BYTES_MAX, None));
+    }
+}

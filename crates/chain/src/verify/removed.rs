@@ -1,0 +1,124 @@
+//! The tombstones: what they say, and whether it is true.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io::{self, BufReader};
+
+use super::report::{Finding, State};
+use super::walk::Walk;
+use super::{Directory, open_removed};
+use crate::REMOVED_FILE;
+use crate::entry::{Checkpoint, Epoch, Tombstone};
+use crate::hash::Hash;
+use crate::note::Note;
+use crate::sidecar::{Entries, Meaning};
+
+/// A removed file.
+pub struct Gone {
+    /// What the tombstone says.
+    pub tombstone: Tombstone,
+    /// The epochs that began in the file: the next keys hang on them.
+    pub epochs: Vec<(Epoch, Note, u64)>,
+    note: Note,
+    line: u64,
+}
+
+impl Gone {
+    /// Where the tombstone stands.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// Whether a checkpoint may have gone with the file.
+    pub fn covers(&self, checkpoint: &Checkpoint) -> bool {
+        let Tombstone { first_seq, last_seq, .. } = self.tombstone;
+        // A checkpoint of an idle recorder stands before the first line.
+        checkpoint.seq.saturating_add(1) >= first_seq && checkpoint.seq <= last_seq.max(first_seq)
+    }
+}
+
+/// What `removed.chain` has.
+#[derive(Default)]
+pub struct Removed {
+    files: BTreeMap<String, Gone>,
+}
+
+impl Removed {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(directory: &dyn Directory, walk: &mut Walk<'_>) -> io::Result<Removed> {
+        let mut removed = Removed::default();
+        let Some(source) = open_removed(directory)? else { return Ok(removed) };
+        let mut entries = Entries::new(BufReader::new(source));
+        let mut epochs = Vec::new();
+        let mut last = Hash::ZERO;
+        while let Some(entry) = entries.next_entry()? {
+            let line = entry.line;
+            match entry.meaning {
+                Some(Meaning::Epoch(epoch, note)) => epochs.push((*epoch, note, line)),
+                Some(Meaning::Tombstone(tombstone, note)) => {
+                    if tombstone.previous != last {
+                        modified(walk, line, "a tombstone before this one is missing");
+                    }
+                    last = Hash::of(&entry.bytes);
+                    if epochs.iter().any(|(epoch, ..)| epoch.file != tombstone.file) {
+                        modified(walk, line, "keys of another file stand here");
+                    }
+                    let stem = tombstone.file.trim_end_matches(".jsonl").to_owned();
+                    let epochs = std::mem::take(&mut epochs);
+                    match removed.files.entry(stem) {
+                        Entry::Vacant(place) => {
+                            place.insert(Gone { tombstone, epochs, note, line });
+                        }
+                        Entry::Occupied(_) => {
+                            modified(walk, line, "a second tombstone for the same file");
+                        }
+                    }
+                }
+                _ => modified(walk, line, "not an entry"),
+            }
+        }
+        if entries.is_torn() || !epochs.is_empty() {
+            // The recorder ends such an entry, or cuts it off, before it removes a file.
+            walk.tell(Finding {
+                state: State::UnsignedTail,
+                file: REMOVED_FILE.to_owned(),
+                line: None,
+                seqs: None,
+                text: "the last entry is not complete".to_owned(),
+            });
+        }
+        Ok(removed)
+    }
+
+    /// The removed file of a name.
+    pub fn get(&self, stem: &str) -> Option<&Gone> {
+        self.files.get(stem)
+    }
+
+    /// The names of the removed files, without their endings.
+    pub fn stems(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
+    /// Looks at the signatures, now that all keys are known.
+    pub fn check(&self, walk: &mut Walk<'_>) {
+        for gone in self.files.values() {
+            if !walk.is_by_known_key(&gone.note) {
+                modified(walk, gone.line, "no key of this log has signed this tombstone");
+            }
+        }
+    }
+}
+
+fn modified(walk: &mut Walk<'_>, line: u64, text: &str) {
+    walk.tell(Finding {
+        state: State::Modified,
+        file: REMOVED_FILE.to_owned(),
+        line: Some(line),
+        seqs: None,
+        text: text.to_owned(),
+    });
+}

@@ -1,0 +1,127 @@
+//! What a verification has found.
+
+use std::fmt;
+
+use crate::entry::Checkpoint;
+
+/// Findings that are kept with their texts; the others are counted.
+const FINDINGS_MAX: usize = 1000;
+
+/// The state of a sealed log, from good to bad. The worst finding decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Everything is there, unchanged, and under a signature.
+    Ok,
+    /// As `Ok`, and the recorder itself says in it that records were lost.
+    Lost,
+    /// The newest lines are not under a signature yet.
+    UnsignedTail,
+    /// The recorder declared that the chain was broken.
+    BrokenChain,
+    /// A log file has no sidecar, or nothing is sealed at all.
+    NotSealed,
+    /// Files or records are missing, and no tombstone says why.
+    Gap,
+    /// There is less than what was sealed.
+    Truncated,
+    /// Something was changed.
+    Modified,
+    /// The log was sealed with another key.
+    WrongKey,
+}
+
+impl State {
+    /// The word for programs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Ok => "ok",
+            State::Lost => "lost",
+            State::UnsignedTail => "unsigned_tail",
+            State::BrokenChain => "broken_chain",
+            State::NotSealed => "not_sealed",
+            State::Gap => "gap",
+            State::Truncated => "truncated",
+            State::Modified => "modified",
+            State::WrongKey => "wrong_key",
+        }
+    }
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub state: State,
+    /// The file, without its directory.
+    pub file: String,
+    /// Number of the line in that file, from 1, where it begins.
+    pub line: Option<u64>,
+    /// `seq` of the first and the last record concerned.
+    pub seqs: Option<(u64, u64)>,
+    /// What it is.
+    pub text: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ", line {line}")?;
+        }
+        match self.seqs {
+            Some((first, last)) if first == last => write!(f, ", record {first}")?,
+            Some((first, last)) => write!(f, ", records {first} to {last}")?,
+            None => {}
+        }
+        write!(f, ": {}", self.text)
+    }
+}
+
+/// The result of a verification.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What was found, in the order of the log.
+    pub findings: Vec<Finding>,
+    /// Findings beyond those.
+    pub more_findings: u64,
+    worst: Option<State>,
+    /// Sealed log files that were read.
+    pub files: u64,
+    /// Lines in frames.
+    pub lines: u64,
+    /// Bytes in frames.
+    pub bytes: u64,
+    /// Removed files that a tombstone tells of.
+    pub removed_files: u64,
+    /// `seq` of the last record in a frame.
+    pub last_seq: u64,
+    /// `lost` lines.
+    pub lost_lines: u64,
+    /// Lines that were sealed when a recorder started, not when they were written.
+    pub recovered_lines: u64,
+    /// Lines after the last checkpoint.
+    pub unsigned_lines: u64,
+    /// The newest good checkpoint, and the note that it stands in.
+    pub checkpoint: Option<(Checkpoint, String)>,
+    /// The newest entry is the checkpoint of an orderly stop.
+    pub is_closed: bool,
+}
+
+impl Report {
+    /// The state of the log.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let lost = if self.lost_lines > 0 { State::Lost } else { State::Ok };
+        self.worst.unwrap_or(State::Ok).max(lost)
+    }
+
+    pub(super) fn add(&mut self, finding: Finding) {
+        self.worst = self.worst.max(Some(finding.state));
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        } else {
+            self.more_findings += 1;
+        }
+    }
+}

@@ -1,0 +1,588 @@
+//! The seal through faults and deaths: whatever happens to the machine, an honest log verifies,
+//! and what others do to it is told.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use tacho_chain::entry::{EpochReason, RemovalReason};
+use tacho_chain::verify::{self, Report, State};
+
+use super::{SealOptions, Sealed, WAITING_MAX};
+use crate::files::faulty::{Fault, FaultyFs};
+use crate::files::fs::Fs;
+use crate::files::log::{Event, LogFiles, Options};
+use crate::files::name::FileName;
+use crate::files::tail::last_seq;
+
+const DIR: &str = "/data/tacho";
+const KEY: &str = "/data/key";
+
+struct Dir<'a>(&'a FaultyFs);
+
+impl verify::Directory for Dir<'_> {
+    fn names(&self) -> io::Result<Vec<String>> {
+        let paths = self.0.files_in(Path::new(DIR));
+        Ok(paths.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn Read + '_>> {
+        Ok(Box::new(io::Cursor::new(self.0.read(&Path::new(DIR).join(name)))))
+    }
+}
+
+fn new_fs() -> FaultyFs {
+    let fs = FaultyFs::new();
+    fs.set_now_s(951_827_696);
+    fs.create_dir(Path::new("/data")).expect("an empty file system");
+    fs
+}
+
+fn options() -> SealOptions {
+    SealOptions { key_file: PathBuf::from(KEY), checkpoint_interval_s: 60 }
+}
+
+fn start(fs: &FaultyFs) -> (LogFiles<FaultyFs>, Sealed) {
+    let (mut files, opened) =
+        LogFiles::open(fs.clone(), Path::new(DIR), Options { rotate_bytes: 0 }).expect("opens");
+    let last_seq = opened.last_seq.expect("known").unwrap_or(0);
+    let sealed = files.seal(&options(), last_seq).expect("seals");
+    (files, sealed)
+}
+
+fn line(seq: u64) -> String {
+    format!("{{\"v\":1,\"seq\":{seq},\"a\":1}}\n")
+}
+
+fn lines(from: u64, to: u64) -> String {
+    (from..=to).map(line).collect()
+}
+
+fn write(files: &mut LogFiles<FaultyFs>, batch: &str) {
+    files.write(batch.as_bytes(), &mut 0).expect("writes");
+}
+
+fn check(fs: &FaultyFs, sealed: &Sealed) -> Report {
+    let options = verify::Options { keys: vec![sealed.root.clone()], expect: None };
+    verify::verify(&Dir(fs), &options, &mut |_| {}).expect("reads")
+}
+
+#[track_caller]
+fn assert_state(report: &Report, state: State) {
+    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(report.state(), state, "{findings:#?}");
+}
+
+fn path(entry: &str) -> PathBuf {
+    Path::new(DIR).join(entry)
+}
+
+fn first() -> PathBuf {
+    path("audit-20000229T123456Z-000001.jsonl")
+}
+
+fn first_sidecar() -> PathBuf {
+    path("audit-20000229T123456Z-000001.chain")
+}
+
+fn put(fs: &FaultyFs, path: &Path, bytes: &[u8]) {
+    fs.truncate(path, 0);
+    fs.append(path, bytes);
+}
+
+#[test]
+fn a_life_with_rotation_stop_and_start_verifies() {
+    let fs = new_fs();
+    let (mut files, sealed) = start(&fs);
+    assert!(sealed.is_new_root && sealed.declared.is_none());
+    write(&mut files, &lines(1, 3));
+    write(&mut files, &line(4));
+    assert_state(&check(&fs, &sealed), State::UnsignedTail);
+    files.rotate_now().expect("rotates");
+    files.set_rotate_bytes(60);
+    // Rotated within the batch.
+    write(&mut files, &lines(5, 12));
+    files.close().expect("closes");
+    let report = check(&fs, &sealed);
+    assert_state(&report, State::Ok);
+    assert_eq!((report.lines, report.last_seq, report.is_closed), (12, 12, true));
+    assert!(report.files >= 4);
+
+    let (mut files, again) = start(&fs);
+    assert_eq!(again.root, sealed.root);
+    assert!(!again.is_new_root && again.declared.is_none() && again.recovered_bytes == 0);
+    write(&mut files, &line(13));
+    files.close().expect("closes");
+    assert_state(&check(&fs, &sealed), State::Ok);
+}
+
+#[test]
+fn the_interval_signs_an_idle_log() {
+    let fs = new_fs();
+    let (mut files, sealed) = start(&fs);
+    write(&mut files, &lines(1, 2));
+    fs.set_now_s(951_827_696 + 61);
+    files.tick();
+    assert_state(&check(&fs, &sealed), State::Ok);
+    let before = fs.read(&first_sidecar());
+    files.tick();
+    assert_eq!(fs.read(&first_sidecar()), before);
+    fs.set_now_s(951_827_696 + 122);
+    files.tick();
+    assert!(fs.read(&first_sidecar()).len() > before.len());
+    // The clock steps back: signed at once, and then in the new time.
+    fs.set_now_s(1_000);
+    files.tick();
+    let before = fs.read(&first_sidecar());
+    fs.set_now_s(1_061);
+    files.tick();
+    assert!(fs.read(&first_sidecar()).len() > before.len());
+    files.set_checkpoint_interval_s(0);
+    fs.set_now_s(9_000);
+    write(&mut files, &line(3));
+    assert_state(&check(&fs, &sealed), State::UnsignedTail);
+}
+
+#[test]
+fn newlines_are_counted_across_runs() {
+    for length in [0, 1, 254, 255, 256, 1000] {
+        assert_eq!(super::newlines(&vec![b'\n'; length]), length as u64);
+        assert_eq!(super::newlines(&vec![b'x'; length]), 0);
+    }
+}
+
+#[test]
+fn the_key_of_before_is_destroyed() {
+    let fs = new_fs();
+    let (mut files, _) = start(&fs);
+    let key = || fs.read(Path::new(KEY));
+    let mut keys = vec![key()];
+    write(&mut files, &line(1));
+    files.rotate_now().expect("rotates");
+    keys.push(key());
+    files.close().expect("closes");
+    drop(start(&fs));
+    keys.push(key());
+    let secret = |key: &[u8]| {
+        let text = String::from_utf8_lossy(key).into_owned();
+        text.lines().find_map(|line| Some(line.strip_prefix("secret ")?.to_owned()))
+    };
+    let secrets: Vec<String> = keys.iter().map(|key| secret(key).expect("one")).collect();
+    assert!(secrets[0] != secrets[1] && secrets[1] != secrets[2]);
+}
+
+#[test]
+fn lines_without_a_frame_are_recovered() {
+    let fs = new_fs();
+    let (mut files, sealed) = start(&fs);
+    write(&mut files, &lines(1, 2));
+    // The death comes between the line and its frame: fstat, stat, fstat of the lock, write.
+    fs.fault_after(3, Fault::Die(22));
+    files.write(line(3).as_bytes(), &mut 0).expect_err("dies");
+    drop(files);
+    fs.restart_process();
+    let (files, again) = start(&fs);
+    assert_eq!(again.recovered_bytes, 22);
+    files.close().expect("closes");
+    let report = check(&fs, &sealed);
+    assert_state(&report, State::Ok);
+    assert_eq!((report.recovered_lines, report.lines), (1, 3));
+}
+
+#[test]
+fn a_sidecar_that_cannot_be_written_is_completed_later() {
+    let fs = new_fs();
+    let (mut files, sealed) = start(&fs);
+    write(&mut files, &line(1));
+    fs.fault_after(4, Fault::FailAfter(10, libc::EIO));
+    write(&mut files, &line(2));
+    assert!(matches!(files.take_events()[..], [Event::SealFailed { .. }]));
+    write(&mut files, &line(3));
+    assert!(matches!(files.take_events()[..], [Event::SealResumed]));
+    files.close().expect("closes");
+    assert_state(&check(&fs, &sealed), State::Ok);
+}
+
+#[test]
+fn a_directory_that_was_not_sealed_before_begins_with_a_new_file() {
+    let fs = new_fs();
+    let (mut files, _) =
+        LogFiles::open(fs.clone(), Path::new(DIR), Options { rotate_bytes: 0 }).expect("opens");
+    write(&mut files, &lines(1, 2));
+    files.close().expect("closes");
+    let (mut files, sealed) = start(&fs);
+    write(&mut files, &line(3));
+    files.close().expect("closes");
+    assert_state(&check(&fs, &sealed), State::NotSealed);
+    fs.unlink(&first());
+    assert_state(&check(&fs, &sealed), State::Ok);
+}
+
+#[test]
+fn a_start_without_the_key_is_declared() {
+    let fs = new_fs();
+    let (mut files, sealed) = start(&fs);
+    write(&mut files, &line(1));
+    files.close().expect("closes");
+    fs.unlink(Path::new(KEY));
+    let (mut files, again) = start(&fs);
+    assert_eq!((again.declared, again.is_new_root), (Some(EpochReason::NoKey), true));
+    write(&mut files, &line(2));
+    files.close().expect("closes");
+    assert_state(&check(&fs, &sealed), State::WrongKey);
+    let keys = vec![sealed.root, again.root];
+    let options = verify::Options { keys, expect: None };
+    let report = verify::verify(&Dir(&fs), &options, &mut |_| {}).expect("reads");
+    assert_state(&report, State::BrokenChain);
+}
+
+/// CVE-2023-31438: truncated at a place that was once the end, and then sealing is resumed.
+#[test]
+fn a_start_on_a_log_that_was_rolled_back_is_declared() {
+    let fs = new_fs();
+    let (mut files, sealed) = start(&fs);
+    write(&mut files, &line(1));
+    fs.set_now_s(951_827_696 + 61);
+    files.tick();
+    let (log, sidecar) = (fs.read(&first()), fs.read(&first_sidecar()));
+    write(&mut files, &lines(2, 5));
+    files.close().expect("closes");
+    put(&fs, &first(), &log);
+    put(&fs, &first_sidecar(), &sidecar);
+    assert_state(&check(&fs, &sealed), State::Ok);
+    let (mut files, again) = start(&fs);
+    assert_eq!(again.declared, Some(EpochReason::RolledBack));
+    write(&mut files, &line(2));
+    files.close().expect("closes");
+    assert!(check(&fs, &sealed).state() >= State::BrokenChain);
+}
+
+#[test]
+fn a_start_on_a_log_without_its_sidecar_is_declared() {
+    let fs = new_fs();
+    let (mut files, sealed) = start(&fs);
+    write(&mut files, &line(1));
+    files.close().expect("closes");
+    // To have changed lines sealed anew, as recovered ones.
+    fs.unlink(&first_sidecar());
+    put(&fs, &first(), line(1).replace("\"a\":1", "\"a\":2").as_bytes());
+    let (files, again) = start(&fs);
+    assert_eq!(again.declared, Some(EpochReason::RolledBack));
+    files.close().expect("closes");
+    assert!(check(&fs, &sealed).state() >= State::NotSealed);
+}
+
+#[test]
+fn a_file_that_was_cut_while_nobody_wrote_is_found() {
+    let fs = new_fs();
+    let (mut files, sealed) = start(&fs);
+    write(&mut files, &lines(1, 3));
+    files.close().expect("closes");
+    fs.truncate(&first(), line(1).len());
+    let (mut files, again) = start(&fs);
+    assert_eq!(again.declared, Some(EpochReason::Damaged));
+    write(&mut files, &lines(2, 4));
+    files.close().expect("closes");
+    assert_state(&check(&fs, &sealed), State::Truncated);
+}
+
+#[test]
+fn what_others_do_to_the_file_that_is_written_is_found() {
+    type Deed = fn(&FaultyFs);
+    let deeds: [(Deed, State); 4] = [
+        (|fs| fs.truncate(&first(), 22), State::Truncated),
+        (|fs| fs.append(&first(), b"{\"v\":1,\"seq\":9}\n"), State::Modified),
+        (|fs| fs.rename(&first(), Path::new("/elsewhere")), State::Gap),
+        (|fs| put(fs, &first(), &fs.read(&first()).to_ascii_uppercase()), State::Modified),
+    ];
+    for (deed, state) in deeds {
+        let fs = new_fs();
+        let (mut files, sealed) = start(&fs);
+        write(&mut files, &lines(1, 3));
+        deed(&fs);
+        write(&mut files, &line(4));
+        write(&mut files, &line(5));
+        files.close().expect("closes");
+        assert_state(&check(&fs, &sealed), state);
+    }
+}
+
+#[test]
+fn what_is_deleted_under_the_writer_is_written_again_and_verifies() {
+    let fs = new_fs();
+    let (mut files, sealed) = start(&fs);
+    write(&mut files, &lines(1, 3));
+    fs.unlink(&first());
+    write(&mut files, &line(4));
+    fs.unlink(&first_sidecar());
+    write(&mut files, &line(5));
+    fs.remove_dir_all(Path::new(DIR));
+    write(&mut files, &line(6));
+    files.close().expect("closes");
+    let report = check(&fs, &sealed);
+    assert_state(&report, State::Ok);
+    assert_eq!(report.lines, 6);
+}
+
+#[test]
+fn a_copy_under_another_name_does_not_hide_that_the_file_is_gone() {
+    let fs = new_fs();
+    let (mut files, sealed) = start(&fs);
+    write(&mut files, &lines(1, 3));
+    fs.unlink(&first());
+    fs.append(&path("audit-20000229T123456Z-000002.jsonl.sig"), b"");
+    write(&mut files, &line(4));
+    files.close().expect("closes");
+    let report = check(&fs, &sealed);
+    assert_state(&report, State::Gap);
+    assert_eq!(report.recovered_lines, 3);
+}
+
+#[test]
+fn retention_leaves_tombstones() {
+    let fs = new_fs();
+    let (mut files, sealed) = start(&fs);
+    for seq in 1..=4 {
+        write(&mut files, &line(seq));
+        files.rotate_now().expect("rotates");
+    }
+    let bury = |files: &mut LogFiles<FaultyFs>, number: u32| {
+        let stem = format!("audit-20000229T123456Z-{number:06}");
+        let (name, _) = FileName::parse(&format!("{stem}.jsonl")).expect("a name");
+        files.bury(name, RemovalReason::Age).expect("buried");
+        fs.unlink(&path(&format!("{stem}.jsonl")));
+        fs.unlink(&path(&format!("{stem}.chain")));
+    };
+    bury(&mut files, 1);
+    files.close().expect("closes");
+    let (mut files, _) = start(&fs);
+    // Torn by a death in the middle.
+    fs.append(&path("removed.chain"), b"tachograph-epoch-v1\nroot");
+    bury(&mut files, 2);
+    bury(&mut files, 3);
+    files.close().expect("closes");
+    let report = check(&fs, &sealed);
+    assert_state(&report, State::Ok);
+    assert_eq!((report.removed_files, report.last_seq), (3, 4));
+}
+
+#[test]
+fn what_waits_for_its_seal_is_bounded() {
+    let fs = new_fs();
+    let (mut files, sealed) = start(&fs);
+    write(&mut files, &line(1));
+    // The chain cannot leave the first file: somebody has put something in the place of the
+    // second sidecar when the second log file was there already.
+    let in_the_way = path("audit-20000229T123456Z-000002.chain");
+    fs.fault_after(7, Fault::Fail(libc::EIO));
+    files.rotate_now().expect("rotates");
+    assert!(matches!(files.take_events()[..], [Event::Rotated { .. }, Event::SealFailed { .. }]));
+    fs.append(&in_the_way, b"in the way");
+    for seq in 2..WAITING_MAX as u64 + 20 {
+        write(&mut files, &line(seq));
+        files.rotate_now().expect("rotates");
+    }
+    fs.truncate(&in_the_way, 0);
+    files.close().expect("closes");
+    let report = check(&fs, &sealed);
+    assert!(report.state() >= State::NotSealed);
+    assert!(report.findings.iter().any(|finding| finding.state == State::BrokenChain));
+    assert_eq!(report.last_seq, WAITING_MAX as u64 + 19);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u8),
+    Rotate,
+    Tick,
+    Clock(i64),
+    Fault(u64, Fault),
+    Room(Option<u64>),
+    Repair,
+    Kill,
+    Close,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let fault = prop_oneof![
+        Just(Fault::Fail(libc::EIO)),
+        (1usize..200).prop_map(Fault::Short),
+        (0usize..300).prop_map(|bytes| Fault::FailAfter(bytes, libc::EIO)),
+        (0usize..300).prop_map(Fault::Die),
+    ];
+    prop_oneof![
+        12 => (1u8..5).prop_map(Step::Write),
+        3 => Just(Step::Rotate),
+        4 => Just(Step::Tick),
+        2 => (0i64..200).prop_map(Step::Clock),
+        10 => (0u64..25, fault).prop_map(|(skipped, fault)| Step::Fault(skipped, fault)),
+        2 => prop::option::of(0u64..900).prop_map(Step::Room),
+        2 => Just(Step::Repair),
+        2 => Just(Step::Kill),
+        2 => Just(Step::Close),
+    ]
+}
+
+/// A recorder that lives through the steps.
+struct Life {
+    fs: FaultyFs,
+    files: Option<LogFiles<FaultyFs>>,
+    root: Option<Sealed>,
+    next_seq: u64,
+    pending: Option<(Vec<u8>, usize)>,
+    now_s: i64,
+}
+
+impl Life {
+    fn notice_death(&mut self) {
+        if self.fs.is_dead() {
+            self.files = None;
+            self.fs.restart_process();
+        }
+    }
+
+    fn start(&mut self) {
+        if self.files.is_some() {
+            return;
+        }
+        let opened = LogFiles::open(self.fs.clone(), Path::new(DIR), Options { rotate_bytes: 300 });
+        if let Ok((mut files, opened)) = opened
+            && let Ok(last) = opened.last_seq
+        {
+            let last = last.unwrap_or(0);
+            // A recorder that cannot seal does not start here, so that the end is known.
+            match files.seal(&options(), last) {
+                Ok(sealed) => {
+                    assert_eq!(sealed.declared, None, "nobody has done anything to it");
+                    if let Some(root) = &self.root {
+                        assert_eq!(root.root, sealed.root);
+                    }
+                    self.root = Some(sealed);
+                    self.files = Some(files);
+                    let end = std::mem::replace(&mut self.next_seq, last + 1);
+                    self.pending = None;
+                    if self.next_seq < end {
+                        self.pending = Some((lines(last + 1, end - 1).into_bytes(), 0));
+                        self.next_seq = end;
+                    }
+                }
+                Err(error) => assert!(
+                    error.errno().is_some()
+                        || self.fs.is_dead()
+                        || error.to_string().contains("zero"),
+                    "{error}"
+                ),
+            }
+        }
+        self.notice_death();
+    }
+
+    fn offer(&mut self) {
+        if let (Some(files), Some((batch, progress))) = (&mut self.files, &mut self.pending)
+            && files.write(batch, progress).is_ok()
+        {
+            self.pending = None;
+        }
+        self.notice_death();
+    }
+
+    fn run(&mut self, step: Step) {
+        self.start();
+        match step {
+            Step::Write(count) => {
+                self.offer();
+                if self.pending.is_none() && self.files.is_some() {
+                    let last = self.next_seq + u64::from(count) - 1;
+                    self.pending = Some((lines(self.next_seq, last).into_bytes(), 0));
+                    self.next_seq = last + 1;
+                    self.offer();
+                }
+            }
+            Step::Rotate => {
+                if let Some(files) = &mut self.files {
+                    let _: Result<(), _> = files.rotate_now();
+                }
+            }
+            Step::Tick => {
+                if let Some(files) = &mut self.files {
+                    files.tick();
+                }
+            }
+            Step::Clock(more_s) => {
+                self.now_s += more_s;
+                self.fs.set_now_s(self.now_s);
+            }
+            Step::Fault(skipped, fault) => self.fs.fault_after(skipped, fault),
+            Step::Room(room) => self.fs.set_room(room),
+            Step::Repair => self.fs.repair(),
+            Step::Kill => {
+                self.files = None;
+                self.fs.restart_process();
+            }
+            Step::Close => {
+                if let Some(files) = self.files.take() {
+                    // Giving up a batch whose write failed, and yet may have arrived, leaves
+                    // bytes that nobody can vouch for: a recorder that dies does better.
+                    if self.pending.is_none() {
+                        let _: Result<(), _> = files.close();
+                    }
+                    self.fs.restart_process();
+                }
+            }
+        }
+        self.notice_death();
+    }
+
+    /// What is in the directory is never worse than not complete.
+    fn check(&self) {
+        let Some(sealed) = &self.root else { return };
+        let report = check(&self.fs, sealed);
+        let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+        let bad: Vec<_> = report
+            .findings
+            .iter()
+            .filter(|finding| finding.state != State::UnsignedTail)
+            // A file that was begun and whose sidecar was not.
+            .filter(|finding| finding.state != State::NotSealed)
+            .filter(|finding| !finding.text.contains("the file that follows it is missing"))
+            .filter(|finding| !finding.text.contains("were never sealed"))
+            .filter(|finding| !finding.text.contains("the last entry is not complete"))
+            .filter(|finding| !finding.text.contains("the sidecar is empty"))
+            .collect();
+        assert!(bad.is_empty(), "{findings:#?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(
+        if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { 300 }
+    ))]
+
+    /// Deaths and faults at any operation: the next start goes on, nothing is declared broken,
+    /// and in the end everything is sealed.
+    #[test]
+    fn an_honest_log_verifies(steps in prop::collection::vec(step(), 1..40)) {
+        let mut life = Life {
+            fs: new_fs(),
+            files: None,
+            root: None,
+            next_seq: 1,
+            pending: None,
+            now_s: 951_827_696,
+        };
+        for step in steps {
+            life.run(step);
+            life.check();
+        }
+        life.fs.repair();
+        life.start();
+        life.offer();
+        let files = life.files.take().expect("nothing fails any more");
+        files.close().expect("nothing fails any more");
+        let sealed = life.root.as_ref().expect("it was started");
+        let report = check(&life.fs, sealed);
+        assert_state(&report, State::Ok);
+        prop_assert_eq!(report.last_seq, last_seq(&life.fs, Path::new(DIR)).expect("known").unwrap_or(0));
+        prop_assert_eq!(report.lines, report.last_seq);
+    }
+}

@@ -1,0 +1,63 @@
+//! A log directory on a disk.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use tacho_chain::verify::Directory;
+
+/// Largest window of a compressed file, as a power of two: 128 MiB, what `zstd` itself allows
+/// without `--long`. A hostile file cannot make this program take more.
+const WINDOW_LOG_MAX: u32 = 27;
+
+/// See [`Directory`].
+pub struct RealDirectory {
+    path: PathBuf,
+}
+
+impl RealDirectory {
+    /// # Errors
+    /// When it is not a directory that can be read.
+    pub fn new(path: &Path) -> anyhow::Result<RealDirectory> {
+        std::fs::read_dir(path).with_context(|| path.display().to_string())?;
+        Ok(RealDirectory { path: path.to_owned() })
+    }
+
+    /// Bytes of all log files, for showing progress. What cannot be looked at counts nothing.
+    pub fn total_bytes(&self) -> u64 {
+        let Ok(entries) = std::fs::read_dir(&self.path) else { return 0 };
+        let is_log = |name: &str| name.ends_with(".jsonl") || name.ends_with(".jsonl.zst");
+        entries
+            .filter_map(Result::ok)
+            .filter(|entry| entry.file_name().to_str().is_some_and(is_log))
+            .filter_map(|entry| Some(entry.metadata().ok()?.len()))
+            .sum()
+    }
+}
+
+impl Directory for RealDirectory {
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn Read + '_>> {
+        let path = self.path.join(name);
+        // O_NONBLOCK means nothing to a plain file, and keeps a pipe from blocking the open.
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a plain file"));
+        }
+        if !name.ends_with(".zst") {
+            return Ok(Box::new(file));
+        }
+        let mut decoder = zstd::Decoder::new(file)?;
+        decoder.window_log_max(WINDOW_LOG_MAX)?;
+        Ok(Box::new(decoder))
+    }
+}

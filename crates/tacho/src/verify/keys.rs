@@ -1,0 +1,72 @@
+//! Keys on the command line and in files.
+
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use tacho_chain::key::VerifierKey;
+use tacho_chain::key_file::{BYTES_MAX, KeyFile};
+
+use super::VerifyError;
+use crate::cli::KeygenArgs;
+use crate::say;
+
+/// Reads a public key: the text itself, or the path of a file that has it. A signing key file
+/// has it, too.
+pub fn read(given: &str) -> anyhow::Result<VerifierKey> {
+    if let Ok(key) = given.parse() {
+        return root(key);
+    }
+    let Ok(metadata) = std::fs::metadata(given) else {
+        bail!("--key: `{given}` is neither a public key nor a file that can be read");
+    };
+    if metadata.len() > BYTES_MAX as u64 {
+        bail!("--key: {given} is no key file");
+    }
+    let text = std::fs::read_to_string(given).with_context(|| format!("reading {given}"))?;
+    if let Ok(key) = text.trim().parse() {
+        return root(key);
+    }
+    match KeyFile::parse(&text) {
+        Ok(file) => Ok(file.root),
+        Err(_) => bail!("--key: there is no public key in {given}"),
+    }
+}
+
+fn root(key: VerifierKey) -> anyhow::Result<VerifierKey> {
+    if key.is_root() {
+        Ok(key)
+    } else {
+        bail!("--key: this is a key of one epoch; the root key is in the `start` lines of the log")
+    }
+}
+
+/// Runs `tacho keygen`.
+///
+/// # Errors
+/// When a file exists already or cannot be written.
+pub fn generate(args: &KeygenArgs) -> anyhow::Result<()> {
+    let mut public_path = args.out.as_os_str().to_owned();
+    public_path.push(".pub");
+    let public_path = PathBuf::from(public_path);
+    // Before the secret is written: half a pair would be in the way of the next attempt.
+    for path in [&args.out, &public_path] {
+        if path.symlink_metadata().is_ok() {
+            bail!("{} exists; it is not overwritten", path.display());
+        }
+    }
+    let key = KeyFile::generate().context("making a key").map_err(VerifyError)?;
+    write(&args.out, 0o600, key.to_text().as_bytes()).map_err(VerifyError)?;
+    let public = format!("{}\n", key.root);
+    write(&public_path, 0o644, public.as_bytes()).map_err(VerifyError)?;
+    say::result(public.trim_end()).context("writing the public key")?;
+    Ok(())
+}
+
+fn write(path: &Path, mode: u32, bytes: &[u8]) -> anyhow::Result<()> {
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    let mut file = file.with_context(|| format!("making {}", path.display()))?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    written.with_context(|| format!("writing {}", path.display()))
+}

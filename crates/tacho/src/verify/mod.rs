@@ -1,0 +1,288 @@
+//! `tacho verify`, `tacho keygen`, `tacho checkpoint`: tamper evidence from the outside.
+
+mod directory;
+mod keys;
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Serialize;
+use tacho_chain::SIDECAR_ENDING;
+use tacho_chain::sidecar::{Entries, Meaning};
+use tacho_chain::verify::{self, Options, Report, State};
+
+use crate::cli::{CheckpointArgs, VerifyArgs};
+use crate::say;
+use directory::RealDirectory;
+
+pub use keys::generate;
+
+/// How often progress is told.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// Something that could not be carried out, although the command line was fine.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:#}")]
+pub struct VerifyError(#[from] anyhow::Error);
+
+/// The exit code of a state. 0, 1 and 2 mean what they mean everywhere.
+fn exit_code(state: State) -> u8 {
+    match state {
+        State::Ok => 0,
+        State::Lost => 10,
+        State::UnsignedTail => 11,
+        State::Gap => 12,
+        State::Truncated => 13,
+        State::Modified => 14,
+        State::NotSealed => 15,
+        State::WrongKey => 16,
+        State::BrokenChain => 17,
+    }
+}
+
+/// The state in words.
+fn verdict(state: State) -> &'static str {
+    match state {
+        State::Ok => "OK: everything is there, unchanged and signed",
+        State::Lost => {
+            "OK, WITH DECLARED LOSSES: unchanged; its `lost` lines say that records are missing"
+        }
+        State::UnsignedTail => {
+            "UNSIGNED TAIL: unchanged, but for the newest lines, which no checkpoint covers"
+        }
+        State::Gap => "GAP: files or records are missing, and no tombstone says why",
+        State::Truncated => "TRUNCATED: there is less than what was sealed",
+        State::Modified => "MODIFIED: this is not what was recorded",
+        State::NotSealed => "NOT SEALED: nothing can be said about some of it",
+        State::WrongKey => "WRONG KEY: sealed under another key than the one given",
+        State::BrokenChain => "BROKEN CHAIN: the recorder could not go on from what was before",
+    }
+}
+
+/// One object with everything, for `--json`.
+#[derive(Serialize)]
+struct Answer<'a> {
+    state: &'static str,
+    exit_code: u8,
+    directory: String,
+    files: u64,
+    removed_files: u64,
+    records: u64,
+    bytes: u64,
+    last_seq: u64,
+    lost_lines: u64,
+    recovered_lines: u64,
+    unsigned_lines: u64,
+    closed: bool,
+    checkpoint: Option<CheckpointAnswer<'a>>,
+    findings: Vec<FindingAnswer<'a>>,
+    more_findings: u64,
+}
+
+#[derive(Serialize)]
+struct CheckpointAnswer<'a> {
+    seq: u64,
+    file: &'a str,
+    offset: u64,
+    time_s: i64,
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct FindingAnswer<'a> {
+    state: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    file: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_seq: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_seq: Option<u64>,
+    text: &'a str,
+}
+
+/// Runs `tacho verify`.
+///
+/// # Errors
+/// When the command line is wrong, or something cannot be read ([`VerifyError`]).
+pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
+    let keys = args.key.iter().map(|key| keys::read(key)).collect::<Result<Vec<_>, _>>()?;
+    let expect = match &args.expect {
+        Some(path) => Some(read_expected(path)?),
+        None => None,
+    };
+    let directory = RealDirectory::new(&args.directory)?;
+    let mut progress = Progress::new(directory.total_bytes(), !args.json);
+    let options = Options { keys, expect };
+    let report = verify::verify(&directory, &options, &mut |bytes| progress.add(bytes))
+        .with_context(|| args.directory.display().to_string())
+        .map_err(VerifyError)?;
+    progress.end();
+    if args.json {
+        say::json(&answer(&report, &args.directory)).context("writing the answer")?;
+    } else {
+        tell(&report).context("writing the answer")?;
+    }
+    Ok(ExitCode::from(exit_code(report.state())))
+}
+
+fn read_expected(path: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("reading the checkpoint {}", path.display()))?;
+    ensure!(
+        verify::read_checkpoint(&text).is_ok(),
+        "{} is not a checkpoint: it must be exactly what `tacho checkpoint` printed",
+        path.display()
+    );
+    Ok(text)
+}
+
+fn answer<'a>(report: &'a Report, directory: &Path) -> Answer<'a> {
+    let state = report.state();
+    let checkpoint = report.checkpoint.as_ref().map(|(checkpoint, _)| CheckpointAnswer {
+        seq: checkpoint.seq,
+        file: &checkpoint.file,
+        offset: checkpoint.offset,
+        time_s: checkpoint.time_s,
+        reason: checkpoint.reason.to_string(),
+    });
+    let findings = report.findings.iter().map(|finding| FindingAnswer {
+        state: finding.state.word(),
+        file: &finding.file,
+        line: finding.line,
+        first_seq: finding.seqs.map(|seqs| seqs.0),
+        last_seq: finding.seqs.map(|seqs| seqs.1),
+        text: &finding.text,
+    });
+    Answer {
+        state: state.word(),
+        exit_code: exit_code(state),
+        directory: directory.display().to_string(),
+        files: report.files,
+        removed_files: report.removed_files,
+        records: report.lines,
+        bytes: report.bytes,
+        last_seq: report.last_seq,
+        lost_lines: report.lost_lines,
+        recovered_lines: report.recovered_lines,
+        unsigned_lines: report.unsigned_lines,
+        closed: report.is_closed,
+        checkpoint,
+        findings: findings.collect(),
+        more_findings: report.more_findings,
+    }
+}
+
+fn tell(report: &Report) -> std::io::Result<()> {
+    say::result(verdict(report.state()))?;
+    for finding in &report.findings {
+        say::result(&format!("  {}: {finding}", finding.state.word()))?;
+    }
+    if report.more_findings > 0 {
+        let more = say::counted(report.more_findings, "more finding");
+        say::result(&format!("  and {more}"))?;
+    }
+    let files = say::counted(report.files, "sealed file");
+    let records = say::counted(report.lines, "record");
+    say::result(&format!("{files}, {records}, the last one {}", say::grouped(report.last_seq)))?;
+    if report.removed_files > 0 {
+        let removed = say::counted(report.removed_files, "file");
+        say::result(&format!("{removed} removed on purpose, with a tombstone"))?;
+    }
+    if report.recovered_lines > 0 {
+        let lines = say::counted(report.recovered_lines, "line");
+        say::result(&format!("{lines} sealed at a start, not when written (recovered)"))?;
+    }
+    if report.lost_lines > 0 {
+        say::result(&say::counted(report.lost_lines, "`lost` line"))?;
+    }
+    match &report.checkpoint {
+        Some((checkpoint, _)) => {
+            let time = say::time(&mut say::clock(), checkpoint.time_s.saturating_mul(1_000_000));
+            let seq = say::grouped(checkpoint.seq);
+            say::result(&format!("newest checkpoint: {time}, up to record {seq}"))?;
+        }
+        None => say::result("no checkpoint of this key")?,
+    }
+    if !report.is_closed {
+        say::result("the log does not end with an orderly stop: its recorder runs, or was killed")?;
+    }
+    Ok(())
+}
+
+/// Tells on a terminal how far it is.
+struct Progress {
+    total_bytes: u64,
+    bytes: u64,
+    is_shown: bool,
+    was_shown: bool,
+    told_at: Instant,
+}
+
+impl Progress {
+    fn new(total_bytes: u64, wanted: bool) -> Progress {
+        let is_shown = wanted && std::io::stderr().is_terminal();
+        Progress { total_bytes, bytes: 0, is_shown, was_shown: false, told_at: Instant::now() }
+    }
+
+    fn add(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.is_shown && self.told_at.elapsed() >= PROGRESS_EVERY {
+            self.told_at = Instant::now();
+            self.was_shown = true;
+            let [done, total] = [self.bytes, self.total_bytes].map(|b| say::grouped(b / 1_000_000));
+            eprint!("\r{done} MB of {total} MB verified");
+        }
+    }
+
+    fn end(&self) {
+        if self.was_shown {
+            eprintln!();
+        }
+    }
+}
+
+/// Runs `tacho checkpoint`: prints the newest checkpoint of a directory.
+///
+/// # Errors
+/// When there is none, or a file cannot be read.
+pub fn checkpoint(args: &CheckpointArgs) -> anyhow::Result<()> {
+    let newest = newest_checkpoint(&args.directory).map_err(VerifyError)?;
+    print!("{newest}");
+    Ok(())
+}
+
+fn newest_checkpoint(directory: &Path) -> anyhow::Result<String> {
+    let entries = std::fs::read_dir(directory).with_context(|| directory.display().to_string())?;
+    let mut sidecars: Vec<PathBuf> = Vec::new();
+    for entry in entries {
+        let path = entry.with_context(|| directory.display().to_string())?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("");
+        let is_sidecar = path.extension().is_some_and(|ending| ending == SIDECAR_ENDING);
+        if is_sidecar && tacho_chain::entry::is_stem(stem) {
+            sidecars.push(path);
+        }
+    }
+    sidecars.sort();
+    for path in sidecars.iter().rev() {
+        let read = || -> std::io::Result<Option<Vec<u8>>> {
+            let file = std::fs::File::open(path)?;
+            let mut entries = Entries::new(std::io::BufReader::new(file));
+            let mut newest = None;
+            while let Some(entry) = entries.next_entry()? {
+                if let Some(Meaning::Checkpoint(..)) = entry.meaning {
+                    newest = Some(entry.bytes);
+                }
+            }
+            Ok(newest)
+        };
+        if let Some(bytes) = read().with_context(|| path.display().to_string())? {
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        }
+    }
+    bail!("{}: no checkpoint; is this the log directory of a sealed log?", directory.display());
+}

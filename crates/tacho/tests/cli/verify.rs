@@ -1,0 +1,243 @@
+//! `tacho keygen`, `tacho verify` and `tacho checkpoint` on logs that the recorder's library made.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use tacho_recorder::files::{LogFiles, Options, RealFs, SealOptions};
+
+use crate::support::{stderr, stdout, tacho};
+
+struct Place {
+    directory: tempfile::TempDir,
+    public: String,
+}
+
+impl Place {
+    /// A directory with a key that `tacho keygen` made.
+    fn new() -> Place {
+        let directory = tempfile::tempdir().unwrap();
+        let key = directory.path().join("key");
+        let output = tacho(&["keygen", "--out", key.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        Place { public: stdout(&output).trim().to_owned(), directory }
+    }
+
+    fn key(&self) -> PathBuf {
+        self.directory.path().join("key")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.path().join("log")
+    }
+
+    fn open(&self) -> LogFiles {
+        let (mut files, opened) =
+            LogFiles::open(RealFs, &self.log(), Options { rotate_bytes: 0 }).unwrap();
+        let options = SealOptions { key_file: self.key(), checkpoint_interval_s: 60 };
+        files.seal(&options, opened.last_seq.unwrap().unwrap_or(0)).unwrap();
+        files
+    }
+
+    /// Lines of two files, stopped.
+    fn write(&self, from: u64) {
+        let mut files = self.open();
+        for seq in from..from + 6 {
+            let line = format!("{{\"v\":1,\"seq\":{seq},\"ts\":\"t\",\"event\":\"statement\"}}\n");
+            files.write(line.as_bytes(), &mut 0).unwrap();
+            if seq == from + 3 {
+                files.rotate_now().unwrap();
+            }
+        }
+        files.close().unwrap();
+    }
+
+    fn verify(&self, args: &[&str]) -> Output {
+        let log = self.log();
+        tacho(&[&["verify", log.to_str().unwrap(), "--key", &self.public], args].concat())
+    }
+
+    /// Files of the log with an ending, oldest first.
+    fn files(&self, ending: &str) -> Vec<PathBuf> {
+        let mut paths: Vec<PathBuf> = fs::read_dir(self.log())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|found| found == ending))
+            .collect();
+        paths.sort();
+        paths
+    }
+}
+
+#[track_caller]
+fn assert_code(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{}{}", stdout(output), stderr(output));
+}
+
+#[test]
+fn a_key_is_made_once_and_kept_secret() {
+    let place = Place::new();
+    assert!(place.public.starts_with("tachograph/"));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&place.key()), 0o600);
+    let public = fs::read_to_string(place.key().with_extension("pub")).unwrap();
+    assert_eq!(public.trim(), place.public);
+    let before = fs::read(place.key()).unwrap();
+    let output = tacho(&["keygen", "--out", place.key().to_str().unwrap()]);
+    assert_code(&output, 2);
+    assert!(stderr(&output).contains("not overwritten"));
+    assert_eq!(fs::read(place.key()).unwrap(), before);
+}
+
+#[test]
+fn an_untouched_log_is_ok_by_any_form_of_the_key() {
+    let place = Place::new();
+    place.write(1);
+    place.write(7);
+    let output = place.verify(&[]);
+    assert_code(&output, 0);
+    let text = stdout(&output);
+    assert!(text.starts_with("OK: ") && text.contains("12 records, the last one 12"), "{text}");
+    let log = place.log();
+    for key in [place.key(), place.key().with_extension("pub")] {
+        let (log, key) = (log.to_str().unwrap(), key.to_str().unwrap());
+        assert_code(&tacho(&["verify", log, "--key", key]), 0);
+    }
+    let output = place.verify(&["--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["state"], &json["records"]), (&"ok".into(), &12.into()));
+    assert_eq!((&json["closed"], &json["checkpoint"]["seq"]), (&true.into(), &12.into()));
+    // The secrets of before are gone, and the newest is with its owner only.
+    assert_eq!(fs::metadata(place.key()).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn compressed_files_are_read_as_well() {
+    let place = Place::new();
+    place.write(1);
+    let first = &place.files("jsonl")[0];
+    let text = fs::read(first).unwrap();
+    let compressed = zstd::encode_all(&text[..], 3).unwrap();
+    let target = PathBuf::from(format!("{}.zst", first.display()));
+    fs::remove_file(first).unwrap();
+    fs::write(&target, &compressed).unwrap();
+    assert_code(&place.verify(&[]), 0);
+    // Not the bytes of the container count, but those of the lines.
+    fs::write(&target, zstd::encode_all(&text[..], 19).unwrap()).unwrap();
+    assert_code(&place.verify(&[]), 0);
+    fs::write(&target, &compressed[..compressed.len() - 3]).unwrap();
+    assert_code(&place.verify(&[]), 14);
+    let other = String::from_utf8(text).unwrap().replace("statement", "Statement");
+    fs::write(&target, zstd::encode_all(other.as_bytes(), 3).unwrap()).unwrap();
+    assert_code(&place.verify(&[]), 14);
+}
+
+#[test]
+fn each_state_has_its_exit_code() {
+    let code = |deed: fn(&Place), code: i32| {
+        let place = Place::new();
+        place.write(1);
+        deed(&place);
+        let output = place.verify(&["--json"]);
+        assert_code(&output, code);
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["exit_code"], code);
+    };
+    let edit = |path: &Path, from: &str, to: &str| {
+        let text = fs::read_to_string(path).unwrap();
+        assert!(text.contains(from));
+        fs::write(path, text.replacen(from, to, 1)).unwrap();
+    };
+    code(
+        |place| {
+            let mut files = place.open();
+            let line = "{\"v\":1,\"seq\":7,\"ts\":\"t\",\"event\":\"lost\",\"count\":2}\n";
+            files.write(line.as_bytes(), &mut 0).unwrap();
+            files.close().unwrap();
+        },
+        10,
+    );
+    code(
+        |place| {
+            let path = &place.files("jsonl")[1];
+            let mut text = fs::read(path).unwrap();
+            text.extend(b"{\"v\":1,\"seq\":7}\n");
+            fs::write(path, text).unwrap();
+        },
+        11,
+    );
+    code(
+        |place| {
+            fs::remove_file(&place.files("jsonl")[0]).unwrap();
+            fs::remove_file(&place.files("chain")[0]).unwrap();
+        },
+        12,
+    );
+    code(
+        |place| {
+            let path = &place.files("jsonl")[1];
+            let text = fs::read(path).unwrap();
+            fs::write(path, &text[..text.len() - 1]).unwrap();
+        },
+        13,
+    );
+    code(
+        |place| fs::remove_dir_all(place.log()).and_then(|()| fs::create_dir(place.log())).unwrap(),
+        15,
+    );
+    code(
+        |place| {
+            fs::remove_file(place.key()).unwrap();
+            place.write(7);
+        },
+        16,
+    );
+    let place = Place::new();
+    place.write(1);
+    edit(&place.files("jsonl")[0], "\"seq\":2", "\"seq\":3");
+    let output = place.verify(&[]);
+    assert_code(&output, 14);
+    let text = stdout(&output);
+    assert!(text.contains("-000001.jsonl, line 2, record 2: not what was sealed"), "{text}");
+}
+
+#[test]
+fn a_checkpoint_that_was_kept_finds_an_older_copy() {
+    let place = Place::new();
+    place.write(1);
+    let copy = place.directory.path().join("copy");
+    fs::create_dir(&copy).unwrap();
+    for entry in fs::read_dir(place.log()).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, copy.join(path.file_name().unwrap())).unwrap();
+    }
+    place.write(7);
+    let checkpoint = place.directory.path().join("kept");
+    let output = tacho(&["checkpoint", place.log().to_str().unwrap()]);
+    assert_code(&output, 0);
+    fs::write(&checkpoint, &output.stdout).unwrap();
+    let expect = ["--expect", checkpoint.to_str().unwrap()];
+    assert_code(&place.verify(&expect), 0);
+    fs::remove_dir_all(place.log()).unwrap();
+    fs::rename(copy, place.log()).unwrap();
+    assert_code(&place.verify(&[]), 0);
+    let output = place.verify(&expect);
+    assert_code(&output, 13);
+    assert!(stdout(&output).contains("records 7 to 12"), "{}", stdout(&output));
+    fs::write(&checkpoint, "nonsense").unwrap();
+    assert_code(&place.verify(&expect), 2);
+}
+
+#[test]
+fn a_log_that_is_not_sealed_is_never_ok() {
+    let place = Place::new();
+    let (mut files, _) = LogFiles::open(RealFs, &place.log(), Options { rotate_bytes: 0 }).unwrap();
+    files.write(b"{\"v\":1,\"seq\":1}\n", &mut 0).unwrap();
+    files.close().unwrap();
+    assert_code(&place.verify(&[]), 15);
+    assert_code(&tacho(&["checkpoint", place.log().to_str().unwrap()]), 1);
+    assert_code(&tacho(&["verify", "/nonexistent", "--key", &place.public]), 2);
+    assert_code(&tacho(&["verify", place.log().to_str().unwrap(), "--key", "nonsense"]), 2);
+    assert_code(&tacho(&["verify", place.log().to_str().unwrap()]), 2);
+}

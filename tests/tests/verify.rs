@@ -1,0 +1,118 @@
+//! Zone: outside. The log of a real server is sealed from its first start: through rotation,
+//! `kill -9`, recovery and a stop; and what is done to it afterwards is found.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tacho_chain::key::VerifierKey;
+use tacho_chain::verify::{self, Directory, Options, Report, State};
+use tacho_tests::client::Queryable as _;
+use tacho_tests::server::MariaDb;
+use tacho_tests::wait;
+
+struct Dir(PathBuf);
+
+impl Directory for Dir {
+    fn names(&self) -> std::io::Result<Vec<String>> {
+        fs::read_dir(&self.0)?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    fn open(&self, name: &str) -> std::io::Result<Box<dyn std::io::Read + '_>> {
+        Ok(Box::new(fs::File::open(self.0.join(name))?))
+    }
+}
+
+fn check(log: &Path, key: &VerifierKey) -> Report {
+    let options = Options { keys: vec![key.clone()], expect: None };
+    verify::verify(&Dir(log.to_owned()), &options, &mut |_| {}).expect("a readable directory")
+}
+
+#[track_caller]
+fn assert_state(report: &Report, state: State) {
+    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(report.state(), state, "{findings:#?}");
+}
+
+/// The public key as the first line of the log tells it.
+fn key_in_log(log: &Path) -> VerifierKey {
+    let files = files(log, "jsonl");
+    let text = fs::read_to_string(&files[0]).expect("the first file");
+    let (_, rest) = text.split_once("\"signing_key\":\"").expect("a start line with the key");
+    let (key, _) = rest.split_once('"').expect("its end");
+    key.parse().expect("a public key")
+}
+
+fn files(log: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(log)
+        .expect("the log")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|found| found == ending))
+        .collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn the_log_of_a_server_verifies_through_all_its_life() {
+    let mut server = MariaDb::builder()
+        .option("plugin-load-add=tacho")
+        .option("loose-tacho-checkpoint-interval-s=1")
+        .start()
+        .expect("a server");
+    let mut conn = server.connect().expect("a connection");
+    let row: Option<(String, String)> =
+        conn.query_first("SHOW VARIABLES LIKE 'tacho_directory'").expect("an answer");
+    let log = PathBuf::from(row.expect("the variable").1);
+    let row: Option<(String, String)> =
+        conn.query_first("SHOW VARIABLES LIKE 'tacho_signing_key_file'").expect("an answer");
+    let key_file = PathBuf::from(row.expect("the variable").1);
+    assert!(key_file.is_absolute() && !key_file.starts_with(&log), "{}", key_file.display());
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::metadata(&key_file).expect("the key").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    for number in 0..200 {
+        conn.query_drop(format!("SELECT {number}")).expect("an answer");
+        if number % 50 == 20 {
+            // An empty file is not rotated.
+            wait::until("the newest file has lines", || {
+                files(&log, "jsonl")
+                    .pop()
+                    .is_some_and(|path| fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0))
+            });
+            let before = files(&log, "jsonl").len();
+            conn.query_drop("SET GLOBAL tacho_rotate_now = 1").expect("an answer");
+            wait::until("there is a new file", || files(&log, "jsonl").len() > before);
+        }
+    }
+    server.kill9().expect("killed");
+    server.restart().expect("started again");
+    let mut conn = server.connect().expect("a connection");
+    conn.query_drop("SET GLOBAL tacho_checkpoint_interval_s = 0").expect("an answer");
+    conn.query_drop("SELECT 'after the crash'").expect("an answer");
+    drop(conn);
+    let key = key_in_log(&log);
+    assert!(server.error_log().contains(&key.to_string()), "the error log does not name the key");
+    server.stop().expect("stopped");
+
+    let report = check(&log, &key);
+    assert_state(&report, State::Ok);
+    assert!(report.is_closed && report.lines > 200 && report.files >= 4, "{report:?}");
+    assert_eq!(report.lines, report.last_seq);
+
+    // One byte of one file in the middle.
+    let file = &files(&log, "jsonl")[1];
+    let text = fs::read_to_string(file).expect("a text");
+    fs::write(file, text.replacen("SELECT ", "SELEKT ", 1)).expect("written");
+    assert_state(&check(&log, &key), State::Modified);
+    fs::write(file, &text).expect("written");
+    assert_state(&check(&log, &key), State::Ok);
+    // The newest file with its sidecar.
+    let (newest, sidecar) = (files(&log, "jsonl").pop(), files(&log, "chain").pop());
+    fs::remove_file(newest.expect("one")).expect("removed");
+    fs::remove_file(sidecar.expect("one")).expect("removed");
+    assert_state(&check(&log, &key), State::Truncated);
+}
