@@ -9,11 +9,12 @@
 //! |---|---|
 //! | `filter` | the quick look that lets ordinary statements through |
 //! | `lexer` | tokens, under one guess at the settings the recorder is not told |
-//! | `multibyte` | characters that end in an ASCII byte |
 //! | `scan` | the rules: where secrets are |
 //! | `strict` | the rules: what may stay behind a word like IDENTIFIED |
 //! | `words` | the words that the rules know |
 //! | `patch` | places to take out, and the text without them |
+//!
+//! Characters that end in an ASCII byte, and where quotes and comments end, are in `tacho_digest`.
 //!
 //! The argument for safety: the server's way of reading a statement is one of the readings
 //! tried here, and what any reading calls a secret goes. Where that set cannot be made
@@ -21,7 +22,6 @@
 
 mod filter;
 mod lexer;
-mod multibyte;
 mod patch;
 mod scan;
 mod strict;
@@ -34,8 +34,9 @@ mod tests;
 
 use std::borrow::Cow;
 
+use tacho_digest::grouping::{self, Grouping};
+
 use lexer::REDACTED;
-use multibyte::Grouping;
 
 /// Passes over a text until nothing is found any more. Two are enough unless a text was made
 /// to be read in several ways.
@@ -57,7 +58,7 @@ impl Setting {
     pub fn of(charset: &[u8], db: &[u8]) -> Setting {
         Setting {
             grouping: Grouping::of(charset),
-            is_wide: multibyte::is_wide(charset),
+            is_wide: grouping::is_wide(charset),
             in_mysql: db.eq_ignore_ascii_case(b"mysql"),
         }
     }

@@ -1,0 +1,169 @@
+//! The server's keywords, and how each is written in a digest text.
+
+mod table;
+
+use table::KEYWORDS;
+
+/// A word of the server's grammar.
+#[derive(Debug)]
+pub(crate) struct Keyword {
+    word: &'static str,
+    bare: &'static str,
+    call: &'static str,
+}
+
+impl Keyword {
+    const fn new(word: &'static str, bare: &'static str, call: &'static str) -> Keyword {
+        Keyword { word, bare, call }
+    }
+
+    /// What is written for it; `None`: it is a name. `is_call`: a parenthesis follows.
+    pub(crate) fn text(&self, is_call: bool) -> Option<&'static str> {
+        let text = if is_call { self.call } else { self.bare };
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// Whether a sign after it belongs to the number after that, and NULL is a value there.
+    pub(crate) fn starts_expression(&self) -> bool {
+        matches!(
+            self.bare,
+            "ALL"
+                | "AND"
+                | "AT"
+                | "BETWEEN"
+                | "BY"
+                | "CASE"
+                | "DEFAULT"
+                | "DISTINCTROW"
+                | "DIV"
+                | "ELSE"
+                | "ELSEIF"
+                | "ENDS"
+                | "EVERY"
+                | "HAVING"
+                | "IF"
+                | "INTERVAL"
+                | "LIKE"
+                | "LIMIT"
+                | "MOD"
+                | "NOT"
+                | "OFFSET"
+                | "ON"
+                | "OR"
+                | "RETURN"
+                | "RLIKE"
+                | "SELECT"
+                | "STARTS"
+                | "THEN"
+                | "UNTIL"
+                | "USING"
+                | "WHEN"
+                | "WHERE"
+                | "WHILE"
+                | "XOR"
+        )
+    }
+
+    pub(crate) fn is(&self, word: &str) -> bool {
+        self.word == word
+    }
+}
+
+/// Slots of the hash table: more than twice the words.
+const SLOTS: usize = 2048;
+/// Lengths of the words.
+const LENGTHS: std::ops::RangeInclusive<usize> = 2..=WORD_BYTES_MAX;
+const WORD_BYTES_MAX: usize = 32;
+
+/// For each slot the number of a word, plus one; 0: none. Words that meet take the next free one.
+static SLOT: [u16; SLOTS] = {
+    assert!(KEYWORDS.len() * 2 < SLOTS);
+    let mut slots = [0; SLOTS];
+    let mut index = 0;
+    while index < KEYWORDS.len() {
+        let word = KEYWORDS[index].word.as_bytes();
+        assert!(word.len() >= 2 && word.len() <= WORD_BYTES_MAX);
+        let mut slot = hash(word);
+        while slots[slot] != 0 {
+            slot = (slot + 1) % SLOTS;
+        }
+        slots[slot] = index as u16 + 1;
+        index += 1;
+    }
+    slots
+};
+
+/// The slot of a word of at least two bytes, the same whatever the case of its letters.
+#[inline]
+const fn hash(word: &[u8]) -> usize {
+    // Without the bit of the case; what else is lost with it, the comparison finds out.
+    const CASE: u64 = 0xDFDF_DFDF_DFDF_DFDF;
+    let n = word.len();
+    let (head, tail) = if n >= 8 {
+        (eight(word, 0), eight(word, n - 8))
+    } else if n >= 4 {
+        (four(word, 0), four(word, n - 4))
+    } else {
+        (word[0] as u64 | (word[1] as u64) << 8, word[n - 1] as u64)
+    };
+    let mixed = (head & CASE) ^ (tail & CASE).rotate_left(29) ^ (n as u64) << 5;
+    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 53) as usize
+}
+
+#[inline]
+const fn eight(word: &[u8], at: usize) -> u64 {
+    four(word, at) | four(word, at + 4) << 32
+}
+
+#[inline]
+const fn four(word: &[u8], at: usize) -> u64 {
+    u32::from_le_bytes([word[at], word[at + 1], word[at + 2], word[at + 3]]) as u64
+}
+
+/// The keyword that `word` is.
+#[inline]
+pub(crate) fn find(word: &[u8]) -> Option<&'static Keyword> {
+    if !LENGTHS.contains(&word.len()) {
+        return None;
+    }
+    let mut slot = hash(word);
+    loop {
+        let keyword = &KEYWORDS[usize::from(SLOT[slot]).checked_sub(1)?];
+        if keyword.word.len() == word.len() && keyword.word.as_bytes().eq_ignore_ascii_case(word) {
+            return Some(keyword);
+        }
+        slot = (slot + 1) % SLOTS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_is_found_in_any_case() {
+        for keyword in KEYWORDS {
+            for word in [keyword.word.to_owned(), keyword.word.to_ascii_lowercase()] {
+                let found = find(word.as_bytes()).expect("a keyword");
+                assert_eq!(found.word, keyword.word);
+                let longer = format!("{word}q");
+                assert!(find(longer.as_bytes()).is_none_or(|found| found.word != keyword.word));
+            }
+        }
+        for name in ["", "a", "id2", "customer", "SELEC", "SELECT_", "\u{e9}t\u{e9}"] {
+            assert!(find(name.as_bytes()).is_none(), "{name}");
+        }
+    }
+
+    /// A digest text is read as itself: the text of each word is a word with that text.
+    #[test]
+    fn texts_are_words_of_their_own() {
+        for keyword in KEYWORDS {
+            for is_call in [false, true] {
+                let Some(text) = keyword.text(is_call) else { continue };
+                let again = find(text.as_bytes()).and_then(|found| found.text(is_call));
+                assert_eq!(again, Some(text), "{keyword:?}");
+            }
+        }
+    }
+}
