@@ -37,7 +37,9 @@ enum tacho_setting {
   TACHO_SETTING_FLUSH_BYTES = 4,
   TACHO_SETTING_ROTATE_BYTES = 5,        /* 0 = never */
   TACHO_SETTING_TIMESTAMPS = 6,          /* 0 SYSTEM, 1 UTC */
-  TACHO_SETTING_MAX_STATEMENT_BYTES = 7  /* 0 = whole */
+  TACHO_SETTING_MAX_STATEMENT_BYTES = 7, /* 0 = whole */
+  TACHO_SETTING_DIGEST = 8,              /* 0 or 1 */
+  TACHO_SETTING_REDACT = 9               /* 0 SECRETS, 1 LITERALS */
 };
 
 /* Figures for SHOW STATUS. */

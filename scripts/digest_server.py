@@ -96,6 +96,7 @@ class Digests:
             " WHERE PROCESSLIST_ID = CONNECTION_ID()"
         )
         self.thread = thread[0][0].decode()
+        self.last_event = 0
         # What the looker does shall not push the runner's statements out of the history.
         self.looker.must(
             "UPDATE performance_schema.threads SET INSTRUMENTED = 'NO'"
@@ -105,12 +106,20 @@ class Digests:
     def of(self, statement):
         """(digest, text), or None where the server has none: it could not parse the statement."""
         self.runner.query(statement)
-        rows = self.looker.must(
-            "SELECT DIGEST, DIGEST_TEXT FROM performance_schema.events_statements_history"
-            f" WHERE THREAD_ID = {self.thread} AND NESTING_EVENT_ID IS NULL"
-            " ORDER BY EVENT_ID DESC LIMIT 1"
-        )
-        if not rows or rows[0][0] is None:
+        # The server may answer before it notes the end of the statement.
+        for _ in range(1000):
+            rows = self.looker.must(
+                "SELECT EVENT_ID, DIGEST, DIGEST_TEXT"
+                " FROM performance_schema.events_statements_history"
+                f" WHERE THREAD_ID = {self.thread} AND NESTING_EVENT_ID IS NULL"
+                f" AND EVENT_ID > {self.last_event} ORDER BY EVENT_ID DESC LIMIT 1"
+            )
+            if rows:
+                break
+        if not rows:
             return None
-        digest, text = rows[0]
+        event, digest, text = rows[0]
+        self.last_event = int(event)
+        if digest is None:
+            return None
         return digest.decode(), text.decode(errors="replace").rstrip()

@@ -149,7 +149,10 @@ impl Fold {
             Token::Null if self.is_null_a_value() => self.value(),
             Token::Null => self.push(Kind::Other, "NULL"),
             Token::Introducer => self.push(Kind::Other, INTRODUCER),
-            Token::Operator("@@") => self.append(b"@@"),
+            Token::Variable(is_named) => {
+                self.remember(Kind::Other);
+                self.append(if is_named { b"@@" } else { b"@@ " });
+            }
             Token::Operator(text) => self.push(Kind::Operator, text),
             Token::Byte(byte) => self.byte(byte),
             Token::More => self.more(),

@@ -30,6 +30,8 @@ pub(crate) enum Token<'t> {
     Quoted(&'t [u8], u8),
     /// `_utf8mb4` and the like.
     Introducer,
+    /// `@@`, and whether a name follows at once.
+    Variable(bool),
     /// An operator of several bytes.
     Operator(&'static str),
     /// Any other byte.
@@ -186,20 +188,51 @@ impl<'t> Lexer<'t> {
     /// digest text has that.
     #[inline]
     fn is_call(&self) -> bool {
-        let rest = self.rest();
-        let byte = match rest {
-            [b'(', ..] => return true,
-            [b' ' | b'\t' | b'\n' | b'\r', ..] => {
-                rest.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
+        match self.rest() {
+            [b'(', ..] => !self.rest().starts_with(INTRODUCER.as_bytes()),
+            [0..=b' ' | b'/' | b'#' | b'-' | b'*' | 0x7F..=0xFF, ..] => self.is_call_after_gap(),
+            _ => false,
+        }
+    }
+
+    #[inline(never)]
+    fn is_call_after_gap(&self) -> bool {
+        let mut at = self.at;
+        loop {
+            let rest = &self.text[at..];
+            at = match *rest {
+                [0..=b' ' | 0x7F, ..] => at + 1,
+                [high @ 0x80..=0xFF, ..] if self.mode.high.is_space(high) => at + 1,
+                [b'/', b'*', ..] => match versioned_opener(rest) {
+                    0 => long_comment_end(self.text, at + 2).0,
+                    opener => at + opener,
+                },
+                [b'*', b'/', ..] if self.in_versioned => at + 2,
+                [b'#', ..] => line_comment_end(self.text, at + 1),
+                [b'-', b'-'] | [b'-', b'-', 0..=b' ' | 0x7F, ..] => {
+                    line_comment_end(self.text, at + 2)
+                }
+                [b'(', ..] => return !rest.starts_with(INTRODUCER.as_bytes()),
+                _ => return false,
             }
-            _ => return false,
-        };
-        byte == Some(&b'(')
+        }
     }
 
     /// `12`, `1.5`, `1e5`, `0x1F`, `0b1`, and names that begin with a digit.
     fn number(&mut self) -> Token<'t> {
         let start = self.at;
+        let token = self.number_or_name(start);
+        self.unless_digits(start, token)
+    }
+
+    /// What begins with a digit and is a name may be what a cut has left of `1e-5`: in doubt it is
+    /// no name.
+    fn unless_digits(&self, start: usize, token: Token<'t>) -> Token<'t> {
+        let begins = self.text.get(start).is_some_and(u8::is_ascii_digit);
+        if begins && self.mode.stops() { Token::Number } else { token }
+    }
+
+    fn number_or_name(&mut self, start: usize) -> Token<'t> {
         if self.text[start] == b'0' {
             let is_digit: fn(&u8) -> bool = match self.peek(1) {
                 Some(b'x') => u8::is_ascii_hexdigit,
@@ -222,8 +255,9 @@ impl<'t> Lexer<'t> {
             [b'.', ..] => self.real(end + 1),
             _ if self.is_name_at(end) => {
                 self.at = self.name_end(end);
+                let name = Token::Name(&self.text[start..self.at]);
                 self.is_qualifier();
-                Token::Name(&self.text[start..self.at])
+                name
             }
             _ => Token::Number,
         }
@@ -355,7 +389,8 @@ impl<'t> Lexer<'t> {
                         if self.is_name_at(self.at) {
                             self.next = Next::Variable;
                         }
-                        return Some(Token::Operator("@@"));
+                        let is_variable = self.is_name_at(self.at) || self.peek(0) == Some(b'`');
+                        return Some(Token::Variable(is_variable));
                     }
                     _ => Next::Host,
                 };
@@ -422,8 +457,9 @@ impl<'t> Lexer<'t> {
                 Next::Name => {
                     let start = self.at;
                     self.at = self.name_end(start);
+                    let name = Token::Name(&self.text[start..self.at]);
                     self.is_qualifier();
-                    return Some(Token::Name(&self.text[start..self.at]));
+                    return Some(self.unless_digits(start, name));
                 }
                 Next::Variable => {
                     let start = self.at;

@@ -82,6 +82,8 @@ pub struct Normalised<'n> {
     /// The server cannot have parsed the statement as it was read here: something is not closed,
     /// or a backslash stands outside of quotes.
     pub is_broken: bool,
+    /// The text ends with [`REDACTED`]: what follows cannot be told.
+    pub is_given_up: bool,
     /// There was not enough memory: neither text nor hash are right.
     pub out_of_memory: bool,
 }
@@ -103,15 +105,20 @@ impl Normaliser {
     pub fn normalise(&mut self, sql: &[u8], mode: Mode, text_bytes_max: usize) -> Normalised<'_> {
         self.fold.begin(text_bytes_max);
         let mut lexer = Lexer::new(sql, mode);
-        while let Some(token) = lexer.next()
-            && self.fold.add(token)
-        {}
+        let mut is_given_up = false;
+        while let Some(token) = lexer.next() {
+            is_given_up = matches!(token, lexer::Token::Doubt);
+            if !self.fold.add(token) {
+                break;
+            }
+        }
         let Folded { hash, is_cut, out_of_memory } = self.fold.finish();
         Normalised {
             text: self.fold.text(),
             is_cut,
             digest: Digest(hash),
             is_broken: lexer.is_broken(),
+            is_given_up,
             out_of_memory,
         }
     }

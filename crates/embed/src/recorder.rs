@@ -174,6 +174,8 @@ impl Recorder {
             5 => control.rotate_bytes.store(value, Ordering::Relaxed),
             6 => control.utc.store(value as u32, Ordering::Relaxed),
             7 => control.max_statement_bytes.store(value, Ordering::Relaxed),
+            8 => control.digest.store(value != 0, Ordering::Relaxed),
+            9 => settings.redact.store(value as u32, Ordering::Relaxed),
             _ => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.

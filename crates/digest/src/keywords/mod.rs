@@ -40,6 +40,8 @@ impl Keyword {
                 | "ELSEIF"
                 | "ENDS"
                 | "EVERY"
+                | "FOR"
+                | "FROM"
                 | "HAVING"
                 | "IF"
                 | "INTERVAL"

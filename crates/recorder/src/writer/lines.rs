@@ -113,6 +113,8 @@ impl<F: Fs> Writer<F> {
         let mut style = Style {
             clock: &mut self.clock,
             max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
+            digest: self.control.digest.load(Ordering::Relaxed),
+            redact_literals: self.drain.arena().redacts_literals(),
         };
         let written = line::write_single(
             &mut self.batch,
@@ -144,6 +146,8 @@ impl<F: Fs> Writer<F> {
         let mut style = Style {
             clock: &mut self.clock,
             max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
+            digest: self.control.digest.load(Ordering::Relaxed),
+            redact_literals: self.drain.arena().redacts_literals(),
         };
         line::write_statement(
             &mut self.batch,

@@ -46,6 +46,8 @@ pub struct Line<'a> {
     #[serde(borrow, default)]
     pub sql: Cow<'a, str>,
     #[serde(borrow, default)]
+    pub digest: Cow<'a, str>,
+    #[serde(borrow, default)]
     pub tables: Vec<Touched<'a>>,
     pub rows_sent: Option<u64>,
     pub rows_affected: Option<u64>,
