@@ -62,8 +62,19 @@ def read(path):
     if path.endswith(".test"):
         wanted = (s for s in of_test_file(text) if "$" not in s and len(s) < 8000)
     else:
-        wanted = (line.replace("\\n", "\n") for line in text.splitlines() if line)
+        lines = (line for line in text.splitlines() if line and not line.startswith("-- "))
+        wanted = (line.replace("\\n", "\n") for line in lines)
     return [s for s in wanted if "\0" not in s]
+
+
+def classes(path):
+    """The class that stands above each statement of a file."""
+    found, name = {}, ""
+    for line in Path(path).read_text(encoding="utf-8", errors="ignore").splitlines():
+        if line.startswith("-- class:"):
+            name = line.split(":")[1].strip()
+        found[line.replace("\\n", "\n")] = name
+    return found
 
 
 def ours(statements):
@@ -115,7 +126,11 @@ def main():
                 print(f"   {statement[:200]!r}\n      there {their[:200]}\n      here  {our[:200]}")
             print("   --")
     if arguments.write:
-        rows = [{"sql": s, "digest": t[0], "text": t[1]} for s, t, _ in both]
+        known = {}
+        for path in arguments.files:
+            known |= classes(path)
+        rows = [{"sql": s, "digest": t[0], "text": t[1], "class": known.get(s, "")}
+                for s, t, _ in both]  # fmt: skip
         text = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
         CORPUS.parent.mkdir(exist_ok=True)
         CORPUS.write_text(f"[\n{text}\n]\n")

@@ -266,3 +266,32 @@ fn long_lists_are_short() {
     assert_eq!(text, b"INSERT INTO `t` VALUES (...) /* , ... */");
     assert_eq!(normalise(list(2).as_bytes(), mode(Grouping::Bytes)).1, digest);
 }
+
+/// The seeds of the fuzzer, cut everywhere, in every mode.
+#[test]
+fn seeds_of_the_fuzzer_are_survived() {
+    let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/digest");
+    let mut count = 0;
+    for seed in std::fs::read_dir(seeds).expect("the seeds") {
+        let sql = std::fs::read(seed.expect("a seed").path()).expect("a seed");
+        count += 1;
+        for end in 0..=sql.len() {
+            for grouping in GROUPINGS {
+                for flags in 0..16 {
+                    let mode = Mode {
+                        escapes: flags & 1 == 0,
+                        escapes_in_double: flags & 2 == 0,
+                        ansi_quotes: flags & 4 != 0,
+                        doubt: if flags & 8 == 0 { Doubt::Guess } else { Doubt::Stop },
+                        ..mode(grouping)
+                    };
+                    let (text, digest) = normalise(&sql[..end], mode);
+                    if flags == 0 {
+                        assert_eq!(normalise(&text, mode), (text, digest));
+                    }
+                }
+            }
+        }
+    }
+    assert!(count >= 7, "only {count} seeds");
+}
