@@ -212,9 +212,12 @@ fn no_literal_reaches_the_log_directory() {
     }
     for (charset, bytes) in CHARSETS {
         assert_eq!(raw.query(format!("SET NAMES {charset}")).expect("an answer")[0].errno(), 0);
-        for (before, after) in [("'", "'"), ("\"", "\""), ("'\\'", "'"), ("/* '", "*/ 1, '"), ("--", "")] {
+        for (before, after) in
+            [("'", "'"), ("\"", "\""), ("'\\'", "'"), ("/* '", "*/ 1, '"), ("--", "")]
+        {
             let mark = next();
-            let sql = [b"SELECT ", before.as_bytes(), bytes, mark.as_bytes(), bytes, after.as_bytes()];
+            let sql =
+                [b"SELECT ", before.as_bytes(), bytes, mark.as_bytes(), bytes, after.as_bytes()];
             raw.query(sql.concat()).expect("an answer");
             raw.query([sql.concat(), b", x FROM d.t".to_vec()].concat()).expect("an answer");
             marks.push(mark);

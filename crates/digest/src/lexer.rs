@@ -156,7 +156,11 @@ impl<'t> Lexer<'t> {
         if let [b'n' | b'N' | b'x' | b'X' | b'b' | b'B'] = word
             && self.text.get(end) == Some(&b'\'')
         {
-            return self.string(end).unwrap_or(Token::Doubt);
+            return match self.string(end) {
+                None => Token::Doubt,
+                Some(token) if matches!(word, [b'n' | b'N']) => token,
+                Some(_) => Token::Number,
+            };
         }
         self.at = end;
         if self.is_qualifier() {

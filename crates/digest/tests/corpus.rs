@@ -81,7 +81,7 @@ fn texts_differ_only_where_they_are_meant_to() {
         }
     }
     let names: Vec<&str> = count_of_class.keys().copied().collect();
-    assert_eq!(names, ["backtick", "gap", "hex", "sign", "version"], "{count_of_class:?}");
+    assert_eq!(names, ["gap", "hex", "sign", "version"], "{count_of_class:?}");
 }
 
 #[test]
@@ -93,7 +93,11 @@ fn statements_are_grouped_as_the_server_groups_them() {
         let ours = ours_of_theirs.entry(&row.their_digest).or_insert(row);
         assert_eq!(ours.our_digest, row.our_digest, "split: {:?}, {:?}", ours.sql, row.sql);
         let theirs = theirs_of_ours.entry(&row.our_digest).or_insert(row);
-        assert_eq!(theirs.their_digest, row.their_digest, "joined: {:?}, {:?}", theirs.sql, row.sql);
+        assert_eq!(
+            theirs.their_digest, row.their_digest,
+            "joined: {:?}, {:?}",
+            theirs.sql, row.sql
+        );
     }
     assert!(ours_of_theirs.len() > 250, "only {} shapes", ours_of_theirs.len());
 }
@@ -104,9 +108,9 @@ fn digests_of_version_1_stay_what_they_are() {
     let mode = Mode::new(Grouping::Bytes, High::LETTERS);
     let mut normaliser = Normaliser::default();
     for (sql, digest) in [
-        ("", "@EMPTY"),
-        ("SELECT 1", "@SELECT"),
-        ("INSERT INTO t VALUES (1, 'x'), (2, 'y')", "@INSERT"),
+        ("", "1:d75d4a9761503ab7b93abfde861fed24"),
+        ("SELECT 1", "1:4f563a79ea84d565253518391d964862"),
+        ("INSERT INTO t VALUES (1, 'x'), (2, 'y')", "1:5993092462c466a6bef602b770726de0"),
     ] {
         let ours = normaliser.normalise(sql.as_bytes(), mode, 0);
         assert_eq!(ours.digest.to_string(), digest, "{sql}");

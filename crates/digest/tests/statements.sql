@@ -429,6 +429,10 @@ CREATE TABLE IF NOT EXISTS t (a FLOAT, b FLOAT4, c DOUBLE, d FLOAT8, e REAL)
 CREATE TABLE IF NOT EXISTS t (a CHAR, b CHARACTER(3), c VARCHARACTER(3), d NATIONAL CHAR(3))
 SELECT TIMESTAMPADD(DAY, 1, b), TIMESTAMPDIFF(SQL_TSI_DAY, b, b) FROM t
 SELECT TIMESTAMPADD(SQL_TSI_DAY, 1, b), TIMESTAMPDIFF(DAY, b, b) FROM t
+SELECT b'01'
+SELECT B'01' FROM t
+SELECT -b'01'
+SELECT `a``b` FROM nosuch
 -- class: sign
 SELECT a FROM t WHERE a = -1
 SELECT a FROM t WHERE a > -1 AND b < +1
@@ -444,8 +448,6 @@ SELECT a FROM t GROUP BY a HAVING a >= - -1
 -- class: hex
 SELECT x'41'
 SELECT X'41', 1
-SELECT b'01'
-SELECT B'01' FROM t
 INSERT INTO t VALUES (1, 2, x'00')
 SELECT _utf8mb4 x'41'
 -- class: version
@@ -456,6 +458,3 @@ SELECT 1 /*M!999999 + 1 */
 SELECT count (1)
 SELECT sum/**/(1)
 SELECT now /* x */ ()
--- class: backtick
-SELECT `a``b` FROM nosuch
--- class: not
