@@ -30,7 +30,8 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     let normalised = normaliser.normalise(sql, mode, usize::MAX);
     let (text, digest) = (normalised.text.to_vec(), normalised.digest);
     assert_eq!(normaliser.normalise(sql, mode, 7).digest, digest);
-    let usual = Mode::new(mode.grouping, High::LETTERS);
+    // Half of a character at the end of a name may swallow its backtick.
+    let usual = Mode::new(Grouping::Bytes, High::LETTERS);
     if mode == usual {
         assert_eq!(normaliser.normalise(&text, usual, usize::MAX).text, text);
     }

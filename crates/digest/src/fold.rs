@@ -135,6 +135,10 @@ impl Fold {
     pub(crate) fn add(&mut self, token: Token<'_>) -> bool {
         match token {
             Token::Keyword(keyword, text) => self.push(Kind::Keyword(keyword), text),
+            Token::Function(keyword, text) => {
+                self.remember(Kind::Keyword(keyword));
+                self.append(text.as_bytes());
+            }
             Token::Name(name) => self.name(name, None),
             Token::Quoted(name, quote) => self.name(name, Some(quote)),
             Token::Number => {

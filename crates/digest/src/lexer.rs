@@ -23,6 +23,8 @@ pub(crate) enum Token<'t> {
     Null,
     /// A keyword and its text.
     Keyword(&'static Keyword, &'static str),
+    /// A keyword that is one, or this one, only before the parenthesis that follows; its text.
+    Function(&'static Keyword, &'static str),
     /// A name without quotes.
     Name(&'t [u8]),
     /// The contents of quotes around a name. Quotes that are doubled there are backticks, but
@@ -167,9 +169,9 @@ impl<'t> Lexer<'t> {
             return Token::Name(word);
         }
         if let Some(keyword) = keywords::find(word)
-            && let Some(text) = keyword.text(self.is_call())
+            && let Some(token) = self.keyword(keyword)
         {
-            return if keyword.is("NULL") { Token::Null } else { Token::Keyword(keyword, text) };
+            return token;
         }
         if word[0] == b'_' && charsets::is_known(&word[1..]) {
             return Token::Introducer;
@@ -188,17 +190,36 @@ impl<'t> Lexer<'t> {
         is_qualifier
     }
 
-    /// Whether a parenthesis follows. With white space before it, too, as under IGNORE_SPACE: a
-    /// digest text has that.
+    /// What a keyword is here; `None`: a name.
     #[inline]
-    fn is_call(&self) -> bool {
-        match self.rest() {
-            [b'(', ..] => !self.rest().starts_with(INTRODUCER.as_bytes()),
-            [0..=b' ' | b'/' | b'#' | b'-' | b'*' | 0x7F..=0xFF, ..] => self.is_call_after_gap(),
-            _ => false,
+    fn keyword(&self, keyword: &'static Keyword) -> Option<Token<'t>> {
+        if keyword.is_the_same_in_calls() {
+            let text = keyword.bare();
+            return Some(match keyword.is("NULL") {
+                true => Token::Null,
+                false => Token::Keyword(keyword, text),
+            });
         }
+        if keyword.bare().is_empty() {
+            let call = keyword.call();
+            return self.is_call().then_some(match keyword.is_another_in_calls() {
+                true => Token::Keyword(keyword, call),
+                false => Token::Function(keyword, call),
+            });
+        }
+        if self.is_call() || self.is_call_after_gap() {
+            return Some(Token::Function(keyword, keyword.call()));
+        }
+        Some(Token::Keyword(keyword, keyword.bare()))
     }
 
+    /// Whether a parenthesis follows at once: what the server asks for.
+    #[inline]
+    fn is_call(&self) -> bool {
+        self.peek(0) == Some(b'(') && !self.rest().starts_with(INTRODUCER.as_bytes())
+    }
+
+    /// Whether one follows white space and comments.
     #[inline(never)]
     fn is_call_after_gap(&self) -> bool {
         let mut at = self.at;
@@ -469,12 +490,12 @@ impl<'t> Lexer<'t> {
                     let start = self.at;
                     self.at = self.name_end(start);
                     let word = &self.text[start..self.at];
-                    let keyword = keywords::find(word);
-                    let text = keyword.and_then(|keyword| Some((keyword, keyword.text(false)?)));
                     self.is_qualifier();
-                    return Some(match text {
-                        Some((keyword, text)) => Token::Keyword(keyword, text),
-                        None => Token::Name(word),
+                    return Some(match keywords::find(word) {
+                        Some(keyword) if !keyword.bare().is_empty() => {
+                            Token::Keyword(keyword, keyword.bare())
+                        }
+                        _ => Token::Name(word),
                     });
                 }
                 Next::Host => return Some(self.host()),

@@ -57,7 +57,12 @@ fn in_our_words(text: &str) -> String {
             word => word,
         });
     }
-    ours.join(" ")
+    without_gaps(&ours.join(" "))
+}
+
+/// Functions have no blank before their parenthesis here.
+fn without_gaps(text: &str) -> String {
+    text.replace(" (", "(")
 }
 
 #[test]
@@ -66,7 +71,7 @@ fn texts_differ_only_where_they_are_meant_to() {
     assert!(rows.len() > 400, "only {}", rows.len());
     let mut count_of_class: BTreeMap<&str, usize> = BTreeMap::new();
     for row in &rows {
-        let is_same = in_our_words(&row.their_text) == row.our_text;
+        let is_same = in_our_words(&row.their_text) == without_gaps(&row.our_text);
         assert_eq!(
             is_same,
             row.class.is_empty(),
@@ -81,7 +86,7 @@ fn texts_differ_only_where_they_are_meant_to() {
         }
     }
     let names: Vec<&str> = count_of_class.keys().copied().collect();
-    assert_eq!(names, ["gap", "hex", "sign", "version"], "{count_of_class:?}");
+    assert_eq!(names, ["hex", "sign", "version"], "{count_of_class:?}");
 }
 
 #[test]

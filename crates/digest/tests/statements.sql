@@ -433,6 +433,11 @@ SELECT b'01'
 SELECT B'01' FROM t
 SELECT -b'01'
 SELECT `a``b` FROM nosuch
+SELECT count (1)
+SELECT sum/**/(1)
+SELECT current_timestamp (), now()
+CREATE TABLE IF NOT EXISTS rank (a INT)
+INSERT INTO nosuch.mid (a) VALUES (1)
 -- class: sign
 SELECT a FROM t WHERE a = -1
 SELECT a FROM t WHERE a > -1 AND b < +1
@@ -454,7 +459,3 @@ SELECT _utf8mb4 x'41'
 SELECT 1 /*!50701 + 1 */
 SELECT 1 /*!99999 + 1 */
 SELECT 1 /*M!999999 + 1 */
--- class: gap
-SELECT count (1)
-SELECT sum/**/(1)
-SELECT now /* x */ ()

@@ -10,17 +10,34 @@ pub(crate) struct Keyword {
     word: &'static str,
     bare: &'static str,
     call: &'static str,
+    is_the_same: bool,
 }
 
 impl Keyword {
     const fn new(word: &'static str, bare: &'static str, call: &'static str) -> Keyword {
-        Keyword { word, bare, call }
+        Keyword { word, bare, call, is_the_same: is_equal(bare, call) }
     }
 
-    /// What is written for it; `None`: it is a name. `is_call`: a parenthesis follows.
-    pub(crate) fn text(&self, is_call: bool) -> Option<&'static str> {
-        let text = if is_call { self.call } else { self.bare };
-        (!text.is_empty()).then_some(text)
+    /// What is written for it where no parenthesis follows; empty: it is a name there.
+    pub(crate) fn bare(&self) -> &'static str {
+        self.bare
+    }
+
+    /// What is written for it before a parenthesis.
+    pub(crate) fn call(&self) -> &'static str {
+        self.call
+    }
+
+    /// Whether it is, before a parenthesis, what another word is anywhere.
+    pub(crate) fn is_another_in_calls(&self) -> bool {
+        // SESSION_USER and SYSTEM_USER.
+        self.call == "USER"
+    }
+
+    /// Whether a parenthesis after it makes no difference.
+    #[inline]
+    pub(crate) fn is_the_same_in_calls(&self) -> bool {
+        self.is_the_same
     }
 
     /// Whether a sign after it belongs to the number after that, and NULL is a value there.
@@ -69,6 +86,15 @@ impl Keyword {
     pub(crate) fn is(&self, word: &str) -> bool {
         self.word == word
     }
+}
+
+const fn is_equal(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut index = 0;
+    while index < one.len() && index < other.len() && one[index] == other[index] {
+        index += 1;
+    }
+    index == one.len() && index == other.len()
 }
 
 /// Slots of the hash table: more than twice the words.
@@ -161,11 +187,12 @@ mod tests {
     #[test]
     fn texts_are_words_of_their_own() {
         for keyword in KEYWORDS {
-            for is_call in [false, true] {
-                let Some(text) = keyword.text(is_call) else { continue };
-                let again = find(text.as_bytes()).and_then(|found| found.text(is_call));
-                assert_eq!(again, Some(text), "{keyword:?}");
+            let again = |text: &str| find(text.as_bytes()).expect("a keyword");
+            assert_eq!(again(keyword.call).call, keyword.call, "{keyword:?}");
+            if !keyword.bare.is_empty() {
+                assert_eq!(again(keyword.bare).bare, keyword.bare, "{keyword:?}");
             }
+            assert_eq!(keyword.is_the_same, keyword.bare == keyword.call, "{keyword:?}");
         }
     }
 }
