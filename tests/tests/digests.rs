@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tacho_tests::client::{self, Queryable};
 use tacho_tests::raw::Raw;
@@ -23,6 +23,18 @@ const SHAPES: &[[&str; 2]] = &[
     ["SELECT COUNT(*), NOW() FROM d.t", "SELECT count(*), current_timestamp() FROM `d`.`t`"],
     ["SELECT a FROM d.t x WHERE x.a IS NULL", "SELECT a FROM d.t x WHERE x.a IS null"],
 ];
+
+/// Waits until a text is in the log.
+fn wait_for(log: &Path, text: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let is_there = |file: &PathBuf| {
+        String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).contains(text)
+    };
+    while !all_files(log).iter().any(is_there) {
+        assert!(Instant::now() < deadline, "never in the log: {text}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
 
 #[test]
 fn statements_of_one_shape_share_a_digest_as_they_do_there() {
@@ -46,12 +58,14 @@ fn statements_of_one_shape_share_a_digest_as_they_do_there() {
         )
         .expect("the history");
     let theirs: BTreeMap<String, String> = theirs.into_iter().collect();
+    // The setting is that of the time when a line is written.
+    let log = server.data_directory().join("tacho");
+    wait_for(&log, SHAPES[SHAPES.len() - 1][1]);
     // Off and on again: only the lines between have none.
     conn.query_drop("SET GLOBAL tacho_digest = OFF").expect("the setting");
     let off = "SELECT 'without'";
     assert_eq!(raw.query(off).expect("an answer")[0].errno(), 0);
-    // The setting is that of the time when the line is written.
-    std::thread::sleep(Duration::from_millis(500));
+    wait_for(&log, off);
     conn.query_drop("SET GLOBAL tacho_digest = ON").expect("the setting");
     drop((raw, conn));
     server.stop().expect("stopping");

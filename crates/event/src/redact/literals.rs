@@ -132,8 +132,9 @@ mod tests {
                 (b"SELECT \"it's\\\"\", c", "SELECT ? , `c`"),
                 // With NO_BACKSLASH_ESCAPES alone.
                 (b"SELECT 'a\\', b", "SELECT ? , `b`"),
+                (b"SELECT 'a\\', 'b', 'c'", "SELECT ?, ..."),
                 // Both can be.
-                (b"SELECT 'a\\', 'b', 'c'", "SELECT <redacted>"),
+                (b"SELECT 'x\\', \"', y /*\"*/", "SELECT <redacted>"),
             ],
         );
     }
