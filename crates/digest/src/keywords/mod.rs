@@ -11,11 +11,14 @@ pub(crate) struct Keyword {
     bare: &'static str,
     call: &'static str,
     is_the_same: bool,
+    /// What the word is compared by.
+    key: Key,
 }
 
 impl Keyword {
     const fn new(word: &'static str, bare: &'static str, call: &'static str) -> Keyword {
-        Keyword { word, bare, call, is_the_same: is_equal(bare, call) }
+        let key = Key::of(word.as_bytes());
+        Keyword { word, bare, call, is_the_same: is_equal(bare, call), key }
     }
 
     /// What is written for it where no parenthesis follows; empty: it is a name there.
@@ -111,7 +114,7 @@ static SLOT: [u16; SLOTS] = {
     while index < KEYWORDS.len() {
         let word = KEYWORDS[index].word.as_bytes();
         assert!(word.len() >= 2 && word.len() <= WORD_BYTES_MAX);
-        let mut slot = hash(word);
+        let mut slot = hash(Key::of(word), word.len());
         while slots[slot] != 0 {
             slot = (slot + 1) % SLOTS;
         }
@@ -121,20 +124,37 @@ static SLOT: [u16; SLOTS] = {
     slots
 };
 
-/// The slot of a word of at least two bytes, the same whatever the case of its letters.
+/// The beginning and the end of a word of at least two bytes, the same whatever the case of its
+/// letters. Words of letters, digits and `_` up to [`KEY_BYTES`] that have the same key and length
+/// are the same: without the bit of the case such bytes still differ from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    head: u64,
+    tail: u64,
+}
+
+/// Bytes that a [`Key`] has all of.
+const KEY_BYTES: usize = 16;
+
+impl Key {
+    #[inline]
+    const fn of(word: &[u8]) -> Key {
+        const CASE: u64 = 0xDFDF_DFDF_DFDF_DFDF;
+        let n = word.len();
+        let (head, tail) = if n >= 8 {
+            (eight(word, 0), eight(word, n - 8))
+        } else if n >= 4 {
+            (four(word, 0), four(word, n - 4))
+        } else {
+            (word[0] as u64 | (word[1] as u64) << 8, word[n - 1] as u64)
+        };
+        Key { head: head & CASE, tail: tail & CASE }
+    }
+}
+
 #[inline]
-const fn hash(word: &[u8]) -> usize {
-    // Without the bit of the case; what else is lost with it, the comparison finds out.
-    const CASE: u64 = 0xDFDF_DFDF_DFDF_DFDF;
-    let n = word.len();
-    let (head, tail) = if n >= 8 {
-        (eight(word, 0), eight(word, n - 8))
-    } else if n >= 4 {
-        (four(word, 0), four(word, n - 4))
-    } else {
-        (word[0] as u64 | (word[1] as u64) << 8, word[n - 1] as u64)
-    };
-    let mixed = (head & CASE) ^ (tail & CASE).rotate_left(29) ^ (n as u64) << 5;
+const fn hash(key: Key, bytes: usize) -> usize {
+    let mixed = key.head ^ key.tail.rotate_left(29) ^ (bytes as u64) << 5;
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 53) as usize
 }
 
@@ -154,10 +174,14 @@ pub(crate) fn find(word: &[u8]) -> Option<&'static Keyword> {
     if !LENGTHS.contains(&word.len()) {
         return None;
     }
-    let mut slot = hash(word);
+    let key = Key::of(word);
+    let mut slot = hash(key, word.len());
     loop {
         let keyword = &KEYWORDS[usize::from(SLOT[slot]).checked_sub(1)?];
-        if keyword.word.len() == word.len() && keyword.word.as_bytes().eq_ignore_ascii_case(word) {
+        if keyword.key == key
+            && keyword.word.len() == word.len()
+            && (word.len() <= KEY_BYTES || keyword.word.as_bytes().eq_ignore_ascii_case(word))
+        {
             return Some(keyword);
         }
         slot = (slot + 1) % SLOTS;
