@@ -321,17 +321,21 @@ impl Fold {
         }
     }
 
+    #[inline]
     fn append(&mut self, bytes: &[u8]) {
-        if self.out.capacity() - self.out.len() < bytes.len()
-            && self.out.try_reserve(bytes.len().max(2 * PIECE_BYTES)).is_err()
-        {
-            self.out_of_memory = true;
+        if self.out.capacity() - self.out.len() < bytes.len() && !self.grow(bytes.len()) {
             return;
         }
         self.out.extend_from_slice(bytes);
         if self.out.len() - self.hashed > PIECE_BYTES {
             self.settle();
         }
+    }
+
+    #[inline(never)]
+    fn grow(&mut self, bytes: usize) -> bool {
+        self.out_of_memory |= self.out.try_reserve(bytes.max(2 * PIECE_BYTES)).is_err();
+        !self.out_of_memory
     }
 
     fn append_long(&mut self, bytes: &[u8]) {

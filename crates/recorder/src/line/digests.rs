@@ -80,18 +80,19 @@ fn written(normaliser: &mut Normaliser, text: &[u8], mode: Mode) -> [u8; WRITTEN
 #[inline]
 fn hash(text: &[u8]) -> u64 {
     const SEED: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mix = |hash: u64, word: u64| {
-        let wide = u128::from(hash ^ word) * u128::from(SEED);
+    let mix = |hash: u64, [one, other]: [u64; 2]| {
+        let wide = u128::from(hash ^ one) * u128::from(SEED ^ other);
         (wide as u64) ^ (wide >> 64) as u64
     };
-    let (words, rest) = text.as_chunks::<8>();
-    let mut hash = SEED ^ text.len() as u64;
-    for word in words {
-        hash = mix(hash, u64::from_le_bytes(*word));
-    }
-    let mut last = [0; 8];
+    let words = |piece: &[u8; 16]| {
+        let wide = u128::from_le_bytes(*piece);
+        [wide as u64, (wide >> 64) as u64]
+    };
+    let (pieces, rest) = text.as_chunks::<16>();
+    let hash = pieces.iter().fold(text.len() as u64, |hash, piece| mix(hash, words(piece)));
+    let mut last = [0; 16];
     last[..rest.len()].copy_from_slice(rest);
-    mix(hash, u64::from_le_bytes(last))
+    mix(mix(hash, words(&last)), [SEED, 0])
 }
 
 #[cfg(test)]

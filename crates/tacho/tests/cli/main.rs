@@ -1,6 +1,7 @@
 //! Runs the built command on log directories and arenas that the tests make.
 
 mod arena;
+mod digest;
 mod follow;
 mod pmp;
 mod recover;
