@@ -41,7 +41,9 @@ enum tacho_setting {
   TACHO_SETTING_ROTATE_BYTES = 5,        /* 0 = never */
   TACHO_SETTING_TIMESTAMPS = 6,          /* 0 SYSTEM, 1 UTC */
   TACHO_SETTING_MAX_STATEMENT_BYTES = 7, /* 0 = whole */
-  TACHO_SETTING_CHECKPOINT_INTERVAL_S = 8 /* 0 = only at rotation and stop */
+  TACHO_SETTING_CHECKPOINT_INTERVAL_S = 8, /* 0 = only at rotation and stop */
+  TACHO_SETTING_DIGEST = 9,              /* 0 or 1 */
+  TACHO_SETTING_REDACT = 10              /* 0 SECRETS, 1 LITERALS */
 };
 
 /* Figures for SHOW STATUS. */

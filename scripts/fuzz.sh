@@ -9,7 +9,7 @@ cargo +nightly fuzz --version >/dev/null 2>&1 || {
     echo "fuzz.sh: install cargo-fuzz first: cargo install cargo-fuzz (and: rustup toolchain install nightly)" >&2
     exit 1
 }
-for target in arena_hostile redact verify; do
+for target in arena_hostile redact verify digest; do
     echo "== $target, $seconds s"
     # What is found goes to a directory of its own; the committed seeds are only read.
     mkdir -p "fuzz/corpus-live/$target"

@@ -31,6 +31,8 @@ char v_rotate_now;
 unsigned long long v_max_statement_bytes;
 unsigned long long v_checkpoint_interval_s;
 char v_tables;
+char v_digest;
+unsigned long v_redact;
 
 char g_directory_shown[PATH_MAX];
 char g_signing_key_file_shown[PATH_MAX];
@@ -39,6 +41,8 @@ const char* g_overflow_names[] = {"BLOCK", "TIMEOUT", "DROP", nullptr};
 TYPELIB g_overflow_lib = {3, "overflow", g_overflow_names, nullptr};
 const char* g_timestamps_names[] = {"SYSTEM", "UTC", nullptr};
 TYPELIB g_timestamps_lib = {2, "timestamps", g_timestamps_names, nullptr};
+const char* g_redact_names[] = {"SECRETS", "LITERALS", nullptr};
+TYPELIB g_redact_lib = {2, "redact", g_redact_names, nullptr};
 
 void note(const char* variable, const char* old_value, const char* new_value) noexcept {
     if (g_recorder != nullptr && strcmp(old_value, new_value) != 0) {
@@ -102,6 +106,22 @@ void update_timestamps(MYSQL_THD, st_mysql_sys_var*, void* variable, const void*
     set(TACHO_SETTING_TIMESTAMPS, wanted);
 }
 
+void update_digest(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    auto* current = static_cast<char*>(variable);
+    const char wanted = *static_cast<const char*>(value);
+    note("tacho_digest", *current != 0 ? "ON" : "OFF", wanted != 0 ? "ON" : "OFF");
+    *current = wanted;
+    set(TACHO_SETTING_DIGEST, wanted != 0 ? 1 : 0);
+}
+
+void update_redact(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    auto* current = static_cast<unsigned long*>(variable);
+    const auto wanted = *static_cast<const unsigned long*>(value);
+    note("tacho_redact", g_redact_names[*current], g_redact_names[wanted]);
+    *current = wanted;
+    set(TACHO_SETTING_REDACT, wanted);
+}
+
 // A command, not a state: it always reads OFF.
 void update_rotate_now(MYSQL_THD, st_mysql_sys_var*, void*, const void* value) noexcept {
     if (*static_cast<const char*>(value) != 0 && g_recorder != nullptr) {
@@ -155,6 +175,14 @@ MYSQL_SYSVAR_BOOL(rotate_now, v_rotate_now, PLUGIN_VAR_OPCMDARG, "Set to 1: begi
 MYSQL_SYSVAR_ULONGLONG(max_statement_bytes, v_max_statement_bytes, PLUGIN_VAR_RQCMDARG,
                        "Cut statements at this length, bytes; 0 = record them whole", nullptr,
                        update_number<TACHO_SETTING_MAX_STATEMENT_BYTES>, 0, 0, 1ULL << 32, 1);
+
+MYSQL_SYSVAR_BOOL(digest, v_digest, PLUGIN_VAR_OPCMDARG,
+                  "Give each statement the hash of its shape, without literals", nullptr,
+                  update_digest, 1);
+MYSQL_SYSVAR_ENUM(redact, v_redact, PLUGIN_VAR_RQCMDARG,
+                  "What is taken out of statements: SECRETS (passwords and keys) or LITERALS "
+                  "(every literal too)",
+                  nullptr, update_redact, 0, &g_redact_lib);
 
 // A figure for SHOW STATUS. The server gives a buffer for the value.
 template <uint64_t tacho_embed_status::*Member>
@@ -230,6 +258,8 @@ void apply_variables(const tacho_embed* recorder) noexcept {
     tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
     apply_filter(recorder);
     tacho_embed_set(recorder, TACHO_SETTING_CHECKPOINT_INTERVAL_S, v_checkpoint_interval_s);
+    tacho_embed_set(recorder, TACHO_SETTING_DIGEST, v_digest != 0 ? 1 : 0);
+    tacho_embed_set(recorder, TACHO_SETTING_REDACT, v_redact);
     tacho_embed_set(recorder, TACHO_SETTING_LOGGING, v_logging != 0 ? 1 : 0);
 }
 
@@ -246,6 +276,8 @@ st_mysql_sys_var* g_system_variables[] = {
     MYSQL_SYSVAR(rotate_bytes),
     MYSQL_SYSVAR(rotate_now),
     MYSQL_SYSVAR(max_statement_bytes),
+    MYSQL_SYSVAR(digest),
+    MYSQL_SYSVAR(redact),
     MYSQL_SYSVAR(tables),
     kFilterVariable,
     kFilterFileVariable,

@@ -369,6 +369,8 @@ fn every_variable_takes_effect_and_is_noted() {
         ("tacho_overflow_timeout_ms", "7", "1000"),
         ("tacho_timestamps", "UTC", "SYSTEM"),
         ("tacho_rotate_bytes", "4096", "268435456"),
+        ("tacho_digest", "OFF", "ON"),
+        ("tacho_redact", "LITERALS", "SECRETS"),
         ("tacho_max_statement_bytes", "30", "0"),
     ];
     for (name, value, default) in changes {

@@ -226,6 +226,8 @@ impl Recorder {
             6 => control.utc.store(value as u32, Ordering::Relaxed),
             7 => control.max_statement_bytes.store(value, Ordering::Relaxed),
             8 => control.checkpoint_interval_s.store(value, Ordering::Relaxed),
+            9 => control.digest.store(value != 0, Ordering::Relaxed),
+            10 => settings.redact.store(value as u32, Ordering::Relaxed),
             _ => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.

@@ -104,6 +104,11 @@ impl Charset {
         }
     }
 
+    /// Whether each byte is a character of its own.
+    pub fn has_one_byte_characters(&self) -> bool {
+        matches!(self.codec, Codec::OneByte(_))
+    }
+
     /// Converts `bytes` to Unicode and says whether the text alone gives them back.
     ///
     /// UTF-8 is strict: surrogates and overlong forms are ill-formed. Four-byte sequences in

@@ -220,6 +220,12 @@ fn append_statement(out: &mut Vec<u8>, record: &Record) {
         Some(_) => name_field!(out, "sql_charset", record.charset),
         None => text_field!(out, "sql_charset", record.sql_charset),
     }
+    if !record.digest.is_empty() {
+        // Digits: nothing to escape.
+        out.extend_from_slice(b",\"digest\":\"");
+        out.extend_from_slice(record.digest);
+        out.push(b'"');
+    }
     append_tables(out, record.tables);
 }
 

@@ -133,13 +133,15 @@ pub struct Record<'a> {
     pub sql: Option<&'a [u8]>,
     /// Length of the original text in bytes, when `sql` is not all of it.
     pub sql_bytes: Option<u64>,
-    /// True when secrets were taken out of `sql`.
+    /// True when `sql` is not as it came: secrets, or all literals, were taken out.
     pub sql_redacted: bool,
     /// Character set of `sql`, the server's name for it ("utf8mb4", "latin1" …).
     pub sql_charset: &'a [u8],
     /// The character set of that name, when the caller has looked it up; then `sql_charset` is not
     /// looked at.
     pub charset: Option<&'static Charset>,
+    /// Digest of the statement, as `tacho_digest::Digest` is written: digits and a colon.
+    pub digest: &'a [u8],
     /// Tables touched, in the order they were first touched.
     pub tables: &'a [TableUse<'a>],
     /// Rows sent to the client.

@@ -362,6 +362,7 @@ proptest! {
             sql_redacted: numbers[6].is_some(),
             sql_charset: &sql_charset,
             charset: None,
+            digest: if numbers[7].is_some() { b"1:00112233445566778899aabbccddeeff" } else { b"" },
             tables: &tables,
             rows_sent: numbers[7],
             rows_examined: numbers[8],
@@ -404,6 +405,9 @@ proptest! {
         let expected = (!sql_charset.is_empty()).then(|| sql_charset.clone());
         prop_assert_eq!(original(&fields, "sql_charset", b"utf8mb4"), expected);
         prop_assert_eq!(original(&fields, "sql", &sql_charset), sql.clone());
+
+        let expected = (!record.digest.is_empty()).then(|| record.digest.to_vec());
+        prop_assert_eq!(original(&fields, "digest", b"utf8mb4"), expected);
 
         let written = fields.iter().find(|(key, _)| key == "tables").map(|(_, value)| value);
         let written = written.map_or(&[][..], |value| value.as_array().expect("an array"));

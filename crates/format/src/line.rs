@@ -77,6 +77,8 @@ pub struct Line<'a> {
     pub sql_charset: Cow<'a, str>,
     pub sql_charset_b64: Option<String>,
     #[serde(borrow, default)]
+    pub digest: Cow<'a, str>,
+    #[serde(borrow, default)]
     pub tables: Vec<Touched<'a>>,
     pub rows_sent: Option<u64>,
     pub rows_examined: Option<u64>,
@@ -99,6 +101,9 @@ pub struct Line<'a> {
     #[serde(borrow, default)]
     pub tls: Cow<'a, str>,
     pub tls_b64: Option<String>,
+    #[serde(borrow, default)]
+    pub signing_key: Cow<'a, str>,
+    pub signing_key_b64: Option<String>,
     #[serde(borrow, default)]
     pub variable: Cow<'a, str>,
     pub variable_b64: Option<String>,

@@ -27,6 +27,8 @@ pub struct Control {
     pub checkpoint_interval_s: AtomicU64,
     /// Longest statement text, bytes; 0 = no limit.
     pub max_statement_bytes: AtomicU64,
+    /// Lines of statements have their digests.
+    pub digest: AtomicBool,
     /// 1 = UTC.
     pub utc: AtomicU32,
     /// A new file is wanted.
@@ -88,6 +90,7 @@ impl Default for Control {
             rotate_bytes: AtomicU64::new(268_435_456),
             checkpoint_interval_s: AtomicU64::new(60),
             max_statement_bytes: AtomicU64::new(0),
+            digest: AtomicBool::new(true),
             utc: AtomicU32::new(0),
             rotate_now: AtomicBool::new(false),
             stop: AtomicBool::new(false),

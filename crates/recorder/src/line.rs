@@ -1,5 +1,6 @@
 //! From records in the arena to the bytes of a line.
 
+mod digests;
 mod load;
 mod parts;
 mod secrets;
@@ -20,10 +21,11 @@ use tacho_filter::{Program, Treatment};
 
 use crate::control::Filters;
 use crate::drain::Drain;
-use crate::join::{Ending, NoText, Open, Place, Start, Told};
+use crate::join::{Ending, NoText, Open, Place, Start, StatementEnd, Told};
+use digests::Digests;
 use load::{Buffers, Loaded};
-use parts::{Commands, Known, end_of, identify, know, outcome_of, table_of};
-use secrets::{clean_message, executes_text, has_literal, show};
+use parts::{Commands, Known, TextKind, end_of, identify, know, outcome_of, table_of};
+use secrets::{Shown, clean_message, executes_text, has_literal, is_given_up, show};
 
 pub use load::Shortfall;
 
@@ -35,6 +37,7 @@ pub struct Scratch {
     extras: Vec<Buffers>,
     known: Vec<Known>,
     commands: Commands,
+    digests: Digests,
     /// Since the last [`Scratch::take_shortfall`].
     shortfall: Shortfall,
 }
@@ -64,6 +67,10 @@ pub struct Style<'s> {
     pub max_statement_bytes: u64,
     /// Which statements are wanted, and how; `None`: they are not to be asked.
     pub filters: Option<&'s Filters>,
+    /// Lines of statements have their digests.
+    pub digest: bool,
+    /// No literal may go to the disk.
+    pub redact_literals: bool,
 }
 
 impl<'s> Style<'s> {
@@ -99,7 +106,8 @@ impl Scratch {
 
     /// Gives back what a huge line has taken, beyond `bytes` for each buffer.
     pub fn shrink(&mut self, bytes: usize) {
-        let Scratch { start, end, extras, .. } = self;
+        let Scratch { start, end, extras, digests, .. } = self;
+        digests.shrink(bytes);
         // Some records of 8 KiB and more are not worth it; a million small ones are.
         extras.truncate(EXTRAS_KEPT);
         [start, end].into_iter().chain(extras).for_each(|buffers| buffers.shrink(bytes));
@@ -169,6 +177,19 @@ fn without_text(record: &mut Record<'_>) {
     record.sql_charset = &[];
 }
 
+/// The digest of what is shown, as it came; empty: it has none.
+fn digest_of<'d>(
+    digests: &'d mut Digests,
+    text: Option<&[u8]>,
+    kind: TextKind,
+    shown: &Shown<'_>,
+) -> &'d [u8] {
+    match (text, kind.setting.digest_mode()) {
+        (Some(text), Some(mode)) if kind.is_sql && !is_given_up(shown) => digests.of(text, mode),
+        _ => &[],
+    }
+}
+
 /// Writes the line of a statement that has a start, unless the filter does not want it. It is
 /// asked only of one that has ended and has no line yet.
 pub fn write_statement(
@@ -180,7 +201,7 @@ pub fn write_statement(
     statement: Statement<'_>,
 ) -> Written {
     let Statement { conn, open, ending } = statement;
-    let Scratch { start, end, extras, known, commands, shortfall } = scratch;
+    let Scratch { start, end, extras, known, commands, digests, shortfall } = scratch;
     let started = match &open.start {
         Start::Record(place) => start.load(drain, place, shortfall),
         Start::Running { .. } => None,
@@ -208,10 +229,10 @@ pub fn write_statement(
     let mut text: Option<Result<&[u8], NoText>> = None;
     let mut text_bytes = 0;
     let mut number = -1;
-    let mut setting = None;
+    let mut kind = None;
     match (&started, &open.start) {
         (Some(Loaded { view, text: whole }), _) => {
-            setting = Some(know(known, view, &mut record));
+            kind = Some(know(known, view, &mut record));
             number = view.body.sql_command;
             text = (view.body.present & PRESENT_TEXT != 0).then_some(*whole);
             text_bytes = view.body.text_bytes;
@@ -270,7 +291,9 @@ pub fn write_statement(
             if let Some(started) = &started {
                 record.db = started.view.string(STRING_DB);
             }
-            setting = None;
+            // The command is that of the start.
+            let setting = redact::Setting::of(record.sql_charset, record.db);
+            kind = kind.map(|kind| TextKind { setting, ..kind });
         }
     }
     if sqlstate[0] != 0 {
@@ -335,14 +358,25 @@ pub fn write_statement(
         if treatment.skip {
             return Written::Filtered;
         }
+        style.redact_literals |= treatment.literals;
     }
 
-    let setting = || setting.unwrap_or_else(|| redact::Setting::of(record.sql_charset, record.db));
+    let kind = kind.unwrap_or_else(|| TextKind::of(record.sql_charset, record.db, record.command));
     let is_gone = matches!(text, Some(Err(_))) || (treatment.no_text && text.is_some());
     let text = text.and_then(Result::ok).filter(|_| !treatment.no_text);
-    let shown = text.map(|text| show(text, &record, setting(), style));
+    let shown = text.map(|text| {
+        // Nothing says how much of it belongs to a statement whose end shows no text.
+        let is_whole = |end: &StatementEnd| {
+            end.shown_bytes != u32::MAX && end.shown_bytes as usize >= text.len()
+        };
+        let is_parsed = record.outcome == Some(Outcome::Ok) && ended.is_some_and(is_whole);
+        show(text, &record, kind, is_parsed, style, digests.normaliser())
+    });
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
     let message = message.map(|message| {
+        if style.redact_literals {
+            return redact::message_without_literals(record.errno, message).into();
+        }
         let has_secret = redacted || told.is_some_and(|told| told.has_secret);
         let has_literal =
             text.is_some_and(has_literal) || told.is_some_and(|told| told.has_literal);
@@ -353,6 +387,9 @@ pub fn write_statement(
         record.sql = Some(&shown.text);
         record.sql_bytes = shown.whole_bytes;
         record.sql_redacted = redacted;
+        if style.digest {
+            record.digest = digest_of(digests, text, kind, shown);
+        }
     } else if is_gone {
         record.sql_bytes = Some(text_bytes.into());
         without_text(&mut record);
@@ -380,7 +417,7 @@ pub fn write_single(
     place: &Place,
     error: Option<&Place>,
 ) -> Written {
-    let Scratch { start, end, known, commands, shortfall, .. } = scratch;
+    let Scratch { start, end, known, commands, digests, shortfall, .. } = scratch;
     let Some(loaded) = start.load(drain, place, shortfall) else { return Written::Unreadable };
     let Loaded { view, text } = loaded;
     let failed = view.body.errno != 0;
@@ -397,6 +434,7 @@ pub fn write_single(
     if treatment.skip {
         return Written::Filtered;
     }
+    style.redact_literals |= treatment.literals;
     let mut record = Record {
         seq,
         ts_us: view.header.ts_us,
@@ -430,7 +468,7 @@ pub fn write_single(
             message = text.ok();
         }
         _ => {
-            let setting = know(known, &view, &mut record);
+            let kind = know(known, &view, &mut record);
             outcome_of(&mut record, &end_of(&view));
             if event == EventKind::Disconnect {
                 record.outcome = None;
@@ -442,7 +480,7 @@ pub fn write_single(
                     _ if treatment.no_text => {
                         record.sql_bytes = Some(view.body.text_bytes.into());
                     }
-                    Ok(text) => sql = Some((text, setting)),
+                    Ok(text) => sql = Some((text, kind)),
                     Err(_) => record.sql_bytes = Some(view.body.text_bytes.into()),
                 }
             }
@@ -451,7 +489,11 @@ pub fn write_single(
     if view.body.present & PRESENT_SQLSTATE != 0 && failed {
         record.sqlstate = &view.body.sqlstate;
     }
-    let shown = sql.map(|(text, setting)| show(text, &record, setting, style));
+    let shown = sql.map(|(text, kind)| {
+        let is_whole = view.body.shown_bytes as usize == text.len();
+        let is_parsed = record.outcome == Some(Outcome::Ok) && is_whole;
+        show(text, &record, kind, is_parsed, style, digests.normaliser())
+    });
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
     let error = error.and_then(|place| end.load(drain, place, shortfall));
     if let Some(Loaded { view, text }) = &error {
@@ -462,12 +504,21 @@ pub fn write_single(
     }
     // Of an error by itself the statement is not known: its secrets cannot be told apart.
     let unknown = redacted || record.sql_bytes.is_some() || view.kind == RecordKind::Error;
-    let cleaned = message.map(|text| clean_message(text, unknown));
+    let cleaned = message.map(|text| {
+        if style.redact_literals && event == EventKind::Statement {
+            redact::message_without_literals(record.errno, text).into()
+        } else {
+            clean_message(text, unknown)
+        }
+    });
     match &shown {
         Some(shown) => {
             record.sql = Some(&shown.text);
             record.sql_bytes = shown.whole_bytes;
             record.sql_redacted = redacted;
+            if let (true, Some((text, kind))) = (style.digest, sql) {
+                record.digest = digest_of(digests, Some(text), kind, shown);
+            }
         }
         None => {
             record.charset = None;

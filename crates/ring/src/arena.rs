@@ -6,9 +6,10 @@
 
 use crate::codec::Bytes;
 use crate::layout::{
-    ChunkControl, Geometry, Header, NAME_COUNT, NameEntry, PAGE_BYTES, RunningEntry, Session,
-    Shared,
+    ChunkControl, Geometry, Header, NAME_COUNT, NameEntry, PAGE_BYTES, REDACT_SECRETS,
+    RunningEntry, Session, Shared,
 };
+use crate::sync::Ordering;
 use crate::{chunk, free};
 
 /// A mapped arena.
@@ -72,6 +73,12 @@ impl Arena {
     pub fn shared(&self) -> &Shared {
         // SAFETY: lies within the mapping, page-aligned, consists of atomics only.
         unsafe { &*self.at::<Shared>(PAGE_BYTES as u64) }
+    }
+
+    /// Whether no literal of the statements in it may be shown to anyone.
+    pub fn redacts_literals(&self) -> bool {
+        // What is not known asks for more than SECRETS.
+        self.shared().settings.0.redact.load(Ordering::Relaxed) != REDACT_SECRETS
     }
 
     /// The chunk controls.

@@ -165,7 +165,15 @@ pub struct Settings {
     pub overflow_timeout_us: AtomicU64,
     /// Epoch for session slots: high 16 bits of `rec_no`, counts slots taken.
     pub session_epoch: AtomicU64,
+    /// [`REDACT_SECRETS`] or [`REDACT_LITERALS`]. For the writer, and for recovery: the arena is
+    /// all that a dead server leaves behind to say it. Anything else means literals.
+    pub redact: AtomicU32,
 }
+
+/// Passwords and keys stay out of the log.
+pub const REDACT_SECRETS: u32 = 0;
+/// All literals stay out of the log.
+pub const REDACT_LITERALS: u32 = 1;
 
 /// Wait for a chunk without limit: nothing is lost.
 pub const OVERFLOW_BLOCK: u32 = 0;
@@ -382,6 +390,7 @@ mod asserts {
     const _: () = assert!(offset_of!(Shared, writer) == 640);
     const _: () = assert!(offset_of!(Settings, overflow_timeout_us) == 8);
     const _: () = assert!(offset_of!(Settings, session_epoch) == 16);
+    const _: () = assert!(offset_of!(Settings, redact) == 24);
     const _: () = assert!(offset_of!(WriterState, heartbeat_us) == 32);
     const _: () = assert!(offset_of!(WriterState, written_epoch) == 40);
     const _: () = assert!(offset_of!(WriterState, telling) == 48);

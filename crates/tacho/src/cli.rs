@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::BenchArgs;
 use crate::convert::Destination;
+use crate::digest::DigestArgs;
 use crate::pmp::args::PmpArgs;
 
 /// The audit recorder's command: read what was recorded, convert it, recover it, look into the
@@ -41,6 +42,8 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Show where a server's threads spend their time, hardly stopping any
     Pmp(Box<PmpArgs>),
+    /// Show the digest of statements: the hash of their shape, without literals
+    Digest(DigestArgs),
     /// Write a shell completion script to stdout
     Completions {
         /// The shell to complete for
@@ -130,6 +133,10 @@ pub struct TailArgs {
     /// Statement text matches this regular expression; `(?i)` in front ignores case
     #[arg(long, value_name = "REGEX")]
     pub grep: Option<String>,
+
+    /// Digest of the statement, or its first digits; with or without the version in front
+    #[arg(long, value_name = "HEX", value_delimiter = ',', value_parser = parse_digest)]
+    pub digest: Vec<String>,
 
     /// How to show a line
     #[arg(long, value_enum, default_value_t)]
@@ -443,6 +450,15 @@ fn parse_lines(text: &str) -> Result<Lines, String> {
         return Ok(Lines::All);
     }
     text.parse().map(Lines::Last).map_err(|_| "expected a number or `all`".to_owned())
+}
+
+fn parse_digest(text: &str) -> Result<String, String> {
+    let text = text.to_ascii_lowercase();
+    let hash = text.split_once(':').map_or(&*text, |(_, hash)| hash);
+    if hash.is_empty() || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err("expected hexadecimal digits, as in the field `digest`".to_owned());
+    }
+    Ok(text)
 }
 
 /// Format of the output.

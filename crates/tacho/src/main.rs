@@ -9,6 +9,7 @@ mod arena;
 mod bench;
 mod cli;
 mod convert;
+mod digest;
 mod manual;
 mod pmp;
 mod recover;
@@ -102,6 +103,10 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Pmp(args) => {
             pmp::run(args)?;
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Digest(args) => {
+            let problem_count = digest::run(args)?;
+            Ok(if problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
         }
         Command::Completions { shell } => {
             manual::write_completions(*shell).context("writing the completions")?;

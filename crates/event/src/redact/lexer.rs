@@ -12,9 +12,9 @@
 
 use std::collections::TryReserveError;
 
-use memchr::{memchr, memchr2, memmem};
-
-use super::multibyte::Grouping;
+use memchr::{memchr, memmem};
+use tacho_digest::grouping::Grouping;
+use tacho_digest::text::{line_comment_end, long_comment_end, quoted_end, versioned_opener};
 
 /// One guess at the settings that decide where strings and comments end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,22 +73,6 @@ pub(super) fn has_mixed_versions(text: &[u8]) -> bool {
         }
     }
     false
-}
-
-/// Length of `/*!`, `/*M!` and up to six digits at the start of `rest`, or 0.
-///
-/// Servers take five or six digits. Taking six of them can only bring a keyword to light that
-/// a five-digit server reads as part of a longer word.
-fn versioned_opener(rest: &[u8]) -> usize {
-    let marker = if rest.starts_with(b"/*!") {
-        3
-    } else if rest.starts_with(b"/*M!") {
-        4
-    } else {
-        return 0;
-    };
-    let digits = rest[marker..].iter().take(6).take_while(|byte| byte.is_ascii_digit()).count();
-    if digits < 5 { marker } else { marker + digits }
 }
 
 /// What a token is.
@@ -172,16 +156,17 @@ impl<'t> Lexer<'t> {
     fn line_comment(&mut self, opener: usize) -> Token {
         let start = self.at;
         let body = start + opener;
-        self.at = memchr2(b'\n', 0, &self.text[body..]).map_or(self.text.len(), |end| body + end);
+        self.at = line_comment_end(self.text, body);
         self.token(Kind::Comment, start, (body, self.at), true)
     }
 
     fn long_comment(&mut self) -> Token {
         let start = self.at;
         let body = start + 2;
-        let end = memmem::find(&self.text[body..], b"*/").map(|end| body + end);
-        self.at = end.map_or(self.text.len(), |end| end + 2);
-        self.token(Kind::Comment, start, (body, end.unwrap_or(self.at)), end.is_some())
+        let (end, closed) = long_comment_end(self.text, body);
+        self.at = end;
+        let body_end = if closed { end - 2 } else { end };
+        self.token(Kind::Comment, start, (body, body_end), closed)
     }
 
     /// A versioned comment that is not run; it may have one level of comments inside.
@@ -212,29 +197,9 @@ impl<'t> Lexer<'t> {
             _ => (Kind::Name, false),
         };
         let body = quote_at + 1;
-        self.at = body;
-        while self.at < self.text.len() {
-            if !self.grouping.mixes_ascii() {
-                let step = if escapes {
-                    memchr2(quote, b'\\', self.rest())
-                } else {
-                    memchr(quote, self.rest())
-                };
-                self.at += step.unwrap_or(self.rest().len());
-            }
-            let rest = self.rest();
-            match *rest {
-                [] => break,
-                [first, second, ..] if first == quote && second == quote => self.at += 2,
-                [first, ..] if first == quote => {
-                    self.at += 1;
-                    return self.token(kind, start, (body, self.at - 1), true);
-                }
-                [b'\\', ..] if escapes => self.at = (self.at + 2).min(self.text.len()),
-                _ => self.at += self.grouping.char_bytes(rest),
-            }
-        }
-        self.token(kind, start, (body, self.text.len()), false)
+        let (end, closed) = quoted_end(self.text, body, quote, escapes, self.grouping);
+        self.at = end;
+        self.token(kind, start, (body, end - usize::from(closed)), closed)
     }
 
     fn word(&mut self) -> Token {

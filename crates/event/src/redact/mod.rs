@@ -8,20 +8,26 @@
 //! | module | what it owns |
 //! |---|---|
 //! | `filter` | the quick look that lets ordinary statements through |
+//! | `literals` | statements without any literal |
+//! | `message` | error messages without any literal |
+//! | `high` | which bytes above 0x7F are letters |
 //! | `lexer` | tokens, under one guess at the settings the recorder is not told |
-//! | `multibyte` | characters that end in an ASCII byte |
 //! | `scan` | the rules: where secrets are |
 //! | `strict` | the rules: what may stay behind a word like IDENTIFIED |
 //! | `words` | the words that the rules know |
 //! | `patch` | places to take out, and the text without them |
+//!
+//! Characters that end in an ASCII byte, and where quotes and comments end, are in `tacho_digest`.
 //!
 //! The argument for safety: the server's way of reading a statement is one of the readings
 //! tried here, and what any reading calls a secret goes. Where that set cannot be made
 //! complete, the text goes.
 
 mod filter;
+mod high;
 mod lexer;
-mod multibyte;
+mod literals;
+mod message;
 mod patch;
 mod scan;
 mod strict;
@@ -34,8 +40,12 @@ mod tests;
 
 use std::borrow::Cow;
 
+use tacho_digest::Mode;
+use tacho_digest::grouping::{self, Grouping};
+
 use lexer::REDACTED;
-use multibyte::Grouping;
+pub use literals::{Parsed, literals};
+pub use message::without_literals as message_without_literals;
 
 /// Passes over a text until nothing is found any more. Two are enough unless a text was made
 /// to be read in several ways.
@@ -44,7 +54,7 @@ const PASSES_MAX: usize = 4;
 /// What must be known of a statement beside its text.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    grouping: Grouping,
+    mode: Mode,
     /// No word can be found in such a character set.
     is_wide: bool,
     in_mysql: bool,
@@ -56,10 +66,23 @@ impl Setting {
     /// when it is `mysql`, where `UPDATE user …` is about accounts.
     pub fn of(charset: &[u8], db: &[u8]) -> Setting {
         Setting {
-            grouping: Grouping::of(charset),
-            is_wide: multibyte::is_wide(charset),
+            mode: Mode::new(Grouping::of(charset), high::of(charset)),
+            is_wide: grouping::is_wide(charset),
             in_mysql: db.eq_ignore_ascii_case(b"mysql"),
         }
+    }
+}
+
+impl Setting {
+    /// How statements of this character set are read for their digests: with the server's default
+    /// `sql_mode`. `None`: no word can be found in them.
+    pub fn digest_mode(&self) -> Option<Mode> {
+        (!self.is_wide).then_some(self.mode)
+    }
+
+    /// Whether it is not known how bytes above 0x7F group into characters.
+    fn has_unknown_characters(&self) -> bool {
+        self.mode.grouping == Grouping::Unknown
     }
 }
 
@@ -75,7 +98,7 @@ impl Setting {
 /// Redact first and shorten afterwards: the word that makes a literal a secret can come after
 /// the literal.
 pub fn secrets(sql: &[u8], setting: Setting) -> Cow<'_, [u8]> {
-    let Setting { grouping, is_wide, in_mysql } = setting;
+    let Setting { mode: Mode { grouping, .. }, is_wide, in_mysql } = setting;
     if is_wide {
         return if sql.is_empty() || sql == REDACTED {
             Cow::Borrowed(sql)

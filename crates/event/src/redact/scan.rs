@@ -9,10 +9,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, TryReserveError};
 
 use memchr::{memchr, memchr2};
+use tacho_digest::grouping::Grouping;
 
 use super::filter;
 use super::lexer::{Kind, Lexer, REDACTED, Reading, Token, has_mixed_versions, unescape};
-use super::multibyte::Grouping;
 use super::patch::{Patch, apply};
 use super::words::{self, Word};
 

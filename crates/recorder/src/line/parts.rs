@@ -23,18 +23,37 @@ pub(super) struct Known {
     json: Vec<u8>,
     /// The character set, unless the server's name for it is a new one.
     charset: Option<&'static Charset>,
-    setting: redact::Setting,
+    text: TextKind,
+}
+
+/// What the text of a record is.
+#[derive(Clone, Copy)]
+pub(super) struct TextKind {
+    /// What its redaction depends on.
+    pub(super) setting: redact::Setting,
+    /// It is SQL.
+    pub(super) is_sql: bool,
+    /// It is the name of a database. Otherwise it is what another command was given.
+    pub(super) is_name: bool,
+}
+
+impl TextKind {
+    pub(super) fn of(charset: &[u8], db: &[u8], command: &[u8]) -> TextKind {
+        let is_sql = matches!(command, b"Query" | b"Prepare" | b"Execute" | b"Bulk_execute");
+        let is_name = command == b"Init DB";
+        TextKind { setting: redact::Setting::of(charset, db), is_sql, is_name }
+    }
 }
 
 impl Default for Known {
     fn default() -> Known {
-        let setting = redact::Setting::of(&[], &[]);
+        let text = TextKind::of(&[], &[], &[]);
         Known {
             lengths: [0; STRING_COUNT],
             strings: Vec::new(),
             json: Vec::new(),
             charset: None,
-            setting,
+            text,
         }
     }
 }
@@ -42,14 +61,13 @@ impl Default for Known {
 /// Connections whose last identity is kept; those with the same last bits share a place.
 const KNOWN_COUNT: usize = 256;
 
-/// Tells `record` who it is of: the strings of `view`. Returns what the redaction of its text
-/// depends on.
+/// Tells `record` who it is of: the strings of `view`. Returns what its text is.
 #[inline]
 pub(super) fn know<'v>(
     known: &'v mut Vec<Known>,
     view: &View<'v>,
     record: &mut Record<'v>,
-) -> redact::Setting {
+) -> TextKind {
     if known.is_empty() {
         known.resize_with(KNOWN_COUNT, Known::default);
     }
@@ -63,7 +81,7 @@ pub(super) fn know<'v>(
     if known.charset.is_none() {
         record.sql_charset = view.string(STRING_CHARSET);
     }
-    known.setting
+    known.text
 }
 
 impl Known {
@@ -78,7 +96,7 @@ impl Known {
         json::write_identity(&mut self.json, &record);
         self.charset = Charset::by_name(record.sql_charset)
             .filter(|charset| charset.name().as_bytes() == record.sql_charset);
-        self.setting = redact::Setting::of(record.sql_charset, record.db);
+        self.text = TextKind::of(record.sql_charset, record.db, record.command);
     }
 }
 

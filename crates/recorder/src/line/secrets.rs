@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
+use tacho_digest::{Normaliser, REDACTED};
 use tacho_event::charset::Charset;
 use tacho_event::record::Record;
-use tacho_event::redact;
+use tacho_event::redact::{self, Parsed};
 
 use super::Style;
+use super::parts::TextKind;
 
 /// Text that may go to the disk, and whether something was taken out of it.
 pub(super) struct Shown<'t> {
@@ -15,13 +17,19 @@ pub(super) struct Shown<'t> {
     pub(super) whole_bytes: Option<u64>,
 }
 
+/// `is_parsed`: the server has parsed all of `text`, as one statement.
 pub(super) fn show<'t>(
     text: &'t [u8],
     record: &Record<'_>,
-    setting: redact::Setting,
+    kind: TextKind,
+    is_parsed: bool,
     style: &Style<'_>,
+    normaliser: &mut Normaliser,
 ) -> Shown<'t> {
-    let cleaned = redact::secrets(text, setting);
+    let mut cleaned = redact::secrets(text, kind.setting);
+    if style.redact_literals {
+        cleaned = Cow::Owned(without_literals(&cleaned, kind, is_parsed, normaliser));
+    }
     let redacted = matches!(cleaned, Cow::Owned(_));
     let limit = usize::try_from(style.max_statement_bytes).unwrap_or(usize::MAX);
     if limit == 0 || cleaned.len() <= limit {
@@ -41,6 +49,28 @@ pub(super) fn show<'t>(
     Shown { text: cut, redacted, whole_bytes: Some(text.len() as u64) }
 }
 
+fn without_literals(
+    text: &[u8],
+    kind: TextKind,
+    is_parsed: bool,
+    normaliser: &mut Normaliser,
+) -> Vec<u8> {
+    if kind.is_sql {
+        let parsed = if is_parsed { Parsed::Yes } else { Parsed::Unknown };
+        redact::literals(text, kind.setting, parsed, normaliser)
+    } else if kind.is_name {
+        text.to_vec()
+    } else {
+        REDACTED.to_vec()
+    }
+}
+
+/// Whether what stands for a text says that a part of it is not known: then its digest may depend
+/// on a secret without quotes.
+pub(super) fn is_given_up(shown: &Shown<'_>) -> bool {
+    shown.redacted && shown.text.ends_with(REDACTED)
+}
+
 /// Whether it prepares another text. One without a literal does not show it, because it comes
 /// from a variable: nobody can tell whether there is a secret in it.
 pub(super) fn executes_text(record: &Record<'_>) -> bool {
@@ -55,7 +85,6 @@ pub(super) fn has_literal(text: &[u8]) -> bool {
 /// Error messages quote the statement. When it has or may have secrets, what the message quotes
 /// goes.
 pub(super) fn clean_message(message: &[u8], redacted: bool) -> Cow<'_, [u8]> {
-    const REDACTED: &[u8] = b"<redacted>";
     let quote = message.iter().position(|b| matches!(b, b'\'' | b'"' | b'`'));
     let Some(quote) = quote.filter(|_| redacted) else { return message.into() };
     let mut cleaned = Vec::new();

@@ -123,6 +123,8 @@ impl<F: Fs> Writer<F> {
             clock: &mut self.clock,
             max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
             filters: asked.then_some(&self.filters),
+            digest: self.control.digest.load(Ordering::Relaxed),
+            redact_literals: self.drain.arena().redacts_literals(),
         };
         let written = line::write_single(
             &mut self.batch,
@@ -167,6 +169,8 @@ impl<F: Fs> Writer<F> {
             clock: &mut self.clock,
             max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
             filters: asked.then_some(&self.filters),
+            digest: self.control.digest.load(Ordering::Relaxed),
+            redact_literals: self.drain.arena().redacts_literals(),
         };
         let written = line::write_statement(
             &mut self.batch,

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::io;
 
 use serde::Serialize;
+use tacho_digest::Normaliser;
 use tacho_event::redact;
 use tacho_event::time::TimeFormatter;
 use tacho_recorder::arena_file::ArenaFile;
@@ -211,7 +212,8 @@ fn read(
     let view = View::decode(bytes)?;
     let text = match view.kind {
         RecordKind::Table => Some(table_name(&view)),
-        _ => whole_text(arena, place, &view, places).map(|text| clean(&view, &text)),
+        _ => whole_text(arena, place, &view, places)
+            .map(|text| clean(&view, &text, arena.redacts_literals())),
     };
     let text = text.map(|text| text.chars().take(TEXT_CHARS_MAX).collect());
     if !is_same(arena, place.chunk, place.word) {
@@ -274,9 +276,12 @@ fn whole_text<'v>(
     (text.len() == text_bytes).then_some(Cow::Owned(text))
 }
 
-/// The text without secrets.
-fn clean(view: &View<'_>, text: &[u8]) -> String {
+/// The text without secrets, or without literals: as the log is to have it.
+fn clean(view: &View<'_>, text: &[u8], redacts_literals: bool) -> String {
     let cleaned = match view.kind {
+        RecordKind::Error if redacts_literals => {
+            Cow::Owned(redact::message_without_literals(view.body.errno, text))
+        }
         // A message quotes its statement, which is another record: what it quotes goes.
         RecordKind::Error => match text.iter().position(|b| matches!(b, b'\'' | b'"' | b'`')) {
             Some(quote) => Cow::Owned([&text[..quote], b"<quoted>"].concat()),
@@ -284,7 +289,14 @@ fn clean(view: &View<'_>, text: &[u8]) -> String {
         },
         _ => {
             let setting = redact::Setting::of(view.string(STRING_CHARSET), view.string(STRING_DB));
-            redact::secrets(text, setting)
+            let cleaned = redact::secrets(text, setting);
+            if redacts_literals && view.kind != RecordKind::Config {
+                let mut normaliser = Normaliser::default();
+                let parsed = redact::Parsed::Unknown;
+                Cow::Owned(redact::literals(&cleaned, setting, parsed, &mut normaliser))
+            } else {
+                cleaned
+            }
         }
     };
     String::from_utf8_lossy(&cleaned).into_owned()

@@ -19,6 +19,7 @@ pub struct Filter {
     sql_commands: Vec<Pattern>,
     errnos: Vec<u32>,
     outcomes: Vec<String>,
+    digests: Vec<String>,
     sql: Option<Regex>,
 }
 
@@ -40,6 +41,7 @@ impl Filter {
             sql_commands: folded(&args.sql_command),
             errnos: args.errno.clone(),
             outcomes: names(&args.outcome),
+            digests: args.digest.clone(),
             sql: args.grep.as_deref().map(Regex::new).transpose()?,
         })
     }
@@ -68,8 +70,15 @@ impl Filter {
             && any(&self.sql_commands, |p| p.matches(&line.sql_command))
             && any(&self.errnos, |errno| *errno == line.errno)
             && any(&self.outcomes, |name| *name == line.outcome)
+            && any(&self.digests, |digest| has_digest(line, digest))
             && self.sql.as_ref().is_none_or(|regex| regex.is_match(line.sql_text()))
     }
+}
+
+/// Whether the digest of a line begins with `digest`, with or without the version in front.
+fn has_digest(line: &Line, digest: &str) -> bool {
+    let hash = line.digest.split_once(':').map_or("", |(_, hash)| hash);
+    !hash.is_empty() && (line.digest.starts_with(digest) || hash.starts_with(digest))
 }
 
 fn any<T>(wanted: &[T], matches: impl Fn(&T) -> bool) -> bool {

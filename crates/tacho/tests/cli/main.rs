@@ -2,6 +2,7 @@
 
 mod arena;
 mod convert;
+mod digest;
 mod follow;
 mod pmp;
 mod recover;

@@ -11,7 +11,7 @@
 
 /// How the bytes of a statement group into characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grouping {
+pub enum Grouping {
     /// Every ASCII byte stands for itself.
     Bytes,
     /// sjis, cp932.
@@ -30,7 +30,7 @@ pub(super) enum Grouping {
 
 /// True for character sets with two or four bytes per ASCII character. The server does not
 /// take them from clients.
-pub(super) fn is_wide(charset: &[u8]) -> bool {
+pub fn is_wide(charset: &[u8]) -> bool {
     // ucs2, utf16, utf16le, utf32; asked for every statement.
     matches!(
         charset,
@@ -48,7 +48,7 @@ const BYTEWISE: &[&str] = &[
 
 impl Grouping {
     /// From the server's name of a character set, or of one of its collations.
-    pub(super) fn of(charset: &[u8]) -> Grouping {
+    pub fn of(charset: &[u8]) -> Grouping {
         let name = charset.split(|&byte| byte == b'_').next().unwrap_or_default();
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         if BYTEWISE.iter().any(|known| is(known)) {
@@ -69,7 +69,7 @@ impl Grouping {
     }
 
     /// Length in bytes of the character that `rest` begins with; at least 1.
-    pub(super) fn char_bytes(self, rest: &[u8]) -> usize {
+    pub fn char_bytes(self, rest: &[u8]) -> usize {
         let [head, tail, ..] = *rest else { return 1 };
         if head < 0x80 {
             return 1;
@@ -101,7 +101,7 @@ impl Grouping {
     }
 
     /// True when a byte of a multi-byte character may be an ASCII byte.
-    pub(super) fn mixes_ascii(self) -> bool {
+    pub fn mixes_ascii(self) -> bool {
         !matches!(self, Grouping::Bytes)
     }
 }

@@ -1,0 +1,50 @@
+//! What a byte can begin.
+
+/// Classes of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Class {
+    /// White space and control characters.
+    Space,
+    /// A letter, `_` or `$`.
+    Letter,
+    /// `0` to `9`.
+    Digit,
+    /// `'` and `"`.
+    Quote,
+    /// A backtick.
+    Backtick,
+    /// Above 0x7F: depends on the character set.
+    High,
+    /// What begins a comment, or an operator of several bytes, or needs a look at what follows.
+    Special,
+    /// An operator or a bracket of one byte.
+    Single,
+}
+
+/// The class of each byte.
+pub(crate) static CLASSES: [Class; 256] = {
+    let mut classes = [Class::Single; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            0..=b' ' | 0x7F => Class::Space,
+            b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'$' => Class::Letter,
+            b'0'..=b'9' => Class::Digit,
+            b'\'' | b'"' => Class::Quote,
+            b'`' => Class::Backtick,
+            0x80.. => Class::High,
+            b'#' | b'-' | b'/' | b'*' | b'.' | b'@' | b'<' | b'>' | b'!' | b'=' | b'&' | b'|'
+            | b':' | b'\\' | b'(' | b'?' => Class::Special,
+            _ => Class::Single,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+/// Whether an ASCII byte may be part of a name without quotes.
+#[inline]
+pub(crate) fn is_word(byte: u8) -> bool {
+    matches!(CLASSES[usize::from(byte)], Class::Letter | Class::Digit)
+}

@@ -1,0 +1,156 @@
+//! Statements without any literal.
+//!
+//! The text that is left is that of the statement's digest (`docs/specs/digest.md`): names and
+//! keywords stay, a literal is a `?`. What is a literal depends on `sql_mode`, which the recorder is
+//! not told; so a text goes from the first place on where it matters, unless the server has
+//! parsed the statement and can have done so in one way only.
+
+use tacho_digest::{Doubt, Mode, Normaliser};
+
+use super::Setting;
+use super::lexer::REDACTED;
+
+/// Whether the server has parsed all of a text, as one statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// It has.
+    Yes,
+    /// It has not, or nobody knows.
+    Unknown,
+}
+
+/// `sql` without any literal, user variable's name, host name, or comment. Passwords without
+/// quotes are none of these: take out [`secrets`](super::secrets) before.
+///
+/// Where it cannot be told what is a literal, or there is not enough memory, `<redacted>` stands
+/// for the rest of the text.
+pub fn literals(
+    sql: &[u8],
+    setting: Setting,
+    parsed: Parsed,
+    normaliser: &mut Normaliser,
+) -> Vec<u8> {
+    let unknown_high = setting.has_unknown_characters() && !sql.is_ascii();
+    let Some(mode) = setting.digest_mode().filter(|_| !unknown_high) else {
+        return REDACTED.to_vec();
+    };
+    let Some(careful) = read(sql, Mode { doubt: Doubt::Stop, ..mode }, normaliser) else {
+        return REDACTED.to_vec();
+    };
+    if !careful.is_given_up || parsed == Parsed::Unknown {
+        return careful.text;
+    }
+    let mut only: Option<Reading> = None;
+    for (escapes, escapes_in_double) in [(true, true), (false, false), (true, false)] {
+        let mode = Mode { escapes, escapes_in_double, doubt: Doubt::StopButEscapes, ..mode };
+        let Some(reading) = read(sql, mode, normaliser) else { return careful.text };
+        if reading.is_broken {
+            continue;
+        }
+        if reading.is_given_up || only.as_ref().is_some_and(|only| only.text != reading.text) {
+            return careful.text;
+        }
+        only = Some(reading);
+    }
+    only.map_or(careful.text, |only| only.text)
+}
+
+struct Reading {
+    text: Vec<u8>,
+    is_broken: bool,
+    is_given_up: bool,
+}
+
+/// `None`: there is not enough memory.
+fn read(sql: &[u8], mode: Mode, normaliser: &mut Normaliser) -> Option<Reading> {
+    let normalised = normaliser.normalise(sql, mode, usize::MAX);
+    if normalised.out_of_memory {
+        return None;
+    }
+    let mut text = Vec::new();
+    text.try_reserve_exact(normalised.text.len()).ok()?;
+    text.extend_from_slice(normalised.text);
+    let (is_broken, is_given_up) = (normalised.is_broken, normalised.is_given_up);
+    Some(Reading { text, is_broken, is_given_up })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(parsed: Parsed, charset: &str, pairs: &[(&[u8], &str)]) {
+        let setting = Setting::of(charset.as_bytes(), b"");
+        let mut normaliser = Normaliser::default();
+        for (sql, expected) in pairs {
+            let text = literals(sql, setting, parsed, &mut normaliser);
+            let (sql, text) = (String::from_utf8_lossy(sql), String::from_utf8_lossy(&text));
+            assert_eq!(text, *expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn literals_go_and_names_stay() {
+        check(
+            Parsed::Unknown,
+            "utf8mb4",
+            &[
+                (b"SELECT 'a', 1 FROM t WHERE b = \"c\"", "SELECT ?, ... FROM `t` WHERE `b` = ?"),
+                (b"SELECT 'a\\n', 'b\\\\'", "SELECT ?, ..."),
+                (b"SET @secret = 1 /* secret */", "SET @? = ?"),
+                (b"SELECT 1e-5, 12e", "SELECT ?, ..."),
+                (b"CREATE USER u IDENTIFIED BY <secret>", "CREATE USER `u` IDENTIFIED BY ?"),
+                (b"SET PASSWORD = <redacted>", "SET PASSWORD = <redacted>"),
+                (b"SELECT 'cut", "SELECT ?"),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_depends_on_the_mode_goes() {
+        check(
+            Parsed::Unknown,
+            "utf8mb4",
+            &[
+                (b"SELECT a, 'it\\'s', secret", "SELECT `a` , <redacted>"),
+                (b"SELECT \"a\\\", 'b'", "SELECT <redacted>"),
+                (b"/*!50000 SELECT '*/', a */ 'b'", "SELECT <redacted>"),
+                (b"/*!50000 SELECT a -- */ b\n, c", "SELECT `a` <redacted>"),
+                (b"/*!50000 SELECT 1 /*!50001 , 'a' */ */", "SELECT ? <redacted>"),
+                (b"SELECT 1 --\xC2\xA0a", "SELECT ? <redacted>"),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_was_parsed_can_be_told() {
+        check(
+            Parsed::Yes,
+            "utf8mb4",
+            &[
+                (b"SELECT a, 'it\\'s', b", "SELECT `a` , ? , `b`"),
+                (b"SELECT 'it\\'s', 'isn\\'t', c", "SELECT ?, ... , `c`"),
+                (b"SELECT \"it's\\\"\", c", "SELECT ? , `c`"),
+                // With NO_BACKSLASH_ESCAPES alone.
+                (b"SELECT 'a\\', b", "SELECT ? , `b`"),
+                (b"SELECT 'a\\', 'b', 'c'", "SELECT ?, ..."),
+                // Both can be.
+                (b"SELECT 'x\\', \"', y /*\"*/", "SELECT <redacted>"),
+            ],
+        );
+    }
+
+    #[test]
+    fn character_sets() {
+        // The second byte of the character is no backslash.
+        check(Parsed::Unknown, "sjis", &[(b"SELECT '\x83\\', a", "SELECT ? , `a`")]);
+        check(Parsed::Unknown, "gbk", &[(b"SELECT '\xBF\\', a", "SELECT ? , `a`")]);
+        check(
+            Parsed::Unknown,
+            "",
+            &[(b"SELECT '\x83\\', a", "<redacted>"), (b"SELECT 'a'", "SELECT ?")],
+        );
+        check(Parsed::Unknown, "utf16", &[(b"S\0E\0", "<redacted>")]);
+        // A no-break space is a space in latin1, and a digit after it a number.
+        check(Parsed::Unknown, "latin1", &[(b"SELECT\xA012", "SELECT ?")]);
+    }
+}

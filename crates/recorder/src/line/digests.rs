@@ -1,0 +1,120 @@
+//! The digests of statements, and those of texts that come again and again.
+//!
+//! A text that was seen before costs one pass of a fast hash and one comparison: the whole text is
+//! compared, so that no two texts can share a digest by accident or by design.
+
+use tacho_digest::{Mode, Normaliser, TEXT_BYTES_DEFAULT, WRITTEN_BYTES};
+
+/// Texts that are kept, at most; those whose hashes have the same last bits share a place.
+const KNOWN_COUNT: usize = 1024;
+/// Longest text that is kept, bytes.
+const KNOWN_BYTES_MAX: usize = 2048;
+
+/// See the module documentation.
+pub(super) struct Digests {
+    known: Vec<Known>,
+    normaliser: Normaliser,
+    /// Of the last text that was too long to be kept.
+    long: [u8; WRITTEN_BYTES],
+}
+
+impl Default for Digests {
+    fn default() -> Digests {
+        let normaliser = Normaliser::default();
+        Digests { known: Vec::new(), normaliser, long: [0; WRITTEN_BYTES] }
+    }
+}
+
+struct Known {
+    text: Vec<u8>,
+    mode: Option<Mode>,
+    digest: [u8; WRITTEN_BYTES],
+}
+
+impl Digests {
+    /// The digest of `text`, as it is written.
+    #[inline]
+    pub(super) fn of(&mut self, text: &[u8], mode: Mode) -> &[u8; WRITTEN_BYTES] {
+        if text.len() > KNOWN_BYTES_MAX {
+            self.long = written(&mut self.normaliser, text, mode);
+            return &self.long;
+        }
+        if self.known.is_empty() {
+            let none = || Known { text: Vec::new(), mode: None, digest: [0; WRITTEN_BYTES] };
+            self.known.resize_with(KNOWN_COUNT, none);
+        }
+        let Digests { known, normaliser, .. } = self;
+        let known = &mut known[hash(text) as usize % KNOWN_COUNT];
+        if known.text != text || known.mode != Some(mode) {
+            known.renew(normaliser, text, mode);
+        }
+        &known.digest
+    }
+
+    /// For texts without literals.
+    pub(super) fn normaliser(&mut self) -> &mut Normaliser {
+        &mut self.normaliser
+    }
+
+    /// Gives back what a huge text has taken, beyond `bytes`.
+    pub(super) fn shrink(&mut self, bytes: usize) {
+        self.normaliser.shrink(bytes);
+    }
+}
+
+impl Known {
+    #[inline(never)]
+    fn renew(&mut self, normaliser: &mut Normaliser, text: &[u8], mode: Mode) {
+        self.text.clear();
+        self.text.extend_from_slice(text);
+        self.mode = Some(mode);
+        self.digest = written(normaliser, text, mode);
+    }
+}
+
+fn written(normaliser: &mut Normaliser, text: &[u8], mode: Mode) -> [u8; WRITTEN_BYTES] {
+    normaliser.normalise(text, mode, TEXT_BYTES_DEFAULT).digest.written()
+}
+
+/// A hash that only has to spread texts over places: what meets there is compared.
+#[inline]
+fn hash(text: &[u8]) -> u64 {
+    const SEED: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mix = |hash: u64, [one, other]: [u64; 2]| {
+        let wide = u128::from(hash ^ one) * u128::from(SEED ^ other);
+        (wide as u64) ^ (wide >> 64) as u64
+    };
+    let words = |piece: &[u8; 16]| {
+        let wide = u128::from_le_bytes(*piece);
+        [wide as u64, (wide >> 64) as u64]
+    };
+    let (pieces, rest) = text.as_chunks::<16>();
+    let hash = pieces.iter().fold(text.len() as u64, |hash, piece| mix(hash, words(piece)));
+    let mut last = [0; 16];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(mix(hash, words(&last)), [SEED, 0])
+}
+
+#[cfg(test)]
+mod tests {
+    use tacho_digest::High;
+    use tacho_digest::grouping::Grouping;
+
+    use super::*;
+
+    #[test]
+    fn digests_are_those_of_the_texts_whatever_was_kept() {
+        let mut digests = Digests::default();
+        let modes = [Grouping::Bytes, Grouping::Sjis].map(|set| Mode::new(set, High::LETTERS));
+        for _ in 0..2 {
+            for number in 0..5_000 {
+                let mut text = format!("SELECT a{}, '\u{95}\\', {number}", number % 3).into_bytes();
+                text.resize(text.len() + number, b' ');
+                for mode in modes {
+                    let expected = written(&mut Normaliser::default(), &text, mode);
+                    assert_eq!(digests.of(&text, mode), &expected);
+                }
+            }
+        }
+    }
+}
