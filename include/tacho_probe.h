@@ -81,7 +81,8 @@ enum tacho_present {
   TACHO_PRESENT_OUTERMOST = 256,   /* END: of the outermost that is open. Others: is one itself. */
   TACHO_PRESENT_TEXT = 512,        /* There is a text, though it may be empty. */
   TACHO_PRESENT_REMAINDER = 1024,  /* The start is of what follows a statement in its packet. */
-  TACHO_PRESENT_INNERMOST = 2048   /* Ends the innermost statement that is open. */
+  TACHO_PRESENT_INNERMOST = 2048,  /* Ends the innermost statement that is open. */
+  TACHO_PRESENT_NESTED = 4096      /* START, POINT: inside of a stored program. */
 };
 
 /* Index into tacho_event.strings. Each string is cut at TACHO_STRING_BYTES_MAX bytes. END and
@@ -169,11 +170,6 @@ uint32_t tacho_probe_look(const tacho_probe *probe, tacho_thread *thread, uint64
  * Counted as: filtered. */
 uint32_t tacho_probe_decide(const tacho_probe *probe, tacho_thread *thread, uint64_t conn,
                             const tacho_facts *facts);
-
-/* Whether the statement of a connection that started last on this thread was skipped.
- *
- * Runs on: any thread. Blocks: no. */
-bool tacho_probe_skips(const tacho_thread *thread, uint64_t conn);
 
 /* The user of a session has changed: what the filter has said counts no longer.
  *

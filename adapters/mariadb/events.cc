@@ -52,9 +52,10 @@ struct ThreadState {
     // its begin: what follows a statement in it starts when that statement ends.
     const char* packet_begin;
     const char* packet_end;
-    // Text of the last statement if the filter did not want it, else null: its end is not looked
-    // at any further. Every end on this thread clears it.
+    // Text of the statement that runs if the filter does not want it, else null: nothing that the
+    // server tells until its end is recorded.
     const char* skipped;
+    uint64_t skipped_conn;
 };
 thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
 
@@ -208,7 +209,7 @@ void name_applier(tacho_event* out) noexcept {
         return answer;
     }
     if (figures_nested(thd)) {
-        return tacho_probe_skips(&t_state.probe, conn) ? TACHO_WANTED_SKIP : TACHO_WANTED_RECORD;
+        return t_state.skipped != nullptr ? TACHO_WANTED_SKIP : TACHO_WANTED_RECORD;
     }
     return decide(thd, in, db, command);
 }
@@ -220,12 +221,6 @@ void name_applier(tacho_event* out) noexcept {
                                               const mysql_event_general* in) noexcept {
     const uint32_t answer = tacho_probe_wanted(g_probe, &t_state.probe, in->general_thread_id);
     return answer == TACHO_WANTED_LOOK ? look(thd, in) : answer;
-}
-
-// What belongs to a statement that was skipped is not recorded. What was recorded before the
-// filter changed is completed.
-bool belongs_to_skipped(uint64_t conn, const tacho_session* session) noexcept {
-    return tacho_probe_skips(&t_state.probe, conn) && !tacho_probe_has_open(session);
 }
 
 // What is known of a packet must not outlive it: its memory is used for others.
@@ -353,11 +348,20 @@ uint32_t wanted_figures(const mysql_event_general* in) noexcept {
     begin_event(announced_by_sql ? TACHO_KIND_POINT : TACHO_KIND_START, in, now_us, &out);
     set_statement(thd, in, &out);
     out.present |= TACHO_PRESENT_TEXT;
+    if (nested) {
+        out.present |= TACHO_PRESENT_NESTED;
+    }
     // A prepared statement may also be prepared anew, inside of its execution.
     if (!nested && !within && !prepared) {
         out.present |= TACHO_PRESENT_OUTERMOST;
     }
     emit(thd, tacho_probe_session(g_probe, out.conn, now_us), out);
+}
+
+// Whether the statement that runs is skipped. (Some commands have a LOG and never a STATUS, and in
+// a thread pool the next one may be of another connection.)
+bool is_in_skipped(uint64_t conn) noexcept {
+    return t_state.skipped != nullptr && t_state.skipped_conn == conn;
 }
 
 // Whether this is about the statement that was skipped last.
@@ -372,7 +376,12 @@ bool is_skipped(const mysql_event_general* in) noexcept {
         start(thd, in);
         return;
     }
+    if (t_state.skipped != nullptr && figures_nested(thd)) {
+        // Inside of one that is skipped, whose end is still to come.
+        return;
+    }
     t_state.skipped = answer == TACHO_WANTED_SKIP ? in->general_query : nullptr;
+    t_state.skipped_conn = in->general_thread_id;
     // One inside of a recorded statement is not skipped: nothing is recorded of this packet.
     forget_packet();
 }
@@ -420,6 +429,9 @@ void end_packet(MYSQL_THD thd, const mysql_event_general* in, tacho_session* ses
         out.present |= TACHO_PRESENT_INNERMOST;
     } else {
         set_statement(thd, in, &out);
+        if (figures_nested(thd)) {
+            out.present |= TACHO_PRESENT_NESTED;
+        }
         out.shown_bytes = in->general_query_length;
         if (in->general_query == nullptr) {
             out.shown_bytes = UINT32_MAX;
@@ -434,7 +446,6 @@ void end_packet(MYSQL_THD thd, const mysql_event_general* in, tacho_session* ses
 }
 
 [[gnu::noinline]] void end_recorded(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    t_state.skipped = nullptr;
     // Coarse: it only orders lines. Where the server cannot tell the query time, the clock is
     // read again below.
     const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
@@ -464,12 +475,21 @@ void end_packet(MYSQL_THD thd, const mysql_event_general* in, tacho_session* ses
     end_packet(thd, in, session);
 }
 
-[[gnu::noinline]] void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    if (is_skipped(in)) {
-        t_state.skipped = nullptr;
-        return;
+// The end of the statement that is skipped. One that it cannot be the end of is looked at.
+void end_skipped(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    const bool own = is_skipped(in);
+    t_state.skipped = nullptr;
+    if (!own) {
+        end_recorded(thd, in);
     }
-    end_recorded(thd, in);
+}
+
+[[gnu::noinline]] void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    if (t_state.skipped == nullptr) {
+        end_recorded(thd, in);
+    } else if (is_skipped(in) || !figures_nested(thd)) {
+        end_skipped(thd, in);
+    }
 }
 
 // SQL EXECUTE has ended; only the inner statement had a STATUS event.
@@ -504,14 +524,11 @@ void end_failed_execute(MYSQL_THD thd, const mysql_event_general* in, tacho_sess
 }
 
 [[gnu::noinline]] void error(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    if (!tacho_probe_logging(g_probe)) {
+    if (is_in_skipped(in->general_thread_id) || !tacho_probe_logging(g_probe)) {
         return;
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
     tacho_session* session = tacho_probe_session(g_probe, in->general_thread_id, now_us);
-    if (belongs_to_skipped(in->general_thread_id, session)) {
-        return;
-    }
     tacho_event out;
     begin_event(TACHO_KIND_ERROR, in, now_us, &out);
     out.error_code = static_cast<uint32_t>(in->general_error_code);
@@ -537,7 +554,7 @@ void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     case MYSQL_AUDIT_GENERAL_ERROR:
         return error(thd, in);
     case MYSQL_AUDIT_GENERAL_RESULT:
-        return is_skipped(in) ? void() : result(thd, in);
+        return t_state.skipped != nullptr ? void() : result(thd, in);
     case MYSQL_AUDIT_GENERAL_STATUS:
         return end(thd, in);
     default:
@@ -549,6 +566,12 @@ void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     const bool ended = in->event_subclass == MYSQL_AUDIT_CONNECTION_DISCONNECT;
     if (in->event_subclass == MYSQL_AUDIT_CONNECTION_CHANGE_USER) {
         tacho_probe_identity_changed(g_probe);
+    }
+    // What a rule says of the statements of a session does not count for this, nor for the session
+    // that comes to this thread next.
+    t_state.probe.overflow = 0;
+    if (ended) {
+        t_state.skipped = nullptr;
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME);
     tacho_session* session = tacho_probe_session(g_probe, in->thread_id, now_us);
@@ -576,7 +599,7 @@ void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
 }
 
 [[gnu::noinline]] void table(MYSQL_THD thd, const mysql_event_table* in) noexcept {
-    if (!tacho_probe_logging(g_probe)) {
+    if (is_in_skipped(in->thread_id) || !tacho_probe_logging(g_probe)) {
         return;
     }
     // One digit, see line.rs: read, write, create, drop, rename, alter.
@@ -601,9 +624,6 @@ void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
     tacho_session* session = tacho_probe_session(g_probe, in->thread_id, now_us);
-    if (belongs_to_skipped(in->thread_id, session)) {
-        return;
-    }
     tacho_event out;
     begin_event(TACHO_KIND_TABLE, in->thread_id, now_us, &out);
     clear_strings(&out);

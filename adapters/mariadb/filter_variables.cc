@@ -4,6 +4,7 @@
 // tacho_filter and tacho_filter_file: checked before they take effect, one at a time.
 #include "filter_variables.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,6 +24,10 @@ constexpr char kBoth[] =
 // Copies of the values, which the server only points to.
 char* g_filter;
 char* g_filter_file;
+// Whether there is a value: no lock of the server covers the checks, which must not look at a text
+// that another session replaces.
+std::atomic<bool> g_filter_set;
+std::atomic<bool> g_filter_file_set;
 
 bool is_set(const char* value) noexcept {
     return value != nullptr && value[0] != '\0';
@@ -34,8 +39,8 @@ int refuse(const char* variable, const char* why) noexcept {
 }
 
 // The text lives as long as the statement, also if the server has put it into our buffer.
-int check(MYSQL_THD thd, void* save, st_mysql_value* value, const char* variable, const char* other,
-          uint32_t flags) noexcept {
+int check(MYSQL_THD thd, void* save, st_mysql_value* value, const char* variable,
+          const std::atomic<bool>& other_set, uint32_t flags) noexcept {
     char buffer[256];
     int length = sizeof(buffer);
     const char* text = value->val_str(value, buffer, &length);
@@ -50,7 +55,7 @@ int check(MYSQL_THD thd, void* save, st_mysql_value* value, const char* variable
     if (text == nullptr) {
         return refuse(variable, "there is not enough memory");
     }
-    if (is_set(text) && is_set(other)) {
+    if (is_set(text) && other_set.load(std::memory_order_relaxed)) {
         return refuse(variable, kBoth);
     }
     char error[1024] = "";
@@ -63,27 +68,36 @@ int check(MYSQL_THD thd, void* save, st_mysql_value* value, const char* variable
 }
 
 int check_filter(MYSQL_THD thd, st_mysql_sys_var*, void* save, st_mysql_value* value) noexcept {
-    return check(thd, save, value, "tacho_filter", v_filter_file, 0);
+    return check(thd, save, value, "tacho_filter", g_filter_file_set, 0);
 }
 
 int check_filter_file(MYSQL_THD thd, st_mysql_sys_var*, void* save,
                       st_mysql_value* value) noexcept {
-    return check(thd, save, value, "tacho_filter_file", v_filter, TACHO_FILTER_FILE);
+    return check(thd, save, value, "tacho_filter_file", g_filter_set, TACHO_FILTER_FILE);
 }
 
 // The file may have changed since it was checked: then the filter before stays, and so does the
 // value of the variable.
-void update(const char* variable, const char* wanted, uint32_t flags, char** shown,
-            char** owned) noexcept {
+void update(const char* variable, const char* wanted, uint32_t flags, char** shown, char** owned,
+            const char* other, uint32_t other_flags) noexcept {
     char error[1024] = "";
+    // Who clears one of them leaves the other in effect. Both can only be set together.
+    const bool clears = !is_set(wanted) && is_set(other);
+    if (is_set(wanted) && is_set(other)) {
+        tacho_embed_log(2, kBoth);
+        return;
+    }
     if (g_recorder != nullptr &&
-        !tacho_embed_filter(g_recorder, wanted, flags | TACHO_FILTER_APPLY, error, sizeof(error))) {
+        !tacho_embed_filter(g_recorder, clears ? other : wanted,
+                            (clears ? other_flags : flags) | TACHO_FILTER_APPLY, error,
+                            sizeof(error))) {
         char message[1200];
         snprintf(message, sizeof(message), "%s: %s; the filter before stays", variable, error);
         tacho_embed_log(2, message);
         return;
     }
-    if (g_recorder != nullptr && flags == TACHO_FILTER_FILE) {
+    if (g_recorder != nullptr && shown == &v_filter_file &&
+        strcmp(is_set(*shown) ? *shown : "", wanted) != 0) {
         tacho_embed_note_config(g_recorder, variable, is_set(*shown) ? *shown : "", wanted);
     }
     char* copy = strdup(wanted);
@@ -97,14 +111,17 @@ void update(const char* variable, const char* wanted, uint32_t flags, char** sho
 }
 
 void update_filter(MYSQL_THD, st_mysql_sys_var*, void*, const void* save) noexcept {
-    update("tacho_filter", *static_cast<const char* const*>(save), 0, &v_filter, &g_filter);
+    update("tacho_filter", *static_cast<const char* const*>(save), 0, &v_filter, &g_filter,
+           v_filter_file, TACHO_FILTER_FILE);
+    g_filter_set.store(is_set(v_filter), std::memory_order_relaxed);
 }
 
 void update_filter_file(MYSQL_THD, st_mysql_sys_var*, void*, const void* save) noexcept {
     const char* wanted = *static_cast<const char* const*>(save);
     // Without a file everything is recorded, as with an empty filter.
     update("tacho_filter_file", wanted, is_set(wanted) ? TACHO_FILTER_FILE : 0, &v_filter_file,
-           &g_filter_file);
+           &g_filter_file, v_filter, 0);
+    g_filter_file_set.store(is_set(v_filter_file), std::memory_order_relaxed);
 }
 
 MYSQL_SYSVAR_STR(filter, v_filter, PLUGIN_VAR_RQCMDARG,
@@ -120,6 +137,8 @@ st_mysql_sys_var* const kFilterVariable = MYSQL_SYSVAR(filter);
 st_mysql_sys_var* const kFilterFileVariable = MYSQL_SYSVAR(filter_file);
 
 void apply_filter(const tacho_embed* recorder) noexcept {
+    g_filter_set.store(is_set(v_filter), std::memory_order_relaxed);
+    g_filter_file_set.store(is_set(v_filter_file), std::memory_order_relaxed);
     const bool from_file = is_set(v_filter_file);
     char error[1024] = "";
     if (from_file && is_set(v_filter)) {
@@ -138,10 +157,9 @@ void apply_filter(const tacho_embed* recorder) noexcept {
 }
 
 void forget_filter() noexcept {
+    // Not freed: SHOW VARIABLES of another session may be copying them at this moment.
     v_filter = nullptr;
     v_filter_file = nullptr;
-    free(g_filter);
-    free(g_filter_file);
     g_filter = nullptr;
     g_filter_file = nullptr;
 }

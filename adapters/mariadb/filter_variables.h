@@ -17,7 +17,7 @@ extern st_mysql_sys_var* const kFilterFileVariable;
 // everything is recorded.
 void apply_filter(const tacho_embed* recorder) noexcept;
 
-// Frees the values: the library is about to be unloaded.
+// Forgets the values: the library is about to be unloaded.
 void forget_filter() noexcept;
 
 } // namespace tacho

@@ -265,6 +265,89 @@ fn a_record_without_text() {
     }
 }
 
+/// Inside of a stored program the server names the definer: what its caller does is not judged by
+/// that. What has no SQL command, or does not tell it, is of class `other` or undecided.
+#[test]
+fn by_caller_and_without_a_class() {
+    let mut server = start();
+    let mut root = server.connect().expect("a session");
+    for sql in [
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a INT)",
+        "CREATE USER dba@localhost",
+        "CREATE USER app@localhost",
+        "GRANT ALL ON *.* TO dba@localhost",
+        "GRANT ALL ON *.* TO app@localhost",
+        "CREATE DEFINER = app@localhost PROCEDURE d.p() BEGIN SELECT 'mark inside'; END",
+    ] {
+        root.query_drop(sql).expect(sql);
+    }
+    must_set(
+        &mut root,
+        r#"{"default": "skip", "rules": [
+            {"user": "dba", "action": "record"},
+            {"class": ["other", "program"], "action": "record"}]}"#,
+    );
+    let mut dba = user(&server, "dba");
+    dba.query_drop("CALL d.p() /* mark of the caller */").expect("a result");
+    drop(dba);
+    let mut app = user(&server, "app");
+    app.query_drop("SELECT 'mark of app, skipped'").expect("an answer");
+    app.query_drop("SELEKT 'mark of an error'").expect_err("a syntax error");
+    app.query_drop("PREPARE s FROM 'INSERT INTO d.t VALUES (?, 1)'").expect_err("a wrong count");
+    app.query_drop("EXECUTE IMMEDIATE 'SELECT mark FROM d.nowhere'").expect_err("no such table");
+    app.ping().expect("an answer");
+    drop((app, root));
+    let lines = lines_of(&mut server);
+    let expected = [
+        "CALL d.p() /* mark of the caller */",
+        "SELECT 'mark inside'",
+        "SELEKT 'mark of an error'",
+        "EXECUTE IMMEDIATE 'SELECT mark FROM d.nowhere'",
+    ];
+    let seen = marked(&lines, "mark");
+    for sql in expected {
+        assert!(seen.contains(&sql), "{sql}: {seen:#?}");
+    }
+    assert!(!seen.contains(&"SELECT 'mark of app, skipped'"), "{seen:#?}");
+    let pings = lines.iter().filter(|line| text(line, "command") == Some("Ping")).count();
+    assert_eq!(pings, 1);
+}
+
+/// Who clears one of the two variables does not clear the other one's filter.
+#[test]
+fn two_variables_and_one_filter() {
+    let mut server = start();
+    let mut root = server.connect().expect("a session");
+    let file = server.data_directory().join("filter.json");
+    std::fs::write(&file, r#"{"rules": [{"db": "d", "action": "skip"}]}"#).expect("a file");
+    let file = file.to_str().expect("a path");
+    root.query_drop(format!("SET GLOBAL tacho_filter_file = '{file}'")).expect("a file");
+    root.query_drop("SET GLOBAL tacho_filter = ''").expect("it is that already");
+    assert_eq!(status(&mut root, "Tacho_filter_rules"), 1);
+    root.query_drop("SET GLOBAL tacho_filter_file = ''").expect("none");
+    assert_eq!(status(&mut root, "Tacho_filter_rules"), 0);
+    drop(root);
+    lines_of(&mut server);
+}
+
+/// The text stays out also while the statement runs, and of what comes after it.
+#[test]
+fn without_text_while_it_runs() {
+    let mut server = start();
+    let mut root = server.connect().expect("a session");
+    must_set(&mut root, r#"{"rules": [{"class": "read", "action": "no_text"}]}"#);
+    let mut other = server.connect().expect("a session");
+    thread::scope(|scope| {
+        scope.spawn(|| other.query_drop("SELECT SLEEP(11), 'mark'").expect("an answer"));
+    });
+    drop((root, other));
+    let lines = lines_of(&mut server);
+    let running = lines.iter().find(|line| text(line, "outcome") == Some("running"));
+    assert_eq!(number(running.expect("a running line"), "sql_bytes"), Some(24));
+    assert_eq!(marked(&lines, "mark"), [""; 0]);
+}
+
 #[test]
 fn wrong_filters_are_refused() {
     let mut server = start();

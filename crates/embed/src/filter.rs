@@ -1,43 +1,71 @@
 //! The filter: compiled here, published to the query threads and to the writer.
 
+use std::fs::OpenOptions;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tacho_filter::compile::{Server, TEXT_BYTES_MAX, compile};
 use tacho_filter::program::Program;
 use tacho_probe::{Compiled, Probe};
 use tacho_recorder::control::Control;
+use tacho_ring::arena::slice;
 use tacho_ring::codec::Bytes;
 use tacho_ring::sync::Ordering;
+use tacho_ring::sys;
 
 /// A compiled filter at an address that query threads know.
-struct Published {
-    compiled: Compiled,
-    /// What `compiled` points to.
-    bytes: Arc<[u8]>,
-}
+struct Published(NonNull<Compiled>);
 
-// SAFETY: the pointer in it is to its own bytes, which nobody changes.
+// SAFETY: what is there is not changed, and freed by whoever has this.
 unsafe impl Send for Published {}
 
 impl Published {
-    fn new(bytes: Arc<[u8]>) -> Box<Published> {
-        Box::new(Published { compiled: Compiled { bytes: Bytes::of(&bytes) }, bytes })
+    fn new(bytes: &[u8]) -> Published {
+        let bytes: &mut [u8] = Box::leak(bytes.into());
+        let compiled = Compiled { bytes: Bytes { data: bytes.as_mut_ptr(), len: bytes.len() } };
+        Published(NonNull::from(Box::leak(Box::new(compiled))))
     }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: both were leaked by `new`, and are there until this is dropped.
+        unsafe { slice(&self.0.as_ref().bytes) }
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // SAFETY: leaked by `new`, as boxes of these types, and nobody looks at them any more.
+        unsafe {
+            let compiled = Box::from_raw(self.0.as_ptr());
+            let Bytes { data, len } = compiled.bytes;
+            drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(data.cast_mut(), len)));
+        }
+    }
+}
+
+/// Number of the last filter of this process.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// A number that no filter has had, also before this library was loaded anew: threads may still
+/// have what an older one has said.
+fn next_generation() -> u64 {
+    let now_s = (sys::now_us() / 1_000_000) as u64 & 0xffff_ffff;
+    let next = |last: u64| now_s.max(last + 1);
+    let last = GENERATION.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| Some(next(it)));
+    next(last.unwrap_or_else(|last| last))
 }
 
 #[derive(Default)]
 struct State {
     /// Text of the filter that is in use.
     text: String,
-    /// Of the filters so far.
-    generation: u64,
-    current: Option<Box<Published>>,
-    /// Somebody was looking when these were replaced. Boxes, because query threads know where
-    /// they are.
-    #[allow(clippy::vec_box)]
-    retired: Vec<Box<Published>>,
+    current: Option<Published>,
+    /// Somebody was looking when these were replaced.
+    retired: Vec<Published>,
 }
 
 /// The filters of a recorder.
@@ -49,12 +77,12 @@ pub struct Filters {
 /// Reads a filter from a file.
 pub fn read_file(path: &Path) -> Result<String, String> {
     let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    // Not a pipe, which would be waited for.
-    let meta = std::fs::metadata(path).map_err(|error| told(&error))?;
-    if !meta.is_file() {
+    // A pipe is not waited for.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = file.map_err(|error| told(&error))?;
+    if !file.metadata().map_err(|error| told(&error))?.is_file() {
         return Err(told(&"this is no plain file"));
     }
-    let file = std::fs::File::open(path).map_err(|error| told(&error))?;
     let mut text = String::new();
     // One byte more than is accepted: what is longer is refused, not cut.
     file.take(TEXT_BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(|error| told(&error))?;
@@ -77,7 +105,7 @@ impl Filters {
     /// Number of rules of the filter in use.
     pub fn rule_count(&self) -> u64 {
         let state = self.state();
-        state.current.as_ref().map_or(0, |it| Program::new(&it.bytes).rule_count().into())
+        state.current.as_ref().map_or(0, |it| Program::new(it.bytes()).rule_count().into())
     }
 
     /// Puts a filter in the place of the one before. Returns the text of that one.
@@ -95,14 +123,13 @@ impl Filters {
         let mut guard = self.state();
         let state = &mut *guard;
         control.set_filter(bytes.clone());
-        let next = (!bytes.is_empty()).then(|| Published::new(bytes));
-        let address = next.as_ref().map_or(std::ptr::null(), |it| &raw const it.compiled);
+        let next = (!bytes.is_empty()).then(|| Published::new(&bytes));
+        let address = next.as_ref().map_or(std::ptr::null(), |it| it.0.as_ptr().cast_const());
         // SAFETY: `next` is kept in `state`, and freed only below.
         unsafe { probe.filter.compiled.replace(address) };
-        state.generation += 1;
         // The low half is for changes of identity.
-        let epoch = if next.is_some() { state.generation << 32 } else { 0 };
-        // SYNC epoch: Release pairs with the Acquire in `tacho_probe::Filter::decide`.
+        let epoch = if next.is_some() { next_generation() << 32 } else { 0 };
+        // SYNC epoch: Release pairs with the Acquires in `tacho_probe`.
         probe.filter.epoch.store(epoch, Ordering::Release);
         state.retired.extend(std::mem::replace(&mut state.current, next));
         if !probe.filter.compiled.is_read() {

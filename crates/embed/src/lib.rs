@@ -25,7 +25,7 @@ use tacho_recorder::control::{ConfigChange, Severity};
 pub use tacho_probe::{
     tacho_probe_decide, tacho_probe_emit, tacho_probe_end_known, tacho_probe_forget,
     tacho_probe_has_open, tacho_probe_identity_changed, tacho_probe_logging, tacho_probe_look,
-    tacho_probe_session, tacho_probe_skips, tacho_probe_wanted,
+    tacho_probe_session, tacho_probe_wanted,
 };
 
 /// See `tacho_embed_config`.

@@ -22,6 +22,18 @@ pub enum Event {
 /// What is known of a statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'f> {
+    /// Whose it is; `None`: not known. A statement inside of a stored program has the names of the
+    /// program's definer, not those of the session.
+    pub session: Option<Session<'f>>,
+    /// What it is.
+    pub event: Event,
+    /// `None`: it has not ended.
+    pub ended: Option<Ended<'f>>,
+}
+
+/// What is known of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct Session<'f> {
     /// User name the client gave.
     pub user: &'f [u8],
     /// Client host name.
@@ -32,20 +44,16 @@ pub struct Facts<'f> {
     pub db: &'f [u8],
     /// Client command ("Query", "Execute" …).
     pub command: &'f [u8],
-    /// What it is.
-    pub event: Event,
-    /// `None`: it has not ended.
-    pub ended: Option<Ended<'f>>,
 }
 
 /// What is known of a statement that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended<'f> {
-    /// The server's number of its SQL command; negative: it has none (it could not be parsed).
-    pub sql_command: i32,
+    /// The server's number of its SQL command; `None`: not known, negative: it has none.
+    pub sql_command: Option<i32>,
     /// Error number, 0 = none.
     pub errno: u32,
-    /// Database and name of each table that it has touched; `None`: tables are not recorded.
+    /// Database and name of each table that it has touched; `None`: not known.
     pub tables: Option<&'f [(&'f [u8], &'f [u8])]>,
 }
 
@@ -54,8 +62,18 @@ pub struct Ended<'f> {
 pub enum Decision {
     /// This.
     Known(Treatment),
-    /// It depends on what is not known yet.
-    Open,
+    /// It depends on what is not known (yet). It is not skipped, and where a rule that may match
+    /// keeps text or literals out, so does this.
+    Open(Treatment),
+}
+
+impl Decision {
+    /// What to do if nothing more becomes known.
+    pub fn treatment(self) -> Treatment {
+        match self {
+            Decision::Known(treatment) | Decision::Open(treatment) => treatment,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -75,6 +93,7 @@ impl Program<'_> {
     /// What is to be done with a statement: what the first rule says that matches.
     pub fn decide(&self, facts: &Facts<'_>) -> Decision {
         let mut maybe: Option<Treatment> = None;
+        let mut open = Treatment::default();
         // Whether all that may match would do the same.
         let mut agree = true;
         let mut found = self.default_treatment();
@@ -88,13 +107,17 @@ impl Program<'_> {
                 Truth::Unknown => {
                     agree &= maybe.is_none_or(|other| other == rule.treatment);
                     maybe = Some(rule.treatment);
+                    open.no_text |= rule.treatment.no_text;
+                    open.literals |= rule.treatment.literals;
                 }
             }
         }
+        open.no_text |= found.no_text;
+        open.literals |= found.literals;
         if agree && maybe.is_none_or(|other| other == found) {
             Decision::Known(found)
         } else {
-            Decision::Open
+            Decision::Open(open)
         }
     }
 }
@@ -123,22 +146,23 @@ impl Condition<'_> {
     /// `all_tables`: each table of the statement has to match, not any of them.
     fn matches(&self, facts: &Facts<'_>, all_tables: bool) -> Truth {
         let any = |is_it: &dyn Fn(&[u8]) -> bool| Truth::from(self.items().any(is_it));
-        let ended = facts.ended;
-        match (self.field, ended) {
-            (FIELD_USER, _) => any(&|item| glob::matches(item, facts.user, false)),
-            (FIELD_DB, _) => any(&|item| glob::matches(item, facts.db, false)),
-            (FIELD_COMMAND, _) => any(&|item| glob::matches(item, facts.command, true)),
-            (FIELD_HOST, _) => {
-                let address = network::address(facts.ip);
-                any(&|item| is_host(item, facts, address))
+        match (self.field, facts.session, facts.ended) {
+            (FIELD_USER, Some(who), _) => any(&|item| glob::matches(item, who.user, false)),
+            (FIELD_DB, Some(who), _) => any(&|item| glob::matches(item, who.db, false)),
+            (FIELD_COMMAND, Some(who), _) => any(&|item| glob::matches(item, who.command, true)),
+            (FIELD_HOST, Some(who), _) => {
+                let address = network::address(who.ip);
+                any(&|item| is_host(item, &who, address))
             }
-            (FIELD_EVENT, _) => {
+            (FIELD_EVENT, _, _) => {
                 let bit = facts.event as u8;
                 any(&|item| item.first().is_some_and(|events| events & bit != 0))
             }
-            (FIELD_SQL_COMMAND, Some(ended)) => any(&|item| has_command(item, ended.sql_command)),
-            (FIELD_ERRNO, Some(ended)) => any(&|item| has_number(item, ended.errno)),
-            (FIELD_TABLE, Some(Ended { tables: Some(tables), .. })) => {
+            (FIELD_SQL_COMMAND, _, Some(Ended { sql_command: Some(number), .. })) => {
+                any(&|item| has_command(item, number))
+            }
+            (FIELD_ERRNO, _, Some(ended)) => any(&|item| has_number(item, ended.errno)),
+            (FIELD_TABLE, _, Some(Ended { tables: Some(tables), .. })) => {
                 let is_it = |table: &(&[u8], &[u8])| self.items().any(|item| is_table(item, table));
                 Truth::from(if all_tables && !self.negated {
                     !tables.is_empty() && tables.iter().all(is_it)
@@ -151,10 +175,10 @@ impl Condition<'_> {
     }
 }
 
-fn is_host(item: &[u8], facts: &Facts<'_>, address: Option<u128>) -> bool {
+fn is_host(item: &[u8], who: &Session<'_>, address: Option<u128>) -> bool {
     match item {
         [0, pattern @ ..] => {
-            glob::matches(pattern, facts.host, true) || glob::matches(pattern, facts.ip, true)
+            glob::matches(pattern, who.host, true) || glob::matches(pattern, who.ip, true)
         }
         [1, bits, network @ ..] => match (address, network.first_chunk()) {
             (Some(address), Some(network)) => {

@@ -36,5 +36,5 @@ pub mod glob;
 pub mod network;
 pub mod program;
 
-pub use decide::{Decision, Ended, Event, Facts};
+pub use decide::{Decision, Ended, Event, Facts, Session};
 pub use program::{Overflow, Program, Treatment};

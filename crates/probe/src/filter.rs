@@ -137,10 +137,16 @@ impl Kept {
         same.then_some(Treatment::from_byte(self.treatment))
     }
 
-    fn keep(&mut self, epoch: u64, conn: u64, facts: &rules::Facts<'_>, decided: (Treatment, u8)) {
+    fn keep(
+        &mut self,
+        epoch: u64,
+        conn: u64,
+        session: &rules::Session<'_>,
+        decided: (Treatment, u8),
+    ) {
         let (treatment, uses) = decided;
-        let db = if uses & USES_DB != 0 { facts.db } else { &[] };
-        let command = if uses & USES_COMMAND != 0 { facts.command } else { &[] };
+        let db = if uses & USES_DB != 0 { session.db } else { &[] };
+        let command = if uses & USES_COMMAND != 0 { session.command } else { &[] };
         let fits = db.len().wrapping_add(command.len()) <= KEY_BYTES;
         *self = Kept {
             epoch: if fits { epoch } else { 0 },
@@ -155,12 +161,6 @@ impl Kept {
         for (to, byte) in self.key.iter_mut().zip(db.iter().chain(command)) {
             *to = *byte;
         }
-    }
-
-    /// Whether the last statement that started here was one of `conn`, and skipped.
-    #[inline]
-    pub fn skips(&self, conn: u64) -> bool {
-        self.conn == conn && Treatment::from_byte(self.treatment).skip
     }
 
     /// One more that is not recorded.
@@ -192,8 +192,8 @@ impl Filter {
         let [user, host, ip, db, command] = unsafe {
             [&facts.user, &facts.host, &facts.ip, &facts.db, &facts.command].map(|it| slice(it))
         };
-        let facts =
-            rules::Facts { user, host, ip, db, command, event: Event::Statement, ended: None };
+        let session = rules::Session { user, host, ip, db, command };
+        let facts = rules::Facts { session: Some(session), event: Event::Statement, ended: None };
         // Before the filter is looked at: should it change meanwhile, the epoch does too, and what
         // is kept here is found to be old.
         // SYNC epoch: Acquire pairs with the Release in `tacho_embed`: the filter is not older.
@@ -206,11 +206,11 @@ impl Filter {
             };
             let treatment = match program.decide(&facts) {
                 Decision::Known(treatment) => treatment,
-                Decision::Open => Treatment::default(),
+                Decision::Open(_) => Treatment::default(),
             };
             (treatment, program.uses())
         });
-        kept.keep(epoch, conn, &facts, decided);
+        kept.keep(epoch, conn, &session, decided);
         decided.0
     }
 }

@@ -120,7 +120,9 @@ pub unsafe extern "C" fn tacho_probe_wanted(
     if probe.arena.shared().settings.0.logging.load(Ordering::Relaxed) == 0 {
         return Wanted::Off;
     }
-    let epoch = probe.filter.epoch.load(Ordering::Relaxed);
+    // SYNC epoch: Acquire pairs with the Release in `tacho_embed`: who reads the record that comes
+    // of this knows the filter, too.
+    let epoch = probe.filter.epoch.load(Ordering::Acquire);
     if epoch != 0 {
         return match thread.kept.of_session(epoch, conn) {
             Some(treatment) => obey(probe, thread, treatment),
@@ -183,17 +185,6 @@ pub unsafe extern "C" fn tacho_probe_decide(
     obey(probe, thread, treatment)
 }
 
-/// Whether the statement of `conn` that started last on this thread was skipped.
-///
-/// Runs on: any thread · Blocks: no · Allocates: no
-///
-/// # Safety
-/// `thread` belongs to the calling thread.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tacho_probe_skips(thread: &Thread, conn: u64) -> bool {
-    thread.kept.skips(conn)
-}
-
 /// The user of a session has changed: what the filter has said is decided anew.
 ///
 /// Runs on: any thread · Blocks: no · Allocates: no
@@ -202,10 +193,10 @@ pub unsafe extern "C" fn tacho_probe_skips(thread: &Thread, conn: u64) -> bool {
 /// `probe` is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_probe_identity_changed(probe: &Probe) {
-    let epoch = &probe.filter.epoch;
-    if epoch.load(Ordering::Relaxed) != 0 {
-        epoch.fetch_add(1, Ordering::Relaxed);
-    }
+    let next = |epoch: u64| (epoch != 0).then_some(epoch.wrapping_add(1));
+    // Without a filter there is nothing to decide anew. Relaxed: the session's own next statement
+    // comes after this, and others are not concerned.
+    let _unchanged = probe.filter.epoch.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
 }
 
 /// Slot of a connection, taken if it has none; null when all are in use: the connection's

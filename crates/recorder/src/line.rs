@@ -65,8 +65,10 @@ pub struct Style<'s> {
     pub clock: &'s mut TimeFormatter,
     /// Longest statement text, bytes; 0 = no limit.
     pub max_statement_bytes: u64,
-    /// Which statements are wanted, and how; `None`: they are not to be asked.
-    pub filters: Option<&'s Filters>,
+    /// Which statements are wanted, and how.
+    pub filters: &'s Filters,
+    /// Whether one that is not wanted may be left out.
+    pub may_skip: bool,
     /// Lines of statements have their digests.
     pub digest: bool,
     /// No literal may go to the disk.
@@ -77,7 +79,7 @@ impl<'s> Style<'s> {
     /// The filter of a statement that started then.
     #[inline]
     fn filter(&self, started_us: i64) -> Program<'s> {
-        Program::new(self.filters.map_or(&[], |filters| filters.at(started_us)))
+        Program::new(self.filters.at(started_us))
     }
 }
 
@@ -115,15 +117,18 @@ impl Scratch {
 }
 
 /// What is to be kept of a start when the record itself leaves the arena.
-pub fn told(drain: &Drain, scratch: &mut Scratch, place: &Place) -> Told {
+pub fn told(drain: &Drain, scratch: &mut Scratch, place: &Place, filters: &Filters) -> Told {
     // Its line counts what cannot be read.
     let loaded = scratch.start.load(drain, place, &mut Shortfall::default());
     let Some(Loaded { view, text }) = loaded else { return Told::default() };
     let setting = redact::Setting::of(view.string(STRING_CHARSET), view.string(STRING_DB));
+    let filter = Program::new(filters.at(view.header.ts_us));
+    let has_no_text = !filter.is_empty() && wanted::statement(&filter, &view, None).no_text;
     let is_clean = |text| matches!(redact::secrets(text, setting), Cow::Borrowed(_));
     Told {
         strings: view.strings().map(<[u8]>::to_vec).to_vec(),
-        has_secret: !text.is_ok_and(is_clean),
+        // What its text must not say, its error must not either.
+        has_secret: has_no_text || !text.is_ok_and(is_clean),
         has_literal: text.is_ok_and(has_literal),
         error: None,
     }
@@ -229,11 +234,13 @@ pub fn write_statement(
     let mut text: Option<Result<&[u8], NoText>> = None;
     let mut text_bytes = 0;
     let mut number = -1;
+    let mut is_number_known = false;
     let mut kind = None;
     match (&started, &open.start) {
         (Some(Loaded { view, text: whole }), _) => {
             kind = Some(know(known, view, &mut record));
             number = view.body.sql_command;
+            is_number_known = view.body.present & PRESENT_SQL_COMMAND != 0;
             text = (view.body.present & PRESENT_TEXT != 0).then_some(*whole);
             text_bytes = view.body.text_bytes;
         }
@@ -268,6 +275,7 @@ pub fn write_statement(
         }
         if end.present & PRESENT_SQL_COMMAND != 0 {
             number = end.parts.sql_command;
+            is_number_known = true;
         }
         if end.present & PRESENT_SQLSTATE != 0 && end.errno != 0 {
             sqlstate = end.parts.sqlstate;
@@ -351,11 +359,15 @@ pub fn write_statement(
 
     let mut treatment = Treatment::default();
     let filter = style.filter(open.ts_us);
-    if let (false, Some(Loaded { view, .. })) = (filter.is_empty(), &started)
-        && !matches!(ending, Ending::Unknown | Ending::Running)
-    {
-        treatment = wanted::statement(&filter, view, number, record.errno, &uses);
-        if treatment.skip {
+    if let (false, Some(Loaded { view, .. })) = (filter.is_empty(), &started) {
+        let end = wanted::End {
+            sql_command: is_number_known.then_some(number),
+            errno: record.errno,
+            tables: &uses,
+        };
+        let has_ended = !matches!(ending, Ending::Unknown | Ending::Running);
+        treatment = wanted::statement(&filter, view, has_ended.then_some(&end));
+        if treatment.skip && style.may_skip && has_ended {
             return Written::Filtered;
         }
         style.redact_literals |= treatment.literals;
@@ -431,7 +443,7 @@ pub fn write_single(
         _ => EventKind::Statement,
     };
     let treatment = wanted::single(&style.filter(view.header.ts_us), &view);
-    if treatment.skip {
+    if treatment.skip && style.may_skip {
         return Written::Filtered;
     }
     style.redact_literals |= treatment.literals;

@@ -131,6 +131,8 @@ pub const PRESENT_TEXT: u32 = 512;
 pub const PRESENT_REMAINDER: u32 = 1024;
 /// The end shows the text of another statement: it ends the innermost one that is open.
 pub const PRESENT_INNERMOST: u32 = 2048;
+/// START and POINT: inside of a stored program.
+pub const PRESENT_NESTED: u32 = 4096;
 
 /// The fixed part of the body.
 #[repr(C)]

@@ -171,8 +171,10 @@ impl Source<'_> {
 
     fn sql_command(&self, value: &Value<'_>) -> Result<Vec<u8>, Error> {
         let pattern = self.pattern_text(value)?;
-        let set =
-            self.server.commands(|name| glob::matches(pattern.as_bytes(), name.as_bytes(), true));
+        let is_it = |name: &str| {
+            !name.is_empty() && glob::matches(pattern.as_bytes(), name.as_bytes(), true)
+        };
+        let set = self.server.commands(is_it);
         if set == [0; 32] && !self.server.sql_commands.is_empty() {
             let message = format!(
                 "this server has no SQL command `{pattern}`; its names are those of SHOW GLOBAL \

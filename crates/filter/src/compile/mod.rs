@@ -42,12 +42,13 @@ impl Default for Server {
 }
 
 impl Server {
-    /// The numbers of the commands that `is_it` says yes to, and that of none.
+    /// The numbers of the commands whose name `is_it` says yes to.
     fn commands(&self, is_it: impl Fn(&str) -> bool) -> [u8; 32] {
         let mut set = [0; 32];
-        for (number, name) in self.sql_commands.iter().enumerate() {
-            if let Some(bits) = set.get_mut(number / 8)
-                && !name.is_empty()
+        for number in 0..=255u8 {
+            // One without a name is that of no statement: parse errors, commands that are not SQL.
+            let name = self.sql_commands.get(usize::from(number)).map_or("", String::as_str);
+            if let Some(bits) = set.get_mut(usize::from(number / 8))
                 && is_it(name)
             {
                 *bits |= 1 << (number % 8);

@@ -143,21 +143,32 @@ impl<'s> Source<'s> {
         Ok(bytes)
     }
 
-    /// Brackets outside of strings; in comments too, where they do no harm but to very odd ones.
+    /// Brackets outside of strings and comments.
     fn check_depth(&self) -> Result<(), Error> {
-        let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
-        for (at, byte) in self.text.bytes().enumerate() {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' if in_string => escaped = true,
-                b'"' => in_string = !in_string,
-                b'[' | b'{' if !in_string => depth = depth.saturating_add(1),
-                b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-                _ => {}
-            }
+        let mut depth = 0usize;
+        let mut rest = self.text;
+        while let Some(byte) = rest.bytes().next() {
+            let skipped = match byte {
+                b'"' => string_bytes(rest),
+                b'/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+                b'/' if rest.starts_with("/*") => {
+                    rest.find("*/").map_or(rest.len(), |end| end.saturating_add(2))
+                }
+                b'[' | b'{' => {
+                    depth = depth.saturating_add(1);
+                    1
+                }
+                b']' | b'}' => {
+                    depth = depth.saturating_sub(1);
+                    1
+                }
+                _ => rest.chars().next().map_or(1, char::len_utf8),
+            };
             if depth > DEPTH_MAX {
+                let at = self.text.len().saturating_sub(rest.len());
                 return Err(self.error(at, "too many brackets within each other"));
             }
+            rest = rest.get(skipped..).unwrap_or("");
         }
         Ok(())
     }
@@ -274,4 +285,18 @@ impl<'s> Source<'s> {
             }
         }
     }
+}
+
+/// Bytes of the string literal that `text` begins with; all of it if it does not end.
+fn string_bytes(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return at.saturating_add(1),
+            _ => {}
+        }
+    }
+    text.len()
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::decide::{Decision, Ended, Event, Facts};
+use crate::decide::{Decision, Ended, Event, Facts, Session};
 use crate::program::{Overflow, Program, Treatment};
 
 const COMMANDS: [&str; 6] = ["select", "create_table", "insert", "drop_table", "", "grant"];
@@ -21,15 +21,16 @@ fn wrong(text: &str) -> String {
     compile(text, &server()).expect_err(text).to_string()
 }
 
-const WHO: Facts<'_> = Facts {
+const APP: Session<'_> = Session {
     user: b"app",
     host: b"web1.example.org",
     ip: b"10.1.2.3",
     db: b"shop",
     command: b"Query",
-    event: Event::Statement,
-    ended: None,
 };
+const WHO: Facts<'_> = Facts { session: Some(APP), event: Event::Statement, ended: None };
+const OPEN: Decision =
+    Decision::Open(Treatment { skip: false, no_text: false, literals: false, overflow: None });
 
 const SKIPPED: Decision =
     Decision::Known(Treatment { skip: true, no_text: false, literals: false, overflow: None });
@@ -49,7 +50,7 @@ fn ended(sql_command: i32, errno: u32, tables: Option<&[(&[u8], &[u8])]>) -> Dec
         {"table": "shop.secret", "action": "no_text"},
         {"class": ["read", "other"], "action": "skip"}
     ]}"#;
-    let ended = Some(Ended { sql_command, errno, tables });
+    let ended = Some(Ended { sql_command: Some(sql_command), errno, tables });
     decide(text, &Facts { ended, ..WHO })
 }
 
@@ -71,8 +72,14 @@ fn the_first_rule_that_matches_counts() {
         ]
     }"#;
     assert_eq!(decide(text, &WHO), RECORDED);
-    assert_eq!(decide(text, &Facts { ip: b"10.2.0.1", ..WHO }), SKIPPED);
-    assert_eq!(decide(text, &Facts { user: b"root", ..WHO }), RECORDED);
+    assert_eq!(
+        decide(text, &Facts { session: Some(Session { ip: b"10.2.0.1", ..APP }), ..WHO }),
+        SKIPPED
+    );
+    assert_eq!(
+        decide(text, &Facts { session: Some(Session { user: b"root", ..APP }), ..WHO }),
+        RECORDED
+    );
 }
 
 #[test]
@@ -90,9 +97,9 @@ fn what_is_known_at_the_start() {
         (r#""event": ["table", "statement"]"#, SKIPPED),
         (r#""not": {"user": "app"}"#, RECORDED),
         (r#""not": {"user": "root", "db": "mysql"}"#, SKIPPED),
-        (r#""sql_command": "select""#, Decision::Open),
-        (r#""errno": 0"#, Decision::Open),
-        (r#""table": "a.b""#, Decision::Open),
+        (r#""sql_command": "select""#, OPEN),
+        (r#""errno": 0"#, OPEN),
+        (r#""table": "a.b""#, OPEN),
         (r#""user": "root", "class": "read""#, RECORDED),
     ] {
         let text = format!(r#"{{"rules": [{{{condition}, "action": "skip"}}]}}"#);
@@ -105,7 +112,7 @@ fn what_cannot_change_the_end_is_not_open() {
     let text = r#"{"default": "skip", "rules": [{"class": "read", "action": "skip"}]}"#;
     assert_eq!(decide(text, &WHO), SKIPPED);
     let text = r#"{"default": "skip", "rules": [{"class": "ddl", "action": "record"}]}"#;
-    assert_eq!(decide(text, &WHO), Decision::Open);
+    assert_eq!(decide(text, &WHO), OPEN);
 }
 
 #[test]
@@ -123,22 +130,50 @@ fn what_is_known_at_the_end() {
     assert_eq!(ended(2, 0, Some(&[shop(b"log_1"), shop(b"secret")])), no_text);
     assert_eq!(ended(2, 0, Some(&[])), RECORDED);
     assert_eq!(ended(-1, 0, Some(&[])), SKIPPED, "of class other");
-    // Without tables it stays open, which the writer takes for `record`.
-    assert_eq!(ended(2, 0, None), Decision::Open);
+    // Without tables it stays open: it is recorded, but perhaps its text must not be.
+    assert_eq!(ended(2, 0, None).treatment(), Treatment { no_text: true, ..Treatment::default() });
+    assert!(matches!(ended(2, 0, None), Decision::Open(_)));
 }
 
 #[test]
 fn a_class_is_that_of_the_command_whatever_the_text() {
     let text = r#"{"default": "skip", "rules": [{"class": "ddl", "action": "record"}]}"#;
     let of = |sql_command| {
-        let ended = Some(Ended { sql_command, errno: 0, tables: None });
+        let ended = Some(Ended { sql_command: Some(sql_command), errno: 0, tables: None });
         decide(text, &Facts { ended, ..WHO })
     };
     assert_eq!(of(DROP), RECORDED);
     assert_eq!(of(SELECT), SKIPPED);
     let text = r#"{"rules": [{"sql_command": "*_table", "action": "skip"}]}"#;
-    let ended = Some(Ended { sql_command: DROP, errno: 0, tables: None });
+    let ended = Some(Ended { sql_command: Some(DROP), errno: 0, tables: None });
     assert_eq!(decide(text, &Facts { ended, ..WHO }), SKIPPED);
+}
+
+/// A number without a name is that of a parse error, or of a command that is not SQL.
+#[test]
+fn what_has_no_class_is_other() {
+    let text = r#"{"default": "skip", "rules": [{"class": "other", "action": "record"}]}"#;
+    let of = |sql_command| {
+        let ended = Some(Ended { sql_command, errno: 0, tables: None });
+        decide(text, &Facts { ended, ..WHO })
+    };
+    assert_eq!(of(Some(165)), RECORDED);
+    assert_eq!(of(Some(-1)), RECORDED);
+    assert_eq!(of(Some(SELECT)), SKIPPED);
+    assert!(matches!(of(None), Decision::Open(_)));
+}
+
+/// Inside of a stored program the names are those of its definer.
+#[test]
+fn of_an_unknown_session_nothing_is_skipped_by_name() {
+    let ended = Some(Ended { sql_command: Some(SELECT), errno: 0, tables: None });
+    let nested = Facts { session: None, ended, ..WHO };
+    let text = r#"{"default": "skip", "rules": [{"user": "dba", "action": "record"}]}"#;
+    assert_eq!(decide(text, &nested), OPEN);
+    let text = r#"{"rules": [{"user": "monitor", "action": "skip"}]}"#;
+    assert_eq!(decide(text, &nested), OPEN);
+    let text = r#"{"rules": [{"class": "read", "action": "skip"}]}"#;
+    assert_eq!(decide(text, &nested), SKIPPED);
 }
 
 #[test]
@@ -193,6 +228,9 @@ fn errors_say_where_and_what() {
 #[test]
 fn deep_and_long_documents_are_refused() {
     assert!(wrong(&"[".repeat(100_000)).contains("too many brackets"));
+    assert!(wrong(&format!("// \"\n{}", "[".repeat(100))).contains("too many brackets"));
+    assert!(wrong(&format!("/* \" */{}", "[".repeat(100))).contains("too many brackets"));
+    assert!(wrong(&format!("[\"\\\"{}", "[".repeat(100))).contains("line 1, column"));
     assert!(wrong(&" {".repeat(TEXT_BYTES_MAX)).contains("more than 1 MiB"));
     let rule = r#"{"action":"skip"},"#;
     let many = format!("{{\"rules\": [{}{{\"action\":\"skip\"}}]}}", rule.repeat(RULES_MAX));
@@ -216,7 +254,7 @@ proptest! {
         }
         bytes.truncate(cut);
         let tables: &[(&[u8], &[u8])] = &[(b"a", b"b")];
-        let ended = Some(Ended { sql_command: 1, errno: 3, tables: Some(tables) });
+        let ended = Some(Ended { sql_command: Some(1), errno: 3, tables: Some(tables) });
         Program::new(&bytes).decide(&WHO);
         Program::new(&bytes).decide(&Facts { ended, ..WHO });
     }

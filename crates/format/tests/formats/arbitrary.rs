@@ -94,7 +94,7 @@ pub fn record() -> impl Strategy<Value = OwnedRecord> {
     let commands = prop::sample::select(&["Query", "Execute", "Prepare", "Quit", "Ping", ""][..]);
     let charsets = prop::sample::select(&["utf8mb4", "latin1", "binary", "sjis", "ucs2", "no"][..]);
     let sql = (option::of(bytes()), any::<bool>(), charsets);
-    (words, numbers, times, vec(bytes(), 18), commands, sql, vec(table(), 0..3)).prop_map(
+    (words, numbers, times, vec(bytes(), 19), commands, sql, vec(table(), 0..3)).prop_map(
         |(words, (numbers, errno, port), (seq, ts_us), texts, command, sql, tables)| {
             let mut texts = texts.into_iter();
             let mut text = || texts.next().unwrap_or_default();
@@ -125,6 +125,7 @@ pub fn record() -> impl Strategy<Value = OwnedRecord> {
                 sql_bytes: number(),
                 sql_redacted: sql.1,
                 sql_charset: sql.2.into(),
+                digest: b"1:00112233445566778899aabbccddeeff".to_vec(),
                 tables,
                 rows_sent: number(),
                 rows_examined: number(),
@@ -138,6 +139,7 @@ pub fn record() -> impl Strategy<Value = OwnedRecord> {
                 server: text(),
                 program: text(),
                 tls: text(),
+                signing_key: text(),
                 variable: text(),
                 old_value: text(),
                 new_value: text(),

@@ -83,8 +83,8 @@ impl<F: Fs> Writer<F> {
                     self.gather(place);
                 }
                 // A producer waits until the line of this one is in the file.
-                let asked = !open.awaited;
-                let Some(seq) = self.write_statement(*conn, open, ending, asked) else {
+                let may_skip = !open.awaited;
+                let Some(seq) = self.write_statement(*conn, open, ending, may_skip) else {
                     // With the line before: it is in none of its own.
                     let seq = self.next_seq.saturating_sub(1);
                     return self.settle_statement(*conn, open, ending, seq);
@@ -116,13 +116,14 @@ impl<F: Fs> Writer<F> {
         }
     }
 
-    /// `asked`: the filter is.
-    fn write_single(&mut self, place: &Place, error: Option<&Place>, asked: bool) -> Written {
+    /// `may_skip`: it is left out if the filter does not want it.
+    fn write_single(&mut self, place: &Place, error: Option<&Place>, may_skip: bool) -> Written {
         let seq = self.next_seq;
         let mut style = Style {
             clock: &mut self.clock,
             max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
-            filters: asked.then_some(&self.filters),
+            filters: &self.filters,
+            may_skip,
             digest: self.control.digest.load(Ordering::Relaxed),
             redact_literals: self.drain.arena().redacts_literals(),
         };
@@ -156,19 +157,20 @@ impl<F: Fs> Writer<F> {
         written
     }
 
-    /// The `seq` of its line; `None`: the filter, which was `asked`, does not want it.
+    /// The `seq` of its line; `None`: the filter does not want it, and it `may_skip` it.
     pub(super) fn write_statement(
         &mut self,
         conn: u64,
         open: &Open,
         ending: &Ending,
-        asked: bool,
+        may_skip: bool,
     ) -> Option<u64> {
         let seq = self.next_seq;
         let mut style = Style {
             clock: &mut self.clock,
             max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
-            filters: asked.then_some(&self.filters),
+            filters: &self.filters,
+            may_skip,
             digest: self.control.digest.load(Ordering::Relaxed),
             redact_literals: self.drain.arena().redacts_literals(),
         };

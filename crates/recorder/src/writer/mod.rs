@@ -214,9 +214,6 @@ impl<F: Fs> Writer<F> {
                 }),
             };
         }
-        if let Some((version, filters)) = self.control.filters_newer_than(self.filter_version) {
-            (self.filter_version, self.filters) = (version, filters);
-        }
         self.files.set_rotate_bytes(self.control.rotate_bytes.load(Ordering::Relaxed));
         let interval_s = self.control.checkpoint_interval_s.load(Ordering::Relaxed);
         self.files.set_checkpoint_interval_s(interval_s);
@@ -271,6 +268,10 @@ impl<F: Fs> Writer<F> {
             join.forget_quiet(&quiet);
         }
         join.close_over(sys::now_us() - RUNNING_AFTER_US, ready);
+        // Behind the pass: it knows of every filter that a record was judged by.
+        if let Some((version, filters)) = self.control.filters_newer_than(self.filter_version) {
+            (self.filter_version, self.filters) = (version, filters);
+        }
         self.enqueue();
     }
 

@@ -36,7 +36,7 @@ impl<F: Fs> Writer<F> {
             }
             let told_first = match &open.start {
                 Start::Record(place) => {
-                    Some(Box::new(line::told(&self.drain, &mut self.scratch, place)))
+                    Some(Box::new(line::told(&self.drain, &mut self.scratch, place, &self.filters)))
                 }
                 Start::Running { .. } => None,
             };
