@@ -55,7 +55,6 @@ struct ThreadState {
     // Text of the statement that runs if the filter does not want it, else null: nothing that the
     // server tells until its end is recorded.
     const char* skipped;
-    uint64_t skipped_conn;
 };
 thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
 
@@ -361,7 +360,7 @@ uint32_t wanted_figures(const mysql_event_general* in) noexcept {
 // Whether the statement that runs is skipped. (Some commands have a LOG and never a STATUS, and in
 // a thread pool the next one may be of another connection.)
 bool is_in_skipped(uint64_t conn) noexcept {
-    return t_state.skipped != nullptr && t_state.skipped_conn == conn;
+    return t_state.skipped != nullptr && t_state.probe.filter_conn == conn;
 }
 
 // Whether this is about the statement that was skipped last.
@@ -381,7 +380,6 @@ bool is_skipped(const mysql_event_general* in) noexcept {
         return;
     }
     t_state.skipped = answer == TACHO_WANTED_SKIP ? in->general_query : nullptr;
-    t_state.skipped_conn = in->general_thread_id;
     // One inside of a recorded statement is not skipped: nothing is recorded of this packet.
     forget_packet();
 }

@@ -38,6 +38,7 @@ VARIANTS = {
     "nothing": ["--plugin-load-add=nothing.so"],
     "tacho": ["--plugin-load-add=tacho.so"],
     "tacho-paced": ["--plugin-load-add=tacho.so", "--tacho-flush-interval-ms=5000"],
+    "tacho-unsealed": ["--plugin-load-add=tacho.so", "--tacho-signing-key-file="],
     "tacho-skip": [
         "--plugin-load-add=tacho.so",
         '--tacho-filter={"rules": [{"user": "root", "action": "skip"}]}',
@@ -49,7 +50,7 @@ VARIANTS = {
         "--server-audit-output-type=file",
     ],
 }
-DEFAULT_VARIANTS = ["none", "nothing", "tacho", "tacho-paced", "server_audit"]
+DEFAULT_VARIANTS = ["none", "nothing", "tacho", "tacho-unsealed", "tacho-paced", "server_audit"]
 
 # (figure, variant) -> most instructions that may be added.
 TARGETS = {
