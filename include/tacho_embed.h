@@ -43,7 +43,8 @@ enum tacho_setting {
   TACHO_SETTING_MAX_STATEMENT_BYTES = 7, /* 0 = whole */
   TACHO_SETTING_CHECKPOINT_INTERVAL_S = 8, /* 0 = only at rotation and stop */
   TACHO_SETTING_DIGEST = 9,              /* 0 or 1 */
-  TACHO_SETTING_REDACT = 10              /* 0 SECRETS, 1 LITERALS */
+  TACHO_SETTING_REDACT = 10,             /* 0 SECRETS, 1 LITERALS */
+  TACHO_SETTING_ROTATE_INTERVAL_S = 11   /* 0 = never */
 };
 
 /* Figures for SHOW STATUS. */
@@ -98,6 +99,9 @@ bool tacho_embed_filter(const tacho_embed *recorder, const char *text, uint32_t 
 
 /* Asks for a new log file. */
 void tacho_embed_rotate(const tacho_embed *recorder);
+
+/* Asks the writer to write what has ended, now. Does not wait for it. */
+void tacho_embed_flush(const tacho_embed *recorder);
 
 /* Reads the figures. */
 void tacho_embed_read_status(const tacho_embed *recorder, tacho_embed_status *status);

@@ -27,7 +27,9 @@ unsigned long v_overflow;
 unsigned long long v_overflow_timeout_ms;
 unsigned long v_timestamps;
 unsigned long long v_rotate_bytes;
+unsigned long long v_rotate_interval_s;
 char v_rotate_now;
+char v_flush_now;
 unsigned long long v_max_statement_bytes;
 unsigned long long v_checkpoint_interval_s;
 char v_tables;
@@ -74,7 +76,10 @@ void update_number(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* val
                                          "tacho_rotate_bytes",
                                          "tacho_timestamps",
                                          "tacho_max_statement_bytes",
-                                         "tacho_checkpoint_interval_s"};
+                                         "tacho_checkpoint_interval_s",
+                                         "tacho_digest",
+                                         "tacho_redact",
+                                         "tacho_rotate_interval_s"};
     auto* current = static_cast<unsigned long long*>(variable);
     const auto wanted = *static_cast<const unsigned long long*>(value);
     note_number(kNames[Setting], *current, wanted);
@@ -122,10 +127,16 @@ void update_redact(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* val
     set(TACHO_SETTING_REDACT, wanted);
 }
 
-// A command, not a state: it always reads OFF.
+// Commands, not states: they always read OFF.
 void update_rotate_now(MYSQL_THD, st_mysql_sys_var*, void*, const void* value) noexcept {
     if (*static_cast<const char*>(value) != 0 && g_recorder != nullptr) {
         tacho_embed_rotate(g_recorder);
+    }
+}
+
+void update_flush_now(MYSQL_THD, st_mysql_sys_var*, void*, const void* value) noexcept {
+    if (*static_cast<const char*>(value) != 0 && g_recorder != nullptr) {
+        tacho_embed_flush(g_recorder);
     }
 }
 
@@ -170,8 +181,15 @@ MYSQL_SYSVAR_ENUM(timestamps, v_timestamps, PLUGIN_VAR_RQCMDARG,
 MYSQL_SYSVAR_ULONGLONG(rotate_bytes, v_rotate_bytes, PLUGIN_VAR_RQCMDARG,
                        "Begin a new file at this size, bytes; 0 = never", nullptr,
                        update_number<TACHO_SETTING_ROTATE_BYTES>, 256ULL << 20, 0, 1ULL << 46, 1);
+MYSQL_SYSVAR_ULONGLONG(rotate_interval_s, v_rotate_interval_s, PLUGIN_VAR_RQCMDARG,
+                       "Begin a new file when the current one is this old, seconds; 0 = never",
+                       nullptr, update_number<TACHO_SETTING_ROTATE_INTERVAL_S>, 0, 0,
+                       366ULL * 86400, 1);
 MYSQL_SYSVAR_BOOL(rotate_now, v_rotate_now, PLUGIN_VAR_OPCMDARG, "Set to 1: begin a new file now",
                   nullptr, update_rotate_now, 0);
+MYSQL_SYSVAR_BOOL(flush_now, v_flush_now, PLUGIN_VAR_OPCMDARG,
+                  "Set to 1: write what has ended now, not after tacho_flush_interval_ms", nullptr,
+                  update_flush_now, 0);
 MYSQL_SYSVAR_ULONGLONG(max_statement_bytes, v_max_statement_bytes, PLUGIN_VAR_RQCMDARG,
                        "Cut statements at this length, bytes; 0 = record them whole", nullptr,
                        update_number<TACHO_SETTING_MAX_STATEMENT_BYTES>, 0, 0, 1ULL << 32, 1);
@@ -254,6 +272,7 @@ void apply_variables(const tacho_embed* recorder) noexcept {
     tacho_embed_set(recorder, TACHO_SETTING_FLUSH_INTERVAL_MS, v_flush_interval_ms);
     tacho_embed_set(recorder, TACHO_SETTING_FLUSH_BYTES, v_flush_bytes);
     tacho_embed_set(recorder, TACHO_SETTING_ROTATE_BYTES, v_rotate_bytes);
+    tacho_embed_set(recorder, TACHO_SETTING_ROTATE_INTERVAL_S, v_rotate_interval_s);
     tacho_embed_set(recorder, TACHO_SETTING_TIMESTAMPS, v_timestamps);
     tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
     apply_filter(recorder);
@@ -274,7 +293,9 @@ st_mysql_sys_var* g_system_variables[] = {
     MYSQL_SYSVAR(overflow_timeout_ms),
     MYSQL_SYSVAR(timestamps),
     MYSQL_SYSVAR(rotate_bytes),
+    MYSQL_SYSVAR(rotate_interval_s),
     MYSQL_SYSVAR(rotate_now),
+    MYSQL_SYSVAR(flush_now),
     MYSQL_SYSVAR(max_statement_bytes),
     MYSQL_SYSVAR(digest),
     MYSQL_SYSVAR(redact),

@@ -369,6 +369,7 @@ fn every_variable_takes_effect_and_is_noted() {
         ("tacho_overflow_timeout_ms", "7", "1000"),
         ("tacho_timestamps", "UTC", "SYSTEM"),
         ("tacho_rotate_bytes", "4096", "268435456"),
+        ("tacho_rotate_interval_s", "1", "0"),
         ("tacho_digest", "OFF", "ON"),
         ("tacho_redact", "LITERALS", "SECRETS"),
         ("tacho_max_statement_bytes", "30", "0"),
@@ -382,6 +383,13 @@ fn every_variable_takes_effect_and_is_noted() {
                 conn.query_drop(format!("SELECT '{}'", "long".repeat(50))).expect("an answer");
                 // Cut when it is written.
                 wait_for_flush(&mut conn);
+            }
+            // The last statement is in the current file, which then is idle.
+            "tacho_rotate_interval_s" => {
+                let files_before = log::files(&log_directory).expect("files").len();
+                wait::until("a file is old", || {
+                    log::files(&log_directory).expect("files").len() > files_before
+                });
             }
             "tacho_rotate_bytes" => {
                 let files_before = log::files(&log_directory).expect("files").len();

@@ -132,7 +132,7 @@ impl<'t> Lexer<'t> {
         let escapes = if is_double { mode.escapes_in_double } else { mode.escapes };
         let body = self.quoted(quote_at, escapes);
         if mode.stops() {
-            let in_doubt = self.in_versioned && memchr::memmem::find(body, b"*/").is_some();
+            let in_doubt = self.in_versioned && has_comment_mark(body);
             let is_escaped = mode.doubt == Doubt::Stop && memchr(b'\\', body).is_some();
             if in_doubt
                 || (is_escaped && {
@@ -363,9 +363,8 @@ impl<'t> Lexer<'t> {
     fn line_comment(&mut self, opener: usize) -> Option<Token<'t>> {
         let body = self.at + opener;
         let end = line_comment_end(self.text, body);
-        let is_cut_by_versioned = self.mode.stops()
-            && self.in_versioned
-            && memchr::memmem::find(&self.text[body..end], b"*/").is_some();
+        let is_cut_by_versioned =
+            self.mode.stops() && self.in_versioned && has_comment_mark(&self.text[body..end]);
         self.at = end;
         is_cut_by_versioned.then_some(Token::Doubt)
     }
@@ -442,6 +441,7 @@ impl<'t> Lexer<'t> {
                 self.at += 2;
                 Token::Null
             }
+            (b'\\', _) if self.mode.stops() && self.in_versioned => Token::Doubt,
             (b'\\', _) => {
                 self.is_broken = true;
                 self.byte(byte)
@@ -515,10 +515,7 @@ impl<'t> Lexer<'t> {
                 Class::Quote => self.string(self.at).unwrap_or(Token::Doubt),
                 Class::Backtick => {
                     let body = self.quoted(self.at, false);
-                    if self.mode.stops()
-                        && self.in_versioned
-                        && memchr::memmem::find(body, b"*/").is_some()
-                    {
+                    if self.mode.stops() && self.in_versioned && has_comment_mark(body) {
                         Token::Doubt
                     } else {
                         Token::Quoted(body, b'`')
@@ -540,3 +537,9 @@ impl<'t> Lexer<'t> {
 
 /// What is written for an introducer.
 pub(crate) const INTRODUCER: &str = "(_charset)";
+
+/// Whether there is a begin or an end of a comment in it: in a versioned comment that the server
+/// skips these count, whatever is around them.
+fn has_comment_mark(text: &[u8]) -> bool {
+    text.windows(2).any(|pair| matches!(pair, b"*/" | b"/*"))
+}

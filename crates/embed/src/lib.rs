@@ -235,6 +235,12 @@ pub extern "C" fn tacho_embed_rotate(recorder: &Recorder) {
 
 /// See `include/tacho_embed.h`.
 #[unsafe(no_mangle)]
+pub extern "C" fn tacho_embed_flush(recorder: &Recorder) {
+    guard((), || recorder.flush());
+}
+
+/// See `include/tacho_embed.h`.
+#[unsafe(no_mangle)]
 pub extern "C" fn tacho_embed_read_status(recorder: &Recorder, status: &mut EmbedStatus) {
     guard((), || *status = recorder.status());
 }

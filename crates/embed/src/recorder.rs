@@ -227,6 +227,7 @@ impl Recorder {
             7 => control.max_statement_bytes.store(value, Ordering::Relaxed),
             8 => control.checkpoint_interval_s.store(value, Ordering::Relaxed),
             9 => control.digest.store(value != 0, Ordering::Relaxed),
+            11 => control.rotate_interval_s.store(value, Ordering::Relaxed),
             10 => settings.redact.store(value as u32, Ordering::Relaxed),
             _ => {}
         }
@@ -279,6 +280,12 @@ impl Recorder {
     /// Asks for a new log file.
     pub fn rotate(&self) {
         self.control.rotate_now.store(true, Ordering::Relaxed);
+        self.ring();
+    }
+
+    /// Asks the writer to write what has ended, now.
+    pub fn flush(&self) {
+        self.control.flush_now.store(true, Ordering::Relaxed);
         self.ring();
     }
 

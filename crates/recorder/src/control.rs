@@ -31,8 +31,12 @@ pub struct Control {
     pub digest: AtomicBool,
     /// 1 = UTC.
     pub utc: AtomicU32,
+    /// Age at which a new file is begun, s; 0 = never.
+    pub rotate_interval_s: AtomicU64,
     /// A new file is wanted.
     pub rotate_now: AtomicBool,
+    /// What has ended shall be written now.
+    pub flush_now: AtomicBool,
     /// The writer shall drain what there is and end.
     pub stop: AtomicBool,
     /// How long it may wait for a log that cannot be written, once told to stop, ms.
@@ -92,7 +96,9 @@ impl Default for Control {
             max_statement_bytes: AtomicU64::new(0),
             digest: AtomicBool::new(true),
             utc: AtomicU32::new(0),
+            rotate_interval_s: AtomicU64::new(0),
             rotate_now: AtomicBool::new(false),
+            flush_now: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             patience_ms: AtomicU64::new(0),
             config_changes: Mutex::new(Vec::new()),

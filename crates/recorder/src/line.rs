@@ -123,13 +123,18 @@ pub fn told(drain: &Drain, scratch: &mut Scratch, place: &Place, filters: &Filte
     let Some(Loaded { view, text }) = loaded else { return Told::default() };
     let setting = redact::Setting::of(view.string(STRING_CHARSET), view.string(STRING_DB));
     let filter = Program::new(filters.at(view.header.ts_us));
-    let has_no_text = !filter.is_empty() && wanted::statement(&filter, &view, None).no_text;
+    let treatment = if filter.is_empty() {
+        Treatment::default()
+    } else {
+        wanted::statement(&filter, &view, None)
+    };
     let is_clean = |text| matches!(redact::secrets(text, setting), Cow::Borrowed(_));
     Told {
         strings: view.strings().map(<[u8]>::to_vec).to_vec(),
-        // What its text must not say, its error must not either.
-        has_secret: has_no_text || !text.is_ok_and(is_clean),
+        has_secret: !text.is_ok_and(is_clean),
         has_literal: text.is_ok_and(has_literal),
+        // What its text must not say, its error must not either.
+        no_literals: treatment.no_text || treatment.literals,
         error: None,
     }
 }
@@ -386,7 +391,8 @@ pub fn write_statement(
     });
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
     let message = message.map(|message| {
-        if style.redact_literals {
+        let no_literals = treatment.no_text || told.is_some_and(|told| told.no_literals);
+        if style.redact_literals || no_literals {
             return redact::message_without_literals(record.errno, message).into();
         }
         let has_secret = redacted || told.is_some_and(|told| told.has_secret);
@@ -517,7 +523,8 @@ pub fn write_single(
     // Of an error by itself the statement is not known: its secrets cannot be told apart.
     let unknown = redacted || record.sql_bytes.is_some() || view.kind == RecordKind::Error;
     let cleaned = message.map(|text| {
-        if style.redact_literals && event == EventKind::Statement {
+        let no_literals = style.redact_literals || treatment.no_text;
+        if no_literals && event == EventKind::Statement {
             redact::message_without_literals(record.errno, text).into()
         } else {
             clean_message(text, unknown)

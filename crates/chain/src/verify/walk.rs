@@ -472,7 +472,7 @@ impl<'a> Walk<'a> {
             Ok((bytes, lines)) => {
                 (self.progress)(bytes);
                 if is_newest {
-                    self.report.unsigned_lines += lines;
+                    add(&mut self.report.unsigned_lines, lines);
                     let text = format!("{lines} lines ({bytes} bytes) are in no frame yet");
                     self.say(State::UnsignedTail, &open.log, None, text);
                     self.ended = None;

@@ -7,8 +7,10 @@
 
 use tacho_digest::{Doubt, Mode, Normaliser};
 
-use super::Setting;
+use std::borrow::Cow;
+
 use super::lexer::REDACTED;
+use super::{Setting, secrets};
 
 /// Whether the server has parsed all of a text, as one statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +21,7 @@ pub enum Parsed {
     Unknown,
 }
 
-/// `sql` without any literal, user variable's name, host name, or comment. Passwords without
-/// quotes are none of these: take out [`secrets`](super::secrets) before.
+/// `sql` without any literal, user variable's name, host name, comment, or secret.
 ///
 /// Where it cannot be told what is a literal, or there is not enough memory, `<redacted>` stands
 /// for the rest of the text.
@@ -34,9 +35,15 @@ pub fn literals(
     let Some(mode) = setting.digest_mode().filter(|_| !unknown_high) else {
         return REDACTED.to_vec();
     };
-    let Some(careful) = read(sql, Mode { doubt: Doubt::Stop, ..mode }, normaliser) else {
-        return REDACTED.to_vec();
-    };
+    let stop = Mode { doubt: Doubt::Stop, ..mode };
+    let Some(careful) = read(sql, stop, normaliser) else { return REDACTED.to_vec() };
+    // Secrets are those of all ways to read it. What is left of a text with doubt has other quotes
+    // than the text had: it can only be read where there was none.
+    if let Cow::Owned(cleaned) = secrets(sql, setting) {
+        let read_again = || read(&cleaned, stop, normaliser).map(|reading| reading.text);
+        let known = (!careful.is_given_up).then(read_again).flatten();
+        return known.unwrap_or_else(|| REDACTED.to_vec());
+    }
     if !careful.is_given_up || parsed == Parsed::Unknown {
         return careful.text;
     }
@@ -44,10 +51,14 @@ pub fn literals(
     for (escapes, escapes_in_double) in [(true, true), (false, false), (true, false)] {
         let mode = Mode { escapes, escapes_in_double, doubt: Doubt::StopButEscapes, ..mode };
         let Some(reading) = read(sql, mode, normaliser) else { return careful.text };
+        // Before whether it is broken: what is not known may be what breaks it.
+        if reading.is_given_up {
+            return careful.text;
+        }
         if reading.is_broken {
             continue;
         }
-        if reading.is_given_up || only.as_ref().is_some_and(|only| only.text != reading.text) {
+        if only.as_ref().is_some_and(|only| only.text != reading.text) {
             return careful.text;
         }
         only = Some(reading);
@@ -96,7 +107,7 @@ mod tests {
             &[
                 (b"SELECT 'a', 1 FROM t WHERE b = \"c\"", "SELECT ?, ... FROM `t` WHERE `b` = ?"),
                 (b"SELECT 'a\\n', 'b\\\\'", "SELECT ?, ..."),
-                (b"SET @secret = 1 /* secret */", "SET @? = ?"),
+                (b"SET @mine = 1 /* mine */", "SET @? = ?"),
                 (b"SELECT 1e-5, 12e", "SELECT ?, ..."),
                 (b"CREATE USER u IDENTIFIED BY <secret>", "CREATE USER `u` IDENTIFIED BY ?"),
                 (b"SET PASSWORD = <redacted>", "SET PASSWORD = <redacted>"),
@@ -137,6 +148,43 @@ mod tests {
                 (b"SELECT 'x\\', \"', y /*\"*/", "SELECT <redacted>"),
             ],
         );
+    }
+
+    /// What is taken out as a secret by one way to read it changes the quotes of another.
+    #[test]
+    fn secrets_do_not_hide_that_there_is_doubt() {
+        let unclear: &[u8] =
+            b"INSERT INTO log VALUES ('don\\'t use PASSWORD(', 'my private note', 'x')";
+        let path: &[u8] =
+            b"UPDATE app SET dir='C:\\tmp\\', password = MD5(id), note='very private'";
+        for parsed in [Parsed::Yes, Parsed::Unknown] {
+            check(parsed, "utf8mb4", &[(unclear, "<redacted>"), (path, "<redacted>")]);
+        }
+        let clear: &[u8] = b"CREATE USER u IDENTIFIED BY 'y', v IDENTIFIED BY 'x'";
+        check(
+            Parsed::Yes,
+            "utf8mb4",
+            &[(clear, "CREATE USER `u` IDENTIFIED BY ? , `v` IDENTIFIED BY ?")],
+        );
+    }
+
+    /// A comment that the server may have skipped can have anything in it.
+    #[test]
+    fn versioned_comments_are_in_doubt() {
+        for sql in [
+            &b"SELECT 'it\\'s', 'private' /*!99999 don't */"[..],
+            b"SELECT 'it\\'s', 'private' /*!99999 \\ ' */",
+            b"SELECT /*!99999 '/*' */ 1, 'abc */ 'private'",
+            b"SELECT /*!99999 `/*` */ 1, 'abc */ 'private'",
+            b"SELECT /*!99999 # /*\n */ 1, 'abc */ 'private'",
+        ] {
+            for parsed in [Parsed::Yes, Parsed::Unknown] {
+                let setting = Setting::of(b"utf8mb4", b"");
+                let text = literals(sql, setting, parsed, &mut Normaliser::default());
+                let text = String::from_utf8_lossy(&text).into_owned();
+                assert!(!text.contains("private"), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -50,6 +50,10 @@ pub(super) struct Work {
     gave_up: bool,
 }
 
+/// Most places that are taken out one by one. A text with more of them, which can only have been
+/// made for it, goes as a whole: each takes as much memory as many bytes of the text.
+const PATCHES_MAX: usize = 1 << 16;
+
 impl Work {
     /// The secrets of `text`, which is `depth` literals deep.
     fn patches(&mut self, text: &[u8], depth: usize) -> Vec<Patch> {
@@ -70,8 +74,8 @@ impl Work {
                 let end = scan.lexer.position();
                 let mut found = scan.patches;
                 match patches.try_reserve(found.len() + 1) {
-                    Ok(()) => patches.append(&mut found),
-                    Err(_) => self.gave_up = true,
+                    Ok(()) if patches.len() < PATCHES_MAX => patches.append(&mut found),
+                    _ => self.gave_up = true,
                 }
                 if end < text.len() {
                     starts.insert(end);
@@ -230,8 +234,10 @@ impl<'w, 't> Scan<'w, 't> {
 
     pub(super) fn take(&mut self, start: usize, end: usize, is_rest: bool) {
         match self.patches.try_reserve(1) {
-            Ok(()) => self.patches.push(Patch { start, end, is_rest }),
-            Err(_) => self.work.gave_up = true,
+            Ok(()) if self.patches.len() < PATCHES_MAX => {
+                self.patches.push(Patch { start, end, is_rest });
+            }
+            _ => self.work.gave_up = true,
         }
     }
 

@@ -270,6 +270,21 @@ impl<F: Fs> LogFiles<F> {
         result
     }
 
+    /// Begins a new file if the current one has lines and was begun `interval_s` seconds ago or
+    /// earlier; 0: never. Where no new file can be made, the old one goes on, which is told once.
+    pub fn rotate_when_older(&mut self, interval_s: u64) {
+        let age_s = self.fs.now_s().saturating_sub(self.current.name.stamp_s());
+        let is_due = interval_s > 0 && u64::try_from(age_s).is_ok_and(|age_s| age_s >= interval_s);
+        if !is_due || self.current.bytes == 0 {
+            return;
+        }
+        if self.unfinished {
+            self.rotate_requested = true;
+        } else if self.check().is_ok() && self.current.bytes > 0 {
+            self.try_rotate();
+        }
+    }
+
     /// Changes the size at which files are rotated, from the next line on.
     pub fn set_rotate_bytes(&mut self, rotate_bytes: u64) {
         self.rotate_bytes = rotate_bytes;

@@ -58,6 +58,12 @@ impl FileName {
         format!("{self}.jsonl")
     }
 
+    /// Time in the name: when the file was begun, seconds since 1970-01-01 UTC.
+    #[must_use]
+    pub fn stamp_s(&self) -> i64 {
+        self.stamp_s
+    }
+
     /// The six-digit number.
     #[must_use]
     pub fn number(&self) -> u32 {

@@ -366,6 +366,39 @@ fn rotation_on_command_waits_for_the_end_of_the_line() {
 }
 
 #[test]
+fn rotation_by_time() {
+    let fs = new_fs();
+    let (mut files, _) = open(&fs, 0);
+    fs.set_now_s(951_827_696 + 3_600);
+    files.rotate_when_older(3_600);
+    assert_eq!(files.current_file(), first(), "an empty file stays");
+    write(&mut files, &line(1));
+    files.rotate_when_older(0);
+    files.rotate_when_older(3_601);
+    assert_eq!(files.current_file(), first());
+    files.rotate_when_older(3_600);
+    let next = path("audit-20000229T133456Z-000002.jsonl");
+    assert_eq!(files.current_file(), next);
+    write(&mut files, &line(2));
+    // Set back, the clock gives the file more time.
+    fs.set_now_s(5);
+    files.rotate_when_older(3_600);
+    assert_eq!(files.current_file(), next);
+    // In the middle of a line it waits for its end.
+    fs.set_now_s(951_827_696 + 2 * 3_600);
+    let batch = lines(3, 4);
+    let mut progress = 0;
+    fs.set_room(Some(10));
+    files.write(batch.as_bytes(), &mut progress).expect_err("full");
+    files.rotate_when_older(3_600);
+    assert_eq!(files.current_file(), next);
+    fs.set_room(None);
+    files.write(batch.as_bytes(), &mut progress).expect("goes on");
+    assert_eq!(text(&fs, &next), lines(2, 3));
+    assert_eq!(text(&fs, &path("audit-20000229T143456Z-000003.jsonl")), line(4));
+}
+
+#[test]
 fn the_old_file_goes_on_when_no_new_one_can_be_made() {
     let fs = new_fs();
     let (mut files, _) = open(&fs, 30);

@@ -36,6 +36,8 @@ pub struct Told {
     pub has_secret: bool,
     /// There was a literal in its text.
     pub has_literal: bool,
+    /// A rule of the filter keeps its literals, or its whole text, out of the log.
+    pub no_literals: bool,
     /// Number and message of the last error that it met before its last `running` line.
     pub error: Option<(u32, Vec<u8>)>,
 }
@@ -43,7 +45,13 @@ pub struct Told {
 impl Default for Told {
     /// Of a statement from before a restart: its text may have had anything.
     fn default() -> Told {
-        Told { strings: Vec::new(), has_secret: true, has_literal: false, error: None }
+        Told {
+            strings: Vec::new(),
+            has_secret: true,
+            has_literal: false,
+            no_literals: false,
+            error: None,
+        }
     }
 }
 

@@ -26,10 +26,11 @@ pub(super) fn show<'t>(
     style: &Style<'_>,
     normaliser: &mut Normaliser,
 ) -> Shown<'t> {
-    let mut cleaned = redact::secrets(text, kind.setting);
-    if style.redact_literals {
-        cleaned = Cow::Owned(without_literals(&cleaned, kind, is_parsed, normaliser));
-    }
+    let cleaned = if style.redact_literals {
+        Cow::Owned(without_literals(text, kind, is_parsed, normaliser))
+    } else {
+        redact::secrets(text, kind.setting)
+    };
     let redacted = matches!(cleaned, Cow::Owned(_));
     let limit = usize::try_from(style.max_statement_bytes).unwrap_or(usize::MAX);
     if limit == 0 || cleaned.len() <= limit {

@@ -233,6 +233,8 @@ impl<F: Fs> Writer<F> {
             self.show_arena_use();
             return false;
         }
+        self.control.flush_now.store(false, Ordering::Relaxed);
+        self.files.rotate_when_older(self.control.rotate_interval_s.load(Ordering::Relaxed));
         if self.control.rotate_now.swap(false, Ordering::Relaxed)
             && let Err(error) = self.files.rotate_now()
         {
@@ -295,6 +297,7 @@ impl<F: Fs> Writer<F> {
         let word = bell.listen();
         let urgent = self.control.stop.load(Ordering::Relaxed)
             || self.control.rotate_now.load(Ordering::Relaxed)
+            || self.control.flush_now.load(Ordering::Relaxed)
             || bell.closed.load(Ordering::Relaxed) >= bell.closed_limit.load(Ordering::Relaxed);
         if left_us > 0 && (!urgent || self.outages.is_failing()) {
             Futex.wait(&bell.rings, word, left_us as u64);

@@ -289,13 +289,12 @@ fn clean(view: &View<'_>, text: &[u8], redacts_literals: bool) -> String {
         },
         _ => {
             let setting = redact::Setting::of(view.string(STRING_CHARSET), view.string(STRING_DB));
-            let cleaned = redact::secrets(text, setting);
             if redacts_literals && view.kind != RecordKind::Config {
                 let mut normaliser = Normaliser::default();
                 let parsed = redact::Parsed::Unknown;
-                Cow::Owned(redact::literals(&cleaned, setting, parsed, &mut normaliser))
+                Cow::Owned(redact::literals(text, setting, parsed, &mut normaliser))
             } else {
-                cleaned
+                redact::secrets(text, setting)
             }
         }
     };

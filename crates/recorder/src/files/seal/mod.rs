@@ -244,8 +244,10 @@ impl<F: Fs> Sealer<F> {
     fn drive(&mut self, fs: &F) -> Result<(), FileError> {
         loop {
             self.flush(fs)?;
-            self.save_checkpoint(fs)?;
+            // Without its copy beside the key frames go on, but no epoch begins.
+            let saved = self.save_checkpoint(fs);
             if self.next.is_some() {
+                saved?;
                 self.enter_epoch(fs)?;
                 continue;
             }
@@ -259,11 +261,13 @@ impl<F: Fs> Sealer<F> {
                 continue;
             }
             if self.files.len() > 1 {
+                saved?;
                 self.leave_file(fs)?;
                 continue;
             }
-            let Some(reason) = self.wanted.take() else { return Ok(()) };
+            let Some(reason) = self.wanted else { return saved };
             self.hold_sidecar(fs)?;
+            self.wanted = None;
             self.checkpoint(reason, fs.now_s());
         }
     }
