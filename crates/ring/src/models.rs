@@ -198,6 +198,7 @@ fn settings() -> Settings {
         overflow: AtomicU32::new(0),
         overflow_timeout_us: AtomicU64::new(0),
         session_epoch: AtomicU64::new(0),
+        redact: AtomicU32::new(0),
     }
 }
 
