@@ -80,6 +80,20 @@ pub fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Every file below a directory, whatever it is.
+///
+/// # Panics
+/// A directory cannot be read.
+pub fn all_files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("the directory").map(|e| e.expect("an entry"));
+    entries
+        .flat_map(|entry| match entry.path() {
+            path if path.is_dir() => all_files(&path),
+            path => vec![path],
+        })
+        .collect()
+}
+
 /// Calls `visit` with every line of every log file, in order, parsed and as text.
 /// Returns the number of bytes read.
 ///

@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use tacho_tests::client::{self, Queryable};
+use tacho_tests::log::all_files;
 use tacho_tests::raw::Raw;
 use tacho_tests::recorded::{self, text};
 use tacho_tests::server::MariaDb;
+use tacho_tests::wait;
 
 /// Pairs of one shape, and each of a shape of its own.
 const SHAPES: &[[&str; 2]] = &[
@@ -26,14 +27,10 @@ const SHAPES: &[[&str; 2]] = &[
 
 /// Waits until a text is in the log.
 fn wait_for(log: &Path, text: &str) {
-    let deadline = Instant::now() + Duration::from_secs(60);
     let is_there = |file: &PathBuf| {
         String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).contains(text)
     };
-    while !all_files(log).iter().any(is_there) {
-        assert!(Instant::now() < deadline, "never in the log: {text}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait::until(&format!("{text} is in the log"), || all_files(log).iter().any(is_there));
 }
 
 #[test]
@@ -140,16 +137,6 @@ const STATEMENTS: &[&str] = &[
     "SELECT JSON_VALUE('{\"a\":\"%\"}', '$.a') AS `#`",
     "SELECT '\\'%\\'' AS `#`, '\\\"%', \"\\\"%\"",
 ];
-
-fn all_files(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).expect("the directory").map(|e| e.expect("an entry"));
-    entries
-        .flat_map(|entry| match entry.path() {
-            path if path.is_dir() => all_files(&path),
-            path => vec![path],
-        })
-        .collect()
-}
 
 /// Client character sets with a way of their own to hide a quote, and the usual ones.
 const CHARSETS: &[(&str, &[u8])] = &[

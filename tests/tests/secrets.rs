@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tacho_tests::client;
+use tacho_tests::log::all_files;
 use tacho_tests::raw::Raw;
 use tacho_tests::recorded::{self, text};
 use tacho_tests::server::MariaDb;
@@ -78,16 +79,6 @@ const GIVEN_UP: &[&str] = &[
     "BEGIN NOT ATOMIC",
     "CREATE TABLE",
 ];
-
-fn all_files(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).expect("the directory").map(|e| e.expect("an entry"));
-    entries
-        .flat_map(|entry| match entry.path() {
-            path if path.is_dir() => all_files(&path),
-            path => vec![path],
-        })
-        .collect()
-}
 
 #[test]
 fn secrets_never_reach_the_log_directory() {

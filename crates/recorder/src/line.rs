@@ -123,11 +123,7 @@ pub fn told(drain: &Drain, scratch: &mut Scratch, place: &Place, filters: &Filte
     let Some(Loaded { view, text }) = loaded else { return Told::default() };
     let setting = redact::Setting::of(view.string(STRING_CHARSET), view.string(STRING_DB));
     let filter = Program::new(filters.at(view.header.ts_us));
-    let treatment = if filter.is_empty() {
-        Treatment::default()
-    } else {
-        wanted::statement(&filter, &view, None)
-    };
+    let treatment = wanted::statement(&filter, &view, None);
     let is_clean = |text| matches!(redact::secrets(text, setting), Cow::Borrowed(_));
     Told {
         strings: view.strings().map(<[u8]>::to_vec).to_vec(),
@@ -200,8 +196,8 @@ fn digest_of<'d>(
     }
 }
 
-/// Writes the line of a statement that has a start, unless the filter does not want it. It is
-/// asked only of one that has ended and has no line yet.
+/// Writes the line of a statement that has a start, unless it has ended and the filter does not
+/// want it.
 pub fn write_statement(
     out: &mut Vec<u8>,
     drain: &Drain,
@@ -363,15 +359,14 @@ pub fn write_statement(
     }
 
     let mut treatment = Treatment::default();
-    let filter = style.filter(open.ts_us);
-    if let (false, Some(Loaded { view, .. })) = (filter.is_empty(), &started) {
+    if let Some(Loaded { view, .. }) = &started {
         let end = wanted::End {
             sql_command: is_number_known.then_some(number),
             errno: record.errno,
             tables: &uses,
         };
         let has_ended = !matches!(ending, Ending::Unknown | Ending::Running);
-        treatment = wanted::statement(&filter, view, has_ended.then_some(&end));
+        treatment = wanted::statement(&style.filter(open.ts_us), view, has_ended.then_some(&end));
         if treatment.skip && style.may_skip && has_ended {
             return Written::Filtered;
         }

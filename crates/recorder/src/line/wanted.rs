@@ -19,6 +19,9 @@ pub(super) struct End<'e> {
 
 /// Of a statement; `view`: its start, `end`: `None` where it has not ended.
 pub(super) fn statement(filter: &Program<'_>, view: &View<'_>, end: Option<&End<'_>>) -> Treatment {
+    if filter.is_empty() {
+        return Treatment::default();
+    }
     let names = end.map(|end| names_of(end.tables)).unwrap_or_default();
     let ended = end.map(|end| Ended {
         sql_command: end.sql_command,
@@ -61,9 +64,6 @@ fn is_of_the_optimizer(table: &TableUse<'_>) -> bool {
 /// Of a record that is a line by itself. Connections, settings of the recorder and errors of
 /// unknown statements are always recorded.
 pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Treatment {
-    if filter.is_empty() {
-        return Treatment::default();
-    }
     match view.kind {
         RecordKind::Point => {
             let is_known = view.body.present & PRESENT_SQL_COMMAND != 0;
