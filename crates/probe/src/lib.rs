@@ -309,7 +309,6 @@ unsafe fn record<const STRINGS: bool>(
 ) {
     let open = open_chunk(probe, thread);
     if STRINGS
-        && event.kind == RecordKind::Start as u32
         && probe.arena.shared().settings.0.durability.load(Ordering::Relaxed) == DURABILITY_SYNC
     {
         // SAFETY: as promised by the caller.
@@ -320,7 +319,7 @@ unsafe fn record<const STRINGS: bool>(
     note::<STRINGS>(session, event, emitted);
 }
 
-/// A start while no statement may begin before its line is on the device: that is waited for.
+/// While no statement may begin before its line is on the device: that of a start is waited for.
 /// Not inside of a stored program: the line of its call is there, and locks are held.
 ///
 /// # Safety
@@ -334,7 +333,8 @@ unsafe fn record_durably(
     event: &Event,
 ) {
     let mut event = *event;
-    let is_awaited = event.present & PRESENT_NESTED == 0 && session.is_some();
+    let is_start = event.kind == RecordKind::Start as u32 && event.present & PRESENT_NESTED == 0;
+    let is_awaited = is_start && session.is_some();
     if is_awaited {
         event.present |= PRESENT_AWAITED;
     }
@@ -346,12 +346,12 @@ unsafe fn record_durably(
             producer::wait_for_device(&probe.arena, open, session);
         }
         // Nobody could say that its line is there.
-        None => {
+        None if is_start => {
             let given_up = &probe.arena.shared().counters.0.sync_given_up;
             given_up.fetch_add(1, Ordering::Relaxed);
         }
-        // Lost, and counted as that.
-        Some(_) => {}
+        // Not waited for; or lost, and counted as that.
+        _ => {}
     }
 }
 

@@ -71,7 +71,11 @@ impl<F: Fs> LogFiles<F> {
             return Ok(false);
         }
         if self.unfinished {
-            return Err(FileError::of_kind(FileErrorKind::Other, "sync half of", &self.current.path));
+            return Err(FileError::of_kind(
+                FileErrorKind::Other,
+                "sync half of",
+                &self.current.path,
+            ));
         }
         // What somebody has unlinked has no name to be found by.
         self.check()?;

@@ -298,7 +298,9 @@ impl Fs for FaultyFs {
             let node = match (state.names.get(path), mode) {
                 (Some(_), OpenMode::AppendNew) => return errno(libc::EEXIST),
                 (Some(node), _) => *node,
-                (None, OpenMode::Read | OpenMode::Append | OpenMode::Rewrite) => return errno(libc::ENOENT),
+                (None, OpenMode::Read | OpenMode::Append | OpenMode::Rewrite) => {
+                    return errno(libc::ENOENT);
+                }
                 (None, OpenMode::AppendNew | OpenMode::Lock) => {
                     state.nodes.push(Node { links: 1, ..Node::default() });
                     let node = state.nodes.len() - 1;

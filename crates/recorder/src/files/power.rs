@@ -90,7 +90,8 @@ impl Machine {
             Step::Write(count) => {
                 if self.pending.is_none() {
                     let end = self.next_seq + u64::from(*count);
-                    let lines = (self.next_seq..end).map(|seq| format!("{{\"v\":1,\"seq\":{seq}}}\n"));
+                    let lines =
+                        (self.next_seq..end).map(|seq| format!("{{\"v\":1,\"seq\":{seq}}}\n"));
                     self.pending = Some((lines.collect(), 0));
                     self.next_seq = end;
                 }

@@ -43,9 +43,14 @@ impl<F: Fs> Writer<F> {
     /// Brings what is in the file to the device, if it is time or somebody waits for it, and
     /// lets those go.
     pub(super) fn settle(&mut self) {
+        let durability = self.durability();
+        if durability == DURABILITY_ASYNC {
+            return self.let_go();
+        }
         let now_us = sys::monotonic_us();
         let interval_us = self.control.sync_interval_ms.load(Ordering::Relaxed) as i64 * 1_000;
-        let is_waited_for = self.is_waited_for() && !self.syncing.waiting.is_empty();
+        let is_sync = durability == DURABILITY_SYNC;
+        let is_waited_for = is_sync && !self.syncing.waiting.is_empty();
         if (is_waited_for || now_us - self.syncing.synced_us >= interval_us)
             && now_us >= self.syncing.retry_at_us
             // While the file cannot be written, there is nothing to vouch for.
@@ -53,7 +58,7 @@ impl<F: Fs> Writer<F> {
         {
             self.sync();
         }
-        if !self.is_waited_for() {
+        if !is_sync {
             self.let_go();
         }
     }

@@ -42,8 +42,8 @@ use crate::drain::Drain;
 use crate::files::{FileError, Fs, LogFiles, RealFs};
 use crate::join::{Ending, Join, Ready, Start};
 use crate::line::Scratch;
-pub(crate) use losses::confirm_losses;
 use durability::Syncing;
+pub(crate) use losses::confirm_losses;
 use queue::Queue;
 use seldom::{Outages, Seldom};
 
