@@ -199,6 +199,7 @@ fn settings() -> Settings {
         overflow_timeout_us: AtomicU64::new(0),
         session_epoch: AtomicU64::new(0),
         redact: AtomicU32::new(0),
+        durability: AtomicU32::new(0),
     }
 }
 
