@@ -498,7 +498,7 @@ unsafe fn emit_fragments<const STRINGS: bool>(
     if let Some(session) = session {
         numbers.keep(session);
         if session::taken_early(session, numbers.rec_no) {
-            let _killed_or_told_not_to = wait::until_settled(arena, session, numbers.rec_no, open);
+            let _waits_no_longer = wait::until_settled(arena, session, numbers.rec_no, open, false);
         }
     }
     Emitted::Accepted
@@ -510,7 +510,7 @@ unsafe fn emit_fragments<const STRINGS: bool>(
 #[cold]
 pub fn wait_for_device(arena: &Arena, open: &OpenChunk, session: &Session) {
     let rec_no = session.rec_no.load(Ordering::Relaxed);
-    if !wait::until_settled(arena, session, rec_no, open) {
+    if !wait::until_settled(arena, session, rec_no, open, true) {
         arena.shared().counters.0.sync_given_up.fetch_add(1, Ordering::Relaxed);
     }
 }

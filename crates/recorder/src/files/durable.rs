@@ -12,32 +12,29 @@
 //! where the page cache still has the bytes (ext4, XFS); a file system that drops them gives back
 //! what the device has, which `tacho verify` then shows.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::{At, FileError, FileErrorKind};
-use super::fs::{Fs, FsFile, OpenMode};
+use super::fs::{Fs, FsFile};
 use super::log::LogFiles;
 
 /// Rewritten at once, bytes.
 const BLOCK_BYTES: usize = 64 * 1024;
 
+/// Files that wait for the device at once. With more, the current one grows instead.
+const LEFT_MAX: usize = 64;
+
 /// What may not be on the device.
 pub(super) struct Unsynced<L> {
     /// Files that were left, oldest first.
     left: Vec<Tail<L>>,
-    /// How much of the current file is on the device for certain, bytes.
+    /// How much of the current file needs no care any more, bytes.
     current_bytes: u64,
     /// Part of what fdatasync(2) would call clean of the current file is not on the device.
     is_doubtful: bool,
-    /// Names of files were made.
+    /// Names of files were made, or nothing was synced yet.
     names: bool,
-}
-
-impl<L> Default for Unsynced<L> {
-    fn default() -> Unsynced<L> {
-        // The file and the directory that were found may have been made a moment ago.
-        Unsynced { left: Vec::new(), current_bytes: 0, is_doubtful: false, names: true }
-    }
 }
 
 /// The end of a file that was left.
@@ -51,12 +48,20 @@ struct Tail<L> {
 }
 
 impl<F: Fs> LogFiles<F> {
-    /// Whether [`sync`](Self::sync) will be called: files that are left are then remembered until
-    /// they are on the device.
+    /// Whether [`sync`](Self::sync) will be called: files that are left from now on are then
+    /// remembered until they are on the device.
     pub fn set_durable(&mut self, durable: bool) {
-        if durable != self.unsynced.is_some() {
-            self.unsynced = durable.then(Unsynced::default);
+        if durable == self.unsynced.is_some() {
+            return;
         }
+        if let Some(unsynced) = self.unsynced.take() {
+            self.sync_failed = unsynced.is_doubtful;
+            return;
+        }
+        let is_doubtful = std::mem::take(&mut self.sync_failed);
+        let current_bytes = if is_doubtful { 0 } else { self.current.bytes };
+        let unsynced = Unsynced { left: Vec::new(), current_bytes, is_doubtful, names: true };
+        self.unsynced = Some(unsynced);
     }
 
     /// Waits until everything that was written is on the device, with the names of the files.
@@ -71,37 +76,44 @@ impl<F: Fs> LogFiles<F> {
             return Ok(false);
         }
         if self.unfinished {
-            return Err(FileError::of_kind(
-                FileErrorKind::Other,
-                "sync half of",
-                &self.current.path,
-            ));
+            let kind = FileErrorKind::Other;
+            return Err(FileError::of_kind(kind, "sync half of", &self.current.path));
         }
         // What somebody has unlinked has no name to be found by.
         self.check()?;
         let Some(unsynced) = &mut self.unsynced else { return Ok(false) };
         let current = &self.current;
-        let is_dirty = current.bytes > unsynced.current_bytes;
-        if !is_dirty && unsynced.left.is_empty() && !unsynced.names {
+        let is_dirty = current.bytes > unsynced.current_bytes || unsynced.names;
+        if !is_dirty && unsynced.left.is_empty() {
             return Ok(false);
         }
-        for Tail { file, path, from, is_doubtful } in &mut unsynced.left {
-            sync_tail(&self.fs, file, path, *from, is_doubtful)?;
+        while let Some(Tail { file, path, from, is_doubtful }) = unsynced.left.first_mut() {
+            // One that was deleted since has nothing to be found by.
+            if file.stat().at("look at", path)?.links > 0 {
+                sync_tail(file, path, *from, is_doubtful)?;
+            }
+            unsynced.left.remove(0);
         }
         let Unsynced { current_bytes, is_doubtful, .. } = unsynced;
         if is_dirty {
-            sync_tail(&self.fs, &current.file, &current.path, *current_bytes, is_doubtful)?;
+            sync_tail(&current.file, &current.path, *current_bytes, is_doubtful)?;
+            *current_bytes = current.bytes;
         }
         if unsynced.names {
-            self.fs.sync_dir(&self.dir).at("sync", &self.dir)?;
-            if let Some(above) = self.dir.parent() {
-                self.fs.sync_dir(above).at("sync", above)?;
-            }
+            sync_names(&self.fs, &self.dir)?;
+            unsynced.names = false;
         }
-        unsynced.left.clear();
-        unsynced.current_bytes = current.bytes;
-        unsynced.names = false;
         Ok(true)
+    }
+
+    /// Whether another file may be left: each takes a descriptor of the server until it is synced.
+    pub(super) fn may_leave(&self) -> Result<(), FileError> {
+        match self.unsynced.as_ref().and_then(|unsynced| unsynced.left.first()) {
+            Some(oldest) if self.unsynced.iter().all(|u| u.left.len() >= LEFT_MAX) => {
+                Err(FileError::of_kind(FileErrorKind::Io, "sync", &oldest.path))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Remembers a current file that was left.
@@ -130,16 +142,15 @@ impl<F: Fs> LogFiles<F> {
     }
 }
 
-fn sync_tail<F: Fs>(
-    fs: &F,
-    file: &F::File,
+fn sync_tail<L: FsFile>(
+    file: &L,
     path: &Path,
     from: u64,
     is_doubtful: &mut bool,
 ) -> Result<(), FileError> {
     // Until it has succeeded.
     if std::mem::replace(is_doubtful, true) {
-        rewrite(fs, file, path, from)?;
+        rewrite(file, path, from)?;
     }
     file.sync_data().at("sync", path)?;
     *is_doubtful = false;
@@ -147,28 +158,40 @@ fn sync_tail<F: Fs>(
 }
 
 /// Makes every page of the end of a file dirty again.
-fn rewrite<F: Fs>(fs: &F, file: &F::File, path: &Path, from: u64) -> Result<(), FileError> {
-    // The log file itself is open for appending only, whatever position a write names.
-    let again = fs.open(path, OpenMode::Rewrite).at("open", path)?;
-    let (named, stat) = (again.stat().at("look at", path)?, file.stat().at("look at", path)?);
-    if named.id != stat.id {
-        // Renamed or deleted by somebody, and not ours to write any more.
-        return Ok(());
-    }
+fn rewrite<L: FsFile>(file: &L, path: &Path, from: u64) -> Result<(), FileError> {
+    let again = file.reopen().at("open", path)?;
+    let end = file.stat().at("look at", path)?.bytes;
     let mut block = vec![0; BLOCK_BYTES];
-    let mut at = from.min(stat.bytes);
-    while at < stat.bytes {
-        let wanted = block.len().min(usize::try_from(stat.bytes - at).unwrap_or(usize::MAX));
+    let mut at = from.min(end);
+    while at < end {
+        let wanted = block.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
         let count = file.read_at(&mut block[..wanted], at).at("read", path)?;
-        let mut done = 0;
-        while done < count {
-            let written = again.write_at(&block[done..count], at + done as u64);
-            done += written.at("write", path)?.max(1);
-        }
         if count == 0 {
             break;
         }
-        at += count as u64;
+        let written = again.write_at(&block[..count], at).at("write", path)?;
+        at += written.max(1) as u64;
     }
     Ok(())
+}
+
+/// Brings the names in the log directory to the device, and its own.
+fn sync_names<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
+    // Some file systems have nothing to do, and say it with an error.
+    let has_nothing_to_do =
+        |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP));
+    match fs.sync_dir(dir) {
+        Err(error) if !has_nothing_to_do(&error) => return Err(FileError::new("sync", dir, error)),
+        _ => {}
+    }
+    // The directory above may be one that this process may not read. The log directory is
+    // mostly older than that.
+    let is_forbidden =
+        |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
+    match dir.parent().map(|above| (above, fs.sync_dir(above))) {
+        Some((above, Err(error))) if !has_nothing_to_do(&error) && !is_forbidden(&error) => {
+            Err(FileError::new("sync", above, error))
+        }
+        _ => Ok(()),
+    }
 }

@@ -298,7 +298,7 @@ impl Fs for FaultyFs {
             let node = match (state.names.get(path), mode) {
                 (Some(_), OpenMode::AppendNew) => return errno(libc::EEXIST),
                 (Some(node), _) => *node,
-                (None, OpenMode::Read | OpenMode::Append | OpenMode::Rewrite) => {
+                (None, OpenMode::Read | OpenMode::Append) => {
                     return errno(libc::ENOENT);
                 }
                 (None, OpenMode::AppendNew | OpenMode::Lock) => {
@@ -402,6 +402,20 @@ impl FsFile for FaultyFile {
             _ if under == 0 => errno(libc::EFBIG),
             _ => errno(libc::ENOSPC),
         }
+    }
+
+    fn reopen(&self) -> io::Result<FaultyFile> {
+        self.fs.state().operate(|state| {
+            state.handles += 1;
+            state.nodes[self.node].handles += 1;
+            Ok(FaultyFile {
+                fs: self.fs.clone(),
+                handle: state.handles,
+                append: false,
+                position: 0,
+                ..*self
+            })
+        })
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {

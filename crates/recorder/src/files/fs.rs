@@ -46,8 +46,6 @@ pub enum OpenMode {
     AppendNew,
     /// For reading and writing from the start, made with mode 0640 if missing.
     Lock,
-    /// Existing, for reading and writing anywhere.
-    Rewrite,
 }
 
 /// A file system and the clock that names its files.
@@ -97,7 +95,15 @@ pub trait FsFile {
     /// # Errors
     /// As write(2).
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
-    /// One pwrite(2), for a file opened with [`OpenMode::Rewrite`].
+    /// Opens the same file once more, whatever its name is now, for [`write_at`](Self::write_at).
+    ///
+    /// # Errors
+    /// As open(2).
+    fn reopen(&self) -> io::Result<Self>
+    where
+        Self: Sized;
+    /// One pwrite(2), to a file that comes of [`reopen`](Self::reopen): those that are open for
+    /// appending append whatever position is named.
     ///
     /// # Errors
     /// As pwrite(2).
@@ -165,7 +171,6 @@ impl Fs for RealFs {
             OpenMode::Read => &mut options,
             OpenMode::Append => options.append(true),
             OpenMode::AppendNew => options.append(true).create_new(true),
-            OpenMode::Rewrite => options.write(true),
             OpenMode::Lock => options.write(true).create(true).truncate(false),
         };
         options.open(path)
@@ -205,6 +210,11 @@ impl Fs for RealFs {
 impl FsFile for File {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Write::write(self, bytes)
+    }
+
+    fn reopen(&self) -> io::Result<File> {
+        let path = format!("/proc/self/fd/{}", self.as_raw_fd());
+        OpenOptions::new().read(true).write(true).open(path)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {

@@ -144,6 +144,8 @@ pub struct LogFiles<F: Fs = RealFs> {
     pub(super) rewritten: bool,
     /// Where lines shall survive the machine.
     pub(super) unsynced: Option<Unsynced<F::File>>,
+    /// The last sync before that was switched off has failed.
+    pub(super) sync_failed: bool,
 }
 
 impl<F: Fs> LogFiles<F> {
@@ -209,6 +211,7 @@ impl<F: Fs> LogFiles<F> {
             damaged: false,
             rewritten: false,
             unsynced: None,
+            sync_failed: false,
         };
         if full {
             files.try_rotate();
@@ -451,6 +454,7 @@ impl<F: Fs> LogFiles<F> {
 
     /// Begins a new file; the old one is closed only when the new one exists.
     pub(super) fn rotate(&mut self) -> Result<(), FileError> {
+        self.may_leave()?;
         let next = create_next(&self.fs, &self.dir, &mut self.newest)?;
         let opened = next.path.clone();
         let (closed, closed_bytes) = self.replace_current(next);

@@ -152,3 +152,69 @@ proptest! {
         machine.run(&Step::Cut(false));
     }
 }
+
+fn lines(seqs: std::ops::RangeInclusive<u64>) -> String {
+    seqs.map(|seq| format!("{{\"v\":1,\"seq\":{seq}}}\n")).collect()
+}
+
+/// Somebody renames or deletes a file of which a sync has failed: it keeps nobody from syncing, and
+/// what was renamed is on the device.
+#[test]
+fn a_failed_file_may_be_renamed_or_deleted() {
+    let mut failed = 0;
+    for (skipped, is_renamed) in (0..12).flat_map(|skipped| [(skipped, true), (skipped, false)]) {
+        let fs = FaultyFs::new();
+        fs.create_dir(Path::new("/data")).expect("an empty file system");
+        let options = Options { rotate_bytes: 0 };
+        let (mut files, _) = LogFiles::open(fs.clone(), Path::new(DIR), options).expect("opens");
+        files.set_durable(true);
+        files.write(lines(1..=3).as_bytes(), &mut 0).expect("writes");
+        let first = files.current_file().to_owned();
+        fs.fault_after(skipped, Fault::Fail(libc::EIO));
+        failed += u32::from(files.sync().is_err());
+        fs.repair();
+        files.rotate_now().expect("rotates");
+        let other = first.with_extension("moved");
+        if is_renamed {
+            fs.rename(&first, &other);
+        } else {
+            fs.unlink(&first);
+        }
+        files.write(lines(4..=6).as_bytes(), &mut 0).expect("writes");
+        files.sync().expect("nothing fails any more");
+        let second = files.current_file().to_owned();
+        drop(files);
+        fs.cut_power(true);
+        if is_renamed {
+            assert_eq!(fs.read(&other), lines(1..=3).as_bytes(), "{skipped}");
+        }
+        assert_eq!(fs.read(&second), lines(4..=6).as_bytes(), "{skipped}");
+    }
+    assert!(failed > 4, "nothing failed");
+}
+
+/// What a sync could not bring to the device is remembered while nobody asks for it.
+#[test]
+fn a_failure_is_remembered_while_it_is_off() {
+    let fs = FaultyFs::new();
+    fs.create_dir(Path::new("/data")).expect("an empty file system");
+    let options = Options { rotate_bytes: 0 };
+    let (mut files, _) = LogFiles::open(fs.clone(), Path::new(DIR), options).expect("opens");
+    files.set_durable(true);
+    files.sync().expect("an empty file");
+    files.write(lines(1..=3).as_bytes(), &mut 0).expect("writes");
+    let faults = (0..12).filter(|skipped| {
+        fs.fault_after(*skipped, Fault::Fail(libc::EIO));
+        let failed = files.sync().is_err();
+        fs.repair();
+        failed
+    });
+    assert!(faults.count() > 0, "nothing failed");
+    files.set_durable(false);
+    files.set_durable(true);
+    files.sync().expect("nothing fails any more");
+    let path = files.current_file().to_owned();
+    drop(files);
+    fs.cut_power(true);
+    assert_eq!(fs.read(&path), lines(1..=3).as_bytes());
+}

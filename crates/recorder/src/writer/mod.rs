@@ -304,22 +304,30 @@ impl<F: Fs> Writer<F> {
         let written = self.status.bytes_written.load(Ordering::Relaxed);
         let new_bytes = written - std::mem::replace(&mut self.slept_at_bytes, written);
         let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
-        if new_bytes > flush_bytes / 8 && !self.outages.is_failing() && !self.is_waited_for() {
+        if new_bytes > flush_bytes / 8
+            && !self.outages.is_failing()
+            && !self.syncing.is_waited_for()
+        {
             std::thread::sleep(NAP);
             return;
         }
         let interval_ms = self.control.flush_interval_ms.load(Ordering::Relaxed).max(1);
         let elapsed_us = sys::monotonic_us() - started_us;
         let left_us = (interval_ms as i64).saturating_mul(1_000) - elapsed_us;
+        let left_us = match self.sync_due_us() {
+            // One that is overdue is tried with the next round.
+            Some(due_us) if due_us > 0 => left_us.min(due_us),
+            _ => left_us,
+        };
         let shared = self.arena().shared();
         let bell = &shared.bell.0;
         let word = bell.listen();
         let urgent = self.control.stop.load(Ordering::Relaxed)
             || self.control.rotate_now.load(Ordering::Relaxed)
             || self.control.flush_now.load(Ordering::Relaxed)
-            || (self.is_waited_for() && word != self.rings_seen)
+            || (self.syncing.is_waited_for() && word != self.rings_seen)
             || bell.closed.load(Ordering::Relaxed) >= bell.closed_limit.load(Ordering::Relaxed);
-        if left_us > 0 && (!urgent || self.outages.is_failing()) {
+        if left_us > 0 && (!urgent || self.outages.is_failing() || self.syncing.is_failing()) {
             Futex.wait(&bell.rings, word, left_us as u64);
         }
         bell.awake();
@@ -331,9 +339,9 @@ impl<F: Fs> Writer<F> {
         self.retry_at_us = 0;
     }
 
-    /// Whether writing fails at the moment.
+    /// Whether statements wait, or will soon, because writing fails at the moment.
     pub fn is_failing(&self) -> bool {
-        self.outages.is_failing()
+        self.outages.is_failing() || self.syncing.is_failing()
     }
 
     /// Writes what is still open as `running` lines when recording stops, and the `stop`

@@ -70,7 +70,7 @@ impl<F: Fs> Writer<F> {
                 entry.running_seq.store(0, Ordering::Relaxed);
             }
         }
-        syncing.waiting.append(awaited);
+        syncing.waiting.extend(awaited.drain(..));
     }
 
     /// Removes the arena as soon as everything that was formatted so far is in the file.
