@@ -44,7 +44,9 @@ enum tacho_setting {
   TACHO_SETTING_CHECKPOINT_INTERVAL_S = 8, /* 0 = only at rotation and stop */
   TACHO_SETTING_DIGEST = 9,              /* 0 or 1 */
   TACHO_SETTING_REDACT = 10,             /* 0 SECRETS, 1 LITERALS */
-  TACHO_SETTING_ROTATE_INTERVAL_S = 11   /* 0 = never */
+  TACHO_SETTING_ROTATE_INTERVAL_S = 11,  /* 0 = never */
+  TACHO_SETTING_DURABILITY = 12,         /* 0 ASYNC, 1 GROUP, 2 SYNC */
+  TACHO_SETTING_SYNC_INTERVAL_MS = 13
 };
 
 /* Figures for SHOW STATUS. */
@@ -62,6 +64,9 @@ typedef struct tacho_embed_status {
   uint64_t arena_bytes_used;
   uint64_t write_errors;
   uint64_t filter_rules;
+  uint64_t sync_count;
+  uint64_t sync_time_us;
+  uint64_t sync_given_up;
 } tacho_embed_status;
 
 /* Texts for SHOW STATUS. */

@@ -229,6 +229,8 @@ impl Recorder {
             9 => control.digest.store(value != 0, Ordering::Relaxed),
             11 => control.rotate_interval_s.store(value, Ordering::Relaxed),
             10 => settings.redact.store(value as u32, Ordering::Relaxed),
+            12 => settings.durability.store(value as u32, Ordering::Relaxed),
+            13 => control.sync_interval_ms.store(value, Ordering::Relaxed),
             _ => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.
@@ -312,6 +314,9 @@ impl Recorder {
             blocked_time_us: counters.blocked_time_us.load(Ordering::Relaxed),
             arena_bytes_used: status.arena_bytes_used.load(Ordering::Relaxed),
             write_errors: status.write_errors.load(Ordering::Relaxed),
+            sync_count: status.sync_count.load(Ordering::Relaxed),
+            sync_time_us: status.sync_time_us.load(Ordering::Relaxed),
+            sync_given_up: counters.sync_given_up.load(Ordering::Relaxed),
         }
     }
 

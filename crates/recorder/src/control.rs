@@ -25,6 +25,8 @@ pub struct Control {
     pub rotate_bytes: AtomicU64,
     /// How often the chain of the log is signed, s; 0 = only at rotation and stop.
     pub checkpoint_interval_s: AtomicU64,
+    /// How often the log is brought to the device where it shall be there, ms.
+    pub sync_interval_ms: AtomicU64,
     /// Longest statement text, bytes; 0 = no limit.
     pub max_statement_bytes: AtomicU64,
     /// Lines of statements have their digests.
@@ -93,6 +95,7 @@ impl Default for Control {
             flush_bytes: AtomicU64::new(262_144),
             rotate_bytes: AtomicU64::new(268_435_456),
             checkpoint_interval_s: AtomicU64::new(60),
+            sync_interval_ms: AtomicU64::new(1_000),
             max_statement_bytes: AtomicU64::new(0),
             digest: AtomicBool::new(true),
             utc: AtomicU32::new(0),
@@ -143,6 +146,10 @@ pub struct Status {
     pub records_filtered: AtomicU64,
     /// Attempts to write that failed.
     pub write_errors: AtomicU64,
+    /// How often the log was brought to the device.
+    pub sync_count: AtomicU64,
+    /// How long that took, µs.
+    pub sync_time_us: AtomicU64,
     /// Bytes of chunks in use.
     pub arena_bytes_used: AtomicU64,
     /// The last error, with advice.

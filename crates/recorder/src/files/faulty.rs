@@ -28,6 +28,10 @@ pub(crate) enum Fault {
 #[derive(Default)]
 struct Node {
     data: Vec<u8>,
+    /// What the device has of it.
+    on_device: Vec<u8>,
+    /// Bytes that the page cache would write back.
+    dirty: BTreeSet<usize>,
     links: u64,
     handles: u64,
     locked_by: Option<u64>,
@@ -37,6 +41,8 @@ struct Node {
 struct State {
     dirs: BTreeSet<PathBuf>,
     names: BTreeMap<PathBuf, usize>,
+    /// What the device has of the names.
+    names_on_device: BTreeMap<PathBuf, usize>,
     nodes: Vec<Node>,
     operations: u64,
     faults: BTreeMap<u64, Fault>,
@@ -175,6 +181,25 @@ impl FaultyFs {
         }
     }
 
+    /// The machine loses power, and starts again: what the device has is there. Where
+    /// `names_kept`, it has the names as they were.
+    pub(crate) fn cut_power(&self, names_kept: bool) {
+        self.restart_process();
+        let mut state = self.state();
+        let state = &mut *state;
+        if !names_kept {
+            state.names = state.names_on_device.clone();
+        }
+        for node in &mut state.nodes {
+            node.data.clone_from(&node.on_device);
+            node.dirty.clear();
+            node.links = 0;
+        }
+        for node in state.names.values() {
+            state.nodes[*node].links += 1;
+        }
+    }
+
     // What somebody else does to the files.
 
     pub(crate) fn unlink(&self, path: &Path) {
@@ -273,7 +298,9 @@ impl Fs for FaultyFs {
             let node = match (state.names.get(path), mode) {
                 (Some(_), OpenMode::AppendNew) => return errno(libc::EEXIST),
                 (Some(node), _) => *node,
-                (None, OpenMode::Read | OpenMode::Append) => return errno(libc::ENOENT),
+                (None, OpenMode::Read | OpenMode::Append) => {
+                    return errno(libc::ENOENT);
+                }
                 (None, OpenMode::AppendNew | OpenMode::Lock) => {
                     state.nodes.push(Node { links: 1, ..Node::default() });
                     let node = state.nodes.len() - 1;
@@ -322,6 +349,15 @@ impl Fs for FaultyFs {
             Ok(())
         })
     }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.state().operate(|state| {
+            state.names_on_device.retain(|path, _| path.parent() != Some(dir));
+            let names = state.names.iter().filter(|(path, _)| path.parent() == Some(dir));
+            state.names_on_device.extend(names.map(|(path, node)| (path.clone(), *node)));
+            Ok(())
+        })
+    }
 }
 
 impl FsFile for FaultyFile {
@@ -351,9 +387,10 @@ impl FsFile for FaultyFile {
             _ => bytes.len(),
         };
         let count = wanted.min(room).min(under);
-        let data = &mut state.nodes[self.node].data;
-        data.truncate(start);
-        data.extend_from_slice(&bytes[..count]);
+        let node = &mut state.nodes[self.node];
+        node.data.truncate(start);
+        node.data.extend_from_slice(&bytes[..count]);
+        node.dirty.extend(start..start + count);
         self.position = start + count;
         match fault {
             Some(Fault::FailAfter(_, number)) => errno(number),
@@ -365,6 +402,30 @@ impl FsFile for FaultyFile {
             _ if under == 0 => errno(libc::EFBIG),
             _ => errno(libc::ENOSPC),
         }
+    }
+
+    fn reopen(&self) -> io::Result<FaultyFile> {
+        self.fs.state().operate(|state| {
+            state.handles += 1;
+            state.nodes[self.node].handles += 1;
+            Ok(FaultyFile {
+                fs: self.fs.clone(),
+                handle: state.handles,
+                append: false,
+                position: 0,
+                ..*self
+            })
+        })
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.fs.state().operate(|state| {
+            let node = &mut state.nodes[self.node];
+            let start = offset as usize;
+            node.data[start..start + bytes.len()].copy_from_slice(bytes);
+            node.dirty.extend(start..start + bytes.len());
+            Ok(bytes.len())
+        })
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -391,7 +452,18 @@ impl FsFile for FaultyFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.fs.state().operate(|_| Ok(()))
+        let mut state = self.fs.state();
+        let result = state.operate(|state| {
+            let Node { data, on_device, dirty, .. } = &mut state.nodes[self.node];
+            on_device.resize(data.len(), 0);
+            for at in dirty.iter().filter(|at| **at < data.len()) {
+                on_device[*at] = data[*at];
+            }
+            Ok(())
+        });
+        // As on Linux: whatever came of it, the pages are clean.
+        state.nodes[self.node].dirty.clear();
+        result
     }
 
     fn try_lock(&self) -> io::Result<bool> {

@@ -1,7 +1,7 @@
 //! The few system calls that log files need, and the trait in front of them.
 //!
-//! open, fcntl(F_OFD_SETLK), mkdir, readdir, stat, fstat, read, pread, write, ftruncate,
-//! fdatasync, clock_gettime; fsync, rename and unlink for
+//! open, fcntl(F_OFD_SETLK), mkdir, readdir, stat, fstat, read, pread, write, pwrite, ftruncate,
+//! fdatasync, fsync of directories, clock_gettime; fsync, rename and unlink for
 //! [`Fs::replace`]. No other module of `files` talks to the operating system.
 
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -81,6 +81,11 @@ pub trait Fs {
     /// # Errors
     /// As open(2), write(2), fsync(2) and rename(2).
     fn replace(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()>;
+    /// Waits until the names in a directory are on the device.
+    ///
+    /// # Errors
+    /// As open(2) and fsync(2).
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
 /// An open file.
@@ -90,6 +95,19 @@ pub trait FsFile {
     /// # Errors
     /// As write(2).
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+    /// Opens the same file once more, whatever its name is now, for [`write_at`](Self::write_at).
+    ///
+    /// # Errors
+    /// As open(2).
+    fn reopen(&self) -> io::Result<Self>
+    where
+        Self: Sized;
+    /// One pwrite(2), to a file that comes of [`reopen`](Self::reopen): those that are open for
+    /// appending append whatever position is named.
+    ///
+    /// # Errors
+    /// As pwrite(2).
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
     /// One pread(2).
     ///
     /// # Errors
@@ -177,17 +195,30 @@ impl Fs for RealFs {
             file.sync_all()?;
         }
         std::fs::rename(&new, path)?;
-        if sync && let Some(dir) = path.parent() {
-            let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-            File::open(dir)?.sync_all()?;
+        match path.parent() {
+            Some(dir) if sync => self.sync_dir(dir),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        File::open(dir)?.sync_all()
     }
 }
 
 impl FsFile for File {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Write::write(self, bytes)
+    }
+
+    fn reopen(&self) -> io::Result<File> {
+        let path = format!("/proc/self/fd/{}", self.as_raw_fd());
+        OpenOptions::new().read(true).write(true).open(path)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        FileExt::write_at(self, bytes, offset)
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::durable::Unsynced;
 use super::error::{At, FileError, FileErrorKind};
 use super::fs::{Fs, FsFile, OpenMode, RealFs};
 use super::heal::Rescue;
@@ -122,7 +123,7 @@ pub struct LogFiles<F: Fs = RealFs> {
     /// How many bytes before `current.bytes` belong to the unfinished batch.
     pub(super) batch_bytes: u64,
     /// The last batch ended in an error, and the caller will come back with it.
-    unfinished: bool,
+    pub(super) unfinished: bool,
     /// A write failed, and may nevertheless have left bytes in the file.
     pub(super) unsure: bool,
     pub(super) rotate_requested: bool,
@@ -141,6 +142,10 @@ pub struct LogFiles<F: Fs = RealFs> {
     pub(super) damaged: bool,
     /// The current file is a copy of an unlinked one, under another name.
     pub(super) rewritten: bool,
+    /// Where lines shall survive the machine.
+    pub(super) unsynced: Option<Unsynced<F::File>>,
+    /// The last sync before that was switched off has failed.
+    pub(super) sync_failed: bool,
 }
 
 impl<F: Fs> LogFiles<F> {
@@ -205,6 +210,8 @@ impl<F: Fs> LogFiles<F> {
             seal_failure: None,
             damaged: false,
             rewritten: false,
+            unsynced: None,
+            sync_failed: false,
         };
         if full {
             files.try_rotate();
@@ -288,16 +295,6 @@ impl<F: Fs> LogFiles<F> {
     /// Changes the size at which files are rotated, from the next line on.
     pub fn set_rotate_bytes(&mut self, rotate_bytes: u64) {
         self.rotate_bytes = rotate_bytes;
-    }
-
-    /// Waits until everything written to the current file is on the device. A file that is
-    /// rotated away is not synced by this.
-    ///
-    /// # Errors
-    /// As fdatasync(2). After an error the kernel may have dropped the pages; what a later
-    /// call returns says nothing about them.
-    pub fn sync_data(&self) -> Result<(), FileError> {
-        self.current.file.sync_data().at("sync", &self.current.path)
     }
 
     /// The log directory.
@@ -425,6 +422,7 @@ impl<F: Fs> LogFiles<F> {
         self.bytes_written -= again;
         self.current.bytes = end;
         self.current.line_end = end;
+        self.note_cut(end);
         again
     }
 
@@ -449,16 +447,18 @@ impl<F: Fs> LogFiles<F> {
             }
             self.bytes_written -= self.current.bytes - self.current.line_end;
             self.current.bytes = self.current.line_end;
+            self.note_cut(self.current.line_end);
         }
         Ok(())
     }
 
     /// Begins a new file; the old one is closed only when the new one exists.
     pub(super) fn rotate(&mut self) -> Result<(), FileError> {
+        self.may_leave()?;
         let next = create_next(&self.fs, &self.dir, &mut self.newest)?;
         let opened = next.path.clone();
-        let old = self.replace_current(next);
-        self.events.push(Event::Rotated { closed: old.path, closed_bytes: old.bytes, opened });
+        let (closed, closed_bytes) = self.replace_current(next);
+        self.events.push(Event::Rotated { closed, closed_bytes, opened });
         Ok(())
     }
 
@@ -480,13 +480,16 @@ impl<F: Fs> LogFiles<F> {
         }
     }
 
-    pub(super) fn replace_current(&mut self, next: Current<F::File>) -> Current<F::File> {
+    /// Returns the path and the length of the file that is left.
+    pub(super) fn replace_current(&mut self, next: Current<F::File>) -> (PathBuf, u64) {
         self.note_left(next.name);
         self.batch_bytes = 0;
         self.unsure = false;
         self.rotate_requested = false;
         self.rotate_failure = None;
-        std::mem::replace(&mut self.current, next)
+        let Current { file, path, bytes, .. } = std::mem::replace(&mut self.current, next);
+        self.note_unsynced(file, &path);
+        (path, bytes)
     }
 
     pub(super) fn create_next(&mut self) -> Result<Current<F::File>, FileError> {

@@ -16,7 +16,7 @@
 //! - A batch costs one write(2), two fstat(2) and one stat(2). Memory is bounded by one
 //!   64 KiB buffer however long a line is.
 //! - No fsync in the ordinary path: what is in the page cache survives the death of the
-//!   server, not of the machine. [`LogFiles::sync_data`] is there for durability levels.
+//!   server, not of the machine. [`LogFiles::sync`] is there for those who want that, too.
 //!
 //! # Life of a file
 //!
@@ -49,7 +49,8 @@
 //! | directory replaced by a file, no permission | error until it is put right | nothing |
 //! | rotation impossible | [`Event::RotateFailed`], the old file goes on | nothing |
 //! | second writer on the directory | refused, with the holder's pid | nothing |
-//! | machine loses power | what was not synced | the unsynced tail |
+//! | machine loses power | everything up to the last [`LogFiles::sync`] is there | the unsynced tail |
+//! | sync fails | what was not synced is written again before the next try | nothing |
 //!
 //! A renamed file is not copied back: its lines are whole where the mover put them, and a
 //! rename-style log rotation would otherwise double the log at every turn.
@@ -72,10 +73,12 @@
 //! | `lock` | one writer per directory |
 //! | `tail` | line ends and the last `seq`, read from the end |
 //! | `log` | [`LogFiles`]: open, write, rotate |
+//! | `durable` | from the page cache to the device |
 //! | `heal` | what others did to the file, noticed and mended |
 //! | `seal` | the sidecars that make changes detectable |
 //! | `sealing` | telling the sealer which lines are in which file |
 
+mod durable;
 mod error;
 mod fs;
 mod heal;
@@ -90,6 +93,8 @@ mod tail;
 pub(crate) mod faulty;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod power;
 #[cfg(test)]
 mod scenarios;
 
