@@ -2,7 +2,8 @@
 //!
 //! It keeps what a real one keeps through the death of a process: all data written so far,
 //! and no unlinked file that only the dead process had open. It counts operations, and a
-//! [`Fault`] can be put on any of those to come.
+//! [`Fault`] can be put on any of those to come. A power failure leaves what was synced, and of
+//! the rest what the disk liked: the two extremes of that are tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -28,6 +29,8 @@ pub(crate) enum Fault {
 #[derive(Default)]
 struct Node {
     data: Vec<u8>,
+    /// What a power failure leaves of it.
+    synced: Vec<u8>,
     links: u64,
     handles: u64,
     locked_by: Option<u64>,
@@ -37,6 +40,8 @@ struct Node {
 struct State {
     dirs: BTreeSet<PathBuf>,
     names: BTreeMap<PathBuf, usize>,
+    /// Names as they are on the device.
+    synced_names: BTreeMap<PathBuf, usize>,
     nodes: Vec<Node>,
     operations: u64,
     faults: BTreeMap<u64, Fault>,
@@ -108,6 +113,13 @@ impl State {
         }
     }
 
+    /// Puts the names of a directory on the device.
+    fn sync_names(&mut self, dir: &Path) {
+        self.synced_names.retain(|path, _| path.parent() != Some(dir));
+        let names = self.names.iter().filter(|(path, _)| path.parent() == Some(dir));
+        self.synced_names.extend(names.map(|(path, node)| (path.clone(), *node)));
+    }
+
     fn above(&self, path: &Path) -> io::Result<()> {
         let parent = path.parent().expect("tests use paths with a parent");
         if self.names.contains_key(parent) {
@@ -173,6 +185,36 @@ impl FaultyFs {
             node.handles = 0;
             node.locked_by = None;
         }
+    }
+
+    /// The machine loses power: what was not synced is gone. With `keep_removals`, names that were
+    /// removed or replaced are nevertheless: a disk may write that first.
+    pub(crate) fn cut_power(&self, keep_removals: bool) {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let now = std::mem::take(&mut state.names);
+        state.names = state.synced_names.clone();
+        if keep_removals {
+            state.names.retain(|path, node| now.get(path) == Some(node));
+            state.synced_names.clone_from(&state.names);
+        }
+        for node in &mut state.nodes {
+            node.data.clone_from(&node.synced);
+            node.links = 0;
+        }
+        for node in state.names.values() {
+            state.nodes[*node].links = 1;
+        }
+        drop(guard);
+        self.restart_process();
+    }
+
+    /// Puts everything on the device.
+    pub(crate) fn sync_all(&self) {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.synced_names.clone_from(&state.names);
+        state.nodes.iter_mut().for_each(|node| node.synced.clone_from(&node.data));
     }
 
     // What somebody else does to the files.
@@ -310,15 +352,38 @@ impl Fs for FaultyFs {
         })
     }
 
-    fn replace(&self, path: &Path, bytes: &[u8], _sync: bool) -> io::Result<()> {
+    fn replace(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
         self.state().operate(|state| {
             state.above(path)?;
+            if state.dirs.contains(path) {
+                return errno(libc::EISDIR);
+            }
             if let Some(old) = state.names.remove(path) {
                 state.nodes[old].links -= 1;
             }
-            state.nodes.push(Node { links: 1, data: bytes.to_vec(), ..Node::default() });
+            let synced = if sync { bytes.to_vec() } else { Vec::new() };
+            state.nodes.push(Node { links: 1, data: bytes.to_vec(), synced, ..Node::default() });
             let node = state.nodes.len() - 1;
             state.names.insert(path.to_owned(), node);
+            if let Some(dir) = path.parent().filter(|_| sync) {
+                state.sync_names(dir);
+            }
+            Ok(())
+        })
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.state().operate(|state| {
+            state.above(path)?;
+            let Some(node) = state.names.remove(path) else { return errno(libc::ENOENT) };
+            state.nodes[node].links -= 1;
+            Ok(())
+        })
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.state().operate(|state| {
+            state.sync_names(dir);
             Ok(())
         })
     }
@@ -391,7 +456,11 @@ impl FsFile for FaultyFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.fs.state().operate(|_| Ok(()))
+        self.fs.state().operate(|state| {
+            let node = &mut state.nodes[self.node];
+            node.synced.clone_from(&node.data);
+            Ok(())
+        })
     }
 
     fn try_lock(&self) -> io::Result<bool> {

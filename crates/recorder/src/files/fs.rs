@@ -1,8 +1,8 @@
 //! The few system calls that log files need, and the trait in front of them.
 //!
 //! open, fcntl(F_OFD_SETLK), mkdir, readdir, stat, fstat, read, pread, write, ftruncate,
-//! fdatasync, clock_gettime; fsync, rename and unlink for
-//! [`Fs::replace`]. No other module of `files` talks to the operating system.
+//! fdatasync, fsync, rename, unlink, statvfs, clock_gettime. No other module of `files` talks to
+//! the operating system.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -81,6 +81,16 @@ pub trait Fs {
     /// # Errors
     /// As open(2), write(2), fsync(2) and rename(2).
     fn replace(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()>;
+    /// Removes the name of a file.
+    ///
+    /// # Errors
+    /// As unlink(2).
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Waits until the names in a directory are on the device as they are.
+    ///
+    /// # Errors
+    /// As open(2) and fsync(2).
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
 /// An open file.
@@ -179,9 +189,17 @@ impl Fs for RealFs {
         std::fs::rename(&new, path)?;
         if sync && let Some(dir) = path.parent() {
             let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-            File::open(dir)?.sync_all()?;
+            self.sync_dir(dir)?;
         }
         Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
     }
 }
 

@@ -8,7 +8,7 @@ use super::fs::{Fs, FsFile, OpenMode, RealFs};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
-use super::seal::Sealer;
+use super::seal::{Removed, Sealer};
 use super::sealing::Left;
 use super::tail::{self, LastSeqError};
 
@@ -135,6 +135,8 @@ pub struct LogFiles<F: Fs = RealFs> {
     pub(super) left: Vec<Left>,
     /// `progress` of the batch, as far as the file is concerned.
     pub(super) batch_end: usize,
+    /// The tombstones.
+    pub(super) removed: Removed,
     /// What was last said about the seal.
     pub(super) seal_failure: Option<(FileErrorKind, Option<i32>)>,
     /// The current file was changed by somebody: the next one says so.
@@ -202,6 +204,7 @@ impl<F: Fs> LogFiles<F> {
             sealer: None,
             left: Vec::new(),
             batch_end: 0,
+            removed: Removed::default(),
             seal_failure: None,
             damaged: false,
             rewritten: false,
@@ -249,6 +252,11 @@ impl<F: Fs> LogFiles<F> {
         let result = self.write_batch(&[], &mut 0);
         self.seal_written(&[]);
         result
+    }
+
+    /// Whether a batch was begun that is not all in the file.
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.unfinished
     }
 
     /// Begins a new file, unless the current one is empty. In the middle of an unfinished
@@ -310,6 +318,12 @@ impl<F: Fs> LogFiles<F> {
     #[must_use]
     pub fn current_file(&self) -> &Path {
         &self.current.path
+    }
+
+    /// Name of the file that is written now.
+    #[must_use]
+    pub fn current_name(&self) -> FileName {
+        self.current.name
     }
 
     /// Length of the current file.

@@ -75,6 +75,7 @@
 //! | `heal` | what others did to the file, noticed and mended |
 //! | `seal` | the sidecars that make changes detectable |
 //! | `sealing` | telling the sealer which lines are in which file |
+//! | `retain` | which closed files have to go, and how they go |
 
 mod error;
 mod fs;
@@ -82,6 +83,7 @@ mod heal;
 mod lock;
 mod log;
 mod name;
+mod retain;
 mod seal;
 mod sealing;
 mod tail;
@@ -91,11 +93,15 @@ pub(crate) mod faulty;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod retain_tests;
+#[cfg(test)]
 mod scenarios;
 
 pub use error::{FileError, FileErrorKind};
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Stat};
 pub use log::{Event, LogFiles, Opened, Options};
 pub use name::FileName;
+pub use retain::{Due, Keep, Outlook, RetainError};
 pub use seal::{SealOptions, Sealed};
+pub use tacho_chain::entry::RemovalReason;
 pub use tail::{LastSeqError, last_seq};

@@ -13,12 +13,14 @@
 //! | `losses` | telling of losses |
 //! | `relief` | making room when chunks are short |
 //! | `seldom` | what the error log hears of trouble that comes again and again |
+//! | `retention` | which closed file goes when |
 
 mod lines;
 mod losses;
 mod output;
 mod queue;
 mod relief;
+mod retention;
 mod running;
 mod seldom;
 
@@ -42,6 +44,7 @@ use crate::join::{Ending, Join, Ready, Start};
 use crate::line::Scratch;
 pub(crate) use losses::confirm_losses;
 use queue::Queue;
+use retention::Retention;
 use seldom::{Outages, Seldom};
 
 /// A statement that is open for this long gets a `running` line, µs.
@@ -92,6 +95,7 @@ pub struct Writer<F: Fs = RealFs> {
     recovered: Vec<ArenaFile>,
     /// Arenas that are gone, and may be forgotten when the batch is written: it says so.
     gone: Vec<PathBuf>,
+    retention: Retention,
 }
 
 impl<F: Fs> Writer<F> {
@@ -137,6 +141,7 @@ impl<F: Fs> Writer<F> {
             stop_told: false,
             recovered: Vec::new(),
             gone: Vec::new(),
+            retention: Retention::default(),
         };
         writer.take_settings();
         writer
@@ -250,6 +255,9 @@ impl<F: Fs> Writer<F> {
         let written = self.write_queue(now_us) && self.write_out(now_us);
         self.files.tick();
         self.recycle();
+        if written {
+            self.retain();
+        }
         written && self.relieve(now_us)
     }
 
