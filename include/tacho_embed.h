@@ -46,7 +46,8 @@ enum tacho_setting {
   TACHO_SETTING_REDACT = 10,             /* 0 SECRETS, 1 LITERALS */
   TACHO_SETTING_ROTATE_INTERVAL_S = 11,  /* 0 = never */
   TACHO_SETTING_RETENTION_DAYS = 12,     /* 0 = keep */
-  TACHO_SETTING_RETENTION_BYTES = 13     /* 0 = keep */
+  TACHO_SETTING_RETENTION_BYTES = 13,    /* 0 = keep */
+  TACHO_SETTING_COMPRESSION = 14         /* 0 NONE, 1 ZSTD */
 };
 
 /* Figures for SHOW STATUS. */
@@ -65,6 +66,7 @@ typedef struct tacho_embed_status {
   uint64_t write_errors;
   uint64_t filter_rules;
   uint64_t files_removed;
+  uint64_t files_compressed;
 } tacho_embed_status;
 
 /* Texts for SHOW STATUS. */

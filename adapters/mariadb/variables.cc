@@ -30,6 +30,7 @@ unsigned long long v_rotate_bytes;
 unsigned long long v_rotate_interval_s;
 unsigned long long v_retention_days;
 unsigned long long v_retention_bytes;
+unsigned long v_compression;
 char v_rotate_now;
 char v_flush_now;
 unsigned long long v_max_statement_bytes;
@@ -47,6 +48,8 @@ const char* g_timestamps_names[] = {"SYSTEM", "UTC", nullptr};
 TYPELIB g_timestamps_lib = {2, "timestamps", g_timestamps_names, nullptr};
 const char* g_redact_names[] = {"SECRETS", "LITERALS", nullptr};
 TYPELIB g_redact_lib = {2, "redact", g_redact_names, nullptr};
+const char* g_compression_names[] = {"NONE", "ZSTD", nullptr};
+TYPELIB g_compression_lib = {2, "compression", g_compression_names, nullptr};
 
 void note(const char* variable, const char* old_value, const char* new_value) noexcept {
     if (g_recorder != nullptr && strcmp(old_value, new_value) != 0) {
@@ -83,7 +86,8 @@ void update_number(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* val
                                          "tacho_redact",
                                          "tacho_rotate_interval_s",
                                          "tacho_retention_days",
-                                         "tacho_retention_bytes"};
+                                         "tacho_retention_bytes",
+                                         "tacho_compression"};
     auto* current = static_cast<unsigned long long*>(variable);
     const auto wanted = *static_cast<const unsigned long long*>(value);
     note_number(kNames[Setting], *current, wanted);
@@ -137,6 +141,14 @@ void update_redact(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* val
     note("tacho_redact", g_redact_names[*current], g_redact_names[wanted]);
     *current = wanted;
     set(TACHO_SETTING_REDACT, wanted);
+}
+
+void update_compression(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    auto* current = static_cast<unsigned long*>(variable);
+    const auto wanted = *static_cast<const unsigned long*>(value);
+    note("tacho_compression", g_compression_names[*current], g_compression_names[wanted]);
+    *current = wanted;
+    set(TACHO_SETTING_COMPRESSION, wanted);
 }
 
 // Commands, not states: they always read OFF.
@@ -204,6 +216,9 @@ MYSQL_SYSVAR_ULONGLONG(retention_bytes, v_retention_bytes, PLUGIN_VAR_RQCMDARG,
                        "Remove the oldest closed files while the log is larger, bytes; 0 = keep "
                        "them",
                        nullptr, update_number<TACHO_SETTING_RETENTION_BYTES>, 0, 0, 1ULL << 60, 1);
+MYSQL_SYSVAR_ENUM(compression, v_compression, PLUGIN_VAR_RQCMDARG,
+                  "What becomes of closed files: NONE, or ZSTD (compressed in the background)",
+                  nullptr, update_compression, 0, &g_compression_lib);
 MYSQL_SYSVAR_BOOL(rotate_now, v_rotate_now, PLUGIN_VAR_OPCMDARG, "Set to 1: begin a new file now",
                   nullptr, update_rotate_now, 0);
 MYSQL_SYSVAR_BOOL(flush_now, v_flush_now, PLUGIN_VAR_OPCMDARG,
@@ -294,6 +309,7 @@ void apply_variables(const tacho_embed* recorder) noexcept {
     tacho_embed_set(recorder, TACHO_SETTING_ROTATE_INTERVAL_S, v_rotate_interval_s);
     tacho_embed_set(recorder, TACHO_SETTING_RETENTION_DAYS, v_retention_days);
     tacho_embed_set(recorder, TACHO_SETTING_RETENTION_BYTES, v_retention_bytes);
+    tacho_embed_set(recorder, TACHO_SETTING_COMPRESSION, v_compression);
     tacho_embed_set(recorder, TACHO_SETTING_TIMESTAMPS, v_timestamps);
     tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
     apply_filter(recorder);
@@ -317,6 +333,7 @@ st_mysql_sys_var* g_system_variables[] = {
     MYSQL_SYSVAR(rotate_interval_s),
     MYSQL_SYSVAR(retention_days),
     MYSQL_SYSVAR(retention_bytes),
+    MYSQL_SYSVAR(compression),
     MYSQL_SYSVAR(rotate_now),
     MYSQL_SYSVAR(flush_now),
     MYSQL_SYSVAR(max_statement_bytes),
@@ -349,6 +366,7 @@ st_mysql_show_var g_status_variables[] = {
     {"Tacho_arena_bytes_used", function(show_number<&Status::arena_bytes_used>), SHOW_SIMPLE_FUNC},
     {"Tacho_write_errors", function(show_number<&Status::write_errors>), SHOW_SIMPLE_FUNC},
     {"Tacho_files_removed", function(show_number<&Status::files_removed>), SHOW_SIMPLE_FUNC},
+    {"Tacho_files_compressed", function(show_number<&Status::files_compressed>), SHOW_SIMPLE_FUNC},
     {"Tacho_last_error", function(show_text<TACHO_TEXT_LAST_ERROR>), SHOW_SIMPLE_FUNC},
     {"Tacho_current_file", function(show_text<TACHO_TEXT_CURRENT_FILE>), SHOW_SIMPLE_FUNC},
     {"Tacho_filter_rules", function(show_number<&Status::filter_rules>), SHOW_SIMPLE_FUNC},

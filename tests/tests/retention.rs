@@ -104,6 +104,7 @@ fn what_goes_by_size_under_load_has_its_tombstone_and_its_line() {
     let key = key_of(&server);
     // Read while files come and go.
     assert!(check(&log, &key).state() <= State::UnsignedTail);
+    wait::until("the log is small", || names(&log).len() < 10);
     conn.query_drop("SET GLOBAL tacho_retention_bytes = 0").expect("an answer");
     wait::until("the change is told", || {
         let newest = names(&log).pop_last().expect("a file");

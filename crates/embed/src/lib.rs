@@ -73,10 +73,12 @@ pub struct EmbedStatus {
     pub filter_rules: u64,
     /// Closed files that retention has removed.
     pub files_removed: u64,
+    /// Closed files that were compressed.
+    pub files_compressed: u64,
 }
 
 const _: () = assert!(size_of::<EmbedConfig>() == 56);
-const _: () = assert!(size_of::<EmbedStatus>() == 112);
+const _: () = assert!(size_of::<EmbedStatus>() == 120);
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
 fn guard<T>(fallback: T, f: impl FnOnce() -> T) -> T {

@@ -231,6 +231,7 @@ impl Recorder {
             10 => settings.redact.store(value as u32, Ordering::Relaxed),
             12 => control.retention_days.store(value, Ordering::Relaxed),
             13 => control.retention_bytes.store(value, Ordering::Relaxed),
+            14 => control.compress.store(value != 0, Ordering::Relaxed),
             _ => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.
@@ -321,6 +322,7 @@ impl Recorder {
             arena_bytes_used: status.arena_bytes_used.load(Ordering::Relaxed),
             write_errors: status.write_errors.load(Ordering::Relaxed),
             files_removed: status.files_removed.load(Ordering::Relaxed),
+            files_compressed: status.files_compressed.load(Ordering::Relaxed),
         }
     }
 

@@ -41,6 +41,8 @@ pub struct Control {
     pub retention_bytes: AtomicU64,
     /// Somebody has said how long files are kept, and means it: what is too old goes at once.
     pub retain_now: AtomicBool,
+    /// Closed files are compressed.
+    pub compress: AtomicBool,
     /// A new file is wanted.
     pub rotate_now: AtomicBool,
     /// What has ended shall be written now.
@@ -108,6 +110,7 @@ impl Default for Control {
             retention_days: AtomicU64::new(0),
             retention_bytes: AtomicU64::new(0),
             retain_now: AtomicBool::new(false),
+            compress: AtomicBool::new(false),
             rotate_now: AtomicBool::new(false),
             flush_now: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -158,6 +161,8 @@ pub struct Status {
     pub arena_bytes_used: AtomicU64,
     /// Closed files that retention has removed.
     pub files_removed: AtomicU64,
+    /// Closed files that were compressed.
+    pub files_compressed: AtomicU64,
     /// The last error, with advice.
     pub last_error: Mutex<String>,
     /// The file that is written now.

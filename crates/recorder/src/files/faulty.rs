@@ -381,6 +381,17 @@ impl Fs for FaultyFs {
         })
     }
 
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.state().operate(|state| {
+            state.above(to)?;
+            let Some(node) = state.names.remove(from) else { return errno(libc::ENOENT) };
+            if let Some(old) = state.names.insert(to.to_owned(), node) {
+                state.nodes[old].links -= 1;
+            }
+            Ok(())
+        })
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.state().operate(|state| {
             state.sync_names(dir);

@@ -48,8 +48,9 @@ pub enum OpenMode {
     Lock,
 }
 
-/// A file system and the clock that names its files.
-pub trait Fs {
+/// A file system and the clock that names its files. Its clones are the same one: closed files are
+/// compressed by a thread of its own.
+pub trait Fs: Clone + Send + 'static {
     /// An open file.
     type File: FsFile;
 
@@ -86,6 +87,11 @@ pub trait Fs {
     /// # Errors
     /// As unlink(2).
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Gives a file another name, in the place of what has it.
+    ///
+    /// # Errors
+    /// As rename(2).
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Waits until the names in a directory are on the device as they are.
     ///
     /// # Errors
@@ -196,6 +202,10 @@ impl Fs for RealFs {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

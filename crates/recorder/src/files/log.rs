@@ -320,6 +320,11 @@ impl<F: Fs> LogFiles<F> {
         &self.current.path
     }
 
+    /// Whether the current file has a complete line.
+    pub(super) fn has_lines(&self) -> bool {
+        self.current.line_end > 0
+    }
+
     /// Name of the file that is written now.
     #[must_use]
     pub fn current_name(&self) -> FileName {

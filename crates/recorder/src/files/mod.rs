@@ -75,8 +75,10 @@
 //! | `heal` | what others did to the file, noticed and mended |
 //! | `seal` | the sidecars that make changes detectable |
 //! | `sealing` | telling the sealer which lines are in which file |
+//! | `compress` | closed files made smaller, and the last line of such a one |
 //! | `retain` | which closed files have to go, and how they go |
 
+mod compress;
 mod error;
 mod fs;
 mod heal;
@@ -89,6 +91,8 @@ mod sealing;
 mod tail;
 
 #[cfg(test)]
+mod compress_tests;
+#[cfg(test)]
 pub(crate) mod faulty;
 #[cfg(test)]
 mod model;
@@ -97,6 +101,7 @@ mod retain_tests;
 #[cfg(test)]
 mod scenarios;
 
+pub use compress::{CompressError, Compressed, Compressor};
 pub use error::{FileError, FileErrorKind};
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Stat};
 pub use log::{Event, LogFiles, Opened, Options};

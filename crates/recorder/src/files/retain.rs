@@ -26,8 +26,9 @@ use super::log::LogFiles;
 use super::name::FileName;
 use super::seal::Removed;
 
-/// Endings of a log file. The plain one goes first: what is left is still complete.
-const LOG_ENDINGS: [&str; 2] = ["jsonl", "jsonl.zst"];
+/// Endings of a log file. The plain one goes first: what is left is still complete. The last one is
+/// what a compression has left that did not come to its end.
+const LOG_ENDINGS: [&str; 3] = ["jsonl", "jsonl.zst", "jsonl.zst.new"];
 
 /// What is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -192,14 +193,14 @@ impl<F: Fs> LogFiles<F> {
     }
 
     /// Whether nothing but the file itself is needed of it any more.
-    fn has_left(&self, name: FileName) -> bool {
+    pub(super) fn has_left(&self, name: FileName) -> bool {
         self.sealer.as_ref().is_none_or(|sealer| sealer.has_left(&name.log_file()))
             && self.left.is_empty()
     }
 
     /// Whether the last line of the log may be in this file, the first of the closed ones.
     fn last_lines_are_in(&self, name: FileName, closed: &[FileName]) -> Result<bool, FileError> {
-        if self.current.line_end > 0 {
+        if self.has_lines() {
             return Ok(false);
         }
         for newer in closed.iter().rev().take_while(|newer| **newer != name) {
@@ -223,7 +224,7 @@ impl<F: Fs> LogFiles<F> {
         let mut all: BTreeMap<FileName, Parts> = BTreeMap::new();
         for entry in self.fs.list(&self.dir).at("list", &self.dir)? {
             let Some((name, ending)) = FileName::parse(&entry) else { continue };
-            if LOG_ENDINGS.contains(&ending) {
+            if LOG_ENDINGS[..2].contains(&ending) {
                 all.entry(name).or_default().has_log = true;
             } else if ending == SIDECAR_ENDING {
                 all.entry(name).or_default().has_sidecar = true;

@@ -14,7 +14,9 @@
 //! | `relief` | making room when chunks are short |
 //! | `seldom` | what the error log hears of trouble that comes again and again |
 //! | `retention` | which closed file goes when |
+//! | `compression` | the thread that makes closed files smaller |
 
+mod compression;
 mod lines;
 mod losses;
 mod output;
@@ -42,6 +44,7 @@ use crate::drain::Drain;
 use crate::files::{FileError, Fs, LogFiles, RealFs};
 use crate::join::{Ending, Join, Ready, Start};
 use crate::line::Scratch;
+use compression::Compression;
 pub(crate) use losses::confirm_losses;
 use queue::Queue;
 use retention::Retention;
@@ -96,6 +99,7 @@ pub struct Writer<F: Fs = RealFs> {
     /// Arenas that are gone, and may be forgotten when the batch is written: it says so.
     gone: Vec<PathBuf>,
     retention: Retention,
+    compression: Compression,
 }
 
 impl<F: Fs> Writer<F> {
@@ -142,6 +146,7 @@ impl<F: Fs> Writer<F> {
             recovered: Vec::new(),
             gone: Vec::new(),
             retention: Retention::default(),
+            compression: Compression::default(),
         };
         writer.take_settings();
         writer
@@ -256,6 +261,7 @@ impl<F: Fs> Writer<F> {
         self.files.tick();
         self.recycle();
         if written {
+            self.compress();
             self.retain();
         }
         written && self.relieve(now_us)
@@ -329,6 +335,7 @@ impl<F: Fs> Writer<F> {
     pub fn finish(&mut self) -> bool {
         let now_us = sys::now_us();
         self.retry_at_us = 0;
+        self.compression.cancel();
         if !self.round() {
             return false;
         }

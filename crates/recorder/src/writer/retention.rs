@@ -52,6 +52,16 @@ pub(super) struct Retention {
 }
 
 impl Retention {
+    /// Whether a file is on its way out.
+    pub(super) fn is_letting_go(&self) -> bool {
+        self.leaving.is_some()
+    }
+
+    /// Something has become another size.
+    pub(super) fn look_soon(&mut self) {
+        self.look_at_us = 0;
+    }
+
     /// Hears which file is written.
     fn hear_of(&mut self, current: FileName) {
         let before = self.current.replace(current);
@@ -125,6 +135,10 @@ impl<F: Fs> Writer<F> {
         let retention = &mut self.retention;
         retention.may_all &= outlook.old_count > 0;
         let Some(due) = outlook.due else { return };
+        if self.compression.is_at(due.name) {
+            // It would come back, smaller. When that is done, there is another look.
+            return;
+        }
         let is_braked = due.reason == RemovalReason::Age && !retention.may_all;
         if is_braked && retention.allowance == 0 {
             return self.tell_slow(outlook.old_count, now_us);
