@@ -8,6 +8,7 @@
 mod arena;
 mod bench;
 mod cli;
+mod compressed;
 mod convert;
 mod digest;
 mod manual;

@@ -36,9 +36,22 @@ struct Open<'a> {
     bad_frames: u64,
 }
 
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walked {
+    /// It was read.
+    Read,
+    /// Something of it is not there any more, and nothing was read.
+    Vanished,
+}
+
 /// Numbers of a hostile file may be anything.
 fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }
 
 /// A verification on its way.
@@ -117,22 +130,30 @@ impl<'a> Walk<'a> {
         parts: &Parts,
         removed: &Removed,
         is_newest: bool,
-    ) -> io::Result<()> {
+    ) -> io::Result<Walked> {
         let log = format!("{stem}.{}", if parts.plain { "jsonl" } else { "jsonl.zst" });
         let has_log = parts.plain || parts.compressed;
         let gone = removed.get(stem);
         if !parts.sidecar {
-            return match gone {
-                Some(gone) if !has_log => {
-                    self.removed(gone);
-                    Ok(())
-                }
-                _ => self.unsealed(&log, is_newest),
-            };
+            match gone {
+                Some(gone) if !has_log => self.removed(gone),
+                _ => match self.directory.open(&log) {
+                    Err(error) if is_missing(&error) => return Ok(Walked::Vanished),
+                    source => self.unsealed(&log, source, is_newest)?,
+                },
+            }
+            return Ok(Walked::Read);
         }
-        let content = if has_log { self.open_log(&log)? } else { None };
         let sidecar = format!("{stem}.{SIDECAR_ENDING}");
-        let source = self.directory.open(&sidecar)?;
+        let source = match self.directory.open(&sidecar) {
+            Err(error) if is_missing(&error) => return Ok(Walked::Vanished),
+            source => source?,
+        };
+        let content = match has_log.then(|| self.directory.open(&log)) {
+            Some(Err(error)) if is_missing(&error) => return Ok(Walked::Vanished),
+            Some(source) => self.content_of(&log, source)?,
+            None => None,
+        };
         let log = format!("{stem}.jsonl");
         let mut open = Open { sidecar, log, content, is_first_entry: true, bad_frames: 0 };
         let mut entries = Entries::new(BufReader::new(source));
@@ -172,12 +193,17 @@ impl<'a> Walk<'a> {
                 );
             }
         }
-        self.tail(&mut open, is_newest)
+        self.tail(&mut open, is_newest)?;
+        Ok(Walked::Read)
     }
 
     /// A log file whose content makes no sense as compressed data is told of, and not read.
-    fn open_log(&mut self, log: &str) -> io::Result<Option<Content<'a>>> {
-        match self.directory.open(log) {
+    fn content_of(
+        &mut self,
+        log: &str,
+        source: io::Result<Box<dyn io::Read + 'a>>,
+    ) -> io::Result<Option<Content<'a>>> {
+        match source {
             Ok(source) => Ok(Some(Content::new(source))),
             Err(error) => self.unreadable(log, error).map(|()| None),
         }
@@ -191,8 +217,13 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn unsealed(&mut self, log: &str, is_newest: bool) -> io::Result<()> {
-        let Some(mut content) = self.open_log(log)? else { return Ok(()) };
+    fn unsealed(
+        &mut self,
+        log: &str,
+        source: io::Result<Box<dyn io::Read + 'a>>,
+        is_newest: bool,
+    ) -> io::Result<()> {
+        let Some(mut content) = self.content_of(log, source)? else { return Ok(()) };
         let rest = content.rest();
         (self.progress)(content.bytes);
         match rest {

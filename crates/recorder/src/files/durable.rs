@@ -106,6 +106,15 @@ impl<F: Fs> LogFiles<F> {
         Ok(true)
     }
 
+    /// Waits until the content of the current file is on the device, durable or not.
+    pub(super) fn sync_current(&mut self) -> Result<(), FileError> {
+        let (from, is_doubtful) = match &mut self.unsynced {
+            Some(unsynced) => (unsynced.current_bytes, &mut unsynced.is_doubtful),
+            None => (0, &mut self.sync_failed),
+        };
+        sync_tail(&self.current.file, &self.current.path, from, is_doubtful)
+    }
+
     /// Whether another file may be left: each takes a descriptor of the server until it is synced.
     pub(super) fn may_leave(&self) -> Result<(), FileError> {
         match self.unsynced.as_ref().and_then(|unsynced| unsynced.left.first()) {

@@ -2,7 +2,8 @@
 //!
 //! It keeps what a real one keeps through the death of a process: all data written so far,
 //! and no unlinked file that only the dead process had open. It counts operations, and a
-//! [`Fault`] can be put on any of those to come.
+//! [`Fault`] can be put on any of those to come. A power failure leaves what was synced, and of
+//! the rest what the disk liked: the two extremes of that are tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -25,6 +26,17 @@ pub(crate) enum Fault {
     Die(usize),
 }
 
+/// Which changes of names a power cut leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NamesAfter {
+    /// Those that were synced.
+    NoChange,
+    /// Names that were removed or replaced are gone: a disk may write that first.
+    Removals,
+    /// All are as they were.
+    AllChanges,
+}
+
 #[derive(Default)]
 struct Node {
     data: Vec<u8>,
@@ -41,8 +53,8 @@ struct Node {
 struct State {
     dirs: BTreeSet<PathBuf>,
     names: BTreeMap<PathBuf, usize>,
-    /// What the device has of the names.
-    names_on_device: BTreeMap<PathBuf, usize>,
+    /// Names as they are on the device.
+    synced_names: BTreeMap<PathBuf, usize>,
     nodes: Vec<Node>,
     operations: u64,
     faults: BTreeMap<u64, Fault>,
@@ -114,6 +126,13 @@ impl State {
         }
     }
 
+    /// Puts the names of a directory on the device.
+    fn sync_names(&mut self, dir: &Path) {
+        self.synced_names.retain(|path, _| path.parent() != Some(dir));
+        let names = self.names.iter().filter(|(path, _)| path.parent() == Some(dir));
+        self.synced_names.extend(names.map(|(path, node)| (path.clone(), *node)));
+    }
+
     fn above(&self, path: &Path) -> io::Result<()> {
         let parent = path.parent().expect("tests use paths with a parent");
         if self.names.contains_key(parent) {
@@ -181,22 +200,42 @@ impl FaultyFs {
         }
     }
 
-    /// The machine loses power, and starts again: what the device has is there. Where
-    /// `names_kept`, it has the names as they were.
-    pub(crate) fn cut_power(&self, names_kept: bool) {
-        self.restart_process();
-        let mut state = self.state();
-        let state = &mut *state;
-        if !names_kept {
-            state.names = state.names_on_device.clone();
-        }
+    /// The machine loses power, and starts again: what was not synced is gone. `names`: which of the
+    /// names that were made, removed or replaced since the directory was synced.
+    pub(crate) fn cut_power(&self, names: NamesAfter) {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let now = std::mem::take(&mut state.names);
+        state.names = match names {
+            NamesAfter::AllChanges => now,
+            NamesAfter::NoChange => state.synced_names.clone(),
+            NamesAfter::Removals => {
+                let mut names = state.synced_names.clone();
+                names.retain(|path, node| now.get(path) == Some(node));
+                names
+            }
+        };
+        state.synced_names.clone_from(&state.names);
         for node in &mut state.nodes {
             node.data.clone_from(&node.on_device);
             node.dirty.clear();
             node.links = 0;
         }
         for node in state.names.values() {
-            state.nodes[*node].links += 1;
+            state.nodes[*node].links = 1;
+        }
+        drop(guard);
+        self.restart_process();
+    }
+
+    /// Puts everything on the device.
+    pub(crate) fn sync_all(&self) {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.synced_names.clone_from(&state.names);
+        for node in &mut state.nodes {
+            node.on_device.clone_from(&node.data);
+            node.dirty.clear();
         }
     }
 
@@ -337,24 +376,56 @@ impl Fs for FaultyFs {
         })
     }
 
-    fn replace(&self, path: &Path, bytes: &[u8], _sync: bool) -> io::Result<()> {
+    fn replace(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
         self.state().operate(|state| {
             state.above(path)?;
+            if state.dirs.contains(path) {
+                return errno(libc::EISDIR);
+            }
             if let Some(old) = state.names.remove(path) {
                 state.nodes[old].links -= 1;
             }
-            state.nodes.push(Node { links: 1, data: bytes.to_vec(), ..Node::default() });
+            let on_device = if sync { bytes.to_vec() } else { Vec::new() };
+            let dirty = (0..bytes.len()).collect();
+            state.nodes.push(Node {
+                links: 1,
+                data: bytes.to_vec(),
+                on_device,
+                dirty,
+                ..Node::default()
+            });
             let node = state.nodes.len() - 1;
             state.names.insert(path.to_owned(), node);
+            if let Some(dir) = path.parent().filter(|_| sync) {
+                state.sync_names(dir);
+            }
+            Ok(())
+        })
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.state().operate(|state| {
+            state.above(path)?;
+            let Some(node) = state.names.remove(path) else { return errno(libc::ENOENT) };
+            state.nodes[node].links -= 1;
+            Ok(())
+        })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.state().operate(|state| {
+            state.above(to)?;
+            let Some(node) = state.names.remove(from) else { return errno(libc::ENOENT) };
+            if let Some(old) = state.names.insert(to.to_owned(), node) {
+                state.nodes[old].links -= 1;
+            }
             Ok(())
         })
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.state().operate(|state| {
-            state.names_on_device.retain(|path, _| path.parent() != Some(dir));
-            let names = state.names.iter().filter(|(path, _)| path.parent() == Some(dir));
-            state.names_on_device.extend(names.map(|(path, node)| (path.clone(), *node)));
+            state.sync_names(dir);
             Ok(())
         })
     }

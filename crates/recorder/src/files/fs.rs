@@ -1,8 +1,8 @@
 //! The few system calls that log files need, and the trait in front of them.
 //!
 //! open, fcntl(F_OFD_SETLK), mkdir, readdir, stat, fstat, read, pread, write, pwrite, ftruncate,
-//! fdatasync, fsync of directories, clock_gettime; fsync, rename and unlink for
-//! [`Fs::replace`]. No other module of `files` talks to the operating system.
+//! fdatasync, fsync, rename, unlink, statvfs, clock_gettime. No other module of `files` talks to
+//! the operating system.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -48,8 +48,9 @@ pub enum OpenMode {
     Lock,
 }
 
-/// A file system and the clock that names its files.
-pub trait Fs {
+/// A file system and the clock that names its files. Its clones are the same one: closed files are
+/// compressed by a thread of its own.
+pub trait Fs: Clone + Send + 'static {
     /// An open file.
     type File: FsFile;
 
@@ -81,7 +82,17 @@ pub trait Fs {
     /// # Errors
     /// As open(2), write(2), fsync(2) and rename(2).
     fn replace(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()>;
-    /// Waits until the names in a directory are on the device.
+    /// Removes the name of a file.
+    ///
+    /// # Errors
+    /// As unlink(2).
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Gives a file another name, in the place of what has it.
+    ///
+    /// # Errors
+    /// As rename(2).
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Waits until the names in a directory are on the device as they are.
     ///
     /// # Errors
     /// As open(2) and fsync(2).
@@ -204,6 +215,14 @@ impl Fs for RealFs {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
         File::open(dir)?.sync_all()
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
     }
 }
 

@@ -9,7 +9,7 @@ use super::fs::{Fs, FsFile, OpenMode, RealFs};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
-use super::seal::Sealer;
+use super::seal::{Removed, Sealer};
 use super::sealing::Left;
 use super::tail::{self, LastSeqError};
 
@@ -136,6 +136,8 @@ pub struct LogFiles<F: Fs = RealFs> {
     pub(super) left: Vec<Left>,
     /// `progress` of the batch, as far as the file is concerned.
     pub(super) batch_end: usize,
+    /// The tombstones.
+    pub(super) removed: Removed,
     /// What was last said about the seal.
     pub(super) seal_failure: Option<(FileErrorKind, Option<i32>)>,
     /// The current file was changed by somebody: the next one says so.
@@ -144,7 +146,7 @@ pub struct LogFiles<F: Fs = RealFs> {
     pub(super) rewritten: bool,
     /// Where lines shall survive the machine.
     pub(super) unsynced: Option<Unsynced<F::File>>,
-    /// The last sync before that was switched off has failed.
+    /// Where that is not asked for: the last sync has failed.
     pub(super) sync_failed: bool,
 }
 
@@ -207,6 +209,7 @@ impl<F: Fs> LogFiles<F> {
             sealer: None,
             left: Vec::new(),
             batch_end: 0,
+            removed: Removed::default(),
             seal_failure: None,
             damaged: false,
             rewritten: false,
@@ -258,6 +261,11 @@ impl<F: Fs> LogFiles<F> {
         result
     }
 
+    /// Whether a batch was begun that is not all in the file.
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.unfinished
+    }
+
     /// Begins a new file, unless the current one is empty. In the middle of an unfinished
     /// batch, the next [`write`](Self::write) does so at the end of the line.
     ///
@@ -307,6 +315,17 @@ impl<F: Fs> LogFiles<F> {
     #[must_use]
     pub fn current_file(&self) -> &Path {
         &self.current.path
+    }
+
+    /// Whether the current file has a complete line.
+    pub(super) fn has_lines(&self) -> bool {
+        self.current.line_end > 0
+    }
+
+    /// Name of the file that is written now.
+    #[must_use]
+    pub fn current_name(&self) -> FileName {
+        self.current.name
     }
 
     /// Length of the current file.

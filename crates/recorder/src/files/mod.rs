@@ -77,7 +77,10 @@
 //! | `heal` | what others did to the file, noticed and mended |
 //! | `seal` | the sidecars that make changes detectable |
 //! | `sealing` | telling the sealer which lines are in which file |
+//! | `compress` | closed files made smaller, and the last line of such a one |
+//! | `retain` | which closed files have to go, and how they go |
 
+mod compress;
 mod durable;
 mod error;
 mod fs;
@@ -85,10 +88,13 @@ mod heal;
 mod lock;
 mod log;
 mod name;
+mod retain;
 mod seal;
 mod sealing;
 mod tail;
 
+#[cfg(test)]
+mod compress_tests;
 #[cfg(test)]
 pub(crate) mod faulty;
 #[cfg(test)]
@@ -96,11 +102,16 @@ mod model;
 #[cfg(test)]
 mod power;
 #[cfg(test)]
+mod retain_tests;
+#[cfg(test)]
 mod scenarios;
 
+pub use compress::{CompressError, Compressed, Compressor};
 pub use error::{FileError, FileErrorKind};
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Stat};
 pub use log::{Event, LogFiles, Opened, Options};
 pub use name::FileName;
+pub use retain::{Due, Keep, Outlook, RetainError};
 pub use seal::{SealOptions, Sealed};
+pub use tacho_chain::entry::RemovalReason;
 pub use tail::{LastSeqError, last_seq};

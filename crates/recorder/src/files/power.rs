@@ -4,7 +4,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::faulty::{Fault, FaultyFs};
+use super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::fs::Fs;
 use super::log::{LogFiles, Options};
 
@@ -113,7 +113,8 @@ impl Machine {
             Step::Fault(skipped, number) => self.fs.fault_after(*skipped, Fault::Fail(*number)),
             Step::Cut(names_kept) => {
                 self.files = None;
-                self.fs.cut_power(*names_kept);
+                let names = if *names_kept { NamesAfter::AllChanges } else { NamesAfter::NoChange };
+                self.fs.cut_power(names);
                 let found = seqs(&self.fs);
                 let expected = (1..=self.synced).collect::<Vec<_>>();
                 assert!(found.starts_with(&expected), "{} synced, found {found:?}", self.synced);
@@ -184,7 +185,7 @@ fn a_failed_file_may_be_renamed_or_deleted() {
         files.sync().expect("nothing fails any more");
         let second = files.current_file().to_owned();
         drop(files);
-        fs.cut_power(true);
+        fs.cut_power(NamesAfter::AllChanges);
         if is_renamed {
             assert_eq!(fs.read(&other), lines(1..=3).as_bytes(), "{skipped}");
         }
@@ -215,6 +216,6 @@ fn a_failure_is_remembered_while_it_is_off() {
     files.sync().expect("nothing fails any more");
     let path = files.current_file().to_owned();
     drop(files);
-    fs.cut_power(true);
+    fs.cut_power(NamesAfter::AllChanges);
     assert_eq!(fs.read(&path), lines(1..=3).as_bytes());
 }

@@ -65,14 +65,14 @@ impl<F: Fs> Writer<F> {
         if self.syncing.durability != self.durability() {
             return;
         }
-        let Some(due_us) = self.sync_due_us() else { return self.let_go() };
+        let Some(due_us) = self.sync_due_us() else { return self.release_waiting() };
         let is_waited_for = self.syncing.is_waited_for() && !self.syncing.waiting.is_empty();
         // While the file cannot be written, there is nothing to vouch for.
         if (is_waited_for || due_us <= 0) && self.batch.is_empty() {
             self.sync();
         }
         if !self.syncing.is_waited_for() {
-            self.let_go();
+            self.release_waiting();
         }
     }
 
@@ -95,7 +95,7 @@ impl<F: Fs> Writer<F> {
                 if self.syncing.outages.succeeded() {
                     self.say(Severity::Note, "the audit log is on the device again");
                 }
-                self.let_go();
+                self.release_waiting();
                 true
             }
             Err(error) => {
@@ -114,7 +114,7 @@ impl<F: Fs> Writer<F> {
         }
     }
 
-    fn let_go(&mut self) {
+    fn release_waiting(&mut self) {
         if self.syncing.waiting.is_empty() {
             return;
         }

@@ -14,13 +14,17 @@
 //! | `losses` | telling of losses |
 //! | `relief` | making room when chunks are short |
 //! | `seldom` | what the error log hears of trouble that comes again and again |
+//! | `retention` | which closed file goes when |
+//! | `compression` | the thread that makes closed files smaller |
 
+mod compression;
 mod durability;
 mod lines;
 mod losses;
 mod output;
 mod queue;
 mod relief;
+mod retention;
 mod running;
 mod seldom;
 
@@ -42,9 +46,11 @@ use crate::drain::Drain;
 use crate::files::{FileError, Fs, LogFiles, RealFs};
 use crate::join::{Ending, Join, Ready, Start};
 use crate::line::Scratch;
+use compression::Compression;
 use durability::Syncing;
 pub(crate) use losses::confirm_losses;
 use queue::Queue;
+use retention::Retention;
 use seldom::{Outages, Seldom};
 
 /// A statement that is open for this long gets a `running` line, µs.
@@ -98,6 +104,8 @@ pub struct Writer<F: Fs = RealFs> {
     recovered: Vec<ArenaFile>,
     /// Arenas that are gone, and may be forgotten when the batch is written: it says so.
     gone: Vec<PathBuf>,
+    retention: Retention,
+    compression: Compression,
 }
 
 impl<F: Fs> Writer<F> {
@@ -145,6 +153,8 @@ impl<F: Fs> Writer<F> {
             stop_told: false,
             recovered: Vec::new(),
             gone: Vec::new(),
+            retention: Retention::default(),
+            compression: Compression::default(),
         };
         writer.take_settings();
         writer
@@ -269,6 +279,10 @@ impl<F: Fs> Writer<F> {
         let written = self.write_queue(now_us) && self.write_out(now_us);
         self.files.tick();
         self.recycle();
+        if written {
+            self.compress();
+            self.retain();
+        }
         written && self.relieve(now_us)
     }
 
@@ -349,6 +363,7 @@ impl<F: Fs> Writer<F> {
     pub fn finish(&mut self) -> bool {
         let now_us = sys::now_us();
         self.retry_at_us = 0;
+        self.compression.cancel();
         if !self.round() {
             return false;
         }

@@ -14,11 +14,13 @@
 //! 3. A checkpoint is in the sidecar before it is in the file beside the key. So what that
 //!    file has and the sidecar has not was taken out of the sidecar.
 
+mod bury;
 mod open;
 mod scan;
 #[cfg(test)]
 mod tests;
 
+pub(super) use bury::Removed;
 pub(super) use open::{Begin, Log, open as begin_sealing};
 
 use std::collections::VecDeque;
@@ -28,7 +30,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 use tacho_chain::SIDECAR_ENDING;
 use tacho_chain::chain::{Chain, NextEpoch};
-use tacho_chain::entry::{CheckpointReason, EpochReason, Frame, RemovalReason};
+use tacho_chain::entry::{CheckpointReason, EpochReason, Frame};
 use tacho_chain::hash::Hash;
 use tacho_chain::key::VerifierKey;
 use tacho_chain::key_file;
@@ -374,51 +376,6 @@ impl<F: Fs> Sealer<F> {
             Some(sidecar) => restore(fs, sidecar),
             None => Ok(()),
         }
-    }
-
-    /// Says in `removed.chain` that a closed file is about to be removed. When this has
-    /// succeeded, the log file goes first and its sidecar last.
-    pub(super) fn bury(
-        &mut self,
-        fs: &F,
-        log: &str,
-        reason: RemovalReason,
-    ) -> Result<(), FileError> {
-        let path = self.dir.join(sidecar_name(log));
-        let Some(scan) = scan::scan(fs, &path, log, None)? else {
-            return Err(FileError::new("read", &path, io::ErrorKind::NotFound.into()));
-        };
-        let removed = self.dir.join(tacho_chain::REMOVED_FILE);
-        let mut file = match fs.open(&removed, OpenMode::AppendNew) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                fs.open(&removed, OpenMode::Append).at("open", &removed)?
-            }
-            file => file.at("create", &removed)?,
-        };
-        let (last, whole_bytes) = open::last_tombstone(&file).at("read", &removed)?;
-        if file.stat().at("look at", &removed)?.bytes > whole_bytes {
-            // Begun, and not completed before the recorder died: the file was not removed.
-            file.set_len(whole_bytes).at("truncate", &removed)?;
-        }
-        if let Some(last) = last {
-            self.chain.set_last_tombstone(&last);
-        }
-        let note = self.chain.tombstone(&scan.gone(), reason, fs.now_s());
-        let mut bytes = scan.epochs.concat();
-        bytes.extend(note.as_bytes());
-        let mut rest = &bytes[..];
-        while !rest.is_empty() {
-            match file.write(rest) {
-                Ok(0) => {
-                    let error = io::Error::from(io::ErrorKind::WriteZero);
-                    return Err(FileError::new("append to", &removed, error));
-                }
-                Ok(count) => rest = &rest[count..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(FileError::new("append to", &removed, error)),
-            }
-        }
-        file.sync_data().at("sync", &removed)
     }
 }
 

@@ -1,17 +1,16 @@
 //! Beginning to seal, and going on after a stop or a crash.
 
 use std::collections::VecDeque;
-use std::io::{self, BufReader};
+use std::io;
 use std::path::Path;
 
 use tacho_chain::chain::{Chain, Position};
 use tacho_chain::entry::{Epoch, EpochReason};
 use tacho_chain::hash::Hash;
 use tacho_chain::key_file::{self, KeyFile};
-use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_chain::verify::read_checkpoint;
 
-use super::scan::{ReadAt, Scan, read_text, scan};
+use super::scan::{Scan, read_text, scan};
 use super::{
     SealOptions, Sealed, Sealer, Sidecar, Waiting, checkpoint_path, no_randomness, sidecar_name,
 };
@@ -267,17 +266,4 @@ fn recover<F: Fs>(
         return Err(FileError::of_kind(FileErrorKind::FileGone, "seal", &dir.join(log.name)));
     }
     Ok(bytes)
-}
-
-/// The bytes of the last tombstone, and the length up to its end.
-pub(super) fn last_tombstone<L: FsFile>(file: &L) -> io::Result<(Option<Vec<u8>>, u64)> {
-    let mut entries = Entries::new(BufReader::new(ReadAt { file, offset: 0 }));
-    let (mut last, mut whole_bytes) = (None, 0);
-    while let Some(entry) = entries.next_entry()? {
-        if let Some(Meaning::Tombstone(..)) = entry.meaning {
-            last = Some(entry.bytes);
-            whole_bytes = entries.whole_bytes();
-        }
-    }
-    Ok((last, whole_bytes))
 }
