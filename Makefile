@@ -13,7 +13,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-server test-118 lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
+.PHONY: help build run test test-server test-118 deb test-deb lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -52,6 +52,12 @@ test-118: setup-test
 	scripts/plugin-symbols.sh mariadb-11.8
 	TACHO_SERVER=mariadb-11.8 cargo test -p tacho-tests --no-fail-fast --test commands \
 		--test crash --test figures --test hotzone --test server_audit --test sessions --test tables
+
+deb: build ## Pack the command and the plugin for Debian into build/deb/
+	scripts/deb.sh $(SERVER)
+
+test-deb: setup-test deb ## Install the packages into a clean Debian and record there (needs root)
+	scripts/test-deb.sh $(SERVER)
 
 lint: setup-test ## Check format, clippy, clang-format and shellcheck
 	cargo fmt --all --check
