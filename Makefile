@@ -13,7 +13,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-server test-118 deb test-deb lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
+.PHONY: help build run test test-server test-118 test-mtr deb test-deb lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -34,6 +34,7 @@ test: setup-test build ## Run all tests (SERVER=mariadb-11.8: those with a serve
 	scripts/instructions.py
 	# One run shall say all that is wrong.
 	cargo test --workspace --no-fail-fast
+	scripts/mtr.sh
 	$(MAKE) test-118
 	scripts/loom.sh
 else
@@ -52,6 +53,9 @@ test-118: setup-test
 	scripts/plugin-symbols.sh mariadb-11.8
 	TACHO_SERVER=mariadb-11.8 cargo test -p tacho-tests --no-fail-fast --test commands \
 		--test crash --test figures --test hotzone --test server_audit --test sessions --test tables
+
+test-mtr: setup-test build ## Run the suite for MariaDB's own test framework (part of make test)
+	scripts/mtr.sh
 
 deb: build ## Pack the command and the plugin for Debian into build/deb/
 	scripts/deb.sh $(SERVER)
