@@ -54,7 +54,7 @@ test-118: setup-test
 	TACHO_SERVER=mariadb-11.8 cargo test -p tacho-tests --no-fail-fast --test commands \
 		--test crash --test figures --test hotzone --test server_audit --test sessions --test tables
 
-test-mtr: setup-test build ## Run the suite for MariaDB's own test framework (part of make test)
+test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
 	scripts/mtr.sh
 
 deb: build ## Pack the command and the plugin for Debian into build/deb/

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs adapters/mariadb/mtr, a suite for MariaDB's own test framework, under Debian's mariadb-test.
+# Tests in MariaDB's own test framework, Debian's mariadb-test: the suite in adapters/mariadb/mtr, and
+# server_audit's own tests on a server that has both plugins.
 #
-#   scripts/mtr.sh              the suite
-#   scripts/mtr.sh --record     write its results anew, to be read before they are committed
+#   scripts/mtr.sh              all of it
+#   scripts/mtr.sh --record     write the results of the suite anew, to be read before they are committed
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tree=$PWD
@@ -21,17 +22,46 @@ for library in "$plugins"/*.so; do
 done
 cp build/mariadb/tacho.so "$work/plugins/"
 export TACHO_PLUGIN_DIR=$work/plugins
+
 # The framework makes its sockets in a short path of its own where this one is too long.
-options=(--suite="$tree/adapters/mariadb/mtr" --vardir="$work/var" --force --max-test-fail=0
-    --parallel=1 --force-restart)
-if [ "$(id -u)" -eq 0 ]; then
-    options+=(--mysqld=--user=root)
-fi
-# The framework wants to hear which results it shall write.
-if [ "${1:-}" = --record ] && [ $# -eq 1 ]; then
-    for test in adapters/mariadb/mtr/t/*.test; do
-        options+=("$(basename "$test" .test)")
-    done
-fi
-cd "$mtr"
-perl mariadb-test-run.pl "${options[@]}" "$@"
+run() {
+    local options=(--vardir="$work/var" --force --max-test-fail=0 --parallel=1 --force-restart)
+    if [ "$(id -u)" -eq 0 ]; then
+        options+=(--mysqld=--user=root)
+    fi
+    (cd "$mtr" && perl mariadb-test-run.pl "${options[@]}" "$@")
+}
+
+our_suite() {
+    run --suite="$tree/adapters/mariadb/mtr" "$@"
+}
+
+server_audit_suite() {
+    local tests=(server_audit server_audit_bugs server_audit_pwd_mask server_audit_query_id)
+    # Beside the data directory, which every test has anew.
+    run --suite=plugins --mysqld=--plugin-dir="$TACHO_PLUGIN_DIR" --mysqld=--plugin-load-add=tacho \
+        --mysqld=--tacho-directory="$work/log" --mysqld=--tacho-signing-key-file="$work/log.key" \
+        --mysqld=--tacho-tables=ON --mysqld=--tacho-arena-bytes=8M "${tests[@]}"
+    build/bin/tacho convert --to csv --out "$work/log.csv" "$work/log"
+    scripts/mtr-server-audit.py "$work/log.csv" \
+        "$mtr"/suite/plugins/r/server_audit{,_query_id}.result
+}
+
+case "${1:-}" in
+    "")
+        our_suite
+        server_audit_suite
+        ;;
+    --record)
+        # The framework wants to hear which results it shall write.
+        names=()
+        for test in adapters/mariadb/mtr/t/*.test; do
+            names+=("$(basename "$test" .test)")
+        done
+        our_suite --record "${names[@]}"
+        ;;
+    *)
+        echo "usage: scripts/mtr.sh [--record]" >&2
+        exit 2
+        ;;
+esac
