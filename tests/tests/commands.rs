@@ -193,3 +193,19 @@ fn a_pool_of_threads_makes_no_difference() {
         text.replace("disconnect 1927/-", "disconnect").replace("disconnect 1158/-", "disconnect")
     });
 }
+
+/// With it, the server also announces logins and commands that have no text, and shows parameters in
+/// their places.
+#[test]
+fn the_general_log_makes_no_difference_but_for_parameters() {
+    let recorded = record_cases(&["general-log=ON"]);
+    assert_as_specified(&recorded, |text| {
+        let lines = text.split('\n').map(|line| match (line.find('"'), line.rfind('"')) {
+            (Some(begin), Some(end)) if line.contains("xecute ") => {
+                format!("{}{}", &line[..begin], &line[end..])
+            }
+            _ => line.to_owned(),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    });
+}
