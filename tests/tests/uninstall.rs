@@ -78,9 +78,15 @@ impl Footprint {
             resident_kib: resident.expect("VmRSS").parse().expect("a number"),
             files: count_files(&proc.join("fd")),
             writers,
-            mappings: maps.lines().filter(|line| line.contains("tacho")).count(),
+            mappings: maps.lines().filter(|line| is_ours(line)).count(),
         }
     }
+}
+
+/// Whether a mapping is of the library or of an arena. A folder of that name is in many paths.
+fn is_ours(mapping: &str) -> bool {
+    let file = mapping.rsplit('/').next().unwrap_or(mapping);
+    file.contains("tacho") && file != mapping
 }
 
 /// Sends statements, and returns those that must be in the log: sent and answered while the

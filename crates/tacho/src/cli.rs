@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::bench::BenchArgs;
 use crate::convert::Destination;
 use crate::digest::DigestArgs;
+use crate::migrate::MigrateArgs;
 use crate::pmp::args::PmpArgs;
 
 /// The audit recorder's command: read what was recorded, convert it, recover it, look into the
@@ -44,6 +45,8 @@ pub enum Command {
     Pmp(Box<PmpArgs>),
     /// Show the digest of statements: the hash of their shape, without literals
     Digest(DigestArgs),
+    /// Print the settings of another audit plugin as ours
+    Migrate(MigrateArgs),
     /// Write a shell completion script to stdout
     Completions {
         /// The shell to complete for
