@@ -47,7 +47,8 @@ enum tacho_setting {
   TACHO_SETTING_ROTATE_INTERVAL_S = 11,  /* 0 = never */
   TACHO_SETTING_RETENTION_DAYS = 12,     /* 0 = keep */
   TACHO_SETTING_RETENTION_BYTES = 13,    /* 0 = keep */
-  TACHO_SETTING_COMPRESSION = 14         /* 0 NONE, 1 ZSTD */
+  TACHO_SETTING_COMPRESSION = 14,        /* 0 NONE, 1 ZSTD */
+  TACHO_SETTING_DISK_WARN_PERCENT = 15   /* 0 = never */
 };
 
 /* Figures for SHOW STATUS. */
@@ -67,6 +68,7 @@ typedef struct tacho_embed_status {
   uint64_t filter_rules;
   uint64_t files_removed;
   uint64_t files_compressed;
+  uint64_t disk_free_bytes;
 } tacho_embed_status;
 
 /* Texts for SHOW STATUS. */

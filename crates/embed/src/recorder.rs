@@ -232,6 +232,7 @@ impl Recorder {
             12 => control.retention_days.store(value, Ordering::Relaxed),
             13 => control.retention_bytes.store(value, Ordering::Relaxed),
             14 => control.compress.store(value != 0, Ordering::Relaxed),
+            15 => control.disk_warn_percent.store(value, Ordering::Relaxed),
             _ => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.
@@ -323,6 +324,7 @@ impl Recorder {
             write_errors: status.write_errors.load(Ordering::Relaxed),
             files_removed: status.files_removed.load(Ordering::Relaxed),
             files_compressed: status.files_compressed.load(Ordering::Relaxed),
+            disk_free_bytes: status.disk_free_bytes.load(Ordering::Relaxed),
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::{At, FileError, FileErrorKind};
-use super::fs::{Fs, FsFile, OpenMode, RealFs};
+use super::fs::{Fs, FsFile, OpenMode, RealFs, Space};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
@@ -306,6 +306,14 @@ impl<F: Fs> LogFiles<F> {
     /// call returns says nothing about them.
     pub fn sync_data(&self) -> Result<(), FileError> {
         self.current.file.sync_data().at("sync", &self.current.path)
+    }
+
+    /// How much room there is for the log.
+    ///
+    /// # Errors
+    /// When nobody knows.
+    pub fn space(&self) -> Result<Space, FileError> {
+        self.fs.space(&self.dir).at("ask for the room in", &self.dir)
     }
 
     /// The log directory.
