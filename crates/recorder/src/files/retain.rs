@@ -22,7 +22,7 @@ use tacho_chain::entry::RemovalReason;
 
 use super::error::{At, FileError};
 use super::fs::{Fs, FsFile as _};
-use super::log::LogFiles;
+use super::log::{Current, LogFiles};
 use super::name::FileName;
 use super::seal::Removed;
 use super::tail::{self, LastSeqError};
@@ -212,7 +212,9 @@ impl<F: Fs> LogFiles<F> {
 
     /// Whether the last line of the log may be in this file, the first of the closed ones.
     fn last_lines_are_in(&self, name: FileName, closed: &[FileName]) -> Result<bool, FileError> {
-        if self.has_lines() {
+        let Current { file, path, line_end, .. } = &self.current;
+        // A line that somebody else has put there has no number to go on from.
+        if self.has_lines() && tail::seq_before(file, *line_end).at("read", path)?.is_some() {
             return Ok(false);
         }
         // One that is newer may be without a line, too: empty, or with the torn one of a full disk.
