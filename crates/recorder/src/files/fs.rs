@@ -158,6 +158,11 @@ pub trait FsFile {
     /// # Errors
     /// As fcntl(2), F_OFD_SETLK.
     fn try_lock(&self) -> io::Result<bool>;
+    /// Lets that lock go, for all who have inherited the open file, too.
+    ///
+    /// # Errors
+    /// As fcntl(2), F_OFD_SETLK.
+    fn unlock(&self) -> io::Result<()>;
 }
 
 /// The operating system's files.
@@ -288,22 +293,31 @@ impl FsFile for File {
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        // SAFETY: flock is a plain C struct of integers, for which all zero is a value
-        // (F_OFD_SETLK requires l_pid to be 0).
-        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-        lock.l_type = libc::F_WRLCK as libc::c_short;
-        lock.l_whence = libc::SEEK_SET as libc::c_short;
-        // SAFETY: the descriptor is open for as long as `self` is borrowed, and the kernel
-        // only reads `lock`, which outlives the call.
-        let result = unsafe { libc::fcntl(self.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
-        if result == 0 {
-            return Ok(true);
+        match set_lock(self, libc::F_WRLCK) {
+            Ok(()) => Ok(true),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+                _ => Err(error),
+            },
         }
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::EACCES) => Ok(false),
-            _ => Err(error),
-        }
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        set_lock(self, libc::F_UNLCK)
+    }
+}
+
+fn set_lock(file: &File, kind: libc::c_int) -> io::Result<()> {
+    // SAFETY: flock is a plain C struct of integers, for which all zero is a value
+    // (F_OFD_SETLK requires l_pid to be 0).
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    // SAFETY: the descriptor is open for as long as `file` is borrowed, and the kernel
+    // only reads `lock`, which outlives the call.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -540,6 +540,15 @@ impl<F: Fs> LogFiles<F> {
     }
 }
 
+impl<F: Fs> Drop for LogFiles<F> {
+    /// A process that is being started at this moment has the descriptor, too, until it executes
+    /// its program: closing it here would not end the lock.
+    fn drop(&mut self) {
+        // What cannot be let go now ends with the last descriptor.
+        let _: io::Result<()> = self.lock.unlock();
+    }
+}
+
 /// Opens the newest file to go on with it, and cuts off a torn last line.
 fn reopen<F: Fs>(
     fs: &F,
