@@ -105,8 +105,11 @@ void update_number(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* val
 
 void update_retention_days(MYSQL_THD thd, st_mysql_sys_var* self, void* variable,
                            const void* value) noexcept {
+    const auto before = *static_cast<unsigned long long*>(variable);
+    const auto wanted = *static_cast<const unsigned long long*>(value);
     update_number<TACHO_SETTING_RETENTION_DAYS>(thd, self, variable, value);
-    if (g_recorder != nullptr) {
+    // Who wants to keep more says nothing about what may go.
+    if (g_recorder != nullptr && wanted != 0 && wanted <= before) {
         tacho_embed_retain(g_recorder);
     }
 }

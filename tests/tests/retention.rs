@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::{self, Directory, Options, Report, State};
@@ -139,7 +140,10 @@ fn what_is_too_old_goes_slowly_until_somebody_says_so() {
     for seq in 1..=6 {
         let name = format!("audit-2020010{seq}T000000Z-{seq:06}.jsonl");
         let line = format!("{{\"v\":1,\"seq\":{seq},\"event\":\"statement\"}}\n");
-        fs::write(log.join(name), line).expect("written");
+        let path = log.join(name);
+        fs::write(&path, line).expect("written");
+        let file = fs::File::options().append(true).open(path).expect("a file");
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(1_577_840_000)).expect("an old one");
     }
     let mut server = MariaDb::builder()
         .option("plugin-load-add=tacho")

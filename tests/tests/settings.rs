@@ -33,6 +33,7 @@ fn quantity(text: &str) -> u64 {
         "MiB" => 1 << 20,
         "GiB" => 1 << 30,
         "TiB" => 1 << 40,
+        "EiB" => 1 << 60,
         "days" => 86_400,
         other => panic!("{text:?}: the unit {other:?} is not known"),
     };

@@ -291,7 +291,8 @@ impl Recorder {
 
     /// Lets all files go that are too old, also if they are suspiciously many.
     pub fn retain(&self) {
-        self.control.retain_now.store(true, Ordering::Relaxed);
+        // SYNC retain: pairs with the Acquire of the writer: it acts with the settings of before.
+        self.control.retain_now.store(true, Ordering::Release);
         self.ring();
     }
 

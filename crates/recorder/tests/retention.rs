@@ -6,6 +6,7 @@ mod support;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, UNIX_EPOCH};
 
 use support::{Place, place};
 use tacho_recorder::control::{Control, Severity, Status};
@@ -20,7 +21,10 @@ fn fill(place: &Place) {
     for seq in 1..=OLD_COUNT {
         let name = format!("audit-20200101T{:02}{:02}00Z-{seq:06}.jsonl", seq / 60, seq % 60);
         let line = format!("{{\"v\":1,\"seq\":{seq},\"event\":\"statement\"}}\n");
-        fs::write(place.log.join(name), line).expect("writes");
+        let path = place.log.join(name);
+        fs::write(&path, line).expect("writes");
+        let file = fs::File::options().append(true).open(path).expect("opens");
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(1_577_840_000)).expect("an old one");
     }
 }
 

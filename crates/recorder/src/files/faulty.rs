@@ -44,6 +44,7 @@ struct Node {
     on_device: Vec<u8>,
     /// Bytes that the page cache would write back.
     dirty: BTreeSet<usize>,
+    modified_s: i64,
     links: u64,
     handles: u64,
     locked_by: Option<u64>,
@@ -99,6 +100,7 @@ impl State {
         Stat {
             id: FileId { device: 1, inode: node as u64 },
             bytes: self.nodes[node].data.len() as u64,
+            modified_s: self.nodes[node].modified_s,
             links: self.nodes[node].links,
             is_file: true,
             is_dir: false,
@@ -369,7 +371,14 @@ impl Fs for FaultyFs {
             }
             if state.dirs.contains(path) {
                 let id = FileId { device: 2, inode: 0 };
-                return Ok(Stat { id, bytes: 0, links: 2, is_file: false, is_dir: true });
+                return Ok(Stat {
+                    id,
+                    bytes: 0,
+                    modified_s: 0,
+                    links: 2,
+                    is_file: false,
+                    is_dir: true,
+                });
             }
             state.above(path)?;
             errno(libc::ENOENT)
@@ -466,7 +475,9 @@ impl FsFile for FaultyFile {
             _ => bytes.len(),
         };
         let count = wanted.min(room).min(under);
+        let now_s = state.now_s;
         let node = &mut state.nodes[self.node];
+        node.modified_s = now_s;
         node.data.truncate(start);
         node.data.extend_from_slice(&bytes[..count]);
         node.dirty.extend(start..start + count);

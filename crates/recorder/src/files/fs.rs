@@ -27,6 +27,8 @@ pub struct Stat {
     pub id: FileId,
     /// Length in bytes.
     pub bytes: u64,
+    /// When the content was last changed, s since 1970-01-01 UTC.
+    pub modified_s: i64,
     /// Number of names.
     pub links: u64,
     /// A plain file, not a directory, symbolic link, pipe or device.
@@ -326,6 +328,7 @@ impl From<&std::fs::Metadata> for Stat {
         Stat {
             id: FileId { device: metadata.dev(), inode: metadata.ino() },
             bytes: metadata.len(),
+            modified_s: metadata.mtime(),
             links: metadata.nlink(),
             is_file: metadata.is_file(),
             is_dir: metadata.is_dir(),

@@ -109,10 +109,11 @@ impl<F: Fs> LogFiles<F> {
         outlook.old_count = ends.filter(|end| is_old(*end)).count() as u64;
         let Some(&name) = files.first() else { return Ok(outlook) };
         // The ends of files never go back in time, so the old ones are the first ones.
-        let reason = if outlook.old_count > 0 {
-            RemovalReason::Age
-        } else if keep.bytes > 0 && self.total_bytes(&parts)? > keep.bytes {
+        // By size there is no brake, whatever the clock says.
+        let reason = if keep.bytes > 0 && self.total_bytes(&parts)? > keep.bytes {
             RemovalReason::Size
+        } else if outlook.old_count > 0 && !self.was_written_since(name, now_s, age_max_s)? {
+            RemovalReason::Age
         } else {
             return Ok(outlook);
         };
@@ -136,6 +137,25 @@ impl<F: Fs> LogFiles<F> {
         Ok(outlook)
     }
 
+    /// Whether a file was written within that time, whatever the next one's name says: a clock that
+    /// was behind when that one was begun gives it the name of an earlier time.
+    fn was_written_since(&self, name: FileName, now_s: i64, age_s: u64) -> Result<bool, FileError> {
+        for ending in LOG_ENDINGS {
+            let path = self.dir.join(format!("{name}.{ending}"));
+            match self.fs.stat(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                stat => {
+                    let modified_s = stat.at("look at", &path)?.modified_s;
+                    let since_s = u64::try_from(now_s.saturating_sub(modified_s)).unwrap_or(0);
+                    if since_s <= age_s {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Ok(false)
+    }
+
     /// Says in the chain that a file will be removed. When this has succeeded, [`LogFiles::remove`]
     /// may do so.
     ///
@@ -156,9 +176,7 @@ impl<F: Fs> LogFiles<F> {
                 }
             }
         }
-        // What the next start goes on from must not be only in memory when older lines go; and
-        // the tombstone's file may be a new one.
-        self.sync_current()?;
+        // The tombstone's file may be a new one.
         Ok(self.fs.sync_dir(&self.dir).at("sync", &self.dir)?)
     }
 
@@ -168,6 +186,9 @@ impl<F: Fs> LogFiles<F> {
     /// # Errors
     /// When something of it is still there.
     pub fn remove(&mut self, name: FileName) -> Result<(), FileError> {
+        // What the next start goes on from, and the line that tells of the removal, must not be
+        // only in memory when older lines go.
+        self.sync_current()?;
         for ending in LOG_ENDINGS {
             self.remove_part(name, ending)?;
         }

@@ -99,6 +99,25 @@ fn assert_state(report: &Report, state: State, when: &str) {
     assert_eq!(report.state(), state, "{when}: {findings:#?}");
 }
 
+/// The next file was begun while the clock was behind: its name says an earlier time.
+#[test]
+fn what_was_written_lately_is_not_old_whatever_the_next_name_says() {
+    let fs = new_fs();
+    let (mut files, _) = open(&fs);
+    files.write(b"{\"v\":1,\"seq\":1,\"a\":1}\n", &mut 0).expect("writes");
+    fs.set_now_s(BEGIN_S + 200 * DAY_S);
+    files.write(b"{\"v\":1,\"seq\":2,\"a\":1}\n", &mut 0).expect("writes");
+    fs.set_now_s(0);
+    files.rotate_now().expect("rotates");
+    files.write(b"{\"v\":1,\"seq\":3,\"a\":1}\n", &mut 0).expect("writes");
+    let keep = Keep { days: 183, bytes: 0 };
+    fs.set_now_s(BEGIN_S + 201 * DAY_S);
+    assert_eq!(files.outlook(&keep).expect("lists").old_count, 1, "by its name");
+    assert_eq!(due(&mut files, &keep), None);
+    fs.set_now_s(BEGIN_S + 384 * DAY_S);
+    assert_eq!(due(&mut files, &keep), Some((1, RemovalReason::Age)));
+}
+
 #[test]
 fn a_file_is_as_old_as_the_next_one() {
     let fs = new_fs();

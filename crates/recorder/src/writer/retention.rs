@@ -96,11 +96,13 @@ impl<F: Fs> Writer<F> {
             }
             return;
         }
+        // SYNC retain: pairs with the Release in `Recorder::retain`: what was said is about the
+        // settings that are read now.
+        let said = self.control.retain_now.swap(false, Ordering::Acquire);
         let keep = Keep {
             days: self.control.retention_days.load(Ordering::Relaxed),
             bytes: self.control.retention_bytes.load(Ordering::Relaxed),
         };
-        let said = self.control.retain_now.swap(false, Ordering::Relaxed);
         let changed = std::mem::replace(&mut self.retention.keep, keep) != keep;
         self.retention.may_all |= said;
         let is_due = said || changed || now_us >= self.retention.look_at_us;
