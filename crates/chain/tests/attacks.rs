@@ -4,9 +4,11 @@
 mod support;
 
 use proptest::prelude::*;
-use support::{Recorder, assert_state, check, line, log, sealed, sidecar};
+use support::{Dir, Recorder, assert_state, check, line, log, sealed, sidecar, thief};
+use tacho_chain::chain::Chain;
 use tacho_chain::entry::{CheckpointReason, EpochReason};
-use tacho_chain::verify::State;
+use tacho_chain::key_file::KeyFile;
+use tacho_chain::verify::{self, Directory, Options, State};
 
 #[test]
 fn an_untouched_log_is_ok() {
@@ -22,7 +24,7 @@ fn an_untouched_log_is_ok() {
 #[test]
 fn declared_losses_are_a_state_of_their_own() {
     let mut recorder = sealed();
-    recorder.epoch(EpochReason::Start, 3);
+    recorder.start();
     let lost = line(19).replace("\"statement\"", "\"lost\"");
     recorder.raw_frame(&lost, 19, false);
     recorder.stop();
@@ -34,17 +36,199 @@ fn declared_losses_are_a_state_of_their_own() {
 #[test]
 fn what_is_not_under_a_checkpoint_is_an_unsigned_tail() {
     let mut recorder = sealed();
-    recorder.epoch(EpochReason::Start, 3);
+    recorder.start();
     recorder.lines(2);
     let report = recorder.verify();
     assert_state(&report, State::UnsignedTail);
     assert_eq!(report.unsigned_lines, 2);
     // In the log and not yet in a frame.
     let mut recorder = sealed();
+    recorder.start();
     recorder.dir.file(&log(3)).extend(line(19).as_bytes());
     let report = recorder.verify();
     assert_state(&report, State::UnsignedTail);
     assert_eq!(report.unsigned_lines, 1);
+}
+
+/// The recorder cannot change its keys (their directory cannot be written), or died between the steps
+/// of a rotation: what is sealed lags behind what is written, and nothing else.
+#[test]
+fn a_seal_that_lags_behind_is_no_attack() {
+    // The file was left, its last checkpoint could not be made.
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.lines(2);
+    let whole = recorder.dir.clone();
+    recorder.dir.0.insert(log(4), line(21).into_bytes());
+    assert_state(&recorder.verify(), State::NotSealed);
+    // Nor its last frame, or not all of it.
+    recorder.dir.file(&log(3)).extend(line(21).as_bytes());
+    assert_state(&recorder.verify(), State::NotSealed);
+    recorder.dir.file(&sidecar(3)).extend(b"frame 1");
+    assert_state(&recorder.verify(), State::NotSealed);
+    // The last checkpoint was made, and the next sidecar was not, or is empty.
+    recorder.dir = whole;
+    let step = recorder.chain.next_epoch(EpochReason::Rotate, &log(4), 9_000).expect("randomness");
+    recorder.append(&step.closing.expect("another file"));
+    for lines in [line(21), String::new()] {
+        recorder.dir.0.insert(log(4), lines.into_bytes());
+        recorder.dir.0.remove(&sidecar(4));
+        assert_state(&recorder.verify(), State::NotSealed);
+        recorder.dir.0.insert(sidecar(4), Vec::new());
+        assert_state(&recorder.verify(), State::NotSealed);
+    }
+    // But without it, nobody can tell that from a file that was removed.
+    recorder.dir.0.remove(&log(4));
+    recorder.dir.0.remove(&sidecar(4));
+    assert_state(&recorder.verify(), State::Truncated);
+}
+
+/// Who kills the server may add lines, which the next start finds. They are sealed, and told of.
+#[test]
+fn recovered_lines_are_a_state_of_their_own() {
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.lines(1);
+    recorder.raw_frame(&line(20), 20, true);
+    recorder.raw_frame(&(line(21) + &line(22)), 22, true);
+    recorder.seq = 22;
+    recorder.start();
+    recorder.lines(1);
+    recorder.raw_frame(&line(24), 24, true);
+    recorder.stop();
+    let report = recorder.verify();
+    assert_state(&report, State::Recovered);
+    let seqs: Vec<_> = report.findings.iter().map(|finding| finding.seqs).collect();
+    assert_eq!(seqs, [Some((20, 22)), Some((24, 24))]);
+    assert_eq!((report.recovered_lines, report.lines), (4, 24));
+}
+
+#[test]
+fn lines_that_were_added_while_the_recorder_was_stopped_are_found() {
+    // Not sealed yet.
+    let mut recorder = sealed();
+    recorder.dir.file(&log(3)).extend(line(19).as_bytes());
+    assert_state(&recorder.verify(), State::Modified);
+    // Sealed at the next start, by a recorder that takes what it finds.
+    for recovered in [true, false] {
+        let mut recorder = sealed();
+        recorder.raw_frame(&line(19), 19, recovered);
+        recorder.start();
+        recorder.stop();
+        assert_state(&recorder.verify(), State::Modified);
+    }
+}
+
+#[test]
+fn recovered_lines_must_have_the_numbers_of_a_recorder() {
+    for lines in [
+        // Again, out of order, without a number; the last one always fits.
+        line(19) + &line(19) + &line(20),
+        line(20) + &line(19) + &line(20),
+        line(19) + "{}\n" + &line(20),
+        line(18) + &line(19) + &line(20),
+    ] {
+        let mut recorder = sealed();
+        recorder.start();
+        recorder.raw_frame(&lines, 20, true);
+        recorder.seq = 20;
+        recorder.start();
+        recorder.stop();
+        assert_state(&recorder.verify(), State::Modified);
+    }
+    // The number of a line that is there already.
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.raw_frame(&line(18), 18, true);
+    recorder.stop();
+    assert_state(&recorder.verify(), State::Modified);
+}
+
+/// The newest file has no checkpoint yet: its sidecar can be cut to its first entry.
+#[test]
+fn a_newest_file_without_a_checkpoint_does_not_vanish() {
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.rotate();
+    let epoch = recorder.dir.0[&sidecar(4)].clone();
+    recorder.lines(3);
+    recorder.dir.0.remove(&log(4));
+    assert_state(&recorder.verify(), State::Gap);
+    recorder.dir.0.insert(sidecar(4), epoch);
+    assert_state(&recorder.verify(), State::Gap);
+    recorder.dir.0.insert(sidecar(4), Vec::new());
+    assert!(recorder.verify().state() >= State::NotSealed);
+    recorder.dir.0.remove(&sidecar(4));
+    assert_state(&recorder.verify(), State::Truncated);
+}
+
+/// A sidecar, a log file and the tombstones that are no plain files.
+#[test]
+fn what_is_no_file_is_told_of() {
+    struct Pipe(Dir, String);
+    impl Directory for Pipe {
+        fn names(&self) -> std::io::Result<Vec<String>> {
+            Ok([self.0.names()?, vec!["removed.chain".to_owned()]].concat())
+        }
+        fn open(&self, name: &str) -> std::io::Result<Box<dyn std::io::Read + '_>> {
+            if name == self.1 {
+                return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "a pipe"));
+            }
+            if name == "removed.chain" { Ok(Box::new(&[][..])) } else { self.0.open(name) }
+        }
+    }
+    let recorder = sealed();
+    for name in [log(1), log(2), log(3), sidecar(1), sidecar(2), sidecar(3), "removed.chain".into()]
+    {
+        let options = Options { keys: vec![recorder.root.clone()], expect: None };
+        let place = Pipe(recorder.dir.clone(), name);
+        let report = verify::verify(&place, &options, &mut |_| {}).expect("an answer");
+        assert!(report.state() >= State::Modified, "{}: {:?}", place.1, report.findings);
+    }
+}
+
+/// Numbers as large as can be, in entries that nobody has signed.
+#[test]
+fn the_largest_numbers_do_no_harm() {
+    let max = u64::MAX;
+    let digest = "0".repeat(64);
+    for frame in [
+        format!("frame {} {max} {max} {max} {digest}\n", max - 1),
+        format!("frame 0 {max} {max} 1 {digest} recovered\n"),
+        format!("frame 0 {max} 0 {max} {digest}\n"),
+    ] {
+        let mut recorder = sealed();
+        recorder.start();
+        for _ in 0..2 {
+            recorder.append(&frame);
+        }
+        assert!(recorder.verify().state() > State::Recovered);
+    }
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.raw_frame(&line(max), max, true);
+    recorder.start();
+    recorder.stop();
+    assert!(recorder.verify().state() > State::Recovered);
+}
+
+/// A file has one epoch, whose key is kept when the file is removed: nothing there grows without bounds.
+#[test]
+fn a_file_has_one_epoch() {
+    let mut recorder = sealed();
+    let epoch = recorder.dir.text(&sidecar(3));
+    let epoch = &epoch[..epoch.find("frame").expect("a frame")];
+    recorder.append(epoch);
+    assert_state(&recorder.verify(), State::Modified);
+
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.remove(1);
+    recorder.stop();
+    assert_state(&recorder.verify(), State::Ok);
+    let text = recorder.dir.text("removed.chain");
+    *recorder.dir.file("removed.chain") = (epoch.repeat(100) + &text).into_bytes();
+    assert_state(&recorder.verify(), State::Modified);
 }
 
 #[test]
@@ -245,7 +429,7 @@ fn an_older_copy_is_found_by_a_checkpoint_that_was_kept() {
     let mut recorder = sealed();
     let older = recorder.dir.clone();
     let old_checkpoint = recorder.verify().checkpoint.expect("one").1;
-    recorder.epoch(EpochReason::Start, 3);
+    recorder.start();
     let idle = recorder.checkpoint(CheckpointReason::Interval);
     let copy_of_idle = recorder.dir.clone();
     recorder.lines(3);
@@ -281,43 +465,95 @@ fn another_history_is_found_by_a_checkpoint_that_was_kept() {
 /// An old key signs new data: what the attacker finds in a backup of the key file.
 #[test]
 fn an_old_key_cannot_sign_later_data() {
-    use tacho_chain::chain::Chain;
-    use tacho_chain::key::SecretKey;
-
-    let mut recorder = sealed();
-    // The attacker has the root's own secret, the oldest key there is.
-    let position = recorder.chain.position().clone();
-    let mut old = Chain::new(recorder.root.clone(), 0, SecretKey::from_bytes(&[1; 32]), position);
-    let note = old.checkpoint(CheckpointReason::Interval, 5_000);
-    recorder.append(&note);
-    assert_state(&recorder.verify(), State::Modified);
+    let mut recorder = Recorder::new(1);
+    let backup = recorder.key_file.clone();
+    recorder.lines(1);
+    recorder.checkpoint(CheckpointReason::Interval);
+    let end = recorder.dir.0[&sidecar(1)].len();
+    let mut thief = thief(&recorder, &backup, 1, end);
+    thief.lines(1);
+    thief.checkpoint(CheckpointReason::Interval);
+    assert_state(&thief.verify(), State::Modified);
 }
 
 /// The key of now signs old data: who takes over the host cannot rewrite what was before.
 #[test]
 fn a_new_key_cannot_sign_earlier_data() {
-    let mut recorder = sealed();
-    // The attacker holds the current chain with its key and writes the first file again, with
-    // its hashes and its checkpoints.
-    let side = recorder.dir.text(&sidecar(1));
-    let epoch_end = side.find("frame").expect("a frame");
-    let mut thief = sealed();
-    thief.number = 1;
-    *thief.dir.file(&sidecar(1)) = side.as_bytes()[..epoch_end].to_vec();
-    thief.dir.file(&log(1)).clear();
+    let recorder = sealed();
+    // The first file, with its hashes and its checkpoints, in the place of the real one.
+    let epoch_end = recorder.dir.text(&sidecar(1)).find("frame").expect("a frame");
+    let mut thief = thief(&recorder, &recorder.key_file, 1, epoch_end);
     thief.raw_frame(&(line(1) + &line(2)), 2, false);
-    thief.checkpoint(CheckpointReason::Rotate);
-    for name in [log(1), sidecar(1)] {
-        let bytes = thief.dir.0[&name].clone();
-        *recorder.dir.file(&name) = bytes;
-    }
-    assert_state(&recorder.verify(), State::Modified);
+    let step = thief.chain.next_epoch(EpochReason::Rotate, &log(2), 1_060).expect("randomness");
+    thief.append(&step.closing.expect("another file"));
+    assert_state(&thief.verify(), State::Modified);
+}
+
+/// What was signed within the file that is being written cannot be signed anew, either: each
+/// checkpoint hands over to another key.
+#[test]
+fn a_key_signs_for_one_interval() {
+    let mut recorder = Recorder::new(1);
+    recorder.lines(3);
+    recorder.checkpoint(CheckpointReason::Interval);
+    let handover = recorder.dir.0[&sidecar(1)].len();
+    recorder.lines(2);
+    let stolen = recorder.key_file.clone();
+    let epoch_end = recorder.dir.text(&sidecar(1)).find("frame").expect("a frame");
+    // From before the newest checkpoint on.
+    let mut other = thief(&recorder, &stolen, 1, epoch_end);
+    other.lines(1);
+    other.checkpoint(CheckpointReason::Interval);
+    assert_state(&other.verify(), State::Modified);
+    other.stop();
+    assert_state(&other.verify(), State::Modified);
+    // What is behind it is in the hands of who has the key. That is the promise, and no more.
+    let mut other = thief(&recorder, &stolen, 1, handover);
+    other.lines(1);
+    other.stop();
+    assert_state(&other.verify(), State::Ok);
+    assert_eq!(other.verify().last_seq, 4);
+}
+
+/// The key that signs epochs lives as long as its file. Alone it cannot say how the file ended.
+#[test]
+fn the_key_of_an_epoch_does_not_sign_for_its_file() {
+    let mut recorder = Recorder::new(1);
+    recorder.lines(3);
+    recorder.checkpoint(CheckpointReason::Interval);
+    recorder.lines(2);
+    let stolen = recorder.key_file.clone();
+    let epoch_end = recorder.dir.text(&sidecar(1)).find("frame").expect("a frame");
+    let mut other = thief(&recorder, &stolen, 1, epoch_end);
+    other.lines(1);
+    // Without a last checkpoint, as if the recorder had left it out.
+    let position = other.chain.position().clone();
+    let mut key = KeyFile::parse(&stolen).expect("a key file");
+    key.signer = None;
+    other.chain = Chain::new(key, position);
+    other.rotate();
+    other.lines(1);
+    other.stop();
+    assert_state(&other.verify(), State::Modified);
+}
+
+/// Who may sign tombstones says that the current file was removed, and writes its records anew in
+/// the next one. No retention removes a file and keeps older ones.
+#[test]
+fn a_tombstone_for_a_file_between_others_is_found() {
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.rotate();
+    recorder.lines(1);
+    recorder.remove(3);
+    recorder.stop();
+    assert_state(&recorder.verify(), State::Gap);
 }
 
 #[test]
 fn removal_with_a_tombstone_is_fine_and_without_one_a_gap() {
     let mut recorder = sealed();
-    recorder.epoch(EpochReason::Start, 3);
+    recorder.start();
     recorder.remove(1);
     recorder.lines(1);
     recorder.remove(2);
@@ -333,8 +569,7 @@ fn removal_with_a_tombstone_is_fine_and_without_one_a_gap() {
     // The first of two tombstones taken out.
     let removed = recorder.dir.text("removed.chain");
     let second = removed.rfind(&format!("file {}\n", log(2))).expect("the second");
-    let second = removed[..second].rfind("tachograph-epoch-v1").expect("its first key");
-    let second = removed[..second].rfind("tachograph-epoch-v1").expect("its second key");
+    let second = removed[..second].rfind("tachograph-epoch-v1").expect("its key");
     let mut without = recorder.dir.clone();
     *without.file("removed.chain") = removed.as_bytes()[second..].to_vec();
     assert!(check(&without, &recorder.root, None).state() >= State::Gap);
@@ -355,7 +590,7 @@ fn sealed_checkpoint_of_file_1(recorder: &Recorder) -> String {
 fn an_interrupted_removal_is_fine() {
     let before = {
         let mut recorder = sealed();
-        recorder.epoch(EpochReason::Start, 3);
+        recorder.start();
         recorder
     };
     let mut after = sealed();
@@ -401,7 +636,7 @@ proptest! {
     #[test]
     fn no_byte_can_be_changed(place in any::<prop::sample::Index>(), change in 1u8..) {
         let mut recorder = sealed();
-        recorder.epoch(EpochReason::Start, 3);
+        recorder.start();
         recorder.remove(1);
         recorder.stop();
         assert_state(&recorder.verify(), State::Ok);

@@ -6,14 +6,18 @@
 //! with what it says of itself, so that one report has all of it.
 
 mod content;
+mod end;
+mod frames;
 mod removed;
 mod report;
+mod signed;
 mod walk;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 pub use report::{Finding, Report, State};
+use walk::Place;
 
 use crate::entry::{Checkpoint, is_stem};
 use crate::key::VerifierKey;
@@ -73,8 +77,12 @@ pub fn verify(
     let mut stems = list(directory, &removed)?;
     loop {
         let last = stems.keys().next_back().cloned();
+        let is_sealed = |(_, parts): &(&String, &Parts)| parts.sidecar;
+        let last_sealed = stems.iter().rfind(is_sealed).map(|(stem, _)| stem.clone());
         for (stem, parts) in &stems {
-            walk.file(stem, parts, &removed, last.as_ref() == Some(stem))?;
+            let is_newest = last.as_ref() == Some(stem);
+            let is_last_sealed = last_sealed.as_ref().is_none_or(|last| last <= stem);
+            walk.file(stem, parts, &removed, Place { is_newest, is_last_sealed })?;
         }
         // Rotated while it was being read: the rest is read, too.
         let Some(last) = last.filter(|_| walk.expects_more()) else { break };

@@ -2,7 +2,8 @@
 //!
 //! It keeps what a real one keeps through the death of a process: all data written so far,
 //! and no unlinked file that only the dead process had open. It counts operations, and a
-//! [`Fault`] can be put on any of those to come.
+//! [`Fault`] can be put on any of those to come. A power failure leaves what was synced, and of
+//! the rest what the disk liked: the two extremes of that are tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -28,6 +29,8 @@ pub(crate) enum Fault {
 #[derive(Default)]
 struct Node {
     data: Vec<u8>,
+    /// What a power failure leaves of it.
+    synced: Vec<u8>,
     links: u64,
     handles: u64,
     locked_by: Option<u64>,
@@ -37,9 +40,12 @@ struct Node {
 struct State {
     dirs: BTreeSet<PathBuf>,
     names: BTreeMap<PathBuf, usize>,
+    /// Names as they are on the device.
+    synced_names: BTreeMap<PathBuf, usize>,
     nodes: Vec<Node>,
     operations: u64,
     faults: BTreeMap<u64, Fault>,
+    forbidden: Option<PathBuf>,
     capacity_bytes: Option<u64>,
     file_bytes_max: Option<u64>,
     dead: bool,
@@ -84,6 +90,7 @@ impl State {
             links: self.nodes[node].links,
             is_file: true,
             is_dir: false,
+            mode: 0o600,
         }
     }
 
@@ -106,6 +113,13 @@ impl State {
                 gone()
             }
         }
+    }
+
+    /// Puts the names of a directory on the device.
+    fn sync_names(&mut self, dir: &Path) {
+        self.synced_names.retain(|path, _| path.parent() != Some(dir));
+        let names = self.names.iter().filter(|(path, _)| path.parent() == Some(dir));
+        self.synced_names.extend(names.map(|(path, node)| (path.clone(), *node)));
     }
 
     fn above(&self, path: &Path) -> io::Result<()> {
@@ -134,6 +148,11 @@ impl FaultyFs {
         let mut state = self.state();
         let at = state.operations + 1 + skipped;
         state.faults.insert(at, fault);
+    }
+
+    /// Forbids that a file is replaced; `None`: no more.
+    pub(crate) fn forbid(&self, path: Option<&Path>) {
+        self.state().forbidden = path.map(Path::to_owned);
     }
 
     /// Takes back all faults and limits to come.
@@ -173,6 +192,28 @@ impl FaultyFs {
             node.handles = 0;
             node.locked_by = None;
         }
+    }
+
+    /// The machine loses power: what was not synced is gone. With `keep_removals`, names that were
+    /// removed or replaced are nevertheless: a disk may write that first.
+    pub(crate) fn cut_power(&self, keep_removals: bool) {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let now = std::mem::take(&mut state.names);
+        state.names = state.synced_names.clone();
+        if keep_removals {
+            state.names.retain(|path, node| now.get(path) == Some(node));
+            state.synced_names.clone_from(&state.names);
+        }
+        for node in &mut state.nodes {
+            node.data.clone_from(&node.synced);
+            node.links = 0;
+        }
+        for node in state.names.values() {
+            state.nodes[*node].links = 1;
+        }
+        drop(guard);
+        self.restart_process();
     }
 
     // What somebody else does to the files.
@@ -303,22 +344,55 @@ impl Fs for FaultyFs {
             }
             if state.dirs.contains(path) {
                 let id = FileId { device: 2, inode: 0 };
-                return Ok(Stat { id, bytes: 0, links: 2, is_file: false, is_dir: true });
+                return Ok(Stat {
+                    id,
+                    bytes: 0,
+                    links: 2,
+                    is_file: false,
+                    is_dir: true,
+                    mode: 0o750,
+                });
             }
             state.above(path)?;
             errno(libc::ENOENT)
         })
     }
 
-    fn replace(&self, path: &Path, bytes: &[u8], _sync: bool) -> io::Result<()> {
+    fn replace(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
         self.state().operate(|state| {
+            if state.forbidden.as_deref() == Some(path) {
+                return errno(libc::EACCES);
+            }
             state.above(path)?;
+            if state.dirs.contains(path) {
+                return errno(libc::EISDIR);
+            }
             if let Some(old) = state.names.remove(path) {
                 state.nodes[old].links -= 1;
             }
-            state.nodes.push(Node { links: 1, data: bytes.to_vec(), ..Node::default() });
+            let synced = if sync { bytes.to_vec() } else { Vec::new() };
+            state.nodes.push(Node { links: 1, data: bytes.to_vec(), synced, ..Node::default() });
             let node = state.nodes.len() - 1;
             state.names.insert(path.to_owned(), node);
+            if let Some(dir) = path.parent().filter(|_| sync) {
+                state.sync_names(dir);
+            }
+            Ok(())
+        })
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.state().operate(|state| {
+            state.above(path)?;
+            let Some(node) = state.names.remove(path) else { return errno(libc::ENOENT) };
+            state.nodes[node].links -= 1;
+            Ok(())
+        })
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.state().operate(|state| {
+            state.sync_names(dir);
             Ok(())
         })
     }
@@ -391,8 +465,14 @@ impl FsFile for FaultyFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.fs.state().operate(|_| Ok(()))
+        self.fs.state().operate(|state| {
+            let node = &mut state.nodes[self.node];
+            node.synced.clone_from(&node.data);
+            Ok(())
+        })
     }
+
+    fn start_sync(&self) {}
 
     fn try_lock(&self) -> io::Result<bool> {
         self.fs.state().operate(|state| {

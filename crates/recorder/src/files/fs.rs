@@ -1,8 +1,8 @@
 //! The few system calls that log files need, and the trait in front of them.
 //!
 //! open, fcntl(F_OFD_SETLK), mkdir, readdir, stat, fstat, read, pread, write, ftruncate,
-//! fdatasync, clock_gettime; fsync, rename and unlink for
-//! [`Fs::replace`]. No other module of `files` talks to the operating system.
+//! fdatasync, sync_file_range, fsync, rename, unlink, clock_gettime. No other module of `files`
+//! talks to the operating system.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -33,6 +33,8 @@ pub struct Stat {
     pub is_file: bool,
     /// A directory.
     pub is_dir: bool,
+    /// Who may do what with it: the permission bits.
+    pub mode: u32,
 }
 
 /// How a file is opened. Symbolic links are never followed.
@@ -81,6 +83,16 @@ pub trait Fs {
     /// # Errors
     /// As open(2), write(2), fsync(2) and rename(2).
     fn replace(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()>;
+    /// Removes the name of a file.
+    ///
+    /// # Errors
+    /// As unlink(2).
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Waits until the names in a directory are on the device as they are.
+    ///
+    /// # Errors
+    /// As open(2) and fsync(2).
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
 /// An open file.
@@ -110,6 +122,9 @@ pub trait FsFile {
     /// # Errors
     /// As fdatasync(2).
     fn sync_data(&self) -> io::Result<()>;
+    /// Asks that what was written be brought to the device, and waits for nothing. What goes wrong
+    /// with that is told by [`FsFile::sync_data`].
+    fn start_sync(&self);
     /// Takes the whole-file lock that ends with this open file. `false`: somebody has it.
     ///
     /// # Errors
@@ -172,16 +187,29 @@ impl Fs for RealFs {
             _ => {}
         }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(bytes)?;
-        if sync {
-            file.sync_all()?;
+        let written = file
+            .write_all(bytes)
+            .and_then(|()| if sync { file.sync_all() } else { Ok(()) })
+            .and_then(|()| std::fs::rename(&new, path));
+        if let Err(error) = written {
+            // It may hold a secret, and is nothing that anybody should find. If this fails, too, the
+            // next attempt removes it.
+            let _: io::Result<()> = std::fs::remove_file(&new);
+            return Err(error);
         }
-        std::fs::rename(&new, path)?;
         if sync && let Some(dir) = path.parent() {
             let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-            File::open(dir)?.sync_all()?;
+            self.sync_dir(dir)?;
         }
         Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
     }
 }
 
@@ -204,6 +232,12 @@ impl FsFile for File {
 
     fn sync_data(&self) -> io::Result<()> {
         File::sync_data(self)
+    }
+
+    fn start_sync(&self) {
+        // SAFETY: the descriptor is open for as long as `self` is borrowed, and nothing else is
+        // handed over. The result says nothing that fdatasync does not say.
+        unsafe { libc::sync_file_range(self.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
     }
 
     fn try_lock(&self) -> io::Result<bool> {
@@ -234,6 +268,7 @@ impl From<&std::fs::Metadata> for Stat {
             links: metadata.nlink(),
             is_file: metadata.is_file(),
             is_dir: metadata.is_dir(),
+            mode: metadata.mode() & 0o7777,
         }
     }
 }
