@@ -193,7 +193,7 @@ impl<F: Fs> LogFiles<F> {
     }
 
     /// The current file was cut to `end` by somebody.
-    pub(super) fn note_cut(&mut self, end: u64) {
+    pub(super) fn note_cut_by_others(&mut self, end: u64) {
         if let Some(sealer) = &mut self.sealer
             && self.left.is_empty()
             && end < sealer.end()
