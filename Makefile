@@ -3,13 +3,17 @@
 PREFIX ?= /usr/local
 # Outside the clone, so that several clones share what they compile.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tachograph/target
+# Which MariaDB `make build`, `make run` and `make test` are about: mariadb is the one that is
+# installed here, 10.11; mariadb-11.8 one in a folder of its own.
+SERVER ?= mariadb
+export TACHO_SERVER = $(SERVER)
 # Where setup.sh puts Rust, if it had to; the shell that called make may not know yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
+.PHONY: help build run test test-server test-118 test-mtr deb test-deb lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -17,19 +21,47 @@ help: ## Show this list
 build: setup-run ## Build the plugin and the command into build/
 	cargo build --release -p tacho
 	install -D -m 755 "$(CARGO_TARGET_DIR)/release/tacho" build/bin/tacho
-	scripts/build-mariadb.sh
+	scripts/build-mariadb.sh $(SERVER)
 
 run: build ## Record a load on a private MariaDB, check the log, measure the cost
 	cargo run --release -p tacho-tests --bin tacho-run
 
-test: setup-test build ## Run all tests
+ifeq ($(SERVER),mariadb)
+test: setup-test build ## Run all tests (SERVER=mariadb-11.8: those with a server, on that one)
 	scripts/plugin-symbols.sh
 	scripts/proof.sh --self-test
 	tests/preload/self_test.sh
 	scripts/instructions.py
 	# One run shall say all that is wrong.
 	cargo test --workspace --no-fail-fast
+	scripts/mtr.sh
+	$(MAKE) test-118
 	scripts/loom.sh
+else
+test: setup-test build test-server
+endif
+
+test-server: setup-test build
+	scripts/plugin-symbols.sh $(SERVER)
+	cargo test -p tacho-tests --no-fail-fast
+
+# What would show first that another release is not what we take it for: `make test
+# SERVER=mariadb-11.8` runs everything.
+test-118: setup-test
+	cargo build --release -p tacho
+	scripts/build-mariadb.sh mariadb-11.8
+	scripts/plugin-symbols.sh mariadb-11.8
+	TACHO_SERVER=mariadb-11.8 cargo test -p tacho-tests --no-fail-fast --test commands \
+		--test crash --test figures --test hotzone --test server_audit --test sessions --test tables
+
+test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
+	scripts/mtr.sh
+
+deb: build ## Pack the command and the plugin for Debian into build/deb/
+	scripts/deb.sh $(SERVER)
+
+test-deb: setup-test deb ## Install the packages into a clean Debian and record there (needs root)
+	scripts/test-deb.sh $(SERVER)
 
 lint: setup-test ## Check format, clippy, clang-format and shellcheck
 	cargo fmt --all --check

@@ -44,7 +44,12 @@ enum tacho_setting {
   TACHO_SETTING_CHECKPOINT_INTERVAL_S = 8, /* 0 = only at rotation and stop */
   TACHO_SETTING_DIGEST = 9,              /* 0 or 1 */
   TACHO_SETTING_REDACT = 10,             /* 0 SECRETS, 1 LITERALS */
-  TACHO_SETTING_ROTATE_INTERVAL_S = 11   /* 0 = never */
+  TACHO_SETTING_ROTATE_INTERVAL_S = 11,  /* 0 = never */
+  TACHO_SETTING_DURABILITY = 12,         /* 0 ASYNC, 1 GROUP, 2 SYNC */
+  TACHO_SETTING_SYNC_INTERVAL_MS = 13,
+  TACHO_SETTING_RETENTION_DAYS = 14,     /* 0 = keep */
+  TACHO_SETTING_RETENTION_BYTES = 15,    /* 0 = keep */
+  TACHO_SETTING_COMPRESSION = 16         /* 0 NONE, 1 ZSTD */
 };
 
 /* Figures for SHOW STATUS. */
@@ -62,6 +67,11 @@ typedef struct tacho_embed_status {
   uint64_t arena_bytes_used;
   uint64_t write_errors;
   uint64_t filter_rules;
+  uint64_t sync_count;
+  uint64_t sync_time_us;
+  uint64_t sync_given_up;
+  uint64_t files_removed;
+  uint64_t files_compressed;
 } tacho_embed_status;
 
 /* Texts for SHOW STATUS. */
@@ -99,6 +109,9 @@ bool tacho_embed_filter(const tacho_embed *recorder, const char *text, uint32_t 
 
 /* Asks for a new log file. */
 void tacho_embed_rotate(const tacho_embed *recorder);
+
+/* Somebody has said how long files are kept, and means it: all that are older may go at once. */
+void tacho_embed_retain(const tacho_embed *recorder);
 
 /* Asks the writer to write what has ended, now. Does not wait for it. */
 void tacho_embed_flush(const tacho_embed *recorder);

@@ -82,7 +82,8 @@ enum tacho_present {
   TACHO_PRESENT_TEXT = 512,        /* There is a text, though it may be empty. */
   TACHO_PRESENT_REMAINDER = 1024,  /* The start is of what follows a statement in its packet. */
   TACHO_PRESENT_INNERMOST = 2048,  /* Ends the innermost statement that is open. */
-  TACHO_PRESENT_NESTED = 4096      /* START, POINT: inside of a stored program. */
+  TACHO_PRESENT_NESTED = 4096,     /* START, POINT: inside of a stored program. */
+  TACHO_PRESENT_AWAITED = 8192     /* START: its producer waits for its line; set by the probe. */
 };
 
 /* Index into tacho_event.strings. Each string is cut at TACHO_STRING_BYTES_MAX bytes. END and
@@ -199,7 +200,8 @@ bool tacho_probe_has_open(const tacho_session *session);
 /* Records an event. session: the slot of event->conn, or null.
  *
  * Runs on: the thread that executes the connection. Blocks: only when no chunk is free and
- * the overflow policy says so, and while a huge statement goes to the file.
+ * the overflow policy says so, while a huge statement goes to the file, and where durability
+ * is SYNC while a start goes to the device.
  * On failure: the record is lost. Counted as: lost_timeout, lost_dropped, lost_killed. */
 void tacho_probe_emit(const tacho_probe *probe, tacho_thread *thread, tacho_session *session,
                       const tacho_event *event);

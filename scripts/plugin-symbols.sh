@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-plugin=build/mariadb/tacho.so
+plugin=build/${1:-mariadb}/tacho.so
 names() { nm -D "$@" "$plugin" | awk '{print $NF}' | sed 's/@.*//' | LC_ALL=C sort -u; }
 
 exports=$(names --defined-only)

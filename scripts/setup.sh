@@ -11,10 +11,13 @@ set -euo pipefail
 rust_minor_min=88
 
 run_packages=(
-    ca-certificates curl g++ make pkg-config python3 tzdata
+    ca-certificates curl dpkg-dev g++ make patchelf pkg-config python3 tzdata
     libmariadbd-dev mariadb-client mariadb-server sysbench
 )
-test_packages=(bpftrace chromium clang-format elfutils openssl percona-toolkit shellcheck valgrind)
+test_packages=(
+    bpftrace chromium clang-format elfutils mariadb-test mmdebstrap openssl percona-toolkit
+    shellcheck valgrind
+)
 bench_packages=(libspdlog-dev)
 
 say() { printf 'setup: %s\n' "$*"; }

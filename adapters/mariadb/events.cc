@@ -325,6 +325,14 @@ uint32_t wanted_figures(const mysql_event_general* in) noexcept {
     emit(thd, tacho_probe_session(g_probe, out.conn, now_us), out);
 }
 
+// What has a LOG always, beside Query. With general_log=ON there is one of whatever that log shows,
+// a Ping as well. It has a STATUS, as without that log; nothing tells that such a LOG belongs to
+// it, and what it starts would never end.
+bool is_announced(const mysql_event_general* in) noexcept {
+    return is_command(in, "Execute") || is_command(in, "Prepare") ||
+           is_command(in, "Bulk_execute") || is_command(in, "Init DB");
+}
+
 [[gnu::noinline]] void start(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     t_state.skipped = nullptr;
     const bool nested = figures_nested(thd);
@@ -333,9 +341,13 @@ uint32_t wanted_figures(const mysql_event_general* in) noexcept {
         applied(thd, in);
         return;
     }
-    if (!nested && is_command(in, "Query")) {
-        t_state.packet_begin = in->general_query;
-        t_state.packet_end = in->general_query + in->general_query_length;
+    if (is_command(in, "Query")) {
+        if (!nested) {
+            t_state.packet_begin = in->general_query;
+            t_state.packet_end = in->general_query + in->general_query_length;
+        }
+    } else if (!is_announced(in)) {
+        return;
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME);
     // Between commands the server has no SQL command; within one it has that of the statement
@@ -370,6 +382,10 @@ bool is_skipped(const mysql_event_general* in) noexcept {
 
 // Small and without a frame of its own, as all that is called for what is skipped.
 [[gnu::noinline]] void begin(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    // With general_log=ON, a login before its session event; no rule is about it.
+    if (is_command(in, "Connect")) {
+        return;
+    }
     const uint32_t answer = wanted(thd, in);
     if (answer == TACHO_WANTED_RECORD) {
         start(thd, in);

@@ -28,6 +28,9 @@ unsigned long long v_overflow_timeout_ms;
 unsigned long v_timestamps;
 unsigned long long v_rotate_bytes;
 unsigned long long v_rotate_interval_s;
+unsigned long long v_retention_days;
+unsigned long long v_retention_bytes;
+unsigned long v_compression;
 char v_rotate_now;
 char v_flush_now;
 unsigned long long v_max_statement_bytes;
@@ -35,6 +38,8 @@ unsigned long long v_checkpoint_interval_s;
 char v_tables;
 char v_digest;
 unsigned long v_redact;
+unsigned long v_durability;
+unsigned long long v_sync_interval_ms;
 
 char g_directory_shown[PATH_MAX];
 char g_signing_key_file_shown[PATH_MAX];
@@ -45,6 +50,10 @@ const char* g_timestamps_names[] = {"SYSTEM", "UTC", nullptr};
 TYPELIB g_timestamps_lib = {2, "timestamps", g_timestamps_names, nullptr};
 const char* g_redact_names[] = {"SECRETS", "LITERALS", nullptr};
 TYPELIB g_redact_lib = {2, "redact", g_redact_names, nullptr};
+const char* g_durability_names[] = {"ASYNC", "GROUP", "SYNC", nullptr};
+TYPELIB g_durability_lib = {3, "durability", g_durability_names, nullptr};
+const char* g_compression_names[] = {"NONE", "ZSTD", nullptr};
+TYPELIB g_compression_lib = {2, "compression", g_compression_names, nullptr};
 
 void note(const char* variable, const char* old_value, const char* new_value) noexcept {
     if (g_recorder != nullptr && strcmp(old_value, new_value) != 0) {
@@ -79,12 +88,25 @@ void update_number(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* val
                                          "tacho_checkpoint_interval_s",
                                          "tacho_digest",
                                          "tacho_redact",
-                                         "tacho_rotate_interval_s"};
+                                         "tacho_rotate_interval_s",
+                                         "tacho_durability",
+                                         "tacho_sync_interval_ms",
+                                         "tacho_retention_days",
+                                         "tacho_retention_bytes",
+                                         "tacho_compression"};
     auto* current = static_cast<unsigned long long*>(variable);
     const auto wanted = *static_cast<const unsigned long long*>(value);
     note_number(kNames[Setting], *current, wanted);
     *current = wanted;
     set(Setting, wanted);
+}
+
+void update_retention_days(MYSQL_THD thd, st_mysql_sys_var* self, void* variable,
+                           const void* value) noexcept {
+    update_number<TACHO_SETTING_RETENTION_DAYS>(thd, self, variable, value);
+    if (g_recorder != nullptr) {
+        tacho_embed_retain(g_recorder);
+    }
 }
 
 void update_logging(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
@@ -125,6 +147,22 @@ void update_redact(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* val
     note("tacho_redact", g_redact_names[*current], g_redact_names[wanted]);
     *current = wanted;
     set(TACHO_SETTING_REDACT, wanted);
+}
+
+void update_durability(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    auto* current = static_cast<unsigned long*>(variable);
+    const auto wanted = *static_cast<const unsigned long*>(value);
+    note("tacho_durability", g_durability_names[*current], g_durability_names[wanted]);
+    *current = wanted;
+    set(TACHO_SETTING_DURABILITY, wanted);
+}
+
+void update_compression(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    auto* current = static_cast<unsigned long*>(variable);
+    const auto wanted = *static_cast<const unsigned long*>(value);
+    note("tacho_compression", g_compression_names[*current], g_compression_names[wanted]);
+    *current = wanted;
+    set(TACHO_SETTING_COMPRESSION, wanted);
 }
 
 // Commands, not states: they always read OFF.
@@ -175,6 +213,14 @@ MYSQL_SYSVAR_ENUM(overflow, v_overflow, PLUGIN_VAR_RQCMDARG,
 MYSQL_SYSVAR_ULONGLONG(overflow_timeout_ms, v_overflow_timeout_ms, PLUGIN_VAR_RQCMDARG,
                        "Longest wait with tacho_overflow=TIMEOUT, milliseconds", nullptr,
                        update_number<TACHO_SETTING_OVERFLOW_TIMEOUT_MS>, 1000, 0, 3600000, 1);
+MYSQL_SYSVAR_ENUM(durability, v_durability, PLUGIN_VAR_RQCMDARG,
+                  "When the log is on the device: ASYNC when the operating system thinks fit, "
+                  "GROUP every tacho_sync_interval_ms, SYNC before a statement begins",
+                  nullptr, update_durability, 0, &g_durability_lib);
+MYSQL_SYSVAR_ULONGLONG(sync_interval_ms, v_sync_interval_ms, PLUGIN_VAR_RQCMDARG,
+                       "How often the log goes to the device with tacho_durability=GROUP or SYNC, "
+                       "milliseconds",
+                       nullptr, update_number<TACHO_SETTING_SYNC_INTERVAL_MS>, 1000, 1, 3600000, 1);
 MYSQL_SYSVAR_ENUM(timestamps, v_timestamps, PLUGIN_VAR_RQCMDARG,
                   "Zone of the time stamps: SYSTEM (local time with offset) or UTC", nullptr,
                   update_timestamps, 0, &g_timestamps_lib);
@@ -185,6 +231,16 @@ MYSQL_SYSVAR_ULONGLONG(rotate_interval_s, v_rotate_interval_s, PLUGIN_VAR_RQCMDA
                        "Begin a new file when the current one is this old, seconds; 0 = never",
                        nullptr, update_number<TACHO_SETTING_ROTATE_INTERVAL_S>, 0, 0,
                        366ULL * 86400, 1);
+MYSQL_SYSVAR_ULONGLONG(retention_days, v_retention_days, PLUGIN_VAR_RQCMDARG,
+                       "Remove closed files that ended longer ago, days; 0 = keep them", nullptr,
+                       update_retention_days, 183, 0, 36525, 1);
+MYSQL_SYSVAR_ULONGLONG(retention_bytes, v_retention_bytes, PLUGIN_VAR_RQCMDARG,
+                       "Remove the oldest closed files while the log is larger, bytes; 0 = keep "
+                       "them",
+                       nullptr, update_number<TACHO_SETTING_RETENTION_BYTES>, 0, 0, 1ULL << 60, 1);
+MYSQL_SYSVAR_ENUM(compression, v_compression, PLUGIN_VAR_RQCMDARG,
+                  "What becomes of closed files: NONE, or ZSTD (compressed in the background)",
+                  nullptr, update_compression, 0, &g_compression_lib);
 MYSQL_SYSVAR_BOOL(rotate_now, v_rotate_now, PLUGIN_VAR_OPCMDARG, "Set to 1: begin a new file now",
                   nullptr, update_rotate_now, 0);
 MYSQL_SYSVAR_BOOL(flush_now, v_flush_now, PLUGIN_VAR_OPCMDARG,
@@ -273,6 +329,11 @@ void apply_variables(const tacho_embed* recorder) noexcept {
     tacho_embed_set(recorder, TACHO_SETTING_FLUSH_BYTES, v_flush_bytes);
     tacho_embed_set(recorder, TACHO_SETTING_ROTATE_BYTES, v_rotate_bytes);
     tacho_embed_set(recorder, TACHO_SETTING_ROTATE_INTERVAL_S, v_rotate_interval_s);
+    tacho_embed_set(recorder, TACHO_SETTING_DURABILITY, v_durability);
+    tacho_embed_set(recorder, TACHO_SETTING_SYNC_INTERVAL_MS, v_sync_interval_ms);
+    tacho_embed_set(recorder, TACHO_SETTING_RETENTION_DAYS, v_retention_days);
+    tacho_embed_set(recorder, TACHO_SETTING_RETENTION_BYTES, v_retention_bytes);
+    tacho_embed_set(recorder, TACHO_SETTING_COMPRESSION, v_compression);
     tacho_embed_set(recorder, TACHO_SETTING_TIMESTAMPS, v_timestamps);
     tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
     apply_filter(recorder);
@@ -291,9 +352,14 @@ st_mysql_sys_var* g_system_variables[] = {
     MYSQL_SYSVAR(flush_bytes),
     MYSQL_SYSVAR(overflow),
     MYSQL_SYSVAR(overflow_timeout_ms),
+    MYSQL_SYSVAR(durability),
+    MYSQL_SYSVAR(sync_interval_ms),
     MYSQL_SYSVAR(timestamps),
     MYSQL_SYSVAR(rotate_bytes),
     MYSQL_SYSVAR(rotate_interval_s),
+    MYSQL_SYSVAR(retention_days),
+    MYSQL_SYSVAR(retention_bytes),
+    MYSQL_SYSVAR(compression),
     MYSQL_SYSVAR(rotate_now),
     MYSQL_SYSVAR(flush_now),
     MYSQL_SYSVAR(max_statement_bytes),
@@ -325,6 +391,11 @@ st_mysql_show_var g_status_variables[] = {
     {"Tacho_blocked_time_us", function(show_number<&Status::blocked_time_us>), SHOW_SIMPLE_FUNC},
     {"Tacho_arena_bytes_used", function(show_number<&Status::arena_bytes_used>), SHOW_SIMPLE_FUNC},
     {"Tacho_write_errors", function(show_number<&Status::write_errors>), SHOW_SIMPLE_FUNC},
+    {"Tacho_sync_count", function(show_number<&Status::sync_count>), SHOW_SIMPLE_FUNC},
+    {"Tacho_sync_time_us", function(show_number<&Status::sync_time_us>), SHOW_SIMPLE_FUNC},
+    {"Tacho_sync_given_up", function(show_number<&Status::sync_given_up>), SHOW_SIMPLE_FUNC},
+    {"Tacho_files_removed", function(show_number<&Status::files_removed>), SHOW_SIMPLE_FUNC},
+    {"Tacho_files_compressed", function(show_number<&Status::files_compressed>), SHOW_SIMPLE_FUNC},
     {"Tacho_last_error", function(show_text<TACHO_TEXT_LAST_ERROR>), SHOW_SIMPLE_FUNC},
     {"Tacho_current_file", function(show_text<TACHO_TEXT_CURRENT_FILE>), SHOW_SIMPLE_FUNC},
     {"Tacho_filter_rules", function(show_number<&Status::filter_rules>), SHOW_SIMPLE_FUNC},

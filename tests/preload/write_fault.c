@@ -1,9 +1,11 @@
-// Zone: outside. Lets writes to audit log files fail, or take long, for as long as a file says so.
+// Zone: outside. Lets writes to audit log files, or bringing them to the device, fail or take
+// long, for as long as a file says so.
 //
 // Preloaded into a server by the tests (tests/src/disk.rs). While the file named by
-// TACHO_FAULT_FILE exists and says "<errno> <percent> <ms>", a write to a file named audit-*
+// TACHO_FAULT_FILE exists and says "<errno> <percent> <ms> write", a write to a file named audit-*
 // first takes that time, and then puts that part of its bytes into the file and fails with that
-// error number, as a network file system may. With the error number 0 it succeeds.
+// error number, as a network file system may. With the error number 0 it succeeds. With "sync" in
+// the place of "write", it is fdatasync that takes that time and fails.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,8 +30,8 @@ static int is_log_file(int fd) {
     return name != NULL && strncmp(name + 1, "audit-", 6) == 0;
 }
 
-// Reads the fault that is to happen; returns 0 if there is none.
-static int fault(int *number, unsigned *percent, unsigned *ms) {
+// Reads the fault that is to happen to this call; returns 0 if there is none.
+static int fault(const char *call, int *number, unsigned *percent, unsigned *ms) {
     const char *path = getenv("TACHO_FAULT_FILE");
     int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
@@ -42,7 +44,8 @@ static int fault(int *number, unsigned *percent, unsigned *ms) {
         return 0;
     }
     text[length] = '\0';
-    return sscanf(text, "%d %u %u", number, percent, ms) == 3;
+    char meant[8];
+    return sscanf(text, "%d %u %u %7s", number, percent, ms, meant) == 4 && strcmp(meant, call) == 0;
 }
 
 static void wait_for(unsigned ms) {
@@ -60,7 +63,7 @@ ssize_t write(int fd, const void *bytes, size_t count) {
     int number = 0;
     unsigned percent = 0;
     unsigned ms = 0;
-    int is_meant = fault(&number, &percent, &ms) && is_log_file(fd);
+    int is_meant = fault("write", &number, &percent, &ms) && is_log_file(fd);
     if (is_meant) {
         wait_for(ms);
     }
@@ -70,6 +73,27 @@ ssize_t write(int fd, const void *bytes, size_t count) {
     }
     if (percent > 0 && next(fd, bytes, count * percent / 100) < 0) {
         return -1;
+    }
+    errno = number;
+    return -1;
+}
+
+int fdatasync(int fd) {
+    static int (*next)(int);
+    if (next == NULL) {
+        next = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
+    }
+    int saved = errno;
+    int number = 0;
+    unsigned percent = 0;
+    unsigned ms = 0;
+    int is_meant = fault("sync", &number, &percent, &ms) && is_log_file(fd);
+    if (is_meant) {
+        wait_for(ms);
+    }
+    errno = saved;
+    if (!is_meant || number == 0) {
+        return next(fd);
     }
     errno = number;
     return -1;

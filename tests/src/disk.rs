@@ -149,7 +149,7 @@ impl Disk {
     /// # Errors
     /// The file that says so cannot be written.
     pub fn fail_writes(&self, errno: i32, percent: u32) -> Result<()> {
-        self.set_fault(errno, percent, 0)
+        self.set_fault(errno, percent, 0, "write")
     }
 
     /// From now on every write to a log file takes this many milliseconds more.
@@ -157,17 +157,25 @@ impl Disk {
     /// # Errors
     /// The file that says so cannot be written.
     pub fn slow_writes(&self, ms: u32) -> Result<()> {
-        self.set_fault(0, 100, ms)
+        self.set_fault(0, 100, ms, "write")
     }
 
-    fn set_fault(&self, errno: i32, percent: u32, ms: u32) -> Result<()> {
+    /// From now on log files cannot be brought to the device.
+    ///
+    /// # Errors
+    /// The file that says so cannot be written.
+    pub fn fail_syncs(&self, errno: i32) -> Result<()> {
+        self.set_fault(errno, 0, 0, "sync")
+    }
+
+    fn set_fault(&self, errno: i32, percent: u32, ms: u32, call: &str) -> Result<()> {
         // Renamed, so that nobody reads half of it.
         let new = self.fault_file.with_extension("new");
-        fs::write(&new, format!("{errno} {percent} {ms}\n"))?;
+        fs::write(&new, format!("{errno} {percent} {ms} {call}\n"))?;
         Ok(fs::rename(new, &self.fault_file)?)
     }
 
-    /// Writes work again, as fast as ever.
+    /// Everything works again, as fast as ever.
     ///
     /// # Errors
     /// There was no fault.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::{build_directory, source_root};
+use crate::{build_directory, server, source_root};
 
 /// Builds it into a directory of the test's own, which the test removes.
 ///
@@ -18,7 +18,8 @@ pub fn build() -> PathBuf {
     let library = directory.join("map_auth.so");
     let output = Command::new("cc")
         .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Wno-missing-field-initializers"])
-        .args(["-Werror", "-DMYSQL_DYNAMIC_PLUGIN", "-isystem", "/usr/include/mariadb/server"])
+        .args(["-Werror", "-DMYSQL_DYNAMIC_PLUGIN", "-isystem"])
+        .arg(server::installation().usr().join("include/mariadb/server"))
         .args(["-shared", "-fPIC", "-o"])
         .args([&library, &source_root().join("tests/plugins/map_auth.c")])
         .output()

@@ -324,12 +324,15 @@ fn every_workload_runs() {
         let events = block["events"].as_u64().expect("a number");
         assert!(block["log_bytes"].as_u64().expect("a number") > events * 100, "{block}");
     }
-    // With a fixed rate, no more than that, whatever the server could do. Arrivals are random:
-    // a span of 0.2 s has 40 on the average, and six times their deviation is far.
+    // With a fixed rate, no more than have come since the beginning, whatever the server could
+    // do. One block may have more: those that a busy machine had kept waiting. Arrivals are
+    // random; six times their deviation is far.
+    let mut events = 0.0;
     for block in blocks.iter().filter(|block| !block["rate"].is_null()) {
-        let events = block["events"].as_f64().expect("a number");
-        let wanted = 200.0 * block["seconds"].as_f64().expect("a number");
-        assert!(events <= wanted + 6.0 * wanted.sqrt() + 4.0, "{block}");
+        let number = |name: &str| block[name].as_f64().expect("a number");
+        events += number("events");
+        let wanted = 200.0 * (number("at_s") + number("seconds"));
+        assert!(events <= wanted + 6.0 * wanted.sqrt(), "{events} events: {block}");
     }
 
     // And a load of the user's own, of which nothing is known but what the server says.

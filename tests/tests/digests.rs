@@ -48,6 +48,8 @@ fn statements_of_one_shape_share_a_digest_as_they_do_there() {
     for sql in SHAPES.as_flattened() {
         assert_eq!(raw.query(sql).expect("an answer")[0].errno(), 0, "{sql}");
     }
+    // A statement comes into the history behind its answer, and before the next one.
+    raw.must(&["DO 1"]);
     let mut conn = server.connect().expect("a connection");
     let theirs: Vec<(String, String)> = conn
         .query(

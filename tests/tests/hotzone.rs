@@ -55,7 +55,7 @@ fn work(server: &MariaDb) -> Result<()> {
 
 #[test]
 fn the_event_callback_neither_allocates_nor_locks_nor_blocks() -> Result<()> {
-    let plugin = repository().join("build/mariadb/tacho.so");
+    let plugin = tacho_tests::server::plugin();
     let directory = repository().join(format!("build/test/hotzone-{}", std::process::id()));
     fs::create_dir_all(&directory)?;
     let directory = directory.canonicalize()?;

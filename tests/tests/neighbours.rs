@@ -2,20 +2,24 @@
 //! statements are in the log once, and the others have theirs.
 
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 
 use tacho_tests::audit::Audit;
 use tacho_tests::client::{self, Queryable};
 use tacho_tests::recorded::{self, text};
-use tacho_tests::server::{Builder, MariaDb};
+use tacho_tests::server::{Builder, MariaDb, installation};
 use tacho_tests::tagged::{self, Load, Tally};
 use tacho_tests::wait;
 
-/// Where Debian's server has its plugins.
-const PLUGINS: &str = "/usr/lib/mysql/plugin";
+/// What the tests do on purpose.
 const ALLOWED: &[&str] = &["max_open_files", "Aborted connection"];
 const THREADS: u64 = 3;
+
+/// Where Debian's server has its plugins.
+fn plugins() -> PathBuf {
+    installation().usr().join("lib/mysql/plugin")
+}
 
 fn builder(options: &[&str]) -> Builder {
     let builder = MariaDb::builder().option("plugin-load-add=tacho");
@@ -45,7 +49,7 @@ fn other_audit_plugins_do_not_disturb_it() {
     let others = ["server_audit", "query_response_time", "sql_errlog", "metadata_lock_info"];
     let mut builder = MariaDb::builder();
     for name in others {
-        builder = builder.plugin(Path::new(PLUGINS).join(format!("{name}.so")));
+        builder = builder.plugin(plugins().join(format!("{name}.so")));
     }
     let mut server = builder
         .option("plugin-load-add=sql_errlog;server_audit")
@@ -87,7 +91,7 @@ fn other_audit_plugins_do_not_disturb_it() {
 #[test]
 fn it_comes_and_goes_beside_another() {
     let mut server = MariaDb::builder()
-        .plugin(Path::new(PLUGINS).join("server_audit.so"))
+        .plugin(plugins().join("server_audit.so"))
         .option("plugin-load-add=server_audit")
         .option("server-audit-logging=ON")
         .start()

@@ -21,7 +21,7 @@ use tacho_tests::arena::Arena;
 use tacho_tests::build_directory;
 use tacho_tests::client::Queryable;
 use tacho_tests::disk::Disk;
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::{MariaDb, installation};
 use tacho_tests::wait;
 
 /// A pattern counts as found with this many samples.
@@ -82,7 +82,7 @@ fn the_mutex_of_the_slow_log_is_found() {
 #[test]
 fn the_lock_of_server_audit_is_found() {
     let server = MariaDb::builder()
-        .plugin("/usr/lib/mysql/plugin/server_audit.so")
+        .plugin(installation().usr().join("lib/mysql/plugin/server_audit.so"))
         .option("plugin-load-add=server_audit")
         .option("server-audit-logging=ON")
         .option("server-audit-file-rotate-size=1G")

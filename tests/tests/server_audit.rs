@@ -11,7 +11,7 @@ use tacho_tests::build_directory;
 use tacho_tests::converted;
 use tacho_tests::map_auth;
 use tacho_tests::raw::{Login, Raw, com};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::{MariaDb, installation};
 
 const SETUP: &[&str] = &[
     "CREATE DATABASE d",
@@ -90,7 +90,7 @@ fn is_ours_alone(line: &str) -> bool {
 /// without times and without what only our log has.
 fn both(options: &[&str], library: Option<&Path>, work: impl FnOnce(&MariaDb)) -> [Vec<String>; 2] {
     let place = build_directory().join("test");
-    let server_audit = tacho_bench::plugin::library("server_audit", &[], &place);
+    let server_audit = tacho_bench::plugin::library(&installation(), "server_audit", &[], &place);
     let mut builder = MariaDb::builder()
         .plugin(server_audit.expect("server_audit"))
         .option("plugin-load-add=server_audit")
@@ -127,10 +127,21 @@ fn both(options: &[&str], library: Option<&Path>, work: impl FnOnce(&MariaDb)) -
     })
 }
 
+/// The connection that a line is of.
+fn conn(line: &str) -> u64 {
+    let field = line.split(',').nth(3).expect("a connection");
+    field.parse().unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+/// Compares session by session: one may begin before both plugins have heard of another's end.
+///
 /// # Panics
 /// They differ; the message shows where.
-fn assert_same(theirs: &[String], ours: &[String]) {
-    for (index, (theirs, ours)) in theirs.iter().zip(ours).enumerate() {
+fn assert_same(mut theirs: Vec<String>, mut ours: Vec<String>) {
+    for lines in [&mut theirs, &mut ours] {
+        lines.sort_by_key(|line| conn(line));
+    }
+    for (index, (theirs, ours)) in theirs.iter().zip(&ours).enumerate() {
         assert_eq!(theirs, ours, "line {index}");
     }
     let common = theirs.len().min(ours.len());
@@ -170,7 +181,7 @@ fn the_same_statements_make_the_same_lines() {
     assert!(theirs.len() > 50, "only {} lines", theirs.len());
     // SQL's EXECUTE is a statement of its own with us; server_audit shows what it executed only.
     ours.retain(|line| !line.contains(",QUERY,d,'EXECUTE s USING 1',"));
-    assert_same(&theirs, &ours);
+    assert_same(theirs, ours);
 }
 
 #[test]

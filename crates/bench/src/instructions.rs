@@ -71,7 +71,7 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
         .tempdir_in(&options.directory)
         .with_context(|| format!("making a directory in {}", options.directory.display()))?;
     for program in ["valgrind", "callgrind_control", "taskset", "chrt", "mariadb"] {
-        crate::template::find_program(program)?;
+        crate::installation::Installation::system().program(program)?;
     }
     let mut private = options.private.clone();
     private.options = SERVER_OPTIONS.map(str::to_owned).into();

@@ -14,7 +14,7 @@
 //! | [`method`] | ways to audit a server, declared in files |
 //! | [`workload`], [`load`] | what clients do meanwhile |
 //! | [`histogram`] | latencies, counted by the load, read while it runs |
-//! | [`target`], [`plugin`] | the server: one's own, or a private one |
+//! | [`target`], [`plugin`], [`installation`] | the server: one's own, or a private one |
 //! | [`switch`], [`undo`] | methods on and off, and everything put back |
 //! | [`plan`], [`blocks`], [`run`] | the order of the blocks, and the run |
 //! | [`sample`], [`proc`] | counters at the edges of a block |
@@ -33,6 +33,7 @@ pub mod blocks;
 pub mod client;
 pub mod figures;
 pub mod histogram;
+pub mod installation;
 pub mod instructions;
 pub mod lines;
 pub mod load;

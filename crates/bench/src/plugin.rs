@@ -5,17 +5,22 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::template::find_program;
+use crate::installation::Installation;
 
 /// The plugin that does nothing: what the server's interface costs by itself.
 const NOTHING_C: &str = include_str!("../nothing.c");
 
-/// The library of a plugin, for a server of the release that is installed on this machine. What
+/// The library of a plugin, for a server of this MariaDB. What
 /// is built for it goes into `work`.
 ///
 /// # Errors
 /// There is none, or it cannot be built.
-pub fn library(plugin: &str, chosen: &[PathBuf], work: &Path) -> Result<PathBuf> {
+pub fn library(
+    installation: &Installation,
+    plugin: &str,
+    chosen: &[PathBuf],
+    work: &Path,
+) -> Result<PathBuf> {
     let name = format!("{plugin}.so");
     if let Some(path) = chosen.iter().find(|path| path.ends_with(&name)) {
         ensure!(path.is_file(), "{} is not a file", path.display());
@@ -30,7 +35,7 @@ pub fn library(plugin: &str, chosen: &[PathBuf], work: &Path) -> Result<PathBuf>
         places.push(program.join("../mariadb"));
         places.push(program.to_owned());
     }
-    places.push(system_directory()?);
+    places.push(system_directory(installation)?);
     match places.iter().map(|place| place.join(&name)).find(|path| path.is_file()) {
         Some(path) => Ok(path),
         None => {
@@ -41,10 +46,12 @@ pub fn library(plugin: &str, chosen: &[PathBuf], work: &Path) -> Result<PathBuf>
     }
 }
 
-/// Where the installed server looks for plugins.
-fn system_directory() -> Result<PathBuf> {
-    let output = Command::new(find_program("mariadbd")?)
-        .args(["--no-defaults", "--verbose", "--help"])
+/// Where its server looks for plugins.
+fn system_directory(installation: &Installation) -> Result<PathBuf> {
+    let output = Command::new(installation.program("mariadbd")?)
+        .arg("--no-defaults")
+        .args(installation.options())
+        .args(["--verbose", "--help"])
         .output()
         .context("asking mariadbd for its plugin directory")?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -27,7 +27,8 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use crate::client::{self, Conn};
-use crate::template::{self, find_program};
+use crate::installation::Installation;
+use crate::template;
 
 /// How long a server may take to come up or to go down before that is a failure. Far more
 /// than it needs, because the machine may be busy with other things.
@@ -46,6 +47,7 @@ const PORT_ATTEMPTS_MAX: u32 = 20;
 #[derive(Debug)]
 pub struct Builder {
     root: PathBuf,
+    installation: Installation,
     options: Vec<String>,
     directory: Option<PathBuf>,
     plugins: Vec<PathBuf>,
@@ -60,6 +62,7 @@ impl Builder {
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
+            installation: Installation::system(),
             options: Vec::new(),
             directory: None,
             plugins: Vec::new(),
@@ -67,6 +70,13 @@ impl Builder {
             environment: Vec::new(),
             keep: false,
         }
+    }
+
+    /// A server of another MariaDB than that of this machine.
+    #[must_use]
+    pub fn installation(mut self, installation: Installation) -> Self {
+        self.installation = installation;
+        self
     }
 
     /// Adds a server option, with or without the leading dashes. Later ones win.
@@ -129,7 +139,7 @@ impl Builder {
         // A server that starts removes every temporary table in this directory, also those of
         // other servers that run.
         fs::create_dir_all(directory.join(TEMPORARY))?;
-        template::fill_data_directory(&self.root, &data_directory)?;
+        template::fill_data_directory(&self.installation, &self.root, &data_directory)?;
 
         // Copies, because replacing a library that a server has mapped would crash it.
         for library in &self.plugins {
@@ -140,6 +150,7 @@ impl Builder {
 
         let mut server = MariaDb {
             child: None,
+            installation: self.installation,
             socket: socket_path(&directory).context("making room for the socket")?,
             error_log: directory.join("error.log"),
             port: 0,
@@ -161,6 +172,7 @@ impl Builder {
 #[derive(Debug)]
 pub struct MariaDb {
     child: Option<Child>,
+    installation: Installation,
     directory: PathBuf,
     data_directory: PathBuf,
     plugin_directory: PathBuf,
@@ -327,7 +339,7 @@ impl MariaDb {
 
     fn spawn(&self) -> Result<Child> {
         let log: File = OpenOptions::new().create(true).append(true).open(&self.error_log)?;
-        let program = find_program("mariadbd")?;
+        let program = self.installation.program("mariadbd")?;
         let mut command = match self.prefix.split_first() {
             None => Command::new(program),
             Some((first, others)) => {
@@ -339,6 +351,7 @@ impl MariaDb {
         command
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .arg("--no-defaults")
+            .args(self.installation.options())
             .arg(format!("--datadir={}", self.data_directory.display()))
             .arg(format!("--plugin-dir={}", self.plugin_directory.display()))
             .arg(format!("--socket={}", self.socket.display()))

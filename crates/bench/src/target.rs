@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::client::{Address, Conn, Login, Queryable};
+use crate::installation::Installation;
 use crate::lines::ServerLine;
 use crate::load::SCHEMA;
 use crate::method::{Method, Switch};
@@ -94,7 +95,7 @@ impl Target {
         let mut copied = BTreeSet::new();
         for method in methods {
             let Some(plugin) = &method.plugin else { continue };
-            match plugin::library(plugin, &wanted.libraries, work) {
+            match plugin::library(&Installation::system(), plugin, &wanted.libraries, work) {
                 Ok(library) if copied.insert(plugin.clone()) => builder = builder.plugin(library),
                 Ok(_) => {}
                 Err(error) => {

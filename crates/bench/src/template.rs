@@ -3,29 +3,24 @@
 //! `mariadb-install-db` takes seconds; a copy of what it makes takes a fraction of one.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 
+use crate::installation::Installation;
+
 /// InnoDB's redo log as the template has it. Servers that ask for another size resize it.
 pub(crate) const REDO_LOG_OPTION: &str = "--innodb-log-file-size=16M";
 
-/// Finds a server program: sbin is not on everybody's `PATH`.
-pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let usual = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
-    std::env::split_paths(&path)
-        .chain(usual.iter().map(PathBuf::from))
-        .map(|directory| directory.join(name))
-        .find(|candidate| candidate.is_file())
-        .with_context(|| format!("{name} is not installed (scripts/setup.sh installs it)"))
-}
-
 /// Makes `data_directory` a copy of the template, which is made first if there is none.
-pub(crate) fn fill_data_directory(templates: &Path, data_directory: &Path) -> Result<()> {
-    let version = server_version()?;
+pub(crate) fn fill_data_directory(
+    installation: &Installation,
+    templates: &Path,
+    data_directory: &Path,
+) -> Result<()> {
+    let version = server_version(installation)?;
     let template = templates.join(format!("template-{version}"));
     fs::create_dir_all(templates).with_context(|| format!("creating {}", templates.display()))?;
 
@@ -39,7 +34,7 @@ pub(crate) fn fill_data_directory(templates: &Path, data_directory: &Path) -> Re
         if unfinished.exists() {
             fs::remove_dir_all(&unfinished)?;
         }
-        initialise(&unfinished)?;
+        initialise(installation, &unfinished)?;
         fs::rename(&unfinished, &template)?;
     }
     drop(lock);
@@ -48,8 +43,8 @@ pub(crate) fn fill_data_directory(templates: &Path, data_directory: &Path) -> Re
         .with_context(|| format!("copying {} for a new server", template.display()))
 }
 
-fn server_version() -> Result<String> {
-    let output = Command::new(find_program("mariadbd")?).arg("--version").output()?;
+fn server_version(installation: &Installation) -> Result<String> {
+    let output = Command::new(installation.program("mariadbd")?).arg("--version").output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     // "/usr/sbin/mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on …"
     let mut words = text.split_whitespace().skip_while(|word| *word != "Ver");
@@ -59,12 +54,13 @@ fn server_version() -> Result<String> {
     }
 }
 
-fn initialise(data_directory: &Path) -> Result<()> {
+fn initialise(installation: &Installation, data_directory: &Path) -> Result<()> {
     // Servers that start meanwhile empty the usual place for temporary tables.
     let temporary = tempfile::tempdir().context("making a directory for temporary tables")?;
-    let mut command = Command::new(find_program("mariadb-install-db")?);
+    let mut command = Command::new(installation.program("mariadb-install-db")?);
     command
         .arg("--no-defaults")
+        .args(installation.options())
         .arg(format!("--datadir={}", data_directory.display()))
         .arg(format!("--tmpdir={}", temporary.path().display()))
         .args(["--auth-root-authentication-method=normal", "--skip-test-db", REDO_LOG_OPTION])

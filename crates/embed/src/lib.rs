@@ -71,10 +71,20 @@ pub struct EmbedStatus {
     pub write_errors: u64,
     /// Rules of the filter.
     pub filter_rules: u64,
+    /// How often the log was brought to the device.
+    pub sync_count: u64,
+    /// How long that took, µs.
+    pub sync_time_us: u64,
+    /// Statements that began before their line was on the device, though it was asked for.
+    pub sync_given_up: u64,
+    /// Closed files that retention has removed.
+    pub files_removed: u64,
+    /// Closed files that were compressed.
+    pub files_compressed: u64,
 }
 
 const _: () = assert!(size_of::<EmbedConfig>() == 56);
-const _: () = assert!(size_of::<EmbedStatus>() == 104);
+const _: () = assert!(size_of::<EmbedStatus>() == 144);
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
 fn guard<T>(fallback: T, f: impl FnOnce() -> T) -> T {
@@ -231,6 +241,12 @@ pub unsafe extern "C" fn tacho_embed_filter(
 #[unsafe(no_mangle)]
 pub extern "C" fn tacho_embed_rotate(recorder: &Recorder) {
     guard((), || recorder.rotate());
+}
+
+/// See `include/tacho_embed.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tacho_embed_retain(recorder: &Recorder) {
+    guard((), || recorder.retain());
 }
 
 /// See `include/tacho_embed.h`.

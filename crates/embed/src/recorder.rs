@@ -232,6 +232,11 @@ impl Recorder {
             9 => control.digest.store(value != 0, Ordering::Relaxed),
             11 => control.rotate_interval_s.store(value, Ordering::Relaxed),
             10 => settings.redact.store(value as u32, Ordering::Relaxed),
+            12 => settings.durability.store(value as u32, Ordering::Relaxed),
+            13 => control.sync_interval_ms.store(value, Ordering::Relaxed),
+            14 => control.retention_days.store(value, Ordering::Relaxed),
+            15 => control.retention_bytes.store(value, Ordering::Relaxed),
+            16 => control.compress.store(value != 0, Ordering::Relaxed),
             _ => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.
@@ -286,6 +291,12 @@ impl Recorder {
         self.ring();
     }
 
+    /// Lets all files go that are too old, also if they are suspiciously many.
+    pub fn retain(&self) {
+        self.control.retain_now.store(true, Ordering::Relaxed);
+        self.ring();
+    }
+
     /// Asks the writer to write what has ended, now.
     pub fn flush(&self) {
         self.control.flush_now.store(true, Ordering::Relaxed);
@@ -315,6 +326,11 @@ impl Recorder {
             blocked_time_us: counters.blocked_time_us.load(Ordering::Relaxed),
             arena_bytes_used: status.arena_bytes_used.load(Ordering::Relaxed),
             write_errors: status.write_errors.load(Ordering::Relaxed),
+            sync_count: status.sync_count.load(Ordering::Relaxed),
+            sync_time_us: status.sync_time_us.load(Ordering::Relaxed),
+            sync_given_up: counters.sync_given_up.load(Ordering::Relaxed),
+            files_removed: status.files_removed.load(Ordering::Relaxed),
+            files_compressed: status.files_compressed.load(Ordering::Relaxed),
         }
     }
 

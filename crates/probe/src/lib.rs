@@ -25,9 +25,10 @@ use tacho_filter::Treatment;
 use tacho_ring::arena::Arena;
 use tacho_ring::chunk::OpenChunk;
 use tacho_ring::codec::{
-    Bytes, Event, PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_REMAINDER, RecordKind,
+    Bytes, Event, PRESENT_AWAITED, PRESENT_INNERMOST, PRESENT_NESTED, PRESENT_OUTERMOST,
+    PRESENT_REMAINDER, RecordKind,
 };
-use tacho_ring::layout::Session;
+use tacho_ring::layout::{DURABILITY_SYNC, Session};
 use tacho_ring::producer::{self, Emitted};
 use tacho_ring::session;
 use tacho_ring::sync::Ordering;
@@ -270,8 +271,8 @@ pub unsafe extern "C" fn tacho_probe_has_open(session: Option<&Session>) -> bool
 /// Records an event.
 ///
 /// Runs on: the thread that executes the connection · Blocks: only when no chunk is free
-/// and the overflow policy says so, and while a huge statement goes to the file ·
-/// Allocates: no · On failure: the record is lost · Counted as: `lost_timeout`,
+/// and the overflow policy says so, while a huge statement goes to the file, and where
+/// durability is SYNC while a start goes to the device · Allocates: no · On failure: the record is lost · Counted as: `lost_timeout`,
 /// `lost_dropped`, `lost_killed`
 ///
 /// # Safety
@@ -307,8 +308,56 @@ unsafe fn record<const STRINGS: bool>(
     event: &Event,
 ) {
     let open = open_chunk(probe, thread);
+    if STRINGS
+        && probe.arena.shared().settings.0.durability.load(Ordering::Relaxed) == DURABILITY_SYNC
+    {
+        // SAFETY: as promised by the caller.
+        return unsafe { record_durably(probe, open, session, event) };
+    }
     // SAFETY: as promised by the caller.
     let emitted = unsafe { producer::emit_kind::<STRINGS>(&probe.arena, open, session, event) };
+    note::<STRINGS>(session, event, emitted);
+}
+
+/// While no statement may begin before its line is on the device: that of a start is waited for.
+/// Not inside of a stored program: the line of its call is there, and locks are held.
+///
+/// # Safety
+/// As for [`tacho_probe_emit`].
+#[cold]
+#[inline(never)]
+unsafe fn record_durably(
+    probe: &Probe,
+    open: &mut OpenChunk,
+    session: Option<&Session>,
+    event: &Event,
+) {
+    let mut event = *event;
+    let is_start = event.kind == RecordKind::Start as u32 && event.present & PRESENT_NESTED == 0;
+    let is_awaited = is_start && session.is_some();
+    if is_awaited {
+        event.present |= PRESENT_AWAITED;
+    }
+    // SAFETY: as promised by the caller.
+    let emitted = unsafe { producer::emit_kind::<true>(&probe.arena, open, session, &event) };
+    note::<true>(session, &event, emitted);
+    match session {
+        Some(session) if is_awaited && emitted == Emitted::Accepted => {
+            producer::wait_for_device(&probe.arena, open, session);
+        }
+        // Nobody could say that its line is there.
+        None if is_start => {
+            let given_up = &probe.arena.shared().counters.0.sync_given_up;
+            given_up.fetch_add(1, Ordering::Relaxed);
+        }
+        // Not waited for; or lost, and counted as that.
+        _ => {}
+    }
+}
+
+/// Notes in the session what was recorded.
+#[inline(always)]
+fn note<const STRINGS: bool>(session: Option<&Session>, event: &Event, emitted: Emitted) {
     let Some(session) = session else { return };
     if event.present & (PRESENT_OUTERMOST | PRESENT_INNERMOST) != 0 {
         session::close_open(session, event.present & PRESENT_OUTERMOST != 0);

@@ -51,6 +51,7 @@ fn constants_are_those_of_the_codec() {
         ("TACHO_PRESENT_REMAINDER", bit(codec::PRESENT_REMAINDER)),
         ("TACHO_PRESENT_INNERMOST", bit(codec::PRESENT_INNERMOST)),
         ("TACHO_PRESENT_NESTED", bit(codec::PRESENT_NESTED)),
+        ("TACHO_PRESENT_AWAITED", bit(codec::PRESENT_AWAITED)),
         ("TACHO_STRING_USER", codec::STRING_USER),
         ("TACHO_STRING_PRIV_USER", codec::STRING_PRIV_USER),
         ("TACHO_STRING_PROXY_USER", codec::STRING_PROXY_USER),

@@ -25,6 +25,8 @@ pub struct Control {
     pub rotate_bytes: AtomicU64,
     /// How often the chain of the log is signed, s; 0 = only at rotation and stop.
     pub checkpoint_interval_s: AtomicU64,
+    /// How often the log is brought to the device where it shall be there, ms.
+    pub sync_interval_ms: AtomicU64,
     /// Longest statement text, bytes; 0 = no limit.
     pub max_statement_bytes: AtomicU64,
     /// Lines of statements have their digests.
@@ -33,6 +35,16 @@ pub struct Control {
     pub utc: AtomicU32,
     /// Age at which a new file is begun, s; 0 = never.
     pub rotate_interval_s: AtomicU64,
+    /// Closed files that ended longer ago are removed, days; 0 = never. Not the default of the
+    /// server's variable: who does not say what is kept must not lose anything, least of all
+    /// before the settings are known.
+    pub retention_days: AtomicU64,
+    /// The oldest closed files are removed when all are larger than this, bytes; 0 = never.
+    pub retention_bytes: AtomicU64,
+    /// Somebody has said how long files are kept, and means it: what is too old goes at once.
+    pub retain_now: AtomicBool,
+    /// Closed files are compressed.
+    pub compress: AtomicBool,
     /// A new file is wanted.
     pub rotate_now: AtomicBool,
     /// What has ended shall be written now.
@@ -93,10 +105,15 @@ impl Default for Control {
             flush_bytes: AtomicU64::new(262_144),
             rotate_bytes: AtomicU64::new(268_435_456),
             checkpoint_interval_s: AtomicU64::new(60),
+            sync_interval_ms: AtomicU64::new(1_000),
             max_statement_bytes: AtomicU64::new(0),
             digest: AtomicBool::new(true),
             utc: AtomicU32::new(0),
             rotate_interval_s: AtomicU64::new(0),
+            retention_days: AtomicU64::new(0),
+            retention_bytes: AtomicU64::new(0),
+            retain_now: AtomicBool::new(false),
+            compress: AtomicBool::new(false),
             rotate_now: AtomicBool::new(false),
             flush_now: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -143,8 +160,16 @@ pub struct Status {
     pub records_filtered: AtomicU64,
     /// Attempts to write that failed.
     pub write_errors: AtomicU64,
+    /// How often the log was brought to the device.
+    pub sync_count: AtomicU64,
+    /// How long that took, µs.
+    pub sync_time_us: AtomicU64,
     /// Bytes of chunks in use.
     pub arena_bytes_used: AtomicU64,
+    /// Closed files that retention has removed.
+    pub files_removed: AtomicU64,
+    /// Closed files that were compressed.
+    pub files_compressed: AtomicU64,
     /// The last error, with advice.
     pub last_error: Mutex<String>,
     /// The file that is written now.

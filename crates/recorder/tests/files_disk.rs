@@ -348,7 +348,9 @@ fn housekeeping_by_others_on_a_real_disk() {
         ),
         "{events:?}"
     );
-    files.sync_data().expect("syncs");
+    files.set_durable(true);
+    assert!(files.sync().expect("syncs"));
+    assert!(!files.sync().expect("nothing to sync"));
     files.close().expect("closes");
 }
 

@@ -133,6 +133,8 @@ pub const PRESENT_REMAINDER: u32 = 1024;
 pub const PRESENT_INNERMOST: u32 = 2048;
 /// START and POINT: inside of a stored program.
 pub const PRESENT_NESTED: u32 = 4096;
+/// Its producer waits until its line is on the device ([`DURABILITY_SYNC`](crate::layout::DURABILITY_SYNC)).
+pub const PRESENT_AWAITED: u32 = 8192;
 
 /// The fixed part of the body.
 #[repr(C)]

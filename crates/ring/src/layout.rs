@@ -48,7 +48,7 @@ pub const MAGIC: [u8; 8] = *b"TACHOAR\x01";
 /// Major version: readers refuse another one.
 pub const VERSION_MAJOR: u16 = 1;
 /// Minor version: readers accept any.
-pub const VERSION_MINOR: u16 = 1;
+pub const VERSION_MINOR: u16 = 2;
 /// Reads as this value only on a machine of the same byte order.
 pub const ENDIAN_MARK: u32 = 0x0102_0304;
 
@@ -168,7 +168,16 @@ pub struct Settings {
     /// [`REDACT_SECRETS`] or [`REDACT_LITERALS`]. For the writer, and for recovery: the arena is
     /// all that a dead server leaves behind to say it. Anything else means literals.
     pub redact: AtomicU32,
+    /// [`DURABILITY_ASYNC`], [`DURABILITY_GROUP`] or [`DURABILITY_SYNC`].
+    pub durability: AtomicU32,
 }
+
+/// The log reaches the device when the operating system thinks fit.
+pub const DURABILITY_ASYNC: u32 = 0;
+/// The writer sends it there at intervals.
+pub const DURABILITY_GROUP: u32 = 1;
+/// No statement of a client begins before its line is there.
+pub const DURABILITY_SYNC: u32 = 2;
 
 /// Passwords and keys stay out of the log.
 pub const REDACT_SECRETS: u32 = 0;
@@ -202,6 +211,9 @@ pub struct Counters {
     pub sessions_untracked: AtomicU64,
     /// Records given up because the session was killed while it waited.
     pub lost_killed: AtomicU64,
+    /// Statements that began before their line was on the device, though [`DURABILITY_SYNC`] asks
+    /// for it: they could not wait any longer. Nothing of them is lost.
+    pub sync_given_up: AtomicU64,
 }
 
 /// What the writer keeps in the arena.
@@ -391,6 +403,7 @@ mod asserts {
     const _: () = assert!(offset_of!(Settings, overflow_timeout_us) == 8);
     const _: () = assert!(offset_of!(Settings, session_epoch) == 16);
     const _: () = assert!(offset_of!(Settings, redact) == 24);
+    const _: () = assert!(offset_of!(Settings, durability) == 28);
     const _: () = assert!(offset_of!(WriterState, heartbeat_us) == 32);
     const _: () = assert!(offset_of!(WriterState, written_epoch) == 40);
     const _: () = assert!(offset_of!(WriterState, telling) == 48);
@@ -400,6 +413,7 @@ mod asserts {
     const _: () = assert!(size_of::<WriterState>() == 128);
     const _: () = assert!(offset_of!(Counters, sessions_untracked) == 40);
     const _: () = assert!(offset_of!(Counters, lost_killed) == 48);
+    const _: () = assert!(offset_of!(Counters, sync_given_up) == 56);
 
     const _: () = assert!(size_of::<NameEntry>() == 32);
     const _: () = assert!(size_of::<Session>() == 128);

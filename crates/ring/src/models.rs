@@ -199,6 +199,7 @@ fn settings() -> Settings {
         overflow_timeout_us: AtomicU64::new(0),
         session_epoch: AtomicU64::new(0),
         redact: AtomicU32::new(0),
+        durability: AtomicU32::new(0),
     }
 }
 
@@ -588,7 +589,8 @@ fn an_early_record_is_waited_for() {
             chunk::state_of(all.world.look(0)) != chunk::FREE && all.world.drain(0) == [1];
         // SAFETY: as above; if the record is complete, the cell is not touched.
         all.in_file.with_mut(|in_file| unsafe { *in_file = true });
-        session::announce_settled(&all.session, &all.state, REC_NO, &all.futex);
+        session::announce_settled(&all.session, REC_NO);
+        session::wake_settled(&all.state, &all.futex);
         let waited = producer.join().unwrap();
         ENDINGS.reach(match (waited, complete) {
             (true, false) => 0,

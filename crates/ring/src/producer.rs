@@ -498,10 +498,21 @@ unsafe fn emit_fragments<const STRINGS: bool>(
     if let Some(session) = session {
         numbers.keep(session);
         if session::taken_early(session, numbers.rec_no) {
-            wait::until_settled(arena, session, numbers.rec_no, open);
+            let _waits_no_longer = wait::until_settled(arena, session, numbers.rec_no, open, false);
         }
     }
     Emitted::Accepted
+}
+
+/// Waits until the line of the session's last record is on the device, as long as `overflow`
+/// lets it wait, and counts it if that is not long enough. The record asks for it
+/// ([`PRESENT_AWAITED`](crate::codec::PRESENT_AWAITED)).
+#[cold]
+pub fn wait_for_device(arena: &Arena, open: &OpenChunk, session: &Session) {
+    let rec_no = session.rec_no.load(Ordering::Relaxed);
+    if !wait::until_settled(arena, session, rec_no, open, true) {
+        arena.shared().counters.0.sync_given_up.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Gives the thread's chunk back: its session has ended.

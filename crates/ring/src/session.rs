@@ -155,10 +155,18 @@ pub fn taken_early(session: &Session, rec_no: u64) -> bool {
     session.early_rec_no.load(Ordering::Relaxed) == rec_no
 }
 
-/// Says that the line of such a record is in the file now (writer), and wakes its producer.
-pub fn announce_settled(session: &Session, state: &WriterState, rec_no: u64, park: &impl Park) {
-    // SYNC settled: pairs with the Acquire in `unsettled`.
-    session.settled_rec_no.store(rec_no, Ordering::Release);
+/// Says that the line of a record that is waited for is where it shall be (writer).
+/// [`wake_settled`] then wakes its producer.
+pub fn announce_settled(session: &Session, rec_no: u64) {
+    // One that nobody waits for any more may come behind a later one.
+    if session.settled_rec_no.load(Ordering::Relaxed) < rec_no {
+        // SYNC settled: pairs with the Acquire in `unsettled`.
+        session.settled_rec_no.store(rec_no, Ordering::Release);
+    }
+}
+
+/// Wakes the producers of what was announced.
+pub fn wake_settled(state: &WriterState, park: &impl Park) {
     // SYNC settled: pairs with the Acquire in `unsettled`.
     state.written_epoch.fetch_add(1, Ordering::Release);
     park.wake(&state.written_epoch, u32::MAX >> 1);
@@ -166,7 +174,7 @@ pub fn announce_settled(session: &Session, state: &WriterState, rec_no: u64, par
 
 /// What to sleep on while the record is not in the file; `None`: it is (producer).
 pub fn unsettled(session: &Session, state: &WriterState, rec_no: u64) -> Option<u32> {
-    // SYNC settled: the epoch is read first; pairs with the Release in `announce_settled`. If
+    // SYNC settled: the epoch is read first; pairs with the Release in `wake_settled`. If
     // the record is settled after the next line, the epoch changes after this one.
     let epoch = state.written_epoch.load(Ordering::Acquire);
     // SYNC settled: pairs with the Release in `announce_settled`: the line is in the file.

@@ -5,7 +5,9 @@
 
 use crate::arena::Arena;
 use crate::chunk::{Killed, OpenChunk};
-use crate::layout::{Counters, OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_LET_GO, Session, Settings};
+use crate::layout::{
+    Counters, DURABILITY_SYNC, OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_LET_GO, Session, Settings,
+};
 use crate::producer::Futex;
 use crate::sync::{AtomicU64, Ordering, spin};
 use crate::{free, session, sys};
@@ -145,10 +147,17 @@ pub(crate) fn for_chunk(
 
 /// The writer had to take this record out of the arena while it was still coming in: it is
 /// nowhere but in the writer's memory. Waits until its line is in the file, so that no
-/// statement runs that a crash could take out of the record. Who is killed does not wait: the
-/// server does not run the statement.
+/// statement runs that a crash could take out of the record. `for_device`: the line shall be on
+/// the device before the statement runs. `false`: it waits no longer. Who is killed does not
+/// wait: the server does not run the statement.
 #[cold]
-pub(crate) fn until_settled(arena: &Arena, session: &Session, rec_no: u64, open: &OpenChunk) {
+pub(crate) fn until_settled(
+    arena: &Arena,
+    session: &Session,
+    rec_no: u64,
+    open: &OpenChunk,
+    for_device: bool,
+) -> bool {
     let shared = arena.shared();
     let wait = Wait {
         since_us: sys::monotonic_us(),
@@ -157,12 +166,16 @@ pub(crate) fn until_settled(arena: &Arena, session: &Session, rec_no: u64, open:
         overflow: open.overflow,
     };
     while let Some(epoch) = session::unsettled(session, &shared.writer.0, rec_no) {
+        if for_device && wait.settings.durability.load(Ordering::Relaxed) != DURABILITY_SYNC {
+            return true;
+        }
         // The record is not lost: nothing is counted.
-        let Ok(slice_us) = wait.slice_us(&shared.counters.0) else { return };
+        let Ok(slice_us) = wait.slice_us(&shared.counters.0) else { return false };
         // As in `for_chunk`. If the slot went to another connection, nobody would say that the
         // record is in the file, and the wait would have no end.
         session.seen_us.store(sys::now_us(), Ordering::Relaxed);
         shared.bell.0.ring(&Futex);
         sys::futex_wait(&shared.writer.0.written_epoch, epoch, slice_us);
     }
+    true
 }

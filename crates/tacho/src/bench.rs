@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use tacho_bench::blocks::Timing;
-use tacho_bench::client::{Address, Login};
+use tacho_bench::client::Login;
 use tacho_bench::instructions;
 use tacho_bench::lines::Line;
 use tacho_bench::method::Methods;
@@ -23,6 +23,8 @@ use tacho_bench::stop::{Interrupted, Stop};
 use tacho_bench::table;
 use tacho_bench::target::PrivateOptions;
 use tacho_bench::workload::Workload;
+
+use crate::login::LoginArgs;
 
 /// The machine was too noisy to tell.
 const EXIT_TOO_NOISY: u8 = 3;
@@ -144,25 +146,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
     pub noise_max: f64,
 
-    /// Measure your own server, at this socket
-    #[arg(long, value_name = "FILE", conflicts_with = "host")]
-    pub socket: Option<PathBuf>,
-
-    /// Measure your own server, over TCP
-    #[arg(long, value_name = "HOST")]
-    pub host: Option<String>,
-
-    /// Its port
-    #[arg(long, value_name = "PORT", default_value_t = 3306, requires = "host")]
-    pub port: u16,
-
-    /// Account to connect with [default: $USER]
-    #[arg(long, value_name = "USER")]
-    pub user: Option<String>,
-
-    /// File with its password [default: $MYSQL_PWD]
-    #[arg(long, value_name = "FILE")]
-    pub password_file: Option<PathBuf>,
+    /// Your own server, to be measured instead of a private one
+    #[command(flatten)]
+    pub server: LoginArgs,
 
     /// Recording that is on in your server may be off during some blocks
     #[arg(long)]
@@ -237,7 +223,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         tell(args, &lines)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let login = login(args).map_err(BenchError::Usage)?;
+    let login = args.server.login().map_err(BenchError::Usage)?;
     if args.restore {
         let Some(login) = login else {
             bail!(BenchError::Usage(anyhow::anyhow!("--restore needs --socket or --host")));
@@ -296,29 +282,6 @@ fn list(methods: &Methods) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     Ok(stdout.flush()?)
-}
-
-fn login(args: &BenchArgs) -> anyhow::Result<Option<Login>> {
-    let address = match (&args.socket, &args.host) {
-        (Some(socket), _) => Address::Socket(socket.clone()),
-        (None, Some(host)) => Address::Tcp(host.clone(), args.port),
-        (None, None) => {
-            ensure!(
-                args.user.is_none() && args.password_file.is_none(),
-                "--user and --password-file need --socket or --host"
-            );
-            return Ok(None);
-        }
-    };
-    let user = args.user.clone().or_else(|| std::env::var("USER").ok());
-    let password = match &args.password_file {
-        Some(path) => fs::read_to_string(path)
-            .with_context(|| format!("reading {}", path.display()))?
-            .trim_end_matches(['\r', '\n'])
-            .to_owned(),
-        None => std::env::var("MYSQL_PWD").unwrap_or_default(),
-    };
-    Ok(Some(Login { address, user: user.context("--user is missing")?, password }))
 }
 
 fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow::Result<Options> {

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::bench::BenchArgs;
 use crate::convert::Destination;
 use crate::digest::DigestArgs;
+use crate::migrate::MigrateArgs;
 use crate::pmp::args::PmpArgs;
 
 /// The audit recorder's command: read what was recorded, convert it, recover it, look into the
@@ -44,6 +45,8 @@ pub enum Command {
     Pmp(Box<PmpArgs>),
     /// Show the digest of statements: the hash of their shape, without literals
     Digest(DigestArgs),
+    /// Print the settings of another audit plugin as ours
+    Migrate(MigrateArgs),
     /// Write a shell completion script to stdout
     Completions {
         /// The shell to complete for
@@ -193,7 +196,7 @@ docs/specs/formats.md has a table for each.
 Bytes that are not text, which the log keeps in base64, are shown as U+FFFD: the log itself is the
 exact record.
 
-Exit code: 0 fine; 1 broken lines, unreadable or compressed files (told on stderr), which are
+Exit code: 0 fine; 1 broken lines or unreadable files (told on stderr), which are
 missing from the result; 2 wrong usage.";
 
 /// Arguments of `tacho convert`.
@@ -250,7 +253,7 @@ For example
 All statements that have ended are in it, those within stored programs, too; commands such as Ping
 are not. Statements without a query time are counted on stderr and left out.
 
-Exit code: 0 fine; 1 broken lines, unreadable or compressed files (told on stderr); 2 wrong usage.";
+Exit code: 0 fine; 1 broken lines or unreadable files (told on stderr); 2 wrong usage.";
 
 /// Arguments of `tacho slowlog`.
 #[derive(Args, Debug)]

@@ -1,7 +1,6 @@
 //! `tacho digest`: what a statement's digest is, and what it is the hash of.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -11,8 +10,8 @@ use tacho_digest::{Doubt, Mode, Normaliser, TEXT_BYTES_DEFAULT};
 use tacho_event::charset::{Charset, restore};
 use tacho_event::redact::Setting;
 
-use crate::say;
 use crate::tail::visible::visible;
+use crate::{compressed, say};
 
 /// Shown at the end of `tacho digest --help`.
 const NOTES: &str = "\
@@ -113,8 +112,7 @@ fn of_log(path: &Path, printer: &mut Printer<'_>) -> anyhow::Result<u64> {
     let input: Box<dyn BufRead> = if path == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
-        let file = File::open(path).with_context(|| path.display().to_string())?;
-        Box::new(BufReader::new(file))
+        compressed::open(path).with_context(|| path.display().to_string())?
     };
     let (mut number, mut problem_count) = (0_u64, 0);
     for_each(input, b'\n', |line| {

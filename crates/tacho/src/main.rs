@@ -1,5 +1,6 @@
 //! Zone: outside. The command `tacho`: reads what the recorder wrote, converts it for other
-//! programs, recovers what it could not write, looks into its arena, measures what auditing costs, profiles a server.
+//! programs, recovers what it could not write, looks into its arena, measures what auditing costs, profiles a
+//! server, reads the settings of other audit plugins.
 //!
 //! This file parses the command line, calls the subcommand and turns its answer into an exit
 //! code: 0 all is well, 1 something is wrong with the data, 2 the command could not be carried
@@ -8,9 +9,12 @@
 mod arena;
 mod bench;
 mod cli;
+mod compressed;
 mod convert;
 mod digest;
+mod login;
 mod manual;
+mod migrate;
 mod pmp;
 mod recover;
 mod say;
@@ -27,6 +31,7 @@ use arena::ArenaCommandError;
 use bench::BenchError;
 use cli::{Cli, Command};
 use convert::ConvertError;
+use migrate::MigrateError;
 use pmp::PmpError;
 use recover::RecoverCommandError;
 use tail::TailError;
@@ -60,6 +65,8 @@ fn is_usage(error: &anyhow::Error) -> bool {
     } else if let Some(error) = error.downcast_ref::<ArenaCommandError>() {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<BenchError>() {
+        error.is_usage()
+    } else if let Some(error) = error.downcast_ref::<MigrateError>() {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<PmpError>() {
         error.is_usage()
@@ -107,6 +114,10 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Digest(args) => {
             let problem_count = digest::run(args)?;
             Ok(if problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        Command::Migrate(args) => {
+            migrate::run(args)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Completions { shell } => {
             manual::write_completions(*shell).context("writing the completions")?;

@@ -408,6 +408,8 @@ cases! {
             None
         };
         "KILL of an idle connection" "The error is why the session ended." |w, s| {
+            // One that has not begun to wait for a command goes without an error.
+            w.wait_for(s.conn, "command = 'Sleep' AND time_ms > 1000");
             w.root().must(&[&format!("KILL {}", s.conn)]);
             w.wait_until_gone(s.conn);
             None

@@ -73,28 +73,40 @@ pub fn verify(
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<Report> {
     let mut walk = walk::Walk::new(directory, options, progress);
-    let removed = removed::Removed::read(directory, &mut walk)?;
-    let mut stems = list(directory, &removed)?;
-    loop {
-        let last = stems.keys().next_back().cloned();
-        let is_sealed = |(_, parts): &(&String, &Parts)| parts.sidecar;
-        let last_sealed = stems.iter().rfind(is_sealed).map(|(stem, _)| stem.clone());
-        for (stem, parts) in &stems {
-            let is_newest = last.as_ref() == Some(stem);
-            let is_last_sealed = last_sealed.as_ref().is_none_or(|last| last <= stem);
-            walk.file(stem, parts, &removed, Place { is_newest, is_last_sealed })?;
+    // First the names, then the tombstones: what goes in between has one.
+    let mut names = directory.names()?;
+    let mut removed = removed::Removed::read(directory)?;
+    let mut stems = list(&names, &removed);
+    let mut again = 0;
+    while let Some((stem, parts)) = stems.pop_first() {
+        let is_last_sealed = !stems.values().rev().any(|newer| newer.sidecar);
+        let place = Place { is_newest: stems.is_empty(), is_last_sealed };
+        if walk.file(&stem, &parts, &removed, place)? == walk::Walked::Vanished {
+            // Compressed or removed since the names were read: what is there now?
+            again += 1;
+            if again > AGAIN_MAX {
+                let text = format!("{stem} comes and goes");
+                return Err(io::Error::new(io::ErrorKind::NotFound, text));
+            }
+            names = directory.names()?;
+            removed = removed::Removed::read(directory)?;
+            stems = list(&names, &removed).split_off(&stem);
+            continue;
         }
-        // Rotated while it was being read: the rest is read, too.
-        let Some(last) = last.filter(|_| walk.expects_more()) else { break };
-        stems = list(directory, &removed)?.split_off(&last);
-        stems.remove(&last);
-        if stems.is_empty() {
-            break;
+        again = 0;
+        if stems.is_empty() && walk.expects_more() {
+            // Rotated while it was being read: the rest is read, too.
+            names = directory.names()?;
+            stems = list(&names, &removed).split_off(&stem);
+            stems.remove(&stem);
         }
     }
     removed.check(&mut walk);
     Ok(walk.finish(&removed))
 }
+
+/// How often a file is looked for again that was there a moment ago.
+const AGAIN_MAX: u32 = 3;
 
 /// What there is of a log file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,12 +116,9 @@ pub(crate) struct Parts {
     sidecar: bool,
 }
 
-fn list(
-    directory: &dyn Directory,
-    removed: &removed::Removed,
-) -> io::Result<BTreeMap<String, Parts>> {
+fn list(names: &[String], removed: &removed::Removed) -> BTreeMap<String, Parts> {
     let mut stems: BTreeMap<String, Parts> = BTreeMap::new();
-    for name in directory.names()? {
+    for name in names {
         let Some((stem, ending)) = name.split_once('.') else { continue };
         if !is_stem(stem) {
             continue;
@@ -124,7 +133,7 @@ fn list(
     for stem in removed.stems() {
         stems.entry(stem.to_owned()).or_default();
     }
-    Ok(stems)
+    stems
 }
 
 /// Opens the tombstones; `None`: there are none.

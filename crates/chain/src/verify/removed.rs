@@ -37,10 +37,12 @@ impl Gone {
     }
 }
 
-/// What `removed.chain` has.
+/// What `removed.chain` has. It grows while the log is read, so it is read again when a file is
+/// not there any more; what is wrong with it is told at the end, as it was when it was last read.
 #[derive(Default)]
 pub struct Removed {
     files: BTreeMap<String, Gone>,
+    findings: Vec<Finding>,
 }
 
 impl Removed {
@@ -48,11 +50,11 @@ impl Removed {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn read(directory: &dyn Directory, walk: &mut Walk<'_>) -> io::Result<Removed> {
+    pub fn read(directory: &dyn Directory) -> io::Result<Removed> {
         let mut removed = Removed::default();
         let source = match open_removed(directory) {
             Err(error) if error.raw_os_error().is_none() => {
-                modified(walk, 1, &format!("cannot be read: {error}"));
+                removed.modified(1, &format!("cannot be read: {error}"));
                 return Ok(removed);
             }
             source => source?,
@@ -66,16 +68,16 @@ impl Removed {
             match entry.meaning {
                 // A file has one epoch.
                 Some(Meaning::Epoch(..)) if !epochs.is_empty() => {
-                    modified(walk, line, "a tombstone is missing here");
+                    removed.modified(line, "a tombstone is missing here");
                 }
                 Some(Meaning::Epoch(epoch, note)) => epochs.push((*epoch, note, line)),
                 Some(Meaning::Tombstone(tombstone, note)) => {
                     if tombstone.previous != last {
-                        modified(walk, line, "a tombstone before this one is missing");
+                        removed.modified(line, "a tombstone before this one is missing");
                     }
                     last = Hash::of(&entry.bytes);
                     if epochs.first().is_none_or(|(epoch, ..)| epoch.file != tombstone.file) {
-                        modified(walk, line, "the key of the removed file is not here");
+                        removed.modified(line, "the key of the removed file is not here");
                     }
                     let stem = tombstone.file.trim_end_matches(".jsonl").to_owned();
                     let epochs = std::mem::take(&mut epochs);
@@ -84,16 +86,16 @@ impl Removed {
                             place.insert(Gone { tombstone, epochs, note, line });
                         }
                         Entry::Occupied(_) => {
-                            modified(walk, line, "a second tombstone for the same file");
+                            removed.modified(line, "a second tombstone for the same file");
                         }
                     }
                 }
-                _ => modified(walk, line, "not an entry"),
+                _ => removed.modified(line, "not an entry"),
             }
         }
         if entries.is_torn() || !epochs.is_empty() {
             // The recorder ends such an entry, or cuts it off, before it removes a file.
-            walk.tell(Finding {
+            removed.findings.push(Finding {
                 state: State::UnsignedTail,
                 file: REMOVED_FILE.to_owned(),
                 line: None,
@@ -114,22 +116,27 @@ impl Removed {
         self.files.keys().map(String::as_str)
     }
 
-    /// Looks at the signatures, now that all keys are known.
-    pub fn check(&self, walk: &mut Walk<'_>) {
+    /// Tells what is wrong, and looks at the signatures, now that all keys are known.
+    pub fn check(&mut self, walk: &mut Walk<'_>) {
+        std::mem::take(&mut self.findings).into_iter().for_each(|finding| walk.tell(finding));
         for gone in self.files.values() {
             if !walk.is_by_known_key(&gone.note) {
-                modified(walk, gone.line, "no key of this log has signed this tombstone");
+                walk.tell(modified(gone.line, "no key of this log has signed this tombstone"));
             }
         }
     }
+
+    fn modified(&mut self, line: u64, text: &str) {
+        self.findings.push(modified(line, text));
+    }
 }
 
-fn modified(walk: &mut Walk<'_>, line: u64, text: &str) {
-    walk.tell(Finding {
+fn modified(line: u64, text: &str) -> Finding {
+    Finding {
         state: State::Modified,
         file: REMOVED_FILE.to_owned(),
         line: Some(line),
         seqs: None,
         text: text.to_owned(),
-    });
+    }
 }

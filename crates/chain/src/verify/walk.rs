@@ -48,9 +48,27 @@ pub struct Place {
     pub is_last_sealed: bool,
 }
 
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walked {
+    /// It was read.
+    Read,
+    /// Something of it is not there any more, and nothing was read.
+    Vanished,
+}
+
 /// Numbers of a hostile file may be anything.
 pub(super) fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
+}
+
+type SidecarEntries<'a> = Entries<BufReader<Box<dyn io::Read + 'a>>>;
+
+/// A file of the directory.
+type Source<'a> = io::Result<Box<dyn io::Read + 'a>>;
+
+fn is_missing(source: Option<&Source<'_>>) -> bool {
+    matches!(source, Some(Err(error)) if error.kind() == io::ErrorKind::NotFound)
 }
 
 /// A verification on its way.
@@ -75,8 +93,8 @@ pub struct Walk<'a> {
     pub(super) ended: Option<CheckpointReason>,
     pub(super) expected_found: bool,
     pub(super) wrong_key_told: bool,
-    /// A log file without a tombstone has been read.
-    has_kept_file: bool,
+    /// The newest file that was read, and had no tombstone then.
+    newest_kept: Option<String>,
 }
 
 impl<'a> Walk<'a> {
@@ -100,7 +118,7 @@ impl<'a> Walk<'a> {
             ended: None,
             expected_found: false,
             wrong_key_told: false,
-            has_kept_file: false,
+            newest_kept: None,
         }
     }
 
@@ -145,43 +163,36 @@ impl<'a> Walk<'a> {
         parts: &Parts,
         removed: &Removed,
         place: Place,
-    ) -> io::Result<()> {
+    ) -> io::Result<Walked> {
         let log = format!("{stem}.{}", if parts.plain { "jsonl" } else { "jsonl.zst" });
         let has_log = parts.plain || parts.compressed;
         let gone = removed.get(stem);
-        if gone.is_some() && !has_log && self.has_kept_file {
-            let text = "was removed while older files were kept, which no retention does";
-            self.say(State::Gap, &format!("{stem}.jsonl"), None, text);
-        }
-        self.has_kept_file |= has_log && gone.is_none();
         let sidecar = format!("{stem}.{SIDECAR_ENDING}");
-        let is_there = parts.sidecar
+        let has_sidecar = parts.sidecar
             // Made while the directory was being read.
             || place.is_newest && has_log && self.directory.names()?.contains(&sidecar);
-        if !is_there {
-            return match gone {
-                Some(gone) if !has_log => {
-                    self.removed(gone);
-                    Ok(())
-                }
-                _ => self.unsealed(&log),
-            };
+        let source = has_sidecar.then(|| self.directory.open(&sidecar));
+        let content = has_log.then(|| self.directory.open(&log));
+        if is_missing(source.as_ref()) || is_missing(content.as_ref()) {
+            return Ok(Walked::Vanished);
         }
-        let source = match self.directory.open(&sidecar) {
-            Err(error) if error.raw_os_error().is_none() => {
-                self.say(State::Modified, &sidecar, None, format!("cannot be read: {error}"));
-                return if has_log { self.unsealed(&log) } else { Ok(()) };
+        self.check_order(stem, has_log, removed);
+        let entries = match source {
+            Some(source) => self.entries_of(&sidecar, source, place)?,
+            None => None,
+        };
+        let Some((mut entries, mut entry)) = entries else {
+            match (content, gone) {
+                (Some(content), _) => self.unsealed(&log, content)?,
+                (None, Some(gone)) if !has_sidecar => self.removed(gone),
+                _ => {}
             }
-            source => source?,
+            return Ok(Walked::Read);
         };
-        let mut entries = Entries::new(BufReader::new(source));
-        let Some(mut entry) = entries.next_entry()? else {
-            let text = "there is no complete entry in the sidecar";
-            let state = if place.is_last_sealed { State::NotSealed } else { State::Modified };
-            self.say(state, &sidecar, None, text);
-            return if has_log { self.unsealed(&log) } else { Ok(()) };
+        let content = match content {
+            Some(content) => self.content_of(&log, content)?,
+            None => None,
         };
-        let content = if has_log { self.open_log(&log)? } else { None };
         let mut open = Open {
             sidecar,
             log: format!("{stem}.jsonl"),
@@ -222,12 +233,52 @@ impl<'a> Walk<'a> {
                 self.say_of(State::Gap, &open.log, (first_seq, last_seq), text);
             }
         }
-        self.tail(&mut open, place.is_last_sealed)
+        self.tail(&mut open, place.is_last_sealed)?;
+        Ok(Walked::Read)
+    }
+
+    /// Retention begins with the oldest file: what it has removed is older than what is here.
+    fn check_order(&mut self, stem: &str, has_log: bool, removed: &Removed) {
+        let is_gone = removed.get(stem).is_some();
+        if is_gone && !has_log {
+            // One that was here may have got a tombstone since.
+            let is_kept = |older: &String| removed.get(older).is_none();
+            if self.newest_kept.as_ref().is_some_and(is_kept) {
+                let text = "was removed while older files were kept, which no retention does";
+                self.say(State::Gap, &format!("{stem}.jsonl"), None, text);
+            }
+        } else if has_log && !is_gone {
+            self.newest_kept = Some(stem.to_owned());
+        }
+    }
+
+    /// The entries of a sidecar, and the first of them. `None`: there is none, which was told.
+    fn entries_of(
+        &mut self,
+        sidecar: &str,
+        source: Source<'a>,
+        place: Place,
+    ) -> io::Result<Option<(SidecarEntries<'a>, Entry)>> {
+        let source = match source {
+            Err(error) if error.raw_os_error().is_none() => {
+                self.say(State::Modified, sidecar, None, format!("cannot be read: {error}"));
+                return Ok(None);
+            }
+            source => source?,
+        };
+        let mut entries = Entries::new(BufReader::new(source));
+        if let Some(entry) = entries.next_entry()? {
+            return Ok(Some((entries, entry)));
+        }
+        let text = "there is no complete entry in the sidecar";
+        let state = if place.is_last_sealed { State::NotSealed } else { State::Modified };
+        self.say(state, sidecar, None, text);
+        Ok(None)
     }
 
     /// A log file whose content makes no sense as compressed data is told of, and not read.
-    fn open_log(&mut self, log: &str) -> io::Result<Option<Content<'a>>> {
-        match self.directory.open(log) {
+    fn content_of(&mut self, log: &str, source: Source<'a>) -> io::Result<Option<Content<'a>>> {
+        match source {
             Ok(source) => Ok(Some(Content::new(source))),
             Err(error) => self.unreadable(log, error).map(|()| None),
         }
@@ -241,10 +292,10 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn unsealed(&mut self, log: &str) -> io::Result<()> {
+    fn unsealed(&mut self, log: &str, source: Source<'a>) -> io::Result<()> {
         // Whatever was promised to follow: this does, and says nothing.
         self.ended = None;
-        let Some(mut content) = self.open_log(log)? else { return Ok(()) };
+        let Some(mut content) = self.content_of(log, source)? else { return Ok(()) };
         let rest = content.rest();
         (self.progress)(content.bytes);
         match rest {

@@ -26,11 +26,24 @@ pub(crate) enum Fault {
     Die(usize),
 }
 
+/// Which changes of names a power cut leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NamesAfter {
+    /// Those that were synced.
+    NoChange,
+    /// Names that were removed or replaced are gone: a disk may write that first.
+    Removals,
+    /// All are as they were.
+    AllChanges,
+}
+
 #[derive(Default)]
 struct Node {
     data: Vec<u8>,
-    /// What a power failure leaves of it.
-    synced: Vec<u8>,
+    /// What the device has of it.
+    on_device: Vec<u8>,
+    /// Bytes that the page cache would write back.
+    dirty: BTreeSet<usize>,
     links: u64,
     handles: u64,
     locked_by: Option<u64>,
@@ -194,19 +207,25 @@ impl FaultyFs {
         }
     }
 
-    /// The machine loses power: what was not synced is gone. With `keep_removals`, names that were
-    /// removed or replaced are nevertheless: a disk may write that first.
-    pub(crate) fn cut_power(&self, keep_removals: bool) {
+    /// The machine loses power, and starts again: what was not synced is gone. `names`: which of the
+    /// names that were made, removed or replaced since the directory was synced.
+    pub(crate) fn cut_power(&self, names: NamesAfter) {
         let mut guard = self.state();
         let state = &mut *guard;
         let now = std::mem::take(&mut state.names);
-        state.names = state.synced_names.clone();
-        if keep_removals {
-            state.names.retain(|path, node| now.get(path) == Some(node));
-            state.synced_names.clone_from(&state.names);
-        }
+        state.names = match names {
+            NamesAfter::AllChanges => now,
+            NamesAfter::NoChange => state.synced_names.clone(),
+            NamesAfter::Removals => {
+                let mut names = state.synced_names.clone();
+                names.retain(|path, node| now.get(path) == Some(node));
+                names
+            }
+        };
+        state.synced_names.clone_from(&state.names);
         for node in &mut state.nodes {
-            node.data.clone_from(&node.synced);
+            node.data.clone_from(&node.on_device);
+            node.dirty.clear();
             node.links = 0;
         }
         for node in state.names.values() {
@@ -214,6 +233,17 @@ impl FaultyFs {
         }
         drop(guard);
         self.restart_process();
+    }
+
+    /// Puts everything on the device.
+    pub(crate) fn sync_all(&self) {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.synced_names.clone_from(&state.names);
+        for node in &mut state.nodes {
+            node.on_device.clone_from(&node.data);
+            node.dirty.clear();
+        }
     }
 
     // What somebody else does to the files.
@@ -314,7 +344,9 @@ impl Fs for FaultyFs {
             let node = match (state.names.get(path), mode) {
                 (Some(_), OpenMode::AppendNew) => return errno(libc::EEXIST),
                 (Some(node), _) => *node,
-                (None, OpenMode::Read | OpenMode::Append) => return errno(libc::ENOENT),
+                (None, OpenMode::Read | OpenMode::Append) => {
+                    return errno(libc::ENOENT);
+                }
                 (None, OpenMode::AppendNew | OpenMode::Lock) => {
                     state.nodes.push(Node { links: 1, ..Node::default() });
                     let node = state.nodes.len() - 1;
@@ -370,8 +402,15 @@ impl Fs for FaultyFs {
             if let Some(old) = state.names.remove(path) {
                 state.nodes[old].links -= 1;
             }
-            let synced = if sync { bytes.to_vec() } else { Vec::new() };
-            state.nodes.push(Node { links: 1, data: bytes.to_vec(), synced, ..Node::default() });
+            let on_device = if sync { bytes.to_vec() } else { Vec::new() };
+            let dirty = (0..bytes.len()).collect();
+            state.nodes.push(Node {
+                links: 1,
+                data: bytes.to_vec(),
+                on_device,
+                dirty,
+                ..Node::default()
+            });
             let node = state.nodes.len() - 1;
             state.names.insert(path.to_owned(), node);
             if let Some(dir) = path.parent().filter(|_| sync) {
@@ -386,6 +425,17 @@ impl Fs for FaultyFs {
             state.above(path)?;
             let Some(node) = state.names.remove(path) else { return errno(libc::ENOENT) };
             state.nodes[node].links -= 1;
+            Ok(())
+        })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.state().operate(|state| {
+            state.above(to)?;
+            let Some(node) = state.names.remove(from) else { return errno(libc::ENOENT) };
+            if let Some(old) = state.names.insert(to.to_owned(), node) {
+                state.nodes[old].links -= 1;
+            }
             Ok(())
         })
     }
@@ -425,9 +475,10 @@ impl FsFile for FaultyFile {
             _ => bytes.len(),
         };
         let count = wanted.min(room).min(under);
-        let data = &mut state.nodes[self.node].data;
-        data.truncate(start);
-        data.extend_from_slice(&bytes[..count]);
+        let node = &mut state.nodes[self.node];
+        node.data.truncate(start);
+        node.data.extend_from_slice(&bytes[..count]);
+        node.dirty.extend(start..start + count);
         self.position = start + count;
         match fault {
             Some(Fault::FailAfter(_, number)) => errno(number),
@@ -439,6 +490,30 @@ impl FsFile for FaultyFile {
             _ if under == 0 => errno(libc::EFBIG),
             _ => errno(libc::ENOSPC),
         }
+    }
+
+    fn reopen(&self) -> io::Result<FaultyFile> {
+        self.fs.state().operate(|state| {
+            state.handles += 1;
+            state.nodes[self.node].handles += 1;
+            Ok(FaultyFile {
+                fs: self.fs.clone(),
+                handle: state.handles,
+                append: false,
+                position: 0,
+                ..*self
+            })
+        })
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.fs.state().operate(|state| {
+            let node = &mut state.nodes[self.node];
+            let start = offset as usize;
+            node.data[start..start + bytes.len()].copy_from_slice(bytes);
+            node.dirty.extend(start..start + bytes.len());
+            Ok(bytes.len())
+        })
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -465,11 +540,18 @@ impl FsFile for FaultyFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.fs.state().operate(|state| {
-            let node = &mut state.nodes[self.node];
-            node.synced.clone_from(&node.data);
+        let mut state = self.fs.state();
+        let result = state.operate(|state| {
+            let Node { data, on_device, dirty, .. } = &mut state.nodes[self.node];
+            on_device.resize(data.len(), 0);
+            for at in dirty.iter().filter(|at| **at < data.len()) {
+                on_device[*at] = data[*at];
+            }
             Ok(())
-        })
+        });
+        // As on Linux: whatever came of it, the pages are clean.
+        state.nodes[self.node].dirty.clear();
+        result
     }
 
     fn start_sync(&self) {}

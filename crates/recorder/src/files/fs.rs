@@ -1,8 +1,8 @@
 //! The few system calls that log files need, and the trait in front of them.
 //!
-//! open, fcntl(F_OFD_SETLK), mkdir, readdir, stat, fstat, read, pread, write, ftruncate,
-//! fdatasync, sync_file_range, fsync, rename, unlink, clock_gettime. No other module of `files`
-//! talks to the operating system.
+//! open, fcntl(F_OFD_SETLK), mkdir, readdir, stat, fstat, read, pread, write, pwrite, ftruncate,
+//! fdatasync, sync_file_range, fsync, rename, unlink, statvfs, clock_gettime. No other module of
+//! `files` talks to the operating system.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -50,8 +50,9 @@ pub enum OpenMode {
     Lock,
 }
 
-/// A file system and the clock that names its files.
-pub trait Fs {
+/// A file system and the clock that names its files. Its clones are the same one: closed files are
+/// compressed by a thread of its own.
+pub trait Fs: Clone + Send + 'static {
     /// An open file.
     type File: FsFile;
 
@@ -88,6 +89,11 @@ pub trait Fs {
     /// # Errors
     /// As unlink(2).
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Gives a file another name, in the place of what has it.
+    ///
+    /// # Errors
+    /// As rename(2).
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Waits until the names in a directory are on the device as they are.
     ///
     /// # Errors
@@ -102,6 +108,19 @@ pub trait FsFile {
     /// # Errors
     /// As write(2).
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+    /// Opens the same file once more, whatever its name is now, for [`write_at`](Self::write_at).
+    ///
+    /// # Errors
+    /// As open(2).
+    fn reopen(&self) -> io::Result<Self>
+    where
+        Self: Sized;
+    /// One pwrite(2), to a file that comes of [`reopen`](Self::reopen): those that are open for
+    /// appending append whatever position is named.
+    ///
+    /// # Errors
+    /// As pwrite(2).
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
     /// One pread(2).
     ///
     /// # Errors
@@ -197,25 +216,38 @@ impl Fs for RealFs {
             let _: io::Result<()> = std::fs::remove_file(&new);
             return Err(error);
         }
-        if sync && let Some(dir) = path.parent() {
-            let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-            self.sync_dir(dir)?;
+        match path.parent() {
+            Some(dir) if sync => self.sync_dir(dir),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        File::open(dir)?.sync_all()
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
     }
 }
 
 impl FsFile for File {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Write::write(self, bytes)
+    }
+
+    fn reopen(&self) -> io::Result<File> {
+        let path = format!("/proc/self/fd/{}", self.as_raw_fd());
+        OpenOptions::new().read(true).write(true).open(path)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        FileExt::write_at(self, bytes, offset)
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

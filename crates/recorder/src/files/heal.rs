@@ -158,6 +158,7 @@ impl<F: Fs> LogFiles<F> {
             self.rewritten = true;
         }
         self.current = target;
+        self.note_copied();
         Ok(id)
     }
 
@@ -171,8 +172,8 @@ impl<F: Fs> LogFiles<F> {
         match next {
             Ok(next) => {
                 let opened = next.path.clone();
-                let old = self.replace_current(next);
-                self.events.push(Event::Moved { from: old.path, opened });
+                let (from, _) = self.replace_current(next);
+                self.events.push(Event::Moved { from, opened });
                 Ok(())
             }
             Err(error) if matches!(error.kind(), FileErrorKind::Locked { .. }) => Err(error),

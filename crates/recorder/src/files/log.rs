@@ -3,12 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::durable::Unsynced;
 use super::error::{At, FileError, FileErrorKind};
 use super::fs::{Fs, FsFile, OpenMode, RealFs};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
-use super::seal::{SealOptions, Sealed, Sealer};
+use super::seal::{Removed, SealOptions, Sealed, Sealer};
 use super::sealing::Left;
 use super::tail::{self, LastSeqError};
 
@@ -127,7 +128,7 @@ pub struct LogFiles<F: Fs = RealFs> {
     /// How many bytes before `current.bytes` belong to the unfinished batch.
     pub(super) batch_bytes: u64,
     /// The last batch ended in an error, and the caller will come back with it.
-    unfinished: bool,
+    pub(super) unfinished: bool,
     /// A write failed, and may nevertheless have left bytes in the file.
     pub(super) unsure: bool,
     pub(super) rotate_requested: bool,
@@ -142,12 +143,18 @@ pub struct LogFiles<F: Fs = RealFs> {
     pub(super) left: Vec<Left>,
     /// `progress` of the batch, as far as the file is concerned.
     pub(super) batch_end: usize,
+    /// The tombstones.
+    pub(super) removed: Removed,
     /// What was last said about the seal.
     pub(super) seal_failure: Option<(FileErrorKind, Option<i32>)>,
     /// The current file was changed by somebody: the next one says so.
     pub(super) damaged: bool,
     /// The current file is a copy of an unlinked one, under another name.
     pub(super) rewritten: bool,
+    /// Where lines shall survive the machine.
+    pub(super) unsynced: Option<Unsynced<F::File>>,
+    /// Where that is not asked for: the last sync has failed.
+    pub(super) sync_failed: bool,
 }
 
 impl<F: Fs> LogFiles<F> {
@@ -210,9 +217,12 @@ impl<F: Fs> LogFiles<F> {
             wanted_seal: None,
             left: Vec::new(),
             batch_end: 0,
+            removed: Removed::default(),
             seal_failure: None,
             damaged: false,
             rewritten: false,
+            unsynced: None,
+            sync_failed: false,
         };
         if full {
             files.try_rotate();
@@ -259,6 +269,11 @@ impl<F: Fs> LogFiles<F> {
         result
     }
 
+    /// Whether a batch was begun that is not all in the file.
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.unfinished
+    }
+
     /// Begins a new file, unless the current one is empty. In the middle of an unfinished
     /// batch, the next [`write`](Self::write) does so at the end of the line.
     ///
@@ -298,16 +313,6 @@ impl<F: Fs> LogFiles<F> {
         self.rotate_bytes = rotate_bytes;
     }
 
-    /// Waits until everything written to the current file is on the device. A file that is
-    /// rotated away is not synced by this.
-    ///
-    /// # Errors
-    /// As fdatasync(2). After an error the kernel may have dropped the pages; what a later
-    /// call returns says nothing about them.
-    pub fn sync_data(&self) -> Result<(), FileError> {
-        self.current.file.sync_data().at("sync", &self.current.path)
-    }
-
     /// The log directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
@@ -318,6 +323,17 @@ impl<F: Fs> LogFiles<F> {
     #[must_use]
     pub fn current_file(&self) -> &Path {
         &self.current.path
+    }
+
+    /// Whether the current file has a complete line.
+    pub(super) fn has_lines(&self) -> bool {
+        self.current.line_end > 0
+    }
+
+    /// Name of the file that is written now.
+    #[must_use]
+    pub fn current_name(&self) -> FileName {
+        self.current.name
     }
 
     /// Length of the current file.
@@ -433,6 +449,7 @@ impl<F: Fs> LogFiles<F> {
         self.bytes_written -= again;
         self.current.bytes = end;
         self.current.line_end = end;
+        self.note_cut(end);
         again
     }
 
@@ -457,16 +474,18 @@ impl<F: Fs> LogFiles<F> {
             }
             self.bytes_written -= self.current.bytes - self.current.line_end;
             self.current.bytes = self.current.line_end;
+            self.note_cut(self.current.line_end);
         }
         Ok(())
     }
 
     /// Begins a new file; the old one is closed only when the new one exists.
     pub(super) fn rotate(&mut self) -> Result<(), FileError> {
+        self.may_leave()?;
         let next = create_next(&self.fs, &self.dir, &mut self.newest)?;
         let opened = next.path.clone();
-        let old = self.replace_current(next);
-        self.events.push(Event::Rotated { closed: old.path, closed_bytes: old.bytes, opened });
+        let (closed, closed_bytes) = self.replace_current(next);
+        self.events.push(Event::Rotated { closed, closed_bytes, opened });
         self.retry_seal();
         Ok(())
     }
@@ -489,13 +508,16 @@ impl<F: Fs> LogFiles<F> {
         }
     }
 
-    pub(super) fn replace_current(&mut self, next: Current<F::File>) -> Current<F::File> {
+    /// Returns the path and the length of the file that is left.
+    pub(super) fn replace_current(&mut self, next: Current<F::File>) -> (PathBuf, u64) {
         self.note_left(next.name);
         self.batch_bytes = 0;
         self.unsure = false;
         self.rotate_requested = false;
         self.rotate_failure = None;
-        std::mem::replace(&mut self.current, next)
+        let Current { file, path, bytes, .. } = std::mem::replace(&mut self.current, next);
+        self.note_unsynced(file, &path);
+        (path, bytes)
     }
 
     pub(super) fn create_next(&mut self) -> Result<Current<F::File>, FileError> {

@@ -16,7 +16,7 @@
 //! - A batch costs one write(2), two fstat(2) and one stat(2). Memory is bounded by one
 //!   64 KiB buffer however long a line is.
 //! - No fsync in the ordinary path: what is in the page cache survives the death of the
-//!   server, not of the machine. [`LogFiles::sync_data`] is there for durability levels, and a
+//!   server, not of the machine. [`LogFiles::sync`] is there for those who want that, too, and a
 //!   sealed log is synced before each checkpoint.
 //!
 //! # Life of a file
@@ -50,7 +50,8 @@
 //! | directory replaced by a file, no permission | error until it is put right | nothing |
 //! | rotation impossible | [`Event::RotateFailed`], the old file goes on | nothing |
 //! | second writer on the directory | refused, with the holder's pid | nothing |
-//! | machine loses power | what was not synced | the unsynced tail |
+//! | machine loses power | everything up to the last [`LogFiles::sync`] is there | the unsynced tail |
+//! | sync fails | what was not synced is written again before the next try | nothing |
 //!
 //! A renamed file is not copied back: its lines are whole where the mover put them, and a
 //! rename-style log rotation would otherwise double the log at every turn.
@@ -73,30 +74,45 @@
 //! | `lock` | one writer per directory |
 //! | `tail` | line ends and the last `seq`, read from the end |
 //! | `log` | [`LogFiles`]: open, write, rotate |
+//! | `durable` | from the page cache to the device |
 //! | `heal` | what others did to the file, noticed and mended |
 //! | `seal` | the sidecars that make changes detectable |
 //! | `sealing` | telling the sealer which lines are in which file |
+//! | `compress` | closed files made smaller, and the last line of such a one |
+//! | `retain` | which closed files have to go, and how they go |
 
+mod compress;
+mod durable;
 mod error;
 mod fs;
 mod heal;
 mod lock;
 mod log;
 mod name;
+mod retain;
 mod seal;
 mod sealing;
 mod tail;
 
 #[cfg(test)]
+mod compress_tests;
+#[cfg(test)]
 pub(crate) mod faulty;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod power;
+#[cfg(test)]
+mod retain_tests;
+#[cfg(test)]
 mod scenarios;
 
+pub use compress::{CompressError, Compressed, Compressor};
 pub use error::{FileError, FileErrorKind};
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Stat};
 pub use log::{Event, LogFiles, Opened, Options};
 pub use name::FileName;
+pub use retain::{Due, Keep, Outlook, RetainError};
 pub use seal::{SealOptions, Sealed};
+pub use tacho_chain::entry::RemovalReason;
 pub use tail::{LastSeqError, last_seq};

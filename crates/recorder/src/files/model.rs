@@ -15,6 +15,7 @@ use super::faulty::{Fault, FaultyFs};
 use super::fs::Fs;
 use super::log::{Event, LogFiles, Options};
 use super::name::FileName;
+use super::retain::Keep;
 use super::tail::{LastSeqError, last_seq};
 
 const DIR: &str = "/data/tacho";
@@ -35,6 +36,8 @@ enum Step {
     Close,
     Kill,
     Clock(i64),
+    /// Retention of this many days and bytes looks once.
+    Retain(u64, u64),
     Unlink,
     RemoveDir,
     /// Cut the newest file to so many 256ths of its length.
@@ -75,6 +78,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Close),
         2 => Just(Step::Kill),
         1 => (0i64..100_000).prop_map(Step::Clock),
+        3 => (0u64..2, prop_oneof![Just(0u64), 1u64..2000])
+            .prop_map(|(days, bytes)| Step::Retain(days, bytes)),
         3 => Just(Step::Unlink),
         2 => Just(Step::RemoveDir),
         3 => any::<u8>().prop_map(Step::Truncate),
@@ -301,8 +306,31 @@ impl Model {
                 self.fs.restart_process();
             }
             Step::Clock(now_s) => self.fs.set_now_s(now_s),
+            Step::Retain(days, bytes) => self.retain(Keep { days, bytes }),
             outsider => self.interfere(outsider),
         }
+    }
+
+    /// Removes the oldest file if it has to go: nothing but that, and never the last line.
+    fn retain(&mut self, keep: Keep) {
+        let Some(files) = &mut self.files else { return };
+        if let Ok(Some(due)) = files.outlook(&keep).map(|outlook| outlook.due) {
+            let path = Path::new(DIR).join(due.name.log_file());
+            let there = self.fs.files_in(Path::new(DIR)).contains(&path);
+            assert!(!there || !self.fs.is_open(&path), "the file that is written goes");
+            let before = self.lines_in_dir();
+            let gone = if there { seqs_in(&self.fs.read(&path)).0 } else { Vec::new() };
+            assert!(before.starts_with(&gone), "not the oldest");
+            let Some(files) = &mut self.files else { return };
+            if files.bury(due).is_ok() {
+                self.destroyed.extend(&gone);
+                let _: Result<(), _> = files.remove(due.name);
+            }
+            let after = self.lines_in_dir();
+            assert_eq!(after.last(), before.last(), "the last line");
+            assert!(before.ends_with(&after) && after.len() + gone.len() >= before.len());
+        }
+        self.notice_death();
     }
 
     fn interfere(&mut self, step: Step) {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use tacho_chain::entry::{EpochReason, RemovalReason};
+use tacho_chain::entry::EpochReason;
 use tacho_chain::key::VerifierKey;
 
 use super::error::{At, FileError, FileErrorKind};
@@ -122,18 +122,6 @@ impl<F: Fs> LogFiles<F> {
     /// Signs the chain if it is time, also when nothing is written. For every round.
     pub fn tick(&mut self) {
         self.seal_written(&[]);
-    }
-
-    /// Says in the chain that a closed file will be removed, which the caller does then: the log
-    /// file first, its sidecar last. Nothing to do where the log is not sealed.
-    ///
-    /// # Errors
-    /// When it cannot be said. The file must stay then.
-    pub fn bury(&mut self, name: FileName, reason: RemovalReason) -> Result<(), FileError> {
-        match &mut self.sealer {
-            Some(sealer) => sealer.bury(&self.fs, &name.log_file(), reason),
-            None => Ok(()),
-        }
     }
 
     /// Tells the sealer which complete lines are in the files.

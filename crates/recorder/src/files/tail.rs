@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::compress;
 use super::error::{At, FileError};
 use super::fs::{Fs, FsFile, OpenMode};
 use super::name::FileName;
@@ -12,7 +13,7 @@ use super::name::FileName;
 /// A line may be a gigabyte long: it is searched in steps of this many bytes.
 pub(super) const STEP_BYTES: usize = 64 * 1024;
 /// `{"v":1,"seq":18446744073709551615,` and room to spare.
-const HEAD_BYTES: usize = 64;
+pub(super) const HEAD_BYTES: usize = 64;
 
 /// Why the last `seq` is not known.
 #[derive(Debug)]
@@ -26,8 +27,7 @@ pub enum LastSeqError {
         /// Where the line begins, bytes from the start of the file.
         offset: u64,
     },
-    /// The newest lines are in something that is not a plain file of lines (a compressed
-    /// file, a symbolic link).
+    /// The newest lines are in something that is no file (a symbolic link).
     NotPlain {
         /// The file.
         path: PathBuf,
@@ -106,8 +106,14 @@ pub(super) fn last_seq_in<F: Fs>(
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             stat => stat.at("look at", &path).map_err(unreadable)?,
         };
-        if ending != "jsonl" || !stat.is_file {
+        if !stat.is_file {
             return Err(LastSeqError::NotPlain { path });
+        }
+        if ending != "jsonl" {
+            match compress::last_seq(fs, &path)? {
+                Some(seq) => return Ok(Some(seq)),
+                None => continue,
+            }
         }
         let file = fs.open(&path, OpenMode::Read).at("open", &path).map_err(unreadable)?;
         let bytes = file.stat().at("look at", &path).map_err(unreadable)?.bytes;

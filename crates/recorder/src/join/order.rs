@@ -1,5 +1,6 @@
 //! The order of one connection's records: what comes next, what waits, which gaps are given up.
 
+use tacho_ring::codec::PRESENT_AWAITED;
 use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
 use tacho_ring::session;
 
@@ -81,7 +82,8 @@ impl Conn {
                 if head.rec_no != 0 {
                     self.expect(head.rec_no + 1);
                 }
-                self.apply(head, Place::Arena(at, Vec::new()), false, ready);
+                let awaited = head.present & PRESENT_AWAITED != 0;
+                self.apply(head, Place::Arena(at, Vec::new()), awaited, ready);
             }
             FRAGMENT_FIRST => {
                 self.expect(head.rec_no.max(1));
@@ -108,8 +110,8 @@ impl Conn {
                 {
                     counts.partials -= 1;
                     self.expect(done.head.rec_no + 1);
-                    let awaited = done.awaited;
                     let head = done.head;
+                    let awaited = done.awaited || head.present & PRESENT_AWAITED != 0;
                     self.apply(&head, done.into_place(), awaited, ready);
                 }
             }

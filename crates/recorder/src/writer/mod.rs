@@ -7,18 +7,24 @@
 //! | module | what it owns |
 //! |---|---|
 //! | `queue` | the order of the lines |
+//! | `durability` | from the file to the device; producers that wait |
 //! | `lines` | from the queue to the batch |
 //! | `output` | from the batch to the file; errors |
 //! | `running` | the table of running statements |
 //! | `losses` | telling of losses |
 //! | `relief` | making room when chunks are short |
 //! | `seldom` | what the error log hears of trouble that comes again and again |
+//! | `retention` | which closed file goes when |
+//! | `compression` | the thread that makes closed files smaller |
 
+mod compression;
+mod durability;
 mod lines;
 mod losses;
 mod output;
 mod queue;
 mod relief;
+mod retention;
 mod running;
 mod seldom;
 
@@ -40,8 +46,11 @@ use crate::drain::Drain;
 use crate::files::{FileError, Fs, LogFiles, RealFs};
 use crate::join::{Ending, Join, Ready, Start};
 use crate::line::Scratch;
+use compression::Compression;
+use durability::Syncing;
 pub(crate) use losses::confirm_losses;
 use queue::Queue;
+use retention::Retention;
 use seldom::{Outages, Seldom};
 
 /// A statement that is open for this long gets a `running` line, µs.
@@ -74,9 +83,12 @@ pub struct Writer<F: Fs = RealFs> {
     progress: usize,
     /// Producers that wait for lines of the batch: connection, `rec_no`.
     awaited: Vec<(u64, u64)>,
+    syncing: Syncing,
     /// Entries of the table of running statements whose completion is in the batch.
     finished: Vec<usize>,
     retry_at_us: i64,
+    /// How often somebody had rung before the last look at the arena.
+    rings_seen: u32,
     /// `bytes_written` when it last slept.
     slept_at_bytes: u64,
     outages: Outages,
@@ -92,6 +104,8 @@ pub struct Writer<F: Fs = RealFs> {
     recovered: Vec<ArenaFile>,
     /// Arenas that are gone, and may be forgotten when the batch is written: it says so.
     gone: Vec<PathBuf>,
+    retention: Retention,
+    compression: Compression,
 }
 
 impl<F: Fs> Writer<F> {
@@ -125,8 +139,10 @@ impl<F: Fs> Writer<F> {
             batch: Vec::with_capacity(1 << 20),
             progress: 0,
             awaited: Vec::new(),
+            syncing: Syncing::default(),
             finished: Vec::new(),
             retry_at_us: 0,
+            rings_seen: 0,
             slept_at_bytes: 0,
             outages: Outages::default(),
             lost_seen_us: now_us,
@@ -137,6 +153,8 @@ impl<F: Fs> Writer<F> {
             stop_told: false,
             recovered: Vec::new(),
             gone: Vec::new(),
+            retention: Retention::default(),
+            compression: Compression::default(),
         };
         writer.take_settings();
         writer
@@ -156,6 +174,7 @@ impl<F: Fs> Writer<F> {
         // All of these speak of places in the old arena.
         self.queue.clear(&mut self.ready);
         self.awaited.clear();
+        self.syncing.waiting.clear();
         self.finished.clear();
         // The losses that no line tells of are from any time of its life: its writer may have
         // looked at them long before it died, and never have been able to write.
@@ -214,6 +233,7 @@ impl<F: Fs> Writer<F> {
                 }),
             };
         }
+        self.take_durability();
         self.files.set_rotate_bytes(self.control.rotate_bytes.load(Ordering::Relaxed));
         let interval_s = self.control.checkpoint_interval_s.load(Ordering::Relaxed);
         self.files.set_checkpoint_interval_s(interval_s);
@@ -223,9 +243,18 @@ impl<F: Fs> Writer<F> {
         self.arena().shared().bell.0.closed_limit.store(limit, Ordering::Relaxed);
     }
 
-    /// One round: everything that is in the arena now goes to the file. `false`: the file
-    /// cannot be written at the moment.
+    /// One round: everything that is in the arena now goes to the file, and to the device if it
+    /// is time. `false`: the file cannot be written at the moment.
     pub fn round(&mut self) -> bool {
+        // SYNC bell: Acquire pairs with the Release in `Bell::ring`: what was recorded before
+        // these is seen in this round. Who rings later is not slept over.
+        self.rings_seen = self.arena().shared().bell.0.rings.load(Ordering::Acquire);
+        let is_written = self.write_round();
+        self.settle();
+        is_written
+    }
+
+    fn write_round(&mut self) -> bool {
         let now_us = sys::now_us();
         self.arena().shared().writer.0.heartbeat_us.store(now_us, Ordering::Relaxed);
         self.take_settings();
@@ -250,6 +279,10 @@ impl<F: Fs> Writer<F> {
         let written = self.write_queue(now_us) && self.write_out(now_us);
         self.files.tick();
         self.recycle();
+        if written {
+            self.compress();
+            self.retain();
+        }
         written && self.relieve(now_us)
     }
 
@@ -285,21 +318,30 @@ impl<F: Fs> Writer<F> {
         let written = self.status.bytes_written.load(Ordering::Relaxed);
         let new_bytes = written - std::mem::replace(&mut self.slept_at_bytes, written);
         let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
-        if new_bytes > flush_bytes / 8 && !self.outages.is_failing() {
+        if new_bytes > flush_bytes / 8
+            && !self.outages.is_failing()
+            && !self.syncing.is_waited_for()
+        {
             std::thread::sleep(NAP);
             return;
         }
         let interval_ms = self.control.flush_interval_ms.load(Ordering::Relaxed).max(1);
         let elapsed_us = sys::monotonic_us() - started_us;
         let left_us = (interval_ms as i64).saturating_mul(1_000) - elapsed_us;
+        let left_us = match self.sync_due_us() {
+            // One that is overdue is tried with the next round.
+            Some(due_us) if due_us > 0 => left_us.min(due_us),
+            _ => left_us,
+        };
         let shared = self.arena().shared();
         let bell = &shared.bell.0;
         let word = bell.listen();
         let urgent = self.control.stop.load(Ordering::Relaxed)
             || self.control.rotate_now.load(Ordering::Relaxed)
             || self.control.flush_now.load(Ordering::Relaxed)
+            || (self.syncing.is_waited_for() && word != self.rings_seen)
             || bell.closed.load(Ordering::Relaxed) >= bell.closed_limit.load(Ordering::Relaxed);
-        if left_us > 0 && (!urgent || self.outages.is_failing()) {
+        if left_us > 0 && (!urgent || self.outages.is_failing() || self.syncing.is_failing()) {
             Futex.wait(&bell.rings, word, left_us as u64);
         }
         bell.awake();
@@ -311,9 +353,9 @@ impl<F: Fs> Writer<F> {
         self.retry_at_us = 0;
     }
 
-    /// Whether writing fails at the moment.
+    /// Whether statements wait, or will soon, because writing fails at the moment.
     pub fn is_failing(&self) -> bool {
-        self.outages.is_failing()
+        self.outages.is_failing() || self.syncing.is_failing()
     }
 
     /// Writes what is still open as `running` lines when recording stops, and the `stop`
@@ -321,6 +363,7 @@ impl<F: Fs> Writer<F> {
     pub fn finish(&mut self) -> bool {
         let now_us = sys::now_us();
         self.retry_at_us = 0;
+        self.compression.cancel();
         if !self.round() {
             return false;
         }
@@ -342,7 +385,7 @@ impl<F: Fs> Writer<F> {
         if !std::mem::replace(&mut self.stop_told, true) {
             self.note(EventKind::Stop, "");
         }
-        self.write_out(now_us) && {
+        self.write_out(now_us) && self.sync() && {
             self.recycle();
             true
         }

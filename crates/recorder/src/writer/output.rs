@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use tacho_ring::producer::Futex;
-use tacho_ring::{session, sys};
+use tacho_ring::sys;
 
 use super::Writer;
 use super::losses::confirm_losses;
@@ -58,9 +58,9 @@ impl<F: Fs> Writer<F> {
         true
     }
 
-    /// Tells the arena what is in the file: for recovery, and for producers that wait.
+    /// Tells the arena what is in the file, for recovery.
     pub(super) fn publish_written(&mut self) {
-        let Writer { drain, awaited, finished, written_seq, .. } = self;
+        let Writer { drain, awaited, syncing, finished, written_seq, .. } = self;
         let arena = drain.arena();
         let state = &arena.shared().writer.0;
         state.written_seq.store(*written_seq, Ordering::Relaxed);
@@ -70,11 +70,7 @@ impl<F: Fs> Writer<F> {
                 entry.running_seq.store(0, Ordering::Relaxed);
             }
         }
-        for (conn, rec_no) in awaited.drain(..) {
-            if let Some(slot) = session::find(arena.sessions(), conn) {
-                session::announce_settled(slot, state, rec_no, &Futex);
-            }
-        }
+        syncing.waiting.extend(awaited.drain(..));
     }
 
     /// Removes the arena as soon as everything that was formatted so far is in the file.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tacho_probe::{Probe, Thread, tacho_probe_emit, tacho_probe_session};
 use tacho_recorder::arena_file::ArenaFile;
-use tacho_recorder::control::{Control, Severity, Status};
+use tacho_recorder::control::{Control, Log, Severity, Status};
 use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::recover::{self, RecoverError, Recovered};
 use tacho_recorder::writer::Writer;
@@ -43,16 +43,20 @@ impl Place {
         made
     }
 
-    pub fn writer(&self, arena: Arena) -> Writer {
+    /// An error log that can be read.
+    pub fn log(&self) -> Log {
         let said = self.said.clone();
-        let log = move |severity, text: &str| {
+        Box::new(move |severity, text: &str| {
             said.lock().expect("nobody panics").push((severity, text.to_owned()));
-        };
+        })
+    }
+
+    pub fn writer(&self, arena: Arena) -> Writer {
         let options = Options { rotate_bytes: 0 };
         let (files, opened) = LogFiles::open(RealFs, &self.log, options).expect("opens");
         let last_seq = opened.last_seq.expect("known").unwrap_or(0);
         let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
-        Writer::new(arena, files, last_seq, control, status, Box::new(log))
+        Writer::new(arena, files, last_seq, control, status, self.log())
     }
 
     pub fn recover(&self) -> (Writer, Result<Recovered, RecoverError>) {

@@ -196,7 +196,8 @@ impl Reader {
         }
         self.records.push(whole);
         if let (true, Some(slot)) = (partial.early, slot(&self.arena, key.0, key.1)) {
-            session::announce_settled(slot, &self.arena.shared().writer.0, key.1, &Futex);
+            session::announce_settled(slot, key.1);
+            session::wake_settled(&self.arena.shared().writer.0, &Futex);
         }
     }
 }

@@ -9,6 +9,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use super::TailError;
+use crate::compressed::is_compressed;
 
 /// The environment variable that names the log directory.
 const VARIABLE: &str = "TACHO_LOG_DIR";
@@ -73,7 +74,7 @@ pub struct LogFile {
     pub path: PathBuf,
     /// When it was begun, to the second, from its name; `None` for a file given by the user.
     pub begun: Option<Timestamp>,
-    /// It is compressed, which this program does not read yet.
+    /// It is compressed: it can only be read from its start.
     pub compressed: bool,
 }
 
@@ -84,7 +85,7 @@ impl LogFile {
             stem: String::new(),
             path: path.to_owned(),
             begun: None,
-            compressed: path.extension() == Some(OsStr::new("zst")),
+            compressed: is_compressed(path),
         }
     }
 

@@ -18,7 +18,8 @@ use super::TailError;
 use super::files::{LogFile, Place, list};
 use super::output::Output;
 use super::reader::Forward;
-use super::scan::Newest;
+use super::scan::{self, Newest};
+use crate::compressed::{compressed_path, is_compressed};
 
 /// Time between two looks at the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -79,7 +80,7 @@ impl Follower {
 
     fn poll(&mut self, output: &mut Output) -> Result<(), TailError> {
         self.read_current(output)?;
-        self.look_for_next(output)?;
+        self.look_for_next()?;
         while let Some(path) = self.next.pop_front() {
             if output.stopped() {
                 break;
@@ -88,6 +89,13 @@ impl Follower {
             // there is it certain that nothing more comes.
             self.read_current(output)?;
             self.close_current(output)?;
+            // Compressed before it was read.
+            let smaller = compressed_path(&path);
+            let path = if !path.exists() && smaller.exists() { smaller } else { path };
+            if is_compressed(&path) {
+                scan::compressed(&path, output, |line, output| output.show(line))?;
+                continue;
+            }
             match File::open(&path) {
                 Ok(file) => self.current = Some(Current { path, lines: Forward::new(file, 0..0) }),
                 Err(error) => output.problem(&path, None, &error.to_string()),
@@ -138,7 +146,7 @@ impl Follower {
         Ok(())
     }
 
-    fn look_for_next(&mut self, output: &mut Output) -> Result<(), TailError> {
+    fn look_for_next(&mut self) -> Result<(), TailError> {
         // The name may stand for another file by now, as after `mv` or an editor's save.
         if let Some(current) = &self.current
             && let Ok(named) = std::fs::metadata(&current.path)
@@ -154,12 +162,8 @@ impl Follower {
             if !self.known.insert(file.stem) {
                 continue;
             }
-            if file.compressed {
-                output.problem(&file.path, None, "compressed before it was read; skipped");
-            } else {
-                // Also when its name sorts before the current one: then the clock was set back.
-                self.next.push_back(file.path);
-            }
+            // Also when its name sorts before the current one: then the clock was set back.
+            self.next.push_back(file.path);
         }
         Ok(())
     }

@@ -173,11 +173,6 @@ impl Output {
         Ok(Some(converter))
     }
 
-    /// Whether what is not read is missing from the result.
-    pub fn must_be_whole(&self) -> bool {
-        matches!(self.form, Form::Converted(_))
-    }
-
     /// Hands all that was shown to the system.
     ///
     /// # Errors

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -22,6 +22,7 @@ use super::output::Output;
 use super::reader::{Backward, Forward, Placed, complete_length, split_at};
 use super::since::Window;
 use crate::cli::Lines;
+use crate::compressed::{self, compressed_path};
 
 /// How far the order of lines and the times in names may be off: the recorder's own buffering,
 /// a stall of the disk, a step of the clock.
@@ -113,7 +114,7 @@ pub fn run(
     if lines == Lines::Last(0) {
         return Ok(());
     }
-    let mut scan = Scan { files, newest, compressed_count: 0 };
+    let scan = Scan { files, newest };
     let parts = scan.parts(window, output);
     for part in &parts {
         let length = std::fs::metadata(&part.file.path).map_or(0, |metadata| metadata.len());
@@ -123,24 +124,12 @@ pub fn run(
         Lines::All => scan.show_all(&parts, output)?,
         Lines::Last(count) => scan.show_last(&parts, count, output)?,
     }
-    output.flush()?;
-    if scan.compressed_count > 0 {
-        if output.must_be_whole() {
-            output.problem_count += 1;
-        }
-        output.note(&format!(
-            "{} compressed file(s) (.jsonl.zst) skipped, they cannot be read directly yet; \
-             to read one: zstd -dc FILE | tacho tail -n all -",
-            scan.compressed_count
-        ));
-    }
-    Ok(())
+    output.flush()
 }
 
 struct Scan<'a> {
     files: &'a [LogFile],
     newest: Option<&'a Newest>,
-    compressed_count: usize,
 }
 
 impl<'a> Scan<'a> {
@@ -190,6 +179,16 @@ impl<'a> Scan<'a> {
             .unwrap_or(None)
     }
 
+    /// Where the file is, if it is compressed: it may have been since the files were listed.
+    fn compressed_path(&self, log: &LogFile) -> Option<PathBuf> {
+        if log.compressed {
+            return Some(log.path.clone());
+        }
+        let is_newest = self.files.last().is_some_and(|last| last.path == log.path);
+        let path = compressed_path(&log.path);
+        (!is_newest && !log.path.exists() && path.exists()).then_some(path)
+    }
+
     /// Calls `read` with the file and its length. A failure to read is told of and gives `None`.
     fn with_file<T>(
         &self,
@@ -224,10 +223,10 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn show_all(&mut self, parts: &[Part], output: &mut Output) -> Result<(), TailError> {
+    fn show_all(&self, parts: &[Part], output: &mut Output) -> Result<(), TailError> {
         for part in parts {
-            if part.file.compressed {
-                self.compressed_count += 1;
+            if let Some(path) = self.compressed_path(part.file) {
+                compressed(&path, output, |line, output| output.show(line))?;
                 continue;
             }
             self.with_file(part.file, output, |file, length, output| {
@@ -257,7 +256,7 @@ impl<'a> Scan<'a> {
     }
 
     fn show_last(
-        &mut self,
+        &self,
         parts: &[Part],
         count: usize,
         output: &mut Output,
@@ -267,8 +266,17 @@ impl<'a> Scan<'a> {
             if newest_first.len() == count || output.stopped() {
                 break;
             }
-            if part.file.compressed {
-                self.compressed_count += 1;
+            if let Some(path) = self.compressed_path(part.file) {
+                let wanted_count = count - newest_first.len();
+                let mut last = VecDeque::new();
+                compressed(&path, output, |line, _| {
+                    if last.len() == wanted_count {
+                        last.pop_front();
+                    }
+                    last.push_back(line.to_vec());
+                    Ok(())
+                })?;
+                newest_first.extend(last.into_iter().rev());
                 continue;
             }
             self.with_file(part.file, output, |file, length, output| {
@@ -294,6 +302,45 @@ impl<'a> Scan<'a> {
             output.show(line)?;
         }
         Ok(())
+    }
+}
+
+/// Calls `take` with the wanted lines of a compressed file. One that cannot be read is told of.
+///
+/// # Errors
+/// As `take`, and when stdout cannot be written to.
+pub fn compressed(
+    path: &Path,
+    output: &mut Output,
+    mut take: impl FnMut(&[u8], &mut Output) -> Result<(), TailError>,
+) -> Result<(), TailError> {
+    let mut lines = match compressed::Lines::open(path) {
+        Ok(lines) => lines,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            output.note(&format!("{}: removed before it was read", path.display()));
+            return Ok(());
+        }
+        Err(error) => {
+            output.problem(path, None, &error.to_string());
+            return Ok(());
+        }
+    };
+    loop {
+        match lines.next_line() {
+            Ok(Some((offset, bytes))) => {
+                if output.wants(path, Placed { offset, bytes }) {
+                    take(bytes, output)?;
+                }
+            }
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                output.problem(path, None, &error.to_string());
+                return Ok(());
+            }
+        }
+        if !output.scanned(lines.take_read_bytes())? {
+            return Ok(());
+        }
     }
 }
 
@@ -395,7 +442,7 @@ mod tests {
         let files = crate::tail::files::list(directory).unwrap();
         let mut output = output();
         let newest = open_newest(&files, false, &mut output).unwrap();
-        let scan = Scan { files: &files, newest: newest.as_ref(), compressed_count: 0 };
+        let scan = Scan { files: &files, newest: newest.as_ref() };
         let window = Window { since: since.map(at), until: until.map(at) };
         let parts = scan.parts(window, &mut output);
         assert_eq!(output.problem_count, 0);

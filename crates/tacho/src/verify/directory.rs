@@ -8,10 +8,6 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use tacho_chain::verify::Directory;
 
-/// Largest window of a compressed file, as a power of two: 128 MiB, what `zstd` itself allows
-/// without `--long`. A hostile file cannot make this program take more.
-const WINDOW_LOG_MAX: u32 = 27;
-
 /// See [`Directory`].
 pub struct RealDirectory {
     path: PathBuf,
@@ -56,8 +52,6 @@ impl Directory for RealDirectory {
         if !name.ends_with(".zst") {
             return Ok(Box::new(file));
         }
-        let mut decoder = zstd::Decoder::new(file)?;
-        decoder.window_log_max(WINDOW_LOG_MAX)?;
-        Ok(Box::new(decoder))
+        Ok(Box::new(crate::compressed::decoder(file)?))
     }
 }

@@ -126,8 +126,13 @@ fn a_file_that_goes_or_is_compressed_is_no_matter() {
     assert_eq!(following.next(), line(1));
     log.append(&format!("{FIRST}.zst"), "compressed");
     std::fs::remove_file(log.file(FIRST)).unwrap();
-    log.append(SECOND, with_newline(2));
+    // Compressed before it was read.
+    let unseen = zstd::encode_all(with_newline(2).as_bytes(), 3).unwrap();
+    log.append(&format!("{FIRST}.new"), unseen);
+    std::fs::rename(log.file(&format!("{FIRST}.new")), log.file(&format!("{SECOND}.zst"))).unwrap();
     assert_eq!(following.next(), line(2));
+    log.append("audit-20261121T120000Z-000003.jsonl", with_newline(3));
+    assert_eq!(following.next(), line(3));
     assert_eq!(following.end("-INT"), (Some(0), vec![], String::new()));
 }
 

@@ -178,15 +178,30 @@ fn a_last_line_without_newline_is_shown_when_it_is_whole() {
 }
 
 #[test]
-fn compressed_files_are_skipped_aloud_when_they_matter() {
+fn compressed_files_are_read_when_they_matter() {
     let log = two_hours();
-    log.append("audit-20261121T090000Z-000000.jsonl.zst", "not read");
+    let name = "audit-20261121T090000Z-000000.jsonl.zst";
+    log.append(name, "no answer needs it");
     assert_eq!(stderr(&log.tail(&[])), "");
-    for lines in ["121", "all"] {
-        let output = log.tail(&["-n", lines]);
-        assert!(stderr(&output).contains("1 compressed file(s) (.jsonl.zst) skipped"));
-        assert_eq!(output.status.code(), Some(0));
-    }
+    let output = log.tail(&["-n", "121"]);
+    assert!(stderr(&output).contains(name), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(1));
+
+    let text: String = (1..=9)
+        .map(|n| statement(n, &format!("2026-11-21T09:00:0{n}Z"), &format!("SELECT {n}")) + "\n")
+        .collect();
+    std::fs::write(log.file(name), zstd::encode_all(text.as_bytes(), 3).unwrap()).unwrap();
+    let json = |args: &[&str]| stdout(&log.tail(&[&["--format", "json"], args].concat()));
+    let all = json(&["-n", "all"]);
+    assert!(all.starts_with(&text) && all.lines().count() == 129, "{all}");
+    let some = json(&["-n", "122"]);
+    assert!(some.starts_with(text.lines().nth(7).unwrap()) && some.lines().count() == 122);
+    let range = json(&["--since", "2026-11-21T09:00:03Z", "--until", "2026-11-21T09:00:05Z"]);
+    assert_eq!(range.lines().collect::<Vec<_>>(), [2, 3].map(|n| text.lines().nth(n).unwrap()));
+    // Given by its name.
+    let path = log.file(name);
+    let output = tacho(&["tail", path.to_str().unwrap(), "-n", "2", "--format", "json"]);
+    assert!(text.ends_with(&stdout(&output)) && stdout(&output).lines().count() == 2);
 }
 
 #[test]

@@ -21,6 +21,7 @@
 //! | `sidecar` | the sidecar that is being written |
 //! | `step` | what is signed, and the keys |
 
+mod bury;
 mod open;
 mod scan;
 mod sidecar;
@@ -28,6 +29,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+pub(super) use bury::Removed;
 pub(super) use open::{Begin, Log, open as begin_sealing};
 
 use std::collections::VecDeque;
@@ -37,14 +39,14 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 use tacho_chain::SIDECAR_ENDING;
 use tacho_chain::chain::{Chain, Position};
-use tacho_chain::entry::{CheckpointReason, EpochReason, Frame, RemovalReason};
+use tacho_chain::entry::{CheckpointReason, EpochReason, Frame};
 use tacho_chain::hash::Hash;
 use tacho_chain::key::VerifierKey;
 
 use super::error::{At, FileError};
-use super::fs::{Fs, FsFile, OpenMode};
+use super::fs::Fs;
 use super::tail::{self, STEP_BYTES};
-use sidecar::{Sidecar, write_all};
+use sidecar::Sidecar;
 use step::{Due, Pending};
 
 /// Files that may wait for being sealed. Beyond that the oldest are given up, and it is declared.
@@ -93,6 +95,17 @@ struct Waiting {
     unframed: VecDeque<Unframed>,
     /// End of what was told of it, bytes.
     end: u64,
+    /// How much of it is on the device for certain, bytes.
+    synced: u64,
+    /// Part of what fdatasync(2) would call clean of the rest may not be.
+    is_doubtful: bool,
+}
+
+impl Waiting {
+    fn new(file: String, reason: EpochReason, end: u64) -> Waiting {
+        let unframed = VecDeque::new();
+        Waiting { file, reason, unframed, end, synced: 0, is_doubtful: false }
+    }
 }
 
 /// See the module documentation.
@@ -141,7 +154,7 @@ impl<F: Fs> Sealer<F> {
         let Position { file, offset, seq, .. } = chain.position().clone();
         // The reason of a file that the chain is in already means nothing.
         let reason = EpochReason::Rotate;
-        let waiting = Waiting { file, reason, unframed: VecDeque::new(), end: offset };
+        let waiting = Waiting::new(file, reason, offset);
         Sealer {
             dir: dir.to_owned(),
             options: options.clone(),
@@ -230,14 +243,21 @@ impl<F: Fs> Sealer<F> {
         }
     }
 
+    /// The newest file is a new copy of what it was.
+    pub(super) fn copied(&mut self) {
+        if let Some(waiting) = self.files.back_mut() {
+            waiting.synced = 0;
+        }
+    }
+
+    /// A sync of a file of the log has failed, or may have before this process began.
+    pub(super) fn doubt_logs(&mut self) {
+        self.files.iter_mut().for_each(|waiting| waiting.is_doubtful = true);
+    }
+
     /// Another file is being written.
     pub(super) fn rotated(&mut self, file: &str, reason: EpochReason) {
-        self.files.push_back(Waiting {
-            file: file.to_owned(),
-            reason,
-            unframed: VecDeque::new(),
-            end: 0,
-        });
+        self.files.push_back(Waiting::new(file.to_owned(), reason, 0));
         if self.files.len() > WAITING_MAX {
             // The one that the chain is in stays; what is not in frames yet has none then.
             self.files.remove(1);
@@ -309,40 +329,6 @@ impl<F: Fs> Sealer<F> {
                 _ => self.leave_file(fs)?,
             }
         }
-    }
-
-    /// Says in `removed.chain` that a closed file is about to be removed. When this has
-    /// succeeded, the log file goes first and its sidecar last.
-    pub(super) fn bury(
-        &mut self,
-        fs: &F,
-        log: &str,
-        reason: RemovalReason,
-    ) -> Result<(), FileError> {
-        let path = self.dir.join(sidecar_name(log));
-        let Some(scan) = scan::scan(fs, &path, log, None)? else {
-            return Err(FileError::new("read", &path, io::ErrorKind::NotFound.into()));
-        };
-        let removed = self.dir.join(tacho_chain::REMOVED_FILE);
-        let mut file = match fs.open(&removed, OpenMode::AppendNew) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                fs.open(&removed, OpenMode::Append).at("open", &removed)?
-            }
-            file => file.at("create", &removed)?,
-        };
-        let (last, whole_bytes) = open::last_tombstone(&file).at("read", &removed)?;
-        if file.stat().at("look at", &removed)?.bytes > whole_bytes {
-            // Begun, and not completed before the recorder died: the file was not removed.
-            file.set_len(whole_bytes).at("truncate", &removed)?;
-        }
-        if let Some(last) = last {
-            self.chain.set_last_tombstone(&last);
-        }
-        let note = self.chain.tombstone(&scan.gone(), reason, fs.now_s());
-        let mut bytes = scan.epoch.clone();
-        bytes.extend(note.as_bytes());
-        write_all(&mut file, &bytes).at("append to", &removed)?;
-        file.sync_data().at("sync", &removed)
     }
 }
 

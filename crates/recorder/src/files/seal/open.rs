@@ -1,17 +1,18 @@
 //! Beginning to seal, and going on after a stop or a crash.
 
-use std::io::{self, BufReader};
+use std::io;
 use std::path::Path;
 
 use tacho_chain::chain::{Chain, Position};
 use tacho_chain::entry::{CheckpointReason, EpochReason};
 use tacho_chain::hash::Hash;
 use tacho_chain::key_file::{self, Begun, KeyFile};
-use tacho_chain::sidecar::{Entries, Meaning};
 
-use super::scan::{ReadAt, Scan, read_text, scan, scan_within};
+use super::bury::Removed;
+use super::scan::{Scan, read_text, scan, scan_within};
 use super::sidecar::{Sidecar, write_all};
 use super::{SealOptions, Sealed, Sealer, no_randomness, sidecar_name};
+use crate::files::durable::sync_tail;
 use crate::files::error::{At, FileError, FileErrorKind};
 use crate::files::fs::{Fs, FsFile, OpenMode};
 use crate::files::name::FileName;
@@ -106,7 +107,7 @@ fn go_on<F: Fs>(
     found: Found<F>,
     log: &Log<'_, F::File>,
 ) -> Result<Begin<F>, FileError> {
-    let Found { position, sidecar, out } = found;
+    let Found { position, sidecar, out, log_synced_bytes } = found;
     let is_shorter = position.file == log.name && log.bytes < position.offset;
     if is_shorter || position.file.as_str() > log.name {
         return Ok(Begin::NeedsNewFile);
@@ -115,7 +116,12 @@ fn go_on<F: Fs>(
     let file = position.file.clone();
     let chain = Chain::new(key, position);
     let mut sealer = Sealer::new(dir, options, chain, Some(sidecar), out, fs.now_s());
+    if let Some(begun) = sealer.files.front_mut() {
+        begun.synced = log_synced_bytes;
+    }
     let recovered_bytes = recover(fs, dir, &mut sealer, &file, log)?;
+    // Who wrote them may have died after a failed sync.
+    sealer.doubt_logs();
     let next = sealer.files.get(1).map(|file| file.reason);
     let declared = next.filter(|reason| *reason != EpochReason::Rotate);
     if sealer.files.len() == 1 {
@@ -123,7 +129,7 @@ fn go_on<F: Fs>(
         sealer.wanted = Some(CheckpointReason::Start);
     }
     sealer.drive(fs)?;
-    if let Some(sidecar) = &sealer.sidecar {
+    if let Some(sidecar) = &mut sealer.sidecar {
         // Lines behind the checkpoint of a stop are nobody's, until this is there, too.
         sidecar.sync()?;
     }
@@ -160,6 +166,8 @@ struct Found<F: Fs> {
     sidecar: Sidecar<F>,
     /// What is still to be appended to the sidecar; the position is behind it.
     out: Vec<u8>,
+    /// How much of the log file was on the device when the keys were written, bytes.
+    log_synced_bytes: u64,
 }
 
 /// Finds the place where the keys of a key file go on. `None`: the directory does not have what is
@@ -192,32 +200,32 @@ fn resume<F: Fs>(
         hash: begun.chain.after(note.as_bytes()),
     };
     let limit = log_bytes.unwrap_or(u64::MAX);
-    let (position, whole_bytes, is_noted) =
+    let (position, whole_bytes, synced_bytes, is_noted) =
         match scan_within(fs, &path, &begun.file, Some(note), limit)? {
             Some(Scan { is_damaged: true, .. } | Scan { has_later_note: true, .. }) => {
                 return Ok(None);
             }
             // What a power failure has taken from the log and not from the sidecar is taken from there,
             // too: nobody has signed it.
-            Some(Scan { has_note: true, fitting: (position, bytes), .. }) => {
-                (position, bytes, true)
+            Some(Scan { has_note: true, fitting: (position, bytes), note_start, .. }) => {
+                (position, bytes, note_start, true)
             }
             Some(Scan { position: Position { offset, seq, hash, .. }, whole_bytes, .. })
                 if !begun.is_epoch
                     && (hash, offset, seq) == (begun.chain, begun.offset, begun.seq) =>
             {
-                (after(), whole_bytes, false)
+                (after(), whole_bytes, whole_bytes, false)
             }
             // The log file was there before its epoch.
-            None if begun.is_epoch && log_bytes.is_some() => (after(), 0, false),
+            None if begun.is_epoch && log_bytes.is_some() => (after(), 0, 0, false),
             _ => return Ok(None),
         };
     if !complete(fs, dir, key)? && !is_noted {
         return Ok(None);
     }
-    let sidecar = Sidecar::reopen(fs, path, whole_bytes)?;
+    let sidecar = Sidecar::reopen(fs, path, whole_bytes, synced_bytes)?;
     let out = if is_noted { Vec::new() } else { note.as_bytes().to_vec() };
-    Ok(Some(Found { position, sidecar, out }))
+    Ok(Some(Found { position, sidecar, out, log_synced_bytes: begun.offset }))
 }
 
 /// Appends the last checkpoint of the file before, if it is not there yet. `false`: it is not there,
@@ -225,21 +233,26 @@ fn resume<F: Fs>(
 fn complete<F: Fs>(fs: &F, dir: &Path, key: &KeyFile) -> Result<bool, FileError> {
     let (Some(closing), Some(closed)) = (&key.closing, key.closed()) else { return Ok(true) };
     let path = dir.join(sidecar_name(&closed.file));
-    let Some(scan) = scan(fs, &path, &closed.file, Some(closing))? else { return Ok(false) };
+    let Some(scan) = scan(fs, &path, &closed.file, Some(closing))? else {
+        // Retention was faster, which comes after the last checkpoint and not before.
+        return Ok(Removed::read(fs, dir)?.has(&closed.file));
+    };
     let Position { offset, seq, hash, .. } = scan.position;
     let is_place = (hash, offset, seq) == (closed.chain, closed.offset, closed.seq);
     if scan.is_damaged || !(scan.has_note || is_place) {
         return Ok(false);
     }
     let mut file = fs.open(&path, OpenMode::Append).at("open", &path)?;
+    let mut synced_bytes = scan.note_start;
     if !scan.has_note {
+        synced_bytes = scan.whole_bytes;
         if file.stat().at("look at", &path)?.bytes > scan.whole_bytes {
             file.set_len(scan.whole_bytes).at("truncate", &path)?;
         }
         write_all(&mut file, closing.as_bytes()).at("append to", &path)?;
     }
-    // The key file will soon have forgotten it.
-    file.sync_data().at("sync", &path)?;
+    // The key file will soon have forgotten it; and who wrote it may have died after a failed sync.
+    sync_tail(&file, &path, synced_bytes, &mut true)?;
     Ok(true)
 }
 
@@ -290,17 +303,4 @@ fn recover<F: Fs>(
         return Err(FileError::of_kind(FileErrorKind::FileGone, "seal", &dir.join(log.name)));
     }
     Ok(bytes)
-}
-
-/// The bytes of the last tombstone, and the length up to its end.
-pub(super) fn last_tombstone<L: FsFile>(file: &L) -> io::Result<(Option<Vec<u8>>, u64)> {
-    let mut entries = Entries::new(BufReader::new(ReadAt { file, offset: 0 }));
-    let (mut last, mut whole_bytes) = (None, 0);
-    while let Some(entry) = entries.next_entry()? {
-        if let Some(Meaning::Tombstone(..)) = entry.meaning {
-            last = Some(entry.bytes);
-            whole_bytes = entries.whole_bytes();
-        }
-    }
-    Ok((last, whole_bytes))
 }

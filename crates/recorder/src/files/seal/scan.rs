@@ -34,6 +34,8 @@ pub(super) struct Scan {
     pub(super) fitting: (Position, u64),
     /// The note that was looked for is in it.
     pub(super) has_note: bool,
+    /// Where that begins, bytes.
+    pub(super) note_start: u64,
     /// Something was signed after that note.
     pub(super) has_later_note: bool,
     /// Something in it makes no sense.
@@ -82,6 +84,7 @@ pub(super) fn scan_within<F: Fs>(
         position,
         whole_bytes: 0,
         has_note: false,
+        note_start: 0,
         has_later_note: false,
         is_damaged: false,
         seq_before: 0,
@@ -123,7 +126,10 @@ pub(super) fn scan_within<F: Fs>(
         }
         let is_note = !entry.bytes.starts_with(FRAME_HEAD.as_bytes());
         scan.has_later_note |= scan.has_note && is_note;
-        scan.has_note |= note.is_some_and(|note| note.as_bytes() == entry.bytes);
+        if note.is_some_and(|note| note.as_bytes() == entry.bytes) {
+            scan.has_note = true;
+            scan.note_start = scan.whole_bytes;
+        }
         *hash = hash.after(&entry.bytes);
         scan.whole_bytes = entries.whole_bytes();
         if fits {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::files::durable::sync_tail;
 use crate::files::error::{At, FileError};
 use crate::files::fs::{Fs, FsFile, OpenMode};
 use crate::files::tail::{self, STEP_BYTES};
@@ -13,6 +14,10 @@ pub(super) struct Sidecar<F: Fs> {
     path: PathBuf,
     /// Length as far as we made it.
     bytes: u64,
+    /// How much of it is on the device for certain, bytes.
+    synced: u64,
+    /// Part of what fdatasync(2) would call clean of the rest may not be.
+    is_doubtful: bool,
     /// A write failed, and may nevertheless have left bytes.
     unsure: bool,
     /// A copy for the place of a deleted one that has not been completed.
@@ -33,11 +38,18 @@ impl<F: Fs> Sidecar<F> {
             }
             file => file.at("create", &path)?,
         };
-        Ok(Sidecar { file, path, bytes: 0, unsure: false, copy: None })
+        let (bytes, synced) = (0, 0);
+        Ok(Sidecar { file, path, bytes, synced, is_doubtful: false, unsure: false, copy: None })
     }
 
-    /// Goes on with one that has `bytes` bytes of entries, and cuts off what is behind them.
-    pub(super) fn reopen(fs: &F, path: PathBuf, bytes: u64) -> Result<Sidecar<F>, FileError> {
+    /// Goes on with one that has `bytes` bytes of entries, and cuts off what is behind them. The
+    /// first `synced` of them are on the device.
+    pub(super) fn reopen(
+        fs: &F,
+        path: PathBuf,
+        bytes: u64,
+        synced: u64,
+    ) -> Result<Sidecar<F>, FileError> {
         let file = match fs.open(&path, OpenMode::AppendNew) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 fs.open(&path, OpenMode::Append).at("open", &path)?
@@ -47,7 +59,8 @@ impl<F: Fs> Sidecar<F> {
         if file.stat().at("look at", &path)?.bytes > bytes {
             file.set_len(bytes).at("truncate", &path)?;
         }
-        Ok(Sidecar { file, path, bytes, unsure: false, copy: None })
+        // Who wrote the rest may have died after a failed sync.
+        Ok(Sidecar { file, path, bytes, synced, is_doubtful: true, unsure: false, copy: None })
     }
 
     /// Takes from `out` what it has appended.
@@ -73,20 +86,23 @@ impl<F: Fs> Sidecar<F> {
     }
 
     /// Waits until it is on the device.
-    pub(super) fn sync(&self) -> Result<(), FileError> {
-        self.file.sync_data().at("sync", &self.path)
+    pub(super) fn sync(&mut self) -> Result<(), FileError> {
+        sync_tail(&self.file, &self.path, self.synced, &mut self.is_doubtful)?;
+        self.synced = self.bytes;
+        Ok(())
     }
 
     /// Makes it what we wrote, as far as that can be done: if it was deleted, or something else was
     /// put in its place, it is written again from the open file.
     pub(super) fn hold(&mut self, fs: &F) -> Result<(), FileError> {
-        let Sidecar { file, path, bytes, unsure, copy } = self;
+        let Sidecar { file, path, bytes, synced, unsure, copy, .. } = self;
         let stat = file.stat().at("look at", path)?;
         if stat.bytes > *bytes {
             file.set_len(*bytes).at("truncate", path)?;
         }
         // What somebody has cut off is gone. Verification says so; it is not for us to hide.
         *bytes = stat.bytes.min(*bytes);
+        *synced = (*synced).min(*bytes);
         *unsure = false;
         let named = match fs.stat(path) {
             Ok(named) => Some(named.id),
@@ -121,6 +137,7 @@ impl<F: Fs> Sidecar<F> {
         }
         if let Some(whole) = copy.take() {
             *file = whole;
+            *synced = 0;
         }
         Ok(())
     }

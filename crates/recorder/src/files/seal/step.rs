@@ -9,8 +9,9 @@ use tacho_chain::key_file::{self, KeyFile};
 use super::scan::read_text;
 use super::sidecar::Sidecar;
 use super::{Sealer, no_randomness, sidecar_name};
+use crate::files::durable::sync_tail;
 use crate::files::error::{At, FileError};
-use crate::files::fs::{Fs, FsFile, OpenMode};
+use crate::files::fs::{Fs, OpenMode};
 
 /// Where nothing is written, a checkpoint is made after 2, 4, 8 … intervals; this many at most.
 const IDLE_INTERVALS_MAX: i64 = 64;
@@ -98,18 +99,20 @@ impl<F: Fs> Sealer<F> {
     }
 
     fn sync_files(&mut self, fs: &F) -> Result<(), FileError> {
-        let log = self.dir.join(&self.chain.position().file);
-        match fs.stat(&log) {
-            Ok(stat) if stat.is_file => {
+        let position = self.chain.position();
+        let log = self.dir.join(&position.file);
+        match (fs.stat(&log), self.files.front_mut()) {
+            (Ok(stat), Some(waiting)) if stat.is_file => {
                 let file = fs.open(&log, OpenMode::Read).at("open", &log)?;
-                file.sync_data().at("sync", &log)?;
+                sync_tail(&file, &log, waiting.synced, &mut waiting.is_doubtful)?;
+                waiting.synced = position.offset;
             }
             // Renamed, deleted or replaced by somebody: there is nothing to wait for.
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(FileError::new("look at", &log, error)),
+            (Ok(_), _) => {}
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {}
+            (Err(error), _) => return Err(FileError::new("look at", &log, error)),
         }
-        if let Some(sidecar) = &self.sidecar {
+        if let Some(sidecar) = &mut self.sidecar {
             sidecar.sync()?;
         }
         if !self.names_synced {
@@ -129,7 +132,7 @@ impl<F: Fs> Sealer<F> {
             return Ok(());
         }
         let is_other_file = step.file() != self.chain.position().file;
-        if is_other_file && let Some(sidecar) = &self.sidecar {
+        if is_other_file && let Some(sidecar) = &mut self.sidecar {
             // Its last checkpoint, too: the key file will soon have forgotten it.
             sidecar.sync()?;
         }

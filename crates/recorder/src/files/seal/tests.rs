@@ -9,7 +9,7 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use tacho_chain::entry::{EpochReason, RemovalReason};
+use tacho_chain::entry::EpochReason;
 use tacho_chain::verify::{self, Report, State};
 
 mod attacks;
@@ -20,7 +20,6 @@ use super::{SealOptions, Sealed, WAITING_MAX};
 use crate::files::faulty::{Fault, FaultyFs};
 use crate::files::fs::Fs;
 use crate::files::log::{Event, LogFiles, Options};
-use crate::files::name::FileName;
 
 const DIR: &str = "/data/tacho";
 const KEY: &str = "/data/key";
@@ -370,34 +369,6 @@ fn a_copy_under_another_name_does_not_hide_that_the_file_is_gone() {
     assert_state(&report, State::Modified);
     assert!(report.findings.iter().any(|finding| finding.state == State::Gap));
     assert_eq!(report.recovered_lines, 3);
-}
-
-#[test]
-fn retention_leaves_tombstones() {
-    let fs = new_fs();
-    let (mut files, sealed) = start(&fs);
-    for seq in 1..=4 {
-        write(&mut files, &line(seq));
-        files.rotate_now().expect("rotates");
-    }
-    let bury = |files: &mut LogFiles<FaultyFs>, number: u32| {
-        let stem = format!("audit-20000229T123456Z-{number:06}");
-        let (name, _) = FileName::parse(&format!("{stem}.jsonl")).expect("a name");
-        files.bury(name, RemovalReason::Age).expect("buried");
-        fs.unlink(&path(&format!("{stem}.jsonl")));
-        fs.unlink(&path(&format!("{stem}.chain")));
-    };
-    bury(&mut files, 1);
-    files.close().expect("closes");
-    let (mut files, _) = start(&fs);
-    // Torn by a death in the middle.
-    fs.append(&path("removed.chain"), b"tachograph-epoch-v1\nroot");
-    bury(&mut files, 2);
-    bury(&mut files, 3);
-    files.close().expect("closes");
-    let report = check(&fs, &sealed);
-    assert_state(&report, State::Ok);
-    assert_eq!((report.removed_files, report.last_seq), (3, 4));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use tacho_chain::verify::{Report, State};
 
 use super::{DIR, KEY, assert_state, check, first, line, lines, new_fs, options, start, write};
-use crate::files::faulty::FaultyFs;
+use crate::files::faulty::{Fault, FaultyFs, NamesAfter};
 use crate::files::log::{Event, LogFiles, Options};
 
 fn open(fs: &FaultyFs) -> (LogFiles<FaultyFs>, u64) {
@@ -140,7 +140,7 @@ fn lines_that_nobody_seals_stand_in_files_of_their_own() {
 /// What is in the key file is on the disk in log and sidecar, too.
 #[test]
 fn a_power_failure_is_no_rollback() {
-    for keep_removals in [false, true] {
+    for names in [NamesAfter::NoChange, NamesAfter::Removals, NamesAfter::AllChanges] {
         let fs = new_fs();
         let (mut files, sealed) = start(&fs);
         let mut now_s = 951_827_696;
@@ -152,7 +152,7 @@ fn a_power_failure_is_no_rollback() {
         }
         files.rotate_now().expect("rotates");
         write(&mut files, &line(4));
-        fs.cut_power(keep_removals);
+        fs.cut_power(names);
         drop(files);
         let (mut files, again) = start(&fs);
         assert_eq!(again.declared, None);
@@ -187,4 +187,50 @@ fn frames_of_lines_that_a_power_failure_took_are_taken_back() {
         assert_state(&report, if kept == 2 { State::Recovered } else { State::Ok });
         assert_eq!(report.lines, 4);
     }
+}
+
+/// Linux tells once of a page that it could not write, and takes it for clean then. Whoever was told,
+/// what is signed is on the device.
+#[test]
+fn what_a_failed_sync_has_left_is_written_again_before_it_is_signed() {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Told {
+        Sealer,
+        SealerThatDied,
+        Durability,
+    }
+    let mut failed = 0;
+    let told = [Told::Sealer, Told::SealerThatDied, Told::Durability];
+    for (skipped, told) in (0..16).flat_map(|skipped| told.map(|told| (skipped, told))) {
+        let fs = new_fs();
+        let (mut files, sealed) = start(&fs);
+        files.set_durable(told == Told::Durability);
+        write(&mut files, &lines(1, 3));
+        fs.fault_after(skipped, Fault::Fail(libc::EIO));
+        if told == Told::Durability {
+            failed += u32::from(files.sync().is_err());
+        } else {
+            fs.set_now_s(951_827_696 + 61);
+            files.tick();
+            let is_failure = |event: &Event| matches!(event, Event::SealFailed { .. });
+            failed += u32::from(files.take_events().iter().any(is_failure));
+        }
+        fs.repair();
+        if told == Told::SealerThatDied {
+            drop(files);
+            fs.restart_process();
+            files = start(&fs).0;
+        }
+        fs.set_now_s(951_827_696 + 183);
+        files.tick();
+        drop(files);
+        fs.cut_power(NamesAfter::NoChange);
+        let (files, again) = start(&fs);
+        assert_eq!(again.declared, None, "{skipped}");
+        files.close().expect("closes");
+        let report = check(&fs, &sealed);
+        assert_state(&report, State::Ok);
+        assert_eq!(report.lines, 3, "{skipped}");
+    }
+    assert!(failed > 6, "{failed} failed");
 }

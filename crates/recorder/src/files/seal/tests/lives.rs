@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tacho_chain::verify::State;
 
 use super::{DIR, KEY, assert_state, check, lines, new_fs, options};
-use crate::files::faulty::{Fault, FaultyFs};
+use crate::files::faulty::{Fault, FaultyFs, NamesAfter};
 use crate::files::log::{LogFiles, Options};
 use crate::files::seal::Sealed;
 use crate::files::tail::last_seq;
@@ -24,8 +24,7 @@ enum Step {
     /// Whether the keys can be changed.
     Keys(bool),
     Kill,
-    /// Whether names that were removed stay away.
-    PowerFailure(bool),
+    PowerFailure(NamesAfter),
     Close,
 }
 
@@ -36,6 +35,11 @@ fn step() -> impl Strategy<Value = Step> {
         (0usize..300).prop_map(|bytes| Fault::FailAfter(bytes, libc::EIO)),
         (0usize..300).prop_map(Fault::Die),
     ];
+    let names = prop::sample::select(vec![
+        NamesAfter::NoChange,
+        NamesAfter::Removals,
+        NamesAfter::AllChanges,
+    ]);
     prop_oneof![
         12 => (1u8..5).prop_map(Step::Write),
         3 => Just(Step::Rotate),
@@ -46,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Repair),
         3 => any::<bool>().prop_map(Step::Keys),
         2 => Just(Step::Kill),
-        1 => any::<bool>().prop_map(Step::PowerFailure),
+        1 => names.prop_map(Step::PowerFailure),
         2 => Just(Step::Close),
     ]
 }
@@ -146,9 +150,9 @@ impl Life {
             Step::Keys(can_change) => {
                 self.fs.forbid((!can_change).then_some(Path::new(KEY)));
             }
-            Step::PowerFailure(keep_removals) => {
+            Step::PowerFailure(names) => {
                 self.files = None;
-                self.fs.cut_power(keep_removals);
+                self.fs.cut_power(names);
             }
             Step::Kill => {
                 self.files = None;

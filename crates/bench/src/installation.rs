@@ -1,0 +1,57 @@
+//! Where the programs of a MariaDB are: installed on this machine, or in a folder of their own.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// A MariaDB to start servers of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Installation {
+    /// `None`: the system's.
+    root: Option<PathBuf>,
+}
+
+impl Installation {
+    /// That of this machine.
+    pub fn system() -> Self {
+        Self::default()
+    }
+
+    /// One whose `/usr` lies in a folder, as `scripts/setup-mariadb-11.8.sh` makes it.
+    pub fn in_folder(root: impl Into<PathBuf>) -> Self {
+        Self { root: Some(root.into()) }
+    }
+
+    /// Its `/usr`.
+    pub fn usr(&self) -> PathBuf {
+        self.root.as_deref().unwrap_or(Path::new("/")).join("usr")
+    }
+
+    /// A program of it. sbin is not on everybody's `PATH`.
+    ///
+    /// # Errors
+    /// There is no such program.
+    pub fn program(&self, name: &str) -> Result<PathBuf> {
+        let usual = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
+        let places: Vec<PathBuf> = match &self.root {
+            Some(root) => usual[..2].iter().map(|place| root.join(&place[1..])).collect(),
+            None => {
+                let path = std::env::var_os("PATH").unwrap_or_default();
+                std::env::split_paths(&path).chain(usual.iter().map(PathBuf::from)).collect()
+            }
+        };
+        places
+            .iter()
+            .map(|place| place.join(name))
+            .find(|candidate| candidate.is_file())
+            .with_context(|| format!("{name} is not installed (scripts/setup.sh installs it)"))
+    }
+
+    /// Options by which its programs find their own files.
+    pub(crate) fn options(&self) -> Vec<String> {
+        match &self.root {
+            Some(_) => vec![format!("--basedir={}", self.usr().display())],
+            None => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Verification of a log whose closed files are compressed and removed, also while it is read.
+
+// Each test file uses its own part of this.
+#[allow(dead_code)]
+mod support;
+
+use support::{Dir, Recorder, assert_state, log, sealed, sidecar, stem};
+use tacho_chain::verify::{self, Options, State};
+
+/// Retention and compression go on while the log is read.
+#[test]
+fn what_goes_while_the_log_is_read_is_looked_for_again() {
+    struct Changing {
+        dirs: [Dir; 2],
+        trigger: String,
+        is_changed: std::cell::Cell<bool>,
+    }
+    impl verify::Directory for Changing {
+        fn names(&self) -> std::io::Result<Vec<String>> {
+            self.dirs[usize::from(self.is_changed.get())].names()
+        }
+        fn open(&self, name: &str) -> std::io::Result<Box<dyn std::io::Read + '_>> {
+            self.is_changed.set(self.is_changed.get() || name == self.trigger);
+            self.dirs[usize::from(self.is_changed.get())].open(name)
+        }
+    }
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.stop();
+    let before = recorder.dir.clone();
+    let root = recorder.root.clone();
+    let mut compressed = before.clone();
+    let plain = compressed.0.remove(&log(2)).expect("there");
+    // The directory hands out what is in a compressed file.
+    compressed.0.insert(format!("{}.zst", log(2)), plain);
+    recorder.start();
+    recorder.remove(1);
+    recorder.remove(2);
+    recorder.stop();
+    for (after, gone) in [(recorder.dir, 2), (compressed, 0)] {
+        for trigger in [sidecar(1), log(1), sidecar(2), log(2), sidecar(3), log(3)] {
+            let dirs = [before.clone(), after.clone()];
+            let dir = Changing { dirs, trigger: trigger.clone(), is_changed: false.into() };
+            let options = Options { keys: vec![root.clone()], expect: None };
+            let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
+            assert_state(&report, State::Ok);
+            assert!(report.removed_files <= gone && dir.is_changed.get(), "{trigger}");
+        }
+    }
+    // What goes without a tombstone is missing.
+    let mut after = before.clone();
+    after.0.retain(|name, _| !name.starts_with(&stem(2)));
+    let dirs = [before, after];
+    let dir = Changing { dirs, trigger: sidecar(2), is_changed: false.into() };
+    let options = Options { keys: vec![root], expect: None };
+    let report = verify::verify(&dir, &options, &mut |_| {}).expect("reads");
+    assert_state(&report, State::Gap);
+}
+
+/// The key that signs a tombstone may be any that hangs on the root: also one of a file that is
+/// gone itself.
+#[test]
+fn a_tombstone_may_be_signed_by_an_earlier_key() {
+    let mut recorder = Recorder::new(1);
+    recorder.lines(1);
+    recorder.rotate();
+    recorder.lines(1);
+    // Signed by the key that began with the second file.
+    recorder.remove(1);
+    recorder.rotate();
+    recorder.lines(1);
+    recorder.rotate();
+    recorder.remove(2);
+    recorder.remove(3);
+    recorder.lines(1);
+    recorder.stop();
+    let report = recorder.verify();
+    assert_state(&report, State::Ok);
+    assert_eq!((report.removed_files, report.files), (3, 1));
+    // Not by any other.
+    let text = recorder.dir.text("removed.chain");
+    let at = text.rfind("tachograph-removed-v1").expect("the last tombstone");
+    let (note, _) = text[at..].split_once("\n\n").expect("a note");
+    let secret = tacho_chain::key::SecretKey::from_bytes(&[9; 32]);
+    let forged = tacho_chain::note::sign(&format!("{note}\n"), recorder.root.origin(), &secret);
+    *recorder.dir.file("removed.chain") = format!("{}{forged}", &text[..at]).into_bytes();
+    assert_state(&recorder.verify(), State::Modified);
+}

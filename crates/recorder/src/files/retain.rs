@@ -1,0 +1,263 @@
+//! Retention: which closed files have to go, and how they go.
+//!
+//! Oldest first, one at a time, never the file that is written, and never the one with the last
+//! line: the next start needs its `seq`. The steps of a removal, each of which may be the last one
+//! before the process dies or the machine stops; all of them are simply done again:
+//!
+//! 1. The tombstone is on the device ([`LogFiles::bury`]).
+//! 2. The log file goes, in all its forms.
+//! 3. When that is on the device, its sidecar goes ([`LogFiles::remove`]). A sidecar with a tombstone
+//!    and without a log file is what a crash between the two has left
+//!    ([`LogFiles::finish_removals`]).
+//!
+//! A file has ended when the next one began, which the name of that one tells. Nothing else of it
+//! is asked: times of modification are changed by copies, and those of records are those of the
+//! same clock.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use tacho_chain::SIDECAR_ENDING;
+use tacho_chain::entry::RemovalReason;
+
+use super::error::{At, FileError};
+use super::fs::Fs;
+use super::log::LogFiles;
+use super::name::FileName;
+use super::seal::Removed;
+
+/// Endings of a log file. The plain one goes first: what is left is still complete. The last one is
+/// what a compression has left that did not come to its end.
+const LOG_ENDINGS: [&str; 3] = ["jsonl", "jsonl.zst", "jsonl.zst.new"];
+
+/// What is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// Files that ended longer ago go, days; 0: none.
+    pub days: u64,
+    /// When all files of the log are larger than this together, the oldest go; 0: none.
+    pub bytes: u64,
+}
+
+/// A file that is not kept any longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// Its name.
+    pub name: FileName,
+    /// Why it goes.
+    pub reason: RemovalReason,
+}
+
+/// What retention finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outlook {
+    /// The oldest file, if it has to go.
+    pub due: Option<Due>,
+    /// How many files are older than what is kept.
+    pub old_count: u64,
+    /// How many files there are that are not written any more.
+    pub closed_count: u64,
+    /// The newest name is of a time that has not come yet by more than a day: the clock was
+    /// once set forward, and by age nothing goes until it has come.
+    pub is_ahead: bool,
+}
+
+/// Why a file that has to go stays.
+#[derive(Debug, thiserror::Error)]
+pub enum RetainError {
+    /// Something did not work.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// There is no key to sign its tombstone with.
+    #[error(
+        "{0} is sealed and this recorder is not sealing: it stays, with all that are newer, \
+         because nothing could tell later why it is gone. Let the recorder seal the log again, or \
+         remove the file and its .chain file by hand"
+    )]
+    NoKey(String),
+}
+
+/// What there is of a log file.
+#[derive(Clone, Copy, Debug, Default)]
+struct Parts {
+    has_log: bool,
+    has_sidecar: bool,
+}
+
+const DAY_S: u64 = 86_400;
+
+impl<F: Fs> LogFiles<F> {
+    /// Looks which file has to go next.
+    ///
+    /// # Errors
+    /// When the directory cannot be read; and as [`check`](Self::check).
+    pub fn outlook(&mut self, keep: &Keep) -> Result<Outlook, FileError> {
+        let mut outlook = Outlook::default();
+        let now_s = self.fs.now_s();
+        outlook.is_ahead = self.current_name().stamp_s() > now_s.saturating_add(DAY_S as i64);
+        let parts = self.parts()?;
+        let mut files: Vec<FileName> =
+            parts.iter().filter(|(_, parts)| parts.has_log).map(|(name, _)| *name).collect();
+        // What somebody has put behind the current file is none of ours.
+        files.retain(|name| *name < self.current_name());
+        outlook.closed_count = files.len() as u64;
+        let ends = files.iter().skip(1).copied().chain([self.current_name()]);
+        let age_s = |end: FileName| u64::try_from(now_s.saturating_sub(end.stamp_s())).unwrap_or(0);
+        let age_max_s = keep.days.saturating_mul(DAY_S);
+        let is_old = |end: FileName| keep.days > 0 && age_s(end) > age_max_s;
+        outlook.old_count = ends.filter(|end| is_old(*end)).count() as u64;
+        let Some(&name) = files.first() else { return Ok(outlook) };
+        // The ends of files never go back in time, so the old ones are the first ones.
+        let reason = if outlook.old_count > 0 {
+            RemovalReason::Age
+        } else if keep.bytes > 0 && self.total_bytes(&parts)? > keep.bytes {
+            RemovalReason::Size
+        } else {
+            return Ok(outlook);
+        };
+        // Somebody may have removed or cut the current file, and with it the last line.
+        self.check()?;
+        if self.is_unfinished() || !self.has_left(name) || self.last_lines_are_in(name, &files)? {
+            return Ok(outlook);
+        }
+        outlook.due = Some(Due { name, reason });
+        Ok(outlook)
+    }
+
+    /// Says in the chain that a file will be removed. When this has succeeded, [`LogFiles::remove`]
+    /// may do so.
+    ///
+    /// # Errors
+    /// When it cannot be said. The file must stay then.
+    pub fn bury(&mut self, due: Due) -> Result<(), RetainError> {
+        let log = due.name.log_file();
+        match &mut self.sealer {
+            Some(sealer) => sealer.bury(&self.fs, &mut self.removed, &log, due.reason)?,
+            None => {
+                let sidecar = self.dir.join(format!("{}.{SIDECAR_ENDING}", due.name));
+                match self.fs.stat(&sidecar) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    stat => {
+                        stat.at("look at", &sidecar)?;
+                        return Err(RetainError::NoKey(log));
+                    }
+                }
+            }
+        }
+        // What the next start goes on from must not be only in memory when older lines go; and
+        // the tombstone's file may be a new one.
+        self.sync_current()?;
+        Ok(self.fs.sync_dir(&self.dir).at("sync", &self.dir)?)
+    }
+
+    /// Removes a buried file: the log file first, its sidecar last. Can be called again after any
+    /// error.
+    ///
+    /// # Errors
+    /// When something of it is still there.
+    pub fn remove(&mut self, name: FileName) -> Result<(), FileError> {
+        for ending in LOG_ENDINGS {
+            self.remove_part(name, ending)?;
+        }
+        // A log file without a sidecar would look like one that nobody has sealed.
+        self.fs.sync_dir(&self.dir).at("sync", &self.dir)?;
+        self.remove_part(name, SIDECAR_ENDING)
+    }
+
+    /// Removes the sidecars of removed files that a crash has left. Returns how many those were.
+    ///
+    /// # Errors
+    /// When the directory cannot be read, or one of them is still there.
+    pub fn finish_removals(&mut self) -> Result<u64, FileError> {
+        let parts = self.parts()?;
+        let orphans: Vec<FileName> = parts
+            .iter()
+            .filter(|(name, parts)| {
+                parts.has_sidecar && !parts.has_log && **name < self.current_name()
+            })
+            .map(|(name, _)| *name)
+            .collect();
+        if orphans.is_empty() {
+            return Ok(0);
+        }
+        self.removed = Removed::read(&self.fs, &self.dir)?;
+        let mut count = 0;
+        for name in orphans {
+            // Any other is what shows that its log file is missing.
+            if self.removed.has(&name.log_file()) {
+                self.remove(name)?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Whether nothing but the file itself is needed of it any more.
+    pub(super) fn has_left(&self, name: FileName) -> bool {
+        self.sealer.as_ref().is_none_or(|sealer| sealer.has_left(&name.log_file()))
+            && self.left.is_empty()
+    }
+
+    /// Whether the last line of the log may be in this file, the first of the closed ones.
+    fn last_lines_are_in(&self, name: FileName, closed: &[FileName]) -> Result<bool, FileError> {
+        if self.has_lines() {
+            return Ok(false);
+        }
+        for newer in closed.iter().rev().take_while(|newer| **newer != name) {
+            if self.log_bytes(*newer)? > 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn remove_part(&self, name: FileName, ending: &str) -> Result<(), FileError> {
+        let path = self.dir.join(format!("{name}.{ending}"));
+        match self.fs.remove(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.at("remove", &path),
+        }
+    }
+
+    /// What there is of each file of the log.
+    fn parts(&self) -> Result<BTreeMap<FileName, Parts>, FileError> {
+        let mut all: BTreeMap<FileName, Parts> = BTreeMap::new();
+        for entry in self.fs.list(&self.dir).at("list", &self.dir)? {
+            let Some((name, ending)) = FileName::parse(&entry) else { continue };
+            if LOG_ENDINGS[..2].contains(&ending) {
+                all.entry(name).or_default().has_log = true;
+            } else if ending == SIDECAR_ENDING {
+                all.entry(name).or_default().has_sidecar = true;
+            }
+        }
+        Ok(all)
+    }
+
+    fn total_bytes(&self, parts: &BTreeMap<FileName, Parts>) -> Result<u64, FileError> {
+        let mut sum = 0_u64;
+        for (name, parts) in parts {
+            if parts.has_log {
+                sum = sum.saturating_add(self.log_bytes(*name)?);
+            }
+            if parts.has_sidecar {
+                sum = sum.saturating_add(self.part_bytes(*name, SIDECAR_ENDING)?);
+            }
+        }
+        Ok(sum)
+    }
+
+    fn log_bytes(&self, name: FileName) -> Result<u64, FileError> {
+        LOG_ENDINGS
+            .iter()
+            .try_fold(0_u64, |sum, ending| Ok(sum.saturating_add(self.part_bytes(name, ending)?)))
+    }
+
+    /// Length of a part; 0 if it is not there.
+    fn part_bytes(&self, name: FileName, ending: &str) -> Result<u64, FileError> {
+        let path = self.dir.join(format!("{name}.{ending}"));
+        match self.fs.stat(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            stat => Ok(stat.at("look at", &path)?.bytes),
+        }
+    }
+}

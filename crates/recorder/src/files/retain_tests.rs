@@ -1,0 +1,305 @@
+//! Retention through deaths, faults and power failures: what has to go is gone in the end, nothing
+//! else is, and a verifier sees why.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use tacho_chain::entry::RemovalReason;
+use tacho_chain::verify::{self, Report, State};
+
+use super::faulty::{Fault, FaultyFs, NamesAfter};
+use super::fs::Fs;
+use super::log::{LogFiles, Options};
+use super::retain::{Keep, RetainError};
+use super::seal::{SealOptions, Sealed};
+use super::tail::last_seq;
+
+const DIR: &str = "/data/tacho";
+const DAY_S: i64 = 86_400;
+const BEGIN_S: i64 = 951_827_696;
+const ALL: Keep = Keep { days: 0, bytes: 0 };
+
+struct Dir<'a>(&'a FaultyFs);
+
+impl verify::Directory for Dir<'_> {
+    fn names(&self) -> io::Result<Vec<String>> {
+        let paths = self.0.files_in(Path::new(DIR));
+        Ok(paths.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn Read + '_>> {
+        Ok(Box::new(io::Cursor::new(self.0.read(&path(name)))))
+    }
+}
+
+fn path(entry: &str) -> PathBuf {
+    Path::new(DIR).join(entry)
+}
+
+fn new_fs() -> FaultyFs {
+    let fs = FaultyFs::new();
+    fs.set_now_s(BEGIN_S);
+    fs.create_dir(Path::new("/data")).expect("an empty file system");
+    fs
+}
+
+fn open(fs: &FaultyFs) -> (LogFiles<FaultyFs>, u64) {
+    let (files, opened) =
+        LogFiles::open(fs.clone(), Path::new(DIR), Options { rotate_bytes: 0 }).expect("opens");
+    (files, opened.last_seq.expect("known").unwrap_or(0))
+}
+
+fn seal(fs: &FaultyFs) -> (LogFiles<FaultyFs>, Sealed) {
+    let (mut files, last_seq) = open(fs);
+    let options = SealOptions {
+        key_file: PathBuf::from("/data/key"),
+        checkpoint_interval_s: 0,
+        may_break: true,
+    };
+    let sealed = files.seal(&options, last_seq).expect("seals");
+    (files, sealed)
+}
+
+/// `count` files of one line each, a day each, and an empty one that is written.
+fn fill(fs: &FaultyFs, files: &mut LogFiles<FaultyFs>, count: u64) {
+    for seq in 1..=count {
+        let line = format!("{{\"v\":1,\"seq\":{seq},\"a\":1}}\n");
+        files.write(line.as_bytes(), &mut 0).expect("writes");
+        fs.set_now_s(BEGIN_S + DAY_S * seq as i64);
+        files.rotate_now().expect("rotates");
+    }
+}
+
+/// The next file that has to go, by its number.
+fn due(files: &mut LogFiles<FaultyFs>, keep: &Keep) -> Option<(u32, RemovalReason)> {
+    let due = files.outlook(keep).expect("lists").due;
+    due.map(|due| (due.name.number(), due.reason))
+}
+
+fn go(files: &mut LogFiles<FaultyFs>, keep: &Keep) -> Result<bool, RetainError> {
+    let Some(due) = files.outlook(keep)?.due else { return Ok(false) };
+    files.bury(due)?;
+    files.remove(due.name)?;
+    Ok(true)
+}
+
+/// Numbers of the log files that are there.
+fn numbers(fs: &FaultyFs, ending: &str) -> Vec<u32> {
+    let names = fs.files_in(Path::new(DIR));
+    let names = names.iter().filter_map(|path| path.file_name()?.to_str());
+    let names = names
+        .filter_map(|name| name.strip_prefix("audit-")?.strip_suffix(ending)?.rsplit('-').next());
+    names.map(|number| number.parse().expect("digits")).collect()
+}
+
+fn check(fs: &FaultyFs, sealed: &Sealed) -> Report {
+    let options = verify::Options { keys: vec![sealed.root.clone()], expect: None };
+    verify::verify(&Dir(fs), &options, &mut |_| {}).expect("reads")
+}
+
+#[track_caller]
+fn assert_state(report: &Report, state: State, when: &str) {
+    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(report.state(), state, "{when}: {findings:#?}");
+}
+
+#[test]
+fn a_file_is_as_old_as_the_next_one() {
+    let fs = new_fs();
+    let (mut files, _) = open(&fs);
+    fill(&fs, &mut files, 4);
+    // Four days after the beginning: the first file ended after one.
+    let keep = |days| Keep { days, bytes: 0 };
+    assert_eq!(due(&mut files, &ALL), None);
+    assert_eq!(due(&mut files, &keep(3)), None, "exactly as old as is kept");
+    fs.set_now_s(BEGIN_S + 4 * DAY_S + 1);
+    assert_eq!(due(&mut files, &keep(3)), Some((1, RemovalReason::Age)));
+    let outlook = files.outlook(&keep(1)).expect("lists");
+    assert_eq!((outlook.old_count, outlook.closed_count, outlook.is_ahead), (3, 4, false));
+    // A clock that was set back makes nothing old, one that was set forward everything.
+    fs.set_now_s(BEGIN_S - 1000 * DAY_S);
+    assert_eq!(due(&mut files, &keep(1)), None);
+    assert!(files.outlook(&keep(1)).expect("lists").is_ahead);
+    fs.set_now_s(BEGIN_S + 10_000 * DAY_S);
+    assert_eq!(files.outlook(&keep(183)).expect("lists").old_count, 4);
+}
+
+#[test]
+fn the_oldest_go_and_the_last_line_stays() {
+    let fs = new_fs();
+    let (mut files, _) = open(&fs);
+    fill(&fs, &mut files, 4);
+    fs.append(&path("audit-20000101T000000Z-000001.csv"), b"a stranger\n");
+    fs.append(&path("audit.jsonl"), b"another\n");
+    let line_bytes = 22;
+    assert_eq!(due(&mut files, &Keep { days: 0, bytes: 4 * line_bytes }), None);
+    let keep = Keep { days: 0, bytes: 4 * line_bytes - 1 };
+    assert_eq!(due(&mut files, &keep), Some((1, RemovalReason::Size)));
+    assert!(go(&mut files, &keep).expect("goes"));
+    assert!(!go(&mut files, &keep).expect("enough"));
+    // However little is kept: the current file is empty, and the next start needs a number.
+    let keep = Keep { days: 1, bytes: 1 };
+    fs.set_now_s(BEGIN_S + 1000 * DAY_S);
+    while go(&mut files, &keep).expect("goes") {}
+    assert_eq!(numbers(&fs, ".jsonl"), [4, 5]);
+    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(4));
+    files.write(b"{\"v\":1,\"seq\":5,\"a\":1}\n", &mut 0).expect("writes");
+    assert!(go(&mut files, &keep).expect("goes"));
+    assert!(!go(&mut files, &keep).expect("the current one stays"));
+    assert_eq!(numbers(&fs, ".jsonl"), [5]);
+    assert_eq!(numbers(&fs, ".csv"), [1]);
+    assert_eq!(fs.read(&path("audit.jsonl")), b"another\n");
+}
+
+#[test]
+fn all_forms_of_a_file_go_and_its_sidecar_last() {
+    let fs = new_fs();
+    let (mut files, sealed) = seal(&fs);
+    fill(&fs, &mut files, 3);
+    fs.append(&path("audit-20000229T123456Z-000001.jsonl.zst"), b"the same, smaller");
+    let keep = Keep { days: 1, bytes: 0 };
+    fs.set_now_s(BEGIN_S + 2 * DAY_S + 1);
+    let due = files.outlook(&keep).expect("lists").due.expect("the first file is old");
+    files.bury(due).expect("buried");
+    // The sidecar cannot be removed at first.
+    fs.fault_after(3, Fault::Fail(libc::EIO));
+    files.remove(due.name).expect_err("an error");
+    assert_eq!((numbers(&fs, ".jsonl")[0], numbers(&fs, ".chain")[0]), (2, 1));
+    assert!(numbers(&fs, ".jsonl.zst").is_empty());
+    files.remove(due.name).expect("goes");
+    assert_eq!(numbers(&fs, ".chain")[0], 2);
+    files.close().expect("closes");
+    let report = check(&fs, &sealed);
+    assert_state(&report, State::Ok, "after the removal");
+    assert_eq!((report.removed_files, report.last_seq), (1, 3));
+}
+
+#[test]
+fn what_is_sealed_stays_while_nobody_can_sign_and_what_never_was_goes() {
+    let fs = new_fs();
+    let (mut files, _) = open(&fs);
+    fill(&fs, &mut files, 2);
+    files.close().expect("closes");
+    let (mut files, _) = seal(&fs);
+    let line = "{\"v\":1,\"seq\":3,\"a\":1}\n";
+    files.write(line.as_bytes(), &mut 0).expect("writes");
+    files.rotate_now().expect("rotates");
+    files.close().expect("closes");
+    let keep = Keep { days: 1, bytes: 0 };
+    fs.set_now_s(BEGIN_S + 10 * DAY_S);
+    // Files without a sidecar need no key and no tombstone.
+    let (mut files, _) = open(&fs);
+    files.write(b"{\"v\":1,\"seq\":4,\"a\":1}\n", &mut 0).expect("writes");
+    assert!(go(&mut files, &keep).expect("goes") && go(&mut files, &keep).expect("goes"));
+    assert!(matches!(go(&mut files, &keep), Err(RetainError::NoKey(_))));
+    assert!(!fs.files_in(Path::new(DIR)).contains(&path(tacho_chain::REMOVED_FILE)));
+    files.close().expect("closes");
+    let (mut files, sealed) = seal(&fs);
+    while go(&mut files, &keep).expect("goes") {}
+    files.close().expect("closes");
+    assert_eq!(check(&fs, &sealed).removed_files, 1);
+}
+
+#[test]
+fn a_file_stays_until_the_seal_has_left_it() {
+    let fs = new_fs();
+    let (mut files, _) = seal(&fs);
+    let keep = Keep { days: 1, bytes: 0 };
+    fill(&fs, &mut files, 1);
+    fs.set_now_s(BEGIN_S + 10 * DAY_S);
+    files.write(b"{\"v\":1,\"seq\":2,\"a\":1}\n", &mut 0).expect("writes");
+    // The next file is there, and its key cannot be written.
+    let in_the_way = Path::new("/data/key");
+    fs.unlink(in_the_way);
+    fs.create_dir(in_the_way).expect("made");
+    files.rotate_now().expect("rotates");
+    fs.set_now_s(BEGIN_S + 20 * DAY_S);
+    assert!(go(&mut files, &keep).expect("the first is in its sidecar, all of it"));
+    assert_eq!(files.outlook(&keep).expect("lists").old_count, 1);
+    assert_eq!(due(&mut files, &keep), None);
+}
+
+/// The key file tells what must be in the sidecar of the file before, until the next checkpoint.
+#[test]
+fn the_file_before_may_be_gone_when_a_start_looks_for_its_end() {
+    for names in [NamesAfter::NoChange, NamesAfter::Removals, NamesAfter::AllChanges] {
+        let fs = new_fs();
+        let (mut files, first) = seal(&fs);
+        fill(&fs, &mut files, 1);
+        files.write(b"{\"v\":1,\"seq\":2,\"a\":1}\n", &mut 0).expect("writes");
+        fs.set_now_s(BEGIN_S + 10 * DAY_S);
+        assert!(go(&mut files, &Keep { days: 1, bytes: 0 }).expect("goes"));
+        drop(files);
+        fs.cut_power(names);
+        let (mut files, again) = seal(&fs);
+        assert_eq!(again.declared, None, "{names:?}");
+        files.finish_removals().expect("nothing fails");
+        files.close().expect("closes");
+        let report = check(&fs, &first);
+        assert_state(&report, State::Recovered, &format!("{names:?}"));
+        assert_eq!((report.removed_files, report.last_seq), (1, 2), "{names:?}");
+    }
+}
+
+/// Removes what is old, and dies at the operation after `skipped` others; then another one goes on.
+/// Returns whether it died.
+fn removal_with_a_death(skipped: u64, fault: Fault, power: Option<NamesAfter>) -> bool {
+    let when = format!("operation {skipped}, {fault:?}, power cut: {power:?}");
+    let fs = new_fs();
+    let (mut files, sealed) = seal(&fs);
+    fill(&fs, &mut files, 4);
+    files.write(b"{\"v\":1,\"seq\":5,\"a\":1}\n", &mut 0).expect("writes");
+    files.tick();
+    fs.set_now_s(BEGIN_S + 4 * DAY_S + 1);
+    let keep = Keep { days: 1, bytes: 0 };
+    fs.sync_all();
+    fs.fault_after(skipped, fault);
+    let mut result = Ok(true);
+    while matches!(result, Ok(true)) {
+        result = go(&mut files, &keep);
+    }
+    let died = fs.is_dead();
+    fs.repair();
+    if died {
+        drop(files);
+        match power {
+            Some(names) => fs.cut_power(names),
+            None => fs.restart_process(),
+        }
+        let report = check(&fs, &sealed);
+        assert!(report.state() <= State::UnsignedTail, "{when}: {:#?}", report.findings);
+        let left = numbers(&fs, ".jsonl");
+        assert!(left.ends_with(&[4, 5]) && left.is_sorted(), "{when}: {left:?}");
+        (files, _) = seal(&fs);
+    }
+    files.finish_removals().expect("nothing fails any more");
+    while go(&mut files, &keep).expect("nothing fails any more") {}
+    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(5), "{when}");
+    assert_eq!(numbers(&fs, ".jsonl"), [4, 5], "{when}");
+    assert_eq!(numbers(&fs, ".chain"), [4, 5], "{when}");
+    files.close().expect("closes");
+    let report = check(&fs, &sealed);
+    assert_state(&report, State::Ok, &when);
+    assert_eq!((report.removed_files, report.last_seq), (3, 5), "{when}");
+    died
+}
+
+/// Whatever goes wrong at whatever operation, no file goes without its tombstone, and all that have
+/// to go are gone when it is right again.
+#[test]
+fn a_removal_goes_on_after_a_death_at_any_operation() {
+    for power in [None, Some(NamesAfter::NoChange), Some(NamesAfter::Removals)] {
+        for fault in [Fault::Die(0), Fault::Die(1), Fault::Die(200)] {
+            let mut skipped = 0;
+            while removal_with_a_death(skipped, fault, power) {
+                skipped += 1;
+            }
+            assert!(skipped > 30, "{skipped}");
+        }
+    }
+    for fault in [Fault::Fail(libc::EIO), Fault::Short(3), Fault::FailAfter(100, libc::ENOSPC)] {
+        for skipped in 0..80 {
+            assert!(!removal_with_a_death(skipped, fault, None));
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Which closed file goes when. How it goes is in [`crate::files`].
+//!
+//! One file at most in a round, and its line stands in the log before it goes.
+//!
+//! A clock that is set forward makes everything too old at once. So by age the log becomes shorter
+//! only slowly, in proportion to its own size and growth: a hundredth of the files in an hour (one
+//! at least) and two for each that is begun. Who notices has days to set the clock right; a log
+//! that is as long as it may be loses one file for each that is begun, and never feels it. Who
+//! wants the rest to go at once sets `tacho_retention_days` again.
+
+use std::sync::atomic::Ordering;
+
+use tacho_event::json;
+use tacho_event::record::{EventKind, Record};
+use tacho_ring::sys;
+
+use super::Writer;
+use super::seldom::Seldom;
+use crate::control::{Severity, Status};
+use crate::files::{Due, FileName, Fs, Keep, Outlook, RemovalReason};
+
+/// How often is looked, when nothing has happened to the files, µs.
+const LOOK_EVERY_US: i64 = 60_000_000;
+const HOUR_US: i64 = 3_600_000_000;
+/// How many files may go by age for each that is begun.
+const GO_FOR_ONE: u64 = 2;
+/// Of so many files one may go in an hour by age.
+const PART_IN_AN_HOUR: u64 = 100;
+
+/// What is known of the closed files.
+#[derive(Default)]
+pub(super) struct Retention {
+    keep: Keep,
+    /// When to look again, by the clock that is never set.
+    look_at_us: i64,
+    /// What a crash has left was looked for.
+    is_tidy: bool,
+    /// A file whose tombstone is on the device. Its line is in the log when the batch is empty.
+    leaving: Option<Due>,
+    /// How many files may go by age.
+    allowance: u64,
+    /// All that are too old may go: somebody has said so.
+    may_all: bool,
+    hour_at_us: i64,
+    /// The file that was written in the last round.
+    current: Option<FileName>,
+    /// Files were begun that no allowance was given for yet.
+    begun_count: u64,
+    slow_seldom: Seldom,
+    ahead_seldom: Seldom,
+    failure_seldom: Seldom,
+}
+
+impl Retention {
+    /// Whether a file is on its way out.
+    pub(super) fn is_letting_go(&self) -> bool {
+        self.leaving.is_some()
+    }
+
+    /// Something has become another size.
+    pub(super) fn look_soon(&mut self) {
+        self.look_at_us = 0;
+    }
+
+    /// Hears which file is written.
+    fn hear_of(&mut self, current: FileName) {
+        let before = self.current.replace(current);
+        if before.is_some_and(|before| before != current) {
+            self.begun_count += 1;
+            self.look_at_us = 0;
+        }
+    }
+
+    /// Gives what the time and the growth of the log allow.
+    fn allow(&mut self, closed_count: u64, now_us: i64) {
+        let hourly = closed_count / PART_IN_AN_HOUR + 1;
+        if now_us >= self.hour_at_us {
+            self.hour_at_us = now_us + HOUR_US;
+            self.allowance = self.allowance.max(hourly);
+        }
+        // What was not used is no reason for many to go at once later.
+        let begun = std::mem::take(&mut self.begun_count).saturating_mul(GO_FOR_ONE);
+        self.allowance = (self.allowance + begun).min(hourly + begun);
+    }
+}
+
+impl<F: Fs> Writer<F> {
+    /// Lets a file go that is not kept any longer. Only with an empty batch.
+    pub(super) fn retain(&mut self) {
+        debug_assert!(self.batch.is_empty());
+        let now_us = sys::monotonic_us();
+        self.retention.hear_of(self.files.current_name());
+        if let Some(due) = self.retention.leaving {
+            if now_us >= self.retention.look_at_us {
+                self.remove(due, now_us);
+            }
+            return;
+        }
+        let keep = Keep {
+            days: self.control.retention_days.load(Ordering::Relaxed),
+            bytes: self.control.retention_bytes.load(Ordering::Relaxed),
+        };
+        let said = self.control.retain_now.swap(false, Ordering::Relaxed);
+        let changed = std::mem::replace(&mut self.retention.keep, keep) != keep;
+        self.retention.may_all |= said;
+        let is_due = said || changed || now_us >= self.retention.look_at_us;
+        // At the end nothing new is begun: its line would be behind the `stop`.
+        let is_ending = self.control.stop.load(Ordering::Relaxed);
+        if keep == Keep::default() || !is_due || is_ending {
+            return;
+        }
+        self.retention.look_at_us = now_us + LOOK_EVERY_US;
+        if !self.retention.is_tidy {
+            match self.files.finish_removals() {
+                Ok(_) => self.retention.is_tidy = true,
+                Err(error) => return self.tell_retention_failure(&error.to_string(), now_us),
+            }
+        }
+        match self.files.outlook(&keep) {
+            Ok(outlook) => self.let_go(&outlook, now_us),
+            Err(error) => self.tell_retention_failure(&error.to_string(), now_us),
+        }
+    }
+
+    fn let_go(&mut self, outlook: &Outlook, now_us: i64) {
+        let retention = &mut self.retention;
+        retention.allow(outlook.closed_count, now_us);
+        if outlook.is_ahead && retention.keep.days > 0 && retention.ahead_seldom.allows(now_us) {
+            self.say(
+                Severity::Warning,
+                "the newest log file has a name from the future: the clock was once set forward. \
+                 Until that time has come, no file is removed by tacho_retention_days",
+            );
+        }
+        let retention = &mut self.retention;
+        retention.may_all &= outlook.old_count > 0;
+        let Some(due) = outlook.due else { return };
+        if self.compression.is_at(due.name) {
+            // It would come back, smaller. When that is done, there is another look.
+            return;
+        }
+        let is_braked = due.reason == RemovalReason::Age && !retention.may_all;
+        if is_braked && retention.allowance == 0 {
+            return self.tell_slow(outlook.old_count, now_us);
+        }
+        if let Err(error) = self.files.bury(due) {
+            return self.tell_retention_failure(&error.to_string(), now_us);
+        }
+        self.retention.allowance -= u64::from(is_braked);
+        self.retention.leaving = Some(due);
+        self.retention.look_at_us = 0;
+        let seq = self.take_seq();
+        let (file, reason) = (due.name.log_file(), due.reason.to_string());
+        let record = Record {
+            seq,
+            ts_us: sys::now_us(),
+            event: Some(EventKind::Config),
+            variable: b"file_removed",
+            old_value: file.as_bytes(),
+            new_value: reason.as_bytes(),
+            ..Record::default()
+        };
+        json::write_line(&mut self.batch, &record, &mut self.clock);
+    }
+
+    fn remove(&mut self, due: Due, now_us: i64) {
+        if let Err(error) = self.files.remove(due.name) {
+            self.retention.look_at_us = now_us + LOOK_EVERY_US;
+            return self.tell_retention_failure(&error.to_string(), now_us);
+        }
+        self.retention.leaving = None;
+        // There may be more.
+        self.retention.look_at_us = 0;
+        self.status.files_removed.fetch_add(1, Ordering::Relaxed);
+        let setting = match due.reason {
+            RemovalReason::Size => "tacho_retention_bytes",
+            RemovalReason::Age | RemovalReason::Request => "tacho_retention_days",
+        };
+        let text = format!("{} was removed ({setting})", due.name.log_file());
+        self.say(Severity::Note, &text);
+    }
+
+    fn tell_slow(&mut self, old_count: u64, now_us: i64) {
+        if !self.retention.slow_seldom.allows(now_us) {
+            return;
+        }
+        let days = self.retention.keep.days;
+        let text = format!(
+            "{old_count} log files are older than tacho_retention_days={days}, which is more than \
+             may go at once: is the clock right? They go slowly. If they shall go now: SET GLOBAL \
+             tacho_retention_days={days}"
+        );
+        self.say(Severity::Warning, &text);
+        Status::set(&self.status.last_error, &text);
+    }
+
+    fn tell_retention_failure(&mut self, error: &str, now_us: i64) {
+        let text = format!("a log file that should go stays for now: {error}");
+        if self.retention.failure_seldom.allows(now_us) {
+            self.say(Severity::Warning, &text);
+        }
+        Status::set(&self.status.last_error, &text);
+    }
+}

@@ -1,0 +1,84 @@
+//! Retention as the writer does it: each file has its line before it goes, many do not go by age at
+//! once, and the numbers of the lines go on.
+
+mod support;
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use support::{Place, place};
+use tacho_recorder::control::{Control, Severity, Status};
+use tacho_recorder::files::{LogFiles, Options, RealFs};
+use tacho_recorder::writer::Writer;
+
+const OLD_COUNT: u64 = 250;
+
+/// Files of the year 2020, one line each; the newest is gone on with.
+fn fill(place: &Place) {
+    fs::create_dir(&place.log).expect("makes");
+    for seq in 1..=OLD_COUNT {
+        let name = format!("audit-20200101T{:02}{:02}00Z-{seq:06}.jsonl", seq / 60, seq % 60);
+        let line = format!("{{\"v\":1,\"seq\":{seq},\"event\":\"statement\"}}\n");
+        fs::write(place.log.join(name), line).expect("writes");
+    }
+}
+
+fn first_lines(place: &Place, variable: &str) -> Vec<String> {
+    let wanted = format!("\"variable\":\"{variable}\"");
+    place.lines().into_iter().filter(|line| line.contains(&wanted)).collect()
+}
+
+#[test]
+fn by_age_few_go_at_once_and_all_when_somebody_says_so() {
+    let place = place();
+    fill(&place);
+    let arena = place.arena();
+    let options = Options { rotate_bytes: 0 };
+    let (files, opened) = LogFiles::open(RealFs, &place.log, options).expect("opens");
+    assert_eq!(opened.last_seq.expect("known"), Some(OLD_COUNT));
+    let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
+    let log = place.log();
+    let mut writer =
+        Writer::new(arena.arena(), files, OLD_COUNT, control.clone(), status.clone(), log);
+    let removed = || status.files_removed.load(Ordering::Relaxed);
+    let mut run = |count: u64| (0..count).for_each(|_| assert!(writer.round()));
+
+    run(5);
+    assert_eq!(removed(), 0, "who says nothing keeps everything");
+    control.retention_days.store(183, Ordering::Relaxed);
+    run(20);
+    // 249 are closed: a hundredth, and one.
+    assert_eq!(removed(), 3);
+    assert!(place.said(Severity::Warning)[0].contains("is the clock right?"));
+    // Two for each new file. The line of a removal is in it, so that there is one to rotate.
+    control.rotate_now.store(true, Ordering::Relaxed);
+    run(20);
+    assert_eq!(removed(), 5);
+    control.retain_now.store(true, Ordering::Relaxed);
+    run(2 * OLD_COUNT);
+    // The file that was current at first has ended today.
+    assert_eq!(removed(), OLD_COUNT - 1);
+    let told = first_lines(&place, "file_removed");
+    assert_eq!(told.len() as u64, OLD_COUNT - 1);
+    let first = "\"old_value\":\"audit-20200101T000100Z-000001.jsonl\",\"new_value\":\"age\"}";
+    assert!(told[0].ends_with(first), "{}", told[0]);
+    assert_eq!(
+        place.said(Severity::Note).iter().filter(|t| t.contains("was removed")).count(),
+        249
+    );
+
+    // By size, with what is in the files now.
+    control.retention_bytes.store(1, Ordering::Relaxed);
+    run(20);
+    assert_eq!(removed(), OLD_COUNT, "the current file stays");
+    let seqs: Vec<u64> = place.lines().iter().map(|line| seq(line)).collect();
+    assert!(seqs.windows(2).all(|pair| pair[1] == pair[0] + 1), "{seqs:?}");
+    drop(writer);
+    arena.remove().expect("removes");
+}
+
+fn seq(line: &str) -> u64 {
+    let rest = line.strip_prefix("{\"v\":1,\"seq\":").expect("a record");
+    rest.split(',').next().expect("a number").parse().expect("a number")
+}

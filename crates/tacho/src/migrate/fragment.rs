@@ -1,0 +1,179 @@
+//! The fragment of my.cnf.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+
+use super::option_file::quoted;
+use super::source::Theirs;
+use super::{Plan, Setting};
+use crate::tail::visible::visible;
+
+/// Servers read option files in lines of 4096 bytes and take the rest of a longer one for the
+/// next.
+const LINE_BYTES_MAX: usize = 4000;
+
+/// Width of comments.
+const COLUMNS: usize = 100;
+
+/// The text; `filter_file`: where the filter goes.
+///
+/// # Errors
+/// The filter is too long for a line, or its file cannot be written.
+pub(super) fn render(
+    theirs: &Theirs,
+    plan: &Plan,
+    filter_file: Option<&Path>,
+) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let title = format!(
+        "{} of {}, as settings of tacho {}. Compare before you use them: what differs is said.",
+        theirs.from.plugin(),
+        theirs.place,
+        env!("CARGO_PKG_VERSION")
+    );
+    comment(&mut text, &title);
+    text.push_str("[mariadb]\nplugin_load_add = tacho\n");
+    if ["FORCE", "FORCE_PLUS_PERMANENT"].contains(&theirs.load_option.as_str()) {
+        text.push_str(&format!("tacho = {}\n", theirs.load_option));
+    }
+    if !plan.settings.iter().any(|setting| setting.name == "tacho_directory") {
+        text.push('\n');
+        comment(&mut text, "The log lies in the data directory, where it is no database");
+        text.push_str("ignore_db_dirs = tacho\n");
+    }
+    for setting in &plan.settings {
+        push(&mut text, setting)?;
+    }
+    if let Some(json) = plan.filter.json() {
+        let setting = filter_setting(&json, &plan.filter.comments.join(". "), filter_file)?;
+        push(&mut text, &setting)?;
+    }
+    if !plan.remarks.is_empty() {
+        text.push_str("\n# Not carried over:\n");
+        for remark in &plan.remarks {
+            comment(&mut text, &format!("- {remark}"));
+        }
+    }
+    Ok(text)
+}
+
+/// Writes it to stdout.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn write_out(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    Ok(stdout.flush()?)
+}
+
+fn filter_setting(
+    json: &str,
+    comment: &str,
+    filter_file: Option<&Path>,
+) -> anyhow::Result<Setting> {
+    let comment = comment.to_owned();
+    let Some(file) = filter_file else {
+        ensure!(
+            quoted(json).len() < LINE_BYTES_MAX,
+            "the filter is longer than a line of an option file may be: --filter-file writes it to \
+             a file of its own"
+        );
+        return Ok(Setting { name: "tacho_filter", value: json.to_owned(), comment });
+    };
+    let path = std::path::absolute(file).context("the path of the filter")?;
+    let written = OpenOptions::new().write(true).create_new(true).open(&path);
+    written
+        .and_then(|mut out| writeln!(out, "{json}"))
+        .with_context(|| format!("writing {}", path.display()))?;
+    let value = path.to_str().context("the path of the filter is no text")?.to_owned();
+    Ok(Setting { name: "tacho_filter_file", value, comment })
+}
+
+fn push(text: &mut String, setting: &Setting) -> anyhow::Result<()> {
+    text.push('\n');
+    comment(text, &setting.comment);
+    // It has no escape for them, and they must not reach a terminal.
+    ensure!(
+        !setting.value.contains(char::is_control),
+        "an option file cannot hold {}: {}",
+        setting.name,
+        visible(&setting.value)
+    );
+    let line = format!("{} = {}\n", setting.name, quoted(&setting.value));
+    ensure!(line.len() < LINE_BYTES_MAX, "{} is too long for an option file", setting.name);
+    text.push_str(&line);
+    Ok(())
+}
+
+/// Their values are in it, so it must stay a comment whatever they are.
+fn comment(text: &mut String, comment: &str) {
+    let mut columns = 0;
+    for word in visible(comment).split(' ').filter(|word| !word.is_empty()) {
+        let width = word.chars().count();
+        if columns == 0 {
+            text.push('#');
+            columns = 1;
+        } else if columns + 1 + width > COLUMNS {
+            text.push_str("\n#");
+            columns = 1;
+        }
+        text.push(' ');
+        text.push_str(word);
+        columns += 1 + width;
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_value_cannot_leave_its_comment_or_its_line() {
+        let evil = "x\n[mysqld]\nskip-grant-tables\r# \u{1b}[2J'";
+        let theirs = Theirs {
+            from: super::super::From::ServerAudit,
+            place: evil.to_owned(),
+            values: BTreeMap::new(),
+            load_option: evil.to_owned(),
+        };
+        let mut plan = Plan::default();
+        plan.set("tacho_directory", "/a b", evil);
+        plan.filter.rule("skip", &[("user", evil.into())]);
+        plan.remark(evil);
+        let text = render(&theirs, &plan, None).expect("a fragment");
+        for line in text.lines() {
+            let is_known =
+                ["#", "[mariadb]", "plugin_load_add", "tacho_directory = '", "tacho_filter"]
+                    .iter()
+                    .any(|begin| line.starts_with(begin));
+            assert!(is_known || line.is_empty(), "{line:?}");
+        }
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+        plan.set("tacho_directory", evil, "");
+        assert!(render(&theirs, &plan, None).is_err());
+    }
+
+    #[test]
+    fn a_long_filter_goes_to_a_file() {
+        let theirs = Theirs {
+            from: super::super::From::ServerAudit,
+            place: "x".to_owned(),
+            values: BTreeMap::new(),
+            load_option: String::new(),
+        };
+        let mut plan = Plan::default();
+        plan.filter.rule("skip", &[("user", "u".repeat(LINE_BYTES_MAX).into())]);
+        assert!(render(&theirs, &plan, None).is_err());
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("filter.json");
+        let text = render(&theirs, &plan, Some(&file)).expect("a fragment");
+        assert!(text.contains(&format!("tacho_filter_file = {}\n", file.display())), "{text}");
+        assert!(render(&theirs, &plan, Some(&file)).is_err(), "it is not written over");
+    }
+}

@@ -1,0 +1,243 @@
+//! `tacho migrate`: the settings of another audit plugin as ours.
+//!
+//! ```text
+//! server or my.cnf ── source ──> Theirs ── server_audit, percona ──> Plan ── fragment ──> my.cnf
+//! ```
+//!
+//! Where a setting has no exact equivalent, ours records more rather than less, and the fragment
+//! says so: what nobody notices is the gap.
+
+mod fragment;
+mod option_file;
+mod percona;
+mod server_audit;
+mod source;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value, json};
+
+use crate::login::LoginArgs;
+use source::Theirs;
+
+/// Shown at the end of `tacho migrate --help`.
+const MIGRATE_NOTES: &str = "\
+The result is a fragment of my.cnf on stdout. What has no equivalent is told in its comments, with
+the reason. Nothing is changed in the server. Both plugins may run side by side for a while.
+
+Exit code: 0 fine, 1 the server or the file cannot be read, 2 wrong usage.";
+
+/// Arguments of `tacho migrate`.
+#[derive(Args, Debug)]
+#[command(after_help = MIGRATE_NOTES)]
+pub struct MigrateArgs {
+    /// Whose settings to read
+    #[arg(long, value_enum)]
+    pub from: From,
+
+    #[command(flatten)]
+    pub server: LoginArgs,
+
+    /// Read this option file (my.cnf) and those that it includes instead of asking a server. What
+    /// it does not set has the plugin's default
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "host"])]
+    pub config: Option<PathBuf>,
+
+    /// Write the filter to this file, which must not be there yet, for `tacho_filter_file`.
+    /// Needed when it is too long for a line of my.cnf
+    #[arg(long, value_name = "FILE")]
+    pub filter_file: Option<PathBuf>,
+}
+
+/// The plugin to migrate from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum From {
+    /// MariaDB's server_audit
+    ServerAudit,
+    /// Percona's audit_log
+    Percona,
+}
+
+impl From {
+    /// What the names of its variables begin with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::ServerAudit => "server_audit_",
+            Self::Percona => "audit_log_",
+        }
+    }
+
+    /// Its name as a plugin.
+    fn plugin(self) -> &'static str {
+        match self {
+            Self::ServerAudit => "server_audit",
+            Self::Percona => "audit_log",
+        }
+    }
+}
+
+/// Why `tacho migrate` could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// The command line is at fault.
+    #[error("{0:#}")]
+    Usage(anyhow::Error),
+    /// The server or the file is.
+    #[error("{0:#}")]
+    Failed(anyhow::Error),
+}
+
+impl MigrateError {
+    /// Whether the command line is at fault.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Usage(_))
+    }
+}
+
+/// Runs `tacho migrate`.
+///
+/// # Errors
+/// See [`MigrateError`].
+pub fn run(args: &MigrateArgs) -> anyhow::Result<()> {
+    let login = args.server.login().map_err(MigrateError::Usage)?;
+    let theirs = match (&args.config, &login) {
+        (Some(file), _) => source::from_file(args.from, file),
+        (None, Some(login)) => source::from_server(args.from, login),
+        (None, None) => {
+            let error = anyhow::anyhow!("name the server (--socket, --host) or its --config file");
+            return Err(MigrateError::Usage(error).into());
+        }
+    };
+    let theirs = theirs.map_err(MigrateError::Failed)?;
+    let plan = match args.from {
+        From::ServerAudit => server_audit::plan(&theirs),
+        From::Percona => percona::plan(&theirs),
+    };
+    let text = fragment::render(&theirs, &plan, args.filter_file.as_deref())
+        .map_err(MigrateError::Failed)?;
+    fragment::write_out(&text).context("writing the fragment")
+}
+
+/// What our configuration shall be.
+#[derive(Debug, Default)]
+struct Plan {
+    settings: Vec<Setting>,
+    filter: Filter,
+    /// What has no equivalent, and why.
+    remarks: Vec<String>,
+}
+
+/// One variable of ours.
+#[derive(Debug)]
+struct Setting {
+    name: &'static str,
+    value: String,
+    /// Which of their settings it comes from, and what differs.
+    comment: String,
+}
+
+impl Plan {
+    fn set(&mut self, name: &'static str, value: impl Into<String>, comment: impl Into<String>) {
+        self.settings.push(Setting { name, value: value.into(), comment: comment.into() });
+    }
+
+    fn remark(&mut self, text: impl Into<String>) {
+        self.remarks.push(text.into());
+    }
+}
+
+/// A `tacho_filter` being made.
+#[derive(Debug, Default)]
+struct Filter {
+    skips_by_default: bool,
+    rules: Vec<Value>,
+    comments: Vec<String>,
+}
+
+impl Filter {
+    fn rule(&mut self, action: &str, conditions: &[(&str, Value)]) {
+        let mut rule: Map<String, Value> =
+            conditions.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        rule.insert("action".to_owned(), action.into());
+        self.rules.push(rule.into());
+    }
+
+    /// The document; `None` when everything is recorded.
+    fn json(&self) -> Option<String> {
+        if self.rules.is_empty() && !self.skips_by_default {
+            return None;
+        }
+        let mut document = json!({ "rules": self.rules });
+        if self.skips_by_default {
+            document["default"] = "skip".into();
+        }
+        Some(document.to_string())
+    }
+}
+
+/// A name as a pattern of the filter that matches it alone.
+fn pattern(name: &str) -> String {
+    let mut pattern = String::with_capacity(name.len());
+    for character in name.chars() {
+        if matches!(character, '*' | '?' | '\\' | '%') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern
+}
+
+/// The commands that have a text. One of them that has no class could not be parsed.
+fn texts_of_sql() -> Value {
+    json!(["Query", "Prepare", "Execute"])
+}
+
+/// The directory for our log beside a file of theirs; `None`: the default, in the data directory.
+fn directory_beside(file: &str) -> Option<String> {
+    let (directory, _) = file.rsplit_once('/')?;
+    (!directory.is_empty()).then(|| format!("{directory}/tacho"))
+}
+
+/// What file, sizes and rotation have in common in both plugins.
+fn place(plan: &mut Plan, theirs: &Theirs, variable: &str, default: &str) {
+    let file = theirs.text(variable, default);
+    if let Some(directory) = directory_beside(file) {
+        let comment = format!(
+            "{}: a directory beside it. The server makes it if the one above is there",
+            theirs.shown(variable, default)
+        );
+        plan.set("tacho_directory", directory, comment);
+    }
+}
+
+/// Largest value of `tacho_rotate_bytes`.
+const ROTATE_BYTES_MAX: u64 = 64 << 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_patterns_that_match_them_alone() {
+        for name in ["app", "a*b?c", r"back\slash", "50%", "ö'\"\n"] {
+            let pattern = pattern(name);
+            let filter = json!({"rules": [{"user": pattern, "action": "skip"}]}).to_string();
+            let server = tacho_filter::compile::Server::default();
+            tacho_filter::compile::compile(&filter, &server).expect(name);
+            assert!(tacho_filter::glob::matches(pattern.as_bytes(), name.as_bytes(), false));
+            assert!(!tacho_filter::glob::matches(pattern.as_bytes(), b"other", false));
+        }
+    }
+
+    #[test]
+    fn our_directory_lies_beside_their_file() {
+        assert_eq!(directory_beside("server_audit.log"), None);
+        assert_eq!(directory_beside("/var/log/mysql/a.log").unwrap(), "/var/log/mysql/tacho");
+        assert_eq!(directory_beside("logs/a.log").unwrap(), "logs/tacho");
+        assert_eq!(directory_beside("/var/log/mysql/").unwrap(), "/var/log/mysql/tacho");
+        assert_eq!(directory_beside("/a.log"), None);
+    }
+}

@@ -1,0 +1,351 @@
+//! Percona's audit_log, as it is in Percona Server 5.7 and 8.0.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+
+use super::source::Theirs;
+use super::{Filter, Plan, ROTATE_BYTES_MAX, pattern, place, texts_of_sql};
+
+/// The SQL commands that MariaDB knows by name. A filter with another one is refused, and no
+/// statement of this server can have it.
+const SQL_COMMANDS: &str = include_str!("sql_commands.txt");
+
+/// What audit_log calls the SQL command of a statement that the server cannot parse.
+const NO_COMMAND: &str = "error";
+
+/// Our default for `tacho_arena_bytes`.
+const ARENA_BYTES: u64 = 64 << 20;
+/// The largest.
+const ARENA_BYTES_MAX: u64 = 64 << 30;
+
+/// Settings whose meaning is in how audit_log works, and why ours does without.
+const WITHOUT: [(&str, &str); 2] = [
+    ("rotations", "set how many files to keep where you set retention"),
+    ("flush", "files that are renamed or deleted are noticed; tacho_rotate_now begins a new one"),
+];
+
+/// Settings that [`plan`] carries over, and those of its output to syslog.
+const KNOWN: [&str; 17] = [
+    "policy",
+    "format",
+    "handler",
+    "file",
+    "strategy",
+    "buffer_size",
+    "rotate_on_size",
+    "include_accounts",
+    "exclude_accounts",
+    "include_commands",
+    "exclude_commands",
+    "include_databases",
+    "exclude_databases",
+    "syslog_facility",
+    "syslog_ident",
+    "syslog_priority",
+    // It is internal to audit_log.
+    "record_buffer",
+];
+
+pub(super) fn plan(theirs: &Theirs) -> Plan {
+    let mut plan = Plan::default();
+    let policy = theirs.text("policy", "ALL").to_ascii_uppercase();
+    let logging = if policy == "NONE" { "OFF" } else { "ON" };
+    plan.set("tacho_logging", logging, theirs.shown("policy", "ALL"));
+    if policy == "QUERIES" {
+        plan.remark("audit_log_policy = QUERIES: connections are recorded, too");
+    }
+    output(&mut plan, theirs);
+    place(&mut plan, theirs, "file", "audit.log");
+    strategy(&mut plan, theirs);
+    sizes(&mut plan, theirs);
+    let mut filter = Filter::default();
+    if policy == "LOGINS" {
+        filter.skips_by_default = true;
+        filter.comments.push(theirs.shown("policy", "ALL"));
+    } else {
+        accounts(&mut filter, &mut plan, theirs);
+        commands(&mut filter, &mut plan, theirs);
+        databases(&mut filter, &mut plan, theirs);
+    }
+    plan.filter = filter;
+    for (name, why) in WITHOUT {
+        if theirs.values.contains_key(name) {
+            plan.remark(format!("{}: {why}", theirs.shown(name, "")));
+        }
+    }
+    for name in theirs.values.keys() {
+        let name = name.as_str();
+        if name.starts_with("filter") {
+            plan.remark(format!(
+                "{}: of audit_log_filter; its rules lie in tables of the server and are not read",
+                theirs.shown(name, "")
+            ));
+        } else if !KNOWN.contains(&name) && !WITHOUT.iter().any(|(known, _)| *known == name) {
+            plan.remark(format!("{}: this setting is not known here", theirs.shown(name, "")));
+        }
+    }
+    plan
+}
+
+fn output(plan: &mut Plan, theirs: &Theirs) {
+    let target = match theirs.text("format", "OLD").to_ascii_uppercase().as_str() {
+        "OLD" => "percona-old",
+        "NEW" => "percona-new",
+        "JSON" => "percona-json",
+        // Its CSV has the fields of the others in an order of its own; ours is server_audit's.
+        _ => "percona-json (for CSV there is none)",
+    };
+    plan.remark(format!(
+        "{}: the log is JSON lines; `tacho convert --to {target}` writes it in that form",
+        theirs.shown("format", "OLD")
+    ));
+    if theirs.text("handler", "FILE").eq_ignore_ascii_case("SYSLOG") {
+        plan.remark(format!(
+            "{}: the log goes to files; `tacho convert -f --to syslog --send /dev/log` sends it on",
+            theirs.shown("handler", "FILE")
+        ));
+    }
+}
+
+fn strategy(plan: &mut Plan, theirs: &Theirs) {
+    let shown = theirs.shown("strategy", "ASYNCHRONOUS");
+    match theirs.text("strategy", "ASYNCHRONOUS").to_ascii_uppercase().as_str() {
+        "PERFORMANCE" => {
+            let comment = format!("{shown}: what does not fit is lost, and told in the log");
+            plan.set("tacho_overflow", "DROP", comment);
+        }
+        "SYNCHRONOUS" => {
+            let comment = format!(
+                "{shown}: sessions wait when the log cannot be written. It is not synced: what the \
+                 machine has not on its disk is lost when the power is"
+            );
+            plan.set("tacho_overflow", "BLOCK", comment);
+        }
+        _ => {
+            let comment = format!("{shown}: sessions wait when the log cannot be written");
+            plan.set("tacho_overflow", "BLOCK", comment);
+        }
+    }
+}
+
+fn sizes(plan: &mut Plan, theirs: &Theirs) {
+    let shown = theirs.shown("buffer_size", "1048576");
+    match theirs.number("buffer_size", 1 << 20) {
+        Some(bytes) if bytes > ARENA_BYTES => {
+            let bytes = bytes.min(ARENA_BYTES_MAX).to_string();
+            plan.set("tacho_arena_bytes", bytes, format!("{shown}. It is taken from /dev/shm"));
+        }
+        Some(_) => {}
+        None => plan.remark(format!("{shown}: this is no number")),
+    }
+    let shown = theirs.shown("rotate_on_size", "0");
+    match theirs.number("rotate_on_size", 0) {
+        Some(bytes) => {
+            plan.set("tacho_rotate_bytes", bytes.min(ROTATE_BYTES_MAX).to_string(), shown);
+        }
+        None => plan.remark(format!("{shown}: this is no number")),
+    }
+}
+
+fn accounts(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
+    for list in ["include_accounts", "exclude_accounts"] {
+        let accounts: Vec<(String, String)> = theirs.list(list).into_iter().map(account).collect();
+        if accounts.is_empty() {
+            continue;
+        }
+        filter.comments.push(theirs.shown(list, ""));
+        if list == "include_accounts" {
+            include(filter, &accounts);
+        } else {
+            exclude(filter, &accounts);
+        }
+        if accounts.iter().any(|(_, host)| host.contains(['%', '_', '/'])) {
+            plan.remark(format!(
+                "{}, exactly: it names accounts, but rules look at the user and the host of the \
+                 client. If there are other accounts of these users, the rules are about them, too",
+                theirs.shown(list, "")
+            ));
+        }
+    }
+}
+
+/// Skips everybody who is in none of the accounts.
+fn include(filter: &mut Filter, accounts: &[(String, String)]) {
+    let mut hosts: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (user, host) in accounts {
+        hosts.entry(pattern(user)).or_default().push(host);
+    }
+    let users: Vec<&String> = hosts.keys().collect();
+    filter.rule("skip", &[("not", json!({ "user": users }))]);
+    for (user, hosts) in hosts {
+        if !hosts.contains(&"%") {
+            let hosts: Vec<String> = hosts.into_iter().map(host_pattern).collect();
+            filter.rule("skip", &[("user", user.into()), ("not", json!({ "host": hosts }))]);
+        }
+    }
+}
+
+fn exclude(filter: &mut Filter, accounts: &[(String, String)]) {
+    for (user, host) in accounts {
+        let mut conditions: Vec<(&str, Value)> = vec![("user", pattern(user).into())];
+        if host != "%" {
+            conditions.push(("host", host_pattern(host).into()));
+        }
+        filter.rule("skip", &conditions);
+    }
+}
+
+fn commands(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
+    for list in ["include_commands", "exclude_commands"] {
+        let named = theirs.list(list);
+        if named.is_empty() {
+            continue;
+        }
+        filter.comments.push(theirs.shown(list, ""));
+        let is_known = |name: &&str| SQL_COMMANDS.lines().any(|known| known == *name);
+        let lower: Vec<String> = named.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let (known, unknown): (Vec<&str>, Vec<&str>) =
+            lower.iter().map(String::as_str).partition(is_known);
+        if list == "include_commands" && unknown.contains(&NO_COMMAND) {
+            filter.rule("record", &[("class", "other".into()), ("command", texts_of_sql())]);
+        }
+        let unknown: Vec<&str> = unknown.into_iter().filter(|name| *name != NO_COMMAND).collect();
+        if !unknown.is_empty() {
+            plan.remark(format!(
+                "{} of {}{list}: MariaDB has no SQL command of that name",
+                unknown.join(", "),
+                theirs.from.prefix()
+            ));
+        }
+        if known.is_empty() {
+            if list == "include_commands" {
+                filter.skips_by_default = true;
+            }
+        } else if list == "include_commands" {
+            filter.rule("skip", &[("not", json!({ "sql_command": known }))]);
+        } else {
+            filter.rule("skip", &[("sql_command", known.into())]);
+        }
+    }
+}
+
+/// As audit_log does it: a statement without tables is recorded; with an excluded database it is
+/// not if all of its tables are in one; with included ones it is if one table is.
+fn databases(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
+    let mut tables = None;
+    for list in ["include_databases", "exclude_databases"] {
+        let named = theirs.list(list);
+        if named.is_empty() {
+            continue;
+        }
+        filter.comments.push(theirs.shown(list, ""));
+        // A dot would end the name of the database.
+        let patterns: Vec<String> = named
+            .iter()
+            .map(|name| format!("{}.*", pattern(name.trim_matches('`')).replace('.', "?")))
+            .collect();
+        if list == "include_databases" {
+            let rule = [("table", "*.*".into()), ("not", json!({ "table": patterns }))];
+            filter.rule("skip", &rule);
+        } else {
+            filter.rule("skip", &[("table", patterns.into())]);
+        }
+        tables = Some(format!("{}: rules about tables need it", theirs.shown(list, "")));
+    }
+    if let Some(comment) = tables {
+        plan.set("tacho_tables", "ON", comment);
+    }
+}
+
+/// `user@host`, each with or without quotes.
+fn account(text: &str) -> (String, String) {
+    let (user, host) = text.rsplit_once('@').unwrap_or((text, "%"));
+    let bare = |part: &str| part.trim().trim_matches(['\'', '"', '`']).to_owned();
+    (bare(user), bare(host))
+}
+
+/// The host of an account as one of a filter.
+fn host_pattern(host: &str) -> String {
+    if let Some((address, mask)) = host.split_once('/')
+        && let (Ok(address), Ok(mask)) = (address.parse::<Ipv4Addr>(), mask.parse::<Ipv4Addr>())
+        && mask.to_bits().leading_ones() + mask.to_bits().trailing_zeros() == 32
+    {
+        return format!("{address}/{}", mask.to_bits().leading_ones());
+    }
+    host.replace(['*', '?', '/'], "?").replace('%', "*").replace('_', "?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::From;
+    use super::*;
+
+    fn planned(values: &[(&str, &str)]) -> Plan {
+        plan(&Theirs {
+            from: From::Percona,
+            place: "test".to_owned(),
+            values: values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+            load_option: String::new(),
+        })
+    }
+
+    fn filter(values: &[(&str, &str)]) -> String {
+        let json = planned(values).filter.json().expect("a filter");
+        let server = tacho_filter::compile::Server::default();
+        tacho_filter::compile::compile(&json, &server).unwrap_or_else(|e| panic!("{json}: {e}"));
+        json
+    }
+
+    fn value<'p>(plan: &'p Plan, name: &str) -> Option<&'p str> {
+        plan.settings.iter().find(|setting| setting.name == name).map(|setting| &*setting.value)
+    }
+
+    #[test]
+    fn defaults_need_no_filter_and_lose_nothing() {
+        let plan = planned(&[]);
+        assert_eq!(plan.filter.json(), None);
+        assert_eq!(value(&plan, "tacho_overflow"), Some("BLOCK"));
+        assert_eq!(value(&plan, "tacho_rotate_bytes"), Some("0"));
+        assert_eq!(value(&plan, "tacho_arena_bytes"), None);
+        assert_eq!(value(&planned(&[("policy", "none")]), "tacho_logging"), Some("OFF"));
+        let fast = planned(&[("strategy", "PERFORMANCE"), ("buffer_size", "256M")]);
+        assert_eq!(value(&fast, "tacho_overflow"), Some("DROP"));
+        assert_eq!(value(&fast, "tacho_arena_bytes"), Some("268435456"));
+    }
+
+    #[test]
+    fn accounts_become_rules() {
+        assert_eq!(
+            filter(&[("exclude_accounts", "'mon'@'%',backup@localhost")]),
+            r#"{"rules":[{"action":"skip","user":"mon"},{"action":"skip","host":"localhost","user":"backup"}]}"#
+        );
+        assert_eq!(
+            filter(&[("include_accounts", "a@h1,'a'@'h2',b@%")]),
+            concat!(
+                r#"{"rules":[{"action":"skip","not":{"user":["a","b"]}},"#,
+                r#"{"action":"skip","not":{"host":["h1","h2"]},"user":"a"}]}"#
+            )
+        );
+        assert_eq!(host_pattern("10.1.0.0/255.255.0.0"), "10.1.0.0/16");
+        assert_eq!(host_pattern("10.1.%"), "10.1.*");
+    }
+
+    #[test]
+    fn commands_and_databases_become_rules() {
+        let plan = planned(&[("include_commands", "select,INSERT,clone")]);
+        assert_eq!(
+            plan.filter.json().expect("a filter"),
+            r#"{"rules":[{"action":"skip","not":{"sql_command":["select","insert"]}}]}"#
+        );
+        assert!(plan.remarks.iter().any(|it| it.starts_with("clone of")), "{:?}", plan.remarks);
+        let json = filter(&[("include_databases", "a.b,`c`")]);
+        assert!(json.contains(r#""not":{"table":["a?b.*","c.*"]},"table":"*.*""#), "{json}");
+        assert_eq!(value(&planned(&[("exclude_databases", "x")]), "tacho_tables"), Some("ON"));
+        let errors = filter(&[("include_commands", "error,select")]);
+        assert!(errors.contains(r#""class":"other""#), "{errors}");
+        let none = filter(&[("include_commands", "clone")]);
+        assert_eq!(none, r#"{"default":"skip","rules":[]}"#);
+    }
+}

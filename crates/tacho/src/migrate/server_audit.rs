@@ -1,0 +1,258 @@
+//! MariaDB's server_audit, as it is in 10.11 and later.
+
+use serde_json::json;
+
+use super::source::Theirs;
+use super::{Filter, Plan, ROTATE_BYTES_MAX, pattern, place, texts_of_sql};
+
+/// What its QUERY_DDL has beyond our class `ddl`.
+const DDL_BESIDES: [&str; 3] = ["alter_user", "create_role", "drop_role"];
+
+/// What its QUERY_DML_NO_SELECT has beyond our class `dml`.
+const DML_BESIDES: [&str; 5] = ["call_procedure", "do", "ha_open", "ha_read", "ha_close"];
+
+/// Settings whose meaning is in how server_audit works, and why ours does without.
+const WITHOUT: [(&str, &str); 4] = [
+    ("file_rotations", "set how many files to keep where you set retention"),
+    ("file_buffer_size", "records wait in shared memory, for tacho_flush_interval_ms at most"),
+    ("sync_log_file", "SET GLOBAL tacho_flush_now = 1 writes what has ended"),
+    ("timestamp_format", "times have microseconds and their offset (RFC 3339)"),
+];
+
+/// Settings that are actions or internal: they say nothing about what is recorded.
+const ACTIONS: [&str; 3] = ["file_rotate_now", "loc_info", "mode"];
+
+/// Settings that count with syslog only, and are told of with it.
+const OF_SYSLOG: [&str; 4] = ["syslog_info", "syslog_ident", "syslog_facility", "syslog_priority"];
+
+/// Settings that [`plan`] carries over.
+const KNOWN: [&str; 8] = [
+    "logging",
+    "events",
+    "incl_users",
+    "excl_users",
+    "output_type",
+    "file_path",
+    "file_rotate_size",
+    "query_log_limit",
+];
+
+pub(super) fn plan(theirs: &Theirs) -> Plan {
+    let mut plan = Plan::default();
+    let logging = if theirs.is_on("logging", false) { "ON" } else { "OFF" };
+    plan.set("tacho_logging", logging, theirs.shown("logging", "OFF"));
+    output(&mut plan, theirs);
+    place(&mut plan, theirs, "file_path", "server_audit.log");
+    sizes(&mut plan, theirs);
+    let events = theirs.list("events");
+    let events: Vec<String> = events.iter().map(|event| event.to_ascii_uppercase()).collect();
+    if events.is_empty() || events.iter().any(|event| event == "TABLE") {
+        let comment = format!("{}: which tables statements touch", theirs.shown("events", ""));
+        plan.set("tacho_tables", "ON", comment);
+    }
+    let mut filter = Filter::default();
+    users(&mut filter, &mut plan, theirs);
+    classes(&mut filter, &events, theirs);
+    plan.filter = filter;
+    if !events.is_empty() && !events.iter().any(|event| event == "CONNECT") {
+        plan.remark(format!(
+            "{}, without CONNECT: connections are always recorded",
+            theirs.shown("events", "")
+        ));
+    }
+    for (name, why) in WITHOUT {
+        if theirs.values.contains_key(name) {
+            plan.remark(format!("{}: {why}", theirs.shown(name, "")));
+        }
+    }
+    for name in theirs.values.keys() {
+        let is_known = KNOWN.contains(&name.as_str())
+            || ACTIONS.contains(&name.as_str())
+            || OF_SYSLOG.contains(&name.as_str())
+            || WITHOUT.iter().any(|(known, _)| known == name);
+        if !is_known {
+            plan.remark(format!("{}: this setting is not known here", theirs.shown(name, "")));
+        }
+    }
+    plan
+}
+
+fn output(plan: &mut Plan, theirs: &Theirs) {
+    match theirs.text("output_type", "file").to_ascii_lowercase().as_str() {
+        "file" => plan.remark(
+            "the format: the log is JSON lines; `tacho convert --to csv` writes server_audit's form",
+        ),
+        "syslog" => {
+            plan.remark(format!(
+                "{}: the log goes to files; `tacho convert -f --to syslog --send /dev/log` sends \
+                 it on",
+                theirs.shown("output_type", "")
+            ));
+            for name in OF_SYSLOG {
+                if !theirs.text(name, "").is_empty() {
+                    let shown = theirs.shown(name, "");
+                    plan.remark(format!("{shown}: docs/specs/formats.md has what is sent"));
+                }
+            }
+        }
+        _ => plan.remark(format!("{}: the log goes to files", theirs.shown("output_type", ""))),
+    }
+}
+
+fn sizes(plan: &mut Plan, theirs: &Theirs) {
+    let size = theirs.number("file_rotate_size", 1_000_000);
+    let shown = theirs.shown("file_rotate_size", "1000000");
+    match (size, theirs.number("file_rotations", 9)) {
+        (_, Some(0)) => {
+            plan.set("tacho_rotate_bytes", "0", theirs.shown("file_rotations", "9"));
+        }
+        (Some(size), _) => {
+            plan.set("tacho_rotate_bytes", size.min(ROTATE_BYTES_MAX).to_string(), shown);
+        }
+        (None, _) => plan.remark(format!("{shown}: this is no number")),
+    }
+    let shown = theirs.shown("query_log_limit", "1024");
+    match theirs.number("query_log_limit", 1024) {
+        Some(limit) => {
+            let comment = format!("{shown}: longer statements are cut; 0 records them whole");
+            plan.set("tacho_max_statement_bytes", limit.to_string(), comment);
+        }
+        None => plan.remark(format!("{shown}: this is no number")),
+    }
+}
+
+/// Its lists have user names only; with one of users to log, the other counts for nothing.
+fn users(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
+    let names = |list: &str| {
+        let names = theirs.list(list).into_iter();
+        // A blank ends a name for server_audit.
+        names.filter_map(|name| name.split(' ').next()).map(pattern).collect::<Vec<_>>()
+    };
+    let included = names("incl_users");
+    let excluded = names("excl_users");
+    if !included.is_empty() {
+        filter.comments.push(theirs.shown("incl_users", ""));
+        filter.rule("skip", &[("not", json!({ "user": included }))]);
+        plan.remark(format!(
+            "{}, where it names the account that a proxy user becomes: rules look at the name that \
+             the client gave",
+            theirs.shown("incl_users", "")
+        ));
+    } else if !excluded.is_empty() {
+        filter.comments.push(theirs.shown("excl_users", ""));
+        filter.rule("skip", &[("user", excluded.into())]);
+    }
+}
+
+fn classes(filter: &mut Filter, events: &[String], theirs: &Theirs) {
+    let has = |name: &str| events.iter().any(|event| event == name);
+    if events.is_empty() || has("QUERY") {
+        return;
+    }
+    filter.skips_by_default = true;
+    filter.comments.push(theirs.shown("events", ""));
+    let mut classes = Vec::new();
+    let mut commands = Vec::new();
+    if has("QUERY_DDL") {
+        classes.push("ddl");
+        commands.extend(DDL_BESIDES);
+    }
+    if has("QUERY_DML") || has("QUERY_DML_NO_SELECT") {
+        classes.push("dml");
+        commands.extend(DML_BESIDES);
+    }
+    if has("QUERY_DML") {
+        commands.push("select");
+    }
+    if has("QUERY_DCL") {
+        classes.push("dcl");
+        // MariaDB counts SET PASSWORD as SET.
+        commands.push("set_option");
+    }
+    if !classes.is_empty() {
+        filter.comments.push(
+            "Classes are those of the server, not of a statement's first word. What it cannot parse \
+             has none and is recorded"
+                .to_owned(),
+        );
+        filter.rule("record", &[("class", "other".into()), ("command", texts_of_sql())]);
+        filter.rule("record", &[("class", classes.into())]);
+        filter.rule("record", &[("sql_command", commands.into())]);
+    }
+    if has("TABLE") {
+        filter.rule("no_text", &[("table", "*.*".into())]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::From;
+    use super::*;
+
+    fn theirs(values: &[(&str, &str)]) -> Theirs {
+        Theirs {
+            from: From::ServerAudit,
+            place: "test".to_owned(),
+            values: values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+            load_option: String::new(),
+        }
+    }
+
+    fn value<'p>(plan: &'p Plan, name: &str) -> Option<&'p str> {
+        plan.settings.iter().find(|setting| setting.name == name).map(|setting| &*setting.value)
+    }
+
+    #[test]
+    fn the_defaults_of_server_audit_need_no_filter() {
+        let plan = plan(&theirs(&[]));
+        assert_eq!(plan.filter.json(), None);
+        assert_eq!(value(&plan, "tacho_logging"), Some("OFF"));
+        assert_eq!(value(&plan, "tacho_tables"), Some("ON"));
+        assert_eq!(value(&plan, "tacho_rotate_bytes"), Some("1000000"));
+        assert_eq!(value(&plan, "tacho_max_statement_bytes"), Some("1024"));
+        assert_eq!(value(&plan, "tacho_directory"), None);
+    }
+
+    #[test]
+    fn users_and_events_become_a_filter() {
+        let of = |values: &[(&str, &str)]| plan(&theirs(values)).filter.json();
+        let skip = |rules: &str| Some(format!(r#"{{"rules":[{rules}]}}"#));
+        assert_eq!(
+            of(&[("excl_users", "mon, backup,,")]),
+            skip(r#"{"action":"skip","user":["mon","backup"]}"#)
+        );
+        assert_eq!(
+            of(&[("incl_users", "a*"), ("excl_users", "b")]),
+            skip(r#"{"action":"skip","not":{"user":["a\\*"]}}"#)
+        );
+        assert_eq!(of(&[("events", "CONNECT,QUERY,TABLE")]), None);
+        assert_eq!(
+            of(&[("events", "connect")]).as_deref(),
+            Some(r#"{"default":"skip","rules":[]}"#)
+        );
+        let table = of(&[("events", "TABLE")]).expect("a filter");
+        assert!(table.contains(r#""rules":[{"action":"no_text","table":"*.*"}]"#), "{table}");
+    }
+
+    #[test]
+    fn every_combination_of_events_is_a_filter_that_compiles() {
+        let names =
+            ["CONNECT", "TABLE", "QUERY_DDL", "QUERY_DML", "QUERY_DML_NO_SELECT", "QUERY_DCL"];
+        for bits in 0..1u32 << names.len() {
+            let chosen: Vec<&str> =
+                (0..names.len()).filter(|at| bits >> at & 1 == 1).map(|at| names[at]).collect();
+            let plan = plan(&theirs(&[("events", &chosen.join(",")), ("excl_users", "x")]));
+            let json = plan.filter.json().expect("a filter");
+            let server = tacho_filter::compile::Server::default();
+            tacho_filter::compile::compile(&json, &server)
+                .unwrap_or_else(|e| panic!("{json}: {e}"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_said() {
+        let plan = plan(&theirs(&[("surprise", "1"), ("file_rotations", "0"), ("logging", "ON")]));
+        assert_eq!(value(&plan, "tacho_rotate_bytes"), Some("0"));
+        assert!(plan.remarks.iter().any(|it| it.contains("surprise")), "{:?}", plan.remarks);
+    }
+}

@@ -1,0 +1,146 @@
+//! Their settings: from a server that runs, or from its option file.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context as _, bail, ensure};
+use tacho_bench::client::{Login, Queryable as _};
+
+use super::{From, option_file};
+
+/// Settings of the other plugin.
+#[derive(Debug)]
+pub(super) struct Theirs {
+    /// Whose.
+    pub(super) from: From,
+    /// Where they were read, for people.
+    pub(super) place: String,
+    /// By name without the prefix, in lower case with underscores.
+    pub(super) values: BTreeMap<String, String>,
+    /// How the plugin itself is loaded: `ON`, `FORCE`, `FORCE_PLUS_PERMANENT`, `OFF`.
+    pub(super) load_option: String,
+}
+
+impl Theirs {
+    /// A value, or the plugin's default.
+    pub(super) fn text<'t>(&'t self, name: &str, default: &'t str) -> &'t str {
+        self.values.get(name).map_or(default, String::as_str)
+    }
+
+    /// `server_audit_logging = ON`, for comments.
+    pub(super) fn shown(&self, name: &str, default: &str) -> String {
+        let value = self.text(name, default);
+        format!("{}{name} = {}", self.from.prefix(), if value.is_empty() { "''" } else { value })
+    }
+
+    /// Whether a switch is on.
+    pub(super) fn is_on(&self, name: &str, default: bool) -> bool {
+        match self.values.get(name) {
+            None => default,
+            // An option without a value switches on.
+            Some(value) => {
+                value.is_empty()
+                    || ["on", "1", "true", "yes"].contains(&value.to_ascii_lowercase().as_str())
+            }
+        }
+    }
+
+    /// A number, with the suffixes of option files.
+    pub(super) fn number(&self, name: &str, default: u64) -> Option<u64> {
+        self.values.get(name).map_or(Some(default), |value| number(value))
+    }
+
+    /// A comma list without blanks and empty items.
+    pub(super) fn list(&self, name: &str) -> Vec<&str> {
+        let text = self.text(name, "");
+        text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect()
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, shift) = match text.as_bytes().last()?.to_ascii_lowercase() {
+        b'k' => (&text[..text.len() - 1], 10),
+        b'm' => (&text[..text.len() - 1], 20),
+        b'g' => (&text[..text.len() - 1], 30),
+        b't' => (&text[..text.len() - 1], 40),
+        b'p' => (&text[..text.len() - 1], 50),
+        b'e' => (&text[..text.len() - 1], 60),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// Asks a server.
+///
+/// # Errors
+/// It does not answer, or has no such plugin.
+pub(super) fn from_server(from: From, login: &Login) -> anyhow::Result<Theirs> {
+    let mut conn = login.connect().with_context(|| format!("connecting to {login:?}"))?;
+    let pattern = from.prefix().replace('_', "\\_");
+    let rows: Vec<(String, Option<String>)> = conn
+        .query(format!("SHOW GLOBAL VARIABLES LIKE '{pattern}%'"))
+        .context("reading the server's variables")?;
+    ensure!(
+        !rows.is_empty(),
+        "this server has no variables {}*: {} is not loaded. --config reads an option file",
+        from.prefix(),
+        from.plugin()
+    );
+    let strip = |(name, value): (String, Option<String>)| {
+        let name = name.to_ascii_lowercase();
+        let name = name.strip_prefix(from.prefix())?.to_owned();
+        Some((name, value.unwrap_or_default()))
+    };
+    let version: Option<String> = conn.query_first("SELECT VERSION()")?;
+    let load_option: Option<String> = conn
+        .exec_first(
+            "SELECT LOAD_OPTION FROM information_schema.PLUGINS WHERE PLUGIN_NAME = ?",
+            (from.plugin(),),
+        )
+        .context("reading how the plugin was loaded")?;
+    Ok(Theirs {
+        from,
+        place: format!("{} ({})", login.address, version.unwrap_or_default()),
+        values: rows.into_iter().filter_map(strip).collect(),
+        load_option: load_option.unwrap_or_default(),
+    })
+}
+
+/// Reads an option file.
+///
+/// # Errors
+/// It cannot be read, or says nothing about the plugin.
+pub(super) fn from_file(from: From, file: &Path) -> anyhow::Result<Theirs> {
+    let mut values = BTreeMap::new();
+    let mut load_option = String::new();
+    let mut is_named = false;
+    for (name, value) in option_file::read(file)? {
+        if let Some(short) = name.strip_prefix(from.prefix()) {
+            values.insert(short.to_owned(), value);
+        } else if name == from.plugin() {
+            load_option = value;
+        } else {
+            is_named |= name.starts_with("plugin_load") && value.contains(from.plugin());
+        }
+    }
+    if values.is_empty() && load_option.is_empty() && !is_named {
+        bail!("{} says nothing about {}", file.display(), from.plugin());
+    }
+    Ok(Theirs { from, place: file.display().to_string(), values, load_option })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_suffixes_of_option_files() {
+        assert_eq!(number("1000000"), Some(1_000_000));
+        assert_eq!(number("64M"), Some(64 << 20));
+        assert_eq!(number(" 1g "), Some(1 << 30));
+        assert_eq!(number("20E"), None);
+        assert_eq!(number(""), None);
+        assert_eq!(number("many"), None);
+    }
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Tests in MariaDB's own test framework, Debian's mariadb-test: the suite in adapters/mariadb/mtr, and
+# server_audit's own tests on a server that has both plugins.
+#
+#   scripts/mtr.sh              all of it
+#   scripts/mtr.sh --record     write the results of the suite anew, to be read before they are committed
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tree=$PWD
+
+mtr=/usr/share/mysql/mysql-test
+plugins=/usr/lib/mysql/plugin
+[ -x "$mtr/mariadb-test-run.pl" ] || {
+    echo "mtr.sh: mariadb-test is not installed (scripts/setup.sh test installs it)" >&2
+    exit 1
+}
+work=$tree/build/mtr
+rm -rf "$work"
+mkdir -p "$work/plugins"
+for library in "$plugins"/*.so; do
+    ln -s "$library" "$work/plugins/"
+done
+cp build/mariadb/tacho.so "$work/plugins/"
+export TACHO_PLUGIN_DIR=$work/plugins
+
+# The framework makes its sockets in a short path of its own where this one is too long.
+run() {
+    local options=(--vardir="$work/var" --force --max-test-fail=0 --parallel=1 --force-restart)
+    if [ "$(id -u)" -eq 0 ]; then
+        options+=(--mysqld=--user=root)
+    fi
+    (cd "$mtr" && perl mariadb-test-run.pl "${options[@]}" "$@")
+}
+
+our_suite() {
+    run --suite="$tree/adapters/mariadb/mtr" "$@"
+}
+
+server_audit_suite() {
+    local tests=(server_audit server_audit_bugs server_audit_pwd_mask server_audit_query_id)
+    # Beside the data directory, which every test has anew.
+    run --suite=plugins --mysqld=--plugin-dir="$TACHO_PLUGIN_DIR" --mysqld=--plugin-load-add=tacho \
+        --mysqld=--tacho-directory="$work/log" --mysqld=--tacho-signing-key-file="$work/log.key" \
+        --mysqld=--tacho-tables=ON --mysqld=--tacho-arena-bytes=8M "${tests[@]}"
+    build/bin/tacho convert --to csv --out "$work/log.csv" "$work/log"
+    scripts/mtr-server-audit.py "$work/log.csv" \
+        "$mtr"/suite/plugins/r/server_audit{,_query_id}.result
+}
+
+case "${1:-}" in
+    "")
+        our_suite
+        server_audit_suite
+        ;;
+    --record)
+        # The framework wants to hear which results it shall write.
+        names=()
+        for test in adapters/mariadb/mtr/t/*.test; do
+            names+=("$(basename "$test" .test)")
+        done
+        our_suite --record "${names[@]}"
+        ;;
+    *)
+        echo "usage: scripts/mtr.sh [--record]" >&2
+        exit 2
+        ;;
+esac

@@ -1,0 +1,112 @@
+//! Zone: outside. Compression on a real server: under load, through UNINSTALL and `kill -9`, and read
+//! by the command as if nothing were compressed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tacho_tests::client::{Conn, Queryable as _};
+use tacho_tests::server::MariaDb;
+use tacho_tests::{build_directory, wait};
+
+fn text(conn: &mut Conn, sql: &str) -> String {
+    let row: Option<(String, String)> = conn.query_first(sql).expect("an answer");
+    row.expect("a row").1
+}
+
+fn number(conn: &mut Conn, name: &str) -> u64 {
+    text(conn, &format!("SHOW GLOBAL STATUS LIKE '{name}'")).parse().expect("a number")
+}
+
+fn names(log: &Path, ending: &str) -> BTreeSet<String> {
+    let entries = fs::read_dir(log).expect("the log").map(|entry| entry.expect("an entry"));
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("audit-") && name.ends_with(ending)).collect()
+}
+
+fn tacho(arguments: &[&str]) -> Output {
+    Command::new(build_directory().join("bin/tacho")).args(arguments).output().expect("it runs")
+}
+
+/// All lines of the log. Fails if one is missing, double or unreadable.
+#[track_caller]
+fn lines(log: &Path) -> Vec<String> {
+    let output = tacho(&["tail", "-n", "all", "--format", "json", log.to_str().expect("a path")]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<String> =
+        String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect();
+    for (index, line) in lines.iter().enumerate() {
+        assert!(line.starts_with(&format!("{{\"v\":1,\"seq\":{},", index + 1)), "{line}");
+    }
+    lines
+}
+
+fn load(conn: &mut Conn, round: &str) {
+    for number in 0..1000 {
+        let text = "x".repeat(200);
+        conn.query_drop(format!("SELECT '{round} {number}', '{text}'")).expect("an answer");
+    }
+}
+
+#[test]
+fn closed_files_become_smaller_and_are_read_as_before() {
+    const INSTALL: &str = "INSTALL PLUGIN tacho SONAME 'tacho'";
+    let log = build_directory().join(format!("test/compression-{}", std::process::id()));
+    fs::create_dir_all(&log).expect("made");
+    let mut server = MariaDb::builder()
+        .option("loose-tacho-rotate-bytes=20000")
+        .option(format!("loose-tacho-directory={}", log.display()))
+        .start()
+        .expect("a server");
+    let mut conn = server.connect().expect("a connection");
+    conn.query_drop(INSTALL).expect("installed");
+    load(&mut conn, "first");
+    assert_eq!(names(&log, ".zst"), BTreeSet::new(), "who says nothing keeps them as they are");
+    conn.query_drop("SET GLOBAL tacho_compression = 'ZSTD'").expect("an answer");
+    wait::until("it has begun", || number(&mut conn, "Tacho_files_compressed") > 0);
+    load(&mut conn, "second");
+    // Wherever the thread is: the library goes only after it.
+    conn.query_drop("UNINSTALL PLUGIN tacho").expect("uninstalled");
+    drop(conn);
+    let mut conn = server.connect().expect("a connection");
+    wait::until("the plugin can be installed", || conn.query_drop(INSTALL).is_ok());
+    // A session that has seen the plugin go is not recorded (docs/guide/install.md).
+    let mut conn = server.connect().expect("a connection");
+    conn.query_drop("SET GLOBAL tacho_compression = 'ZSTD'").expect("an answer");
+    load(&mut conn, "third");
+    server.kill9().expect("killed");
+    server.restart().expect("started again");
+    let mut conn = server.connect().expect("a connection");
+    conn.query_drop("SET GLOBAL tacho_compression = 'ZSTD'").expect("an answer");
+    load(&mut conn, "fourth");
+    wait::until("all that is closed is compressed", || names(&log, ".jsonl").len() == 1);
+    assert_eq!(names(&log, ".new"), BTreeSet::new());
+    assert_eq!(number(&mut conn, "Tacho_write_errors"), 0);
+    drop(conn);
+    server.stop().expect("stopped");
+
+    let lines = lines(&log);
+    for round in ["first", "second", "third", "fourth"] {
+        let wanted = format!("\"sql\":\"SELECT '{round} ");
+        assert_eq!(lines.iter().filter(|line| line.contains(&wanted)).count(), 1000, "{round}");
+    }
+    let change = "\"variable\":\"tacho_compression\",\"old_value\":\"NONE\",\"new_value\":\"ZSTD\"";
+    assert_eq!(lines.iter().filter(|line| line.contains(change)).count(), 3);
+    let compressed = names(&log, ".jsonl.zst");
+    assert!(compressed.len() > 40, "{compressed:?}");
+
+    // The seal is of the lines.
+    let (_, rest) = lines[0].split_once("\"signing_key\":\"").expect("a start line with the key");
+    let key = rest.split('"').next().expect("its end");
+    let directory = log.to_str().expect("a path");
+    let output = tacho(&["verify", directory, "--key", key]);
+    assert!(output.status.success(), "{output:?}");
+    let victim: PathBuf = log.join(compressed.first().expect("one"));
+    let whole = fs::read(&victim).expect("read");
+    fs::write(&victim, &whole[..whole.len() - 5]).expect("written");
+    let output = tacho(&["verify", directory, "--key", key]);
+    assert!(output.status.code().is_some_and(|code| code >= 10), "{output:?}");
+    drop(server);
+    fs::remove_dir_all(&log).expect("removed");
+}
