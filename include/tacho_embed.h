@@ -49,7 +49,8 @@ enum tacho_setting {
   TACHO_SETTING_SYNC_INTERVAL_MS = 13,
   TACHO_SETTING_RETENTION_DAYS = 14,     /* 0 = keep */
   TACHO_SETTING_RETENTION_BYTES = 15,    /* 0 = keep */
-  TACHO_SETTING_COMPRESSION = 16         /* 0 NONE, 1 ZSTD */
+  TACHO_SETTING_COMPRESSION = 16,        /* 0 NONE, 1 ZSTD */
+  TACHO_SETTING_DISK_WARN_PERCENT = 17   /* 0 = never */
 };
 
 /* Figures for SHOW STATUS. */
@@ -72,6 +73,7 @@ typedef struct tacho_embed_status {
   uint64_t sync_given_up;
   uint64_t files_removed;
   uint64_t files_compressed;
+  uint64_t disk_free_bytes;
 } tacho_embed_status;
 
 /* Texts for SHOW STATUS. */

@@ -31,6 +31,7 @@ unsigned long long v_rotate_interval_s;
 unsigned long long v_retention_days;
 unsigned long long v_retention_bytes;
 unsigned long v_compression;
+unsigned long long v_disk_warn_percent;
 char v_rotate_now;
 char v_flush_now;
 unsigned long long v_max_statement_bytes;
@@ -93,7 +94,8 @@ void update_number(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* val
                                          "tacho_sync_interval_ms",
                                          "tacho_retention_days",
                                          "tacho_retention_bytes",
-                                         "tacho_compression"};
+                                         "tacho_compression",
+                                         "tacho_disk_warn_percent"};
     auto* current = static_cast<unsigned long long*>(variable);
     const auto wanted = *static_cast<const unsigned long long*>(value);
     note_number(kNames[Setting], *current, wanted);
@@ -241,6 +243,9 @@ MYSQL_SYSVAR_ULONGLONG(retention_bytes, v_retention_bytes, PLUGIN_VAR_RQCMDARG,
 MYSQL_SYSVAR_ENUM(compression, v_compression, PLUGIN_VAR_RQCMDARG,
                   "What becomes of closed files: NONE, or ZSTD (compressed in the background)",
                   nullptr, update_compression, 0, &g_compression_lib);
+MYSQL_SYSVAR_ULONGLONG(disk_warn_percent, v_disk_warn_percent, PLUGIN_VAR_RQCMDARG,
+                       "Warn when less of the log's file system is free, per cent; 0 = never",
+                       nullptr, update_number<TACHO_SETTING_DISK_WARN_PERCENT>, 10, 0, 100, 1);
 MYSQL_SYSVAR_BOOL(rotate_now, v_rotate_now, PLUGIN_VAR_OPCMDARG, "Set to 1: begin a new file now",
                   nullptr, update_rotate_now, 0);
 MYSQL_SYSVAR_BOOL(flush_now, v_flush_now, PLUGIN_VAR_OPCMDARG,
@@ -334,6 +339,7 @@ void apply_variables(const tacho_embed* recorder) noexcept {
     tacho_embed_set(recorder, TACHO_SETTING_RETENTION_DAYS, v_retention_days);
     tacho_embed_set(recorder, TACHO_SETTING_RETENTION_BYTES, v_retention_bytes);
     tacho_embed_set(recorder, TACHO_SETTING_COMPRESSION, v_compression);
+    tacho_embed_set(recorder, TACHO_SETTING_DISK_WARN_PERCENT, v_disk_warn_percent);
     tacho_embed_set(recorder, TACHO_SETTING_TIMESTAMPS, v_timestamps);
     tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
     apply_filter(recorder);
@@ -360,6 +366,7 @@ st_mysql_sys_var* g_system_variables[] = {
     MYSQL_SYSVAR(retention_days),
     MYSQL_SYSVAR(retention_bytes),
     MYSQL_SYSVAR(compression),
+    MYSQL_SYSVAR(disk_warn_percent),
     MYSQL_SYSVAR(rotate_now),
     MYSQL_SYSVAR(flush_now),
     MYSQL_SYSVAR(max_statement_bytes),
@@ -396,6 +403,7 @@ st_mysql_show_var g_status_variables[] = {
     {"Tacho_sync_given_up", function(show_number<&Status::sync_given_up>), SHOW_SIMPLE_FUNC},
     {"Tacho_files_removed", function(show_number<&Status::files_removed>), SHOW_SIMPLE_FUNC},
     {"Tacho_files_compressed", function(show_number<&Status::files_compressed>), SHOW_SIMPLE_FUNC},
+    {"Tacho_disk_free_bytes", function(show_number<&Status::disk_free_bytes>), SHOW_SIMPLE_FUNC},
     {"Tacho_last_error", function(show_text<TACHO_TEXT_LAST_ERROR>), SHOW_SIMPLE_FUNC},
     {"Tacho_current_file", function(show_text<TACHO_TEXT_CURRENT_FILE>), SHOW_SIMPLE_FUNC},
     {"Tacho_filter_rules", function(show_number<&Status::filter_rules>), SHOW_SIMPLE_FUNC},

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tacho_tests::arena::Arena;
 use tacho_tests::audit::Audit;
-use tacho_tests::client::{self, Conn};
+use tacho_tests::client::{self, Conn, Queryable as _};
 use tacho_tests::disk::Disk;
 use tacho_tests::server::{Builder, MariaDb};
 use tacho_tests::tagged::{self, Load, Running, Tally};
@@ -142,6 +142,38 @@ fn a_full_disk_makes_statements_wait_and_loses_none() {
     assert_eq!(count_of(&server, "can be written again"), 2);
     server.assert_clean_log(&[ALLOWED, &["tacho: cannot append to"]].concat());
     clean_up(disk, &directory("full-block"));
+}
+
+#[test]
+fn the_end_of_the_room_is_told_before_it_comes() {
+    const SHORT: &str = "[Warning] tacho: the file system of the audit log has";
+    const ENOUGH: &str = "there is enough room for the audit log again";
+    let disk = Disk::small(&directory("room"), SMALL_DISK_BYTES).expect("a disk");
+    let builder = builder().option("tacho-disk-warn-percent=0");
+    let mut server = disk.server(builder).start().expect("a server");
+    let mut conn = server.connect().expect("a connection");
+    let mut free_bytes = 0;
+    wait::until("somebody has looked", || {
+        free_bytes = client::status_number(&mut conn, "Tacho_disk_free_bytes").expect("status");
+        free_bytes > 0
+    });
+    assert!(!disk.is_small() || free_bytes < SMALL_DISK_BYTES, "{free_bytes}");
+    assert_eq!(count_of(&server, SHORT), 0);
+    // There is always something on it.
+    conn.query_drop("SET GLOBAL tacho_disk_warn_percent = 100").expect("an answer");
+    wait::until("it is told", || count_of(&server, SHORT) == 1);
+    if disk.is_small() {
+        conn.query_drop("SET GLOBAL tacho_disk_warn_percent = 10").expect("an answer");
+        disk.fill().expect("filling");
+        wait::until("it is told again", || count_of(&server, SHORT) == 2);
+        disk.free().expect("freeing");
+        wait::until("there is room", || count_of(&server, ENOUGH) == 1);
+    }
+    drop(conn);
+    server.stop().expect("stopping");
+    server.assert_clean_log(&[ALLOWED, &["tacho: cannot append to"]].concat());
+    drop(server);
+    clean_up(disk, &directory("room"));
 }
 
 #[test]

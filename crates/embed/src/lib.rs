@@ -81,10 +81,12 @@ pub struct EmbedStatus {
     pub files_removed: u64,
     /// Closed files that were compressed.
     pub files_compressed: u64,
+    /// Room for the log, bytes.
+    pub disk_free_bytes: u64,
 }
 
 const _: () = assert!(size_of::<EmbedConfig>() == 56);
-const _: () = assert!(size_of::<EmbedStatus>() == 144);
+const _: () = assert!(size_of::<EmbedStatus>() == 152);
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
 fn guard<T>(fallback: T, f: impl FnOnce() -> T) -> T {

@@ -237,6 +237,7 @@ impl Recorder {
             14 => control.retention_days.store(value, Ordering::Relaxed),
             15 => control.retention_bytes.store(value, Ordering::Relaxed),
             16 => control.compress.store(value != 0, Ordering::Relaxed),
+            17 => control.disk_warn_percent.store(value, Ordering::Relaxed),
             _ => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.
@@ -331,6 +332,7 @@ impl Recorder {
             sync_given_up: counters.sync_given_up.load(Ordering::Relaxed),
             files_removed: status.files_removed.load(Ordering::Relaxed),
             files_compressed: status.files_compressed.load(Ordering::Relaxed),
+            disk_free_bytes: status.disk_free_bytes.load(Ordering::Relaxed),
         }
     }
 

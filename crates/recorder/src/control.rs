@@ -45,6 +45,8 @@ pub struct Control {
     pub retain_now: AtomicBool,
     /// Closed files are compressed.
     pub compress: AtomicBool,
+    /// Below so many hundredths of the file system the error log warns; 0 = never.
+    pub disk_warn_percent: AtomicU64,
     /// A new file is wanted.
     pub rotate_now: AtomicBool,
     /// What has ended shall be written now.
@@ -114,6 +116,7 @@ impl Default for Control {
             retention_bytes: AtomicU64::new(0),
             retain_now: AtomicBool::new(false),
             compress: AtomicBool::new(false),
+            disk_warn_percent: AtomicU64::new(0),
             rotate_now: AtomicBool::new(false),
             flush_now: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -170,6 +173,8 @@ pub struct Status {
     pub files_removed: AtomicU64,
     /// Closed files that were compressed.
     pub files_compressed: AtomicU64,
+    /// Room for the log, bytes.
+    pub disk_free_bytes: AtomicU64,
     /// The last error, with advice.
     pub last_error: Mutex<String>,
     /// The file that is written now.

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::fs::{FileId, Fs, FsFile, OpenMode, Stat};
+use super::fs::{FileId, Fs, FsFile, OpenMode, Space, Stat};
 
 /// What happens to one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -437,6 +437,14 @@ impl Fs for FaultyFs {
                 state.nodes[old].links -= 1;
             }
             Ok(())
+        })
+    }
+
+    fn space(&self, _dir: &Path) -> io::Result<Space> {
+        self.state().operate(|state| {
+            let used_bytes = state.used_bytes();
+            let total_bytes = state.capacity_bytes.unwrap_or(1 << 40);
+            Ok(Space { free_bytes: total_bytes.saturating_sub(used_bytes), total_bytes })
         })
     }
 

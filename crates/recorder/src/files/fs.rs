@@ -37,6 +37,15 @@ pub struct Stat {
     pub mode: u32,
 }
 
+/// Room on a file system, for users without privileges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// What can still be written, bytes.
+    pub free_bytes: u64,
+    /// What could be if there was nothing, bytes.
+    pub total_bytes: u64,
+}
+
 /// How a file is opened. Symbolic links are never followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
@@ -94,6 +103,11 @@ pub trait Fs: Clone + Send + 'static {
     /// # Errors
     /// As rename(2).
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// How much room there is for files in a directory.
+    ///
+    /// # Errors
+    /// As statvfs(3).
+    fn space(&self, dir: &Path) -> io::Result<Space>;
     /// Waits until the names in a directory are on the device as they are.
     ///
     /// # Errors
@@ -233,6 +247,23 @@ impl Fs for RealFs {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::rename(from, to)
+    }
+
+    fn space(&self, dir: &Path) -> io::Result<Space> {
+        let path = std::ffi::CString::new(dir.as_os_str().as_encoded_bytes())?;
+        // SAFETY: statvfs is a plain C struct of integers, for which all zero is a value.
+        let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
+        // SAFETY: the path is terminated, and both outlive the call.
+        if unsafe { libc::statvfs(path.as_ptr(), &raw mut stat) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+        // What only root may fill is no room.
+        let reserved = stat.f_bfree.saturating_sub(stat.f_bavail);
+        Ok(Space {
+            free_bytes: bytes(stat.f_bavail),
+            total_bytes: bytes(stat.f_blocks.saturating_sub(reserved)),
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::durable::Unsynced;
 use super::error::{At, FileError, FileErrorKind};
-use super::fs::{Fs, FsFile, OpenMode, RealFs};
+use super::fs::{Fs, FsFile, OpenMode, RealFs, Space};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
@@ -311,6 +311,14 @@ impl<F: Fs> LogFiles<F> {
     /// Changes the size at which files are rotated, from the next line on.
     pub fn set_rotate_bytes(&mut self, rotate_bytes: u64) {
         self.rotate_bytes = rotate_bytes;
+    }
+
+    /// How much room there is for the log.
+    ///
+    /// # Errors
+    /// When nobody knows.
+    pub fn space(&self) -> Result<Space, FileError> {
+        self.fs.space(&self.dir).at("ask for the room in", &self.dir)
     }
 
     /// The log directory.

@@ -109,7 +109,7 @@ mod scenarios;
 
 pub use compress::{CompressError, Compressed, Compressor};
 pub use error::{FileError, FileErrorKind};
-pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Stat};
+pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
 pub use log::{Event, LogFiles, Opened, Options};
 pub use name::FileName;
 pub use retain::{Due, Keep, Outlook, RetainError};

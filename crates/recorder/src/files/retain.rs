@@ -21,10 +21,11 @@ use tacho_chain::SIDECAR_ENDING;
 use tacho_chain::entry::RemovalReason;
 
 use super::error::{At, FileError};
-use super::fs::Fs;
-use super::log::LogFiles;
+use super::fs::{Fs, FsFile as _};
+use super::log::{Current, LogFiles};
 use super::name::FileName;
 use super::seal::Removed;
+use super::tail::{self, LastSeqError};
 
 /// Endings of a log file. The plain one goes first: what is left is still complete. The last one is
 /// what a compression has left that did not come to its end.
@@ -117,6 +118,17 @@ impl<F: Fs> LogFiles<F> {
         };
         // Somebody may have removed or cut the current file, and with it the last line.
         self.check()?;
+        // One that was moved away and could not be followed by another has its lines elsewhere.
+        let path = &self.current.path;
+        match self.fs.stat(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(outlook),
+            named => {
+                if named.at("look at", path)?.id != self.current.file.stat().at("look at", path)?.id
+                {
+                    return Ok(outlook);
+                }
+            }
+        }
         if self.is_unfinished() || !self.has_left(name) || self.last_lines_are_in(name, &files)? {
             return Ok(outlook);
         }
@@ -200,15 +212,23 @@ impl<F: Fs> LogFiles<F> {
 
     /// Whether the last line of the log may be in this file, the first of the closed ones.
     fn last_lines_are_in(&self, name: FileName, closed: &[FileName]) -> Result<bool, FileError> {
-        if self.has_lines() {
+        let Current { file, path, line_end, .. } = &self.current;
+        // A line that somebody else has put there has no number to go on from.
+        if self.has_lines() && tail::seq_before(file, *line_end).at("read", path)?.is_some() {
             return Ok(false);
         }
-        for newer in closed.iter().rev().take_while(|newer| **newer != name) {
-            if self.log_bytes(*newer)? > 0 {
-                return Ok(false);
-            }
+        // One that is newer may be without a line, too: empty, or with the torn one of a full disk.
+        let newer: Vec<tail::Entry> = closed
+            .iter()
+            .filter(|newer| **newer > name)
+            .flat_map(|newer| ["jsonl.zst", "jsonl"].map(|ending| (*newer, ending.to_owned())))
+            .collect();
+        match tail::last_seq_in(&self.fs, &self.dir, &newer) {
+            Ok(seq) => Ok(seq.is_none()),
+            Err(LastSeqError::Unreadable(error)) => Err(error),
+            // Nobody knows, so nothing goes.
+            Err(_) => Ok(true),
         }
-        Ok(true)
     }
 
     fn remove_part(&self, name: FileName, ending: &str) -> Result<(), FileError> {

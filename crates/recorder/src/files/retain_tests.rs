@@ -152,6 +152,34 @@ fn the_oldest_go_and_the_last_line_stays() {
 }
 
 #[test]
+fn a_line_that_is_torn_or_elsewhere_is_not_the_last_one() {
+    let fs = new_fs();
+    let (mut files, _) = open(&fs);
+    fill(&fs, &mut files, 2);
+    let names = fs.files_in(Path::new(DIR));
+    let plain: Vec<_> =
+        names.iter().filter(|path| path.extension().is_some_and(|e| e == "jsonl")).collect();
+    let keep = Keep { days: 0, bytes: 1 };
+    assert_eq!(due(&mut files, &keep), Some((1, RemovalReason::Size)));
+    // What a full disk and a death leave.
+    fs.truncate(plain[1], 10);
+    assert_eq!(due(&mut files, &keep), None);
+    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(1));
+
+    // The current file has the last line, but is moved away, and none can be made in its place.
+    files.write(b"{\"v\":1,\"seq\":2,\"a\":1}\n", &mut 0).expect("writes");
+    assert_eq!(due(&mut files, &keep), Some((1, RemovalReason::Size)));
+    fs.rename(plain[2], Path::new("/data/elsewhere"));
+    for skipped in 0..30 {
+        fs.fault_after(skipped, Fault::Fail(libc::EIO));
+        if let Ok(outlook) = files.outlook(&keep) {
+            assert_eq!(outlook.due, None, "operation {skipped}");
+        }
+        fs.repair();
+    }
+}
+
+#[test]
 fn all_forms_of_a_file_go_and_its_sidecar_last() {
     let fs = new_fs();
     let (mut files, sealed) = seal(&fs);

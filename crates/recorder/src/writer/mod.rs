@@ -16,6 +16,7 @@
 //! | `seldom` | what the error log hears of trouble that comes again and again |
 //! | `retention` | which closed file goes when |
 //! | `compression` | the thread that makes closed files smaller |
+//! | `space` | room on the disk, and the warning that it ends |
 
 mod compression;
 mod durability;
@@ -27,6 +28,7 @@ mod relief;
 mod retention;
 mod running;
 mod seldom;
+mod space;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,6 +54,7 @@ pub(crate) use losses::confirm_losses;
 use queue::Queue;
 use retention::Retention;
 use seldom::{Outages, Seldom};
+use space::SpaceWatch;
 
 /// A statement that is open for this long gets a `running` line, µs.
 const RUNNING_AFTER_US: i64 = 10_000_000;
@@ -106,6 +109,7 @@ pub struct Writer<F: Fs = RealFs> {
     gone: Vec<PathBuf>,
     retention: Retention,
     compression: Compression,
+    space: SpaceWatch,
 }
 
 impl<F: Fs> Writer<F> {
@@ -155,6 +159,7 @@ impl<F: Fs> Writer<F> {
             gone: Vec::new(),
             retention: Retention::default(),
             compression: Compression::default(),
+            space: SpaceWatch::default(),
         };
         writer.take_settings();
         writer
@@ -258,6 +263,7 @@ impl<F: Fs> Writer<F> {
         let now_us = sys::now_us();
         self.arena().shared().writer.0.heartbeat_us.store(now_us, Ordering::Relaxed);
         self.take_settings();
+        self.watch_space();
         if !self.write_out(now_us) {
             self.show_arena_use();
             return false;

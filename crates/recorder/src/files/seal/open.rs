@@ -129,10 +129,8 @@ fn go_on<F: Fs>(
         sealer.wanted = Some(CheckpointReason::Start);
     }
     sealer.drive(fs)?;
-    if let Some(sidecar) = &mut sealer.sidecar {
-        // Lines behind the checkpoint of a stop are nobody's, until this is there, too.
-        sidecar.sync()?;
-    }
+    // Lines behind the checkpoint of a stop are nobody's, until this is there, too.
+    sealer.sync(fs)?;
     let sealed = Sealed { root, is_new_root: false, declared, recovered_bytes };
     Ok(Begin::Ready(Box::new((sealer, sealed))))
 }

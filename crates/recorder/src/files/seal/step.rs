@@ -90,7 +90,7 @@ impl<F: Fs> Sealer<F> {
 
     /// Waits until what will be signed is on the device: the key file will be, and a power failure
     /// must not leave it alone with what it knows.
-    fn sync(&mut self, fs: &F) -> Result<(), FileError> {
+    pub(super) fn sync(&mut self, fs: &F) -> Result<(), FileError> {
         let synced = self.sync_files(fs);
         if synced.is_err() {
             self.failed_at_s = Some(fs.now_s());
