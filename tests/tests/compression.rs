@@ -101,12 +101,15 @@ fn closed_files_become_smaller_and_are_read_as_before() {
     let key = rest.split('"').next().expect("its end");
     let directory = log.to_str().expect("a path");
     let output = tacho(&["verify", directory, "--key", key]);
-    assert!(output.status.success(), "{output:?}");
+    // Lines that had no frame yet when the server was killed are sealed at the next start.
+    let is_recovered = output.stdout.starts_with(b"RECOVERED:") && output.status.code() == Some(18);
+    assert!(output.status.success() || is_recovered, "{output:?}");
     let victim: PathBuf = log.join(compressed.first().expect("one"));
     let whole = fs::read(&victim).expect("read");
     fs::write(&victim, &whole[..whole.len() - 5]).expect("written");
     let output = tacho(&["verify", directory, "--key", key]);
-    assert!(output.status.code().is_some_and(|code| code >= 10), "{output:?}");
+    let code = output.status.code();
+    assert!(code.is_some_and(|code| code >= 10 && code != 18), "{output:?}");
     drop(server);
     fs::remove_dir_all(&log).expect("removed");
 }

@@ -1,13 +1,17 @@
 //! The writing side: which entry comes next. No I/O: the caller brings the bytes to the files.
 //!
-//! An entry counts as soon as it is made, so its bytes must get into the sidecar before those
-//! of any later one.
+//! A frame counts as soon as it is made, so its bytes must get into the sidecar before those of any
+//! later entry. What is signed comes as a [`Step`], because a new key comes with it, which must be
+//! in the key file first.
+
+use zeroize::Zeroizing;
 
 use crate::entry::{
     Checkpoint, CheckpointReason, Epoch, EpochReason, Frame, RemovalReason, Tombstone,
 };
 use crate::hash::Hash;
 use crate::key::{SecretKey, VerifierKey};
+use crate::key_file::{self, KeyFile};
 use crate::note;
 
 /// Where the chain stands.
@@ -29,40 +33,46 @@ pub struct Chain {
     root: VerifierKey,
     epoch: u64,
     secret: SecretKey,
+    /// None in epoch 0, in which there are no checkpoints.
+    signer: Option<SecretKey>,
     position: Position,
     previous_tombstone: Hash,
 }
 
-/// A new epoch that has been signed and not been entered yet: between the two its key must
-/// reach the key file.
+/// What is signed and does not count yet: its keys must reach the key file before.
 #[derive(Debug)]
-pub struct NextEpoch {
-    /// The key of the new epoch.
-    pub secret: SecretKey,
-    /// Its note, to be appended to the sidecar.
+pub struct Step {
+    /// The last checkpoint of the file before, to be appended to its sidecar.
+    pub closing: Option<String>,
+    /// An epoch, to begin a sidecar with, or a checkpoint.
     pub note: String,
-    epoch: Epoch,
+    epoch: u64,
+    /// The key of the new epoch; none: the epoch goes on.
+    secret: Option<SecretKey>,
+    signer: SecretKey,
+    after: Position,
 }
 
-impl NextEpoch {
-    /// Number of the new epoch.
-    #[must_use]
-    pub fn number(&self) -> u64 {
-        self.epoch.number
-    }
-
-    /// The log file that it begins in.
+impl Step {
+    /// The log file that the note stands beside.
     #[must_use]
     pub fn file(&self) -> &str {
-        &self.epoch.file
+        &self.after.file
+    }
+
+    /// Whether a key file is the one that goes with this step.
+    #[must_use]
+    pub fn is_in(&self, key: &KeyFile) -> bool {
+        key.note.as_deref() == Some(&*self.note)
     }
 }
 
 impl Chain {
-    /// Goes on at a position, with the key of an epoch (0: the root itself).
+    /// Goes on at a position, with the keys of a key file.
     #[must_use]
-    pub fn new(root: VerifierKey, epoch: u64, secret: SecretKey, position: Position) -> Chain {
-        Chain { root, epoch, secret, position, previous_tombstone: Hash::ZERO }
+    pub fn new(key: KeyFile, position: Position) -> Chain {
+        let KeyFile { root, epoch, secret, signer, .. } = key;
+        Chain { root, epoch, secret, signer, position, previous_tombstone: Hash::ZERO }
     }
 
     /// Where it stands.
@@ -77,10 +87,8 @@ impl Chain {
         &self.root
     }
 
-    /// Makes the key of the next epoch, and signs it.
-    ///
-    /// `file` is the file that it begins in: at the position for the file it is in, at the
-    /// start for another one. Reasons that do not continue the chain begin a new one.
+    /// Begins an epoch in a file: the one of the position, if nothing of it is in the chain yet, or
+    /// another one. Reasons that do not continue the chain begin a new one.
     ///
     /// # Errors
     /// When there is no randomness.
@@ -89,37 +97,101 @@ impl Chain {
         reason: EpochReason,
         file: &str,
         time_s: i64,
-    ) -> Result<NextEpoch, getrandom::Error> {
-        let secret = SecretKey::generate()?;
-        let same_file = self.position.file == file;
-        let goes_on = reason.continues() && !same_file;
+    ) -> Result<Step, getrandom::Error> {
+        let origin = self.root.origin();
+        let (secret, signer) = (SecretKey::generate()?, SecretKey::generate()?);
+        let Position { file: before, seq, mut hash, .. } = self.position.clone();
+        let mut closing = None;
+        if before != file
+            && let Some(signer) = &self.signer
+        {
+            let last = self.checkpoint_text(CheckpointReason::Rotate, None, time_s);
+            let last = note::sign(&last, origin, signer);
+            hash = hash.after(last.as_bytes());
+            closing = Some(last);
+        }
         let epoch = Epoch {
             root: self.root.clone(),
-            number: self.epoch + 1,
-            key: secret.public(self.root.origin()),
+            number: self.epoch.saturating_add(1),
+            key: secret.public(origin),
+            signer: signer.public(origin),
             reason,
             time_s,
             file: file.to_owned(),
-            offset: if same_file { self.position.offset } else { 0 },
-            seq: self.position.seq,
-            previous: goes_on.then(|| self.position.file.clone()),
-            chain: if reason.continues() { self.position.hash } else { Hash::ZERO },
+            seq,
+            previous: (reason.continues() && before != file).then_some(before),
+            chain: if reason.continues() { hash } else { Hash::ZERO },
         };
-        let note = note::sign(&epoch.to_text(), self.root.origin(), &self.secret);
-        Ok(NextEpoch { secret, note, epoch })
+        let note = note::sign(&epoch.to_text(), origin, &self.secret);
+        let hash = epoch.chain.after(note.as_bytes());
+        let after = Position { file: epoch.file, offset: 0, seq, hash };
+        Ok(Step { closing, note, epoch: epoch.number, secret: Some(secret), signer, after })
     }
 
-    /// Enters an epoch that [`Chain::next_epoch`] made. The old key is gone with this.
-    pub fn enter(&mut self, next: NextEpoch) {
-        let NextEpoch { secret, note, epoch } = next;
-        self.secret = secret;
-        self.epoch = epoch.number;
-        self.position = Position {
-            file: epoch.file,
-            offset: epoch.offset,
-            seq: epoch.seq,
-            hash: epoch.chain.after(note.as_bytes()),
+    /// Signs the position, and hands over to another key. `None`: nothing has begun yet.
+    ///
+    /// # Errors
+    /// When there is no randomness.
+    pub fn checkpoint(
+        &self,
+        reason: CheckpointReason,
+        time_s: i64,
+    ) -> Result<Option<Step>, getrandom::Error> {
+        let Some(signer) = &self.signer else { return Ok(None) };
+        let next = SecretKey::generate()?;
+        let text = self.checkpoint_text(reason, Some(&next), time_s);
+        let note = note::sign(&text, self.root.origin(), signer);
+        let hash = self.position.hash.after(note.as_bytes());
+        let after = Position { hash, ..self.position.clone() };
+        let epoch = self.epoch;
+        Ok(Some(Step { closing: None, note, epoch, secret: None, signer: next, after }))
+    }
+
+    fn checkpoint_text(
+        &self,
+        reason: CheckpointReason,
+        next: Option<&SecretKey>,
+        time_s: i64,
+    ) -> String {
+        let Position { file, offset, seq, hash } = &self.position;
+        let checkpoint = Checkpoint {
+            origin: self.root.origin().to_owned(),
+            seq: *seq,
+            chain: *hash,
+            time_s,
+            file: file.clone(),
+            offset: *offset,
+            reason,
+            next: next.map(|key| key.public(self.root.origin())),
         };
+        checkpoint.to_text()
+    }
+
+    /// The key file that must lie on the disk before a step is entered.
+    #[must_use]
+    pub fn key_file(&self, step: &Step) -> Zeroizing<String> {
+        let secret = step.secret.as_ref().unwrap_or(&self.secret);
+        let notes = [step.closing.as_deref(), Some(&*step.note)];
+        key_file::text(&self.root, step.epoch, secret, Some(&step.signer), notes)
+    }
+
+    /// Whether a key file is the one of now.
+    #[must_use]
+    pub fn is_key_of(&self, key: &KeyFile) -> bool {
+        let public = |signer: &Option<SecretKey>| signer.as_ref().map(SecretKey::root);
+        key.epoch == self.epoch
+            && key.secret.root() == self.secret.root()
+            && public(&key.signer) == public(&self.signer)
+    }
+
+    /// Enters a step that this chain has made at this position. The old keys are gone with this.
+    pub fn enter(&mut self, step: Step) {
+        if let Some(secret) = step.secret {
+            self.secret = secret;
+        }
+        self.signer = Some(step.signer);
+        self.epoch = step.epoch;
+        self.position = step.after;
     }
 
     /// The line of a frame. Its bytes begin at `start`, which is the position unless somebody
@@ -130,23 +202,6 @@ impl Chain {
         self.position.seq = frame.last_seq;
         self.position.hash = self.position.hash.after(line.as_bytes());
         line
-    }
-
-    /// A checkpoint of the position.
-    pub fn checkpoint(&mut self, reason: CheckpointReason, time_s: i64) -> String {
-        let Position { file, offset, seq, hash } = &self.position;
-        let checkpoint = Checkpoint {
-            origin: self.root.origin().to_owned(),
-            seq: *seq,
-            chain: *hash,
-            time_s,
-            file: file.clone(),
-            offset: *offset,
-            reason,
-        };
-        let note = note::sign(&checkpoint.to_text(), self.root.origin(), &self.secret);
-        self.position.hash = hash.after(note.as_bytes());
-        note
     }
 
     /// Says which tombstone is the last in `removed.chain`, by its bytes.

@@ -24,8 +24,6 @@ pub struct NotAnEntry;
 pub enum EpochReason {
     /// The first of a log: signed by the root.
     First,
-    /// The recorder was started.
-    Start,
     /// A new file was begun.
     Rotate,
     /// The recorder was started and found no signing key for a sealed directory.
@@ -39,9 +37,8 @@ pub enum EpochReason {
 }
 
 impl EpochReason {
-    const ALL: [(EpochReason, &str); 7] = [
+    const ALL: [(EpochReason, &str); 6] = [
         (EpochReason::First, "first"),
-        (EpochReason::Start, "start"),
         (EpochReason::Rotate, "rotate"),
         (EpochReason::NoKey, "no-key"),
         (EpochReason::RolledBack, "rolled-back"),
@@ -52,7 +49,7 @@ impl EpochReason {
     /// Whether the chain goes on from what is before it.
     #[must_use]
     pub fn continues(self) -> bool {
-        matches!(self, EpochReason::Start | EpochReason::Rotate | EpochReason::Damaged)
+        matches!(self, EpochReason::Rotate | EpochReason::Damaged)
     }
 
     /// Whether a root key signs it.
@@ -67,6 +64,8 @@ impl EpochReason {
 pub enum CheckpointReason {
     /// Its time has come.
     Interval,
+    /// A recorder goes on in the file.
+    Start,
     /// The file is complete and another one follows.
     Rotate,
     /// The recorder stopped in the orderly way.
@@ -74,11 +73,19 @@ pub enum CheckpointReason {
 }
 
 impl CheckpointReason {
-    const ALL: [(CheckpointReason, &str); 3] = [
+    const ALL: [(CheckpointReason, &str); 4] = [
         (CheckpointReason::Interval, "interval"),
+        (CheckpointReason::Start, "start"),
         (CheckpointReason::Rotate, "rotate"),
         (CheckpointReason::Stop, "stop"),
     ];
+
+    /// Whether another key signs what follows. After the last checkpoint of a file, that is the one
+    /// of the next file's epoch.
+    #[must_use]
+    pub fn hands_over(self) -> bool {
+        self != CheckpointReason::Rotate
+    }
 }
 
 /// Why a file was removed.
@@ -117,26 +124,26 @@ macro_rules! words {
 }
 words!(EpochReason, CheckpointReason, RemovalReason);
 
-/// The text of a note that begins an epoch: from here on another key signs.
+/// The text of the note that begins an epoch, which is one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epoch {
     /// The key that everything hangs on.
     pub root: VerifierKey,
     /// 1, 2, 3 …
     pub number: u64,
-    /// Signs the checkpoints of this epoch, and the next epoch.
+    /// Signs the next epoch, and tombstones.
     pub key: VerifierKey,
+    /// Signs the first checkpoint, which names the key of the next one.
+    pub signer: VerifierKey,
     /// Why it begins.
     pub reason: EpochReason,
     /// Seconds since 1970-01-01 UTC.
     pub time_s: i64,
     /// The log file, without its directory.
     pub file: String,
-    /// Where in the file it begins, bytes.
-    pub offset: u64,
     /// `seq` of the last line before it.
     pub seq: u64,
-    /// The log file whose chain goes on here, when that is another one.
+    /// The log file whose chain goes on here.
     pub previous: Option<String>,
     /// The chain before it.
     pub chain: Hash,
@@ -146,11 +153,11 @@ impl Epoch {
     /// The text that is signed.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let Epoch { root, number, key, reason, time_s, file, offset, seq, previous, chain } = self;
+        let Epoch { root, number, key, signer, reason, time_s, file, seq, previous, chain } = self;
         let previous = previous.as_deref().unwrap_or("-");
         format!(
-            "{EPOCH_HEAD}\nroot {root}\nepoch {number}\nkey {key}\nreason {reason}\n\
-             time {time_s}\nfile {file}\noffset {offset}\nseq {seq}\nprevious {previous}\n\
+            "{EPOCH_HEAD}\nroot {root}\nepoch {number}\nkey {key}\nsigner {signer}\n\
+             reason {reason}\ntime {time_s}\nfile {file}\nseq {seq}\nprevious {previous}\n\
              chain {}\n",
             chain.to_base64()
         )
@@ -167,10 +174,10 @@ impl Epoch {
                 root: fields.take("root")?.parse().ok()?,
                 number: fields.number("epoch")?,
                 key: fields.take("key")?.parse().ok()?,
+                signer: fields.take("signer")?.parse().ok()?,
                 reason: EpochReason::parse(fields.take("reason")?)?,
                 time_s: fields.take("time")?.parse().ok()?,
                 file: file_name(fields.take("file")?)?,
-                offset: fields.number("offset")?,
                 seq: fields.number("seq")?,
                 previous: match fields.take("previous")? {
                     "-" => None,
@@ -180,7 +187,9 @@ impl Epoch {
             })
         };
         let epoch = read().ok_or(NotAnEntry)?;
-        let is_sound = epoch.root.is_root() && epoch.key.origin() == epoch.root.origin();
+        let is_sound = epoch.root.is_root()
+            && epoch.key.origin() == epoch.root.origin()
+            && epoch.signer.origin() == epoch.root.origin();
         if is_sound && epoch.to_text() == text { Ok(epoch) } else { Err(NotAnEntry) }
     }
 }
@@ -202,17 +211,20 @@ pub struct Checkpoint {
     pub offset: u64,
     /// Why it was made.
     pub reason: CheckpointReason,
+    /// Signs the next checkpoint of the file; none where there is none.
+    pub next: Option<VerifierKey>,
 }
 
 impl Checkpoint {
     /// The text that is signed.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let Checkpoint { origin, seq, chain, time_s, file, offset, reason } = self;
+        let Checkpoint { origin, seq, chain, time_s, file, offset, reason, next } = self;
         let chain = chain.to_base64();
+        let next = next.as_ref().map_or_else(String::new, |key| format!("next {key}\n"));
         format!(
             "{origin}\n{seq}\n{chain}\ntime {time_s}\nfile {file}\noffset {offset}\n\
-             reason {reason}\n"
+             reason {reason}\n{next}"
         )
     }
 
@@ -223,7 +235,7 @@ impl Checkpoint {
     pub fn parse(text: &str) -> Result<Checkpoint, NotAnEntry> {
         let mut fields = Fields { lines: text.split_terminator('\n') };
         let mut read = || {
-            Some(Checkpoint {
+            let mut checkpoint = Checkpoint {
                 origin: fields.lines.next().filter(|origin| is_origin(origin))?.to_owned(),
                 seq: fields.lines.next()?.parse().ok()?,
                 chain: Hash::from_base64(fields.lines.next()?)?,
@@ -231,7 +243,14 @@ impl Checkpoint {
                 file: file_name(fields.take("file")?)?,
                 offset: fields.number("offset")?,
                 reason: CheckpointReason::parse(fields.take("reason")?)?,
-            })
+                next: None,
+            };
+            if checkpoint.reason.hands_over() {
+                let next: VerifierKey = fields.take("next")?.parse().ok()?;
+                checkpoint.next = Some(next).filter(|key| key.origin() == checkpoint.origin);
+                checkpoint.next.as_ref()?;
+            }
+            Some(checkpoint)
         };
         let checkpoint = read().ok_or(NotAnEntry)?;
         if checkpoint.to_text() == text { Ok(checkpoint) } else { Err(NotAnEntry) }
@@ -396,14 +415,15 @@ mod tests {
     fn epoch() -> Epoch {
         let root = SecretKey::from_bytes(&[1; 32]).root();
         let key = SecretKey::from_bytes(&[2; 32]).public(root.origin());
+        let signer = SecretKey::from_bytes(&[3; 32]).public(root.origin());
         Epoch {
             root,
             number: 3,
             key,
+            signer,
             reason: EpochReason::Rotate,
             time_s: 1_795_230_185,
             file: FILE.to_owned(),
-            offset: 0,
             seq: 17,
             previous: Some(FILE.replace("42", "41")),
             chain: Hash::of(b"x"),
@@ -422,8 +442,15 @@ mod tests {
             file: FILE.to_owned(),
             offset: 7,
             reason: CheckpointReason::Stop,
+            next: Some(epoch.signer.clone()),
         };
         assert_eq!(Checkpoint::parse(&checkpoint.to_text()), Ok(checkpoint.clone()));
+        let last = Checkpoint { reason: CheckpointReason::Rotate, ..checkpoint.clone() };
+        assert_eq!(Checkpoint::parse(&last.to_text()), Err(NotAnEntry));
+        let last = Checkpoint { next: None, ..last };
+        assert_eq!(Checkpoint::parse(&last.to_text()), Ok(last.clone()));
+        let last = Checkpoint { reason: CheckpointReason::Stop, ..last };
+        assert_eq!(Checkpoint::parse(&last.to_text()), Err(NotAnEntry));
         let tombstone = Tombstone {
             origin: checkpoint.origin,
             file: FILE.to_owned(),
@@ -448,7 +475,7 @@ mod tests {
         for (from, to) in [
             ("epoch 3", "epoch 03"),
             ("epoch 3", "epoch +3"),
-            ("offset 0", "offset  0"),
+            ("seq 17", "seq  17"),
             ("reason rotate", "reason Rotate"),
             ("v1", "v2"),
             ("chain ", "chain"),

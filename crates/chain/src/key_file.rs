@@ -1,18 +1,23 @@
-//! Where the secret lies between two starts.
+//! Where the secrets lie between two starts.
 //!
-//! The file has the key of the running epoch and the note that began the epoch. The note is in
-//! the key file *before* it is in the sidecar: whatever the moment of a crash, a recorder that
-//! starts finds the note in both, or appends it to the sidecar and goes on.
+//! The file has the two keys of now, and the note that began the newest of them: an epoch, or the
+//! newest checkpoint. The note is in the key file *before* it is in the sidecar: whatever the moment
+//! of a crash, a recorder that starts finds the note in both, or appends it to the sidecar and goes
+//! on. What is neither was taken out of the sidecar by somebody.
 
 use std::fmt::Write as _;
 
 use zeroize::Zeroizing;
 
-use crate::entry::Epoch;
+use crate::entry::{Checkpoint, Epoch};
+use crate::hash::Hash;
 use crate::key::{SecretKey, VerifierKey};
 use crate::note::Note;
+use crate::sidecar::{Entries, Meaning};
 
 const HEAD: &str = "tachograph-signing-key-v1";
+/// In the place of a key that there is not.
+const NONE: &str = "-";
 
 /// Bytes of the longest key file.
 pub const BYTES_MAX: usize = 8192;
@@ -31,8 +36,27 @@ pub struct KeyFile {
     pub epoch: u64,
     /// The epoch's key.
     pub secret: SecretKey,
-    /// The note that began the epoch; none in epoch 0.
+    /// Signs the next checkpoint; none in epoch 0.
+    pub signer: Option<SecretKey>,
+    /// The last checkpoint of the file before, when the note is an epoch that follows one.
+    pub closing: Option<String>,
+    /// The note that began the newest key; none in epoch 0.
     pub note: Option<String>,
+}
+
+/// What the note of a key file says: where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// The log file, without its directory.
+    pub file: String,
+    /// How much of the file is in frames before it, bytes.
+    pub offset: u64,
+    /// `seq` of the last line before it.
+    pub seq: u64,
+    /// The chain before it.
+    pub chain: Hash,
+    /// It is the first entry of its sidecar.
+    pub is_epoch: bool,
 }
 
 impl KeyFile {
@@ -41,48 +65,101 @@ impl KeyFile {
     /// # Errors
     /// When there is no randomness.
     pub fn generate() -> Result<KeyFile, getrandom::Error> {
-        let secret = SecretKey::generate()?;
-        Ok(KeyFile { root: secret.root(), epoch: 0, secret, note: None })
+        Ok(KeyFile::of_root(SecretKey::generate()?))
     }
 
-    /// What the note says.
+    /// The key file of a root that has signed nothing yet.
     #[must_use]
-    pub fn begun(&self) -> Option<Epoch> {
+    pub fn of_root(secret: SecretKey) -> KeyFile {
+        KeyFile { root: secret.root(), epoch: 0, secret, signer: None, closing: None, note: None }
+    }
+
+    /// What the note says; `None` in epoch 0.
+    #[must_use]
+    pub fn begun(&self) -> Option<Begun> {
         let note = Note::parse(self.note.as_deref()?)?;
-        Epoch::parse(&note.text).ok()
+        if let Ok(epoch) = Epoch::parse(&note.text) {
+            let Epoch { file, seq, chain, .. } = epoch;
+            return Some(Begun { file, offset: 0, seq, chain, is_epoch: true });
+        }
+        let Checkpoint { file, offset, seq, chain, .. } = Checkpoint::parse(&note.text).ok()?;
+        Some(Begun { file, offset, seq, chain, is_epoch: false })
+    }
+
+    /// The last checkpoint of the file before.
+    #[must_use]
+    pub fn closed(&self) -> Option<Checkpoint> {
+        let note = Note::parse(self.closing.as_deref()?)?;
+        Checkpoint::parse(&note.text).ok()
     }
 
     /// The bytes of the file.
     #[must_use]
     pub fn to_text(&self) -> Zeroizing<String> {
-        text(&self.root, self.epoch, &self.secret, self.note.as_deref())
+        let notes = [self.closing.as_deref(), self.note.as_deref()];
+        text(&self.root, self.epoch, &self.secret, self.signer.as_ref(), notes)
     }
 
     /// Reads [`KeyFile::to_text`].
     ///
     /// # Errors
-    /// [`NotAKeyFile`], also when key and note do not belong together.
+    /// [`NotAKeyFile`], also when keys and notes do not belong together.
     pub fn parse(text: &str) -> Result<KeyFile, NotAKeyFile> {
-        let read = || {
-            let rest = text.strip_prefix(HEAD)?.strip_prefix("\nroot ")?;
-            let (root, rest) = rest.split_once("\nepoch ")?;
-            let (epoch, rest) = rest.split_once("\nsecret ")?;
-            let (secret, note) = rest.split_once('\n')?;
-            let note = (!note.is_empty()).then(|| note.to_owned());
-            let secret = SecretKey::from_base64(secret)?;
-            Some(KeyFile { root: root.parse().ok()?, epoch: epoch.parse().ok()?, secret, note })
-        };
-        let file = read().ok_or(NotAKeyFile)?;
-        let is_sound = match file.begun() {
-            None => file.note.is_none() && file.epoch == 0 && file.secret.root() == file.root,
-            Some(epoch) => {
-                epoch.number == file.epoch
-                    && epoch.root == file.root
-                    && epoch.key == file.secret.public(file.root.origin())
-            }
-        };
-        if is_sound { Ok(file) } else { Err(NotAKeyFile) }
+        read(text).filter(KeyFile::is_sound).ok_or(NotAKeyFile)
     }
+
+    fn is_sound(&self) -> bool {
+        let Some(note) = &self.note else {
+            return self.epoch == 0 && self.signer.is_none() && self.secret.root() == self.root;
+        };
+        let Some(note) = Note::parse(note) else { return false };
+        let origin = self.root.origin();
+        let signer = self.signer.as_ref().map(|signer| signer.public(origin));
+        if let Ok(epoch) = Epoch::parse(&note.text) {
+            return epoch.number == self.epoch
+                && epoch.root == self.root
+                && epoch.key == self.secret.public(origin)
+                && Some(epoch.signer) == signer;
+        }
+        let checkpoint = Checkpoint::parse(&note.text);
+        checkpoint.is_ok_and(|checkpoint| checkpoint.next == signer && signer.is_some())
+            && self.closing.is_none()
+            && self.epoch > 0
+    }
+}
+
+fn read(text: &str) -> Option<KeyFile> {
+    let rest = text.strip_prefix(HEAD)?.strip_prefix("\nroot ")?;
+    let (root, rest) = rest.split_once("\nepoch ")?;
+    let (epoch, rest) = rest.split_once("\nsecret ")?;
+    let (secret, rest) = rest.split_once("\nsigner ")?;
+    let (signer, notes) = rest.split_once('\n')?;
+    let signer = match signer {
+        NONE => None,
+        signer => Some(SecretKey::from_base64(signer)?),
+    };
+    let mut file = KeyFile {
+        root: root.parse().ok()?,
+        epoch: epoch.parse().ok()?,
+        secret: SecretKey::from_base64(secret)?,
+        signer,
+        closing: None,
+        note: None,
+    };
+    let mut entries = Entries::new(notes.as_bytes());
+    while let Some(entry) = entries.next_entry().ok()? {
+        let is_closing = match entry.meaning? {
+            Meaning::Epoch(..) => false,
+            Meaning::Checkpoint(checkpoint, _) => !checkpoint.reason.hands_over(),
+            _ => return None,
+        };
+        let place = if is_closing { &mut file.closing } else { &mut file.note };
+        let is_second = place.replace(String::from_utf8(entry.bytes).ok()?).is_some();
+        if is_second || (is_closing && file.note.is_some()) {
+            return None;
+        }
+    }
+    (!entries.is_torn()).then_some(file)
 }
 
 /// The bytes of a key file.
@@ -91,14 +168,18 @@ pub fn text(
     root: &VerifierKey,
     epoch: u64,
     secret: &SecretKey,
-    note: Option<&str>,
+    signer: Option<&SecretKey>,
+    notes: [Option<&str>; 2],
 ) -> Zeroizing<String> {
-    // With room for all of it: growing would leave a copy of the secret in freed memory.
+    // With room for all of it: growing would leave a copy of the secrets in freed memory.
     let mut text = Zeroizing::new(String::with_capacity(BYTES_MAX));
     let secret = secret.to_base64();
-    let note = note.unwrap_or("");
+    let signer = signer.map(SecretKey::to_base64);
+    let signer = signer.as_ref().map_or(NONE, |signer| signer.as_str());
     // Writing to a String cannot fail.
-    let _ = write!(text, "{HEAD}\nroot {root}\nepoch {epoch}\nsecret {}\n{note}", *secret);
+    let _ =
+        writeln!(text, "{HEAD}\nroot {root}\nepoch {epoch}\nsecret {}\nsigner {signer}", *secret);
+    notes.into_iter().flatten().for_each(|note| text.push_str(note));
     text
 }
 
@@ -106,29 +187,67 @@ pub fn text(
 mod tests {
     use super::*;
     use crate::chain::{Chain, Position};
-    use crate::entry::EpochReason;
-    use crate::hash::Hash;
+    use crate::entry::{CheckpointReason, EpochReason};
+
+    fn name(number: u32) -> String {
+        format!("audit-20261121T015944Z-{number:06}.jsonl")
+    }
+
+    /// Key files of a log that begins, is signed, and goes on in a second file.
+    fn key_files() -> Vec<Zeroizing<String>> {
+        let file = KeyFile::generate().expect("randomness");
+        let mut texts = vec![file.to_text()];
+        let position = Position { file: name(1), offset: 0, seq: 0, hash: Hash::ZERO };
+        let mut chain = Chain::new(file, position);
+        let mut enter = |step: fn(&Chain) -> crate::chain::Step| {
+            let step = step(&chain);
+            texts.push(chain.key_file(&step));
+            chain.enter(step);
+        };
+        enter(|chain| chain.next_epoch(EpochReason::First, &name(1), 5).expect("randomness"));
+        enter(|chain| {
+            chain.checkpoint(CheckpointReason::Interval, 6).expect("randomness").expect("begun")
+        });
+        enter(|chain| chain.next_epoch(EpochReason::Rotate, &name(2), 7).expect("randomness"));
+        texts
+    }
 
     #[test]
     fn a_key_file_reads_back() {
-        let file = KeyFile::generate().expect("randomness");
-        let again = KeyFile::parse(&file.to_text()).expect("reads back");
-        assert_eq!((again.root.clone(), again.epoch, again.note), (file.root.clone(), 0, None));
+        let texts = key_files();
+        let read: Vec<KeyFile> =
+            texts.iter().map(|text| KeyFile::parse(text).expect("reads back")).collect();
+        for (text, file) in texts.iter().zip(&read) {
+            assert_eq!(*file.to_text(), **text);
+        }
+        let begun: Vec<_> =
+            read.iter().map(|file| file.begun().map(|b| (b.file, b.is_epoch))).collect();
+        let wanted = [None, Some((name(1), true)), Some((name(1), false)), Some((name(2), true))];
+        assert_eq!(begun, wanted);
+        assert_eq!(read.iter().map(|file| file.epoch).collect::<Vec<_>>(), [0, 1, 1, 2]);
+        let closed = read[3].closed().expect("of the first file");
+        assert_eq!((closed.file, closed.reason), (name(1), CheckpointReason::Rotate));
+    }
 
-        let name = "audit-20261121T015944Z-000042.jsonl".to_owned();
-        let position = Position { file: name.clone(), offset: 0, seq: 0, hash: Hash::ZERO };
-        let chain = Chain::new(file.root.clone(), 0, file.secret, position);
-        let next = chain.next_epoch(EpochReason::First, &name, 5).expect("randomness");
-        let text = text(&file.root, 1, &next.secret, Some(&next.note));
-        let again = KeyFile::parse(&text).expect("reads back");
-        assert_eq!((again.epoch, again.note.as_deref()), (1, Some(&*next.note)));
-        assert_eq!(again.begun().expect("a note").file, name);
-        // A key that is not the one of the note.
-        let other = KeyFile::generate().expect("randomness").secret.to_base64();
-        let mixed = text.replace(next.secret.to_base64().as_str(), &other);
-        assert_eq!(KeyFile::parse(&mixed).expect_err("refused"), NotAKeyFile);
-        for end in 0..text.len() {
-            assert!(KeyFile::parse(&text[..text.floor_char_boundary(end)]).is_err(), "{end}");
+    #[test]
+    fn keys_and_notes_belong_together() {
+        for text in key_files() {
+            let file = KeyFile::parse(&text).expect("reads back");
+            let other = KeyFile::generate().expect("randomness").secret.to_base64();
+            let mut secrets = vec![];
+            if file.note.as_deref().is_none_or(|note| note.starts_with("tachograph-epoch")) {
+                secrets.push(file.secret.to_base64());
+            }
+            secrets.extend(file.signer.as_ref().map(SecretKey::to_base64));
+            for secret in secrets {
+                let mixed = text.replace(secret.as_str(), &other);
+                assert_eq!(KeyFile::parse(&mixed).expect_err("refused"), NotAKeyFile);
+            }
+            for end in 0..text.len() {
+                let cut = &text[..text.floor_char_boundary(end)];
+                assert!(KeyFile::parse(cut).is_err(), "{end}");
+            }
+            assert!(KeyFile::parse(&format!("{}x", *text)).is_err());
         }
     }
 }

@@ -3,8 +3,9 @@
 //!
 //! `docs/specs/chain.md` is the normative text. In short: beside each log file lies a *sidecar*
 //! with *frames* (a SHA-256 hash of a run of lines), chained by hashes over all files of the
-//! directory; *checkpoints* sign the chain; each start and each file has a signing key of its
-//! own (an *epoch*), whose public half is signed by the key before it, which is then destroyed.
+//! directory; *checkpoints* sign the chain, each with a key of its own that the one before has named.
+//! Each file has a key, too (an *epoch*), whose public half is signed by the key before it. What has
+//! signed is destroyed.
 //!
 //! This crate does no I/O of its own but read from what it is given. Who writes the sidecars is
 //! `tacho-recorder` (`files::seal`).
@@ -17,7 +18,7 @@
 //! | [`entry`] | what stands in a sidecar: bytes and meaning |
 //! | [`sidecar`] | reading a sidecar, entry by entry |
 //! | [`chain`] | the writing side: which entry comes next |
-//! | [`key_file`] | where the secret lies between two starts |
+//! | [`key_file`] | where the secrets lie between two starts |
 //! | [`verify`] | the reading side |
 
 pub mod chain;

@@ -5,7 +5,6 @@
 mod support;
 
 use support::{Dir, Recorder, assert_state, log, sealed, sidecar, stem};
-use tacho_chain::entry::EpochReason;
 use tacho_chain::verify::{self, Options, State};
 
 /// Retention and compression go on while the log is read.
@@ -26,7 +25,7 @@ fn what_goes_while_the_log_is_read_is_looked_for_again() {
         }
     }
     let mut recorder = sealed();
-    recorder.epoch(EpochReason::Start, 3);
+    recorder.start();
     recorder.stop();
     let before = recorder.dir.clone();
     let root = recorder.root.clone();
@@ -34,7 +33,7 @@ fn what_goes_while_the_log_is_read_is_looked_for_again() {
     let plain = compressed.0.remove(&log(2)).expect("there");
     // The directory hands out what is in a compressed file.
     compressed.0.insert(format!("{}.zst", log(2)), plain);
-    recorder.epoch(EpochReason::Start, 3);
+    recorder.start();
     recorder.remove(1);
     recorder.remove(2);
     recorder.stop();

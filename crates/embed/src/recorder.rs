@@ -75,13 +75,14 @@ fn canonical(directory: &Path) -> Result<PathBuf, Failure> {
 /// Begins to seal the log. One that cannot be sealed is still better than none.
 fn seal(files: &mut LogFiles, key_file: &Path, last_seq: u64) {
     // The setting comes a moment later; until then the chain is signed as by default.
-    let options = SealOptions { key_file: key_file.to_owned(), checkpoint_interval_s: 60 };
+    let options =
+        SealOptions { key_file: key_file.to_owned(), checkpoint_interval_s: 60, may_break: true };
     let sealed = match files.seal(&options, last_seq) {
         Ok(sealed) => sealed,
         Err(error) => {
             let text = format!(
-                "the audit log is NOT SEALED, changes of it cannot be detected: {error} Then start \
-                 the server again"
+                "the audit log is NOT SEALED, changes of it cannot be detected: {error} It is tried \
+                 again with each new log file (SET GLOBAL tacho_rotate_now = 1)"
             );
             return error_log::write(Severity::Error, &text);
         }
@@ -122,7 +123,9 @@ impl Recorder {
         }
         // Numbers go on after the last line. Where it cannot be read, nothing may be assumed.
         let last_seq = opened.last_seq?.unwrap_or(0);
-        if !config.signing_key_file.as_os_str().is_empty() {
+        if config.signing_key_file.as_os_str().is_empty() {
+            files.leave_sealed_file();
+        } else {
             seal(&mut files, &config.signing_key_file, last_seq);
         }
         let control = Arc::new(Control::default());

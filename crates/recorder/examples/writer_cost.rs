@@ -191,7 +191,8 @@ fn main() {
     let (mut files, _) = LogFiles::open(RealFs, &directory, Options { rotate_bytes: 0 })
         .expect("a log directory that nobody else uses");
     if let Some(key_file) = rest.get(1) {
-        let options = SealOptions { key_file: key_file.into(), checkpoint_interval_s: 60 };
+        let options =
+            SealOptions { key_file: key_file.into(), checkpoint_interval_s: 60, may_break: true };
         files.seal(&options, 0).expect("a log that can be sealed");
     }
     let control = Arc::new(Control::default());

@@ -284,6 +284,7 @@ Exit code, the worst of what was found:
   15  not sealed: a log file has no sidecar, or nothing is sealed
   16  wrong key: sealed under another root key
   17  broken chain: the recorder was started without its key, or on another state of the directory
+  18  recovered: lines were sealed at a start, and not when they were written
    1  it could not be carried out;  2  wrong usage
 
 What cannot be seen without --expect: that the whole directory is an older copy of itself, or was

@@ -6,14 +6,18 @@
 //! with what it says of itself, so that one report has all of it.
 
 mod content;
+mod end;
+mod frames;
 mod removed;
 mod report;
+mod signed;
 mod walk;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 pub use report::{Finding, Report, State};
+use walk::Place;
 
 use crate::entry::{Checkpoint, is_stem};
 use crate::key::VerifierKey;
@@ -75,7 +79,9 @@ pub fn verify(
     let mut stems = list(&names, &removed);
     let mut again = 0;
     while let Some((stem, parts)) = stems.pop_first() {
-        if walk.file(&stem, &parts, &removed, stems.is_empty())? == walk::Walked::Vanished {
+        let is_last_sealed = !stems.values().rev().any(|newer| newer.sidecar);
+        let place = Place { is_newest: stems.is_empty(), is_last_sealed };
+        if walk.file(&stem, &parts, &removed, place)? == walk::Walked::Vanished {
             // Compressed or removed since the names were read: what is there now?
             again += 1;
             if again > AGAIN_MAX {

@@ -17,7 +17,7 @@ use crate::sidecar::{Entries, Meaning};
 pub struct Gone {
     /// What the tombstone says.
     pub tombstone: Tombstone,
-    /// The epochs that began in the file: the next keys hang on them.
+    /// The epoch of the file, the only one: the next keys hang on it.
     pub epochs: Vec<(Epoch, Note, u64)>,
     note: Note,
     line: u64,
@@ -52,21 +52,32 @@ impl Removed {
     /// When it cannot be read.
     pub fn read(directory: &dyn Directory) -> io::Result<Removed> {
         let mut removed = Removed::default();
-        let Some(source) = open_removed(directory)? else { return Ok(removed) };
+        let source = match open_removed(directory) {
+            Err(error) if error.raw_os_error().is_none() => {
+                removed.modified(1, &format!("cannot be read: {error}"));
+                return Ok(removed);
+            }
+            source => source?,
+        };
+        let Some(source) = source else { return Ok(removed) };
         let mut entries = Entries::new(BufReader::new(source));
         let mut epochs = Vec::new();
         let mut last = Hash::ZERO;
         while let Some(entry) = entries.next_entry()? {
             let line = entry.line;
             match entry.meaning {
+                // A file has one epoch.
+                Some(Meaning::Epoch(..)) if !epochs.is_empty() => {
+                    removed.modified(line, "a tombstone is missing here");
+                }
                 Some(Meaning::Epoch(epoch, note)) => epochs.push((*epoch, note, line)),
                 Some(Meaning::Tombstone(tombstone, note)) => {
                     if tombstone.previous != last {
                         removed.modified(line, "a tombstone before this one is missing");
                     }
                     last = Hash::of(&entry.bytes);
-                    if epochs.iter().any(|(epoch, ..)| epoch.file != tombstone.file) {
-                        removed.modified(line, "keys of another file stand here");
+                    if epochs.first().is_none_or(|(epoch, ..)| epoch.file != tombstone.file) {
+                        removed.modified(line, "the key of the removed file is not here");
                     }
                     let stem = tombstone.file.trim_end_matches(".jsonl").to_owned();
                     let epochs = std::mem::take(&mut epochs);

@@ -16,6 +16,8 @@ pub enum State {
     Lost,
     /// The newest lines are not under a signature yet.
     UnsignedTail,
+    /// Lines were sealed when a recorder started, not when they were written.
+    Recovered,
     /// The recorder declared that the chain was broken.
     BrokenChain,
     /// A log file has no sidecar, or nothing is sealed at all.
@@ -38,6 +40,7 @@ impl State {
             State::Ok => "ok",
             State::Lost => "lost",
             State::UnsignedTail => "unsigned_tail",
+            State::Recovered => "recovered",
             State::BrokenChain => "broken_chain",
             State::NotSealed => "not_sealed",
             State::Gap => "gap",

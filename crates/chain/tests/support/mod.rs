@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use tacho_chain::chain::{Chain, Gone, Position};
+use tacho_chain::chain::{Chain, Gone, Position, Step};
 use tacho_chain::entry::{CheckpointReason, EpochReason, Frame, RemovalReason};
 use tacho_chain::hash::Hash;
 use tacho_chain::key::{SecretKey, VerifierKey};
+use tacho_chain::key_file::KeyFile;
 use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_chain::verify::{self, Options, Report, State};
 
@@ -62,6 +63,8 @@ pub struct Recorder {
     pub number: u32,
     pub seq: u64,
     pub time_s: i64,
+    /// What who breaks in finds in the key file.
+    pub key_file: String,
 }
 
 impl Recorder {
@@ -70,19 +73,34 @@ impl Recorder {
         let secret = SecretKey::from_bytes(&[seed; 32]);
         let root = secret.root();
         let position = Position { file: log(1), offset: 0, seq: 0, hash: Hash::ZERO };
-        let chain = Chain::new(root.clone(), 0, secret, position);
-        let mut new =
-            Recorder { dir: Dir::default(), root, chain, number: 1, seq: 0, time_s: 1_000 };
+        let chain = Chain::new(KeyFile::of_root(secret), position);
+        let mut new = Recorder {
+            dir: Dir::default(),
+            root,
+            chain,
+            number: 1,
+            seq: 0,
+            time_s: 1_000,
+            key_file: String::new(),
+        };
         new.epoch(EpochReason::First, 1);
         new
     }
 
     pub fn epoch(&mut self, reason: EpochReason, number: u32) {
-        let next = self.chain.next_epoch(reason, &log(number), self.time_s).expect("randomness");
+        let step = self.chain.next_epoch(reason, &log(number), self.time_s).expect("randomness");
+        self.enter(step, number);
+    }
+
+    fn enter(&mut self, step: Step, number: u32) {
+        self.key_file = self.chain.key_file(&step).to_string();
+        if let Some(closing) = &step.closing {
+            self.append(closing);
+        }
         self.number = number;
         self.dir.0.entry(log(number)).or_default();
-        self.append(&next.note);
-        self.chain.enter(next);
+        self.append(&step.note);
+        self.chain.enter(step);
     }
 
     pub fn append(&mut self, entry: &str) {
@@ -114,14 +132,20 @@ impl Recorder {
 
     pub fn checkpoint(&mut self, reason: CheckpointReason) -> String {
         self.time_s += 60;
-        let note = self.chain.checkpoint(reason, self.time_s);
-        self.append(&note);
+        let step = self.chain.checkpoint(reason, self.time_s).expect("randomness").expect("begun");
+        let note = step.note.clone();
+        self.enter(step, self.number);
         note
     }
 
     pub fn rotate(&mut self) {
-        self.checkpoint(CheckpointReason::Rotate);
+        self.time_s += 60;
         self.epoch(EpochReason::Rotate, self.number + 1);
+    }
+
+    /// A recorder goes on in the newest file.
+    pub fn start(&mut self) {
+        self.checkpoint(CheckpointReason::Start);
     }
 
     pub fn stop(&mut self) {
@@ -161,6 +185,35 @@ impl Recorder {
     }
 }
 
+/// Who has found a key file, and goes on from the position in this file up to `entry_bytes` of its
+/// sidecar and `offset` of its log.
+pub fn thief(recorder: &Recorder, key_file: &str, number: u32, entry_bytes: usize) -> Recorder {
+    let key = KeyFile::parse(key_file).expect("a key file");
+    let mut dir = recorder.dir.clone();
+    dir.file(&sidecar(number)).truncate(entry_bytes);
+    let mut position = Position { file: log(number), offset: 0, seq: 0, hash: Hash::ZERO };
+    let bytes = dir.0[&sidecar(number)].clone();
+    let mut entries = Entries::new(&bytes[..]);
+    while let Some(entry) = entries.next_entry().expect("reads") {
+        match entry.meaning.expect("our own") {
+            Meaning::Epoch(epoch, _) => (position.hash, position.seq) = (epoch.chain, epoch.seq),
+            Meaning::Frame(frame) => (position.offset, position.seq) = (frame.end, frame.last_seq),
+            _ => {}
+        }
+        position.hash = position.hash.after(&entry.bytes);
+    }
+    dir.file(&log(number)).truncate(position.offset as usize);
+    Recorder {
+        root: recorder.root.clone(),
+        number,
+        seq: position.seq,
+        time_s: recorder.time_s,
+        key_file: key_file.to_owned(),
+        chain: Chain::new(key, position),
+        dir,
+    }
+}
+
 /// Three files, two starts, stopped.
 pub fn sealed() -> Recorder {
     let mut recorder = Recorder::new(1);
@@ -170,7 +223,7 @@ pub fn sealed() -> Recorder {
     recorder.rotate();
     recorder.lines(4);
     recorder.stop();
-    recorder.epoch(EpochReason::Start, 2);
+    recorder.start();
     recorder.lines(1);
     recorder.lines(2);
     recorder.rotate();

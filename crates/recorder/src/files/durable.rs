@@ -81,6 +81,12 @@ impl<F: Fs> LogFiles<F> {
         }
         // What somebody has unlinked has no name to be found by.
         self.check()?;
+        let result = self.sync_unsynced();
+        self.doubt_seal(result.is_err());
+        result
+    }
+
+    fn sync_unsynced(&mut self) -> Result<bool, FileError> {
         let Some(unsynced) = &mut self.unsynced else { return Ok(false) };
         let current = &self.current;
         let is_dirty = current.bytes > unsynced.current_bytes || unsynced.names;
@@ -112,7 +118,17 @@ impl<F: Fs> LogFiles<F> {
             Some(unsynced) => (unsynced.current_bytes, &mut unsynced.is_doubtful),
             None => (0, &mut self.sync_failed),
         };
-        sync_tail(&self.current.file, &self.current.path, from, is_doubtful)
+        let result = sync_tail(&self.current.file, &self.current.path, from, is_doubtful);
+        self.doubt_seal(result.is_err());
+        result
+    }
+
+    /// The sealer opens the files of the log anew, and Linux tells of a failure only those who had
+    /// them open before. (What the sealer is told first is told here, too: these were open.)
+    fn doubt_seal(&mut self, failed: bool) {
+        if let Some(sealer) = self.sealer.as_mut().filter(|_| failed) {
+            sealer.doubt_logs();
+        }
     }
 
     /// Whether another file may be left: each takes a descriptor of the server until it is synced.
@@ -141,6 +157,9 @@ impl<F: Fs> LogFiles<F> {
             unsynced.current_bytes = 0;
             unsynced.names = true;
         }
+        if let Some(sealer) = &mut self.sealer {
+            sealer.copied();
+        }
     }
 
     /// The current file is shorter than it was.
@@ -151,7 +170,9 @@ impl<F: Fs> LogFiles<F> {
     }
 }
 
-fn sync_tail<L: FsFile>(
+/// Waits until a file is on the device from `from` on. `is_doubtful`: part of what fdatasync(2) would
+/// call clean may not be.
+pub(super) fn sync_tail<L: FsFile>(
     file: &L,
     path: &Path,
     from: u64,
@@ -168,10 +189,13 @@ fn sync_tail<L: FsFile>(
 
 /// Makes every page of the end of a file dirty again.
 fn rewrite<L: FsFile>(file: &L, path: &Path, from: u64) -> Result<(), FileError> {
-    let again = file.reopen().at("open", path)?;
     let end = file.stat().at("look at", path)?.bytes;
+    if from >= end {
+        return Ok(());
+    }
+    let again = file.reopen().at("open", path)?;
     let mut block = vec![0; BLOCK_BYTES];
-    let mut at = from.min(end);
+    let mut at = from;
     while at < end {
         let wanted = block.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
         let count = file.read_at(&mut block[..wanted], at).at("read", path)?;

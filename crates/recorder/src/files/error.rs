@@ -30,6 +30,10 @@ pub enum FileErrorKind {
         /// Its process id, when it could be read.
         holder_pid: Option<u32>,
     },
+    /// A signing key that others may read.
+    KeyNotSecret,
+    /// A signing key that does not fit to what is sealed already.
+    StaleKey,
     /// The caller's batch does not consist of complete lines.
     InvalidBatch,
     /// Anything else; the error number says more.
@@ -83,6 +87,14 @@ impl FileErrorKind {
             }
             FileErrorKind::Locked { .. } => {
                 "Stop the other writer, or give this one a directory of its own."
+            }
+            FileErrorKind::KeyNotSecret => {
+                "The signing key must be a plain file that only its owner can read (chmod 600). If \
+                 somebody else may have read it, let the server make a new one."
+            }
+            FileErrorKind::StaleKey => {
+                "This is not the key that the log was last sealed with; it may be an older copy of \
+                 it. Use the current one."
             }
             FileErrorKind::InvalidBatch => "Report this as a bug.",
             FileErrorKind::Other => "See the error number.",

@@ -59,6 +59,7 @@ struct State {
     nodes: Vec<Node>,
     operations: u64,
     faults: BTreeMap<u64, Fault>,
+    forbidden: Option<PathBuf>,
     capacity_bytes: Option<u64>,
     file_bytes_max: Option<u64>,
     dead: bool,
@@ -104,6 +105,7 @@ impl State {
             links: self.nodes[node].links,
             is_file: true,
             is_dir: false,
+            mode: 0o600,
         }
     }
 
@@ -161,6 +163,11 @@ impl FaultyFs {
         let mut state = self.state();
         let at = state.operations + 1 + skipped;
         state.faults.insert(at, fault);
+    }
+
+    /// Forbids that a file is replaced; `None`: no more.
+    pub(crate) fn forbid(&self, path: Option<&Path>) {
+        self.state().forbidden = path.map(Path::to_owned);
     }
 
     /// Takes back all faults and limits to come.
@@ -378,6 +385,7 @@ impl Fs for FaultyFs {
                     links: 2,
                     is_file: false,
                     is_dir: true,
+                    mode: 0o750,
                 });
             }
             state.above(path)?;
@@ -387,6 +395,9 @@ impl Fs for FaultyFs {
 
     fn replace(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
         self.state().operate(|state| {
+            if state.forbidden.as_deref() == Some(path) {
+                return errno(libc::EACCES);
+            }
             state.above(path)?;
             if state.dirs.contains(path) {
                 return errno(libc::EISDIR);
@@ -555,6 +566,8 @@ impl FsFile for FaultyFile {
         state.nodes[self.node].dirty.clear();
         result
     }
+
+    fn start_sync(&self) {}
 
     fn try_lock(&self) -> io::Result<bool> {
         self.fs.state().operate(|state| {

@@ -1,8 +1,8 @@
 //! The few system calls that log files need, and the trait in front of them.
 //!
 //! open, fcntl(F_OFD_SETLK), mkdir, readdir, stat, fstat, read, pread, write, pwrite, ftruncate,
-//! fdatasync, fsync, rename, unlink, statvfs, clock_gettime. No other module of `files` talks to
-//! the operating system.
+//! fdatasync, sync_file_range, fsync, rename, unlink, statvfs, clock_gettime. No other module of
+//! `files` talks to the operating system.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -35,6 +35,8 @@ pub struct Stat {
     pub is_file: bool,
     /// A directory.
     pub is_dir: bool,
+    /// Who may do what with it: the permission bits.
+    pub mode: u32,
 }
 
 /// Room on a file system, for users without privileges.
@@ -155,6 +157,9 @@ pub trait FsFile {
     /// # Errors
     /// As fdatasync(2).
     fn sync_data(&self) -> io::Result<()>;
+    /// Asks that what was written be brought to the device, and waits for nothing. What goes wrong
+    /// with that is told by [`FsFile::sync_data`].
+    fn start_sync(&self);
     /// Takes the whole-file lock that ends with this open file. `false`: somebody has it.
     ///
     /// # Errors
@@ -222,11 +227,16 @@ impl Fs for RealFs {
             _ => {}
         }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(bytes)?;
-        if sync {
-            file.sync_all()?;
+        let written = file
+            .write_all(bytes)
+            .and_then(|()| if sync { file.sync_all() } else { Ok(()) })
+            .and_then(|()| std::fs::rename(&new, path));
+        if let Err(error) = written {
+            // It may hold a secret, and is nothing that anybody should find. If this fails, too, the
+            // next attempt removes it.
+            let _: io::Result<()> = std::fs::remove_file(&new);
+            return Err(error);
         }
-        std::fs::rename(&new, path)?;
         match path.parent() {
             Some(dir) if sync => self.sync_dir(dir),
             _ => Ok(()),
@@ -294,6 +304,12 @@ impl FsFile for File {
         File::sync_data(self)
     }
 
+    fn start_sync(&self) {
+        // SAFETY: the descriptor is open for as long as `self` is borrowed, and nothing else is
+        // handed over. The result says nothing that fdatasync does not say.
+        unsafe { libc::sync_file_range(self.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+    }
+
     fn try_lock(&self) -> io::Result<bool> {
         match set_lock(self, libc::F_WRLCK) {
             Ok(()) => Ok(true),
@@ -332,6 +348,7 @@ impl From<&std::fs::Metadata> for Stat {
             links: metadata.nlink(),
             is_file: metadata.is_file(),
             is_dir: metadata.is_dir(),
+            mode: metadata.mode() & 0o7777,
         }
     }
 }

@@ -48,6 +48,7 @@ impl<F: Fs> LogFiles<F> {
             file.set_len(end).at("truncate", path)?;
         }
         let missing_bytes = self.current.bytes - end;
+        self.note_cut_by_others(end);
         let rewritten_bytes = self.rewind(end, progress);
         self.events.push(Event::Truncated {
             path: self.current.path.clone(),

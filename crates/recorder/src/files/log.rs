@@ -9,7 +9,7 @@ use super::fs::{Fs, FsFile, OpenMode, RealFs, Space};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
-use super::seal::{Removed, Sealer};
+use super::seal::{Removed, SealOptions, Sealed, Sealer};
 use super::sealing::Left;
 use super::tail::{self, LastSeqError};
 
@@ -89,6 +89,11 @@ pub enum Event {
     },
     /// The seal is complete again.
     SealResumed,
+    /// The log is sealed from this file on: it could not be when it was opened.
+    SealBegun {
+        /// With what.
+        sealed: Sealed,
+    },
 }
 
 /// The file that is being written.
@@ -132,6 +137,8 @@ pub struct LogFiles<F: Fs = RealFs> {
     pub(super) events: Vec<Event>,
     pub(super) bytes_written: u64,
     pub(super) sealer: Option<Box<Sealer<F>>>,
+    /// How to seal, if that could not begin yet.
+    pub(super) wanted_seal: Option<SealOptions>,
     /// Files that were left since the sealer was last told.
     pub(super) left: Vec<Left>,
     /// `progress` of the batch, as far as the file is concerned.
@@ -207,6 +214,7 @@ impl<F: Fs> LogFiles<F> {
             events: Vec::new(),
             bytes_written: 0,
             sealer: None,
+            wanted_seal: None,
             left: Vec::new(),
             batch_end: 0,
             removed: Removed::default(),
@@ -486,10 +494,11 @@ impl<F: Fs> LogFiles<F> {
         let opened = next.path.clone();
         let (closed, closed_bytes) = self.replace_current(next);
         self.events.push(Event::Rotated { closed, closed_bytes, opened });
+        self.retry_seal();
         Ok(())
     }
 
-    fn try_rotate(&mut self) -> bool {
+    pub(super) fn try_rotate(&mut self) -> bool {
         match self.rotate() {
             Ok(()) => true,
             Err(error) => {

@@ -16,7 +16,8 @@
 //! - A batch costs one write(2), two fstat(2) and one stat(2). Memory is bounded by one
 //!   64 KiB buffer however long a line is.
 //! - No fsync in the ordinary path: what is in the page cache survives the death of the
-//!   server, not of the machine. [`LogFiles::sync`] is there for those who want that, too.
+//!   server, not of the machine. [`LogFiles::sync`] is there for those who want that, too, and a
+//!   sealed log is synced before each checkpoint.
 //!
 //! # Life of a file
 //!

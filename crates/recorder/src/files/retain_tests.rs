@@ -51,7 +51,11 @@ fn open(fs: &FaultyFs) -> (LogFiles<FaultyFs>, u64) {
 
 fn seal(fs: &FaultyFs) -> (LogFiles<FaultyFs>, Sealed) {
     let (mut files, last_seq) = open(fs);
-    let options = SealOptions { key_file: PathBuf::from("/data/key"), checkpoint_interval_s: 0 };
+    let options = SealOptions {
+        key_file: PathBuf::from("/data/key"),
+        checkpoint_interval_s: 0,
+        may_break: true,
+    };
     let sealed = files.seal(&options, last_seq).expect("seals");
     (files, sealed)
 }
@@ -260,6 +264,28 @@ fn a_file_stays_until_the_seal_has_left_it() {
     assert!(go(&mut files, &keep).expect("the first is in its sidecar, all of it"));
     assert_eq!(files.outlook(&keep).expect("lists").old_count, 1);
     assert_eq!(due(&mut files, &keep), None);
+}
+
+/// The key file tells what must be in the sidecar of the file before, until the next checkpoint.
+#[test]
+fn the_file_before_may_be_gone_when_a_start_looks_for_its_end() {
+    for names in [NamesAfter::NoChange, NamesAfter::Removals, NamesAfter::AllChanges] {
+        let fs = new_fs();
+        let (mut files, first) = seal(&fs);
+        fill(&fs, &mut files, 1);
+        files.write(b"{\"v\":1,\"seq\":2,\"a\":1}\n", &mut 0).expect("writes");
+        fs.set_now_s(BEGIN_S + 10 * DAY_S);
+        assert!(go(&mut files, &Keep { days: 1, bytes: 0 }).expect("goes"));
+        drop(files);
+        fs.cut_power(names);
+        let (mut files, again) = seal(&fs);
+        assert_eq!(again.declared, None, "{names:?}");
+        files.finish_removals().expect("nothing fails");
+        files.close().expect("closes");
+        let report = check(&fs, &first);
+        assert_state(&report, State::Recovered, &format!("{names:?}"));
+        assert_eq!((report.removed_files, report.last_seq), (1, 2), "{names:?}");
+    }
 }
 
 /// Removes what is old, and dies at the operation after `skipped` others; then another one goes on.

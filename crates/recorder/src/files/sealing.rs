@@ -1,16 +1,26 @@
 //! What the sealer is told: which complete lines are in which file.
 
+use std::io;
+use std::path::PathBuf;
+
 use tacho_chain::entry::EpochReason;
 use tacho_chain::key::VerifierKey;
 
-use super::error::{FileError, FileErrorKind};
-use super::fs::Fs;
+use super::error::{At, FileError, FileErrorKind};
+use super::fs::{Fs, FsFile, OpenMode};
 use super::log::{Current, Event, LogFiles};
 use super::name::FileName;
 use super::seal::{Begin, Log, SealOptions, Sealed, Sealer, begin_sealing};
+use super::tail;
 
 /// A file that another one has followed.
 pub(super) struct Left {
+    /// Its path.
+    pub(super) path: PathBuf,
+    /// It is a copy of an unlinked file, under a name that the sealer did not know.
+    pub(super) rewritten: bool,
+    /// Somebody else had changed it.
+    pub(super) damaged: bool,
     /// Its length.
     pub(super) bytes: u64,
     /// How many bytes before that belong to the batch.
@@ -28,26 +38,71 @@ impl<F: Fs> LogFiles<F> {
     ///
     /// # Errors
     /// When key or sidecar cannot be read or written, or the key file makes no sense. The log is
-    /// not sealed then.
+    /// not sealed then, until a rotation with which it can be.
     pub fn seal(&mut self, options: &SealOptions, last_seq: u64) -> Result<Sealed, FileError> {
-        let mut may_rotate = true;
-        loop {
-            let name = self.current.name.log_file();
-            let log = Log { file: &self.current.file, name: &name, bytes: self.current.line_end };
-            match begin_sealing(&self.fs, &self.dir, options, &log, last_seq)? {
-                Begin::Ready(ready) => {
-                    let (sealer, sealed) = *ready;
-                    self.sealer = Some(Box::new(sealer));
-                    self.left.clear();
-                    return Ok(sealed);
-                }
-                Begin::NeedsNewFile if may_rotate => self.rotate()?,
-                Begin::NeedsNewFile => {
-                    let kind = FileErrorKind::FileGone;
-                    return Err(FileError::of_kind(kind, "seal", &self.current.path));
-                }
+        let mut begun = self.try_seal(options, last_seq);
+        if let Ok(None) = begun {
+            begun = self.rotate().and_then(|()| self.try_seal(options, last_seq));
+        }
+        let error = match begun {
+            Ok(Some(sealed)) => return Ok(sealed),
+            Ok(None) => FileError::of_kind(FileErrorKind::FileGone, "seal", &self.current.path),
+            Err(error) => error,
+        };
+        self.leave_sealed_file();
+        self.wanted_seal = Some(options.clone());
+        Err(error)
+    }
+
+    /// Says that the log will not be sealed. What nobody seals never stands in a file with a
+    /// sidecar, where it would look like what somebody has added: another one is begun.
+    pub fn leave_sealed_file(&mut self) {
+        let sidecar = format!("{}.{}", self.current.name, tacho_chain::SIDECAR_ENDING);
+        let is_sealed = match self.fs.list(&self.dir) {
+            Ok(names) => names.contains(&sidecar),
+            // Who cannot look takes the safe way, and says why that fails, if it does.
+            Err(_) => true,
+        };
+        if is_sealed {
+            self.try_rotate();
+        }
+    }
+
+    /// `None`: it can only begin in a file that nobody has written to.
+    fn try_seal(
+        &mut self,
+        options: &SealOptions,
+        last_seq: u64,
+    ) -> Result<Option<Sealed>, FileError> {
+        let name = self.current.name.log_file();
+        let log = Log { file: &self.current.file, name: &name, bytes: self.current.line_end };
+        match begin_sealing(&self.fs, &self.dir, options, &log, last_seq)? {
+            Begin::Ready(ready) => {
+                let (sealer, sealed) = *ready;
+                self.sealer = Some(Box::new(sealer));
+                self.left.clear();
+                self.wanted_seal = None;
+                Ok(Some(sealed))
             }
-            may_rotate = false;
+            Begin::NeedsNewFile => Ok(None),
+        }
+    }
+
+    /// Tries again to begin to seal, in a file that was just begun.
+    pub(super) fn retry_seal(&mut self) {
+        let Some(options) = self.wanted_seal.clone() else { return };
+        let begun = match tail::last_seq(&self.fs, &self.dir) {
+            Ok(last_seq) => self.try_seal(&options, last_seq.unwrap_or(0)),
+            Err(error) => Err(FileError::new("seal", &self.dir, io::Error::other(error))),
+        };
+        match begun {
+            Ok(Some(sealed)) => {
+                self.seal_failure = None;
+                self.events.push(Event::SealBegun { sealed });
+            }
+            // Somebody else was faster with a sidecar for it: the next file will do.
+            Ok(None) => {}
+            Err(error) => self.tell_seal(Err(error)),
         }
     }
 
@@ -72,34 +127,69 @@ impl<F: Fs> LogFiles<F> {
     /// Tells the sealer which complete lines are in the files.
     pub(super) fn seal_written(&mut self, batch: &[u8]) {
         let Some(sealer) = &mut self.sealer else { return };
-        let mut result = Ok(());
         for left in std::mem::take(&mut self.left) {
-            let Left { bytes, batch_bytes, batch_end, next } = left;
-            let is_ours = seal_lines(sealer, batch, batch_end, bytes, batch_bytes);
-            let is_damaged = std::mem::take(&mut self.damaged) || !is_ours;
-            let reason = if is_damaged { EpochReason::Damaged } else { EpochReason::Rotate };
+            let Left { path, rewritten, damaged, bytes, batch_bytes, batch_end, next } = left;
+            let mut is_ours = !damaged;
+            if rewritten {
+                let (start, end) = (sealer.end(), bytes - batch_bytes);
+                let read = self.fs.open(&path, OpenMode::Read).at("open", &path);
+                let read = read.and_then(|file| {
+                    if start < end {
+                        sealer.appended_in_file(&file, &path, start, end)
+                    } else {
+                        Ok(())
+                    }
+                });
+                if let Err(error) = read {
+                    // The file after it says that this one is not what it should be.
+                    is_ours = false;
+                    self.events.push(Event::SealFailed { error });
+                }
+            }
+            is_ours &= seal_lines(sealer, batch, batch_end, bytes, batch_bytes);
+            let reason = if is_ours { EpochReason::Rotate } else { EpochReason::Damaged };
             sealer.rotated(&next.log_file(), reason);
         }
         let Current { file, path, bytes, line_end, .. } = &self.current;
         let over = bytes - line_end;
         let batch_bytes = self.batch_bytes.saturating_sub(over);
         let batch_end = self.batch_end.saturating_sub(over as usize);
+        let mut result = Ok(true);
         if self.rewritten {
             let (start, end) = (sealer.end(), line_end - batch_bytes);
             if start < end {
-                result = sealer.appended_in_file(file, path, start, end);
+                result = sealer.appended_in_file(file, path, start, end).map(|()| true);
             }
             self.rewritten = result.is_err();
         }
         if result.is_ok() {
             if !seal_lines(sealer, batch, batch_end, *line_end, batch_bytes) {
-                // What is sealed is not what is there: the next file begins soon, and says so.
                 self.damaged = true;
-                self.rotate_requested = true;
             }
+            // What is sealed is not what is there: the next file begins soon, and says so.
+            self.rotate_requested |= self.damaged;
             result = sealer.advance(&self.fs);
+            if sealer.wants_writeback(self.fs.now_s()) {
+                file.start_sync();
+            }
         }
-        self.tell_seal(result);
+        match result {
+            Ok(true) => self.tell_seal(Ok(())),
+            Ok(false) => {}
+            Err(error) => self.tell_seal(Err(error)),
+        }
+    }
+
+    /// The current file was cut to `end` by somebody.
+    pub(super) fn note_cut_by_others(&mut self, end: u64) {
+        if let Some(sealer) = &mut self.sealer
+            && self.left.is_empty()
+            && end < sealer.end()
+        {
+            // Now, and not by its length later: the lines that come may be as many as those that went.
+            sealer.cut(end);
+            self.damaged = true;
+        }
     }
 
     fn tell_seal(&mut self, result: Result<(), FileError>) {
@@ -124,6 +214,9 @@ impl<F: Fs> LogFiles<F> {
         if self.sealer.is_some() {
             let over = self.current.bytes - self.current.line_end;
             self.left.push(Left {
+                path: self.current.path.clone(),
+                rewritten: std::mem::take(&mut self.rewritten),
+                damaged: std::mem::take(&mut self.damaged),
                 bytes: self.current.line_end,
                 batch_bytes: self.batch_bytes.saturating_sub(over),
                 batch_end: self.batch_end.saturating_sub(over as usize),

@@ -130,7 +130,8 @@ pub(super) fn last_seq_in<F: Fs>(
         if end - start >= 2 {
             read_exact_at(&file, &mut last, end - 2).at("read", &path).map_err(unreadable)?;
         }
-        return match parse_seq(head) {
+        // Behind the last of all numbers there is none.
+        return match parse_seq(head).filter(|seq| *seq < u64::MAX) {
             Some(seq) if last == *b"}" => Ok(Some(seq)),
             _ => Err(LastSeqError::Unparsable { path, offset: start }),
         };

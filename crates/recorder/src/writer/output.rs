@@ -11,7 +11,7 @@ use super::losses::confirm_losses;
 use crate::arena_file::ArenaFile;
 use crate::arena_list;
 use crate::control::{Severity, Status};
-use crate::files::{Event, FileError, Fs};
+use crate::files::{Event, FileError, Fs, Sealed};
 
 /// How long a failed write is left alone, µs.
 const RETRY_US: i64 = 250_000;
@@ -132,7 +132,9 @@ impl<F: Fs> Writer<F> {
     pub(super) fn tell_events(&mut self) {
         for event in self.files.take_events() {
             let severity = match event {
-                Event::Rotated { .. } | Event::SealResumed => Severity::Note,
+                Event::Rotated { .. } | Event::SealResumed | Event::SealBegun { .. } => {
+                    Severity::Note
+                }
                 _ => Severity::Warning,
             };
             let text = describe(&event);
@@ -177,6 +179,13 @@ fn describe(event: &Event) -> String {
         ),
         Event::SealFailed { error } => {
             format!("the audit log goes on and its seal cannot be written at the moment: {error}")
+        }
+        Event::SealBegun { sealed } => {
+            let Sealed { root, declared, .. } = sealed;
+            let broken = declared
+                .map(|reason| format!("; its chain is broken ({reason}), and says so"))
+                .unwrap_or_default();
+            format!("the audit log is sealed from here on{broken}; its public key is {root}")
         }
         Event::SealResumed => "the seal of the audit log is complete again".to_owned(),
         Event::Foreign { path, kept_bytes, removed_bytes } => format!(

@@ -15,7 +15,7 @@ use tacho_recorder::arena_file::{self, ArenaError, ArenaFile};
 use tacho_recorder::arena_list;
 use tacho_recorder::control::{Control, Severity, Status};
 use tacho_recorder::files::{
-    self, FileError, FileErrorKind, LastSeqError, LogFiles, Options, RealFs, SealOptions,
+    self, FileError, FileErrorKind, LastSeqError, LogFiles, Options, RealFs, SealOptions, Sealed,
 };
 use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::writer::Writer;
@@ -128,10 +128,10 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
         say::result("Nothing was changed (--dry-run).")?;
         return Ok(problem_count);
     }
-    let lines = write(args, &directory, dead, &search.unread)?;
+    let (lines, seal_problem_count) = write(args, &directory, dead, &search.unread)?;
     let lines = say::counted(lines, "line");
     say::result(&format!("Wrote {lines} to {}.", directory.display()))?;
-    Ok(problem_count)
+    Ok(problem_count + seal_problem_count)
 }
 
 fn find_log_directory(path: &Path) -> Result<PathBuf, RecoverCommandError> {
@@ -159,37 +159,45 @@ fn describe(waiting: Waiting) -> String {
     text
 }
 
-/// Goes on sealing the log, if its key is here. Never makes a new one.
+/// Goes on sealing the log, if its key is here. Never makes a new one, and never breaks the chain:
+/// with a key that does not fit, the lines go to a file of their own, which the server seals at its
+/// next start. Returns the number of problems.
 fn seal(
     args: &RecoverArgs,
     directory: &Path,
     files: &mut LogFiles,
     last_seq: u64,
-) -> Result<(), RecoverCommandError> {
+) -> Result<u64, RecoverCommandError> {
     let beside = directory.parent().map(|parent| parent.join("tacho-signing.key"));
     let given = args.signing_key_file.clone();
-    let Some(key_file) = given.clone().or(beside) else { return Ok(()) };
-    if let Err(error) = std::fs::metadata(&key_file) {
-        return match given {
-            Some(path) => Err(RecoverCommandError::Place { path, error }),
-            None => Ok(()),
-        };
+    let key_file = given.clone().or(beside);
+    let Some(key_file) = key_file.filter(|path| given.is_some() || path.exists()) else {
+        files.leave_sealed_file();
+        return Ok(0);
+    };
+    if let (Some(path), Err(error)) = (given, std::fs::metadata(&key_file)) {
+        return Err(RecoverCommandError::Place { path, error });
     }
-    let options = SealOptions { key_file, checkpoint_interval_s: 0 };
-    let sealed = files.seal(&options, last_seq).map_err(RecoverCommandError::Files)?;
-    if let Some(reason) = sealed.declared {
-        say::problem(format!("the chain that seals this log is broken ({reason}), and says so"));
-    }
-    Ok(())
+    let options = SealOptions { key_file, checkpoint_interval_s: 0, may_break: false };
+    let problem = match files.seal(&options, last_seq) {
+        Ok(Sealed { declared: None, .. }) => return Ok(0),
+        Ok(Sealed { declared: Some(reason), .. }) => {
+            format!("the chain that seals this log is broken ({reason}), and says so")
+        }
+        Err(error) => format!("{error} What is recovered now is not sealed; the server does it"),
+    };
+    say::problem(problem);
+    Ok(1)
 }
 
-/// Writes what is in the dead arenas, and removes them. Returns the number of lines.
+/// Writes what is in the dead arenas, and removes them. Returns the number of lines, and that of
+/// problems with their seal.
 fn write(
     args: &RecoverArgs,
     directory: &Path,
     dead: Vec<PathBuf>,
     unread: &[PathBuf],
-) -> Result<u64, RecoverCommandError> {
+) -> Result<(u64, u64), RecoverCommandError> {
     let opened = LogFiles::open(RealFs, directory, Options { rotate_bytes: 0 });
     let (mut files, opened) = opened.map_err(|error| match error.kind() {
         FileErrorKind::Locked { .. } => RecoverCommandError::Locked(error),
@@ -212,13 +220,13 @@ fn write(
             Err(error) => return Err(RecoverError::from(error).into()),
         }
     }
-    let Some(first) = locked.first() else { return Ok(0) };
+    let Some(first) = locked.first() else { return Ok((0, 0)) };
     // What cannot be read now: its numbers are given to other lines.
     for path in unread {
         arena_list::keep(directory, path, last_seq)
             .map_err(|error| RecoverCommandError::Place { path: path.clone(), error })?;
     }
-    seal(args, directory, &mut files, last_seq)?;
+    let seal_problem_count = seal(args, directory, &mut files, last_seq)?;
     let control = Control::default();
     control.utc.store(u32::from(args.utc), Ordering::Relaxed);
     // One file goes on: rotation is the server's own business.
@@ -232,5 +240,5 @@ fn write(
     let mut writer = Writer::new(first.arena(), files, last_seq, Arc::new(control), status, log);
     let recovered = recover::recover_files(&mut writer, locked)?;
     writer.close().map_err(RecoverCommandError::Files)?;
-    Ok(recovered.lines)
+    Ok((recovered.lines, seal_problem_count))
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use tacho_chain::key::VerifierKey;
 use tacho_chain::key_file::{BYTES_MAX, KeyFile};
+use zeroize::Zeroizing;
 
 use super::VerifyError;
 use crate::cli::KeygenArgs;
@@ -24,7 +25,9 @@ pub fn read(given: &str) -> anyhow::Result<VerifierKey> {
     if metadata.len() > BYTES_MAX as u64 {
         bail!("--key: {given} is no key file");
     }
+    // It may be a signing key file, with its secrets.
     let text = std::fs::read_to_string(given).with_context(|| format!("reading {given}"))?;
+    let text = Zeroizing::new(text);
     if let Ok(key) = text.trim().parse() {
         return root(key);
     }
@@ -59,7 +62,10 @@ pub fn generate(args: &KeygenArgs) -> anyhow::Result<()> {
     let key = KeyFile::generate().context("making a key").map_err(VerifyError)?;
     write(&args.out, 0o600, key.to_text().as_bytes()).map_err(VerifyError)?;
     let public = format!("{}\n", key.root);
-    write(&public_path, 0o644, public.as_bytes()).map_err(VerifyError)?;
+    if let Err(error) = write(&public_path, 0o644, public.as_bytes()) {
+        // A secret whose public half nobody has seen must not be left to be used.
+        return Err(VerifyError(remove(&args.out, error)).into());
+    }
     say::result(public.trim_end()).context("writing the public key")?;
     Ok(())
 }
@@ -68,5 +74,14 @@ fn write(path: &Path, mode: u32, bytes: &[u8]) -> anyhow::Result<()> {
     let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     let mut file = file.with_context(|| format!("making {}", path.display()))?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    written.with_context(|| format!("writing {}", path.display()))
+    let written = written.with_context(|| format!("writing {}", path.display()));
+    written.map_err(|error| remove(path, error))
+}
+
+/// Takes back a file of ours after an error.
+fn remove(path: &Path, error: anyhow::Error) -> anyhow::Error {
+    match std::fs::remove_file(path) {
+        Ok(()) => error,
+        Err(more) => error.context(format!("{} is left behind ({more})", path.display())),
+    }
 }

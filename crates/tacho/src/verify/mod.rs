@@ -4,7 +4,7 @@ mod directory;
 mod keys;
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Serialize;
 use tacho_chain::SIDECAR_ENDING;
 use tacho_chain::sidecar::{Entries, Meaning};
-use tacho_chain::verify::{self, Options, Report, State};
+use tacho_chain::verify::{self, Directory as _, Options, Report, State};
 
 use crate::cli::{CheckpointArgs, VerifyArgs};
 use crate::say;
@@ -40,6 +40,7 @@ fn exit_code(state: State) -> u8 {
         State::NotSealed => 15,
         State::WrongKey => 16,
         State::BrokenChain => 17,
+        State::Recovered => 18,
     }
 }
 
@@ -52,6 +53,9 @@ fn verdict(state: State) -> &'static str {
         }
         State::UnsignedTail => {
             "UNSIGNED TAIL: unchanged, but for the newest lines, which no checkpoint covers"
+        }
+        State::Recovered => {
+            "RECOVERED: unchanged, but for lines that were sealed later than they were written"
         }
         State::Gap => "GAP: files or records are missing, and no tombstone says why",
         State::Truncated => "TRUNCATED: there is less than what was sealed",
@@ -257,21 +261,18 @@ pub fn checkpoint(args: &CheckpointArgs) -> anyhow::Result<()> {
 }
 
 fn newest_checkpoint(directory: &Path) -> anyhow::Result<String> {
-    let entries = std::fs::read_dir(directory).with_context(|| directory.display().to_string())?;
-    let mut sidecars: Vec<PathBuf> = Vec::new();
-    for entry in entries {
-        let path = entry.with_context(|| directory.display().to_string())?.path();
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("");
-        let is_sidecar = path.extension().is_some_and(|ending| ending == SIDECAR_ENDING);
-        if is_sidecar && tacho_chain::entry::is_stem(stem) {
-            sidecars.push(path);
-        }
-    }
+    let log = RealDirectory::new(directory)?;
+    let names = log.names().with_context(|| directory.display().to_string())?;
+    let is_sidecar = |name: &String| {
+        let stem = name.strip_suffix(SIDECAR_ENDING).and_then(|name| name.strip_suffix('.'));
+        stem.is_some_and(tacho_chain::entry::is_stem)
+    };
+    let mut sidecars: Vec<String> = names.into_iter().filter(is_sidecar).collect();
     sidecars.sort();
     for path in sidecars.iter().rev() {
         let read = || -> std::io::Result<Option<Vec<u8>>> {
-            let file = std::fs::File::open(path)?;
-            let mut entries = Entries::new(std::io::BufReader::new(file));
+            let source = log.open(path)?;
+            let mut entries = Entries::new(std::io::BufReader::new(source));
             let mut newest = None;
             while let Some(entry) = entries.next_entry()? {
                 if let Some(Meaning::Checkpoint(..)) = entry.meaning {
@@ -280,7 +281,7 @@ fn newest_checkpoint(directory: &Path) -> anyhow::Result<String> {
             }
             Ok(newest)
         };
-        if let Some(bytes) = read().with_context(|| path.display().to_string())? {
+        if let Some(bytes) = read().with_context(|| path.clone())? {
             return Ok(String::from_utf8_lossy(&bytes).into_owned());
         }
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use tacho_recorder::files::{LogFiles, Options, RealFs, SealOptions};
+use tacho_recorder::files::{FileErrorKind, Fs as _, LogFiles, Options, RealFs, SealOptions};
 
 use crate::support::{stderr, stdout, tacho};
 
@@ -35,7 +35,8 @@ impl Place {
     fn open(&self) -> LogFiles {
         let (mut files, opened) =
             LogFiles::open(RealFs, &self.log(), Options { rotate_bytes: 0 }).unwrap();
-        let options = SealOptions { key_file: self.key(), checkpoint_interval_s: 60 };
+        let options =
+            SealOptions { key_file: self.key(), checkpoint_interval_s: 60, may_break: true };
         files.seal(&options, opened.last_seq.unwrap().unwrap_or(0)).unwrap();
         files
     }
@@ -158,15 +159,33 @@ fn each_state_has_its_exit_code() {
         },
         10,
     );
+    let add = |place: &Place, line: &str| {
+        let path = &place.files("jsonl")[1];
+        let text = fs::read_to_string(path).unwrap();
+        fs::write(path, text + line).unwrap();
+    };
+    // Killed, and not started again.
     code(
         |place| {
-            let path = &place.files("jsonl")[1];
-            let mut text = fs::read(path).unwrap();
-            text.extend(b"{\"v\":1,\"seq\":7}\n");
-            fs::write(path, text).unwrap();
+            let mut files = place.open();
+            files.write(b"{\"v\":1,\"seq\":7}\n", &mut 0).unwrap();
         },
         11,
     );
+    // Killed, and lines added, which the next start finds.
+    let place = Place::new();
+    place.write(1);
+    drop(place.open());
+    add(&place, "{\"v\":1,\"seq\":7}\n");
+    place.open().close().unwrap();
+    let output = place.verify(&[]);
+    assert_code(&output, 18);
+    assert!(stdout(&output).contains("-000002.jsonl, record 7: recovered"), "{}", stdout(&output));
+    // Stopped, and lines added.
+    let place = Place::new();
+    place.write(1);
+    add(&place, "{\"v\":1,\"seq\":7}\n");
+    assert_code(&place.verify(&[]), 14);
     code(
         |place| {
             fs::remove_file(&place.files("jsonl")[0]).unwrap();
@@ -240,4 +259,61 @@ fn a_log_that_is_not_sealed_is_never_ok() {
     assert_code(&tacho(&["verify", "/nonexistent", "--key", &place.public]), 2);
     assert_code(&tacho(&["verify", place.log().to_str().unwrap(), "--key", "nonsense"]), 2);
     assert_code(&tacho(&["verify", place.log().to_str().unwrap()]), 2);
+}
+
+#[test]
+fn a_key_that_others_can_read_is_refused() {
+    let place = Place::new();
+    for mode in [0o640, 0o604] {
+        fs::set_permissions(place.key(), fs::Permissions::from_mode(mode)).unwrap();
+        let (mut files, _) =
+            LogFiles::open(RealFs, &place.log(), Options { rotate_bytes: 0 }).unwrap();
+        let options =
+            SealOptions { key_file: place.key(), checkpoint_interval_s: 60, may_break: true };
+        let error = files.seal(&options, 0).unwrap_err();
+        assert_eq!(error.kind(), FileErrorKind::KeyNotSecret);
+        assert!(error.to_string().contains("chmod 600"), "{error}");
+    }
+    fs::set_permissions(place.key(), fs::Permissions::from_mode(0o600)).unwrap();
+    place.write(1);
+    assert_code(&place.verify(&[]), 0);
+}
+
+/// Secrets that could not be put in their place are not left lying about.
+#[test]
+fn a_key_file_that_cannot_be_written_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("key");
+    fs::create_dir(&key).unwrap();
+    fs::write(key.join("in"), "the way").unwrap();
+    RealFs.replace(&key, b"secret", true).unwrap_err();
+    let names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap()).collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+}
+
+/// Something that is no file stands where a sidecar was.
+#[test]
+fn a_sidecar_that_is_no_file_is_an_answer_and_no_failure() {
+    type Put = fn(&Path);
+    let kinds: [Put; 2] = [
+        |path| fs::create_dir(path).unwrap(),
+        |path| {
+            let status = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+            assert!(status.success());
+        },
+    ];
+    for put in kinds {
+        let place = Place::new();
+        place.write(1);
+        let newest = place.files("chain").pop().unwrap();
+        fs::remove_file(&newest).unwrap();
+        put(&newest);
+        assert_code(&place.verify(&[]), 14);
+        assert_code(&tacho(&["checkpoint", place.log().to_str().unwrap()]), 1);
+        // A start does not stumble over it, either.
+        let mut files = place.open();
+        files.write(b"{\"v\":1,\"seq\":7}\n", &mut 0).unwrap();
+        files.close().unwrap();
+        assert_code(&place.verify(&[]), 14);
+    }
 }

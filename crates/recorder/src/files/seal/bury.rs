@@ -8,6 +8,7 @@ use tacho_chain::entry::RemovalReason;
 use tacho_chain::sidecar::{Entries, Meaning};
 
 use super::scan::{ReadAt, scan};
+use super::sidecar::write_all;
 use super::{Sealer, sidecar_name};
 use crate::files::error::{At, FileError};
 use crate::files::fs::{Fs, FsFile, OpenMode};
@@ -96,25 +97,13 @@ impl<F: Fs> Sealer<F> {
             self.chain.set_last_tombstone(last);
         }
         let note = self.chain.tombstone(&scan.gone(), reason, fs.now_s());
-        let mut bytes = scan.epochs.concat();
+        let mut bytes = scan.epoch.clone();
         bytes.extend(note.as_bytes());
-        append(&mut file, &bytes).at("append to", &removed_path)?;
+        write_all(&mut file, &bytes).at("append to", &removed_path)?;
         file.sync_data().at("sync", &removed_path)?;
         removed.bytes += bytes.len() as u64;
         removed.last = Some(note.into_bytes());
         removed.files.insert(log.to_owned());
         Ok(())
     }
-}
-
-fn append<L: FsFile>(file: &mut L, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match file.write(bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => bytes = &bytes[count..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

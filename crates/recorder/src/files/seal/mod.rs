@@ -9,14 +9,23 @@
 //!
 //! 1. Log lines are in the log file before their frame is in the sidecar. A crash between leaves
 //!    lines without a frame: they get one marked `recovered`.
-//! 2. The note of a new epoch is in the key file, with the new key and without the old one, before
-//!    it is in the sidecar. A crash between: the note is appended at the next start.
-//! 3. A checkpoint is in the sidecar before it is in the file beside the key. So what that
-//!    file has and the sidecar has not was taken out of the sidecar.
+//! 2. Log and sidecar are on the device before they are signed.
+//! 3. What is signed is in the key file, with the new keys and without the old ones, before it is in
+//!    the sidecar. A crash between: it is appended at the next start. So what the key file has, and
+//!    the sidecar has not and cannot take, was taken out of the sidecar.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | `open` | beginning, and going on after a stop or a crash |
+//! | `scan` | what a sidecar ends with |
+//! | `sidecar` | the sidecar that is being written |
+//! | `step` | what is signed, and the keys |
 
 mod bury;
 mod open;
 mod scan;
+mod sidecar;
+mod step;
 #[cfg(test)]
 mod tests;
 
@@ -29,27 +38,31 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 use tacho_chain::SIDECAR_ENDING;
-use tacho_chain::chain::{Chain, NextEpoch};
+use tacho_chain::chain::{Chain, Position};
 use tacho_chain::entry::{CheckpointReason, EpochReason, Frame};
 use tacho_chain::hash::Hash;
 use tacho_chain::key::VerifierKey;
-use tacho_chain::key_file;
 
 use super::error::{At, FileError};
-use super::fs::{Fs, FsFile, OpenMode};
+use super::fs::Fs;
 use super::tail::{self, STEP_BYTES};
+use sidecar::Sidecar;
+use step::{Due, Pending};
 
 /// Files that may wait for being sealed. Beyond that the oldest are given up, and it is declared.
-const WAITING_MAX: usize = 1024;
+/// (Fewer in tests, which look at each of them.)
+const WAITING_MAX: usize = if cfg!(test) { 64 } else { 1024 };
 
 /// How a log directory is sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealOptions {
-    /// Where the signing key lies; made if it is missing. Beside it, with `.checkpoint` behind its
-    /// name, lies the newest checkpoint.
+    /// Where the signing keys lie; made if they are missing.
     pub key_file: PathBuf,
     /// How often the chain is signed, s; 0: only at rotation and stop.
     pub checkpoint_interval_s: u64,
+    /// Whether the chain may be broken, which is declared, where this key cannot go on. Otherwise
+    /// that is an error.
+    pub may_break: bool,
 }
 
 /// What sealing has begun with.
@@ -82,16 +95,17 @@ struct Waiting {
     unframed: VecDeque<Unframed>,
     /// End of what was told of it, bytes.
     end: u64,
+    /// How much of it is on the device for certain, bytes.
+    synced: u64,
+    /// Part of what fdatasync(2) would call clean of the rest may not be.
+    is_doubtful: bool,
 }
 
-/// The sidecar that is being written.
-struct Sidecar<L> {
-    file: L,
-    path: PathBuf,
-    /// Length as far as we made it.
-    bytes: u64,
-    /// A write failed, and may nevertheless have left bytes.
-    unsure: bool,
+impl Waiting {
+    fn new(file: String, reason: EpochReason, end: u64) -> Waiting {
+        let unframed = VecDeque::new();
+        Waiting { file, reason, unframed, end, synced: 0, is_doubtful: false }
+    }
 }
 
 /// See the module documentation.
@@ -100,20 +114,21 @@ pub(super) struct Sealer<F: Fs> {
     options: SealOptions,
     chain: Chain,
     /// `None` until the first entry of its file.
-    sidecar: Option<Sidecar<F::File>>,
+    sidecar: Option<Sidecar<F>>,
     /// The newest entry, as far as it is not in the sidecar yet.
     out: Vec<u8>,
     /// The file the chain is in, then those that follow it. Never empty.
     files: VecDeque<Waiting>,
-    /// The epoch that begins now, and whether its key is in the key file.
-    next: Option<(NextEpoch, bool)>,
-    /// The chain has a checkpoint for the end of its file.
-    closed: bool,
+    /// What is signed and not in the chain yet.
+    pending: Option<Pending>,
+    /// When signing last failed.
+    failed_at_s: Option<i64>,
+    /// The names of log and sidecar are on the device.
+    names_synced: bool,
     /// The next checkpoint that somebody asked for.
     wanted: Option<CheckpointReason>,
-    /// A checkpoint that is not beside the key yet.
-    unsaved: Option<String>,
-    checkpoint_at_s: i64,
+    due: Due,
+    writeback_at_s: i64,
     /// `seq` of the last line that was told of.
     last_seq: u64,
 }
@@ -122,18 +137,41 @@ fn sidecar_name(log: &str) -> String {
     format!("{}.{SIDECAR_ENDING}", log.strip_suffix(".jsonl").unwrap_or(log))
 }
 
-/// The file beside the key.
-pub(super) fn checkpoint_path(key_file: &Path) -> PathBuf {
-    let mut name = key_file.as_os_str().to_owned();
-    name.push(".checkpoint");
-    PathBuf::from(name)
-}
-
 fn no_randomness(path: &Path, error: getrandom::Error) -> FileError {
     FileError::new("make a key for", path, io::Error::other(error.to_string()))
 }
 
 impl<F: Fs> Sealer<F> {
+    /// Goes on where the chain is, in the file that it is in.
+    fn new(
+        dir: &Path,
+        options: &SealOptions,
+        chain: Chain,
+        sidecar: Option<Sidecar<F>>,
+        out: Vec<u8>,
+        now_s: i64,
+    ) -> Sealer<F> {
+        let Position { file, offset, seq, .. } = chain.position().clone();
+        // The reason of a file that the chain is in already means nothing.
+        let reason = EpochReason::Rotate;
+        let waiting = Waiting::new(file, reason, offset);
+        Sealer {
+            dir: dir.to_owned(),
+            options: options.clone(),
+            chain,
+            sidecar,
+            out,
+            files: VecDeque::from([waiting]),
+            pending: None,
+            failed_at_s: None,
+            names_synced: false,
+            wanted: None,
+            due: Due::new(now_s),
+            writeback_at_s: now_s,
+            last_seq: seq,
+        }
+    }
+
     /// The key that verifies everything.
     pub(super) fn root(&self) -> &VerifierKey {
         self.chain.root()
@@ -205,14 +243,21 @@ impl<F: Fs> Sealer<F> {
         }
     }
 
+    /// The newest file is a new copy of what it was.
+    pub(super) fn copied(&mut self) {
+        if let Some(waiting) = self.files.back_mut() {
+            waiting.synced = 0;
+        }
+    }
+
+    /// A sync of a file of the log has failed, or may have before this process began.
+    pub(super) fn doubt_logs(&mut self) {
+        self.files.iter_mut().for_each(|waiting| waiting.is_doubtful = true);
+    }
+
     /// Another file is being written.
     pub(super) fn rotated(&mut self, file: &str, reason: EpochReason) {
-        self.files.push_back(Waiting {
-            file: file.to_owned(),
-            reason,
-            unframed: VecDeque::new(),
-            end: 0,
-        });
+        self.files.push_back(Waiting::new(file.to_owned(), reason, 0));
         if self.files.len() > WAITING_MAX {
             // The one that the chain is in stays; what is not in frames yet has none then.
             self.files.remove(1);
@@ -222,35 +267,43 @@ impl<F: Fs> Sealer<F> {
         }
     }
 
-    /// Makes the chain longer by all that was told, and signs it if it is time.
-    pub(super) fn advance(&mut self, fs: &F) -> Result<(), FileError> {
-        let interval_s = i64::try_from(self.options.checkpoint_interval_s).unwrap_or(i64::MAX);
-        let now_s = fs.now_s();
-        // A clock that has stepped back must not put it off for ever.
-        let is_early = now_s < self.checkpoint_at_s
-            && now_s >= self.checkpoint_at_s.saturating_sub(interval_s);
-        if interval_s > 0 && !is_early && self.wanted.is_none() {
-            self.checkpoint_at_s = now_s.saturating_add(interval_s);
+    /// Makes the chain longer by all that was told, and signs it if it is time. `false`: it could
+    /// not be signed a moment ago, and is tried again later.
+    pub(super) fn advance(&mut self, fs: &F) -> Result<bool, FileError> {
+        let has_more = self.files.iter().any(|file| !file.unframed.is_empty());
+        self.due.has_unsigned |= has_more;
+        let interval_s = self.options.checkpoint_interval_s;
+        if self.due.is_now(fs.now_s(), interval_s) && self.wanted.is_none() {
             self.wanted = Some(CheckpointReason::Interval);
         }
         self.drive(fs)
     }
 
+    /// Whether the log file should be on its way to the device: not more often than once a second,
+    /// so that a checkpoint has little to wait for.
+    pub(super) fn wants_writeback(&mut self, now_s: i64) -> bool {
+        let wants = self.due.has_unsigned && self.writeback_at_s != now_s;
+        if wants {
+            self.writeback_at_s = now_s;
+        }
+        wants
+    }
+
     /// The last checkpoint.
     pub(super) fn stop(&mut self, fs: &F) -> Result<(), FileError> {
         self.wanted = Some(CheckpointReason::Stop);
-        self.drive(fs)
+        self.failed_at_s = None;
+        self.drive(fs).map(|_| ())
     }
 
-    /// One step after the other, until there is none or one fails.
-    fn drive(&mut self, fs: &F) -> Result<(), FileError> {
+    /// One step after the other, until there is none or one fails. `false`: one failed a moment ago.
+    fn drive(&mut self, fs: &F) -> Result<bool, FileError> {
         loop {
-            self.flush(fs)?;
-            // Without its copy beside the key frames go on, but no epoch begins.
-            let saved = self.save_checkpoint(fs);
-            if self.next.is_some() {
-                saved?;
-                self.enter_epoch(fs)?;
+            if let Some(sidecar) = &mut self.sidecar {
+                sidecar.append(fs, &mut self.out)?;
+            }
+            if self.pending.is_some() {
+                self.enter_step(fs)?;
                 continue;
             }
             if let Some(unframed) =
@@ -260,121 +313,21 @@ impl<F: Fs> Sealer<F> {
                 let digest = Hash(hasher.finalize().into());
                 let frame = Frame { start, end, last_seq, lines, digest, recovered };
                 self.out = self.chain.frame(&frame).into_bytes();
+                self.due.has_unsigned = true;
                 continue;
             }
-            if self.files.len() > 1 {
-                saved?;
-                self.leave_file(fs)?;
-                continue;
+            let is_left = self.files.len() > 1;
+            if !is_left && self.wanted.is_none() {
+                return Ok(true);
             }
-            let Some(reason) = self.wanted else { return saved };
-            self.hold_sidecar(fs)?;
-            self.wanted = None;
-            self.checkpoint(reason, fs.now_s());
-        }
-    }
-
-    fn checkpoint(&mut self, reason: CheckpointReason, now_s: i64) {
-        let note = self.chain.checkpoint(reason, now_s);
-        self.out = note.clone().into_bytes();
-        self.unsaved = Some(note);
-    }
-
-    /// Everything of the file is in frames, and another one follows.
-    fn leave_file(&mut self, fs: &F) -> Result<(), FileError> {
-        if !self.closed {
-            self.hold_sidecar(fs)?;
-            self.checkpoint(CheckpointReason::Rotate, fs.now_s());
-            self.closed = true;
-            return Ok(());
-        }
-        let Some(next) = self.files.get(1) else { return Ok(()) };
-        let (file, reason) = (next.file.clone(), next.reason);
-        self.begin_epoch(reason, &file, fs.now_s())?;
-        self.files.pop_front();
-        self.sidecar = None;
-        self.closed = false;
-        Ok(())
-    }
-
-    fn begin_epoch(
-        &mut self,
-        reason: EpochReason,
-        file: &str,
-        now_s: i64,
-    ) -> Result<(), FileError> {
-        let next = self.chain.next_epoch(reason, file, now_s);
-        let next = next.map_err(|error| no_randomness(&self.options.key_file, error))?;
-        self.next = Some((next, false));
-        Ok(())
-    }
-
-    /// Key file first, then sidecar: see the module documentation.
-    fn enter_epoch(&mut self, fs: &F) -> Result<(), FileError> {
-        let Some((next, is_saved)) = &mut self.next else { return Ok(()) };
-        if !*is_saved {
-            let (number, root) = (next.number(), self.chain.root());
-            let text = key_file::text(root, number, &next.secret, Some(&next.note));
-            let path = &self.options.key_file;
-            fs.replace(path, text.as_bytes(), true).at("write", path)?;
-            *is_saved = true;
-        }
-        if self.sidecar.is_none() {
-            let path = self.dir.join(sidecar_name(next.file()));
-            self.sidecar = Some(create_sidecar(fs, path)?);
-        }
-        if let Some((next, _)) = self.next.take() {
-            self.out = next.note.clone().into_bytes();
-            self.chain.enter(next);
-        }
-        Ok(())
-    }
-
-    /// Brings the newest entry to the sidecar.
-    fn flush(&mut self, fs: &F) -> Result<(), FileError> {
-        if self.out.is_empty() {
-            return Ok(());
-        }
-        let Some(sidecar) = &mut self.sidecar else { return Ok(()) };
-        if sidecar.unsure {
-            restore(fs, sidecar)?;
-        }
-        while !self.out.is_empty() {
-            match sidecar.file.write(&self.out) {
-                Ok(0) => {
-                    sidecar.unsure = true;
-                    let error = io::Error::from(io::ErrorKind::WriteZero);
-                    return Err(FileError::new("append to", &sidecar.path, error));
-                }
-                Ok(count) => {
-                    sidecar.bytes += count as u64;
-                    self.out.drain(..count);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    sidecar.unsure = true;
-                    return Err(FileError::new("append to", &sidecar.path, error));
-                }
+            if self.failed_at_s == Some(fs.now_s()) {
+                // Each attempt waits for the device: not in each round.
+                return Ok(false);
             }
-        }
-        Ok(())
-    }
-
-    fn save_checkpoint(&mut self, fs: &F) -> Result<(), FileError> {
-        if let Some(note) = &self.unsaved {
-            let path = checkpoint_path(&self.options.key_file);
-            fs.replace(&path, note.as_bytes(), false).at("write", &path)?;
-            self.unsaved = None;
-        }
-        Ok(())
-    }
-
-    /// Looks whether the sidecar is still there, and writes it again from the open file if it was
-    /// deleted.
-    fn hold_sidecar(&mut self, fs: &F) -> Result<(), FileError> {
-        match &mut self.sidecar {
-            Some(sidecar) => restore(fs, sidecar),
-            None => Ok(()),
+            match self.wanted {
+                Some(reason) if !is_left => self.checkpoint(fs, reason)?,
+                _ => self.leave_file(fs)?,
+            }
         }
     }
 }
@@ -390,63 +343,4 @@ fn last_seq(lines: &[u8]) -> Option<u64> {
     let body = lines.strip_suffix(b"\n")?;
     let start = body.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     tail::parse_seq(&body[start..])
-}
-
-fn create_sidecar<F: Fs>(fs: &F, path: PathBuf) -> Result<Sidecar<F::File>, FileError> {
-    let file = match fs.open(&path, OpenMode::AppendNew) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Made by an attempt that reported an error, or died: it is empty then.
-            let file = fs.open(&path, OpenMode::Append).at("open", &path)?;
-            if file.stat().at("look at", &path)?.bytes > 0 {
-                return Err(FileError::new("create", &path, error));
-            }
-            file
-        }
-        file => file.at("create", &path)?,
-    };
-    Ok(Sidecar { file, path, bytes: 0, unsure: false })
-}
-
-/// Makes the sidecar what we wrote, as far as that can be done.
-fn restore<F: Fs>(fs: &F, sidecar: &mut Sidecar<F::File>) -> Result<(), FileError> {
-    let Sidecar { file, path, bytes, unsure } = sidecar;
-    let stat = file.stat().at("look at", path)?;
-    if stat.bytes > *bytes {
-        file.set_len(*bytes).at("truncate", path)?;
-    }
-    // What somebody has cut off is gone. Verification says so; it is not for us to hide.
-    *bytes = stat.bytes.min(*bytes);
-    *unsure = false;
-    match fs.stat(path) {
-        Ok(named) if named.id == stat.id => return Ok(()),
-        Ok(_) => {
-            let error = io::Error::from(io::ErrorKind::AlreadyExists);
-            return Err(FileError::new("write again", path, error));
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(FileError::new("look at", path, error)),
-    }
-    let mut copy = fs.open(path, OpenMode::AppendNew).at("create", path)?;
-    let mut buffer = vec![0; STEP_BYTES];
-    let mut offset = 0;
-    while offset < *bytes {
-        let left = usize::try_from(*bytes - offset).unwrap_or(usize::MAX);
-        let step = &mut buffer[..STEP_BYTES.min(left)];
-        tail::read_exact_at(file, step, offset).at("read", path)?;
-        let mut rest = &step[..];
-        while !rest.is_empty() {
-            match copy.write(rest) {
-                Ok(0) => {
-                    let error = io::Error::from(io::ErrorKind::WriteZero);
-                    return Err(FileError::new("write again", path, error));
-                }
-                Ok(count) => rest = &rest[count..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(FileError::new("write again", path, error)),
-            }
-        }
-        offset += step.len() as u64;
-    }
-    *file = copy;
-    Ok(())
 }

@@ -1,26 +1,22 @@
 //! Beginning to seal, and going on after a stop or a crash.
 
-use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 
 use tacho_chain::chain::{Chain, Position};
-use tacho_chain::entry::{Epoch, EpochReason};
+use tacho_chain::entry::{CheckpointReason, EpochReason};
 use tacho_chain::hash::Hash;
-use tacho_chain::key_file::{self, KeyFile};
-use tacho_chain::verify::read_checkpoint;
+use tacho_chain::key_file::{self, Begun, KeyFile};
 
-use super::scan::{Scan, read_text, scan};
-use super::{
-    SealOptions, Sealed, Sealer, Sidecar, Waiting, checkpoint_path, no_randomness, sidecar_name,
-};
+use super::bury::Removed;
+use super::scan::{Scan, read_text, scan, scan_within};
+use super::sidecar::{Sidecar, write_all};
+use super::{SealOptions, Sealed, Sealer, no_randomness, sidecar_name};
+use crate::files::durable::sync_tail;
 use crate::files::error::{At, FileError, FileErrorKind};
 use crate::files::fs::{Fs, FsFile, OpenMode};
 use crate::files::name::FileName;
 use crate::files::tail;
-
-/// Longest checkpoint, bytes.
-const CHECKPOINT_BYTES_MAX: usize = 4096;
 
 /// What sealing has to begin with.
 pub(in crate::files) enum Begin<F: Fs> {
@@ -49,70 +45,92 @@ pub(in crate::files) fn open<F: Fs>(
 ) -> Result<Begin<F>, FileError> {
     let key_path = &options.key_file;
     let names = fs.list(dir).at("list", dir)?;
-    let has_sidecar = |log: &str| names.contains(&sidecar_name(log));
-    let is_untouched = log.bytes == 0 && !has_sidecar(log.name);
-    let is_sealed = |name: &String| FileName::parse(name).is_some_and(|(_, e)| e == "chain");
-    let key = match read_text(fs, key_path, key_file::BYTES_MAX)? {
-        Some(text) => KeyFile::parse(&text).map_err(|error| {
-            FileError::new("use", key_path, io::Error::new(io::ErrorKind::InvalidData, error))
-        })?,
+    let is_untouched = log.bytes == 0 && !names.contains(&sidecar_name(log.name));
+    let is_sealed = names.iter().any(|name| is_sidecar(name));
+    let key = match read_key(fs, key_path)? {
+        Some(key) => key,
+        // Who may not break the chain has nothing to seal with.
+        None if is_sealed && !options.may_break => return Err(stale_key(key_path)),
         None => {
             let key = KeyFile::generate().map_err(|error| no_randomness(key_path, error))?;
             fs.replace(key_path, key.to_text().as_bytes(), true).at("write", key_path)?;
             key
         }
     };
-    let Some(begun) = key.begun() else {
-        // A root that has signed nothing yet.
-        if !is_untouched {
-            return Ok(Begin::NeedsNewFile);
+    let mut reason = if is_sealed { EpochReason::NoKey } else { EpochReason::First };
+    if let Some(begun) = key.begun() {
+        if let Some(found) = resume(fs, dir, &key, &begun, &names)? {
+            return go_on(fs, dir, options, key, found, log);
         }
-        let is_first = !names.iter().any(is_sealed);
-        let reason = if is_first { EpochReason::First } else { EpochReason::NoKey };
-        return begin(fs, dir, options, key, reason, log, last_seq);
-    };
-    let Some(found) = resume(fs, dir, options, &key, &begun)? else {
-        if !is_untouched {
-            return Ok(Begin::NeedsNewFile);
-        }
-        return begin(fs, dir, options, key, EpochReason::RolledBack, log, last_seq);
-    };
-    let (position, sidecar, out) = found;
-    let is_shorter = begun.file == log.name && log.bytes < position.offset;
-    if is_shorter || (begun.file.as_str() > log.name) {
+        reason = EpochReason::RolledBack;
+    }
+    if reason != EpochReason::First && !options.may_break {
+        return Err(stale_key(key_path));
+    }
+    if !is_untouched {
         return Ok(Begin::NeedsNewFile);
     }
-    let (end, seq) = (position.offset, position.seq);
+    begin(fs, dir, options, key, reason, log, last_seq)
+}
+
+fn stale_key(key_path: &Path) -> FileError {
+    FileError::of_kind(FileErrorKind::StaleKey, "go on sealing with", key_path)
+}
+
+fn is_sidecar(name: &str) -> bool {
+    FileName::parse(name).is_some_and(|(_, ending)| ending == tacho_chain::SIDECAR_ENDING)
+}
+
+fn read_key<F: Fs>(fs: &F, path: &Path) -> Result<Option<KeyFile>, FileError> {
+    match fs.stat(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        stat => {
+            let stat = stat.at("look at", path)?;
+            if !stat.is_file || stat.mode & 0o077 != 0 {
+                return Err(FileError::of_kind(FileErrorKind::KeyNotSecret, "use", path));
+            }
+        }
+    }
+    let Some(text) = read_text(fs, path, key_file::BYTES_MAX)? else { return Ok(None) };
+    let key = KeyFile::parse(&text)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        .at("use", path)?;
+    Ok(Some(key))
+}
+
+/// Goes on with the chain where it was found, which may be in an older file than the current one.
+fn go_on<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    options: &SealOptions,
+    key: KeyFile,
+    found: Found<F>,
+    log: &Log<'_, F::File>,
+) -> Result<Begin<F>, FileError> {
+    let Found { position, sidecar, out, log_synced_bytes } = found;
+    let is_shorter = position.file == log.name && log.bytes < position.offset;
+    if is_shorter || position.file.as_str() > log.name {
+        return Ok(Begin::NeedsNewFile);
+    }
     let root = key.root.clone();
-    let mut sealer = Sealer {
-        dir: dir.to_owned(),
-        options: options.clone(),
-        chain: Chain::new(root.clone(), key.epoch, key.secret, position),
-        sidecar: Some(sidecar),
-        out,
-        files: VecDeque::from([Waiting {
-            file: begun.file.clone(),
-            reason: begun.reason,
-            unframed: VecDeque::new(),
-            end,
-        }]),
-        next: None,
-        closed: false,
-        wanted: None,
-        unsaved: None,
-        checkpoint_at_s: 0,
-        last_seq: seq,
-    };
-    let recovered_bytes = recover(fs, dir, &mut sealer, &begun, log)?;
-    let declared = sealer.files.back().map(|file| file.reason);
-    let declared = declared
-        .filter(|_| sealer.files.len() > 1 && sealer.files[1].reason != EpochReason::Rotate);
+    let file = position.file.clone();
+    let chain = Chain::new(key, position);
+    let mut sealer = Sealer::new(dir, options, chain, Some(sidecar), out, fs.now_s());
+    if let Some(begun) = sealer.files.front_mut() {
+        begun.synced = log_synced_bytes;
+    }
+    let recovered_bytes = recover(fs, dir, &mut sealer, &file, log)?;
+    // Who wrote them may have died after a failed sync.
+    sealer.doubt_logs();
+    let next = sealer.files.get(1).map(|file| file.reason);
+    let declared = next.filter(|reason| *reason != EpochReason::Rotate);
     if sealer.files.len() == 1 {
         // All that was told of before belongs to the key of before.
-        sealer.drive(fs)?;
-        sealer.begin_epoch(EpochReason::Start, log.name, fs.now_s())?;
+        sealer.wanted = Some(CheckpointReason::Start);
     }
     sealer.drive(fs)?;
+    // Lines behind the checkpoint of a stop are nobody's, until this is there, too.
+    sealer.sync(fs)?;
     let sealed = Sealed { root, is_new_root: false, declared, recovered_bytes };
     Ok(Begin::Ready(Box::new((sealer, sealed))))
 }
@@ -130,26 +148,9 @@ fn begin<F: Fs>(
     let position =
         Position { file: log.name.to_owned(), offset: 0, seq: last_seq, hash: Hash::ZERO };
     let root = key.root.clone();
-    let mut sealer = Sealer {
-        dir: dir.to_owned(),
-        options: options.clone(),
-        chain: Chain::new(root.clone(), key.epoch, key.secret, position),
-        sidecar: None,
-        out: Vec::new(),
-        files: VecDeque::from([Waiting {
-            file: log.name.to_owned(),
-            reason,
-            unframed: VecDeque::new(),
-            end: 0,
-        }]),
-        next: None,
-        closed: false,
-        wanted: None,
-        unsaved: None,
-        checkpoint_at_s: 0,
-        last_seq,
-    };
-    sealer.begin_epoch(reason, log.name, fs.now_s())?;
+    let chain = Chain::new(key, position);
+    let mut sealer = Sealer::new(dir, options, chain, None, Vec::new(), fs.now_s());
+    sealer.begin_epoch(fs, reason, log.name)?;
     sealer.drive(fs)?;
     let declared = (reason != EpochReason::First).then_some(reason);
     let is_new_root = reason.is_by_root();
@@ -157,66 +158,100 @@ fn begin<F: Fs>(
     Ok(Begin::Ready(Box::new((sealer, sealed))))
 }
 
-type Found<L> = (Position, Sidecar<L>, Vec<u8>);
+/// Where a chain goes on.
+struct Found<F: Fs> {
+    position: Position,
+    sidecar: Sidecar<F>,
+    /// What is still to be appended to the sidecar; the position is behind it.
+    out: Vec<u8>,
+    /// How much of the log file was on the device when the keys were written, bytes.
+    log_synced_bytes: u64,
+}
 
-/// Finds the place where the key's epoch goes on. `None`: the directory does not have what is
-/// known to have been in it.
+/// Finds the place where the keys of a key file go on. `None`: the directory does not have what is
+/// known to have been in it, or it has more than this key file knows of.
 fn resume<F: Fs>(
     fs: &F,
     dir: &Path,
-    options: &SealOptions,
     key: &KeyFile,
-    begun: &Epoch,
-) -> Result<Option<Found<F::File>>, FileError> {
+    begun: &Begun,
+    names: &[String],
+) -> Result<Option<Found<F>>, FileError> {
     let Some(note) = key.note.as_deref() else { return Ok(None) };
-    let path = dir.join(sidecar_name(&begun.file));
-    let saved = read_text(fs, &checkpoint_path(&options.key_file), CHECKPOINT_BYTES_MAX)?;
-    let saved = saved.as_deref().map(String::as_str);
-    // One that makes no sense was torn by a power failure: it says nothing.
-    let checkpoint = saved.and_then(|note| read_checkpoint(note).ok());
-    let scanned = scan(fs, &path, &begun.file, saved)?;
-    if let Some(checkpoint) = checkpoint
-        && checkpoint.origin == key.root.origin()
-        && checkpoint.file >= begun.file
-        && !scanned.as_ref().is_some_and(|scan| scan.has_checkpoint)
-    {
-        return Ok(None);
+    let name = sidecar_name(&begun.file);
+    for later in names.iter().filter(|other| is_sidecar(other) && **other > name) {
+        let path = dir.join(later);
+        if fs.stat(&path).at("look at", &path)?.bytes > 0 {
+            return Ok(None);
+        }
     }
-    let (position, whole_bytes, out) = match scanned {
-        Some(Scan { is_damaged: true, .. }) => return Ok(None),
-        Some(scan) if scan.epoch_note.as_deref() == Some(note.as_bytes()) => {
-            (scan.position, scan.whole_bytes, Vec::new())
-        }
-        Some(scan) => {
-            let Position { offset, seq, hash, .. } = scan.position;
-            if (hash, offset, seq) != (begun.chain, begun.offset, begun.seq) {
-                return Ok(None);
-            }
-            (after(note, begun), scan.whole_bytes, note.as_bytes().to_vec())
-        }
-        None if begun.offset == 0 => (after(note, begun), 0, note.as_bytes().to_vec()),
-        None => return Ok(None),
+    let path = dir.join(name);
+    let log_path = dir.join(&begun.file);
+    let log_bytes = match fs.stat(&log_path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        stat => Some(stat.at("look at", &log_path)?.bytes),
     };
-    let file = match fs.open(&path, OpenMode::AppendNew) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs.open(&path, OpenMode::Append).at("open", &path)?
-        }
-        file => file.at("create", &path)?,
-    };
-    if file.stat().at("look at", &path)?.bytes > whole_bytes {
-        file.set_len(whole_bytes).at("truncate", &path)?;
-    }
-    Ok(Some((position, Sidecar { file, path, bytes: whole_bytes, unsure: false }, out)))
-}
-
-/// The position after a note that is still to be written.
-fn after(note: &str, begun: &Epoch) -> Position {
-    Position {
+    let after = || Position {
         file: begun.file.clone(),
         offset: begun.offset,
         seq: begun.seq,
         hash: begun.chain.after(note.as_bytes()),
+    };
+    let limit = log_bytes.unwrap_or(u64::MAX);
+    let (position, whole_bytes, synced_bytes, is_noted) =
+        match scan_within(fs, &path, &begun.file, Some(note), limit)? {
+            Some(Scan { is_damaged: true, .. } | Scan { has_later_note: true, .. }) => {
+                return Ok(None);
+            }
+            // What a power failure has taken from the log and not from the sidecar is taken from there,
+            // too: nobody has signed it.
+            Some(Scan { has_note: true, fitting: (position, bytes), note_start, .. }) => {
+                (position, bytes, note_start, true)
+            }
+            Some(Scan { position: Position { offset, seq, hash, .. }, whole_bytes, .. })
+                if !begun.is_epoch
+                    && (hash, offset, seq) == (begun.chain, begun.offset, begun.seq) =>
+            {
+                (after(), whole_bytes, whole_bytes, false)
+            }
+            // The log file was there before its epoch.
+            None if begun.is_epoch && log_bytes.is_some() => (after(), 0, 0, false),
+            _ => return Ok(None),
+        };
+    if !complete(fs, dir, key)? && !is_noted {
+        return Ok(None);
     }
+    let sidecar = Sidecar::reopen(fs, path, whole_bytes, synced_bytes)?;
+    let out = if is_noted { Vec::new() } else { note.as_bytes().to_vec() };
+    Ok(Some(Found { position, sidecar, out, log_synced_bytes: begun.offset }))
+}
+
+/// Appends the last checkpoint of the file before, if it is not there yet. `false`: it is not there,
+/// and there is no place for it.
+fn complete<F: Fs>(fs: &F, dir: &Path, key: &KeyFile) -> Result<bool, FileError> {
+    let (Some(closing), Some(closed)) = (&key.closing, key.closed()) else { return Ok(true) };
+    let path = dir.join(sidecar_name(&closed.file));
+    let Some(scan) = scan(fs, &path, &closed.file, Some(closing))? else {
+        // Retention was faster, which comes after the last checkpoint and not before.
+        return Ok(Removed::read(fs, dir)?.has(&closed.file));
+    };
+    let Position { offset, seq, hash, .. } = scan.position;
+    let is_place = (hash, offset, seq) == (closed.chain, closed.offset, closed.seq);
+    if scan.is_damaged || !(scan.has_note || is_place) {
+        return Ok(false);
+    }
+    let mut file = fs.open(&path, OpenMode::Append).at("open", &path)?;
+    let mut synced_bytes = scan.note_start;
+    if !scan.has_note {
+        synced_bytes = scan.whole_bytes;
+        if file.stat().at("look at", &path)?.bytes > scan.whole_bytes {
+            file.set_len(scan.whole_bytes).at("truncate", &path)?;
+        }
+        write_all(&mut file, closing.as_bytes()).at("append to", &path)?;
+    }
+    // The key file will soon have forgotten it; and who wrote it may have died after a failed sync.
+    sync_tail(&file, &path, synced_bytes, &mut true)?;
+    Ok(true)
 }
 
 /// Tells the sealer of all lines that are in no frame: at the end of the file that its chain
@@ -225,19 +260,19 @@ fn recover<F: Fs>(
     fs: &F,
     dir: &Path,
     sealer: &mut Sealer<F>,
-    begun: &Epoch,
+    begun: &str,
     log: &Log<'_, F::File>,
 ) -> Result<u64, FileError> {
     let mut bytes = 0;
     for (name, ending) in tail::list(fs, dir)? {
         let entry = format!("{name}.{ending}");
-        if ending != "jsonl" || entry < begun.file || entry.as_str() > log.name {
+        if ending != "jsonl" || entry.as_str() < begun || entry.as_str() > log.name {
             continue;
         }
-        if entry > begun.file {
+        if entry.as_str() > begun {
             // A file that was cut under its seal is left for a new one.
             let end = sealer.end();
-            let path = dir.join(&begun.file);
+            let path = dir.join(begun);
             let is_cut =
                 sealer.files.len() == 1 && fs.stat(&path).is_ok_and(|stat| stat.bytes < end);
             let reason = if is_cut { EpochReason::Damaged } else { EpochReason::Rotate };

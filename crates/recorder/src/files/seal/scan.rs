@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use tacho_chain::chain::{Gone, Position};
-use tacho_chain::entry::Epoch;
+use tacho_chain::entry::FRAME_HEAD;
 use tacho_chain::hash::Hash;
 use tacho_chain::sidecar::{Entries, Meaning};
 
@@ -30,16 +30,20 @@ pub(super) struct Scan {
     pub(super) position: Position,
     /// Length up to the end of the last complete entry, bytes.
     pub(super) whole_bytes: u64,
-    /// The newest epoch in it.
-    pub(super) epoch_note: Option<Vec<u8>>,
-    /// The checkpoint that was looked for is in it.
-    pub(super) has_checkpoint: bool,
+    /// Both, before the first frame that the log file is too short for and that nothing signs.
+    pub(super) fitting: (Position, u64),
+    /// The note that was looked for is in it.
+    pub(super) has_note: bool,
+    /// Where that begins, bytes.
+    pub(super) note_start: u64,
+    /// Something was signed after that note.
+    pub(super) has_later_note: bool,
     /// Something in it makes no sense.
     pub(super) is_damaged: bool,
     /// `seq` before its first line.
     pub(super) seq_before: u64,
-    /// The epochs that begin in it.
-    pub(super) epochs: Vec<Vec<u8>>,
+    /// The epoch that it begins with.
+    pub(super) epoch: Vec<u8>,
 }
 
 impl Scan {
@@ -55,51 +59,83 @@ impl Scan {
     }
 }
 
-/// Reads the sidecar of a log file. `None`: there is none, or nothing in it.
+/// Reads the sidecar of a log file, and looks for a note in it. `None`: there is none, or nothing in
+/// it.
 pub(super) fn scan<F: Fs>(
     fs: &F,
     path: &Path,
     log: &str,
-    checkpoint: Option<&str>,
+    note: Option<&str>,
 ) -> Result<Option<Scan>, FileError> {
+    scan_within(fs, path, log, note, u64::MAX)
+}
+
+/// As [`scan`], for a log file of a length.
+pub(super) fn scan_within<F: Fs>(
+    fs: &F,
+    path: &Path,
+    log: &str,
+    note: Option<&str>,
+    log_bytes: u64,
+) -> Result<Option<Scan>, FileError> {
+    let position = Position { file: log.to_owned(), offset: 0, seq: 0, hash: Hash::ZERO };
+    let mut scan = Scan {
+        fitting: (position.clone(), 0),
+        position,
+        whole_bytes: 0,
+        has_note: false,
+        note_start: 0,
+        has_later_note: false,
+        is_damaged: false,
+        seq_before: 0,
+        epoch: Vec::new(),
+    };
+    match fs.stat(path) {
+        Ok(stat) if stat.is_file => {}
+        Ok(_) => {
+            scan.is_damaged = true;
+            return Ok(Some(scan));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(FileError::new("look at", path, error)),
+    }
     let file = match fs.open(path, OpenMode::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.at("open", path)?,
     };
     let mut entries = Entries::new(BufReader::new(ReadAt { file: &file, offset: 0 }));
-    let position = Position { file: log.to_owned(), offset: 0, seq: 0, hash: Hash::ZERO };
-    let mut scan = Scan {
-        position,
-        whole_bytes: 0,
-        epoch_note: None,
-        has_checkpoint: false,
-        is_damaged: false,
-        seq_before: 0,
-        epochs: Vec::new(),
-    };
+    let mut fits = true;
     while let Some(entry) = entries.next_entry().at("read", path)? {
+        let is_first = scan.epoch.is_empty();
         let Position { offset, seq, hash, .. } = &mut scan.position;
         match entry.meaning {
-            Some(Meaning::Epoch(epoch, _)) => {
-                let Epoch { chain, .. } = *epoch;
-                if scan.epoch_note.is_none() {
-                    (*hash, scan.seq_before) = (chain, epoch.seq);
-                }
-                scan.is_damaged |= *hash != chain || epoch.file != log;
-                (*offset, *seq) = (epoch.offset, epoch.seq);
-                scan.epoch_note = Some(entry.bytes.clone());
-                scan.epochs.push(entry.bytes.clone());
+            Some(Meaning::Epoch(epoch, _)) if is_first => {
+                scan.is_damaged |= epoch.file != log;
+                (*hash, *seq, scan.seq_before) = (epoch.chain, epoch.seq, epoch.seq);
+                scan.epoch.clone_from(&entry.bytes);
             }
-            Some(Meaning::Frame(frame)) => (*offset, *seq) = (frame.end, frame.last_seq),
-            Some(Meaning::Checkpoint(..)) => {
-                scan.has_checkpoint |= checkpoint.is_some_and(|c| c.as_bytes() == entry.bytes);
+            Some(Meaning::Frame(frame)) if !is_first => {
+                (*offset, *seq) = (frame.end, frame.last_seq);
+                fits &= frame.end <= log_bytes;
             }
-            Some(Meaning::Tombstone(..)) | None => scan.is_damaged = true,
+            Some(Meaning::Checkpoint(..)) if !is_first => fits = true,
+            _ => {
+                scan.is_damaged = true;
+                return Ok(Some(scan));
+            }
         }
-        scan.is_damaged |= scan.epoch_note.is_none();
+        let is_note = !entry.bytes.starts_with(FRAME_HEAD.as_bytes());
+        scan.has_later_note |= scan.has_note && is_note;
+        if note.is_some_and(|note| note.as_bytes() == entry.bytes) {
+            scan.has_note = true;
+            scan.note_start = scan.whole_bytes;
+        }
         *hash = hash.after(&entry.bytes);
+        scan.whole_bytes = entries.whole_bytes();
+        if fits {
+            scan.fitting = (scan.position.clone(), scan.whole_bytes);
+        }
     }
-    scan.whole_bytes = entries.whole_bytes();
     Ok((scan.whole_bytes > 0).then_some(scan))
 }
 

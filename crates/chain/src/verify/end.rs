@@ -1,0 +1,71 @@
+//! The end of the directory: what should have come, and did not.
+
+use super::read_checkpoint;
+use super::removed::Removed;
+use super::report::{Report, State};
+use super::walk::Walk;
+use crate::entry::CheckpointReason;
+
+impl Walk<'_> {
+    /// The end of the directory.
+    pub fn finish(mut self, removed: &Removed) -> Report {
+        match (&self.before, self.ended) {
+            (None, _) => {
+                if self.report.state() < State::NotSealed {
+                    self.say(
+                        State::NotSealed,
+                        "",
+                        None,
+                        "there is no sealed log in this directory",
+                    );
+                }
+            }
+            (Some(before), Some(CheckpointReason::Rotate)) => {
+                let (file, text) = (before.file.clone(), "the file that follows it is missing");
+                self.say(State::Truncated, &file, None, text);
+            }
+            (Some(before), None) => {
+                let file = before.file.clone();
+                let lines = self.report.unsigned_lines;
+                let text = format!("{lines} lines after the last checkpoint are not signed yet");
+                self.say(State::UnsignedTail, &file, None, text);
+            }
+            (Some(_), Some(reason)) => self.report.is_closed = reason == CheckpointReason::Stop,
+        }
+        self.report.last_seq = self.before.as_ref().map_or(0, |before| before.seq);
+        self.check_expected(removed);
+        self.report
+    }
+
+    fn check_expected(&mut self, removed: &Removed) {
+        let Some(expect) = self.options.expect.as_deref() else { return };
+        // Who gives one that is none must not hear that all is well.
+        let Ok(expected) = read_checkpoint(expect) else {
+            return self.say(State::Modified, "", None, "what is expected is not a checkpoint");
+        };
+        let stem = expected.file.trim_end_matches(".jsonl");
+        if self.expected_found || removed.get(stem).is_some_and(|gone| gone.covers(&expected)) {
+            return;
+        }
+        let seq = self.report.last_seq;
+        let newest = self.report.checkpoint.as_ref().map(|(newest, _)| newest.time_s);
+        if !self.options.keys.iter().any(|key| key.origin() == expected.origin) {
+            let text = format!("the expected checkpoint is of another log, {}", expected.origin);
+            self.say(State::WrongKey, &expected.file, None, text);
+        } else if expected.seq > seq {
+            let text = "a checkpoint for these records was expected, and they are not here";
+            self.say_of(
+                State::Truncated,
+                &expected.file,
+                (seq.saturating_add(1), expected.seq),
+                text,
+            );
+        } else if newest.is_none_or(|newest| newest < expected.time_s) {
+            let text = "the expected checkpoint is newer than what is here: this is an older copy";
+            self.say(State::Truncated, &expected.file, None, text);
+        } else {
+            let text = "the expected checkpoint is not in this log: its past was written anew";
+            self.say(State::Modified, &expected.file, None, text);
+        }
+    }
+}

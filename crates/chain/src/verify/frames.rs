@@ -1,0 +1,143 @@
+//! Lines against their frames.
+
+use std::io;
+
+use super::content::Run;
+use super::report::{Finding, State};
+use super::walk::{Open, Walk, add};
+use crate::entry::Frame;
+
+impl Walk<'_> {
+    pub(super) fn frame(&mut self, open: &mut Open<'_>, frame: &Frame) -> io::Result<()> {
+        // `entry` sees to it that an epoch came first.
+        let Some(before) = &mut self.before else { return Ok(()) };
+        let (offset, seq) = (before.offset, before.seq);
+        before.offset = frame.end;
+        before.seq = frame.last_seq;
+        add(&mut self.report.lines, frame.lines);
+        add(&mut self.report.bytes, frame.end - frame.start);
+        add(&mut self.report.unsigned_lines, frame.lines);
+        let seqs = (seq.saturating_add(1), frame.last_seq);
+        if Self::is_behind_stop(open) {
+            // A recorder that stopped has written nothing more, and one that starts says so first.
+            open.signed = None;
+            let text = "these lines were added after the recorder had stopped";
+            self.say_of(State::Modified, &open.log, seqs, text);
+        }
+        if frame.recovered {
+            add(&mut self.report.recovered_lines, frame.lines);
+            let first = open.recovered.map_or(seqs.0, |(first, _)| first);
+            open.recovered = Some((first, seqs.1));
+        } else {
+            self.tell_recovered(open);
+        }
+        let advance = frame.last_seq.checked_sub(seq);
+        if advance.is_none_or(|advance| advance > frame.lines) {
+            let text = "the numbers of the sealed records do not follow each other";
+            self.say_of(State::Gap, &open.log, seqs, text);
+        }
+        if frame.start < offset {
+            let text =
+                format!("was cut to {} bytes by somebody; {offset} were sealed", frame.start);
+            self.say(State::Truncated, &open.log, None, text);
+            // What was between is gone, and the rest stands where it stood.
+            open.content = None;
+        }
+        let Some(content) = &mut open.content else { return Ok(()) };
+        let bytes = frame.end - frame.start;
+        let skipped = frame.start - offset;
+        let read = content.run(skipped, 0).and_then(|_| {
+            let line = content.lines + 1;
+            Ok((line, content.run(bytes, seqs.0)?))
+        });
+        (self.progress)(skipped + bytes);
+        let (line, run) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                open.content = None;
+                return self.unreadable(&open.log, error);
+            }
+        };
+        if skipped > 0 {
+            let text = format!("somebody else wrote {skipped} bytes at byte {offset}");
+            self.say(State::Modified, &open.log, None, text);
+        }
+        self.report.lost_lines += run.lost_lines;
+        if !run.fits(frame) {
+            self.bad_frame(open, line, seqs, &run);
+        } else if frame.recovered
+            && let Some(odd) = run.first_odd_line
+        {
+            // Nobody saw them being written: at least their numbers must be those of a recorder.
+            self.tell(Finding {
+                state: State::Modified,
+                file: open.log.clone(),
+                line: Some(odd),
+                seqs: (seqs.0 <= seqs.1).then_some(seqs),
+                text: "the numbers of recovered records do not follow each other".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Tells of the recovered records that were read in a row.
+    pub(super) fn tell_recovered(&mut self, open: &mut Open<'_>) {
+        if let Some(seqs) = open.recovered.take() {
+            let text = "recovered: sealed at a start, and not when they were written";
+            self.say_of(State::Recovered, &open.log, seqs, text);
+        }
+    }
+
+    fn bad_frame(&mut self, open: &mut Open<'_>, line: u64, seqs: (u64, u64), run: &Run) {
+        if run.missing_bytes > 0 {
+            let text = format!("ends {} bytes before the end of this frame", run.missing_bytes);
+            self.say_of(State::Truncated, &open.log, seqs, text);
+            open.content = None;
+            return;
+        }
+        open.bad_frames += 1;
+        if open.bad_frames == 1 {
+            let text = match run.first_odd_line {
+                Some(_) => "not what was sealed; the numbers of the records do not fit",
+                None => "not what was sealed",
+            };
+            self.tell(Finding {
+                state: State::Modified,
+                file: open.log.clone(),
+                line: Some(run.first_odd_line.unwrap_or(line)),
+                seqs: (seqs.0 <= seqs.1).then_some(seqs),
+                text: text.to_owned(),
+            });
+        }
+    }
+
+    /// What is in the log file after the last frame. `may_grow`: the recorder has not left it, as far
+    /// as the sidecars tell.
+    pub(super) fn tail(&mut self, open: &mut Open<'_>, may_grow: bool) -> io::Result<()> {
+        let Some(content) = &mut open.content else { return Ok(()) };
+        let rest = content.rest();
+        match rest {
+            Ok((0, _)) => {}
+            Ok((bytes, lines)) => {
+                (self.progress)(bytes);
+                if Self::is_behind_stop(open) {
+                    let text = format!(
+                        "{lines} lines ({bytes} bytes) were added after the recorder had stopped"
+                    );
+                    self.say(State::Modified, &open.log, None, text);
+                } else if may_grow {
+                    add(&mut self.report.unsigned_lines, lines);
+                    let text = format!("{lines} lines ({bytes} bytes) are in no frame yet");
+                    self.say(State::UnsignedTail, &open.log, None, text);
+                    self.ended = None;
+                } else {
+                    let text =
+                        format!("{lines} lines ({bytes} bytes) at the end were never sealed");
+                    self.say(State::Modified, &open.log, None, text);
+                }
+            }
+            Err(error) => self.unreadable(&open.log, error)?,
+        }
+        Ok(())
+    }
+}

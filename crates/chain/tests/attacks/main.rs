@@ -1,0 +1,11 @@
+//! Attacks on a sealed log, each by its name. The attacker has all files and no secret key, but
+//! for what a test says.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod changes;
+mod hostile;
+mod keys;
+mod removal;
+mod states;

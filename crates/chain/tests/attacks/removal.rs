@@ -1,0 +1,94 @@
+//! Tombstones: true ones and false ones.
+
+use tacho_chain::entry::CheckpointReason;
+use tacho_chain::verify::State;
+
+use crate::support::{Recorder, assert_state, check, log, sealed, sidecar};
+
+/// A file has one epoch, whose key is kept when the file is removed: nothing there grows without bounds.
+#[test]
+fn a_file_has_one_epoch() {
+    let mut recorder = sealed();
+    let epoch = recorder.dir.text(&sidecar(3));
+    let epoch = &epoch[..epoch.find("frame").expect("a frame")];
+    recorder.append(epoch);
+    assert_state(&recorder.verify(), State::Modified);
+
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.remove(1);
+    recorder.stop();
+    assert_state(&recorder.verify(), State::Ok);
+    let text = recorder.dir.text("removed.chain");
+    *recorder.dir.file("removed.chain") = (epoch.repeat(100) + &text).into_bytes();
+    assert_state(&recorder.verify(), State::Modified);
+}
+
+/// Who may sign tombstones says that the current file was removed, and writes its records anew in
+/// the next one. No retention removes a file and keeps older ones.
+#[test]
+fn a_tombstone_for_a_file_between_others_is_found() {
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.rotate();
+    recorder.lines(1);
+    recorder.remove(3);
+    recorder.stop();
+    assert_state(&recorder.verify(), State::Gap);
+}
+
+#[test]
+fn removal_with_a_tombstone_is_fine_and_without_one_a_gap() {
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.remove(1);
+    recorder.lines(1);
+    recorder.remove(2);
+    recorder.stop();
+    let report = recorder.verify();
+    assert_state(&report, State::Ok);
+    assert_eq!((report.removed_files, report.files), (2, 1));
+
+    let mut without = recorder.dir.clone();
+    without.0.remove("removed.chain");
+    assert_state(&check(&without, &recorder.root, None), State::Gap);
+
+    // The first of two tombstones taken out.
+    let removed = recorder.dir.text("removed.chain");
+    let second = removed.rfind(&format!("file {}\n", log(2))).expect("the second");
+    let second = removed[..second].rfind("tachograph-epoch-v1").expect("its key");
+    let mut without = recorder.dir.clone();
+    *without.file("removed.chain") = removed.as_bytes()[second..].to_vec();
+    assert!(check(&without, &recorder.root, None).state() >= State::Gap);
+
+    // A checkpoint of a removed file is no reason to complain.
+    let old = sealed_checkpoint_of_file_1(&recorder);
+    assert_state(&check(&recorder.dir, &recorder.root, Some(&old)), State::Ok);
+}
+
+fn sealed_checkpoint_of_file_1(recorder: &Recorder) -> String {
+    let mut other = Recorder::new(1);
+    other.lines(3);
+    assert_eq!(other.root, recorder.root);
+    other.checkpoint(CheckpointReason::Interval)
+}
+
+#[test]
+fn an_interrupted_removal_is_fine() {
+    let before = {
+        let mut recorder = sealed();
+        recorder.start();
+        recorder
+    };
+    let mut after = sealed();
+    after.dir = before.dir.clone();
+    after.chain = before.chain;
+    after.remove(1);
+    after.stop();
+    // The tombstone is there, the sidecar still is, the log is not.
+    after.dir.0.insert(sidecar(1), before.dir.0[&sidecar(1)].clone());
+    assert_state(&after.verify(), State::Ok);
+    // And neither has gone.
+    after.dir.0.insert(log(1), before.dir.0[&log(1)].clone());
+    assert_state(&after.verify(), State::Ok);
+}

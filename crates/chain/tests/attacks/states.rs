@@ -1,0 +1,172 @@
+//! What a verification says of logs that nobody has attacked, or that nobody can vouch for.
+
+use tacho_chain::entry::EpochReason;
+use tacho_chain::verify::State;
+
+use crate::support::{Recorder, assert_state, line, log, sealed, sidecar};
+
+#[test]
+fn an_untouched_log_is_ok() {
+    let recorder = sealed();
+    let report = recorder.verify();
+    assert_state(&report, State::Ok);
+    assert_eq!((report.files, report.lines, report.last_seq), (3, 18, 18));
+    assert!(report.is_closed);
+    assert_eq!(report.unsigned_lines, 0);
+    assert_eq!(report.checkpoint.expect("one").0.seq, 18);
+}
+
+#[test]
+fn declared_losses_are_a_state_of_their_own() {
+    let mut recorder = sealed();
+    recorder.start();
+    let lost = line(19).replace("\"statement\"", "\"lost\"");
+    recorder.raw_frame(&lost, 19, false);
+    recorder.stop();
+    let report = recorder.verify();
+    assert_state(&report, State::Lost);
+    assert_eq!(report.lost_lines, 1);
+}
+
+#[test]
+fn what_is_not_under_a_checkpoint_is_an_unsigned_tail() {
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.lines(2);
+    let report = recorder.verify();
+    assert_state(&report, State::UnsignedTail);
+    assert_eq!(report.unsigned_lines, 2);
+    // In the log and not yet in a frame.
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.dir.file(&log(3)).extend(line(19).as_bytes());
+    let report = recorder.verify();
+    assert_state(&report, State::UnsignedTail);
+    assert_eq!(report.unsigned_lines, 1);
+}
+
+/// The recorder cannot change its keys (their directory cannot be written), or died between the steps
+/// of a rotation: what is sealed lags behind what is written, and nothing else.
+#[test]
+fn a_seal_that_lags_behind_is_no_attack() {
+    // The file was left, its last checkpoint could not be made.
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.lines(2);
+    let whole = recorder.dir.clone();
+    recorder.dir.0.insert(log(4), line(21).into_bytes());
+    assert_state(&recorder.verify(), State::NotSealed);
+    // Nor its last frame, or not all of it.
+    recorder.dir.file(&log(3)).extend(line(21).as_bytes());
+    assert_state(&recorder.verify(), State::NotSealed);
+    recorder.dir.file(&sidecar(3)).extend(b"frame 1");
+    assert_state(&recorder.verify(), State::NotSealed);
+    // The last checkpoint was made, and the next sidecar was not, or is empty.
+    recorder.dir = whole;
+    let step = recorder.chain.next_epoch(EpochReason::Rotate, &log(4), 9_000).expect("randomness");
+    recorder.append(&step.closing.expect("another file"));
+    for lines in [line(21), String::new()] {
+        recorder.dir.0.insert(log(4), lines.into_bytes());
+        recorder.dir.0.remove(&sidecar(4));
+        assert_state(&recorder.verify(), State::NotSealed);
+        recorder.dir.0.insert(sidecar(4), Vec::new());
+        assert_state(&recorder.verify(), State::NotSealed);
+    }
+    // But without it, nobody can tell that from a file that was removed.
+    recorder.dir.0.remove(&log(4));
+    recorder.dir.0.remove(&sidecar(4));
+    assert_state(&recorder.verify(), State::Truncated);
+}
+
+/// Who kills the server may add lines, which the next start finds. They are sealed, and told of.
+#[test]
+fn recovered_lines_are_a_state_of_their_own() {
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.lines(1);
+    recorder.raw_frame(&line(20), 20, true);
+    recorder.raw_frame(&(line(21) + &line(22)), 22, true);
+    recorder.seq = 22;
+    recorder.start();
+    recorder.lines(1);
+    recorder.raw_frame(&line(24), 24, true);
+    recorder.stop();
+    let report = recorder.verify();
+    assert_state(&report, State::Recovered);
+    let seqs: Vec<_> = report.findings.iter().map(|finding| finding.seqs).collect();
+    assert_eq!(seqs, [Some((20, 22)), Some((24, 24))]);
+    assert_eq!((report.recovered_lines, report.lines), (4, 24));
+}
+
+#[test]
+fn lines_that_were_added_while_the_recorder_was_stopped_are_found() {
+    // Not sealed yet.
+    let mut recorder = sealed();
+    recorder.dir.file(&log(3)).extend(line(19).as_bytes());
+    assert_state(&recorder.verify(), State::Modified);
+    // Sealed at the next start, by a recorder that takes what it finds.
+    for recovered in [true, false] {
+        let mut recorder = sealed();
+        recorder.raw_frame(&line(19), 19, recovered);
+        recorder.start();
+        recorder.stop();
+        assert_state(&recorder.verify(), State::Modified);
+    }
+}
+
+#[test]
+fn recovered_lines_must_have_the_numbers_of_a_recorder() {
+    for lines in [
+        // Again, out of order, without a number; the last one always fits.
+        line(19) + &line(19) + &line(20),
+        line(20) + &line(19) + &line(20),
+        line(19) + "{}\n" + &line(20),
+        line(18) + &line(19) + &line(20),
+    ] {
+        let mut recorder = sealed();
+        recorder.start();
+        recorder.raw_frame(&lines, 20, true);
+        recorder.seq = 20;
+        recorder.start();
+        recorder.stop();
+        assert_state(&recorder.verify(), State::Modified);
+    }
+    // The number of a line that is there already.
+    let mut recorder = sealed();
+    recorder.start();
+    recorder.raw_frame(&line(18), 18, true);
+    recorder.stop();
+    assert_state(&recorder.verify(), State::Modified);
+}
+
+#[test]
+fn a_directory_without_a_seal_is_never_ok() {
+    let mut recorder = sealed();
+    recorder.dir.0.retain(|name, _| name.ends_with(".jsonl"));
+    assert_state(&recorder.verify(), State::NotSealed);
+    recorder.dir.0.clear();
+    assert_state(&recorder.verify(), State::NotSealed);
+}
+
+#[test]
+fn a_break_that_the_recorder_declares_is_never_ok() {
+    for reason in [EpochReason::RolledBack, EpochReason::GivenUp] {
+        let mut recorder = sealed();
+        recorder.epoch(reason, 4);
+        recorder.lines(1);
+        recorder.stop();
+        // The last one before it promised no other file.
+        let report = recorder.verify();
+        assert_state(&report, State::BrokenChain);
+    }
+    // Without the key: another root, which may be named, too.
+    let mut recorder = sealed();
+    let mut other = Recorder::new(2);
+    other.seq = recorder.seq;
+    other.epoch(EpochReason::NoKey, 4);
+    other.stop();
+    for name in [log(4), sidecar(4)] {
+        recorder.dir.0.insert(name.clone(), other.dir.0[&name].clone());
+    }
+    assert!(recorder.verify().state() >= State::BrokenChain);
+}
