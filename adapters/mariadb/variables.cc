@@ -76,26 +76,28 @@ void set(int32_t setting, unsigned long long value) noexcept {
     }
 }
 
+// By tacho_setting.
+const char* const kNames[] = {"tacho_logging",
+                              "tacho_overflow",
+                              "tacho_overflow_timeout_ms",
+                              "tacho_flush_interval_ms",
+                              "tacho_flush_bytes",
+                              "tacho_rotate_bytes",
+                              "tacho_timestamps",
+                              "tacho_max_statement_bytes",
+                              "tacho_checkpoint_interval_s",
+                              "tacho_digest",
+                              "tacho_redact",
+                              "tacho_rotate_interval_s",
+                              "tacho_durability",
+                              "tacho_sync_interval_ms",
+                              "tacho_retention_days",
+                              "tacho_retention_bytes",
+                              "tacho_compression",
+                              "tacho_disk_warn_percent"};
+
 template <int32_t Setting>
 void update_number(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
-    static const char* const kNames[] = {"tacho_logging",
-                                         "tacho_overflow",
-                                         "tacho_overflow_timeout_ms",
-                                         "tacho_flush_interval_ms",
-                                         "tacho_flush_bytes",
-                                         "tacho_rotate_bytes",
-                                         "tacho_timestamps",
-                                         "tacho_max_statement_bytes",
-                                         "tacho_checkpoint_interval_s",
-                                         "tacho_digest",
-                                         "tacho_redact",
-                                         "tacho_rotate_interval_s",
-                                         "tacho_durability",
-                                         "tacho_sync_interval_ms",
-                                         "tacho_retention_days",
-                                         "tacho_retention_bytes",
-                                         "tacho_compression",
-                                         "tacho_disk_warn_percent"};
     auto* current = static_cast<unsigned long long*>(variable);
     const auto wanted = *static_cast<const unsigned long long*>(value);
     note_number(kNames[Setting], *current, wanted);
@@ -114,60 +116,22 @@ void update_retention_days(MYSQL_THD thd, st_mysql_sys_var* self, void* variable
     }
 }
 
-void update_logging(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+template <int32_t Setting, const char** Names>
+void update_enum(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    auto* current = static_cast<unsigned long*>(variable);
+    const auto wanted = *static_cast<const unsigned long*>(value);
+    note(kNames[Setting], Names[*current], Names[wanted]);
+    *current = wanted;
+    set(Setting, wanted);
+}
+
+template <int32_t Setting>
+void update_switch(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
     auto* current = static_cast<char*>(variable);
     const char wanted = *static_cast<const char*>(value);
-    note("tacho_logging", *current != 0 ? "ON" : "OFF", wanted != 0 ? "ON" : "OFF");
+    note(kNames[Setting], *current != 0 ? "ON" : "OFF", wanted != 0 ? "ON" : "OFF");
     *current = wanted;
-    set(TACHO_SETTING_LOGGING, wanted != 0 ? 1 : 0);
-}
-
-void update_overflow(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
-    auto* current = static_cast<unsigned long*>(variable);
-    const auto wanted = *static_cast<const unsigned long*>(value);
-    note("tacho_overflow", g_overflow_names[*current], g_overflow_names[wanted]);
-    *current = wanted;
-    set(TACHO_SETTING_OVERFLOW, wanted);
-}
-
-void update_timestamps(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
-    auto* current = static_cast<unsigned long*>(variable);
-    const auto wanted = *static_cast<const unsigned long*>(value);
-    note("tacho_timestamps", g_timestamps_names[*current], g_timestamps_names[wanted]);
-    *current = wanted;
-    set(TACHO_SETTING_TIMESTAMPS, wanted);
-}
-
-void update_digest(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
-    auto* current = static_cast<char*>(variable);
-    const char wanted = *static_cast<const char*>(value);
-    note("tacho_digest", *current != 0 ? "ON" : "OFF", wanted != 0 ? "ON" : "OFF");
-    *current = wanted;
-    set(TACHO_SETTING_DIGEST, wanted != 0 ? 1 : 0);
-}
-
-void update_redact(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
-    auto* current = static_cast<unsigned long*>(variable);
-    const auto wanted = *static_cast<const unsigned long*>(value);
-    note("tacho_redact", g_redact_names[*current], g_redact_names[wanted]);
-    *current = wanted;
-    set(TACHO_SETTING_REDACT, wanted);
-}
-
-void update_durability(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
-    auto* current = static_cast<unsigned long*>(variable);
-    const auto wanted = *static_cast<const unsigned long*>(value);
-    note("tacho_durability", g_durability_names[*current], g_durability_names[wanted]);
-    *current = wanted;
-    set(TACHO_SETTING_DURABILITY, wanted);
-}
-
-void update_compression(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
-    auto* current = static_cast<unsigned long*>(variable);
-    const auto wanted = *static_cast<const unsigned long*>(value);
-    note("tacho_compression", g_compression_names[*current], g_compression_names[wanted]);
-    *current = wanted;
-    set(TACHO_SETTING_COMPRESSION, wanted);
+    set(Setting, wanted != 0 ? 1 : 0);
 }
 
 // Commands, not states: they always read OFF.
@@ -203,8 +167,8 @@ MYSQL_SYSVAR_ULONGLONG(arena_bytes, v_arena_bytes, PLUGIN_VAR_READONLY | PLUGIN_
 MYSQL_SYSVAR_BOOL(tables, v_tables, PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
                   "Record which tables each statement touches; costs one event for each", nullptr,
                   nullptr, 0);
-MYSQL_SYSVAR_BOOL(logging, v_logging, PLUGIN_VAR_OPCMDARG, "Record or not", nullptr, update_logging,
-                  1);
+MYSQL_SYSVAR_BOOL(logging, v_logging, PLUGIN_VAR_OPCMDARG, "Record or not", nullptr,
+                  update_switch<TACHO_SETTING_LOGGING>, 1);
 MYSQL_SYSVAR_ULONGLONG(flush_interval_ms, v_flush_interval_ms, PLUGIN_VAR_RQCMDARG,
                        "Longest time a finished record stays unwritten, milliseconds", nullptr,
                        update_number<TACHO_SETTING_FLUSH_INTERVAL_MS>, 100, 1, 60000, 1);
@@ -214,21 +178,24 @@ MYSQL_SYSVAR_ULONGLONG(flush_bytes, v_flush_bytes, PLUGIN_VAR_RQCMDARG,
 MYSQL_SYSVAR_ENUM(overflow, v_overflow, PLUGIN_VAR_RQCMDARG,
                   "When the arena is full: BLOCK waits (nothing is lost), TIMEOUT waits "
                   "tacho_overflow_timeout_ms, DROP does not wait; losses are counted and logged",
-                  nullptr, update_overflow, 0, &g_overflow_lib);
+                  nullptr, (update_enum<TACHO_SETTING_OVERFLOW, g_overflow_names>), 0,
+                  &g_overflow_lib);
 MYSQL_SYSVAR_ULONGLONG(overflow_timeout_ms, v_overflow_timeout_ms, PLUGIN_VAR_RQCMDARG,
                        "Longest wait with tacho_overflow=TIMEOUT, milliseconds", nullptr,
                        update_number<TACHO_SETTING_OVERFLOW_TIMEOUT_MS>, 1000, 0, 3600000, 1);
 MYSQL_SYSVAR_ENUM(durability, v_durability, PLUGIN_VAR_RQCMDARG,
                   "When the log is on the device: ASYNC when the operating system thinks fit, "
                   "GROUP every tacho_sync_interval_ms, SYNC before a statement begins",
-                  nullptr, update_durability, 0, &g_durability_lib);
+                  nullptr, (update_enum<TACHO_SETTING_DURABILITY, g_durability_names>), 0,
+                  &g_durability_lib);
 MYSQL_SYSVAR_ULONGLONG(sync_interval_ms, v_sync_interval_ms, PLUGIN_VAR_RQCMDARG,
                        "How often the log goes to the device with tacho_durability=GROUP or SYNC, "
                        "milliseconds",
                        nullptr, update_number<TACHO_SETTING_SYNC_INTERVAL_MS>, 1000, 1, 3600000, 1);
 MYSQL_SYSVAR_ENUM(timestamps, v_timestamps, PLUGIN_VAR_RQCMDARG,
                   "Zone of the time stamps: SYSTEM (local time with offset) or UTC", nullptr,
-                  update_timestamps, 0, &g_timestamps_lib);
+                  (update_enum<TACHO_SETTING_TIMESTAMPS, g_timestamps_names>), 0,
+                  &g_timestamps_lib);
 MYSQL_SYSVAR_ULONGLONG(rotate_bytes, v_rotate_bytes, PLUGIN_VAR_RQCMDARG,
                        "Begin a new file at this size, bytes; 0 = never", nullptr,
                        update_number<TACHO_SETTING_ROTATE_BYTES>, 256ULL << 20, 0, 1ULL << 46, 1);
@@ -245,7 +212,8 @@ MYSQL_SYSVAR_ULONGLONG(retention_bytes, v_retention_bytes, PLUGIN_VAR_RQCMDARG,
                        nullptr, update_number<TACHO_SETTING_RETENTION_BYTES>, 0, 0, 1ULL << 60, 1);
 MYSQL_SYSVAR_ENUM(compression, v_compression, PLUGIN_VAR_RQCMDARG,
                   "What becomes of closed files: NONE, or ZSTD (compressed in the background)",
-                  nullptr, update_compression, 0, &g_compression_lib);
+                  nullptr, (update_enum<TACHO_SETTING_COMPRESSION, g_compression_names>), 0,
+                  &g_compression_lib);
 MYSQL_SYSVAR_ULONGLONG(disk_warn_percent, v_disk_warn_percent, PLUGIN_VAR_RQCMDARG,
                        "Warn when less of the log's file system is free, per cent; 0 = never",
                        nullptr, update_number<TACHO_SETTING_DISK_WARN_PERCENT>, 10, 0, 100, 1);
@@ -260,11 +228,11 @@ MYSQL_SYSVAR_ULONGLONG(max_statement_bytes, v_max_statement_bytes, PLUGIN_VAR_RQ
 
 MYSQL_SYSVAR_BOOL(digest, v_digest, PLUGIN_VAR_OPCMDARG,
                   "Give each statement the hash of its shape, without literals", nullptr,
-                  update_digest, 1);
+                  update_switch<TACHO_SETTING_DIGEST>, 1);
 MYSQL_SYSVAR_ENUM(redact, v_redact, PLUGIN_VAR_RQCMDARG,
                   "What is taken out of statements: SECRETS (passwords and keys) or LITERALS "
                   "(every literal too)",
-                  nullptr, update_redact, 0, &g_redact_lib);
+                  nullptr, (update_enum<TACHO_SETTING_REDACT, g_redact_names>), 0, &g_redact_lib);
 
 // A figure for SHOW STATUS. The server gives a buffer for the value.
 template <uint64_t tacho_embed_status::*Member>

@@ -32,6 +32,7 @@ pub mod map_auth;
 pub mod paired;
 pub mod raw;
 pub mod recorded;
+pub mod sealed;
 pub mod server;
 pub mod tagged;
 pub mod verdict;

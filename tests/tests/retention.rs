@@ -6,35 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use tacho_chain::key::VerifierKey;
-use tacho_chain::verify::{self, Directory, Options, Report, State};
+use tacho_chain::verify::State;
 use tacho_tests::client::{Conn, Queryable as _};
+use tacho_tests::sealed::{assert_state, check};
 use tacho_tests::server::MariaDb;
 use tacho_tests::{build_directory, wait};
-
-struct Dir(PathBuf);
-
-impl Directory for Dir {
-    fn names(&self) -> std::io::Result<Vec<String>> {
-        fs::read_dir(&self.0)?
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-            .collect()
-    }
-
-    fn open(&self, name: &str) -> std::io::Result<Box<dyn std::io::Read + '_>> {
-        Ok(Box::new(fs::File::open(self.0.join(name))?))
-    }
-}
-
-fn check(log: &Path, key: &VerifierKey) -> Report {
-    let options = Options { keys: vec![key.clone()], expect: None };
-    verify::verify(&Dir(log.to_owned()), &options, &mut |_| {}).expect("a readable directory")
-}
-
-#[track_caller]
-fn assert_state(report: &Report, state: State) {
-    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-    assert_eq!(report.state(), state, "{findings:#?}");
-}
 
 fn text(conn: &mut Conn, sql: &str) -> String {
     let row: Option<(String, String)> = conn.query_first(sql).expect("an answer");
