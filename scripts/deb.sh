@@ -102,6 +102,8 @@ plugin_package() {
     install -D -m 644 "build/$release/tacho.so" "$root/usr/lib/mysql/plugin/tacho.so"
     strip --strip-debug "$root/usr/lib/mysql/plugin/tacho.so"
     install -D -m 644 packaging/tacho.cnf "$root/etc/mysql/mariadb.conf.d/60-tacho.cnf"
+    install -D -m 644 packaging/tacho-priority.conf \
+        "$root/usr/lib/systemd/system/mariadb.service.d/tacho-priority.conf"
     mkdir -p "$root/DEBIAN"
     echo /etc/mysql/mariadb.conf.d/60-tacho.cnf >"$root/DEBIAN/conffiles"
     documents "$name"

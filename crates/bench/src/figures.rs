@@ -147,10 +147,12 @@ pub fn result(
             },
         );
     }
-    let (bytes, queries) = pairs.pairs.iter().fold((Some(0), 0), |(bytes, queries), pair| {
-        let more = pair.on.bytes_written.or(pair.on.log_bytes);
-        (bytes.zip(more).map(|(sum, more)| sum + more), queries + pair.on.queries)
-    });
+    // Unknown as a whole when it is once unknown.
+    let per_query = |of: fn(&Measured) -> Option<u64>| {
+        let queries: u64 = pairs.pairs.iter().map(|pair| pair.on.queries).sum();
+        let sum: Option<u64> = pairs.pairs.iter().map(|pair| of(&pair.on)).sum();
+        sum.filter(|_| queries > 0).map(|sum| sum as f64 / queries as f64)
+    };
     ResultLine {
         load,
         method: method.name.clone(),
@@ -159,9 +161,8 @@ pub fn result(
         figures,
         latency_curve: curve(&pairs.histogram_on),
         latency_curve_off: curve(&pairs.histogram_off),
-        log_bytes_per_query: bytes
-            .filter(|_| queries > 0)
-            .map(|bytes: u64| bytes as f64 / queries as f64),
+        log_bytes_per_query: per_query(|on| on.bytes_written.or(on.log_bytes)),
+        records_per_query: per_query(|on| on.records_written),
     }
 }
 
@@ -224,6 +225,17 @@ mod tests {
         assert_eq!(result_of(&some, &floor).log_bytes_per_query, Some(2.0));
         some.pairs[1].on.log_bytes = None;
         assert_eq!(result_of(&some, &floor).log_bytes_per_query, None);
+    }
+
+    #[test]
+    fn records_that_are_written_later_show() {
+        let floor = pairs(&[1.0; 9], 1.0);
+        let mut lagging = pairs(&[1.0; 9], 0.9);
+        assert_eq!(result_of(&lagging, &floor).records_per_query, None);
+        for pair in &mut lagging.pairs {
+            pair.on.records_written = Some(pair.on.queries / 2);
+        }
+        assert_eq!(result_of(&lagging, &floor).records_per_query, Some(0.5));
     }
 
     proptest! {

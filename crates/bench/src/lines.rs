@@ -264,6 +264,9 @@ pub struct ResultLine {
     pub latency_curve_off: Vec<(f64, f64)>,
     /// Bytes of log per statement.
     pub log_bytes_per_query: Option<f64>,
+    /// Records written in the blocks per statement, where the method tells them.
+    #[serde(default)]
+    pub records_per_query: Option<f64>,
 }
 
 /// Instructions of one statement, in user mode.

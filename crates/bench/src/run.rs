@@ -223,6 +223,7 @@ fn measure(
                     result.figures.get(figure.name).is_some_and(|found| found.too_noisy)
                 });
                 notes.extend(silent(&result));
+                notes.extend(behind(&result));
                 notes.extend(long_events(&result, &options.timing));
                 out.line(Line::Result(Box::new(result)))?;
             }
@@ -245,6 +246,17 @@ fn silent(result: &ResultLine) -> Option<String> {
             result.method, result.load.workload
         )
     })
+}
+
+/// A method that writes later than its statements run has part of its cost outside of the blocks.
+fn behind(result: &ResultLine) -> Option<String> {
+    let written = result.records_per_query.filter(|written| (0.01..0.9).contains(written))?;
+    Some(format!(
+        "{} wrote only {written:.2} records per query under {}, {} connections: what it writes \
+         later is not in these figures. Its writer had no processor (docs/guide/operations.md, \
+         \"The writer's priority\"), or not all is recorded",
+        result.method, result.load.workload, result.load.threads
+    ))
 }
 
 /// Events that are longer than blocks belong to several of them.

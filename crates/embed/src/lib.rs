@@ -8,6 +8,7 @@
 
 mod error_log;
 mod filter;
+mod priority;
 mod recorder;
 
 use std::ffi::{CStr, c_char};

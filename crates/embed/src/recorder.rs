@@ -22,7 +22,7 @@ use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 
 use crate::filter::Filters;
-use crate::{EmbedStatus, error_log};
+use crate::{EmbedStatus, error_log, priority};
 
 /// What a recorder is started with.
 pub struct Config {
@@ -392,6 +392,7 @@ const ENDING_PATIENCE_US: i64 = 10_000_000;
 
 impl Run {
     fn guarded(self, writer: Writer) {
+        priority::raise();
         let arena = *writer.arena();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.run(writer)));
         if outcome.is_err() {
