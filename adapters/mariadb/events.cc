@@ -199,7 +199,18 @@ void name_applier(tacho_event* out) noexcept {
     return tacho_probe_decide(g_probe, &t_state.probe, in->general_thread_id, &facts);
 }
 
+template <size_t Bytes>
+bool is_command(const mysql_event_general* in, const char (&name)[Bytes]) noexcept {
+    return in->general_command_length == Bytes - 1 &&
+           memcmp(in->general_command, name, Bytes - 1) == 0;
+}
+
 [[gnu::noinline]] uint32_t look(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    // With general_log=ON, a login before its session event: nobody is known to decide about, and
+    // `start` makes nothing of it. Its connection is new, so it always comes here.
+    if (is_command(in, "Connect")) {
+        return TACHO_WANTED_RECORD;
+    }
     const tacho_bytes db = bytes_of(in->database);
     const tacho_bytes command = bytes_of(in->general_command, in->general_command_length);
     const uint64_t conn = in->general_thread_id;
@@ -226,12 +237,6 @@ void name_applier(tacho_event* out) noexcept {
 void forget_packet() noexcept {
     t_state.packet_begin = nullptr;
     t_state.packet_end = nullptr;
-}
-
-template <size_t Bytes>
-bool is_command(const mysql_event_general* in, const char (&name)[Bytes]) noexcept {
-    return in->general_command_length == Bytes - 1 &&
-           memcmp(in->general_command, name, Bytes - 1) == 0;
 }
 
 // A statement has ended and others follow in its packet: the next one starts now. The server
@@ -382,10 +387,6 @@ bool is_skipped(const mysql_event_general* in) noexcept {
 
 // Small and without a frame of its own, as all that is called for what is skipped.
 [[gnu::noinline]] void begin(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    // With general_log=ON, a login before its session event; no rule is about it.
-    if (is_command(in, "Connect")) {
-        return;
-    }
     const uint32_t answer = wanted(thd, in);
     if (answer == TACHO_WANTED_RECORD) {
         start(thd, in);

@@ -60,6 +60,38 @@ fn user(server: &MariaDb, name: &str) -> Conn {
     Conn::new(options).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
+/// With general_log=ON the server tells of a login before anybody is known to have logged in: a
+/// session is not decided about then. Thread handling: the thread has served others before.
+#[test]
+fn logins_in_the_general_log_decide_nothing() {
+    for handling in ["one-thread-per-connection", "pool-of-threads"] {
+        let mut server = MariaDb::builder()
+            .option("plugin-load-add=tacho")
+            .option("general-log=ON")
+            .option("thread-cache-size=1")
+            .option(&format!("thread-handling={handling}"))
+            .option("thread-pool-size=1")
+            .start()
+            .expect("a server");
+        let mut root = server.connect().expect("a session");
+        root.query_drop("CREATE USER monitor@localhost").expect("a user");
+        must_set(&mut root, r#"{"rules": [{"user": "monitor", "action": "skip"}]}"#);
+        for round in 0..20 {
+            let mut skipped = Raw::connect(server.socket(), "monitor").expect("a session");
+            skipped.must(&[&format!("SELECT 'mark skipped {round}'")]);
+            drop(skipped);
+            let mut recorded = Raw::connect(server.socket(), "root").expect("a session");
+            recorded.must(&[&format!("SELECT 'mark {round}'")]);
+        }
+        drop(root);
+        let lines = lines_of(&mut server);
+        let expected: Vec<String> = (0..20).map(|round| format!("SELECT 'mark {round}'")).collect();
+        assert_eq!(marked(&lines, "mark"), expected, "{handling}");
+        let odd = |line: &&Line| matches!(text(line, "outcome"), Some("interrupted" | "running"));
+        assert_eq!(lines.iter().filter(odd).count(), 0, "{handling}");
+    }
+}
+
 /// By user and host, for sessions that exist already, and back.
 #[test]
 fn a_filter_takes_effect_at_once() {
