@@ -74,6 +74,8 @@ typedef struct tacho_embed_status {
   uint64_t files_removed;
   uint64_t files_compressed;
   uint64_t disk_free_bytes;
+  uint64_t sessions;     /* that have a slot in the arena */
+  uint64_t sessions_max; /* slots */
 } tacho_embed_status;
 
 /* Texts for SHOW STATUS. */
@@ -93,9 +95,18 @@ const tacho_probe *tacho_embed_probe(const tacho_embed *recorder);
 /* Changes a setting. */
 void tacho_embed_set(const tacho_embed *recorder, int32_t setting, uint64_t value);
 
-/* Tells the log that a setting was changed: variable, old and new value. */
-void tacho_embed_note_config(const tacho_embed *recorder, const char *variable,
-                             const char *old_value, const char *new_value);
+/* Who changes a setting. Terminated strings; null or empty: not known. */
+typedef struct tacho_who {
+  uint64_t conn; /* 0: the server itself */
+  const char *user;
+  const char *priv_user;
+  const char *host;
+  const char *ip;
+} tacho_who;
+
+/* Tells the log that a setting was changed: by whom, variable, old and new value. */
+void tacho_embed_note_config(const tacho_embed *recorder, const tacho_who *who,
+                             const char *variable, const char *old_value, const char *new_value);
 
 /* See tacho_embed_filter. */
 enum tacho_filter_flag {
@@ -103,11 +114,12 @@ enum tacho_filter_flag {
   TACHO_FILTER_APPLY = 2 /* it takes effect; without, it is only checked */
 };
 
-/* Which statements are recorded, in JSON; empty: all. After tacho_embed_set_name.
+/* Which statements are recorded, in JSON; empty: all. After tacho_embed_set_name. `who` wants it;
+ * null: the server's own start.
  * On failure: false, with where and what is wrong in `error` (terminated, cut); the filter before
  * stays in effect. */
-bool tacho_embed_filter(const tacho_embed *recorder, const char *text, uint32_t flags,
-                        char *error, size_t error_bytes);
+bool tacho_embed_filter(const tacho_embed *recorder, const tacho_who *who, const char *text,
+                        uint32_t flags, char *error, size_t error_bytes);
 
 /* Asks for a new log file. */
 void tacho_embed_rotate(const tacho_embed *recorder);

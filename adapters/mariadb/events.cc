@@ -21,6 +21,7 @@
 #include "adapter.h"
 #include "figures.h"
 #include "figures_read.h"
+#include "who.h"
 
 #include <cstring>
 #include <ctime>
@@ -29,10 +30,6 @@
 
 // Exported by the server for its plugins, declared in no public header (sql_class.cc).
 extern "C" {
-const char* thd_user_name(MYSQL_THD thd);
-const char* thd_client_host(MYSQL_THD thd);
-const char* thd_client_ip(MYSQL_THD thd);
-const char* thd_priv_user(MYSQL_THD thd, size_t* length);
 // Only the lowest byte of its result is set.
 bool thd_is_slave(MYSQL_THD thd);
 }

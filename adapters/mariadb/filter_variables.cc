@@ -3,6 +3,7 @@
 //
 // tacho_filter and tacho_filter_file: checked before they take effect, one at a time.
 #include "filter_variables.h"
+#include "who.h"
 
 #include <atomic>
 #include <cstdio>
@@ -60,7 +61,7 @@ int check(MYSQL_THD thd, void* save, st_mysql_value* value, const char* variable
     }
     char error[1024] = "";
     if (is_set(text) && g_recorder != nullptr &&
-        !tacho_embed_filter(g_recorder, text, flags, error, sizeof(error))) {
+        !tacho_embed_filter(g_recorder, nullptr, text, flags, error, sizeof(error))) {
         return refuse(variable, error);
     }
     *static_cast<const char**>(save) = text;
@@ -78,8 +79,8 @@ int check_filter_file(MYSQL_THD thd, st_mysql_sys_var*, void* save,
 
 // The file may have changed since it was checked: then the filter before stays, and so does the
 // value of the variable.
-void update(const char* variable, const char* wanted, uint32_t flags, char** shown, char** owned,
-            const char* other, uint32_t other_flags) noexcept {
+void update(MYSQL_THD thd, const char* variable, const char* wanted, uint32_t flags, char** shown,
+            char** owned, const char* other, uint32_t other_flags) noexcept {
     char error[1024] = "";
     // Who clears one of them leaves the other in effect. Both can only be set together.
     const bool clears = !is_set(wanted) && is_set(other);
@@ -87,8 +88,9 @@ void update(const char* variable, const char* wanted, uint32_t flags, char** sho
         tacho_embed_log(2, kBoth);
         return;
     }
+    const tacho_who who = who_of(thd);
     if (g_recorder != nullptr &&
-        !tacho_embed_filter(g_recorder, clears ? other : wanted,
+        !tacho_embed_filter(g_recorder, &who, clears ? other : wanted,
                             (clears ? other_flags : flags) | TACHO_FILTER_APPLY, error,
                             sizeof(error))) {
         char message[1200];
@@ -98,7 +100,7 @@ void update(const char* variable, const char* wanted, uint32_t flags, char** sho
     }
     if (g_recorder != nullptr && shown == &v_filter_file &&
         strcmp(is_set(*shown) ? *shown : "", wanted) != 0) {
-        tacho_embed_note_config(g_recorder, variable, is_set(*shown) ? *shown : "", wanted);
+        tacho_embed_note_config(g_recorder, &who, variable, is_set(*shown) ? *shown : "", wanted);
     }
     char* copy = strdup(wanted);
     if (copy == nullptr) {
@@ -110,16 +112,16 @@ void update(const char* variable, const char* wanted, uint32_t flags, char** sho
     *owned = copy;
 }
 
-void update_filter(MYSQL_THD, st_mysql_sys_var*, void*, const void* save) noexcept {
-    update("tacho_filter", *static_cast<const char* const*>(save), 0, &v_filter, &g_filter,
+void update_filter(MYSQL_THD thd, st_mysql_sys_var*, void*, const void* save) noexcept {
+    update(thd, "tacho_filter", *static_cast<const char* const*>(save), 0, &v_filter, &g_filter,
            v_filter_file, TACHO_FILTER_FILE);
     g_filter_set.store(is_set(v_filter), std::memory_order_relaxed);
 }
 
-void update_filter_file(MYSQL_THD, st_mysql_sys_var*, void*, const void* save) noexcept {
+void update_filter_file(MYSQL_THD thd, st_mysql_sys_var*, void*, const void* save) noexcept {
     const char* wanted = *static_cast<const char* const*>(save);
     // Without a file everything is recorded, as with an empty filter.
-    update("tacho_filter_file", wanted, is_set(wanted) ? TACHO_FILTER_FILE : 0, &v_filter_file,
+    update(thd, "tacho_filter_file", wanted, is_set(wanted) ? TACHO_FILTER_FILE : 0, &v_filter_file,
            &g_filter_file, v_filter, 0);
     g_filter_file_set.store(is_set(v_filter_file), std::memory_order_relaxed);
 }
@@ -145,7 +147,7 @@ void apply_filter(const tacho_embed* recorder) noexcept {
         snprintf(error, sizeof(error), "%s", kBoth);
     } else if (!from_file && !is_set(v_filter)) {
         return;
-    } else if (tacho_embed_filter(recorder, from_file ? v_filter_file : v_filter,
+    } else if (tacho_embed_filter(recorder, nullptr, from_file ? v_filter_file : v_filter,
                                   TACHO_FILTER_APPLY | (from_file ? TACHO_FILTER_FILE : 0), error,
                                   sizeof(error))) {
         return;

@@ -5,6 +5,7 @@
 // it stores a value and wakes the writer, and never waits.
 #include "adapter.h"
 #include "filter_variables.h"
+#include "who.h"
 
 #include <climits>
 #include <cstdio>
@@ -56,18 +57,20 @@ TYPELIB g_durability_lib = {3, "durability", g_durability_names, nullptr};
 const char* g_compression_names[] = {"NONE", "ZSTD", nullptr};
 TYPELIB g_compression_lib = {2, "compression", g_compression_names, nullptr};
 
-void note(const char* variable, const char* old_value, const char* new_value) noexcept {
+void note(MYSQL_THD thd, const char* variable, const char* old_value,
+          const char* new_value) noexcept {
     if (g_recorder != nullptr && strcmp(old_value, new_value) != 0) {
-        tacho_embed_note_config(g_recorder, variable, old_value, new_value);
+        const tacho_who who = who_of(thd);
+        tacho_embed_note_config(g_recorder, &who, variable, old_value, new_value);
     }
 }
 
-void note_number(const char* variable, unsigned long long before,
+void note_number(MYSQL_THD thd, const char* variable, unsigned long long before,
                  unsigned long long after) noexcept {
     char texts[2][24];
     snprintf(texts[0], sizeof(texts[0]), "%llu", before);
     snprintf(texts[1], sizeof(texts[1]), "%llu", after);
-    note(variable, texts[0], texts[1]);
+    note(thd, variable, texts[0], texts[1]);
 }
 
 void set(int32_t setting, unsigned long long value) noexcept {
@@ -97,10 +100,10 @@ const char* const kNames[] = {"tacho_logging",
                               "tacho_disk_warn_percent"};
 
 template <int32_t Setting>
-void update_number(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+void update_number(MYSQL_THD thd, st_mysql_sys_var*, void* variable, const void* value) noexcept {
     auto* current = static_cast<unsigned long long*>(variable);
     const auto wanted = *static_cast<const unsigned long long*>(value);
-    note_number(kNames[Setting], *current, wanted);
+    note_number(thd, kNames[Setting], *current, wanted);
     *current = wanted;
     set(Setting, wanted);
 }
@@ -117,19 +120,19 @@ void update_retention_days(MYSQL_THD thd, st_mysql_sys_var* self, void* variable
 }
 
 template <int32_t Setting, const char** Names>
-void update_enum(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+void update_enum(MYSQL_THD thd, st_mysql_sys_var*, void* variable, const void* value) noexcept {
     auto* current = static_cast<unsigned long*>(variable);
     const auto wanted = *static_cast<const unsigned long*>(value);
-    note(kNames[Setting], Names[*current], Names[wanted]);
+    note(thd, kNames[Setting], Names[*current], Names[wanted]);
     *current = wanted;
     set(Setting, wanted);
 }
 
 template <int32_t Setting>
-void update_switch(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+void update_switch(MYSQL_THD thd, st_mysql_sys_var*, void* variable, const void* value) noexcept {
     auto* current = static_cast<char*>(variable);
     const char wanted = *static_cast<const char*>(value);
-    note(kNames[Setting], *current != 0 ? "ON" : "OFF", wanted != 0 ? "ON" : "OFF");
+    note(thd, kNames[Setting], *current != 0 ? "ON" : "OFF", wanted != 0 ? "ON" : "OFF");
     *current = wanted;
     set(Setting, wanted != 0 ? 1 : 0);
 }
@@ -375,6 +378,8 @@ st_mysql_show_var g_status_variables[] = {
     {"Tacho_files_removed", function(show_number<&Status::files_removed>), SHOW_SIMPLE_FUNC},
     {"Tacho_files_compressed", function(show_number<&Status::files_compressed>), SHOW_SIMPLE_FUNC},
     {"Tacho_disk_free_bytes", function(show_number<&Status::disk_free_bytes>), SHOW_SIMPLE_FUNC},
+    {"Tacho_sessions", function(show_number<&Status::sessions>), SHOW_SIMPLE_FUNC},
+    {"Tacho_sessions_max", function(show_number<&Status::sessions_max>), SHOW_SIMPLE_FUNC},
     {"Tacho_last_error", function(show_text<TACHO_TEXT_LAST_ERROR>), SHOW_SIMPLE_FUNC},
     {"Tacho_current_file", function(show_text<TACHO_TEXT_CURRENT_FILE>), SHOW_SIMPLE_FUNC},
     {"Tacho_filter_rules", function(show_number<&Status::filter_rules>), SHOW_SIMPLE_FUNC},

@@ -46,10 +46,12 @@ pub fn number(line: &Line, field: &str) -> Option<u64> {
     line.get(field).and_then(Value::as_u64)
 }
 
-/// The lines of one connection, in the order of `conn_seq`.
+/// The lines of one connection, in the order of `conn_seq`. A `config` line only says who it was,
+/// and has no number.
 pub fn of_conn(lines: &[Line], conn: u64) -> Vec<&Line> {
     let mut found: Vec<&Line> =
         lines.iter().filter(|line| number(line, "conn") == Some(conn)).collect();
+    found.retain(|line| text(line, "event") != Some("config"));
     found.sort_by_key(|line| number(line, "conn_seq"));
     found
 }

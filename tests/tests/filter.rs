@@ -69,7 +69,7 @@ fn logins_in_the_general_log_decide_nothing() {
             .option("plugin-load-add=tacho")
             .option("general-log=ON")
             .option("thread-cache-size=1")
-            .option(&format!("thread-handling={handling}"))
+            .option(format!("thread-handling={handling}"))
             .option("thread-pool-size=1")
             .start()
             .expect("a server");

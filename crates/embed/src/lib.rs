@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicU8;
 pub use error_log::write as write_error_log;
 use recorder::{Config, Recorder};
 use tacho_probe::Probe;
-use tacho_recorder::control::{ConfigChange, Severity};
+use tacho_recorder::control::{ConfigChange, Severity, Who};
 
 // The probe's functions are only called from C++; this keeps them in the library.
 #[doc(hidden)]
@@ -84,10 +84,14 @@ pub struct EmbedStatus {
     pub files_compressed: u64,
     /// Room for the log, bytes.
     pub disk_free_bytes: u64,
+    /// Sessions that have a slot.
+    pub sessions: u64,
+    /// Slots for sessions.
+    pub sessions_max: u64,
 }
 
 const _: () = assert!(size_of::<EmbedConfig>() == 56);
-const _: () = assert!(size_of::<EmbedStatus>() == 152);
+const _: () = assert!(size_of::<EmbedStatus>() == 168);
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
 fn guard<T>(fallback: T, f: impl FnOnce() -> T) -> T {
@@ -188,10 +192,11 @@ pub extern "C" fn tacho_embed_set(recorder: &Recorder, setting: i32, value: u64)
 /// See `include/tacho_embed.h`.
 ///
 /// # Safety
-/// All pointers are valid.
+/// All pointers are valid; those in `who`, and `who` itself, may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_embed_note_config(
     recorder: &Recorder,
+    who: *const WhoStrings,
     variable: *const c_char,
     old_value: *const c_char,
     new_value: *const c_char,
@@ -199,7 +204,38 @@ pub unsafe extern "C" fn tacho_embed_note_config(
     // SAFETY: promised by the caller.
     let [variable, old_value, new_value] =
         [variable, old_value, new_value].map(|text| unsafe { string(text) }.to_bytes().to_vec());
-    guard((), || recorder.note_config(ConfigChange { variable, old_value, new_value }));
+    // SAFETY: promised by the caller.
+    let who = unsafe { who_of(who) };
+    guard((), || recorder.note_config(ConfigChange { who, variable, old_value, new_value }));
+}
+
+/// See `tacho_who`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct WhoStrings {
+    conn: u64,
+    user: *const c_char,
+    priv_user: *const c_char,
+    host: *const c_char,
+    ip: *const c_char,
+}
+
+/// # Safety
+/// `who` is null or valid, and so are its strings.
+unsafe fn who_of(who: *const WhoStrings) -> Who {
+    // SAFETY: promised by the caller.
+    let Some(who) = (unsafe { who.as_ref() }) else { return Who::default() };
+    let copy = |text: *const c_char| {
+        // SAFETY: promised by the caller.
+        if text.is_null() { Vec::new() } else { unsafe { string(text) }.to_bytes().to_vec() }
+    };
+    Who {
+        conn: who.conn,
+        user: copy(who.user),
+        priv_user: copy(who.priv_user),
+        host: copy(who.host),
+        ip: copy(who.ip),
+    }
 }
 
 /// See `tacho_filter_flag`.
@@ -209,10 +245,12 @@ const FILTER_APPLIES: u32 = 2;
 /// See `include/tacho_embed.h`.
 ///
 /// # Safety
-/// `text` is a terminated string; `error` is valid for `error_bytes` bytes.
+/// `text` is a terminated string; `error` is valid for `error_bytes` bytes; `who` as in
+/// [`tacho_embed_note_config`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_embed_filter(
     recorder: &Recorder,
+    who: *const WhoStrings,
     text: *const c_char,
     flags: u32,
     error: *mut c_char,
@@ -221,6 +259,8 @@ pub unsafe extern "C" fn tacho_embed_filter(
     use std::os::unix::ffi::OsStrExt;
     // SAFETY: promised by the caller.
     let text = unsafe { string(text) }.to_bytes();
+    // SAFETY: promised by the caller.
+    let who = unsafe { who_of(who) };
     let applied = flags & FILTER_APPLIES != 0;
     let result = guard(Err("internal error".to_owned()), || {
         let text = if flags & FILTER_IS_FILE != 0 {
@@ -228,7 +268,7 @@ pub unsafe extern "C" fn tacho_embed_filter(
         } else {
             String::from_utf8(text.to_vec()).map_err(|_| "the filter is not UTF-8".to_owned())?
         };
-        recorder.filter(&text, applied)
+        recorder.filter(who, &text, applied)
     });
     match result {
         Ok(()) => true,

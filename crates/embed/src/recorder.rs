@@ -12,7 +12,7 @@ use tacho_filter::compile::Server;
 use tacho_probe::Probe;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::arena_list;
-use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status};
+use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status, Who};
 use tacho_recorder::files::{LogFiles, Options, RealFs, SealOptions};
 use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::writer::Writer;
@@ -266,11 +266,11 @@ impl Recorder {
         }
     }
 
-    /// Checks a filter, and takes it into use if it is to be `applied`.
+    /// Checks a filter that `who` wants, and takes it into use if it is to be `applied`.
     ///
     /// # Errors
     /// Where it is wrong, and how.
-    pub fn filter(&self, text: &str, applied: bool) -> Result<(), String> {
+    pub fn filter(&self, who: Who, text: &str, applied: bool) -> Result<(), String> {
         let server = self.server();
         if !applied {
             return Filters::check(text, &server).map(|_| ());
@@ -278,6 +278,7 @@ impl Recorder {
         let before = self.filters.set(text, &server, &self.probe, &self.control)?;
         if before != text {
             self.note_config(ConfigChange {
+                who,
                 variable: b"tacho_filter".to_vec(),
                 old_value: before.into_bytes(),
                 new_value: text.as_bytes().to_vec(),
@@ -309,6 +310,7 @@ impl Recorder {
     pub fn status(&self) -> EmbedStatus {
         let counters = &self.arena().shared().counters.0;
         let status = &self.status;
+        let sessions = self.arena().sessions();
         let timeout = counters.lost_timeout.load(Ordering::Relaxed);
         let dropped = counters.lost_dropped.load(Ordering::Relaxed);
         let corrupt = counters.lost_corrupt.load(Ordering::Relaxed);
@@ -334,6 +336,9 @@ impl Recorder {
             files_removed: status.files_removed.load(Ordering::Relaxed),
             files_compressed: status.files_compressed.load(Ordering::Relaxed),
             disk_free_bytes: status.disk_free_bytes.load(Ordering::Relaxed),
+            sessions: sessions.iter().filter(|it| it.conn.load(Ordering::Relaxed) != 0).count()
+                as u64,
+            sessions_max: sessions.len() as u64,
         }
     }
 

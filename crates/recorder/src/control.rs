@@ -62,9 +62,26 @@ pub struct Control {
     filters: Mutex<Filters>,
 }
 
+/// Who has done something; all empty: the server itself.
+#[derive(Clone, Debug, Default)]
+pub struct Who {
+    /// Connection id; 0: none.
+    pub conn: u64,
+    /// User name the client gave.
+    pub user: Vec<u8>,
+    /// Account name the privileges come from.
+    pub priv_user: Vec<u8>,
+    /// Client host name.
+    pub host: Vec<u8>,
+    /// Client address.
+    pub ip: Vec<u8>,
+}
+
 /// One change of a setting.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigChange {
+    /// Who has changed it.
+    pub who: Who,
     /// Name of the variable.
     pub variable: Vec<u8>,
     /// Its value before.

@@ -40,10 +40,16 @@ impl<F: Fs> Writer<F> {
         };
         for change in changes {
             let seq = self.take_seq();
+            let who = &change.who;
             let record = Record {
                 seq,
                 ts_us: now_us,
                 event: Some(EventKind::Config),
+                conn: (who.conn != 0).then_some(who.conn),
+                user: &who.user,
+                priv_user: &who.priv_user,
+                host: &who.host,
+                ip: &who.ip,
                 variable: &change.variable,
                 old_value: &change.old_value,
                 new_value: &change.new_value,
