@@ -120,3 +120,55 @@ fn each_statement_has_its_tables() {
 fn no_tables_unless_asked_for() {
     assert!(run(&[]).iter().all(|line| !line.contains_key("tables")));
 }
+
+/// A thread of the server's inserts what sessions have left to it, in their names, while they go
+/// on: it must not touch what belongs to their own threads.
+#[test]
+fn insert_delayed_takes_nothing_from_its_session() {
+    const ROUNDS: usize = 400;
+    let mut server = MariaDb::builder()
+        .option("plugin-load-add=tacho")
+        .option("tacho-tables=ON")
+        .start()
+        .expect("a server");
+    let mut root = Raw::connect(server.socket(), "root").expect("a session");
+    root.must(&["CREATE DATABASE d", "CREATE TABLE d.late (id INT) ENGINE=MyISAM"]);
+    // Longer than a chunk of the arena: a record in pieces.
+    let long = "x".repeat(100_000);
+    std::thread::scope(|scope| {
+        for client in 0..4 {
+            let (server, long) = (&server, &long);
+            scope.spawn(move || {
+                let mut raw = Raw::connect(server.socket(), "root").expect("a session");
+                for round in 0..ROUNDS {
+                    let id = client * ROUNDS + round;
+                    raw.must(&[
+                        &format!("INSERT DELAYED INTO d.late VALUES ({id})"),
+                        &format!("SELECT {id}, '{long}' IS NULL"),
+                    ]);
+                }
+            });
+        }
+    });
+    drop(root);
+    server.stop().expect("an orderly end");
+    let lines = recorded::read(&server.data_directory().join("tacho")).expect("the log");
+    let of = |start: &str| {
+        let mut found: Vec<&str> = lines
+            .iter()
+            .filter(|line| text(line, "outcome") == Some("ok"))
+            .filter_map(|line| text(line, "sql"))
+            .filter(|sql| sql.starts_with(start))
+            .collect();
+        found.sort_unstable();
+        let all = found.len();
+        found.dedup();
+        (all, found.len())
+    };
+    assert_eq!(of("INSERT DELAYED INTO d.late VALUES ("), (4 * ROUNDS, 4 * ROUNDS));
+    let whole = |line: &&Line| text(line, "sql").is_some_and(|sql| sql.ends_with("x' IS NULL"));
+    assert_eq!(lines.iter().filter(whole).count(), 4 * ROUNDS, "long statements, whole");
+    assert_eq!(of("SELECT ").1, of("SELECT ").0);
+    let lost = lines.iter().filter(|line| text(line, "event") == Some("lost"));
+    assert_eq!(lost.count(), 0);
+}
