@@ -166,6 +166,68 @@ fn a_private_server_is_measured_and_removed() {
     fs::remove_dir_all(directory).expect("removing the directory");
 }
 
+#[test]
+fn every_variant_of_tacho_can_be_measured() {
+    const VARIANTS: [&str; 6] = [
+        "tacho:timeout",
+        "tacho:drop",
+        "tacho:off",
+        "tacho:group",
+        "tacho:sync",
+        "tacho:no-digest",
+    ];
+    let directory = directory("variants");
+    let mut arguments = vec!["--pairs", "1"];
+    arguments.extend(VARIANTS.iter().flat_map(|name| ["--method", name]));
+    let output = run(bench(&directory, &arguments));
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}{said}");
+    let lines = lines(&directory);
+    for name in VARIANTS {
+        let blocks = of_type(&lines, "block");
+        let mut on = blocks.iter().filter(|block| block["method"] == name).peekable();
+        assert!(on.peek().is_some(), "{name}: {told}{said}");
+        for block in on {
+            let written = block["records_written"].as_u64().expect("a number");
+            // Off leaves the line that says so.
+            assert_eq!(written < 10, name == "tacho:off", "{block}");
+        }
+    }
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
+
+#[test]
+fn instructions_are_counted() {
+    let directory = directory("instructions");
+    // None of the options of a load: it has its own.
+    let mut command = Command::new(build_directory().join("bin/tacho"));
+    command
+        .args(["bench", "--instructions", "--method", "tacho", "--directory"])
+        .arg(&directory)
+        .arg("--out")
+        .arg(directory.join("out"))
+        .stdin(Stdio::null());
+    let output = run(command);
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}{said}");
+    let lines = lines(&directory);
+    let counted = of_type(&lines, "instructions");
+    let of = |method: &str, part: &str| {
+        let line = counted.iter().find(|line| line["method"] == method);
+        line.unwrap_or_else(|| panic!("no {method}: {told}"))[part].as_i64().expect("a number")
+    };
+    // A point select takes tens of thousands; recording it some thousands more, here and in the
+    // writer, and that is no matter of the machine's load.
+    assert!(of("none", "query") > 20_000, "{told}");
+    assert_eq!(of("none", "writer"), 0, "{told}");
+    let added = of("tacho", "query") - of("none", "query");
+    assert!((1_000..10_000).contains(&added), "{told}");
+    assert!(of("tacho", "writer") > 1_000, "{told}");
+    assert!(of("tacho", "process") >= of("tacho", "query") + of("tacho", "writer"), "{told}");
+    assert!(told.contains("instructions per point select"), "{told}");
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
+
 /// Methods that change many variables, install plugins, and need new connections.
 const METHODS: &str = "tacho,general_log,slow_log";
 
