@@ -8,6 +8,7 @@
 
 use crate::keywords::Keyword;
 use crate::lexer::{INTRODUCER, Token};
+use crate::shapes::Shapes;
 
 /// What a token is to those after it.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +81,7 @@ pub(crate) struct Fold {
     recent: [Recent; RECENT_MAX],
     recent_count: usize,
     hasher: Option<Box<blake3::Hasher>>,
+    shapes: Shapes,
     is_hashed: bool,
     is_cut: bool,
     out_of_memory: bool,
@@ -101,6 +103,7 @@ impl Fold {
             recent: [Recent { kind: Kind::Other, start: 0 }; RECENT_MAX],
             recent_count: 0,
             hasher: None,
+            shapes: Shapes::default(),
             is_hashed: false,
             is_cut: false,
             out_of_memory: false,
@@ -372,6 +375,20 @@ impl Fold {
         hasher.update(&self.out[self.hashed..end]);
     }
 
+    /// The hash of the text up to `end`.
+    fn whole_hash(&mut self, end: usize) -> [u8; 16] {
+        if self.is_hashed {
+            self.hash(end);
+            self.hashed = end;
+            return self.hasher.as_deref().map_or([0; 16], finished);
+        }
+        let hasher = self.hasher.get_or_insert_with(|| Box::new(hasher()));
+        self.shapes.hash_of(&self.out[..end], |text| {
+            hasher.reset();
+            finished(hasher.update(text))
+        })
+    }
+
     /// Ends the text: no blank and no semicolon stand at its end.
     pub(crate) fn finish(&mut self) -> Folded {
         while let Some(Kind::Semicolon) = self.last() {
@@ -381,18 +398,19 @@ impl Fold {
             self.out.pop();
         }
         let end = self.out.len();
-        self.hash(end);
-        self.hashed = end;
+        let hash = self.whole_hash(end);
         if end > self.text_bytes_max {
             self.is_cut = true;
             self.out.truncate(self.text_bytes_max);
         }
-        let mut hash = [0; 16];
-        if let Some(hasher) = &self.hasher {
-            hash.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-        }
         Folded { hash, is_cut: self.is_cut, out_of_memory: self.out_of_memory }
     }
+}
+
+fn finished(hasher: &blake3::Hasher) -> [u8; 16] {
+    let mut hash = [0; 16];
+    hash.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    hash
 }
 
 /// BLAKE3 in its mode for a key that says what it is for: digests of another version, and hashes

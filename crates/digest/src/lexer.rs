@@ -102,7 +102,17 @@ impl<'t> Lexer<'t> {
 
     /// The end of the name that goes on at `at`.
     #[inline]
-    fn name_end(&self, mut at: usize) -> usize {
+    fn name_end(&self, at: usize) -> usize {
+        let rest = &self.text[at..];
+        let at = at + rest.iter().position(|&byte| !is_word(byte)).unwrap_or(rest.len());
+        match self.text.get(at) {
+            Some(0x80..) => self.name_end_beyond_ascii(at),
+            _ => at,
+        }
+    }
+
+    #[inline(never)]
+    fn name_end_beyond_ascii(&self, mut at: usize) -> usize {
         while let Some(&byte) = self.text.get(at) {
             if is_word(byte) {
                 at += 1;

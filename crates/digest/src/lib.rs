@@ -12,6 +12,7 @@
 //! | `keywords` | the server's words |
 //! | `charsets` | the names of introducers |
 //! | `class` | what a byte can begin |
+//! | `shapes` | the hashes of texts that come again and again |
 //! | `mode` | what the reading of a text depends on |
 //! | [`grouping`] | characters that end in an ASCII byte |
 //! | [`text`] | where quotes and comments end |
@@ -26,6 +27,7 @@ pub mod grouping;
 mod keywords;
 mod lexer;
 mod mode;
+mod shapes;
 pub mod text;
 
 use std::fmt;
@@ -33,6 +35,7 @@ use std::fmt;
 use fold::{Fold, Folded};
 use lexer::Lexer;
 pub use mode::{Doubt, High, Mode};
+pub use shapes::spread;
 
 /// The version of the rules and the hash. Digests of different versions are never equal.
 pub const VERSION: u32 = 1;

@@ -3,7 +3,7 @@
 //! A text that was seen before costs one pass of a fast hash and one comparison: the whole text is
 //! compared, so that no two texts can share a digest by accident or by design.
 
-use tacho_digest::{Mode, Normaliser, TEXT_BYTES_DEFAULT, WRITTEN_BYTES};
+use tacho_digest::{Mode, Normaliser, TEXT_BYTES_DEFAULT, WRITTEN_BYTES, spread};
 
 /// Texts that are kept, at most; those whose hashes have the same last bits share a place.
 const KNOWN_COUNT: usize = 1024;
@@ -44,7 +44,7 @@ impl Digests {
             self.known.resize_with(KNOWN_COUNT, none);
         }
         let Digests { known, normaliser, .. } = self;
-        let known = &mut known[hash(text) as usize % KNOWN_COUNT];
+        let known = &mut known[spread(text) as usize % KNOWN_COUNT];
         if known.text != text || known.mode != Some(mode) {
             known.renew(normaliser, text, mode);
         }
@@ -74,25 +74,6 @@ impl Known {
 
 fn written(normaliser: &mut Normaliser, text: &[u8], mode: Mode) -> [u8; WRITTEN_BYTES] {
     normaliser.normalise(text, mode, TEXT_BYTES_DEFAULT).digest.written()
-}
-
-/// A hash that only has to spread texts over places: what meets there is compared.
-#[inline]
-fn hash(text: &[u8]) -> u64 {
-    const SEED: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mix = |hash: u64, [one, other]: [u64; 2]| {
-        let wide = u128::from(hash ^ one) * u128::from(SEED ^ other);
-        (wide as u64) ^ (wide >> 64) as u64
-    };
-    let words = |piece: &[u8; 16]| {
-        let wide = u128::from_le_bytes(*piece);
-        [wide as u64, (wide >> 64) as u64]
-    };
-    let (pieces, rest) = text.as_chunks::<16>();
-    let hash = pieces.iter().fold(text.len() as u64, |hash, piece| mix(hash, words(piece)));
-    let mut last = [0; 16];
-    last[..rest.len()].copy_from_slice(rest);
-    mix(mix(hash, words(&last)), [SEED, 0])
 }
 
 #[cfg(test)]
