@@ -21,6 +21,7 @@ use tacho_ring::layout::{NAME_COUNT, NameEntry, OVERFLOW_LET_GO};
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 
+use crate::encryption::{self, Mode};
 use crate::filter::Filters;
 use crate::{EmbedStatus, error_log};
 
@@ -286,6 +287,18 @@ impl Recorder {
         Ok(())
     }
 
+    /// Checks a file with the keys of those who may read closed files, or takes it into use.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn encryption(&self, path: &Path, mode: Mode) -> Result<(), String> {
+        if let Some(change) = encryption::set(path, mode, &self.control)? {
+            self.note_config(change);
+        }
+        self.ring();
+        Ok(())
+    }
+
     /// Asks for a new log file.
     pub fn rotate(&self) {
         self.control.rotate_now.store(true, Ordering::Relaxed);
@@ -334,6 +347,7 @@ impl Recorder {
             files_removed: status.files_removed.load(Ordering::Relaxed),
             files_compressed: status.files_compressed.load(Ordering::Relaxed),
             disk_free_bytes: status.disk_free_bytes.load(Ordering::Relaxed),
+            files_encrypted: status.files_encrypted.load(Ordering::Relaxed),
         }
     }
 

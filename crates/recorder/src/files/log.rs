@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::durable::Unsynced;
 use super::error::{At, FileError, FileErrorKind};
+use super::form::Form;
 use super::fs::{Fs, FsFile, OpenMode, RealFs, Space};
 use super::heal::Rescue;
 use super::lock;
@@ -173,9 +174,9 @@ impl<F: Fs> LogFiles<F> {
         let mut newest_file = None;
         // The torn line is in the newest file that is not empty. Empty ones are newer than it
         // where a file system has made a file and reported an error (NFS can).
-        for (position, (name, ending)) in entries.iter().rev().enumerate() {
-            let path = dir.join(format!("{name}.{ending}"));
-            if ending != "jsonl" || !fs.stat(&path).at("look at", &path)?.is_file {
+        for (position, (name, form)) in entries.iter().rev().enumerate() {
+            let path = dir.join(format!("{name}.{}", form.ending()));
+            if *form != Form::Plain || !fs.stat(&path).at("look at", &path)?.is_file {
                 break;
             }
             let (current, torn) = reopen(&fs, *name, path)?;

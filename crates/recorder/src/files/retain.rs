@@ -21,15 +21,19 @@ use tacho_chain::SIDECAR_ENDING;
 use tacho_chain::entry::RemovalReason;
 
 use super::error::{At, FileError};
+use super::form::Form;
 use super::fs::{Fs, FsFile as _};
 use super::log::{Current, LogFiles};
 use super::name::FileName;
 use super::seal::Removed;
 use super::tail::{self, LastSeqError};
 
-/// Endings of a log file. The plain one goes first: what is left is still complete. The last one is
-/// what a compression has left that did not come to its end.
-const LOG_ENDINGS: [&str; 3] = ["jsonl", "jsonl.zst", "jsonl.zst.new"];
+/// Endings of a log file, and of what a packing has left that did not come to its end. The plain one
+/// goes first: what is left is still complete.
+fn log_endings() -> impl Iterator<Item = &'static str> {
+    let forms = Form::ALL.into_iter();
+    forms.clone().map(Form::ending).chain(forms.map(Form::new_ending))
+}
 
 /// What is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,7 +144,7 @@ impl<F: Fs> LogFiles<F> {
     /// Whether a file was written within that time, whatever the next one's name says: a clock that
     /// was behind when that one was begun gives it the name of an earlier time.
     fn was_written_since(&self, name: FileName, now_s: i64, age_s: u64) -> Result<bool, FileError> {
-        for ending in LOG_ENDINGS {
+        for ending in log_endings() {
             let path = self.dir.join(format!("{name}.{ending}"));
             match self.fs.stat(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -189,7 +193,7 @@ impl<F: Fs> LogFiles<F> {
         // What the next start goes on from, and the line that tells of the removal, must not be
         // only in memory when older lines go.
         self.sync_current()?;
-        for ending in LOG_ENDINGS {
+        for ending in log_endings() {
             self.remove_part(name, ending)?;
         }
         // A log file without a sidecar would look like one that nobody has sealed.
@@ -242,7 +246,7 @@ impl<F: Fs> LogFiles<F> {
         let newer: Vec<tail::Entry> = closed
             .iter()
             .filter(|newer| **newer > name)
-            .flat_map(|newer| ["jsonl.zst", "jsonl"].map(|ending| (*newer, ending.to_owned())))
+            .flat_map(|newer| Form::ALL.map(|form| (*newer, form)).into_iter().rev())
             .collect();
         match tail::last_seq_in(&self.fs, &self.dir, &newer) {
             Ok(seq) => Ok(seq.is_none()),
@@ -265,7 +269,7 @@ impl<F: Fs> LogFiles<F> {
         let mut all: BTreeMap<FileName, Parts> = BTreeMap::new();
         for entry in self.fs.list(&self.dir).at("list", &self.dir)? {
             let Some((name, ending)) = FileName::parse(&entry) else { continue };
-            if LOG_ENDINGS[..2].contains(&ending) {
+            if Form::of_ending(ending).is_some() {
                 all.entry(name).or_default().has_log = true;
             } else if ending == SIDECAR_ENDING {
                 all.entry(name).or_default().has_sidecar = true;
@@ -288,8 +292,7 @@ impl<F: Fs> LogFiles<F> {
     }
 
     fn log_bytes(&self, name: FileName) -> Result<u64, FileError> {
-        LOG_ENDINGS
-            .iter()
+        log_endings()
             .try_fold(0_u64, |sum, ending| Ok(sum.saturating_add(self.part_bytes(name, ending)?)))
     }
 

@@ -137,7 +137,7 @@ impl<F: Fs> Writer<F> {
         let retention = &mut self.retention;
         retention.may_all &= outlook.old_count > 0;
         let Some(due) = outlook.due else { return };
-        if self.compression.is_at(due.name) {
+        if self.packing.is_at(due.name) {
             // It would come back, smaller. When that is done, there is another look.
             return;
         }
