@@ -135,7 +135,9 @@ fn closed_files_are_read_by_those_who_have_the_key_and_by_nobody_else() {
     });
     let encrypted = names(&log.path, ".jsonl.zst.age");
     assert!(encrypted.len() > 20, "{encrypted:?}");
-    assert_eq!(number(&mut conn, "Tacho_files_encrypted"), encrypted.len() as u64);
+    wait::until("they are counted", || {
+        number(&mut conn, "Tacho_files_encrypted") == encrypted.len() as u64
+    });
     conn.query_drop("SET GLOBAL tacho_compression = 'NONE'").expect("an answer");
     load(&mut conn, "only encrypted");
     wait::until("some are not compressed", || names(&log.path, ".jsonl.age").len() > 5);
