@@ -234,7 +234,7 @@ mod tests {
         let path = directory.path().join("key");
         let told = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            format!("{:#}", Identities::read(&[path.clone()]).err().expect("none"))
+            format!("{:#}", Identities::read(std::slice::from_ref(&path)).err().expect("none"))
         };
         assert!(told("").contains("no secret key"));
         assert!(told("age-encryption.org/v1\n-> scrypt").contains("encrypted itself"));

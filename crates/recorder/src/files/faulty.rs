@@ -291,6 +291,11 @@ impl FaultyFs {
         state.nodes[node].data.extend_from_slice(bytes);
     }
 
+    /// How many operations there were.
+    pub(crate) fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
     /// The device will lose a bit of this file.
     pub(crate) fn spoil(&self, path: &Path) {
         self.state().spoiled = Some(path.to_owned());

@@ -10,6 +10,7 @@ use super::fs::{Fs, FsFile, OpenMode, RealFs, Space};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
+use super::retain::Sizes;
 use super::seal::{Removed, SealOptions, Sealed, Sealer};
 use super::sealing::Left;
 use super::tail::{self, LastSeqError};
@@ -146,6 +147,8 @@ pub struct LogFiles<F: Fs = RealFs> {
     pub(super) batch_end: usize,
     /// The tombstones.
     pub(super) removed: Removed,
+    /// How long closed files are.
+    pub(super) sizes: Sizes,
     /// What was last said about the seal.
     pub(super) seal_failure: Option<(FileErrorKind, Option<i32>)>,
     /// The current file was changed by somebody: the next one says so.
@@ -219,6 +222,7 @@ impl<F: Fs> LogFiles<F> {
             left: Vec::new(),
             batch_end: 0,
             removed: Removed::default(),
+            sizes: Sizes::default(),
             seal_failure: None,
             damaged: false,
             rewritten: false,
