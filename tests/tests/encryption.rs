@@ -247,5 +247,23 @@ fn a_start_with_a_wrong_file_records_and_says_that_nothing_is_encrypted() {
     .expect("an answer");
     wait::until("all that is closed is encrypted", || names(&log.path, ".jsonl").len() == 1);
     assert!(names(&log.path, ".jsonl.age").len() > 5);
+
+    // Wherever the thread is: the plugin goes only after it.
+    load(&mut conn, "more");
+    conn.query_drop("UNINSTALL PLUGIN tacho").expect("uninstalled");
+    drop(conn);
+    let threads = format!("/proc/{}/task", server.pid().expect("it runs"));
+    wait::until("no thread of ours is left", || {
+        // One that has ended meanwhile has no name any more.
+        let name = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm"));
+        let tasks = fs::read_dir(&threads).expect("the threads").map(|task| task.expect("one"));
+        !tasks.filter_map(|task| name(task).ok()).any(|name| name.starts_with("tacho"))
+    });
+    let mut conn = server.connect().expect("a connection");
+    wait::until("the plugin can be installed", || conn.query_drop(INSTALL).is_ok());
+    drop(conn);
+    let mut conn = server.connect().expect("a connection");
+    load(&mut conn, "again");
+    wait::until("they are encrypted again", || number(&mut conn, "Tacho_files_encrypted") > 2);
     drop(server);
 }
