@@ -76,6 +76,7 @@ typedef struct tacho_embed_status {
   uint64_t disk_free_bytes;
   uint64_t sessions;     /* that have a slot in the arena */
   uint64_t sessions_max; /* slots */
+  uint64_t files_encrypted;
 } tacho_embed_status;
 
 /* Texts for SHOW STATUS. */
@@ -120,6 +121,18 @@ enum tacho_filter_flag {
  * stays in effect. */
 bool tacho_embed_filter(const tacho_embed *recorder, const tacho_who *who, const char *text,
                         uint32_t flags, char *error, size_t error_bytes);
+
+/* See tacho_embed_encryption. */
+enum tacho_encryption_mode {
+  TACHO_ENCRYPTION_CHECK = 0, /* only says whether it is right */
+  TACHO_ENCRYPTION_APPLY = 1, /* it takes effect; if it is wrong, the one before stays */
+  TACHO_ENCRYPTION_BEGIN = 2  /* it takes effect; if it is wrong, the log says so again and again */
+};
+
+/* Who may read closed files: the file with their public keys; "": everyone, nothing is encrypted.
+ * On failure: false, with what is wrong in `error` (terminated, cut). */
+bool tacho_embed_encryption(const tacho_embed *recorder, const tacho_who *who, const char *path,
+                            uint32_t mode, char *error, size_t error_bytes);
 
 /* Asks for a new log file. */
 void tacho_embed_rotate(const tacho_embed *recorder);

@@ -15,7 +15,7 @@ run_packages=(
     libmariadbd-dev mariadb-client mariadb-server sysbench
 )
 test_packages=(
-    bpftrace chromium clang-format elfutils mariadb-test mmdebstrap openssl percona-toolkit
+    age bpftrace chromium clang-format elfutils mariadb-test mmdebstrap openssl percona-toolkit
     shellcheck valgrind
 )
 bench_packages=(libspdlog-dev)

@@ -3,6 +3,7 @@
 //
 // The plugin: descriptor, init, deinit.
 #include "adapter.h"
+#include "encryption_variable.h"
 #include "figures.h"
 #include "filter_variables.h"
 #include "sql_commands.h"
@@ -123,6 +124,7 @@ int deinit(void*) noexcept {
         tacho_embed_stop(recorder, kStopPatienceMs);
     }
     forget_filter();
+    forget_encryption();
     return 0;
 }
 

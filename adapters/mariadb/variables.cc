@@ -4,6 +4,7 @@
 // System and status variables. An update function runs with LOCK_global_system_variables held:
 // it stores a value and wakes the writer, and never waits.
 #include "adapter.h"
+#include "encryption_variable.h"
 #include "filter_variables.h"
 #include "who.h"
 
@@ -317,6 +318,7 @@ void apply_variables(const tacho_embed* recorder) noexcept {
     tacho_embed_set(recorder, TACHO_SETTING_TIMESTAMPS, v_timestamps);
     tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
     apply_filter(recorder);
+    apply_encryption(recorder);
     tacho_embed_set(recorder, TACHO_SETTING_CHECKPOINT_INTERVAL_S, v_checkpoint_interval_s);
     tacho_embed_set(recorder, TACHO_SETTING_DIGEST, v_digest != 0 ? 1 : 0);
     tacho_embed_set(recorder, TACHO_SETTING_REDACT, v_redact);
@@ -349,6 +351,7 @@ st_mysql_sys_var* g_system_variables[] = {
     MYSQL_SYSVAR(tables),
     kFilterVariable,
     kFilterFileVariable,
+    kEncryptionRecipientsFileVariable,
     MYSQL_SYSVAR(signing_key_file),
     MYSQL_SYSVAR(checkpoint_interval_s),
     nullptr,
@@ -377,6 +380,7 @@ st_mysql_show_var g_status_variables[] = {
     {"Tacho_sync_given_up", function(show_number<&Status::sync_given_up>), SHOW_SIMPLE_FUNC},
     {"Tacho_files_removed", function(show_number<&Status::files_removed>), SHOW_SIMPLE_FUNC},
     {"Tacho_files_compressed", function(show_number<&Status::files_compressed>), SHOW_SIMPLE_FUNC},
+    {"Tacho_files_encrypted", function(show_number<&Status::files_encrypted>), SHOW_SIMPLE_FUNC},
     {"Tacho_disk_free_bytes", function(show_number<&Status::disk_free_bytes>), SHOW_SIMPLE_FUNC},
     {"Tacho_sessions", function(show_number<&Status::sessions>), SHOW_SIMPLE_FUNC},
     {"Tacho_sessions_max", function(show_number<&Status::sessions_max>), SHOW_SIMPLE_FUNC},

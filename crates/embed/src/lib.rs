@@ -6,6 +6,7 @@
 //!
 //! The C side is `include/tacho_embed.h`.
 
+mod encryption;
 mod error_log;
 mod filter;
 mod priority;
@@ -88,10 +89,12 @@ pub struct EmbedStatus {
     pub sessions: u64,
     /// Slots for sessions.
     pub sessions_max: u64,
+    /// Closed files that were encrypted.
+    pub files_encrypted: u64,
 }
 
 const _: () = assert!(size_of::<EmbedConfig>() == 56);
-const _: () = assert!(size_of::<EmbedStatus>() == 168);
+const _: () = assert!(size_of::<EmbedStatus>() == 176);
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
 fn guard<T>(fallback: T, f: impl FnOnce() -> T) -> T {
@@ -269,6 +272,36 @@ pub unsafe extern "C" fn tacho_embed_filter(
             String::from_utf8(text.to_vec()).map_err(|_| "the filter is not UTF-8".to_owned())?
         };
         recorder.filter(who, &text, applied)
+    });
+    match result {
+        Ok(()) => true,
+        Err(cause) => {
+            // SAFETY: promised by the caller.
+            unsafe { copy_out(&cause, error, error_bytes) };
+            false
+        }
+    }
+}
+
+/// See `include/tacho_embed.h`.
+///
+/// # Safety
+/// `path` is a terminated string; `error` is valid for `error_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_embed_encryption(
+    recorder: &Recorder,
+    who: *const WhoStrings,
+    path: *const c_char,
+    mode: u32,
+    error: *mut c_char,
+    error_bytes: usize,
+) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    // SAFETY: promised by the caller.
+    let (path, who) = unsafe { (string(path).to_bytes(), who_of(who)) };
+    let path = std::ffi::OsStr::from_bytes(path);
+    let result = guard(Err("internal error".to_owned()), || {
+        recorder.encryption(who, path.as_ref(), encryption::Mode::of(mode))
     });
     match result {
         Ok(()) => true,

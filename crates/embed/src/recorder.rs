@@ -21,6 +21,7 @@ use tacho_ring::layout::{NAME_COUNT, NameEntry, OVERFLOW_LET_GO};
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 
+use crate::encryption::{self, Mode};
 use crate::filter::Filters;
 use crate::{EmbedStatus, error_log, priority};
 
@@ -287,6 +288,18 @@ impl Recorder {
         Ok(())
     }
 
+    /// Checks a file with the keys of those who may read closed files, or takes it into use.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn encryption(&self, who: Who, path: &Path, mode: Mode) -> Result<(), String> {
+        if let Some(change) = encryption::set(who, path, mode, &self.control)? {
+            self.note_config(change);
+        }
+        self.ring();
+        Ok(())
+    }
+
     /// Asks for a new log file.
     pub fn rotate(&self) {
         self.control.rotate_now.store(true, Ordering::Relaxed);
@@ -339,6 +352,7 @@ impl Recorder {
             sessions: sessions.iter().filter(|it| it.conn.load(Ordering::Relaxed) != 0).count()
                 as u64,
             sessions_max: sessions.len() as u64,
+            files_encrypted: status.files_encrypted.load(Ordering::Relaxed),
         }
     }
 

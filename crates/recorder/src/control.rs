@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use tacho_ring::sys;
+
+use crate::files::Recipients;
 
 /// Zone of the time stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +62,21 @@ pub struct Control {
     /// How often the filter was changed.
     filter_version: AtomicU64,
     filters: Mutex<Filters>,
+    /// How often it was said who may read closed files.
+    encryption_version: AtomicU64,
+    encryption: Mutex<Encryption>,
+}
+
+/// Whether closed files are encrypted.
+#[derive(Clone, Debug, Default)]
+pub enum Encryption {
+    /// They are not.
+    #[default]
+    Off,
+    /// Only these can read them.
+    To(Arc<Recipients>),
+    /// They should be, and cannot, for this reason.
+    Impossible(String),
 }
 
 /// Who has done something; all empty: the server itself.
@@ -141,6 +158,8 @@ impl Default for Control {
             config_changes: Mutex::new(Vec::new()),
             filter_version: AtomicU64::new(0),
             filters: Mutex::new(Filters::default()),
+            encryption_version: AtomicU64::new(0),
+            encryption: Mutex::new(Encryption::Off),
         }
     }
 }
@@ -161,6 +180,23 @@ impl Control {
         }
         let filters = self.filters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         Some((self.filter_version.load(Ordering::Relaxed), filters.clone()))
+    }
+
+    /// Says who may read closed files, from the next one on. Returns what was said before.
+    pub fn set_encryption(&self, encryption: Encryption) -> Encryption {
+        let mut current = self.encryption.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock, which is also held where both are read.
+        self.encryption_version.fetch_add(1, Ordering::Relaxed);
+        std::mem::replace(&mut current, encryption)
+    }
+
+    /// What was last said and how often that was, if it is not `version`.
+    pub(crate) fn encryption_newer_than(&self, version: u64) -> Option<(u64, Encryption)> {
+        if self.encryption_version.load(Ordering::Relaxed) == version {
+            return None;
+        }
+        let current = self.encryption.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((self.encryption_version.load(Ordering::Relaxed), current.clone()))
     }
 
     /// Zone of the time stamps.
@@ -190,6 +226,8 @@ pub struct Status {
     pub files_removed: AtomicU64,
     /// Closed files that were compressed.
     pub files_compressed: AtomicU64,
+    /// Closed files that were encrypted.
+    pub files_encrypted: AtomicU64,
     /// Room for the log, bytes.
     pub disk_free_bytes: AtomicU64,
     /// The last error, with advice.

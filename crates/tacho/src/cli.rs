@@ -74,7 +74,8 @@ A filter may be repeated and takes comma lists; any of its values may match, and
 filters must. `*` stands for any characters. A `lost` line says that records are missing, and
 they might have matched: only --event, --since and --until hide it.
 
-Exit code: 0 fine, 1 broken lines or unreadable files (told on stderr), 2 wrong usage.";
+Exit code: 0 fine, 1 broken lines, or files that cannot be read or decrypted (told on stderr),
+2 wrong usage.";
 
 /// Arguments of `tacho tail`.
 #[derive(Args, Debug)]
@@ -92,6 +93,10 @@ pub struct TailArgs {
     /// How many of the newest matching lines: a number or `all` [default: 10; with --since all]
     #[arg(short = 'n', long, value_name = "LINES", value_parser = parse_lines)]
     pub lines: Option<Lines>,
+
+    /// Encrypted files.
+    #[command(flatten)]
+    pub identity: IdentityArgs,
 
     /// Only lines of this time or later
     #[arg(long, value_name = "WHEN")]
@@ -169,6 +174,10 @@ pub struct LogArgs {
     /// Write to this file, which must not be there yet, instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+
+    /// Encrypted files.
+    #[command(flatten)]
+    pub identity: IdentityArgs,
 
     /// Only lines of this time or later; WHEN as in `tacho tail`
     #[arg(long, value_name = "WHEN")]
@@ -285,16 +294,27 @@ Exit code, the worst of what was found:
   16  wrong key: sealed under another root key
   17  broken chain: the recorder was started without its key, or on another state of the directory
   18  recovered: lines were sealed at a start, and not when they were written
+  19  encrypted: seals, signatures and tombstones are good; files that no --identity opens were not
+      compared with them
    1  it could not be carried out;  2  wrong usage
 
 What cannot be seen without --expect: that the whole directory is an older copy of itself, or was
 cut back to an old checkpoint. Keep what `tacho checkpoint` prints on another machine.";
 
+/// How encrypted files are opened.
+#[derive(Args, Debug, Default)]
+pub struct IdentityArgs {
+    /// Secret key that opens encrypted files (.age), in a file as `age-keygen` makes it; may be
+    /// repeated
+    #[arg(long, value_name = "FILE")]
+    pub identity: Vec<PathBuf>,
+}
+
 /// Arguments of `tacho verify`.
 #[derive(Args, Debug)]
 #[command(after_help = VERIFY_NOTES)]
 pub struct VerifyArgs {
-    /// Log directory; sidecars and compressed files (.jsonl.zst) with it
+    /// Log directory; sidecars, compressed (.zst) and encrypted files (.age) with it
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 
@@ -305,6 +325,10 @@ pub struct VerifyArgs {
     /// A checkpoint that was kept elsewhere: the log must contain it
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
+
+    /// Encrypted files.
+    #[command(flatten)]
+    pub identity: IdentityArgs,
 
     /// One JSON object
     #[arg(long)]

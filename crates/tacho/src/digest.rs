@@ -10,8 +10,10 @@ use tacho_digest::{Doubt, Mode, Normaliser, TEXT_BYTES_DEFAULT};
 use tacho_event::charset::{Charset, restore};
 use tacho_event::redact::Setting;
 
+use crate::cli::IdentityArgs;
+use crate::content::{self, Identities};
+use crate::say;
 use crate::tail::visible::visible;
-use crate::{compressed, say};
 
 /// Shown at the end of `tacho digest --help`.
 const NOTES: &str = "\
@@ -35,6 +37,10 @@ pub struct DigestArgs {
     /// The statements of a file of the log, each in its character set; `-` for stdin
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+
+    /// An encrypted file of the log.
+    #[command(flatten)]
+    pub identity: IdentityArgs,
 
     /// Statements of the standard input end with a NUL byte, not with a newline
     #[arg(short = '0', long, conflicts_with = "log")]
@@ -112,7 +118,8 @@ fn of_log(path: &Path, printer: &mut Printer<'_>) -> anyhow::Result<u64> {
     let input: Box<dyn BufRead> = if path == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
-        compressed::open(path).with_context(|| path.display().to_string())?
+        content::open(path, &Identities::read(&printer.args.identity.identity)?)
+            .with_context(|| path.display().to_string())?
     };
     let (mut number, mut problem_count) = (0_u64, 0);
     for_each(input, b'\n', |line| {

@@ -9,7 +9,7 @@
 mod arena;
 mod bench;
 mod cli;
-mod compressed;
+mod content;
 mod convert;
 mod digest;
 mod login;

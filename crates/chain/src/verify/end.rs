@@ -32,6 +32,16 @@ impl Walk<'_> {
             }
             (Some(_), Some(reason)) => self.report.is_closed = reason == CheckpointReason::Stop,
         }
+        if let Some((file, seqs)) = self.locked.take() {
+            let text = format!(
+                "{} encrypted: whether their lines are what was sealed was not checked",
+                match self.report.encrypted_files {
+                    1 => "the file is".to_owned(),
+                    count => format!("{count} files from here on are"),
+                }
+            );
+            self.say_of(State::Encrypted, &file, seqs, text);
+        }
         self.report.last_seq = self.before.as_ref().map_or(0, |before| before.seq);
         self.check_expected(removed);
         self.report

@@ -32,13 +32,36 @@ pub trait Directory {
     /// When it cannot be read.
     fn names(&self) -> io::Result<Vec<String>>;
 
-    /// A file from its start; one that ends in `.zst` decompressed. An error without an error
-    /// number of the operating system means that the content makes no sense.
+    /// A file from its start; one that ends in `.age` decrypted, one that ends in `.zst` before that
+    /// decompressed. An error without an error number of the operating system means that the content
+    /// makes no sense, or, if it is made of [`Locked`], that nobody here can decrypt it.
     ///
     /// # Errors
     /// When it cannot be read.
     fn open(&self, name: &str) -> io::Result<Box<dyn Read + '_>>;
 }
+
+/// An encrypted file that none of the given secret keys opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("encrypted, and no --identity opens it")]
+pub struct Locked;
+
+impl From<Locked> for io::Error {
+    fn from(locked: Locked) -> io::Error {
+        io::Error::new(io::ErrorKind::PermissionDenied, locked)
+    }
+}
+
+impl Locked {
+    /// Whether an error is that of such a file.
+    #[must_use]
+    pub fn is(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| inner.is::<Locked>())
+    }
+}
+
+/// The endings of log files. Where there are several forms of one, the first is the one to read.
+const LOG_ENDINGS: [&str; 4] = ["jsonl", "jsonl.zst", "jsonl.zst.age", "jsonl.age"];
 
 /// What a verification needs to know.
 #[derive(Clone, Debug, Default)]
@@ -111,8 +134,8 @@ const AGAIN_MAX: u32 = 3;
 /// What there is of a log file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Parts {
-    plain: bool,
-    compressed: bool,
+    /// Which of [`LOG_ENDINGS`] the log file has.
+    log: Option<usize>,
     sidecar: bool,
 }
 
@@ -123,11 +146,12 @@ fn list(names: &[String], removed: &removed::Removed) -> BTreeMap<String, Parts>
         if !is_stem(stem) {
             continue;
         }
-        match ending {
-            "jsonl" => stems.entry(stem.to_owned()).or_default().plain = true,
-            "jsonl.zst" => stems.entry(stem.to_owned()).or_default().compressed = true,
-            SIDECAR_ENDING => stems.entry(stem.to_owned()).or_default().sidecar = true,
-            _ => {}
+        let form = LOG_ENDINGS.iter().position(|known| *known == ending);
+        if ending == SIDECAR_ENDING {
+            stems.entry(stem.to_owned()).or_default().sidecar = true;
+        } else if let Some(form) = form {
+            let log = &mut stems.entry(stem.to_owned()).or_default().log;
+            *log = Some(log.map_or(form, |other| other.min(form)));
         }
     }
     for stem in removed.stems() {

@@ -18,6 +18,8 @@ pub enum State {
     UnsignedTail,
     /// Lines were sealed when a recorder started, not when they were written.
     Recovered,
+    /// The seals are good, and some of the files could not be decrypted to compare them.
+    Encrypted,
     /// The recorder declared that the chain was broken.
     BrokenChain,
     /// A log file has no sidecar, or nothing is sealed at all.
@@ -41,6 +43,7 @@ impl State {
             State::Lost => "lost",
             State::UnsignedTail => "unsigned_tail",
             State::Recovered => "recovered",
+            State::Encrypted => "encrypted",
             State::BrokenChain => "broken_chain",
             State::NotSealed => "not_sealed",
             State::Gap => "gap",
@@ -91,6 +94,8 @@ pub struct Report {
     worst: Option<State>,
     /// Sealed log files that were read.
     pub files: u64,
+    /// Files that could not be decrypted.
+    pub encrypted_files: u64,
     /// Lines in frames.
     pub lines: u64,
     /// Bytes in frames.

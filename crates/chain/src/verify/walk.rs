@@ -6,7 +6,7 @@ use std::io::{self, BufReader};
 use super::content::Content;
 use super::removed::{Gone, Removed};
 use super::report::{Finding, Report, State};
-use super::{Directory, Options, Parts};
+use super::{Directory, LOG_ENDINGS, Locked, Options, Parts};
 use crate::SIDECAR_ENDING;
 use crate::entry::CheckpointReason;
 use crate::hash::Hash;
@@ -67,6 +67,10 @@ type SidecarEntries<'a> = Entries<BufReader<Box<dyn io::Read + 'a>>>;
 /// A file of the directory.
 type Source<'a> = io::Result<Box<dyn io::Read + 'a>>;
 
+fn is_locked(source: Option<&Source<'_>>) -> bool {
+    matches!(source, Some(Err(error)) if Locked::is(error))
+}
+
 fn is_missing(source: Option<&Source<'_>>) -> bool {
     matches!(source, Some(Err(error)) if error.kind() == io::ErrorKind::NotFound)
 }
@@ -93,6 +97,9 @@ pub struct Walk<'a> {
     pub(super) ended: Option<CheckpointReason>,
     pub(super) expected_found: bool,
     pub(super) wrong_key_told: bool,
+    /// The first of the files that could not be decrypted, and the records from there to the last of
+    /// them.
+    pub(super) locked: Option<(String, (u64, u64))>,
     /// The newest file that was read, and had no tombstone then.
     newest_kept: Option<String>,
 }
@@ -118,6 +125,7 @@ impl<'a> Walk<'a> {
             ended: None,
             expected_found: false,
             wrong_key_told: false,
+            locked: None,
             newest_kept: None,
         }
     }
@@ -164,8 +172,8 @@ impl<'a> Walk<'a> {
         removed: &Removed,
         place: Place,
     ) -> io::Result<Walked> {
-        let log = format!("{stem}.{}", if parts.plain { "jsonl" } else { "jsonl.zst" });
-        let has_log = parts.plain || parts.compressed;
+        let log = format!("{stem}.{}", LOG_ENDINGS[parts.log.unwrap_or(0)]);
+        let has_log = parts.log.is_some();
         let gone = removed.get(stem);
         let sidecar = format!("{stem}.{SIDECAR_ENDING}");
         let has_sidecar = parts.sidecar
@@ -189,9 +197,10 @@ impl<'a> Walk<'a> {
             }
             return Ok(Walked::Read);
         };
+        let is_locked = is_locked(content.as_ref());
         let content = match content {
-            Some(content) => self.content_of(&log, content)?,
-            None => None,
+            Some(content) if !is_locked => self.content_of(&log, content)?,
+            _ => None,
         };
         let mut open = Open {
             sidecar,
@@ -213,6 +222,9 @@ impl<'a> Walk<'a> {
             entry = next;
         }
         self.report.files += 1;
+        if is_locked {
+            self.note_locked(&log, first_seq);
+        }
         if entries.is_torn() {
             let state = if place.is_last_sealed { State::UnsignedTail } else { State::Modified };
             self.say(state, &open.sidecar, None, "the last entry is not complete");
@@ -292,9 +304,23 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// Remembers a file whose lines nobody here can compare with its seal.
+    fn note_locked(&mut self, log: &str, first_seq: u64) {
+        let last_seq = self.before.as_ref().map_or(0, |before| before.seq);
+        self.report.encrypted_files += 1;
+        let first =
+            self.locked.take().map_or((log.to_owned(), first_seq), |(log, seqs)| (log, seqs.0));
+        self.locked = Some((first.0, (first.1, last_seq)));
+    }
+
     fn unsealed(&mut self, log: &str, source: Source<'a>) -> io::Result<()> {
         // Whatever was promised to follow: this does, and says nothing.
         self.ended = None;
+        if is_locked(Some(&source)) {
+            self.report.encrypted_files += 1;
+            self.say(State::NotSealed, log, None, "no sidecar; it is encrypted");
+            return Ok(());
+        }
         let Some(mut content) = self.content_of(log, source)? else { return Ok(()) };
         let rest = content.rest();
         (self.progress)(content.bytes);

@@ -170,3 +170,41 @@ fn a_break_that_the_recorder_declares_is_never_ok() {
     }
     assert!(recorder.verify().state() >= State::BrokenChain);
 }
+
+/// Who has no secret key for encrypted files hears that their seals are good, and never `ok`.
+#[test]
+fn what_cannot_be_decrypted_is_a_state_of_its_own() {
+    let mut recorder = sealed();
+    for number in [1, 2] {
+        let plain = recorder.dir.0.remove(&log(number)).expect("there");
+        recorder.dir.0.insert(format!("{}.zst.age", log(number)), plain);
+    }
+    let report = recorder.verify();
+    assert_state(&report, State::Encrypted);
+    assert_eq!((report.files, report.encrypted_files, report.last_seq), (3, 2, 18));
+    let [finding] = &report.findings[..] else { panic!("one: {:?}", report.findings) };
+    assert!(finding.file.starts_with(&log(1)) && finding.text.starts_with("2 files"), "{finding}");
+    assert_eq!(finding.seqs.map(|seqs| seqs.0), Some(1));
+    // What can be checked is checked: the sidecar,
+    let mut changed = recorder.dir.clone();
+    let bytes = changed.file(&sidecar(1));
+    let last = bytes.len() - 3;
+    bytes[last] ^= 1;
+    let told = crate::support::check(&changed, &recorder.root, None);
+    assert_state(&told, State::Modified);
+    // the lines that can be read,
+    let mut changed = recorder.dir.clone();
+    changed.file(&log(3))[9] ^= 1;
+    assert_state(&crate::support::check(&changed, &recorder.root, None), State::Modified);
+    // and that nothing is missing.
+    let mut changed = recorder.dir.clone();
+    changed.0.remove(&format!("{}.zst.age", log(2))).expect("there");
+    assert_state(&crate::support::check(&changed, &recorder.root, None), State::Gap);
+    // A readable form wins, so that nobody can hide it behind an encrypted one.
+    let mut changed = recorder.dir.clone();
+    changed.0.insert(log(1), b"not what was sealed\n".to_vec());
+    assert!(crate::support::check(&changed, &recorder.root, None).state() > State::Encrypted);
+    // Nor is one without a seal any better.
+    recorder.dir.0.remove(&sidecar(1)).expect("there");
+    assert!(recorder.verify().state() > State::Encrypted);
+}

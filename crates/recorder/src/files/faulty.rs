@@ -60,6 +60,8 @@ struct State {
     operations: u64,
     faults: BTreeMap<u64, Fault>,
     forbidden: Option<PathBuf>,
+    /// Loses a bit when it is synced.
+    spoiled: Option<PathBuf>,
     capacity_bytes: Option<u64>,
     file_bytes_max: Option<u64>,
     dead: bool,
@@ -287,6 +289,16 @@ impl FaultyFs {
             }
         };
         state.nodes[node].data.extend_from_slice(bytes);
+    }
+
+    /// How many operations there were.
+    pub(crate) fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// The device will lose a bit of this file.
+    pub(crate) fn spoil(&self, path: &Path) {
+        self.state().spoiled = Some(path.to_owned());
     }
 
     /// All files of a directory, sorted by name.
@@ -552,10 +564,22 @@ impl FsFile for FaultyFile {
         self.fs.state().operate(|state| Ok(state.stat(self.node)))
     }
 
+    fn copy_attributes(&self, from: &FaultyFile) -> io::Result<()> {
+        self.fs.state().operate(|state| {
+            state.nodes[self.node].modified_s = state.nodes[from.node].modified_s;
+            Ok(())
+        })
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.fs.state();
         let result = state.operate(|state| {
+            let spoiled = state.spoiled.as_ref().and_then(|path| state.names.get(path));
+            let is_spoiled = spoiled == Some(&self.node);
             let Node { data, on_device, dirty, .. } = &mut state.nodes[self.node];
+            if let Some(byte) = data.last_mut().filter(|_| is_spoiled) {
+                *byte ^= 1;
+            }
             on_device.resize(data.len(), 0);
             for at in dirty.iter().filter(|at| **at < data.len()) {
                 on_device[*at] = data[*at];

@@ -1,10 +1,10 @@
 //! The few system calls that log files need, and the trait in front of them.
 //!
 //! open, fcntl(F_OFD_SETLK), mkdir, readdir, stat, fstat, read, pread, write, pwrite, ftruncate,
-//! fdatasync, sync_file_range, fsync, rename, unlink, statvfs, clock_gettime. No other module of
+//! fchown, fchmod, futimens, fdatasync, sync_file_range, fsync, rename, unlink, statvfs, clock_gettime. No other module of
 //! `files` talks to the operating system.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, FileTimes, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
@@ -62,7 +62,7 @@ pub enum OpenMode {
 }
 
 /// A file system and the clock that names its files. Its clones are the same one: closed files are
-/// compressed by a thread of its own.
+/// packed by a thread of its own.
 pub trait Fs: Clone + Send + 'static {
     /// An open file.
     type File: FsFile;
@@ -152,6 +152,11 @@ pub trait FsFile {
     /// # Errors
     /// As fstat(2).
     fn stat(&self) -> io::Result<Stat>;
+    /// Gives it the mode and the times of another file, and its owner if this process may do that.
+    ///
+    /// # Errors
+    /// As fstat(2), fchmod(2) and futimens(3).
+    fn copy_attributes(&self, from: &Self) -> io::Result<()>;
     /// Waits until the content is on the device.
     ///
     /// # Errors
@@ -298,6 +303,20 @@ impl FsFile for File {
 
     fn stat(&self) -> io::Result<Stat> {
         Ok(Stat::from(&self.metadata()?))
+    }
+
+    fn copy_attributes(&self, from: &File) -> io::Result<()> {
+        let of = from.metadata()?;
+        // Before the mode, which a change of the owner would change. Only root may give a file away;
+        // without that the new one belongs to whoever writes the log, as the old one did once.
+        for (uid, gid) in [(Some(of.uid()), None), (None, Some(of.gid()))] {
+            match std::os::unix::fs::fchown(self, uid, gid) {
+                Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}
+                changed => changed?,
+            }
+        }
+        self.set_permissions(of.permissions())?;
+        self.set_times(FileTimes::new().set_accessed(of.accessed()?).set_modified(of.modified()?))
     }
 
     fn sync_data(&self) -> io::Result<()> {

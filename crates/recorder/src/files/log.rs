@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::durable::Unsynced;
 use super::error::{At, FileError, FileErrorKind};
+use super::form::Form;
 use super::fs::{Fs, FsFile, OpenMode, RealFs, Space};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
+use super::retain::Sizes;
 use super::seal::{Removed, SealOptions, Sealed, Sealer};
 use super::sealing::Left;
 use super::tail::{self, LastSeqError};
@@ -145,6 +147,8 @@ pub struct LogFiles<F: Fs = RealFs> {
     pub(super) batch_end: usize,
     /// The tombstones.
     pub(super) removed: Removed,
+    /// How long closed files are.
+    pub(super) sizes: Sizes,
     /// What was last said about the seal.
     pub(super) seal_failure: Option<(FileErrorKind, Option<i32>)>,
     /// The current file was changed by somebody: the next one says so.
@@ -173,9 +177,9 @@ impl<F: Fs> LogFiles<F> {
         let mut newest_file = None;
         // The torn line is in the newest file that is not empty. Empty ones are newer than it
         // where a file system has made a file and reported an error (NFS can).
-        for (position, (name, ending)) in entries.iter().rev().enumerate() {
-            let path = dir.join(format!("{name}.{ending}"));
-            if ending != "jsonl" || !fs.stat(&path).at("look at", &path)?.is_file {
+        for (position, (name, form)) in entries.iter().rev().enumerate() {
+            let path = dir.join(format!("{name}.{}", form.ending()));
+            if *form != Form::Plain || !fs.stat(&path).at("look at", &path)?.is_file {
                 break;
             }
             let (current, torn) = reopen(&fs, *name, path)?;
@@ -218,6 +222,7 @@ impl<F: Fs> LogFiles<F> {
             left: Vec::new(),
             batch_end: 0,
             removed: Removed::default(),
+            sizes: Sizes::default(),
             seal_failure: None,
             damaged: false,
             rewritten: false,

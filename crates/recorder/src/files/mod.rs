@@ -78,28 +78,34 @@
 //! | `heal` | what others did to the file, noticed and mended |
 //! | `seal` | the sidecars that make changes detectable |
 //! | `sealing` | telling the sealer which lines are in which file |
-//! | `compress` | closed files made smaller, and the last line of such a one |
+//! | `form` | plain, compressed, encrypted: in which forms a log file may be there |
+//! | `pack` | closed files made smaller, or unreadable to all but a few |
+//! | `compressed` | compressed bytes checked, and the last line of such a file |
+//! | `recipients` | who may read encrypted files |
 //! | `retain` | which closed files have to go, and how they go |
 
-mod compress;
+mod compressed;
 mod durable;
 mod error;
+mod form;
 mod fs;
 mod heal;
 mod lock;
 mod log;
 mod name;
+mod pack;
+mod recipients;
 mod retain;
 mod seal;
 mod sealing;
 mod tail;
 
 #[cfg(test)]
-mod compress_tests;
-#[cfg(test)]
 pub(crate) mod faulty;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod pack_tests;
 #[cfg(test)]
 mod power;
 #[cfg(test)]
@@ -107,11 +113,13 @@ mod retain_tests;
 #[cfg(test)]
 mod scenarios;
 
-pub use compress::{CompressError, Compressed, Compressor};
 pub use error::{FileError, FileErrorKind};
+pub use form::Form;
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
 pub use log::{Event, LogFiles, Opened, Options};
 pub use name::FileName;
+pub use pack::{PackError, Packed, Packer, Packing};
+pub use recipients::{Recipients, RecipientsError};
 pub use retain::{Due, Keep, Outlook, RetainError};
 pub use seal::{SealOptions, Sealed};
 pub use tacho_chain::entry::RemovalReason;

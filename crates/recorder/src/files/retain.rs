@@ -21,15 +21,19 @@ use tacho_chain::SIDECAR_ENDING;
 use tacho_chain::entry::RemovalReason;
 
 use super::error::{At, FileError};
+use super::form::Form;
 use super::fs::{Fs, FsFile as _};
 use super::log::{Current, LogFiles};
 use super::name::FileName;
 use super::seal::Removed;
 use super::tail::{self, LastSeqError};
 
-/// Endings of a log file. The plain one goes first: what is left is still complete. The last one is
-/// what a compression has left that did not come to its end.
-const LOG_ENDINGS: [&str; 3] = ["jsonl", "jsonl.zst", "jsonl.zst.new"];
+/// Endings of a log file, and of what a packing has left that did not come to its end. The plain one
+/// goes first: what is left is still complete.
+fn log_endings() -> impl Iterator<Item = &'static str> {
+    let forms = Form::ALL.into_iter();
+    forms.clone().map(Form::ending).chain(forms.map(Form::new_ending))
+}
 
 /// What is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,9 +62,11 @@ pub struct Outlook {
     pub old_count: u64,
     /// How many files there are that are not written any more.
     pub closed_count: u64,
-    /// The newest name is of a time that has not come yet by more than a day: the clock was
-    /// once set forward, and by age nothing goes until it has come.
+    /// The newest name is of a time that has not come yet by more than a day: what was begun at such a
+    /// time does not become old until then.
     pub is_ahead: bool,
+    /// The oldest one that is not looked at, because it is no plain file.
+    pub passed_over: Option<FileName>,
 }
 
 /// Why a file that has to go stays.
@@ -79,11 +85,33 @@ pub enum RetainError {
 }
 
 /// What there is of a log file.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Parts {
-    has_log: bool,
+    /// Its forms, a bit for each.
+    forms: u8,
     has_sidecar: bool,
+    /// A form of it is being made, or was left half made.
+    has_new: bool,
 }
+
+impl Parts {
+    fn has_log(self) -> bool {
+        self.forms != 0
+    }
+
+    fn forms(self) -> impl Iterator<Item = Form> {
+        Form::ALL.into_iter().filter(move |form| self.forms & bit(*form) != 0)
+    }
+}
+
+fn bit(form: Form) -> u8 {
+    1 << form as u8
+}
+
+/// How long closed files are: what there was of each when it was looked at, and its bytes. They do not
+/// change any more, but by becoming another form.
+#[derive(Default)]
+pub(super) struct Sizes(BTreeMap<FileName, (Parts, u64)>);
 
 const DAY_S: u64 = 86_400;
 
@@ -98,7 +126,7 @@ impl<F: Fs> LogFiles<F> {
         outlook.is_ahead = self.current_name().stamp_s() > now_s.saturating_add(DAY_S as i64);
         let parts = self.parts()?;
         let mut files: Vec<FileName> =
-            parts.iter().filter(|(_, parts)| parts.has_log).map(|(name, _)| *name).collect();
+            parts.iter().filter(|(_, parts)| parts.has_log()).map(|(name, _)| *name).collect();
         // What somebody has put behind the current file is none of ours.
         files.retain(|name| *name < self.current_name());
         outlook.closed_count = files.len() as u64;
@@ -107,7 +135,15 @@ impl<F: Fs> LogFiles<F> {
         let age_max_s = keep.days.saturating_mul(DAY_S);
         let is_old = |end: FileName| keep.days > 0 && age_s(end) > age_max_s;
         outlook.old_count = ends.filter(|end| is_old(*end)).count() as u64;
-        let Some(&name) = files.first() else { return Ok(outlook) };
+        let mut oldest = None;
+        for &name in &files {
+            if self.is_plain_file(name, parts[&name])? {
+                oldest = Some(name);
+                break;
+            }
+            outlook.passed_over.get_or_insert(name);
+        }
+        let Some(name) = oldest else { return Ok(outlook) };
         // The ends of files never go back in time, so the old ones are the first ones.
         // By size there is no brake, whatever the clock says.
         let reason = if keep.bytes > 0 && self.total_bytes(&parts)? > keep.bytes {
@@ -140,7 +176,7 @@ impl<F: Fs> LogFiles<F> {
     /// Whether a file was written within that time, whatever the next one's name says: a clock that
     /// was behind when that one was begun gives it the name of an earlier time.
     fn was_written_since(&self, name: FileName, now_s: i64, age_s: u64) -> Result<bool, FileError> {
-        for ending in LOG_ENDINGS {
+        for ending in log_endings() {
             let path = self.dir.join(format!("{name}.{ending}"));
             match self.fs.stat(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -189,7 +225,7 @@ impl<F: Fs> LogFiles<F> {
         // What the next start goes on from, and the line that tells of the removal, must not be
         // only in memory when older lines go.
         self.sync_current()?;
-        for ending in LOG_ENDINGS {
+        for ending in log_endings() {
             self.remove_part(name, ending)?;
         }
         // A log file without a sidecar would look like one that nobody has sealed.
@@ -206,7 +242,7 @@ impl<F: Fs> LogFiles<F> {
         let orphans: Vec<FileName> = parts
             .iter()
             .filter(|(name, parts)| {
-                parts.has_sidecar && !parts.has_log && **name < self.current_name()
+                parts.has_sidecar && !parts.has_log() && **name < self.current_name()
             })
             .map(|(name, _)| *name)
             .collect();
@@ -242,7 +278,7 @@ impl<F: Fs> LogFiles<F> {
         let newer: Vec<tail::Entry> = closed
             .iter()
             .filter(|newer| **newer > name)
-            .flat_map(|newer| ["jsonl.zst", "jsonl"].map(|ending| (*newer, ending.to_owned())))
+            .flat_map(|newer| Form::ALL.map(|form| (*newer, form)).into_iter().rev())
             .collect();
         match tail::last_seq_in(&self.fs, &self.dir, &newer) {
             Ok(seq) => Ok(seq.is_none()),
@@ -265,31 +301,58 @@ impl<F: Fs> LogFiles<F> {
         let mut all: BTreeMap<FileName, Parts> = BTreeMap::new();
         for entry in self.fs.list(&self.dir).at("list", &self.dir)? {
             let Some((name, ending)) = FileName::parse(&entry) else { continue };
-            if LOG_ENDINGS[..2].contains(&ending) {
-                all.entry(name).or_default().has_log = true;
+            if let Some(form) = Form::of_ending(ending) {
+                all.entry(name).or_default().forms |= bit(form);
             } else if ending == SIDECAR_ENDING {
                 all.entry(name).or_default().has_sidecar = true;
+            } else if Form::ALL.iter().any(|form| form.new_ending() == ending) {
+                all.entry(name).or_default().has_new = true;
             }
         }
         Ok(all)
     }
 
-    fn total_bytes(&self, parts: &BTreeMap<FileName, Parts>) -> Result<u64, FileError> {
+    fn total_bytes(&mut self, parts: &BTreeMap<FileName, Parts>) -> Result<u64, FileError> {
+        let mut before = std::mem::take(&mut self.sizes.0);
         let mut sum = 0_u64;
         for (name, parts) in parts {
-            if parts.has_log {
-                sum = sum.saturating_add(self.log_bytes(*name)?);
+            let known = before.remove(name).filter(|(known, _)| known == parts);
+            let bytes = match known {
+                Some((_, bytes)) => bytes,
+                None => {
+                    let sidecar = parts.has_sidecar.then_some(SIDECAR_ENDING);
+                    sidecar.into_iter().try_fold(self.log_bytes(*name)?, |sum, ending| {
+                        Ok(sum.saturating_add(self.part_bytes(*name, ending)?))
+                    })?
+                }
+            };
+            if *name < self.current_name() && !parts.has_new && self.has_left(*name) {
+                self.sizes.0.insert(*name, (*parts, bytes));
             }
-            if parts.has_sidecar {
-                sum = sum.saturating_add(self.part_bytes(*name, SIDECAR_ENDING)?);
-            }
+            sum = sum.saturating_add(bytes);
         }
         Ok(sum)
     }
 
+    /// Whether all that there is of a log file are plain files. Something else cannot be removed as
+    /// one, and must not keep all others from going.
+    fn is_plain_file(&self, name: FileName, parts: Parts) -> Result<bool, FileError> {
+        for form in parts.forms() {
+            let path = self.dir.join(format!("{name}.{}", form.ending()));
+            match self.fs.stat(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                stat => {
+                    if !stat.at("look at", &path)?.is_file {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
     fn log_bytes(&self, name: FileName) -> Result<u64, FileError> {
-        LOG_ENDINGS
-            .iter()
+        log_endings()
             .try_fold(0_u64, |sum, ending| Ok(sum.saturating_add(self.part_bytes(name, ending)?)))
     }
 

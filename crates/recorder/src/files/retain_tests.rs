@@ -350,3 +350,26 @@ fn a_removal_goes_on_after_a_death_at_any_operation() {
         }
     }
 }
+
+#[test]
+fn what_a_look_costs_does_not_grow_with_the_log() {
+    let fs = new_fs();
+    let (mut files, _) = open(&fs);
+    fill(&fs, &mut files, 20);
+    let line_bytes = 22;
+    let keep = Keep { days: 0, bytes: 21 * line_bytes };
+    let cost = |files: &mut LogFiles<FaultyFs>| {
+        let before = fs.operations();
+        assert_eq!(due(files, &keep), None);
+        fs.operations() - before
+    };
+    assert!(cost(&mut files) > 20, "each is looked at once");
+    let again = cost(&mut files);
+    assert!(again < 20, "{again}");
+    // What has become another file is looked at again: all files in their first form, and one in a
+    // larger one.
+    let first = path("audit-20000229T123456Z-000001.jsonl");
+    fs.append(&path("audit-20000229T123456Z-000001.jsonl.age"), &[b'x'; 45]);
+    fs.unlink(&first);
+    assert_eq!(due(&mut files, &keep), Some((1, RemovalReason::Size)));
+}

@@ -5,10 +5,12 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::compress;
+use super::compressed;
 use super::error::{At, FileError};
+use super::form::Form;
 use super::fs::{Fs, FsFile, OpenMode};
 use super::name::FileName;
+use super::seal;
 
 /// A line may be a gigabyte long: it is searched in steps of this many bytes.
 pub(super) const STEP_BYTES: usize = 64 * 1024;
@@ -27,6 +29,11 @@ pub enum LastSeqError {
         /// Where the line begins, bytes from the start of the file.
         offset: u64,
     },
+    /// The newest lines are encrypted, and no sidecar tells which number the last one has.
+    Encrypted {
+        /// The file.
+        path: PathBuf,
+    },
     /// The newest lines are in something that is no file (a symbolic link).
     NotPlain {
         /// The file.
@@ -42,6 +49,13 @@ impl fmt::Display for LastSeqError {
                 f,
                 "last sequence number unknown: the line at byte {offset} of {} is not a record \
                  of version 1",
+                path.display()
+            ),
+            LastSeqError::Encrypted { path } => write!(
+                f,
+                "last sequence number unknown: {} is the newest file, it is encrypted, and there is \
+                 no sidecar (.chain) that tells. Put back what was removed, or decrypt it beside \
+                 itself (age --decrypt), or move all files of this log elsewhere",
                 path.display()
             ),
             LastSeqError::NotPlain { path } => write!(
@@ -73,8 +87,8 @@ pub fn last_seq<F: Fs>(fs: &F, dir: &Path) -> Result<Option<u64>, LastSeqError> 
     last_seq_in(fs, dir, &entries)
 }
 
-/// A file of the log: its name and its ending.
-pub(super) type Entry = (FileName, String);
+/// A file of the log: its name and its form.
+pub(super) type Entry = (FileName, Form);
 
 /// The files of the log, oldest first: everything that has one of our names and an ending
 /// that holds lines. Sidecars have other endings.
@@ -84,11 +98,9 @@ pub(super) fn list<F: Fs>(fs: &F, dir: &Path) -> Result<Vec<Entry>, FileError> {
         .at("list", dir)?
         .iter()
         .filter_map(|entry| FileName::parse(entry))
-        .filter(|(_, ending)| matches!(*ending, "jsonl" | "jsonl.zst"))
-        .map(|(name, ending)| (name, ending.to_owned()))
+        .filter_map(|(name, ending)| Some((name, Form::of_ending(ending)?)))
         .collect();
-    // While a file is being compressed both endings exist; the plain one sorts last and
-    // is the one to trust.
+    // While a file is being packed both forms exist; the one to trust sorts last.
     entries.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
     Ok(entries)
 }
@@ -98,8 +110,8 @@ pub(super) fn last_seq_in<F: Fs>(
     dir: &Path,
     entries: &[Entry],
 ) -> Result<Option<u64>, LastSeqError> {
-    for (name, ending) in entries.iter().rev() {
-        let path = dir.join(format!("{name}.{ending}"));
+    for (name, form) in entries.iter().rev() {
+        let path = dir.join(format!("{name}.{}", form.ending()));
         let unreadable = LastSeqError::Unreadable;
         let stat = match fs.stat(&path) {
             // Removed since the listing: retention, or an administrator.
@@ -109,11 +121,22 @@ pub(super) fn last_seq_in<F: Fs>(
         if !stat.is_file {
             return Err(LastSeqError::NotPlain { path });
         }
-        if ending != "jsonl" {
-            match compress::last_seq(fs, &path)? {
-                Some(seq) => return Ok(Some(seq)),
-                None => continue,
+        let packed_seq = match form {
+            Form::Plain => None,
+            Form::Compressed => Some(compressed::last_seq(fs, &path)?),
+            Form::CompressedEncrypted | Form::Encrypted => {
+                // Only a file whose lines are all in its sidecar, or one that is not sealed and has a
+                // readable file behind it, is ever encrypted.
+                match seal::sealed_seq(fs, dir, &name.log_file()).map_err(unreadable)? {
+                    Some(seq) => Some(Some(seq)),
+                    None => return Err(LastSeqError::Encrypted { path }),
+                }
             }
+        };
+        match packed_seq {
+            None => {}
+            Some(None) => continue,
+            Some(Some(seq)) => return Ok(Some(seq)),
         }
         let file = fs.open(&path, OpenMode::Read).at("open", &path).map_err(unreadable)?;
         let bytes = file.stat().at("look at", &path).map_err(unreadable)?.bytes;

@@ -15,14 +15,14 @@
 //! | `relief` | making room when chunks are short |
 //! | `seldom` | what the error log hears of trouble that comes again and again |
 //! | `retention` | which closed file goes when |
-//! | `compression` | the thread that makes closed files smaller |
+//! | `packing` | the thread that makes closed files smaller, and encrypts them |
 //! | `space` | room on the disk, and the warning that it ends |
 
-mod compression;
 mod durability;
 mod lines;
 mod losses;
 mod output;
+mod packing;
 mod queue;
 mod relief;
 mod retention;
@@ -48,9 +48,9 @@ use crate::drain::Drain;
 use crate::files::{FileError, Fs, LogFiles, RealFs};
 use crate::join::{Ending, Join, Ready, Start};
 use crate::line::Scratch;
-use compression::Compression;
 use durability::Syncing;
 pub(crate) use losses::confirm_losses;
+use packing::Packing;
 use queue::Queue;
 use retention::Retention;
 use seldom::{Outages, Seldom};
@@ -63,6 +63,8 @@ const NAP: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// See the module documentation.
 pub struct Writer<F: Fs = RealFs> {
+    /// Before `files`, which have the lock of the directory: its thread ends before that is let go.
+    packing: Packing,
     drain: Drain,
     join: Join,
     files: LogFiles<F>,
@@ -108,7 +110,6 @@ pub struct Writer<F: Fs = RealFs> {
     /// Arenas that are gone, and may be forgotten when the batch is written: it says so.
     gone: Vec<PathBuf>,
     retention: Retention,
-    compression: Compression,
     space: SpaceWatch,
 }
 
@@ -158,7 +159,7 @@ impl<F: Fs> Writer<F> {
             recovered: Vec::new(),
             gone: Vec::new(),
             retention: Retention::default(),
-            compression: Compression::default(),
+            packing: Packing::default(),
             space: SpaceWatch::default(),
         };
         writer.take_settings();
@@ -286,7 +287,7 @@ impl<F: Fs> Writer<F> {
         self.files.tick();
         self.recycle();
         if written {
-            self.compress();
+            self.pack();
             self.retain();
         }
         written && self.relieve(now_us)
@@ -369,7 +370,7 @@ impl<F: Fs> Writer<F> {
     pub fn finish(&mut self) -> bool {
         let now_us = sys::now_us();
         self.retry_at_us = 0;
-        self.compression.cancel();
+        self.packing.cancel();
         if !self.round() {
             return false;
         }
@@ -398,7 +399,9 @@ impl<F: Fs> Writer<F> {
     }
 
     /// Ends the files.
-    pub fn close(self) -> Result<(), FileError> {
+    pub fn close(mut self) -> Result<(), FileError> {
+        // Before the lock of the directory is let go: what packs a file is of the one writer.
+        self.packing.end();
         self.files.close()
     }
 

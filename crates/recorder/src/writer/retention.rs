@@ -4,7 +4,7 @@
 //!
 //! A clock that is set forward makes everything too old at once. So by age the log becomes shorter
 //! only slowly, in proportion to its own size and growth: a hundredth of the files in an hour (one
-//! at least) and two for each that is begun. Who notices has days to set the clock right; a log
+//! at least; none in the first hour after a start) and two for each that is begun. Who notices has days to set the clock right; a log
 //! that is as long as it may be loses one file for each that is begun, and never feels it. Who
 //! wants the rest to go at once sets `tacho_retention_days` again.
 
@@ -39,15 +39,20 @@ pub(super) struct Retention {
     leaving: Option<Due>,
     /// How many files may go by age.
     allowance: u64,
-    /// All that are too old may go: somebody has said so.
-    may_all: bool,
-    hour_at_us: i64,
+    /// So many may go by age whatever the brake says: those that were too old when somebody has said
+    /// that what is too old shall go. What becomes too old later, by a clock that may be wrong then, is
+    /// not meant.
+    asked_count: u64,
+    /// When there is the next allowance; unknown until the first look.
+    hour_at_us: Option<i64>,
     /// The file that was written in the last round.
     current: Option<FileName>,
     /// Files were begun that no allowance was given for yet.
     begun_count: u64,
+    /// What has the name of a log file, is none, and was told of.
+    passed_over: Option<FileName>,
     slow_seldom: Seldom,
-    ahead_seldom: Seldom,
+    is_ahead: bool,
     failure_seldom: Seldom,
 }
 
@@ -74,8 +79,10 @@ impl Retention {
     /// Gives what the time and the growth of the log allow.
     fn allow(&mut self, closed_count: u64, now_us: i64) {
         let hourly = closed_count / PART_IN_AN_HOUR + 1;
-        if now_us >= self.hour_at_us {
-            self.hour_at_us = now_us + HOUR_US;
+        // A start is no hour: a server that starts again and again would let one go each time, and a
+        // clock is most often wrong when the machine has just started.
+        if now_us >= *self.hour_at_us.get_or_insert(now_us + HOUR_US) {
+            self.hour_at_us = Some(now_us + HOUR_US);
             self.allowance = self.allowance.max(hourly);
         }
         // What was not used is no reason for many to go at once later.
@@ -104,7 +111,6 @@ impl<F: Fs> Writer<F> {
             bytes: self.control.retention_bytes.load(Ordering::Relaxed),
         };
         let changed = std::mem::replace(&mut self.retention.keep, keep) != keep;
-        self.retention.may_all |= said;
         let is_due = said || changed || now_us >= self.retention.look_at_us;
         // At the end nothing new is begun: its line would be behind the `stop`.
         let is_ending = self.control.stop.load(Ordering::Relaxed);
@@ -119,29 +125,44 @@ impl<F: Fs> Writer<F> {
             }
         }
         match self.files.outlook(&keep) {
-            Ok(outlook) => self.let_go(&outlook, now_us),
+            Ok(outlook) => self.let_go(&outlook, said, now_us),
             Err(error) => self.tell_retention_failure(&error.to_string(), now_us),
         }
     }
 
-    fn let_go(&mut self, outlook: &Outlook, now_us: i64) {
+    fn let_go(&mut self, outlook: &Outlook, said: bool, now_us: i64) {
         let retention = &mut self.retention;
         retention.allow(outlook.closed_count, now_us);
-        if outlook.is_ahead && retention.keep.days > 0 && retention.ahead_seldom.allows(now_us) {
+        let is_ahead = outlook.is_ahead && retention.keep.days > 0;
+        // Once, and again when it has become right and wrong again: it may last for years.
+        if is_ahead && !std::mem::replace(&mut retention.is_ahead, is_ahead) {
             self.say(
                 Severity::Warning,
-                "the newest log file has a name from the future: the clock was once set forward. \
-                 Until that time has come, no file is removed by tacho_retention_days",
+                "the name of the current log file is of a time that has not come yet: the clock was \
+                 set forward when a file was begun, or is set back now. Until that time has come, \
+                 files that were begun since do not become old: tacho_retention_days removes at \
+                 most what is older than that",
             );
         }
+        self.retention.is_ahead = is_ahead;
         let retention = &mut self.retention;
-        retention.may_all &= outlook.old_count > 0;
+        if said {
+            retention.asked_count = outlook.old_count;
+        }
+        if let Some(name) = outlook.passed_over
+            && retention.passed_over.replace(name) != Some(name)
+        {
+            let text = format!("{}: this is no plain file. It is left alone", name.log_file());
+            self.say(Severity::Warning, &text);
+        }
+        let retention = &mut self.retention;
         let Some(due) = outlook.due else { return };
-        if self.compression.is_at(due.name) {
+        if self.packing.is_at(due.name) {
             // It would come back, smaller. When that is done, there is another look.
             return;
         }
-        let is_braked = due.reason == RemovalReason::Age && !retention.may_all;
+        let is_asked = retention.asked_count > 0;
+        let is_braked = due.reason == RemovalReason::Age && !is_asked;
         if is_braked && retention.allowance == 0 {
             return self.tell_slow(outlook.old_count, now_us);
         }
@@ -149,6 +170,7 @@ impl<F: Fs> Writer<F> {
             return self.tell_retention_failure(&error.to_string(), now_us);
         }
         self.retention.allowance -= u64::from(is_braked);
+        self.retention.asked_count -= u64::from(is_asked);
         self.retention.leaving = Some(due);
         self.retention.look_at_us = 0;
         let seq = self.take_seq();
@@ -202,5 +224,49 @@ impl<F: Fs> Writer<F> {
             self.say(Severity::Warning, &text);
         }
         Status::set(&self.status.last_error, &text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many go by age when there are many that are too old.
+    fn take(retention: &mut Retention, closed_count: u64, now_us: i64) -> u64 {
+        retention.allow(closed_count, now_us);
+        std::mem::take(&mut retention.allowance)
+    }
+
+    #[test]
+    fn a_hundredth_goes_in_an_hour_and_nothing_for_a_start() {
+        let mut retention = Retention::default();
+        let start_us = 77_000_000;
+        assert_eq!(take(&mut retention, 250, start_us), 0);
+        assert_eq!(take(&mut retention, 250, start_us + HOUR_US - 1), 0);
+        assert_eq!(take(&mut retention, 250, start_us + HOUR_US), 3);
+        assert_eq!(take(&mut retention, 250, start_us + HOUR_US + 1), 0);
+        assert_eq!(take(&mut retention, 5, start_us + 2 * HOUR_US), 1);
+        // What was not used does not add up.
+        for hour in 3..10 {
+            retention.allow(250, start_us + hour * HOUR_US);
+        }
+        assert_eq!(take(&mut retention, 250, start_us + 10 * HOUR_US), 3);
+    }
+
+    #[test]
+    fn two_go_for_each_that_is_begun() {
+        let mut retention = Retention::default();
+        let names: Vec<FileName> = (0..4).fold(Vec::new(), |mut names, second| {
+            names.push(FileName::after(names.last().copied(), second));
+            names
+        });
+        retention.hear_of(names[0]);
+        assert_eq!(take(&mut retention, 250, 0), 0);
+        retention.hear_of(names[1]);
+        retention.hear_of(names[1]);
+        assert_eq!(take(&mut retention, 250, 1), 2);
+        retention.hear_of(names[2]);
+        retention.hear_of(names[3]);
+        assert_eq!(take(&mut retention, 250, 2), 4);
     }
 }

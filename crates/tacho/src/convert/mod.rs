@@ -18,6 +18,7 @@ use tacho_event::time::TimeFormatter;
 use tacho_format::{Format, Formatter};
 
 use crate::cli::{ConvertArgs, Lines, LogArgs, SlowlogArgs, Target};
+use crate::content::Identities;
 use crate::say;
 use crate::tail::files::Place;
 use crate::tail::filter::Filter;
@@ -119,6 +120,7 @@ fn convert(
         [] => vec![Place::find(None)?],
         paths => paths.iter().map(|path| Place::find(Some(path))).collect::<Result<_, _>>()?,
     };
+    let identities = Identities::read(&args.identity.identity).map_err(TailError::Identity)?;
     let stop = Arc::new(AtomicBool::new(false));
     let too_large = Arc::new(AtomicU64::new(0));
     if args.follow || send.is_some() {
@@ -139,6 +141,7 @@ fn convert(
         ),
     };
     let mut output = Output::converted(converter, out, Filter::of_window(window), stop);
+    output.identities = identities;
     for place in places {
         tail::read(place, Lines::All, window, args.follow, &mut output)?;
     }

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use tacho_recorder::files::Form;
 
 use super::TailError;
-use crate::compressed::is_compressed;
+use crate::content::form_of;
 
 /// The environment variable that names the log directory.
 const VARIABLE: &str = "TACHO_LOG_DIR";
@@ -70,32 +71,25 @@ impl Place {
 pub struct LogFile {
     /// Its name, `audit-<YYYYMMDDTHHMMSSZ>-<number>.jsonl` without the ending. Names sort by age.
     pub stem: String,
+    /// In what form it is: any but the plain one can only be read from its start.
+    pub form: Form,
     /// Where it is.
     pub path: PathBuf,
     /// When it was begun, to the second, from its name; `None` for a file given by the user.
     pub begun: Option<Timestamp>,
-    /// It is compressed: it can only be read from its start.
-    pub compressed: bool,
 }
 
 impl LogFile {
     /// A file that the user named; its name need not be that of a log file.
     pub fn named(path: &Path) -> Self {
-        Self {
-            stem: String::new(),
-            path: path.to_owned(),
-            begun: None,
-            compressed: is_compressed(path),
-        }
+        Self { stem: String::new(), path: path.to_owned(), begun: None, form: form_of(path) }
     }
 
     /// A directory entry; `None` if it is not a log file in JSON lines.
     fn in_directory(directory: &Path, name: &OsStr) -> Option<Self> {
         let name = name.to_str()?;
-        let (stem, compressed) = match name.strip_suffix(".jsonl") {
-            Some(stem) => (stem, false),
-            None => (name.strip_suffix(".jsonl.zst")?, true),
-        };
+        let (stem, ending) = name.split_once('.')?;
+        let form = Form::of_ending(ending)?;
         let (time, number) = stem.strip_prefix("audit-")?.split_once('-')?;
         if number.len() < 6 || !number.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
@@ -105,13 +99,13 @@ impl LogFile {
             stem: stem.to_owned(),
             path: directory.join(name),
             begun: Some(begun.to_zoned(TimeZone::UTC).ok()?.timestamp()),
-            compressed,
+            form,
         })
     }
 }
 
-/// The log files of a directory, oldest first. While a file is being compressed both of its
-/// forms are there; the plain one is taken.
+/// The log files of a directory, oldest first. While a file is being packed both of its forms are
+/// there; the first is taken.
 ///
 /// # Errors
 /// When the directory cannot be read.
@@ -120,7 +114,6 @@ pub fn list(directory: &Path) -> io::Result<Vec<LogFile>> {
     for entry in std::fs::read_dir(directory)? {
         files.extend(LogFile::in_directory(directory, &entry?.file_name()));
     }
-    // The path of the plain form is the shorter one and sorts first.
     files.sort();
     files.dedup_by(|later, earlier| later.stem == earlier.stem);
     Ok(files)
@@ -138,6 +131,9 @@ mod tests {
             "audit-20261121T100000Z-000001.jsonl",
             "audit-20251121T100000Z-000009.jsonl.zst",
             "audit-20261121T100000Z-000001.jsonl.zst",
+            "audit-20251121T100000Z-000009.jsonl.zst.age",
+            "audit-20251121T100000Z-000009.jsonl.age",
+            "audit-20251121T100000Z-000009.jsonl.zst.age.new",
             "audit-20261121T100000Z-000001.csv",
             "audit-20261121T100000Z-000001.jsonl.chain",
             "audit-20261121T100000Z-01.jsonl",
@@ -157,7 +153,7 @@ mod tests {
                 "audit-20261121T100000Z-000002.jsonl",
             ]
         );
-        assert!(files[0].compressed && !files[1].compressed);
+        assert!(files[0].form == Form::Compressed && files[1].form == Form::Plain);
         assert_eq!(files[1].begun.unwrap().to_string(), "2026-11-21T10:00:00Z");
     }
 }

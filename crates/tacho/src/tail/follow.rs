@@ -19,7 +19,7 @@ use super::files::{LogFile, Place, list};
 use super::output::Output;
 use super::reader::Forward;
 use super::scan::{self, Newest};
-use crate::compressed::{compressed_path, is_compressed};
+use crate::content::{self, Opened};
 
 /// Time between two looks at the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -89,15 +89,13 @@ impl Follower {
             // there is it certain that nothing more comes.
             self.read_current(output)?;
             self.close_current(output)?;
-            // Compressed before it was read.
-            let smaller = compressed_path(&path);
-            let path = if !path.exists() && smaller.exists() { smaller } else { path };
-            if is_compressed(&path) {
-                scan::compressed(&path, output, |line, output| output.show(line))?;
-                continue;
-            }
-            match File::open(&path) {
-                Ok(file) => self.current = Some(Current { path, lines: Forward::new(file, 0..0) }),
+            match content::open_log(&path, &output.identities) {
+                Ok(Opened::Packed(path, lines)) => {
+                    scan::packed(&path, lines, output, |line, output| output.show(line))?;
+                }
+                Ok(Opened::Plain(file)) => {
+                    self.current = Some(Current { path, lines: Forward::new(file, 0..0) });
+                }
                 Err(error) => output.problem(&path, None, &error.to_string()),
             }
             self.read_current(output)?;

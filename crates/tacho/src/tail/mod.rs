@@ -24,6 +24,7 @@ use std::sync::atomic::AtomicBool;
 use jiff::Zoned;
 
 use crate::cli::{Lines, TailArgs};
+use crate::content::Identities;
 use files::{LogFile, Place};
 use filter::Filter;
 use follow::Follower;
@@ -55,6 +56,9 @@ pub enum TailError {
     /// A time was not understood.
     #[error(transparent)]
     When(#[from] WhenError),
+    /// `--identity` is no file with a secret key.
+    #[error("{0:#}")]
+    Identity(anyhow::Error),
     /// `--grep` was not understood.
     #[error("--grep")]
     Grep(#[from] regex::Error),
@@ -105,7 +109,9 @@ pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
     if args.follow {
         follow::catch_signals(&stop).map_err(TailError::Signal)?;
     }
+    let identities = Identities::read(&args.identity.identity).map_err(TailError::Identity)?;
     let mut output = Output::new(args, filter, now.time_zone().clone(), stop);
+    output.identities = identities;
     read(place, lines, window, args.follow, &mut output)?;
     Ok(finish(&mut output))
 }

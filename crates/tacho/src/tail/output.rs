@@ -16,6 +16,7 @@ use super::reader::Placed;
 use super::table::Table;
 use super::visible::visible;
 use crate::cli::{Color, Format, TailArgs};
+use crate::content::Identities;
 use crate::convert::Converter;
 
 /// A scan that takes longer than this says how far it is.
@@ -32,6 +33,8 @@ pub struct Output {
     filter: Filter,
     /// Broken lines and unreadable files so far.
     pub problem_count: u64,
+    /// What opens encrypted files.
+    pub identities: Identities,
     stop: Arc<AtomicBool>,
     progress: Progress,
 }
@@ -94,6 +97,7 @@ impl Output {
             form,
             filter,
             problem_count: 0,
+            identities: Identities::default(),
             stop,
             progress: Progress {
                 enabled: io::stderr().is_terminal(),

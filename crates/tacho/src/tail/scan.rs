@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use tacho_recorder::files::Form;
 
 use super::TailError;
 use super::files::LogFile;
@@ -22,7 +23,7 @@ use super::output::Output;
 use super::reader::{Backward, Forward, Placed, complete_length, split_at};
 use super::since::Window;
 use crate::cli::Lines;
-use crate::compressed::{self, compressed_path};
+use crate::content::{self, Opened};
 
 /// How far the order of lines and the times in names may be off: the recorder's own buffering,
 /// a stall of the disk, a step of the clock.
@@ -51,7 +52,7 @@ pub fn open_newest(
     follow: bool,
     output: &mut Output,
 ) -> Result<Option<Newest>, TailError> {
-    let Some(newest) = files.last().filter(|newest| !newest.compressed) else {
+    let Some(newest) = files.last().filter(|newest| newest.form == Form::Plain) else {
         return Ok(None);
     };
     let open = || {
@@ -171,86 +172,49 @@ impl<'a> Scan<'a> {
         place: Timestamp,
         output: &mut Output,
     ) -> Option<super::reader::Split> {
-        if log.compressed {
+        if log.form != Form::Plain {
             return None;
         }
-        self.with_file(log, output, |file, length, _| Ok(split_at(file, length, place)))
-            // Nothing is written to stdout here.
-            .unwrap_or(None)
-    }
-
-    /// Where the file is, if it is compressed: it may have been since the files were listed.
-    fn compressed_path(&self, log: &LogFile) -> Option<PathBuf> {
-        if log.compressed {
-            return Some(log.path.clone());
+        match self.open(log, output)? {
+            Source::Plain(file, length) => told(split_at(&file, length, place), &log.path, output),
+            Source::Packed(..) => None,
         }
-        let is_newest = self.files.last().is_some_and(|last| last.path == log.path);
-        let path = compressed_path(&log.path);
-        (!is_newest && !log.path.exists() && path.exists()).then_some(path)
     }
 
-    /// Calls `read` with the file and its length. A failure to read is told of and gives `None`.
-    fn with_file<T>(
-        &self,
-        log: &LogFile,
-        output: &mut Output,
-        read: impl FnOnce(&File, u64, &mut Output) -> Result<io::Result<T>, TailError>,
-    ) -> Result<Option<T>, TailError> {
+    /// Opens a file, in whatever form it is by now. A failure is told of and gives `None`.
+    fn open(&self, log: &LogFile, output: &mut Output) -> Option<Source> {
         let is_newest = self.files.last().is_some_and(|last| last.path == log.path);
-        let answer = match self.newest {
-            Some(newest) if is_newest => read(&newest.file, newest.end, output)?,
-            // It could not be opened, which was told of.
-            None if is_newest => return Ok(None),
-            _ => {
-                let opened =
-                    File::open(&log.path).and_then(|file| Ok((file.metadata()?.len(), file)));
-                match opened {
-                    Ok((length, file)) => read(&file, length, output)?,
-                    Err(error) => Err(error),
+        let open = || {
+            if is_newest && log.form == Form::Plain {
+                // One that could not be opened was told of.
+                let Some(newest) = self.newest else { return Ok(None) };
+                return Ok(Some(Source::Plain(newest.file.try_clone()?, newest.end)));
+            }
+            Ok(Some(match content::open_log(&log.path, &output.identities)? {
+                Opened::Plain(file) => {
+                    let length = file.metadata()?.len();
+                    Source::Plain(file, length)
                 }
-            }
+                Opened::Packed(path, lines) => Source::Packed(path, lines),
+            }))
         };
-        match answer {
-            Ok(answer) => Ok(Some(answer)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                output.note(&format!("{}: removed before it was read", log.path.display()));
-                Ok(None)
-            }
-            Err(error) => {
-                output.problem(&log.path, None, &error.to_string());
-                Ok(None)
-            }
-        }
+        told(open(), &log.path, output).flatten()
     }
 
     fn show_all(&self, parts: &[Part], output: &mut Output) -> Result<(), TailError> {
         for part in parts {
-            if let Some(path) = self.compressed_path(part.file) {
-                compressed(&path, output, |line, output| output.show(line))?;
-                continue;
+            match self.open(part.file, output) {
+                None => {}
+                Some(Source::Packed(path, lines)) => {
+                    packed(&path, lines, output, |line, output| output.show(line))?;
+                }
+                Some(Source::Plain(file, length)) => {
+                    let range = part.start..part.end.unwrap_or(length);
+                    let lines = Forward::new(&file, range);
+                    let answer = show_plain(lines, &part.file.path, output)?;
+                    told(answer, &part.file.path, output);
+                }
             }
-            self.with_file(part.file, output, |file, length, output| {
-                let mut lines = Forward::new(file, part.start..part.end.unwrap_or(length));
-                loop {
-                    match lines.next_line() {
-                        Ok(Some(line)) => {
-                            if output.wants(&part.file.path, line) {
-                                output.show(line.bytes)?;
-                            }
-                            if !output.scanned(line.bytes.len() as u64 + 1)? {
-                                return Ok(Ok(()));
-                            }
-                        }
-                        Ok(None) => break,
-                        Err(error) => return Ok(Err(error)),
-                    }
-                }
-                let rest = lines.unfinished();
-                if !rest.bytes.is_empty() && output.wants(&part.file.path, rest) {
-                    output.show(rest.bytes)?;
-                }
-                Ok(Ok(()))
-            })?;
         }
         Ok(())
     }
@@ -266,37 +230,28 @@ impl<'a> Scan<'a> {
             if newest_first.len() == count || output.stopped() {
                 break;
             }
-            if let Some(path) = self.compressed_path(part.file) {
-                let wanted_count = count - newest_first.len();
-                let mut last = VecDeque::new();
-                compressed(&path, output, |line, _| {
-                    if last.len() == wanted_count {
-                        last.pop_front();
-                    }
-                    last.push_back(line.to_vec());
-                    Ok(())
-                })?;
-                newest_first.extend(last.into_iter().rev());
-                continue;
-            }
-            self.with_file(part.file, output, |file, length, output| {
-                let mut lines = Backward::new(file, part.start..part.end.unwrap_or(length));
-                while newest_first.len() < count {
-                    match lines.next_line() {
-                        Ok(Some(line)) => {
-                            if output.wants(&part.file.path, line) {
-                                newest_first.push(line.bytes.to_vec());
-                            }
-                            if !output.scanned(line.bytes.len() as u64 + 1)? {
-                                break;
-                            }
+            match self.open(part.file, output) {
+                None => {}
+                Some(Source::Packed(path, lines)) => {
+                    let wanted_count = count - newest_first.len();
+                    let mut last = VecDeque::new();
+                    packed(&path, lines, output, |line, _| {
+                        if last.len() == wanted_count {
+                            last.pop_front();
                         }
-                        Ok(None) => break,
-                        Err(error) => return Ok(Err(error)),
-                    }
+                        last.push_back(line.to_vec());
+                        Ok(())
+                    })?;
+                    newest_first.extend(last.into_iter().rev());
                 }
-                Ok(Ok(()))
-            })?;
+                Some(Source::Plain(file, length)) => {
+                    let range = part.start..part.end.unwrap_or(length);
+                    let lines = Backward::new(&file, range);
+                    let path = &part.file.path;
+                    let answer = take_last(lines, count, path, &mut newest_first, output)?;
+                    told(answer, path, output);
+                }
+            }
         }
         for line in newest_first.iter().rev() {
             output.show(line)?;
@@ -305,26 +260,90 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Calls `take` with the wanted lines of a compressed file. One that cannot be read is told of.
-///
-/// # Errors
-/// As `take`, and when stdout cannot be written to.
-pub fn compressed(
-    path: &Path,
-    output: &mut Output,
-    mut take: impl FnMut(&[u8], &mut Output) -> Result<(), TailError>,
-) -> Result<(), TailError> {
-    let mut lines = match compressed::Lines::open(path) {
-        Ok(lines) => lines,
+/// A file that was opened.
+enum Source {
+    /// It is read at any place, up to that length.
+    Plain(File, u64),
+    /// It is read from its start, and this is where it is.
+    Packed(PathBuf, content::Lines),
+}
+
+/// Tells of a failure to read.
+fn told<T>(answer: io::Result<T>, path: &Path, output: &mut Output) -> Option<T> {
+    match answer {
+        Ok(answer) => Some(answer),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             output.note(&format!("{}: removed before it was read", path.display()));
-            return Ok(());
+            None
         }
         Err(error) => {
             output.problem(path, None, &error.to_string());
-            return Ok(());
+            None
         }
-    };
+    }
+}
+
+fn show_plain(
+    mut lines: Forward<&File>,
+    path: &Path,
+    output: &mut Output,
+) -> Result<io::Result<()>, TailError> {
+    loop {
+        match lines.next_line() {
+            Ok(Some(line)) => {
+                if output.wants(path, line) {
+                    output.show(line.bytes)?;
+                }
+                if !output.scanned(line.bytes.len() as u64 + 1)? {
+                    return Ok(Ok(()));
+                }
+            }
+            Ok(None) => break,
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    let rest = lines.unfinished();
+    if !rest.bytes.is_empty() && output.wants(path, rest) {
+        output.show(rest.bytes)?;
+    }
+    Ok(Ok(()))
+}
+
+/// Takes wanted lines from the end, until there are `count`.
+fn take_last(
+    mut lines: Backward<'_>,
+    count: usize,
+    path: &Path,
+    newest_first: &mut Vec<Vec<u8>>,
+    output: &mut Output,
+) -> Result<io::Result<()>, TailError> {
+    while newest_first.len() < count {
+        match lines.next_line() {
+            Ok(Some(line)) => {
+                if output.wants(path, line) {
+                    newest_first.push(line.bytes.to_vec());
+                }
+                if !output.scanned(line.bytes.len() as u64 + 1)? {
+                    break;
+                }
+            }
+            Ok(None) => break,
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Calls `take` with the wanted lines of a packed file. One that makes no sense is told of.
+///
+/// # Errors
+/// As `take`, and when the output cannot be written.
+pub fn packed(
+    path: &Path,
+    mut lines: content::Lines,
+    output: &mut Output,
+    mut take: impl FnMut(&[u8], &mut Output) -> Result<(), TailError>,
+) -> Result<(), TailError> {
     loop {
         match lines.next_line() {
             Ok(Some((offset, bytes))) => {

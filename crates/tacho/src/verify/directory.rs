@@ -7,24 +7,30 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use tacho_chain::verify::Directory;
+use tacho_recorder::files::Form;
+
+use crate::content::{self, Identities};
 
 /// See [`Directory`].
 pub struct RealDirectory {
     path: PathBuf,
+    identities: Identities,
 }
 
 impl RealDirectory {
     /// # Errors
     /// When it is not a directory that can be read.
-    pub fn new(path: &Path) -> anyhow::Result<RealDirectory> {
+    pub fn new(path: &Path, identities: Identities) -> anyhow::Result<RealDirectory> {
         std::fs::read_dir(path).with_context(|| path.display().to_string())?;
-        Ok(RealDirectory { path: path.to_owned() })
+        Ok(RealDirectory { path: path.to_owned(), identities })
     }
 
     /// Bytes of all log files, for showing progress. What cannot be looked at counts nothing.
     pub fn total_bytes(&self) -> u64 {
         let Ok(entries) = std::fs::read_dir(&self.path) else { return 0 };
-        let is_log = |name: &str| name.ends_with(".jsonl") || name.ends_with(".jsonl.zst");
+        let is_log = |name: &str| {
+            name.split_once('.').is_some_and(|(_, ending)| Form::of_ending(ending).is_some())
+        };
         entries
             .filter_map(Result::ok)
             .filter(|entry| entry.file_name().to_str().is_some_and(is_log))
@@ -49,9 +55,6 @@ impl Directory for RealDirectory {
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a plain file"));
         }
-        if !name.ends_with(".zst") {
-            return Ok(Box::new(file));
-        }
-        Ok(Box::new(crate::compressed::decoder(file)?))
+        content::unpack(file, content::form_of(&path), &self.identities)
     }
 }

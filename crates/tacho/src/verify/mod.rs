@@ -15,6 +15,7 @@ use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_chain::verify::{self, Directory as _, Options, Report, State};
 
 use crate::cli::{CheckpointArgs, VerifyArgs};
+use crate::content::Identities;
 use crate::say;
 use directory::RealDirectory;
 
@@ -41,6 +42,7 @@ fn exit_code(state: State) -> u8 {
         State::WrongKey => 16,
         State::BrokenChain => 17,
         State::Recovered => 18,
+        State::Encrypted => 19,
     }
 }
 
@@ -56,6 +58,9 @@ fn verdict(state: State) -> &'static str {
         }
         State::Recovered => {
             "RECOVERED: unchanged, but for lines that were sealed later than they were written"
+        }
+        State::Encrypted => {
+            "ENCRYPTED: the seals are good; what is in some files was not checked (see --identity)"
         }
         State::Gap => "GAP: files or records are missing, and no tombstone says why",
         State::Truncated => "TRUNCATED: there is less than what was sealed",
@@ -74,6 +79,7 @@ struct Answer<'a> {
     directory: String,
     files: u64,
     removed_files: u64,
+    encrypted_files: u64,
     records: u64,
     bytes: u64,
     last_seq: u64,
@@ -119,7 +125,8 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         Some(path) => Some(read_expected(path)?),
         None => None,
     };
-    let directory = RealDirectory::new(&args.directory)?;
+    let identities = Identities::read(&args.identity.identity)?;
+    let directory = RealDirectory::new(&args.directory, identities)?;
     let mut progress = Progress::new(directory.total_bytes(), !args.json);
     let options = Options { keys, expect };
     let report = verify::verify(&directory, &options, &mut |bytes| progress.add(bytes))
@@ -168,6 +175,7 @@ fn answer<'a>(report: &'a Report, directory: &Path) -> Answer<'a> {
         directory: directory.display().to_string(),
         files: report.files,
         removed_files: report.removed_files,
+        encrypted_files: report.encrypted_files,
         records: report.lines,
         bytes: report.bytes,
         last_seq: report.last_seq,
@@ -261,7 +269,7 @@ pub fn checkpoint(args: &CheckpointArgs) -> anyhow::Result<()> {
 }
 
 fn newest_checkpoint(directory: &Path) -> anyhow::Result<String> {
-    let log = RealDirectory::new(directory)?;
+    let log = RealDirectory::new(directory, Identities::default())?;
     let names = log.names().with_context(|| directory.display().to_string())?;
     let is_sidecar = |name: &String| {
         let stem = name.strip_suffix(SIDECAR_ENDING).and_then(|name| name.strip_suffix('.'));

@@ -10,6 +10,7 @@ use tacho_chain::sidecar::{Entries, Meaning};
 use super::scan::{ReadAt, scan};
 use super::sidecar::write_all;
 use super::{Sealer, sidecar_name};
+use crate::files::durable::sync_tail;
 use crate::files::error::{At, FileError};
 use crate::files::fs::{Fs, FsFile, OpenMode};
 
@@ -86,8 +87,9 @@ impl<F: Fs> Sealer<F> {
             *removed = Removed::of(&file).at("read", &removed_path)?;
         }
         if removed.has(log) {
-            // By a recorder that died before the file was gone, and perhaps before this was synced.
-            return file.sync_data().at("sync", &removed_path);
+            // By one that died before the file was gone, and perhaps before this was synced; or by us,
+            // and the sync has failed: the next one would say that all is well without writing it.
+            return sync_tail(&file, &removed_path, 0, &mut true);
         }
         if length > removed.bytes {
             // Begun, and not completed before the recorder died: the file was not removed.

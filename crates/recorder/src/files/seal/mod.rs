@@ -31,6 +31,7 @@ mod tests;
 
 pub(super) use bury::Removed;
 pub(super) use open::{Begin, Log, open as begin_sealing};
+pub(super) use scan::sealed_seq;
 
 use std::collections::VecDeque;
 use std::io;

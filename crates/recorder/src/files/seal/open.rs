@@ -14,6 +14,7 @@ use super::sidecar::{Sidecar, write_all};
 use super::{SealOptions, Sealed, Sealer, no_randomness, sidecar_name};
 use crate::files::durable::sync_tail;
 use crate::files::error::{At, FileError, FileErrorKind};
+use crate::files::form::Form;
 use crate::files::fs::{Fs, FsFile, OpenMode};
 use crate::files::name::FileName;
 use crate::files::tail;
@@ -264,9 +265,9 @@ fn recover<F: Fs>(
     log: &Log<'_, F::File>,
 ) -> Result<u64, FileError> {
     let mut bytes = 0;
-    for (name, ending) in tail::list(fs, dir)? {
-        let entry = format!("{name}.{ending}");
-        if ending != "jsonl" || entry.as_str() < begun || entry.as_str() > log.name {
+    for (name, form) in tail::list(fs, dir)? {
+        let entry = name.log_file();
+        if form != Form::Plain || entry.as_str() < begun || entry.as_str() > log.name {
             continue;
         }
         if entry.as_str() > begun {

@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use tacho_chain::chain::{Gone, Position};
-use tacho_chain::entry::FRAME_HEAD;
+use tacho_chain::entry::{CheckpointReason, FRAME_HEAD};
 use tacho_chain::hash::Hash;
 use tacho_chain::sidecar::{Entries, Meaning};
 
@@ -44,6 +44,8 @@ pub(super) struct Scan {
     pub(super) seq_before: u64,
     /// The epoch that it begins with.
     pub(super) epoch: Vec<u8>,
+    /// Its last entry is the checkpoint with which the file was left: all its lines are under it.
+    pub(super) is_closed: bool,
 }
 
 impl Scan {
@@ -70,6 +72,18 @@ pub(super) fn scan<F: Fs>(
     scan_within(fs, path, log, note, u64::MAX)
 }
 
+/// `seq` of the last line of a closed file, as its sidecar tells; `None`: it does not tell. No less
+/// to be trusted than the line itself, which whoever can write here can change as well.
+pub(in crate::files) fn sealed_seq<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    log: &str,
+) -> Result<Option<u64>, FileError> {
+    let scan = scan(fs, &dir.join(super::sidecar_name(log)), log, None)?;
+    let scan = scan.filter(|scan| scan.is_closed && !scan.is_damaged);
+    Ok(scan.map(|scan| scan.position.seq))
+}
+
 /// As [`scan`], for a log file of a length.
 pub(super) fn scan_within<F: Fs>(
     fs: &F,
@@ -89,6 +103,7 @@ pub(super) fn scan_within<F: Fs>(
         is_damaged: false,
         seq_before: 0,
         epoch: Vec::new(),
+        is_closed: false,
     };
     match fs.stat(path) {
         Ok(stat) if stat.is_file => {}
@@ -107,6 +122,7 @@ pub(super) fn scan_within<F: Fs>(
     let mut fits = true;
     while let Some(entry) = entries.next_entry().at("read", path)? {
         let is_first = scan.epoch.is_empty();
+        scan.is_closed = false;
         let Position { offset, seq, hash, .. } = &mut scan.position;
         match entry.meaning {
             Some(Meaning::Epoch(epoch, _)) if is_first => {
@@ -118,7 +134,10 @@ pub(super) fn scan_within<F: Fs>(
                 (*offset, *seq) = (frame.end, frame.last_seq);
                 fits &= frame.end <= log_bytes;
             }
-            Some(Meaning::Checkpoint(..)) if !is_first => fits = true,
+            Some(Meaning::Checkpoint(checkpoint, _)) if !is_first => {
+                fits = true;
+                scan.is_closed = checkpoint.reason == CheckpointReason::Rotate;
+            }
             _ => {
                 scan.is_damaged = true;
                 return Ok(Some(scan));

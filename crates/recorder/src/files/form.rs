@@ -1,0 +1,96 @@
+//! In which forms the lines of a log file may be there.
+
+/// What became of a log file. The order is that of trust: where there are several forms of one
+/// file, a crash has left the later ones, and the first is the one to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Form {
+    /// Lines.
+    Plain,
+    /// Compressed.
+    Compressed,
+    /// Compressed, then encrypted.
+    CompressedEncrypted,
+    /// Encrypted.
+    Encrypted,
+}
+
+impl Form {
+    /// All of them, in their order.
+    pub const ALL: [Form; 4] =
+        [Form::Plain, Form::Compressed, Form::CompressedEncrypted, Form::Encrypted];
+
+    /// The ending of such files.
+    #[must_use]
+    pub fn ending(self) -> &'static str {
+        match self {
+            Form::Plain => "jsonl",
+            Form::Compressed => "jsonl.zst",
+            Form::CompressedEncrypted => "jsonl.zst.age",
+            Form::Encrypted => "jsonl.age",
+        }
+    }
+
+    /// The ending while such a file is being made, and of what a crash has left of it. (Nothing
+    /// makes a plain file from another one.)
+    #[must_use]
+    pub fn new_ending(self) -> &'static str {
+        match self {
+            Form::Plain => "jsonl.new",
+            Form::Compressed => "jsonl.zst.new",
+            Form::CompressedEncrypted => "jsonl.zst.age.new",
+            Form::Encrypted => "jsonl.age.new",
+        }
+    }
+
+    /// The form of a file with this ending; `None`: it has no lines.
+    #[must_use]
+    pub fn of_ending(ending: &str) -> Option<Form> {
+        Form::ALL.into_iter().find(|form| form.ending() == ending)
+    }
+
+    /// Whether the recorder cannot read it.
+    #[must_use]
+    pub fn is_encrypted(self) -> bool {
+        matches!(self, Form::Encrypted | Form::CompressedEncrypted)
+    }
+
+    /// Whether it was made smaller.
+    #[must_use]
+    pub fn is_compressed(self) -> bool {
+        matches!(self, Form::Compressed | Form::CompressedEncrypted)
+    }
+
+    /// What shall become of a closed file; `None`: it is as it shall be. What is compressed or
+    /// encrypted once stays so.
+    #[must_use]
+    pub fn target(self, compress: bool, encrypt: bool) -> Option<Form> {
+        let target = match (self, compress, encrypt) {
+            (Form::Plain, true, true) | (Form::Compressed, _, true) => Form::CompressedEncrypted,
+            (Form::Plain, true, false) => Form::Compressed,
+            (Form::Plain, false, true) => Form::Encrypted,
+            _ => return None,
+        };
+        Some(target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_are_read_back_and_nothing_goes_backwards() {
+        for form in Form::ALL {
+            assert_eq!(Form::of_ending(form.ending()), Some(form));
+            assert_eq!(Form::of_ending(form.new_ending()), None);
+            assert_eq!(form.target(false, false), None);
+            for (compress, encrypt) in [(false, true), (true, false), (true, true)] {
+                if let Some(target) = form.target(compress, encrypt) {
+                    assert!(target > form);
+                    assert_eq!(target.is_encrypted(), encrypt);
+                    assert_eq!(target.target(compress, encrypt), None);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Closed files made smaller, or unreadable to all but a few: `audit-….jsonl` becomes
+//! `audit-….jsonl.zst`, `.jsonl.age` or `.jsonl.zst.age`, the same lines.
+//!
+//! The file goes only when the other one is on the device under its name, and was read back from
+//! there and found to be what was written. So after a death at any place at least one of both is
+//! complete, and where both are there, the one that less was done to is the one to read; the next
+//! attempt simply begins again.
+//!
+//! What is encrypted cannot be read back as lines: nobody here has the key. So what goes into the
+//! encryption is decompressed beside it and compared with the lines, and what comes out of it is
+//! hashed on its way to the file and compared with what the device has. What is trusted is the
+//! encryption itself.
+//!
+//! Done by a thread that nobody waits for ([`Packer::run`]): it takes a block, looks whether it
+//! shall end, and takes the next.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use age::stream::StreamWriter;
+use sha2::{Digest as _, Sha256};
+
+use super::compressed::{self, Checked};
+use super::error::{At, FileError};
+use super::form::Form;
+use super::fs::{Fs, FsFile, OpenMode, Stat};
+use super::log::LogFiles;
+use super::name::FileName;
+use super::recipients::Recipients;
+use super::tail;
+
+const BLOCK_BYTES: usize = 128 * 1024;
+
+/// What shall become of closed files.
+#[derive(Clone, Debug, Default)]
+pub struct Packing {
+    /// They are made smaller.
+    pub compress: bool,
+    /// Only these can read them.
+    pub recipients: Option<Arc<Recipients>>,
+}
+
+/// A file that was packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packed {
+    /// In what form it was.
+    pub from: Form,
+    /// In what form it is.
+    pub form: Form,
+    /// Length of the file as it was.
+    pub bytes: u64,
+    /// Length of the file as it is.
+    pub packed_bytes: u64,
+}
+
+/// Why a file was not packed. It is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum PackError {
+    /// Something did not work.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The new file does not say what the old one says, or that one was changed meanwhile.
+    #[error("{} was read back and is not what it was made from", .0.display())]
+    Differs(PathBuf),
+    /// It was to end before its work was done.
+    #[error("stopped before it was done")]
+    Cancelled,
+}
+
+/// What packs one file; to be given to a thread.
+pub struct Packer<F> {
+    fs: F,
+    dir: PathBuf,
+    name: FileName,
+    from: Form,
+    form: Form,
+    recipients: Option<Arc<Recipients>>,
+}
+
+impl<F: Fs> LogFiles<F> {
+    /// The oldest closed file that is not as it shall be, and none of those to be passed over. Not
+    /// the one with the last line, from which the next start goes on; and none without a line.
+    ///
+    /// # Errors
+    /// When the directory cannot be read, or the lines behind the file not be synced.
+    pub fn next_to_pack(
+        &mut self,
+        packing: &Packing,
+        pass_over: impl Fn(FileName) -> bool,
+    ) -> Result<Option<Packer<F>>, FileError> {
+        let mut closed: BTreeMap<FileName, Form> = BTreeMap::new();
+        for (name, form) in tail::list(&self.fs, &self.dir)? {
+            if name < self.current_name() {
+                let best = closed.entry(name).or_insert(form);
+                *best = form.min(*best);
+            }
+        }
+        if !self.has_lines() {
+            while let Some((name, form)) = closed.pop_last() {
+                if self.may_have_lines(name, form) {
+                    break;
+                }
+            }
+        }
+        let encrypt = packing.recipients.is_some();
+        for (name, from) in closed {
+            let Some(form) = from.target(packing.compress, encrypt) else { continue };
+            if pass_over(name) || !self.has_left(name) || !self.may_have_lines(name, from) {
+                continue;
+            }
+            if encrypt {
+                // After a power failure the next start must find a line that it can read.
+                self.sync_current()?;
+            }
+            let recipients = packing.recipients.clone();
+            let (fs, dir) = (self.fs.clone(), self.dir.clone());
+            return Ok(Some(Packer { fs, dir, name, from, form, recipients }));
+        }
+        Ok(None)
+    }
+
+    /// Whether there may be a complete line in a closed file: of a plain one it is known, and what
+    /// was packed had one. What cannot be read is none of the others' trouble: packing it says why.
+    fn may_have_lines(&self, name: FileName, form: Form) -> bool {
+        let path = self.dir.join(format!("{name}.{}", form.ending()));
+        let stat = match self.fs.stat(&path) {
+            Ok(stat) => stat,
+            Err(error) => return error.kind() != io::ErrorKind::NotFound,
+        };
+        if !stat.is_file || stat.bytes == 0 || form != Form::Plain {
+            return stat.is_file && stat.bytes > 0;
+        }
+        let file = self.fs.open(&path, OpenMode::Read);
+        file.and_then(|file| tail::line_end(&file, stat.bytes)).map_or(true, |end| end > 0)
+    }
+}
+
+impl<F: Fs> Packer<F> {
+    /// Which file.
+    #[must_use]
+    pub fn name(&self) -> FileName {
+        self.name
+    }
+
+    /// Packs it. Ends soon when `cancel` is set, and leaves nothing behind.
+    ///
+    /// # Errors
+    /// See [`PackError`].
+    pub fn run(&self, cancel: &AtomicBool) -> Result<Packed, PackError> {
+        let new = self.path(self.form.new_ending());
+        let result = self.run_to(&new, cancel);
+        if result.is_err() {
+            // Where this does not work either, the next attempt does it, or retention.
+            let _: io::Result<()> = self.fs.remove(&new);
+        }
+        result
+    }
+
+    fn run_to(&self, new: &Path, cancel: &AtomicBool) -> Result<Packed, PackError> {
+        let path = self.path(self.from.ending());
+        let source = self.fs.open(&path, OpenMode::Read).at("open", &path)?;
+        let before = source.stat().at("look at", &path)?;
+        // Also what was begun when something else was wanted: it is as readable as the lines.
+        for form in Form::ALL {
+            self.remove(form.new_ending())?;
+        }
+        let file = self.fs.open(new, OpenMode::AppendNew).at("create", new)?;
+        let written = self.write(&source, &before, file, cancel, (&path, new))?;
+        written.file.copy_attributes(&source).at("set the attributes of", new)?;
+        written.file.sync_data().at("sync", new)?;
+        let packed_bytes = written.bytes;
+        if read_back(&written.file, cancel, new)? != (written.digest(), packed_bytes) {
+            return Err(PackError::Differs(new.to_owned()));
+        }
+        // Somebody may have changed it, or put another file in its place.
+        let after = self.fs.stat(&path).at("look at", &path)?;
+        if (after.id, after.bytes) != (before.id, before.bytes) {
+            return Err(PackError::Differs(path));
+        }
+        let packed = self.path(self.form.ending());
+        self.fs.rename(new, &packed).at("rename", new)?;
+        self.fs.sync_dir(&self.dir).at("sync", &self.dir)?;
+        // Also those that a crash has left. The plain one first: it is what nobody shall read.
+        for form in Form::ALL {
+            if form != self.form {
+                self.remove(form.ending())?;
+            }
+        }
+        Ok(Packed { from: self.from, form: self.form, bytes: before.bytes, packed_bytes })
+    }
+
+    fn path(&self, ending: &str) -> PathBuf {
+        self.dir.join(format!("{}.{ending}", self.name))
+    }
+
+    fn remove(&self, ending: &str) -> Result<(), FileError> {
+        let path = self.path(ending);
+        match self.fs.remove(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.at("remove", &path),
+        }
+    }
+
+    /// Makes the new file, and checks what is in it as far as that can be done without reading it.
+    fn write<L: FsFile>(
+        &self,
+        source: &L,
+        stat: &Stat,
+        file: L,
+        cancel: &AtomicBool,
+        (path, new): (&Path, &Path),
+    ) -> Result<Written<L>, PackError> {
+        let failed = |error| FileError::new("write", new, error);
+        let reading = |error| FileError::new("read", path, error);
+        let written = Written { file, hasher: Sha256::new(), bytes: 0 };
+        let recipients = self.recipients.as_deref().filter(|_| self.form.is_encrypted());
+        let mut envelope = match recipients {
+            Some(recipients) => Envelope::Sealed(recipients.encrypt(written).map_err(failed)?),
+            None => Envelope::Open(written),
+        };
+        // Not a byte more than was promised: who writes behind it is found by its length.
+        let lines = Stream::new(source).take(stat.bytes);
+        if self.from == Form::Plain && self.form.is_compressed() {
+            let checked = Checked::new(envelope).map_err(failed)?;
+            let mut encoder = zstd::Encoder::new(checked, compressed::LEVEL).map_err(failed)?;
+            encoder.include_checksum(true).map_err(failed)?;
+            encoder.set_pledged_src_size(Some(stat.bytes)).map_err(failed)?;
+            let mut hasher = Sha256::new();
+            let take = |block: &[u8]| {
+                hasher.update(block);
+                encoder.write_all(block).map_err(failed)
+            };
+            for_each_block(lines, cancel, take, reading)?;
+            let (inner, digest, bytes) =
+                encoder.finish().and_then(Checked::finish).map_err(failed)?;
+            if (digest, bytes) != (hasher.finalize().into(), stat.bytes) {
+                return Err(PackError::Differs(new.to_owned()));
+            }
+            envelope = inner;
+        } else {
+            let take = |block: &[u8]| envelope.write_all(block).map_err(failed);
+            for_each_block(lines, cancel, take, reading)?;
+        }
+        Ok(envelope.finish().map_err(failed)?)
+    }
+}
+
+/// A file that is being written, and what was written to it.
+struct Written<L> {
+    file: L,
+    hasher: Sha256,
+    bytes: u64,
+}
+
+impl<L> Written<L> {
+    fn digest(&self) -> [u8; 32] {
+        self.hasher.clone().finalize().into()
+    }
+}
+
+impl<L: FsFile> Write for Written<L> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        self.hasher.update(&bytes[..count]);
+        self.bytes += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What is around the bytes of a file.
+enum Envelope<W: Write> {
+    /// Nothing.
+    Open(W),
+    /// Encryption.
+    Sealed(StreamWriter<W>),
+}
+
+impl<W: Write> Envelope<W> {
+    fn finish(self) -> io::Result<W> {
+        match self {
+            Envelope::Open(to) => Ok(to),
+            Envelope::Sealed(to) => to.finish(),
+        }
+    }
+}
+
+impl<W: Write> Write for Envelope<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Envelope::Open(to) => to.write(bytes),
+            Envelope::Sealed(to) => to.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Envelope::Open(to) => to.flush(),
+            Envelope::Sealed(to) => to.flush(),
+        }
+    }
+}
+
+/// Reads files of the trait as those of the standard library.
+pub(super) struct Stream<'a, L> {
+    file: &'a L,
+    offset: u64,
+}
+
+impl<'a, L> Stream<'a, L> {
+    pub(super) fn new(file: &'a L) -> Stream<'a, L> {
+        Stream { file, offset: 0 }
+    }
+}
+
+impl<L: FsFile> Read for Stream<'_, L> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(buffer, self.offset)?;
+        self.offset += count as u64;
+        Ok(count)
+    }
+}
+
+/// Calls `take` with all that comes, block by block.
+fn for_each_block(
+    mut from: impl Read,
+    cancel: &AtomicBool,
+    mut take: impl FnMut(&[u8]) -> Result<(), FileError>,
+    failed: impl Fn(io::Error) -> FileError,
+) -> Result<(), PackError> {
+    let mut buffer = vec![0; BLOCK_BYTES];
+    loop {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(PackError::Cancelled);
+        }
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => take(&buffer[..count])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(failed(error).into()),
+        }
+    }
+}
+
+/// The hash and the length of what is in a file.
+fn read_back<L: FsFile>(
+    file: &L,
+    cancel: &AtomicBool,
+    path: &Path,
+) -> Result<([u8; 32], u64), PackError> {
+    let (mut hasher, mut bytes) = (Sha256::new(), 0);
+    let take = |block: &[u8]| {
+        hasher.update(block);
+        bytes += block.len() as u64;
+        Ok(())
+    };
+    for_each_block(Stream::new(file), cancel, take, |error| FileError::new("read", path, error))?;
+    Ok((hasher.finalize().into(), bytes))
+}

@@ -1,0 +1,355 @@
+//! Packing through deaths, faults and power failures: at any moment one complete copy is there to be
+//! read, and in the end it is the small one, or the encrypted one.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use super::faulty::{Fault, FaultyFs, NamesAfter};
+use super::form::Form;
+use super::fs::Fs;
+use super::log::{LogFiles, Options};
+use super::pack::{PackError, Packed, Packing};
+use super::recipients::Recipients;
+use super::seal::SealOptions;
+use super::tail::{LastSeqError, last_seq};
+
+const DIR: &str = "/data/tacho";
+const FIRST: &str = "audit-20000229T123456Z-000001";
+
+fn path(stem: &str, ending: &str) -> PathBuf {
+    Path::new(DIR).join(format!("{stem}.{ending}"))
+}
+
+fn open(fs: &FaultyFs) -> LogFiles<FaultyFs> {
+    let options = Options { rotate_bytes: 0 };
+    LogFiles::open(fs.clone(), Path::new(DIR), options).expect("opens").0
+}
+
+fn lines(from: u64, to: u64) -> String {
+    (from..=to)
+        .map(|seq| format!("{{\"v\":1,\"seq\":{seq},\"a\":\"{}\"}}\n", "x".repeat(50)))
+        .collect()
+}
+
+/// Two closed files and one with a line.
+fn filled() -> (FaultyFs, LogFiles<FaultyFs>) {
+    let fs = FaultyFs::new();
+    fs.set_now_s(951_827_696);
+    fs.create_dir(Path::new("/data")).expect("an empty file system");
+    let mut files = open(&fs);
+    for (from, to) in [(471, 500), (501, 502)] {
+        files.write(lines(from, to).as_bytes(), &mut 0).expect("writes");
+        files.rotate_now().expect("rotates");
+    }
+    files.write(lines(503, 503).as_bytes(), &mut 0).expect("writes");
+    (fs, files)
+}
+
+/// Who can read what is encrypted here.
+static IDENTITY: LazyLock<age::x25519::Identity> = LazyLock::new(age::x25519::Identity::generate);
+
+fn packing(form: Form) -> Packing {
+    let key = IDENTITY.to_public().to_string();
+    let recipients = Arc::new(Recipients::parse(&key).expect("a key"));
+    let recipients = form.is_encrypted().then_some(recipients);
+    Packing { compress: form.is_compressed(), recipients }
+}
+
+fn run_to(form: Form, files: &mut LogFiles<FaultyFs>) -> Result<Option<Packed>, PackError> {
+    match files.next_to_pack(&packing(form), |_| false)? {
+        Some(packer) => packer.run(&AtomicBool::new(false)).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn run(files: &mut LogFiles<FaultyFs>) -> Result<Option<Packed>, PackError> {
+    run_to(Form::Compressed, files)
+}
+
+/// The lines of a file.
+fn unpack(form: Form, bytes: &[u8]) -> String {
+    let mut source: Box<dyn Read> = Box::new(bytes);
+    if form.is_encrypted() {
+        let decryptor = age::Decryptor::new(source).expect("an age file");
+        let identity: &dyn age::Identity = &*IDENTITY;
+        source = Box::new(decryptor.decrypt(std::iter::once(identity)).expect("for us"));
+    }
+    if form.is_compressed() {
+        source = Box::new(zstd::Decoder::new(source).expect("a decoder"));
+    }
+    let mut text = String::new();
+    source.read_to_string(&mut text).expect("complete");
+    text
+}
+
+/// All lines of the log, as a reader finds them: of a file in several forms, the first.
+fn read(fs: &FaultyFs) -> String {
+    let mut text = String::new();
+    for number in 1..=3 {
+        let stem = format!("audit-20000229T123456Z-{number:06}");
+        let there = fs.files_in(Path::new(DIR));
+        let is_there = |form: &Form| there.contains(&path(&stem, form.ending()));
+        let form = Form::ALL.into_iter().find(is_there).expect("in some form");
+        text += &unpack(form, &fs.read(&path(&stem, form.ending())));
+    }
+    text
+}
+
+fn endings(fs: &FaultyFs) -> Vec<String> {
+    let names = fs.files_in(Path::new(DIR));
+    let names = names.iter().filter_map(|path| path.file_name()?.to_str()?.split_once('.'));
+    names.filter(|(stem, _)| !stem.is_empty()).map(|(_, ending)| ending.to_owned()).collect()
+}
+
+#[test]
+fn closed_files_become_smaller_and_the_last_line_stays_plain() {
+    let (fs, mut files) = filled();
+    let done = run(&mut files).expect("compresses").expect("the first");
+    assert_eq!(done.bytes, lines(471, 500).len() as u64);
+    assert!(done.packed_bytes < done.bytes / 10, "{done:?}");
+    assert!(run(&mut files).expect("compresses").is_some());
+    assert!(run(&mut files).expect("nothing").is_none());
+    assert_eq!(endings(&fs), ["jsonl.zst", "jsonl.zst", "jsonl"]);
+    assert_eq!(read(&fs), lines(471, 503));
+    // The current file is empty: the last line is in the one before.
+    files.rotate_now().expect("rotates");
+    assert!(run(&mut files).expect("nothing").is_none());
+    files.write(lines(504, 504).as_bytes(), &mut 0).expect("writes");
+    assert!(run(&mut files).expect("compresses").is_some());
+    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(504));
+}
+
+#[test]
+fn the_last_line_is_found_in_a_compressed_file() {
+    let (fs, mut files) = filled();
+    while run(&mut files).expect("compresses").is_some() {}
+    files.close().expect("closes");
+    // By hand, or by a power failure that took the newer lines.
+    fs.unlink(&path("audit-20000229T123456Z-000003", "jsonl"));
+    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(502));
+    files = open(&fs);
+    files.write(lines(503, 503).as_bytes(), &mut 0).expect("writes");
+    files.close().expect("closes");
+    let newest = fs.files_in(Path::new(DIR)).pop().expect("a file");
+    fs.unlink(&newest);
+    // A long line, one that is no record, a torn one, and no line at all.
+    let second = path("audit-20000229T123456Z-000002", "jsonl.zst");
+    let put = |text: &str| {
+        fs.truncate(&second, 0);
+        fs.append(&second, &zstd::encode_all(text.as_bytes(), 1).expect("compresses"));
+        last_seq(&fs, Path::new(DIR))
+    };
+    let long = format!("{}{{\"v\":1,\"seq\":7,\"a\":\"{}\"}}\n", lines(6, 6), "y".repeat(300_000));
+    assert_eq!(put(&long).expect("known"), Some(7));
+    assert_eq!(put(&(long.clone() + "{\"v\":1,\"seq\":8")).expect("known"), Some(7));
+    let offset = long.len() as u64;
+    for bad in ["theirs\n", "{\"v\":1,\"seq\":8,\"a\n", "\n"] {
+        let Err(LastSeqError::Unparsable { offset: at, .. }) = put(&(long.clone() + bad)) else {
+            panic!("{bad:?} has no number")
+        };
+        assert_eq!(at, offset);
+    }
+    assert_eq!(put("").expect("the file before"), Some(500));
+    put(&long).expect("known");
+    fs.truncate(&second, 30);
+    assert!(matches!(last_seq(&fs, Path::new(DIR)), Err(LastSeqError::Unreadable(_))));
+}
+
+#[test]
+fn what_is_stopped_or_changed_meanwhile_is_as_it_was() {
+    let (fs, mut files) = filled();
+    let wanted = packing(Form::CompressedEncrypted);
+    let packer = files.next_to_pack(&wanted, |_| false).expect("lists").expect("the first");
+    let cancel = AtomicBool::new(true);
+    assert!(matches!(packer.run(&cancel), Err(PackError::Cancelled)));
+    assert_eq!(endings(&fs), ["jsonl"; 3]);
+    cancel.store(false, Ordering::Relaxed);
+    // What a death has left is written anew.
+    for form in [Form::Compressed, Form::CompressedEncrypted] {
+        fs.append(&path(FIRST, form.new_ending()), b"left by a death");
+    }
+    // Also what lies there complete, in a form that is not wanted any more.
+    fs.append(&path(FIRST, "jsonl.zst"), b"left by a death");
+    packer.run(&cancel).expect("packs");
+    assert_eq!(endings(&fs), ["jsonl.zst.age", "jsonl", "jsonl"]);
+    // Passed over, and the seal has nothing to do with it here.
+    let second = files.next_to_pack(&wanted, |_| false).expect("lists").expect("the second").name();
+    assert!(files.next_to_pack(&wanted, |name| name == second).expect("lists").is_none());
+}
+
+#[test]
+fn what_is_encrypted_says_the_same_to_those_who_may_read_it() {
+    let (fs, mut files) = filled();
+    let done = run_to(Form::Encrypted, &mut files).expect("encrypts").expect("the first");
+    assert_eq!((done.from, done.form), (Form::Plain, Form::Encrypted));
+    assert!(done.packed_bytes > done.bytes);
+    let bytes = fs.read(&path(FIRST, "jsonl.age"));
+    assert!(bytes.starts_with(b"age-encryption.org/v1\n"));
+    assert!(!bytes.windows(9).any(|part| part == b"xxxxxxxxx"), "the lines can be read");
+    assert!(run(&mut files).expect("compresses").is_some());
+    assert_eq!(endings(&fs), ["jsonl.age", "jsonl.zst", "jsonl"]);
+    // What is compressed is not compressed again, whatever is wanted.
+    let done = run_to(Form::Encrypted, &mut files).expect("encrypts").expect("the second");
+    assert_eq!((done.from, done.form), (Form::Compressed, Form::CompressedEncrypted));
+    assert!(run_to(Form::CompressedEncrypted, &mut files).expect("nothing").is_none());
+    assert!(run(&mut files).expect("nothing").is_none());
+    assert_eq!(endings(&fs), ["jsonl.age", "jsonl.zst.age", "jsonl"]);
+    assert_eq!(read(&fs), lines(471, 503));
+}
+
+#[test]
+fn the_packed_file_is_as_old_as_its_lines() {
+    let (fs, mut files) = filled();
+    let written_s = |ending: &str| fs.stat(&path(FIRST, ending)).expect("there").modified_s;
+    let before_s = written_s("jsonl");
+    fs.set_now_s(fs.now_s() + 1_000_000);
+    run_to(Form::CompressedEncrypted, &mut files).expect("packs").expect("the first");
+    assert_eq!(written_s("jsonl.zst.age"), before_s);
+}
+
+#[test]
+fn the_newest_lines_stay_readable() {
+    let (fs, mut files) = filled();
+    files.rotate_now().expect("rotates");
+    let pack_all = |files: &mut LogFiles<FaultyFs>| {
+        while run_to(Form::CompressedEncrypted, files).expect("packs").is_some() {}
+        endings(&fs)
+    };
+    assert_eq!(pack_all(&mut files), ["jsonl.zst.age", "jsonl.zst.age", "jsonl", "jsonl"]);
+    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(503));
+    files.write(lines(504, 504).as_bytes(), &mut 0).expect("writes");
+    files.rotate_now().expect("rotates");
+    // The newest closed file has only a torn line now: the one before it is what counts.
+    let newest = path("audit-20000229T123456Z-000004", "jsonl");
+    fs.truncate(&newest, 0);
+    fs.append(&newest, b"{\"v\":1,\"seq\":504,\"a\":\"");
+    let packed = ["jsonl.zst.age", "jsonl.zst.age", "jsonl", "jsonl", "jsonl"];
+    assert_eq!(pack_all(&mut files), packed);
+    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(503));
+}
+
+/// Files that are sealed, all but the last line of them encrypted, and the name of the last.
+fn sealed_and_encrypted() -> (FaultyFs, PathBuf) {
+    let (fs, mut files) = filled();
+    let options = SealOptions {
+        key_file: PathBuf::from("/data/key"),
+        checkpoint_interval_s: 60,
+        may_break: true,
+    };
+    files.seal(&options, 503).expect("seals");
+    files.write(lines(504, 505).as_bytes(), &mut 0).expect("writes");
+    files.rotate_now().expect("rotates");
+    files.write(lines(506, 506).as_bytes(), &mut 0).expect("writes");
+    while run_to(Form::CompressedEncrypted, &mut files).expect("packs").is_some() {}
+    let current = files.current_file().to_owned();
+    files.close().expect("closes");
+    (fs, current)
+}
+
+#[test]
+fn a_sidecar_tells_the_last_number_of_an_encrypted_file() {
+    let (fs, current) = sealed_and_encrypted();
+    let seq = || last_seq(&fs, Path::new(DIR));
+    assert_eq!(seq().expect("known"), Some(506));
+    fs.unlink(&current);
+    assert_eq!(seq().expect("known"), Some(505), "by the sidecar of the encrypted file");
+    // One that does not end with the checkpoint of the rotation may not have all lines.
+    let sidecar = path("audit-20000229T123456Z-000004", "chain");
+    let whole = fs.read(&sidecar);
+    for cut in [0, 1, whole.len() / 2, whole.len() - 1] {
+        fs.truncate(&sidecar, cut);
+        assert!(matches!(seq(), Err(LastSeqError::Encrypted { .. })), "{cut} bytes");
+        fs.truncate(&sidecar, 0);
+        fs.append(&sidecar, &whole);
+    }
+    assert_eq!(seq().expect("known"), Some(505));
+    fs.unlink(&sidecar);
+    let error = seq().expect_err("nobody knows").to_string();
+    assert!(error.contains("000004.jsonl.zst.age") && error.contains("age --decrypt"), "{error}");
+    // What is readable beside it is enough.
+    let encrypted = fs.read(&path("audit-20000229T123456Z-000004", "jsonl.zst.age"));
+    let text = unpack(Form::CompressedEncrypted, &encrypted);
+    fs.append(&path("audit-20000229T123456Z-000004", "jsonl"), text.as_bytes());
+    assert_eq!(seq().expect("known"), Some(505));
+}
+
+#[test]
+fn what_was_written_is_compared_with_what_is_read() {
+    for form in [Form::Compressed, Form::CompressedEncrypted, Form::Encrypted] {
+        let (fs, mut files) = filled();
+        let everything = read(&fs);
+        let packer = files.next_to_pack(&packing(form), |_| false).expect("lists").expect("one");
+        // A device that loses a bit after it has said that all is there.
+        fs.spoil(&path(FIRST, form.new_ending()));
+        let error = packer.run(&AtomicBool::new(false)).expect_err("it differs");
+        assert!(matches!(error, PackError::Differs(_)), "{error}");
+        assert_eq!(read(&fs), everything);
+        assert_eq!(endings(&fs), ["jsonl"; 3]);
+    }
+}
+
+/// Returns whether the process died.
+fn packing_with(form: Form, skipped: u64, fault: Fault, power: Option<NamesAfter>) -> bool {
+    let when = format!("{form:?}, operation {skipped}, {fault:?}, power cut: {power:?}");
+    let (fs, mut files) = filled();
+    if form == Form::CompressedEncrypted {
+        // From what is compressed already, too.
+        run(&mut files).expect("compresses");
+    }
+    fs.sync_all();
+    let everything = read(&fs);
+    fs.fault_after(skipped, fault);
+    let result = (0..2).try_for_each(|_| run_to(form, &mut files).map(drop));
+    let died = fs.is_dead();
+    fs.repair();
+    drop(files);
+    if died {
+        match power {
+            Some(names) => fs.cut_power(names),
+            None => fs.restart_process(),
+        }
+    } else if let Err(error) = result {
+        assert!(!matches!(error, PackError::Cancelled), "{when}: {error}");
+    }
+    assert_eq!(read(&fs), everything, "{when}");
+    let mut files = open(&fs);
+    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(503), "{when}");
+    while run_to(form, &mut files).expect("nothing fails any more").is_some() {}
+    assert_eq!(endings(&fs), [form.ending(), form.ending(), "jsonl"], "{when}");
+    assert_eq!(read(&fs), everything, "{when}");
+    died
+}
+
+fn at_any_moment(form: Form) {
+    for power in [None, Some(NamesAfter::NoChange), Some(NamesAfter::Removals)] {
+        for fault in [Fault::Die(0), Fault::Die(1), Fault::Die(200)] {
+            let mut skipped = 0;
+            while packing_with(form, skipped, fault, power) {
+                skipped += 1;
+            }
+            assert!(skipped > 20, "{skipped}");
+        }
+    }
+    for fault in [Fault::Fail(libc::EIO), Fault::Short(3), Fault::FailAfter(100, libc::ENOSPC)] {
+        for skipped in 0..70 {
+            assert!(!packing_with(form, skipped, fault, None));
+        }
+    }
+}
+
+#[test]
+fn at_any_moment_one_complete_copy_is_there() {
+    at_any_moment(Form::Compressed);
+}
+
+#[test]
+fn at_any_moment_one_complete_copy_is_there_of_what_is_encrypted() {
+    at_any_moment(Form::Encrypted);
+}
+
+#[test]
+fn at_any_moment_one_complete_copy_is_there_of_what_is_compressed_and_encrypted() {
+    at_any_moment(Form::CompressedEncrypted);
+}

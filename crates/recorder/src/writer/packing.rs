@@ -1,0 +1,204 @@
+//! The thread that makes closed files smaller, and encrypts them. What it does is in
+//! [`crate::files`].
+//!
+//! A thread for each file, one at a time, at the lowest priority: it ends with its work, so that
+//! nothing has to be told to it but to stop. The writer looks once a round whether it has ended,
+//! and never waits for it until the recorder stops: a library that is unloaded must not have a
+//! thread in it. It then ends with the block that it is at.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use tacho_ring::sys;
+
+use super::Writer;
+use super::seldom::Seldom;
+use crate::control::{Encryption, Severity, Status};
+use crate::files::{FileName, Form, Fs, PackError, Packed, Packing as Wanted};
+
+/// How often is looked for a file, when none was begun, and how long a failure is left alone, µs.
+const LOOK_EVERY_US: i64 = 60_000_000;
+/// The lowest that setpriority(2) knows.
+const NICE: i32 = 19;
+
+struct Job {
+    name: FileName,
+    thread: JoinHandle<Result<Packed, PackError>>,
+}
+
+/// What is known of the packing.
+#[derive(Default)]
+pub(super) struct Packing {
+    job: Option<Job>,
+    cancel: Arc<AtomicBool>,
+    look_at_us: i64,
+    current: Option<FileName>,
+    wanted: Wanted,
+    /// Why nothing can be encrypted although it is wanted.
+    obstacle: Option<String>,
+    /// How often it was said what is wanted of the encryption.
+    encryption_version: u64,
+    /// Those that did not work, to be tried again when nothing else is left, or when somebody has
+    /// changed what is wanted.
+    failed: BTreeSet<FileName>,
+    seldom: Seldom,
+    obstacle_seldom: Seldom,
+}
+
+impl Packing {
+    /// Whether it works on a file.
+    pub(super) fn is_at(&self, name: FileName) -> bool {
+        self.job.as_ref().is_some_and(|job| job.name == name)
+    }
+
+    /// Makes it end soon, and never begin again.
+    pub(super) fn cancel(&mut self) {
+        self.cancel.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until it has ended.
+    pub(super) fn end(&mut self) {
+        self.cancel();
+        if let Some(job) = self.job.take() {
+            // Nobody is left who could be told: the file is as it was, and tried again at the next
+            // start.
+            let _: Result<_, _> = job.thread.join();
+        }
+    }
+
+    /// Something is wanted that was not, or not any more.
+    fn change(&mut self) {
+        self.failed.clear();
+        self.look_at_us = 0;
+    }
+}
+
+impl Drop for Packing {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl<F: Fs> Writer<F> {
+    /// Looks after the packing, without waiting for it.
+    pub(super) fn pack(&mut self) {
+        let now_us = sys::monotonic_us();
+        if let Some(job) = self.packing.job.take_if(|job| job.thread.is_finished()) {
+            self.end_packing(job, now_us);
+        }
+        self.take_wishes();
+        let current = self.files.current_name();
+        if let Some(before) = self.packing.current.replace(current)
+            && before != current
+        {
+            self.packing.look_at_us = 0;
+            self.tell_unencrypted(before, now_us);
+        }
+        let packing = &mut self.packing;
+        let is_wanted = packing.wanted.compress || packing.wanted.recipients.is_some();
+        let is_ending = packing.cancel.load(Ordering::Relaxed);
+        let is_busy = packing.job.is_some() || self.retention.is_letting_go();
+        if !is_wanted || is_ending || is_busy || now_us < packing.look_at_us {
+            return;
+        }
+        packing.look_at_us = now_us + LOOK_EVERY_US;
+        let failed = &packing.failed;
+        match self.files.next_to_pack(&packing.wanted, |name| failed.contains(&name)) {
+            Ok(None) => self.packing.failed.clear(),
+            Ok(Some(packer)) => {
+                let (name, cancel) = (packer.name(), self.packing.cancel.clone());
+                let thread = std::thread::Builder::new().name("tacho-pack".to_owned());
+                match thread.spawn(move || {
+                    lower_priority();
+                    packer.run(&cancel)
+                }) {
+                    Ok(thread) => self.packing.job = Some(Job { name, thread }),
+                    Err(error) => self.tell_unpacked(name, &error.to_string(), now_us),
+                }
+            }
+            Err(error) => self.tell_unpacked(current, &error.to_string(), now_us),
+        }
+    }
+
+    /// Hears what is wanted now.
+    fn take_wishes(&mut self) {
+        let packing = &mut self.packing;
+        let compress = self.control.compress.load(Ordering::Relaxed);
+        if std::mem::replace(&mut packing.wanted.compress, compress) != compress {
+            packing.change();
+        }
+        let newer = self.control.encryption_newer_than(packing.encryption_version);
+        let Some((version, encryption)) = newer else { return };
+        packing.encryption_version = version;
+        (packing.wanted.recipients, packing.obstacle) = match encryption {
+            Encryption::Off => (None, None),
+            Encryption::To(recipients) => (Some(recipients), None),
+            Encryption::Impossible(why) => (None, Some(why)),
+        };
+        packing.change();
+    }
+
+    fn end_packing(&mut self, job: Job, now_us: i64) {
+        self.retention.look_soon();
+        let name = job.name;
+        match job.thread.join() {
+            Ok(Ok(Packed { from, form, bytes, packed_bytes })) => {
+                self.packing.look_at_us = 0;
+                let compressed = from == Form::Plain && form.is_compressed();
+                let encrypted = form.is_encrypted();
+                let what = match (compressed, encrypted) {
+                    (true, true) => "compressed and encrypted",
+                    (true, false) => "compressed",
+                    _ => "encrypted",
+                };
+                let count = |done: bool| u64::from(done);
+                self.status.files_compressed.fetch_add(count(compressed), Ordering::Relaxed);
+                self.status.files_encrypted.fetch_add(count(encrypted), Ordering::Relaxed);
+                let text =
+                    format!("{} was {what}, {bytes} bytes to {packed_bytes}", name.log_file());
+                self.say(Severity::Note, &text);
+            }
+            Ok(Err(PackError::Cancelled)) => {}
+            Ok(Err(error)) => self.tell_unpacked(name, &error.to_string(), now_us),
+            Err(_) => self.tell_unpacked(name, "internal error (panic)", now_us),
+        }
+    }
+
+    fn tell_unpacked(&mut self, name: FileName, error: &str, now_us: i64) {
+        self.packing.look_at_us = now_us + LOOK_EVERY_US;
+        self.packing.failed.insert(name);
+        let what = match (self.packing.wanted.compress, self.packing.wanted.recipients.is_some()) {
+            (true, true) => "neither compressed nor encrypted",
+            (_, true) => "not encrypted",
+            _ => "not compressed",
+        };
+        let text = format!("{} stays as it is and is {what}: {error}", name.log_file());
+        if self.packing.seldom.allows(now_us) {
+            self.say(Severity::Warning, &text);
+        }
+        Status::set(&self.status.last_error, &text);
+    }
+
+    /// A file was closed and can be read by anyone who gets at it, against what was asked for.
+    fn tell_unencrypted(&mut self, closed: FileName, now_us: i64) {
+        let Some(why) = &self.packing.obstacle else { return };
+        let text = format!(
+            "{} is NOT ENCRYPTED, nor is any other file of the log: {why}. They are encrypted when \
+             tacho_encryption_recipients_file is set to a right one",
+            closed.log_file()
+        );
+        if self.packing.obstacle_seldom.allows(now_us) {
+            self.say(Severity::Error, &text);
+        }
+        Status::set(&self.status.last_error, &text);
+    }
+}
+
+/// Everything else on the machine goes first.
+fn lower_priority() {
+    // SAFETY: no pointers. 0 is the calling thread (Linux keeps priorities by thread), and lowering
+    // one's own priority needs no privilege: what could go wrong costs nothing but politeness.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+}

@@ -1,0 +1,243 @@
+//! What is in log files, plain (`.jsonl`), compressed (`.zst`), encrypted (`.age`) or both, read from
+//! their start.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use age::DecryptError;
+use anyhow::{Context as _, bail};
+use tacho_chain::verify::Locked;
+use tacho_recorder::files::Form;
+
+/// Largest window of a compressed file, as a power of two: 128 MiB, what `zstd` itself allows
+/// without `--long`. A hostile file cannot make this program take more.
+const WINDOW_LOG_MAX: u32 = 27;
+const BUFFER_BYTES: usize = 64 * 1024;
+/// What an encrypted file begins with.
+const AGE_HEAD: &[u8] = b"age-encryption.org/";
+
+/// The secret keys that open encrypted files.
+#[derive(Default)]
+pub struct Identities(Vec<Box<dyn age::Identity + Send + Sync>>);
+
+impl Identities {
+    /// Reads files as `age-keygen` makes them.
+    ///
+    /// # Errors
+    /// When one cannot be read, or has no key.
+    pub fn read(paths: &[PathBuf]) -> anyhow::Result<Identities> {
+        let mut all = Vec::new();
+        for path in paths {
+            let told = || format!("--identity {}", path.display());
+            let mut file = BufReader::new(File::open(path).with_context(told)?);
+            if file.fill_buf().with_context(told)?.starts_with(AGE_HEAD) {
+                bail!("{}: it is encrypted itself; decrypt it first (age --decrypt)", told());
+            }
+            let file = age::IdentityFile::from_buffer(file).with_context(told)?;
+            let keys = file.into_identities().with_context(told)?;
+            if keys.is_empty() {
+                bail!("{}: there is no secret key (AGE-SECRET-KEY-1...) in it", told());
+            }
+            all.extend(keys);
+        }
+        Ok(Identities(all))
+    }
+
+    /// What is in an encrypted stream.
+    fn decrypt<'a>(&self, source: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+        let told = |error: DecryptError| match error {
+            DecryptError::Io(error) => error,
+            DecryptError::NoMatchingKeys => Locked.into(),
+            error => io::Error::new(io::ErrorKind::InvalidData, error),
+        };
+        let source = BufReader::with_capacity(BUFFER_BYTES, source);
+        let decryptor = age::Decryptor::new_buffered(source).map_err(told)?;
+        let keys = self.0.iter().map(|key| key.as_ref() as &dyn age::Identity);
+        Ok(Box::new(decryptor.decrypt(keys).map_err(told)?))
+    }
+}
+
+/// In what form a file of this name is: of any name, what it ends with says so.
+pub fn form_of(path: &Path) -> Form {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if name.ends_with(".zst.age") {
+        Form::CompressedEncrypted
+    } else if name.ends_with(".age") {
+        Form::Encrypted
+    } else if name.ends_with(".zst") {
+        Form::Compressed
+    } else {
+        Form::Plain
+    }
+}
+
+/// The lines in a stream of that form.
+///
+/// # Errors
+/// [`Locked`], when none of the keys opens it; when it makes no sense; when there is no memory.
+pub fn unpack<'a>(
+    source: impl Read + 'a,
+    form: Form,
+    identities: &Identities,
+) -> io::Result<Box<dyn Read + 'a>> {
+    let source: Box<dyn Read + 'a> =
+        if form.is_encrypted() { identities.decrypt(source)? } else { Box::new(source) };
+    if !form.is_compressed() {
+        return Ok(source);
+    }
+    let mut decoder = zstd::Decoder::new(source)?;
+    decoder.window_log_max(WINDOW_LOG_MAX)?;
+    Ok(Box::new(decoder))
+}
+
+/// Opens a file of lines, unpacked as its name says.
+///
+/// # Errors
+/// As [`unpack`], and when it cannot be opened.
+pub fn open(path: &Path, identities: &Identities) -> io::Result<Box<dyn BufRead>> {
+    let source = unpack(File::open(path)?, form_of(path), identities)?;
+    Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, source)))
+}
+
+/// A log file that was opened.
+pub enum Opened {
+    /// It can be read at any place.
+    Plain(File),
+    /// It can be read from its start only, and this is where it is.
+    Packed(PathBuf, Lines),
+}
+
+/// Opens a log file that was seen at `path`, or what has become of it since: a file is packed into
+/// another form before it goes.
+///
+/// # Errors
+/// As [`unpack`], and when it cannot be opened.
+pub fn open_log(path: &Path, identities: &Identities) -> io::Result<Opened> {
+    let mut missing = None;
+    for path in forms_from(path) {
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                missing.get_or_insert(error);
+                continue;
+            }
+            file => file?,
+        };
+        return Ok(match form_of(&path) {
+            Form::Plain => Opened::Plain(file),
+            form => {
+                let lines = Lines::of(file, form, identities)?;
+                Opened::Packed(path, lines)
+            }
+        });
+    }
+    Err(missing.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+}
+
+/// The path, and where the file is when it was packed since.
+fn forms_from(path: &Path) -> Vec<PathBuf> {
+    let form = form_of(path);
+    let text = path.as_os_str().to_string_lossy();
+    let Some(stem) = text.strip_suffix(form.ending()) else { return vec![path.to_owned()] };
+    // In the order in which a file can go from one to the next.
+    let later = Form::ALL.into_iter().filter(|later| *later >= form);
+    later.map(|later| PathBuf::from(format!("{stem}{}", later.ending()))).collect()
+}
+
+/// A packed file as a stream of lines.
+pub struct Lines {
+    source: BufReader<Box<dyn Read>>,
+    taken: Rc<Cell<u64>>,
+    offset: u64,
+    line: Vec<u8>,
+}
+
+impl Lines {
+    fn of(file: File, form: Form, identities: &Identities) -> io::Result<Lines> {
+        let taken = Rc::new(Cell::new(0));
+        let counted = Counted { file, taken: Rc::clone(&taken) };
+        let source = unpack(counted, form, identities)?;
+        let source = BufReader::with_capacity(BUFFER_BYTES, source);
+        Ok(Lines { source, taken, offset: 0, line: Vec::new() })
+    }
+
+    /// The next line without its newline, and where it begins in what was packed. A last one
+    /// without a newline is a line, too.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or makes no sense in its form.
+    pub fn next_line(&mut self) -> io::Result<Option<(u64, &[u8])>> {
+        self.line.clear();
+        let offset = self.offset;
+        let length = self.source.read_until(b'\n', &mut self.line)?;
+        self.offset += length as u64;
+        let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        Ok((length > 0).then_some((offset, line)))
+    }
+
+    /// How much of the file was read since this was last asked, bytes.
+    pub fn take_read_bytes(&self) -> u64 {
+        self.taken.take()
+    }
+}
+
+/// Counts what is read.
+struct Counted {
+    file: File,
+    taken: Rc<Cell<u64>>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.taken.set(self.taken.get() + count as u64);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_packed_since_it_was_seen_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |ending: &str| directory.path().join(format!("audit-1.{ending}"));
+        let find = || open_log(&at("jsonl"), &Identities::default());
+        assert_eq!(find().err().map(|error| error.kind()), Some(io::ErrorKind::NotFound));
+        let identity = age::x25519::Identity::generate();
+        let text = b"{\"v\":1}\n";
+        let encrypted = age::encrypt(&identity.to_public(), text).unwrap();
+        std::fs::write(at("jsonl.age"), encrypted).unwrap();
+        let error = find().err().expect("locked");
+        assert!(error.get_ref().is_some_and(|inner| inner.is::<Locked>()), "{error}");
+        let identities = Identities(vec![Box::new(identity)]);
+        let Ok(Opened::Packed(path, mut lines)) = open_log(&at("jsonl"), &identities) else {
+            panic!("it is there")
+        };
+        assert_eq!(path, at("jsonl.age"));
+        assert_eq!(lines.next_line().unwrap(), Some((0, &text[..7])));
+        std::fs::write(at("jsonl.zst"), zstd::encode_all(&text[..], 1).unwrap()).unwrap();
+        assert!(matches!(find(), Ok(Opened::Packed(path, _)) if path == at("jsonl.zst")));
+        std::fs::write(at("jsonl"), text).unwrap();
+        assert!(matches!(find(), Ok(Opened::Plain(_))));
+        // Nothing goes backwards: what is plain beside it is another file's leftover.
+        assert_eq!(forms_from(Path::new("x.jsonl.age")), [Path::new("x.jsonl.age")]);
+        assert_eq!(forms_from(Path::new("saved.txt")), [Path::new("saved.txt")]);
+    }
+
+    #[test]
+    fn what_is_no_identity_file_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        let told = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            format!("{:#}", Identities::read(std::slice::from_ref(&path)).err().expect("none"))
+        };
+        assert!(told("").contains("no secret key"));
+        assert!(told("age-encryption.org/v1\n-> scrypt").contains("encrypted itself"));
+        assert!(told("secret").contains("line 1") && !told("secret").contains("secret data"));
+    }
+}
