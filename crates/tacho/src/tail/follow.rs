@@ -89,15 +89,18 @@ impl Follower {
             // there is it certain that nothing more comes.
             self.read_current(output)?;
             self.close_current(output)?;
-            // Compressed before it was read.
-            let smaller = compressed_path(&path);
-            let path = if !path.exists() && smaller.exists() { smaller } else { path };
             if is_compressed(&path) {
                 scan::compressed(&path, output, |line, output| output.show(line))?;
                 continue;
             }
+            let smaller = compressed_path(&path);
             match File::open(&path) {
                 Ok(file) => self.current = Some(Current { path, lines: Forward::new(file, 0..0) }),
+                // Compressed before it was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && smaller.exists() => {
+                    scan::compressed(&smaller, output, |line, output| output.show(line))?;
+                    continue;
+                }
                 Err(error) => output.problem(&path, None, &error.to_string()),
             }
             self.read_current(output)?;

@@ -212,6 +212,13 @@ impl<'a> Scan<'a> {
         };
         match answer {
             Ok(answer) => Ok(Some(answer)),
+            // The caller looks whether it was compressed.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && self.compressed_path(log).is_some() =>
+            {
+                Ok(None)
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 output.note(&format!("{}: removed before it was read", log.path.display()));
                 Ok(None)
@@ -229,7 +236,7 @@ impl<'a> Scan<'a> {
                 compressed(&path, output, |line, output| output.show(line))?;
                 continue;
             }
-            self.with_file(part.file, output, |file, length, output| {
+            let read = self.with_file(part.file, output, |file, length, output| {
                 let mut lines = Forward::new(file, part.start..part.end.unwrap_or(length));
                 loop {
                     match lines.next_line() {
@@ -251,6 +258,10 @@ impl<'a> Scan<'a> {
                 }
                 Ok(Ok(()))
             })?;
+            // Compressed between the two looks at it.
+            if let (None, Some(path)) = (read, self.compressed_path(part.file)) {
+                compressed(&path, output, |line, output| output.show(line))?;
+            }
         }
         Ok(())
     }
