@@ -170,6 +170,11 @@ fn certificate(error: &CertificateError) -> String {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             format!("it is for another name ({error}); see --tls-server-name")
         }
+        CertificateError::BadSignature => {
+            "it is not signed by the authority that it names: is there another of that name? See \
+             --tls-ca"
+                .to_owned()
+        }
         CertificateError::Revoked => "it was revoked".to_owned(),
         error => error.to_string(),
     }
