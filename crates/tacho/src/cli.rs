@@ -196,8 +196,12 @@ docs/specs/formats.md has a table for each.
 Bytes that are not text, which the log keeps in base64, are shown as U+FFFD: the log itself is the
 exact record.
 
+Sending with --follow and --state is for a service that runs for months: docs/guide/syslog.md says
+what it promises. Every line of the log is a message, whatever --syslog-body it has: a statement that ran long
+is two. The receiver's certificate is always verified.
+
 Exit code: 0 fine; 1 broken lines or unreadable files (told on stderr), which are
-missing from the result; 2 wrong usage.";
+missing from the result, or lines missing from the log that was sent; 2 wrong usage.";
 
 /// Arguments of `tacho convert`.
 #[derive(Args, Debug)]
