@@ -73,6 +73,9 @@ pack() {
 command_package() {
     local root=$work/tacho
     install -D -m 755 --strip build/bin/tacho "$root/usr/bin/tacho"
+    # Off until somebody enables it.
+    install -D -m 644 packaging/tacho-syslog.service \
+        "$root/usr/lib/systemd/system/tacho-syslog.service"
     mkdir -p "$root/DEBIAN" "$root/usr/share/man/man1"
     build/bin/tacho man --out "$root/usr/share/man/man1"
     gzip -9n "$root"/usr/share/man/man1/*.1

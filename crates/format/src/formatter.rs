@@ -5,6 +5,7 @@ use std::collections::TryReserveError;
 use tacho_event::record::Record;
 use tacho_event::time::{TIME_BYTES, TimeFormatter};
 
+use crate::syslog::Body;
 use crate::{cef, csv, ecs, leef, ocsf, percona, room, slow, syslog};
 
 /// A format of the output.
@@ -26,7 +27,7 @@ pub enum Format {
     Cef,
     /// QRadar's Log Event Extended Format 2.0.
     Leef,
-    /// RFC 5424, the message is our own JSON line.
+    /// RFC 5424, around a [`Body`].
     Syslog,
     /// MariaDB's slow query log.
     Slow,
@@ -44,6 +45,8 @@ impl Format {
 #[derive(Clone, Debug)]
 pub struct Formatter {
     format: Format,
+    /// What syslog messages hold.
+    pub(crate) body: Body,
     pub(crate) server_host: Vec<u8>,
     /// When the file that is written was begun, RFC 3339; part of Percona's record numbers.
     pub(crate) file_begun: [u8; TIME_BYTES],
@@ -58,11 +61,18 @@ impl Formatter {
     pub fn new(format: Format, server_host: &str) -> Self {
         Self {
             format,
+            body: Body::Json,
             server_host: server_host.as_bytes().to_vec(),
             file_begun: *TimeFormatter::utc().format(0),
             slow_db: Vec::new(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Chooses what syslog messages hold; nothing to other formats.
+    #[must_use]
+    pub fn with_body(self, body: Body) -> Self {
+        Self { body, ..self }
     }
 
     /// Appends what a file begins with. `begun_us`: when it was begun, µs since 1970-01-01 UTC.

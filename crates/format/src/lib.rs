@@ -32,3 +32,4 @@ mod syslog;
 mod words;
 
 pub use formatter::{Format, Formatter};
+pub use syslog::Body;

@@ -1,4 +1,4 @@
-//! RFC 5424, one message a line; the message is our own JSON line.
+//! RFC 5424, one message a line; the message is our own JSON line, or another format's.
 //!
 //! `<PRI>1 TIMESTAMP HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA MSG`. Without structured data
 //! of its own: the message has all there is, and an SD-ID would need a registered number. The
@@ -10,8 +10,25 @@ use tacho_event::json::{try_write_line, write_line};
 use tacho_event::record::{EventKind, Outcome, Record};
 use tacho_event::time::TimeFormatter;
 
-use crate::Formatter;
 use crate::words::number;
+use crate::{Formatter, cef, ecs, leef, ocsf, room};
+
+/// What a message has behind its header. Formats of one line for a record, that can say that a
+/// statement is running: there is a message for each line of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Body {
+    /// The log's own line.
+    #[default]
+    Json,
+    /// ArcSight's Common Event Format, as collectors of that family expect it.
+    Cef,
+    /// QRadar's Log Event Extended Format 2.0.
+    Leef,
+    /// Elastic Common Schema.
+    Ecs,
+    /// Open Cybersecurity Schema Framework.
+    Ocsf,
+}
 
 /// "log audit", RFC 5424, table 1.
 const FACILITY: u32 = 13;
@@ -51,8 +68,16 @@ const HOSTNAME_BYTES_MAX: usize = 255;
 const HEADER_BYTES_MAX: usize = 128 + HOSTNAME_BYTES_MAX;
 
 pub fn write(by: &mut Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
-    by.scratch.clear();
-    write_line(&mut by.scratch, record, clock);
+    let mut body = std::mem::take(&mut by.scratch);
+    body.clear();
+    match by.body {
+        Body::Json => write_line(&mut body, record, clock),
+        Body::Cef => cef::write(by, &mut body, record, clock),
+        Body::Leef => leef::write(by, &mut body, record, clock),
+        Body::Ecs => ecs::write(by, &mut body, record, clock),
+        Body::Ocsf => ocsf::write(by, &mut body, record, clock),
+    }
+    by.scratch = body;
     append(by, out, record, clock);
 }
 
@@ -63,9 +88,16 @@ pub fn try_write(
     clock: &mut TimeFormatter,
 ) -> Result<(), TryReserveError> {
     by.scratch.clear();
-    try_write_line(&mut by.scratch, record, clock)?;
-    out.try_reserve(by.scratch.len() + HEADER_BYTES_MAX)?;
-    append(by, out, record, clock);
+    if by.body == Body::Json {
+        try_write_line(&mut by.scratch, record, clock)?;
+        out.try_reserve(by.scratch.len() + HEADER_BYTES_MAX)?;
+        append(by, out, record, clock);
+        return Ok(());
+    }
+    let room = room::room_for(record, &by.server_host);
+    by.scratch.try_reserve(room)?;
+    out.try_reserve(room.saturating_add(HEADER_BYTES_MAX))?;
+    write(by, out, record, clock);
     Ok(())
 }
 
@@ -87,6 +119,34 @@ fn append(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFo
 mod tests {
     use super::*;
     use crate::Format;
+
+    #[test]
+    fn the_message_may_be_of_another_format() {
+        let record = Record {
+            seq: 5,
+            ts_us: 1_795_319_366_500_000,
+            event: Some(EventKind::Disconnect),
+            user: b"a\nb",
+            ..Record::default()
+        };
+        let clock = &mut TimeFormatter::utc();
+        for (body, format) in [
+            (Body::Cef, Format::Cef),
+            (Body::Leef, Format::Leef),
+            (Body::Ecs, Format::Ecs),
+            (Body::Ocsf, Format::Ocsf),
+        ] {
+            let mut by = Formatter::new(Format::Syslog, "db1").with_body(body);
+            let (mut out, mut tried, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+            by.write(&mut out, &record, clock);
+            by.try_write(&mut tried, &record, clock).unwrap();
+            Formatter::new(format, "db1").write(&mut alone, &record, clock);
+            let header = "<110>1 2026-11-22T03:49:26.500000+00:00 db1 tacho - disconnect - ";
+            let expected = [header.as_bytes(), &alone].concat();
+            assert_eq!(String::from_utf8(out), String::from_utf8(expected.clone()), "{body:?}");
+            assert!(tried == expected, "{body:?}");
+        }
+    }
 
     #[test]
     fn a_message_is_a_line() {

@@ -205,8 +205,12 @@ docs/specs/formats.md has a table for each.
 Bytes that are not text, which the log keeps in base64, are shown as U+FFFD: the log itself is the
 exact record.
 
+Sending with --follow and --state is for a service that runs for months: docs/guide/syslog.md says
+what it promises. Every line of the log is a message, whatever --syslog-body it has: a statement that ran long
+is two. The receiver's certificate is always verified.
+
 Exit code: 0 fine; 1 broken lines or unreadable files (told on stderr), which are
-missing from the result; 2 wrong usage.";
+missing from the result, or lines missing from the log that was sent; 2 wrong usage.";
 
 /// Arguments of `tacho convert`.
 #[derive(Args, Debug)]
@@ -224,10 +228,59 @@ pub struct ConvertArgs {
     #[arg(long, value_name = "NAME")]
     pub server_host: Option<String>,
 
-    /// Send the messages of `--to syslog` to udp://HOST:PORT, tcp://HOST:PORT or a socket such as
-    /// /dev/log. A receiver that is away is waited for
-    #[arg(long, value_name = "RECEIVER", conflicts_with = "out")]
-    pub send: Option<Destination>,
+    /// What a message of `--to syslog` holds
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub syslog_body: SyslogBody,
+
+    /// Where to send.
+    #[command(flatten)]
+    pub send: SendArgs,
+}
+
+/// Where syslog messages go, and how.
+#[derive(Args, Debug)]
+pub struct SendArgs {
+    /// Send the messages of `--to syslog` to udp://HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT or a
+    /// socket such as /dev/log. A receiver that is away is waited for
+    #[arg(id = "send", long = "send", value_name = "RECEIVER", conflicts_with = "out")]
+    pub to: Option<Destination>,
+
+    /// Where the sending got to is kept in this file; a new start goes on there, and --since is for
+    /// the first start only
+    #[arg(long, value_name = "FILE", requires = "send")]
+    pub state: Option<PathBuf>,
+
+    /// Authorities that the receiver's certificate may come from, PEM [default: the system's]
+    #[arg(long, value_name = "FILE", requires = "send")]
+    pub tls_ca: Option<PathBuf>,
+
+    /// Certificate to show to the receiver, PEM, with those up to its authority
+    #[arg(long, value_name = "FILE", requires = "send", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Key of --tls-cert, PEM
+    #[arg(long, value_name = "FILE", requires = "send", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Name that the receiver's certificate must have [default: HOST]
+    #[arg(long, value_name = "NAME", requires = "send")]
+    pub tls_server_name: Option<String>,
+}
+
+/// What syslog messages hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SyslogBody {
+    /// The log's own line
+    #[default]
+    Json,
+    /// ArcSight Common Event Format
+    Cef,
+    /// QRadar Log Event Extended Format 2.0
+    Leef,
+    /// Elastic Common Schema 9.4.0
+    Ecs,
+    /// Open Cybersecurity Schema Framework 1.5.0
+    Ocsf,
 }
 
 /// Formats of `tacho convert`.
@@ -249,7 +302,7 @@ pub enum Target {
     Cef,
     /// QRadar Log Event Extended Format 2.0
     Leef,
-    /// RFC 5424 messages, one a line, around the log's own lines
+    /// RFC 5424 messages, one a line, around what --syslog-body says
     Syslog,
 }
 

@@ -136,6 +136,17 @@ pub fn open_log(path: &Path, identities: &Identities) -> io::Result<Opened> {
     Err(missing.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
 }
 
+/// The text of a log file that was seen at `path`, from its start.
+///
+/// # Errors
+/// As [`open_log`].
+pub fn read_log(path: &Path, identities: &Identities) -> io::Result<Box<dyn BufRead>> {
+    Ok(match open_log(path, identities)? {
+        Opened::Plain(file) => Box::new(BufReader::with_capacity(BUFFER_BYTES, file)),
+        Opened::Packed(_, lines) => Box::new(lines.source),
+    })
+}
+
 /// The path, and where the file is when it was packed since.
 fn forms_from(path: &Path) -> Vec<PathBuf> {
     let form = form_of(path);

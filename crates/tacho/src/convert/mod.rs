@@ -5,7 +5,10 @@
 //! comes out.
 
 mod converter;
+mod order;
+mod resume;
 mod send;
+mod shipment;
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -15,9 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jiff::Zoned;
 use tacho_event::time::TimeFormatter;
-use tacho_format::{Format, Formatter};
+use tacho_format::{Body, Format, Formatter};
 
-use crate::cli::{ConvertArgs, Lines, LogArgs, SlowlogArgs, Target};
+use crate::cli::{ConvertArgs, Lines, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
 use crate::content::Identities;
 use crate::say;
 use crate::tail::files::Place;
@@ -26,8 +29,11 @@ use crate::tail::output::Output;
 use crate::tail::since::Window;
 use crate::tail::{self, TailError, Verdict, follow};
 pub use converter::Converter;
+use order::Order;
+use resume::{Resume, ResumeError};
 pub use send::Destination;
-use send::Sender;
+use send::{Sender, State, StateError, Tls, TlsError, TlsOptions};
+pub use shipment::{Look, Shipment};
 
 /// Why a conversion gave up.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +47,21 @@ pub enum ConvertError {
     /// Only messages can be sent.
     #[error("--send goes with --to syslog only")]
     SendFormat,
+    /// They say how to speak TLS.
+    #[error("--tls-ca, --tls-cert, --tls-key and --tls-server-name go with --send tls://… only")]
+    TlsOptions,
+    /// TLS cannot be spoken.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A place in several places is none.
+    #[error("--state goes with one log directory, and without --until")]
+    StatePlace,
+    /// The state cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The log cannot be gone on with.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
     /// The file for the result cannot be made.
     #[error("{}: {error}", path.display())]
     Out {
@@ -56,7 +77,8 @@ impl ConvertError {
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Log(error) => error.is_usage(),
-            Self::FollowSeveral | Self::SendFormat | Self::Out { .. } => true,
+            Self::State(StateError::File { .. }) | Self::Resume(ResumeError::Read { .. }) => false,
+            _ => true,
         }
     }
 }
@@ -78,11 +100,22 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, ConvertError> {
         Target::Syslog => Format::Syslog,
     };
     let host = args.server_host.clone().unwrap_or_else(host_name);
-    if args.send.is_some() && format != Format::Syslog {
+    if (args.send.to.is_some() || args.syslog_body != SyslogBody::Json) && format != Format::Syslog
+    {
         return Err(ConvertError::SendFormat);
     }
-    let converter = Converter::new(format, Formatter::new(format, &host), clock(&args.log), 0);
-    convert(&args.log, args.send.as_ref(), converter)
+    let formatter = Formatter::new(format, &host).with_body(match args.syslog_body {
+        SyslogBody::Json => Body::Json,
+        SyslogBody::Cef => Body::Cef,
+        SyslogBody::Leef => Body::Leef,
+        SyslogBody::Ecs => Body::Ecs,
+        SyslogBody::Ocsf => Body::Ocsf,
+    });
+    let clock = clock(&args.log);
+    match &args.send.to {
+        Some(to) => send(&args.log, to, &args.send, formatter, clock),
+        None => convert(&args.log, Converter::new(format, formatter, clock, 0)),
+    }
 }
 
 /// Runs `tacho slowlog`.
@@ -92,7 +125,7 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, ConvertError> {
 pub fn slowlog(args: &SlowlogArgs) -> Result<Verdict, ConvertError> {
     let formatter = Formatter::new(Format::Slow, "");
     let clock = clock(&args.log);
-    convert(&args.log, None, Converter::new(Format::Slow, formatter, clock, args.min_query_time_us))
+    convert(&args.log, Converter::new(Format::Slow, formatter, clock, args.min_query_time_us))
 }
 
 fn clock(args: &LogArgs) -> TimeFormatter {
@@ -106,11 +139,8 @@ fn host_name() -> String {
     if name.is_empty() { "-".to_owned() } else { name.to_owned() }
 }
 
-fn convert(
-    args: &LogArgs,
-    send: Option<&Destination>,
-    converter: Converter,
-) -> Result<Verdict, ConvertError> {
+/// What both ways of reading the log begin with.
+fn places(args: &LogArgs) -> Result<(Window, Vec<Place>), ConvertError> {
     let window = Window::parse(args.since.as_deref(), args.until.as_deref(), &Zoned::now())
         .map_err(TailError::When)?;
     if args.follow && args.paths.len() > 1 {
@@ -120,19 +150,24 @@ fn convert(
         [] => vec![Place::find(None)?],
         paths => paths.iter().map(|path| Place::find(Some(path))).collect::<Result<_, _>>()?,
     };
-    let identities = Identities::read(&args.identity.identity).map_err(TailError::Identity)?;
+    Ok((window, places))
+}
+
+fn identities(args: &LogArgs) -> Result<Identities, ConvertError> {
+    Ok(Identities::read(&args.identity.identity).map_err(TailError::Identity)?)
+}
+
+fn convert(args: &LogArgs, converter: Converter) -> Result<Verdict, ConvertError> {
+    let (window, places) = places(args)?;
+    let identities = identities(args)?;
     let stop = Arc::new(AtomicBool::new(false));
-    let too_large = Arc::new(AtomicU64::new(0));
-    if args.follow || send.is_some() {
+    if args.follow {
         follow::catch_signals(&stop).map_err(TailError::Signal)?;
     }
-    let out: Box<dyn Write> = match (&args.out, send) {
-        (_, Some(to)) => {
-            Box::new(Sender::new(to.clone(), Arc::clone(&stop), Arc::clone(&too_large)))
-        }
-        (None, None) => Box::new(io::stdout()),
+    let out: Box<dyn Write> = match &args.out {
+        None => Box::new(io::stdout()),
         // Never over another file: a slip of the keyboard must not cost a log.
-        (Some(path), None) => Box::new(
+        Some(path) => Box::new(
             OpenOptions::new()
                 .write(true)
                 .create_new(true)
@@ -143,13 +178,88 @@ fn convert(
     let mut output = Output::converted(converter, out, Filter::of_window(window), stop);
     output.identities = identities;
     for place in places {
-        tail::read(place, Lines::All, window, args.follow, &mut output)?;
+        tail::read(place, None, Lines::All, window, args.follow, &mut output)?;
     }
     let told = output.finish_conversion()?.map(Converter::left_out).unwrap_or_default();
     for sentence in told {
         output.note(&sentence);
     }
+    Ok(tail::finish(&mut output))
+}
+
+fn send(
+    log: &LogArgs,
+    to: &Destination,
+    args: &SendArgs,
+    formatter: Formatter,
+    clock: TimeFormatter,
+) -> Result<Verdict, ConvertError> {
+    let (mut window, places) = places(log)?;
+    let identities = identities(log)?;
+    let tls = tls(to, args)?;
+    let mut resume = Resume { from: None, behind: None, note: None };
+    let state = args.state.as_deref().map(State::open).transpose()?;
+    if let Some(state) = &state {
+        let [Place::Directory(directory)] = &places[..] else {
+            return Err(ConvertError::StatePlace);
+        };
+        if log.until.is_some() {
+            return Err(ConvertError::StatePlace);
+        }
+        if let Some(mark) = state.saved() {
+            resume = resume::find(directory, state.path(), mark, &identities)?;
+            // It said where to begin, and that is over.
+            window = Window::default();
+        }
+    }
+    let order =
+        matches!(places[..], [Place::Directory(_)]).then(|| Order::new(resume.behind.as_ref()));
+    let stop = Arc::new(AtomicBool::new(false));
+    let too_large = Arc::new(AtomicU64::new(0));
+    follow::catch_signals(&stop).map_err(TailError::Signal)?;
+    let has_state = state.is_some();
+    let sender = Sender::new(to.clone(), tls, state, Arc::clone(&stop), Arc::clone(&too_large));
+    let shipment = Shipment::new(formatter, clock, sender, order);
+    let mut output = Output::sent(shipment, Filter::of_window(window), stop);
+    output.identities = identities;
+    if let Some(note) = &resume.note {
+        output.note(note);
+    }
+    let mut read = Ok(());
+    for place in places {
+        let from = resume.from.as_deref();
+        read = tail::read(place, from, Lines::All, window, log.follow, &mut output);
+        if read.is_err() {
+            break;
+        }
+    }
+    // Also when the log cannot be read on: what was read is handed over.
+    let left = output.shipment().map_or(Ok(0), Shipment::finish)?;
+    read?;
+    if left > 0 {
+        let messages = say::counted(left, "message");
+        if has_state {
+            output.note(&format!("{to}: {messages} not sent yet; the state says where to go on"));
+        } else {
+            output.problem_count += 1;
+            output.note(&format!("{to}: ended before it took {messages}"));
+        }
+    }
     // Told when they were met.
     output.problem_count += too_large.load(Ordering::Relaxed);
     Ok(tail::finish(&mut output))
+}
+
+fn tls(to: &Destination, args: &SendArgs) -> Result<Option<Tls>, ConvertError> {
+    let options = TlsOptions {
+        ca: args.tls_ca.clone(),
+        cert: args.tls_cert.clone(),
+        key: args.tls_key.clone(),
+        server_name: args.tls_server_name.clone(),
+    };
+    match to {
+        Destination::Tls(address) => Ok(Some(Tls::new(address, &options)?)),
+        _ if options != TlsOptions::default() => Err(ConvertError::TlsOptions),
+        _ => Ok(None),
+    }
 }

@@ -9,7 +9,7 @@ pub mod files;
 pub mod filter;
 pub mod follow;
 pub mod output;
-mod reader;
+pub mod reader;
 mod scan;
 pub mod since;
 mod table;
@@ -70,6 +70,17 @@ pub enum TailError {
         /// What the system says.
         error: io::Error,
     },
+    /// What is read has begun anew, so that its numbers say nothing any more.
+    #[error(
+        "{}: begins with seq {seq}, which was sent before, and is no file of before: another log. \
+         To send it from its start, start again, without the state", path.display()
+    )]
+    AnotherLog {
+        /// The file.
+        path: PathBuf,
+        /// Of its first line.
+        seq: u64,
+    },
     /// Signal handlers could not be set.
     #[error("setting up Ctrl-C")]
     Signal(#[source] io::Error),
@@ -112,16 +123,18 @@ pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
     let identities = Identities::read(&args.identity.identity).map_err(TailError::Identity)?;
     let mut output = Output::new(args, filter, now.time_zone().clone(), stop);
     output.identities = identities;
-    read(place, lines, window, args.follow, &mut output)?;
+    read(place, None, lines, window, args.follow, &mut output)?;
     Ok(finish(&mut output))
 }
 
-/// Shows what is in a place, and with `follow` what comes.
+/// Shows what is in a place, and with `follow` what comes. Files of a directory that are older
+/// than the one called `from` (without an ending) are passed over.
 ///
 /// # Errors
 /// When it cannot go on.
 pub fn read(
     place: Place,
+    from: Option<&str>,
     lines: Lines,
     window: Window,
     follow: bool,
@@ -155,7 +168,8 @@ pub fn read(
     // The newest file is opened first and its length taken once: what is there now is scanned,
     // what comes after it is followed, and no line falls between the two.
     let newest = scan::open_newest(&files, follow, output)?;
-    scan::run(&files, newest.as_ref(), lines, window, output)?;
+    let older = from.map_or(0, |from| files.partition_point(|file| *file.stem < *from));
+    scan::run(&files[older..], newest.as_ref(), lines, window, output)?;
     output.flush()?;
     if follow {
         Follower::new(place, &files, newest).run(output)?;

@@ -17,7 +17,7 @@ use super::table::Table;
 use super::visible::visible;
 use crate::cli::{Color, Format, TailArgs};
 use crate::content::Identities;
-use crate::convert::Converter;
+use crate::convert::{Converter, Look, Shipment};
 
 /// A scan that takes longer than this says how far it is.
 const PROGRESS_AFTER: Duration = Duration::from_secs(2);
@@ -37,6 +37,8 @@ pub struct Output {
     pub identities: Identities,
     stop: Arc<AtomicBool>,
     progress: Progress,
+    /// What was met, and is told when the line is shown: nothing more can be.
+    failure: Option<TailError>,
 }
 
 /// How lines are shown.
@@ -47,6 +49,8 @@ enum Form {
     Table(Table, bool),
     /// In another format.
     Converted(Box<Conversion>),
+    /// As messages to somewhere else.
+    Sent(Box<Shipment>),
 }
 
 /// A conversion.
@@ -91,6 +95,11 @@ impl Output {
         Self::of(Form::Converted(Box::new(conversion)), out, filter, stop)
     }
 
+    /// Makes the output that sends.
+    pub fn sent(shipment: Shipment, filter: Filter, stop: Arc<AtomicBool>) -> Self {
+        Self::of(Form::Sent(Box::new(shipment)), Box::new(io::sink()), filter, stop)
+    }
+
     fn of(form: Form, out: Box<dyn Write>, filter: Filter, stop: Arc<AtomicBool>) -> Self {
         Self {
             out: BufWriter::with_capacity(64 * 1024, out),
@@ -107,12 +116,13 @@ impl Output {
                 total_bytes: 0,
                 tick_bytes: 0,
             },
+            failure: None,
         }
     }
 
     /// Whether a line is wanted; a broken one is told and never wanted.
     pub fn wants(&mut self, path: &Path, line: Placed) -> bool {
-        match self.look_at(line.bytes) {
+        match self.look_at(path, line) {
             Ok(is_wanted) => is_wanted,
             Err(reason) => {
                 self.problem(path, Some(line.offset), &format!("broken line: {reason}"));
@@ -121,13 +131,30 @@ impl Output {
         }
     }
 
-    fn look_at(&mut self, bytes: &[u8]) -> Result<bool, String> {
-        let line = Line::parse(bytes)?;
+    fn look_at(&mut self, path: &Path, placed: Placed) -> Result<bool, String> {
+        if let Form::Sent(shipment) = &self.form
+            && shipment.passes_over(path, placed)
+        {
+            return Ok(false);
+        }
+        let line = Line::parse(placed.bytes)?;
         let is_wanted = self.filter.matches(&line);
-        if let Form::Converted(conversion) = &mut self.form {
-            // Also of a line that is not wanted: a broken one is told of.
-            let record = OwnedRecord::of_line(&line).map_err(|error| error.to_string())?;
-            conversion.waiting = Some(record);
+        match &mut self.form {
+            Form::Converted(conversion) => {
+                // Also of a line that is not wanted: a broken one is told of.
+                let record = OwnedRecord::of_line(&line).map_err(|error| error.to_string())?;
+                conversion.waiting = Some(record);
+            }
+            Form::Sent(shipment) => match shipment.look_at(path, placed.offset, &line)? {
+                Look::New => {}
+                Look::Known => return Ok(false),
+                Look::Odd(told) => self.problem(path, Some(placed.offset), &told),
+                Look::AnotherLog(seq) => {
+                    self.failure = Some(TailError::AnotherLog { path: path.to_owned(), seq });
+                    return Ok(true);
+                }
+            },
+            Form::Lines | Form::Table(..) => {}
         }
         Ok(is_wanted)
     }
@@ -137,6 +164,9 @@ impl Output {
     /// # Errors
     /// When stdout cannot be written to.
     pub fn show(&mut self, bytes: &[u8]) -> Result<(), TailError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         self.clear_progress();
         self.write(bytes).map_err(TailError::Output)
     }
@@ -160,6 +190,10 @@ impl Output {
                 Some(record) => conversion.converter.take(record, &mut self.out),
                 None => Err(io::Error::other("a line is shown that was not looked at")),
             },
+            Form::Sent(shipment) => {
+                shipment.send();
+                Ok(())
+            }
         }
     }
 
@@ -177,11 +211,22 @@ impl Output {
         Ok(Some(converter))
     }
 
+    /// What sends, if that is what is done.
+    pub fn shipment(&mut self) -> Option<&mut Shipment> {
+        match &mut self.form {
+            Form::Sent(shipment) => Some(shipment),
+            _ => None,
+        }
+    }
+
     /// Hands all that was shown to the system.
     ///
     /// # Errors
     /// When stdout cannot be written to.
     pub fn flush(&mut self) -> Result<(), TailError> {
+        if let Form::Sent(shipment) = &mut self.form {
+            shipment.look();
+        }
         self.out.flush().map_err(TailError::Output)
     }
 

@@ -109,7 +109,7 @@ fn messages_are_sent() {
         assert_eq!(line["seq"], seq);
     }
     assert_eq!(convert(&log, "csv", &["--send", &to]).status.code(), Some(2));
-    assert_eq!(convert(&log, "syslog", &["--send", "tls://x:1"]).status.code(), Some(2));
+    assert_eq!(convert(&log, "syslog", &["--send", "ssl://x:1"]).status.code(), Some(2));
 }
 
 #[test]

@@ -8,5 +8,6 @@ mod pmp;
 mod recover;
 mod server;
 mod support;
+mod syslog;
 mod tail;
 mod verify;

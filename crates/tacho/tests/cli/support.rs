@@ -107,6 +107,12 @@ impl Following {
         }
     }
 
+    /// Ends it so that it can do nothing about it.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Sends a signal, waits for the end, and gives the exit code, the lines not read so far and
     /// stderr.
     pub fn end(mut self, signal: &str) -> (Option<i32>, Vec<String>, String) {

@@ -1,0 +1,303 @@
+//! Where a new start goes on: the line that was sent last is looked for in the log.
+//!
+//! It is usually in the file it was in. If that file is gone, retention may have taken it, or the
+//! recorder may have written its lines again under the next name. A log that was cut back, as by
+//! a power failure, has other lines under numbers that were sent: its file is sent again.
+
+use std::io::{self, BufRead as _};
+use std::path::{Path, PathBuf};
+
+use tacho_format::line::Line;
+
+use super::order::{seq_of, stem};
+use super::send::Mark;
+use crate::content::{self, Identities};
+use crate::tail::files::{self, LogFile};
+
+/// Why it cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ResumeError {
+    /// The log cannot be read.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// What.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The state is about something else.
+    #[error(
+        "{}: another log than that of the state {}, or its newest files were removed: the line \
+         that was sent last, seq {seq} in {file}, is not in it, and {reason}. To send this log \
+         from its start, remove the state",
+        directory.display(), state.display()
+    )]
+    AnotherLog {
+        /// The log.
+        directory: PathBuf,
+        /// The state.
+        state: PathBuf,
+        /// Of the line that was sent last.
+        seq: u64,
+        /// Its file.
+        file: String,
+        /// What is there instead.
+        reason: String,
+    },
+}
+
+/// Where to go on.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Resume {
+    /// Name of the first file to read, without its ending; `None`: all there are.
+    pub from: Option<String>,
+    /// The last line that need not be sent; `None`: all of the first file is sent.
+    pub behind: Option<Mark>,
+    /// What to tell.
+    pub note: Option<String>,
+}
+
+/// What a file has under a number.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    /// The line.
+    Same,
+    /// Another line.
+    Other,
+    /// Nothing; its first and last numbers.
+    Nothing(Option<(u64, u64)>),
+}
+
+/// Looks for `mark` in the log.
+///
+/// # Errors
+/// When the log cannot be read, or is another one.
+pub fn find(
+    directory: &Path,
+    state: &Path,
+    mark: &Mark,
+    identities: &Identities,
+) -> Result<Resume, ResumeError> {
+    let files = files::list(directory)
+        .map_err(|error| ResumeError::Read { path: directory.to_owned(), error })?;
+    if let Some(file) = files.iter().find(|file| *file.stem == *mark.file) {
+        return in_its_file(file, mark, identities);
+    }
+    let another = |reason: String| ResumeError::AnotherLog {
+        directory: directory.to_owned(),
+        state: state.to_owned(),
+        seq: mark.seq,
+        file: mark.file.to_string(),
+        reason,
+    };
+    let behind = Some(mark.clone());
+    // The newest file that may have the line.
+    let mut candidate = None;
+    let mut oldest = None;
+    for file in &files {
+        let Some(first) = first_seq(file, identities)? else { continue };
+        oldest.get_or_insert((file, first));
+        if first <= mark.seq {
+            candidate = Some(file);
+        }
+    }
+    let Some((oldest, first)) = oldest else {
+        // Nothing to read yet. What comes is looked at by its numbers.
+        return Ok(Resume { from: None, behind, note: None });
+    };
+    let Some(candidate) = candidate else {
+        if *oldest.stem < *mark.file {
+            return Err(another(format!("older files begin with seq {first}")));
+        }
+        let note = format!(
+            "{}: the file that was being sent, {}, is gone; going on with {}",
+            directory.display(),
+            mark.file,
+            oldest.stem
+        );
+        return Ok(Resume { from: Some(oldest.stem.clone()), behind, note: Some(note) });
+    };
+    let name = &candidate.stem;
+    match look(candidate, mark, identities)? {
+        Found::Same => {
+            let behind = Mark { file: stem(&candidate.path).into(), ..mark.clone() };
+            Ok(Resume { from: Some(name.clone()), behind: Some(behind), note: None })
+        }
+        Found::Other => Err(another(format!("{name} has another line of this number"))),
+        // A file was taken out of the middle. The rest is told as a gap.
+        Found::Nothing(_)
+            if files.iter().any(|file| *file.stem > *mark.file) && **name < *mark.file =>
+        {
+            let from = files.iter().find(|file| *file.stem > *mark.file);
+            let from = from.map(|file| file.stem.clone());
+            Ok(Resume { from, behind, note: None })
+        }
+        Found::Nothing(_) => Err(another(format!("its lines of before are in {name}"))),
+    }
+}
+
+fn in_its_file(
+    file: &LogFile,
+    mark: &Mark,
+    identities: &Identities,
+) -> Result<Resume, ResumeError> {
+    let from = Some(file.stem.clone());
+    let why = match look(file, mark, identities)? {
+        Found::Same => return Ok(Resume { from, behind: Some(mark.clone()), note: None }),
+        Found::Other => "has another line under its number".to_owned(),
+        Found::Nothing(None) => "is empty".to_owned(),
+        Found::Nothing(Some((first, last))) => format!("has seq {first} to {last}"),
+    };
+    let note = format!(
+        "{}: seq {} of {} was sent, but the file {why}: the log was cut back, as by a power \
+         failure. Sending this file again; the receiver may have some of its lines twice, and lines \
+         of the same seq that the log does not have",
+        file.path.display(),
+        mark.seq,
+        mark.ts
+    );
+    Ok(Resume { from, behind: None, note: Some(note) })
+}
+
+fn lines(
+    file: &LogFile,
+    identities: &Identities,
+    mut each: impl FnMut(u64, &[u8]) -> bool,
+) -> Result<(), ResumeError> {
+    let mut read = || -> io::Result<()> {
+        let mut source = content::read_log(&file.path, identities)?;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            // Without its newline it is not a line yet.
+            if source.read_until(b'\n', &mut line)? == 0 || line.pop() != Some(b'\n') {
+                return Ok(());
+            }
+            if seq_of(&line).is_some_and(|seq| !each(seq, &line)) {
+                return Ok(());
+            }
+        }
+    };
+    read().map_err(|error| ResumeError::Read { path: file.path.clone(), error })
+}
+
+fn first_seq(file: &LogFile, identities: &Identities) -> Result<Option<u64>, ResumeError> {
+    let mut first = None;
+    lines(file, identities, |seq, _| {
+        first = Some(seq);
+        false
+    })?;
+    Ok(first)
+}
+
+fn look(file: &LogFile, mark: &Mark, identities: &Identities) -> Result<Found, ResumeError> {
+    let mut range: Option<(u64, u64)> = None;
+    let mut found = None;
+    lines(file, identities, |seq, line| {
+        let first = range.map_or(seq, |(first, _)| first);
+        range = Some((first, seq));
+        if seq == mark.seq {
+            let same = Line::parse(line).is_ok_and(|line| line.ts == mark.ts);
+            found = Some(if same { Found::Same } else { Found::Other });
+        }
+        found.is_none()
+    })?;
+    Ok(found.unwrap_or(Found::Nothing(range)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "audit-20261121T100000Z-000001";
+    const TWO: &str = "audit-20261121T110000Z-000002";
+    const THREE: &str = "audit-20261121T120000Z-000003";
+
+    fn mark(file: &str, seq: u64) -> Mark {
+        let ts = format!("2026-11-21T10:00:{seq:02}Z").parse().unwrap();
+        Mark { file: file.into(), seq, ts }
+    }
+
+    /// A log with files of these lines, in its directory.
+    fn log(files: &[(&str, std::ops::Range<u64>)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for (stem, seqs) in files {
+            let text: String = seqs
+                .clone()
+                .map(|seq| {
+                    let ts = format!("2026-11-21T10:00:{seq:02}Z");
+                    format!("{{\"v\":1,\"seq\":{seq},\"ts\":\"{ts}\",\"event\":\"stop\"}}\n")
+                })
+                .collect();
+            std::fs::write(directory.path().join(format!("{stem}.jsonl")), text).unwrap();
+        }
+        directory
+    }
+
+    fn found(log: &tempfile::TempDir, mark: &Mark) -> Result<Resume, ResumeError> {
+        find(log.path(), Path::new("state"), mark, &Identities::default())
+    }
+
+    #[test]
+    fn it_goes_on_in_the_file() {
+        let log = log(&[(ONE, 1..5), (TWO, 5..9)]);
+        let expected =
+            Resume { from: Some(TWO.to_owned()), behind: Some(mark(TWO, 6)), note: None };
+        assert_eq!(found(&log, &mark(TWO, 6)).unwrap(), expected);
+        // Also compressed.
+        let plain = log.path().join(format!("{TWO}.jsonl"));
+        let small = zstd::encode_all(&*std::fs::read(&plain).unwrap(), 3).unwrap();
+        std::fs::write(plain.with_extension("jsonl.zst"), small).unwrap();
+        std::fs::remove_file(plain).unwrap();
+        assert_eq!(found(&log, &mark(TWO, 6)).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_retention_has_taken_is_told() {
+        let resume = found(&log(&[(THREE, 20..25)]), &mark(ONE, 6)).unwrap();
+        assert_eq!((resume.from.as_deref(), resume.behind), (Some(THREE), Some(mark(ONE, 6))));
+        assert!(resume.note.unwrap().contains("is gone; going on with audit-20261121T120000Z"));
+    }
+
+    #[test]
+    fn lines_that_were_written_again_under_the_next_name_are_known() {
+        let resume = found(&log(&[(ONE, 1..5), (THREE, 5..12)]), &mark(TWO, 7)).unwrap();
+        assert_eq!((resume.from.as_deref(), resume.behind), (Some(THREE), Some(mark(THREE, 7))));
+    }
+
+    #[test]
+    fn a_file_that_was_taken_out_of_the_middle_is_a_gap() {
+        let resume = found(&log(&[(ONE, 1..5), (THREE, 10..12)]), &mark(TWO, 7)).unwrap();
+        assert_eq!((resume.from.as_deref(), resume.behind), (Some(THREE), Some(mark(TWO, 7))));
+    }
+
+    #[test]
+    fn a_log_that_was_cut_back_is_sent_again_from_that_file_on() {
+        // Shorter than what was sent; and then grown again, with other lines.
+        let other = Mark { ts: "2026-11-21T09:00:00Z".parse().unwrap(), ..mark(TWO, 8) };
+        for mark in [mark(TWO, 20), other] {
+            let resume = found(&log(&[(ONE, 1..5), (TWO, 5..9)]), &mark).unwrap();
+            assert_eq!((resume.from.as_deref(), resume.behind), (Some(TWO), None));
+            assert!(resume.note.unwrap().contains("the log was cut back"));
+        }
+    }
+
+    #[test]
+    fn another_log_is_refused() {
+        // Younger, with the same numbers; older; and one that ends before.
+        for (files, mark) in [
+            (vec![(TWO, 1..9)], Mark { ts: Default::default(), ..mark(ONE, 6) }),
+            (vec![(ONE, 30..40)], mark(TWO, 6)),
+            (vec![(TWO, 1..3)], mark(ONE, 6)),
+        ] {
+            let error = found(&log(&files), &mark).unwrap_err().to_string();
+            assert!(error.contains("another log"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_empty_log_is_waited_for() {
+        let resume = found(&log(&[]), &mark(ONE, 6)).unwrap();
+        assert_eq!(resume, Resume { from: None, behind: Some(mark(ONE, 6)), note: None });
+    }
+}

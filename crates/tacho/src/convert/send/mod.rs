@@ -1,0 +1,386 @@
+//! Syslog messages to a receiver: UDP (RFC 5426), TCP or TLS (RFC 5425) with octet counting
+//! (RFC 6587, 3.4.1), or a datagram socket such as /dev/log.
+//!
+//! A receiver that is away is waited for, and the log is read no further meanwhile. These
+//! protocols have no answer that would tell what has arrived. What can be known of a stream is
+//! what the receiver's *kernel* has taken, and whether the receiver had read all of it when it
+//! closed the connection. So messages are kept:
+//!
+//! ```text
+//!   queue:  | taken, the last AGAIN_BYTES of them | sent | not sent |
+//!             sent again after a broken connection  ^ always sent again
+//! ```
+//!
+//! After a connection that the receiver closed in order, what its kernel had taken was read, and
+//! the rest is sent again. After one that broke (reset, silence, an alert of TLS), all of the
+//! queue is. The place that is told to [`State`] is the last message that was taken, and goes back
+//! when taken messages are sent again.
+
+mod destination;
+mod link;
+mod state;
+mod tls;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::say;
+pub use destination::Destination;
+use link::{End, Link};
+pub use state::{Mark, State, StateError};
+pub use tls::{Tls, TlsError, TlsOptions};
+
+/// First and longest wait between two attempts to reach the receiver.
+const WAIT_FIRST: Duration = Duration::from_millis(200);
+const WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long Ctrl-C is not looked for while waiting.
+const WAIT_STEP: Duration = Duration::from_millis(50);
+/// Time between two looks at the connection while messages go.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Time between two complaints about a receiver that stays away.
+const TELL_INTERVAL: Duration = Duration::from_secs(600);
+/// A connection that holds this long is a good one.
+const GOOD_AFTER: Duration = Duration::from_secs(1);
+/// How long the receiver's kernel may take to take the last messages once the user wants to leave.
+const LEAVE_MAX: Duration = Duration::from_secs(5);
+/// How much of what was taken is kept, bytes: more than a receiver has in its kernel unread (Linux
+/// gives a connection 6 MiB at most, unless it is told otherwise).
+const AGAIN_BYTES: usize = 8 << 20;
+
+/// A message and the line it was made of.
+struct Message {
+    text: Vec<u8>,
+    mark: Option<Mark>,
+    /// Where it ends in what was written to the connection.
+    end: u64,
+}
+
+/// A time without the receiver.
+struct Outage {
+    since: Instant,
+    told: Instant,
+}
+
+/// Sends messages, in order.
+pub struct Sender {
+    to: Destination,
+    tls: Option<Tls>,
+    state: Option<State>,
+    link: Option<(Link, Instant)>,
+    queue: VecDeque<Message>,
+    /// How many at the front of the queue the receiver's kernel has taken.
+    taken: usize,
+    /// How many at the front of the queue were written to the connection.
+    sent: usize,
+    /// Bytes of those that were taken.
+    taken_bytes: usize,
+    /// The line before the queue.
+    before: Option<Mark>,
+    wait: Duration,
+    outage: Option<Outage>,
+    /// The first and last line of those that were sent again, until it is told.
+    again: Option<(u64, u64)>,
+    next_look: Instant,
+    /// Set when the user wants to leave.
+    stop: Arc<AtomicBool>,
+    /// Messages that no datagram can hold.
+    too_large: Arc<AtomicU64>,
+}
+
+impl Sender {
+    /// Connects with the first message. `too_large` counts messages that could not be sent.
+    pub fn new(
+        to: Destination,
+        tls: Option<Tls>,
+        state: Option<State>,
+        stop: Arc<AtomicBool>,
+        too_large: Arc<AtomicU64>,
+    ) -> Self {
+        let before = state.as_ref().and_then(State::saved).cloned();
+        Self {
+            to,
+            tls,
+            state,
+            link: None,
+            queue: VecDeque::new(),
+            taken: 0,
+            sent: 0,
+            taken_bytes: 0,
+            before,
+            wait: WAIT_FIRST,
+            outage: None,
+            again: None,
+            next_look: Instant::now(),
+            stop,
+            too_large,
+        }
+    }
+
+    /// Sends a message, made of the line `mark`. Returns when the system has it, however long that
+    /// takes, or when the user wants to leave: then it is not sent, and none after it.
+    pub fn send(&mut self, text: Vec<u8>, mark: Option<Mark>) {
+        self.queue.push_back(Message { text, mark, end: 0 });
+        self.pump();
+        if Instant::now() >= self.next_look {
+            self.look();
+        }
+    }
+
+    /// Looks whether the receiver is still there and what it has taken, and writes the state. To
+    /// be called several times a second.
+    pub fn look(&mut self) {
+        self.next_look = Instant::now() + LOOK_INTERVAL;
+        self.ask();
+        self.tell_reached(GOOD_AFTER);
+        let place = self.place().cloned();
+        if let Some(state) = &mut self.state {
+            state.save_in_time(place.as_ref());
+        }
+        // What a connection that ended while nothing came had not delivered.
+        self.pump();
+    }
+
+    /// The last line that is known to be with the receiver's kernel.
+    fn place(&self) -> Option<&Mark> {
+        let mut taken = self.queue.iter().take(self.taken).rev();
+        taken.find_map(|message| message.mark.as_ref()).or(self.before.as_ref())
+    }
+
+    /// Hands over what is left, and writes the state. Gives the number of messages of which
+    /// nobody knows whether they arrived, because the user wanted to leave.
+    ///
+    /// # Errors
+    /// When the state cannot be written.
+    pub fn finish(&mut self) -> Result<u64, StateError> {
+        let mut leave = None;
+        let mut goodbyes = 0;
+        loop {
+            self.pump();
+            self.ask();
+            let stopped = self.stop.load(Ordering::Relaxed);
+            let deadline = *leave.get_or_insert_with(|| Instant::now() + LEAVE_MAX);
+            if self.taken == self.queue.len() {
+                match self.say_goodbye() {
+                    Ok(()) => break,
+                    // A receiver that always resets at the end has no better answer.
+                    Err(_) if goodbyes > 0 => break,
+                    Err(end) => self.lose(end),
+                }
+                goodbyes += 1;
+            }
+            if !stopped {
+                leave = None;
+            } else if Instant::now() >= deadline || self.link.is_none() {
+                break;
+            }
+            std::thread::sleep(WAIT_STEP.min(Duration::from_millis(5)));
+        }
+        self.tell_reached(Duration::ZERO);
+        let place = self.place().cloned();
+        if let Some(state) = &mut self.state {
+            state.save(place.as_ref())?;
+        }
+        Ok((self.queue.len() - self.taken) as u64)
+    }
+
+    /// Sends what was not sent yet.
+    fn pump(&mut self) {
+        while self.sent < self.queue.len() {
+            if self.link.is_none() && !self.connect() {
+                return;
+            }
+            // What is written after the receiver has left is lost, and costs what it had read.
+            self.ask();
+            if let Err(end) = self.send_next() {
+                self.lose(end);
+            }
+        }
+    }
+
+    fn send_next(&mut self) -> Result<(), End> {
+        let Some((link, _)) = &mut self.link else { return Ok(()) };
+        let Some(message) = self.queue.get_mut(self.sent) else { return Ok(()) };
+        match link.send(&message.text, &self.stop) {
+            Err(End::Broken(error)) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
+                self.too_large.fetch_add(1, Ordering::Relaxed);
+                let bytes = message.text.len();
+                say::problem(format!("{}: a message of {bytes} bytes is too large", self.to));
+            }
+            answer => answer?,
+        }
+        match link {
+            Link::Stream(stream) => {
+                message.end = stream.written();
+                self.sent += 1;
+            }
+            // A datagram is gone.
+            Link::Udp(_) | Link::Unix(_) => {
+                let message = self.queue.pop_front();
+                self.before = message.and_then(|message| message.mark).or(self.before.take());
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks what was taken, and whether the receiver is still there.
+    fn ask(&mut self) {
+        let Some((Link::Stream(stream), _)) = &mut self.link else { return };
+        // Before the receiver's end is seen: a connection that has ended takes nothing more.
+        let taken = stream.taken();
+        let end = stream.check();
+        match taken {
+            Ok(taken) => self.settle(taken),
+            Err(error) => return self.lose(End::Broken(error)),
+        }
+        if let Err(end) = end {
+            self.lose(end);
+        }
+    }
+
+    /// Counts what was taken, and forgets what need not be sent again.
+    fn settle(&mut self, taken_bytes: u64) {
+        while self.taken < self.sent && self.queue[self.taken].end <= taken_bytes {
+            self.taken_bytes += self.queue[self.taken].text.len();
+            self.taken += 1;
+        }
+        while self.taken > 0 && self.taken_bytes > AGAIN_BYTES {
+            self.forget_first();
+        }
+    }
+
+    fn forget_first(&mut self) {
+        if let Some(message) = self.queue.pop_front() {
+            self.taken -= 1;
+            self.sent -= 1;
+            self.taken_bytes -= message.text.len();
+            self.before = message.mark.or(self.before.take());
+        }
+    }
+
+    /// The connection is gone: what may not have arrived is to be sent again.
+    fn lose(&mut self, end: End) {
+        let opened = self.link.take().map(|(_, opened)| opened);
+        if opened.is_some_and(|opened| opened.elapsed() > WAIT_MAX) {
+            self.wait = WAIT_FIRST;
+        }
+        let reason = match &end {
+            End::Closed => {
+                while self.taken > 0 {
+                    self.forget_first();
+                }
+                "the receiver has closed the connection".to_owned()
+            }
+            End::Broken(error) => tls::explain(error),
+        };
+        let seq = |message: &Message| message.mark.as_ref().map(|mark| mark.seq);
+        let mut seqs = self.queue.iter().take(self.sent).filter_map(seq);
+        if let Some(first) = seqs.next() {
+            let last = seqs.next_back().unwrap_or(first);
+            let (low, high) = self.again.unwrap_or((first, last));
+            self.again = Some((low.min(first), high.max(last)));
+        }
+        self.sent = 0;
+        self.taken = 0;
+        self.taken_bytes = 0;
+        let place = self.before.clone();
+        if let Some(state) = &mut self.state {
+            // Now: what is sent again must not be taken for delivered if this program is killed.
+            if let Err(error) = state.save(place.as_ref()) {
+                say::problem(error);
+            }
+        }
+        // One that ends in order while there is nothing to send is nobody's trouble.
+        if !self.queue.is_empty() || matches!(end, End::Broken(_)) {
+            self.complain(&reason);
+        }
+    }
+
+    /// Reaches for the receiver until it is there: true, or the user wants to leave: false.
+    fn connect(&mut self) -> bool {
+        if self.outage.is_some() && !self.pause() {
+            return false;
+        }
+        loop {
+            // The first attempt is made even then: the line at hand is finished.
+            match Link::open(&self.to, self.tls.as_ref()) {
+                Ok(link) => {
+                    self.link = Some((link, Instant::now()));
+                    return true;
+                }
+                Err(error) => self.complain(&tls::explain(&error)),
+            }
+            if !self.pause() {
+                return false;
+            }
+        }
+    }
+
+    /// Waits before the next attempt.
+    fn pause(&mut self) -> bool {
+        let until = Instant::now() + self.wait;
+        self.wait = (self.wait * 2).min(WAIT_MAX);
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(WAIT_STEP));
+        }
+    }
+
+    fn complain(&mut self, reason: &str) {
+        let now = Instant::now();
+        match &mut self.outage {
+            None => {
+                self.outage = Some(Outage { since: now, told: now });
+                say::problem(format!("{}: {reason}; trying again", self.to));
+            }
+            Some(outage) if now - outage.told >= TELL_INTERVAL => {
+                outage.told = now;
+                let minutes = (now - outage.since).as_secs() / 60;
+                let place = match self.queue.front().and_then(|message| message.mark.as_ref()) {
+                    Some(mark) => format!("; waiting with seq {} in {}", mark.seq, mark.file),
+                    None => String::new(),
+                };
+                say::problem(format!("{}: {reason}, for {minutes} minutes now{place}", self.to));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Tells that the receiver is there again, once it has been for a while.
+    fn tell_reached(&mut self, after: Duration) {
+        let is_good = self.link.as_ref().is_none_or(|(_, opened)| opened.elapsed() >= after);
+        if !is_good || self.sent < self.queue.len() {
+            return;
+        }
+        let Some(outage) = self.outage.take() else { return };
+        self.wait = WAIT_FIRST;
+        let again = match self.again.take() {
+            Some((first, last)) => {
+                format!(
+                    "; messages of seq {first} to {last} were sent again, it may have them twice"
+                )
+            }
+            None => String::new(),
+        };
+        let seconds = outage.since.elapsed().as_secs();
+        say::problem(format!("{}: reached again after {seconds} s{again}", self.to));
+    }
+
+    fn say_goodbye(&mut self) -> Result<(), End> {
+        if let Some((Link::Stream(stream), _)) = &mut self.link {
+            stream.say_goodbye()?;
+        }
+        self.link = None;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! TLS to a receiver (RFC 5425): whom it is believed, who we say we are, and what to tell people
+//! when that fails.
+//!
+//! The receiver's certificate is always verified: a log that goes to whoever answers is a leak.
+//! There is no option to switch this off.
+
+use std::error::Error as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
+
+use super::destination::host_of;
+
+/// What is said about TLS on the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// Authorities to believe instead of the system's.
+    pub ca: Option<PathBuf>,
+    /// Our certificate, and those between it and its authority.
+    pub cert: Option<PathBuf>,
+    /// The key of our certificate.
+    pub key: Option<PathBuf>,
+    /// The name that the receiver's certificate must have, instead of the host's.
+    pub server_name: Option<String>,
+}
+
+/// Why no TLS connection can be tried.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read, or is not what it should be.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Nobody could be believed.
+    #[error("this system has no certificates of authorities ({0}); name one with --tls-ca")]
+    NoAuthorities(String),
+    /// Not a host name or an address.
+    #[error("`{0}` cannot be the name in a certificate; give --tls-server-name")]
+    Name(String),
+    /// The certificate and the key are not of each other, or not of a kind that is known.
+    #[error("--tls-cert and --tls-key: {0}")]
+    Identity(rustls::Error),
+    /// It cannot do TLS at all.
+    #[error("TLS: {0}")]
+    Other(#[from] rustls::Error),
+}
+
+/// What is needed to begin a connection.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// Whom to believe, and who we are.
+    pub config: Arc<ClientConfig>,
+    /// Whom we want.
+    pub name: ServerName<'static>,
+}
+
+impl Tls {
+    /// Reads the files. `address` is `host:port`.
+    ///
+    /// # Errors
+    /// When a file is not there or not what it should be: nothing to wait for.
+    pub fn new(address: &str, options: &TlsOptions) -> Result<Self, TlsError> {
+        let text = options.server_name.as_deref().unwrap_or(host_of(address));
+        let name =
+            ServerName::try_from(text.to_owned()).map_err(|_| TlsError::Name(text.to_owned()))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(authorities(options.ca.as_deref())?);
+        let config = match (&options.cert, &options.key) {
+            (Some(cert), Some(key)) => {
+                let chain = certificates(cert)?;
+                let key = PrivateKeyDer::from_pem_file(key).map_err(|error| TlsError::File {
+                    path: key.clone(),
+                    reason: reason(&error),
+                })?;
+                config.with_client_auth_cert(chain, key).map_err(TlsError::Identity)?
+            }
+            _ => config.with_no_client_auth(),
+        };
+        Ok(Self { config: Arc::new(config), name })
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let fail = |reason| TlsError::File { path: path.to_owned(), reason };
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let certificates = read.map_err(|error| fail(reason(&error)))?;
+    if certificates.is_empty() {
+        return Err(fail("no certificate in PEM (-----BEGIN CERTIFICATE-----) in it".to_owned()));
+    }
+    Ok(certificates)
+}
+
+fn reason(error: &rustls::pki_types::pem::Error) -> String {
+    use rustls::pki_types::pem::Error;
+    match error {
+        Error::Io(error) => error.to_string(),
+        Error::NoItemsFound => "nothing of the kind in PEM (-----BEGIN …) in it".to_owned(),
+        error => error.to_string(),
+    }
+}
+
+fn authorities(path: Option<&Path>) -> Result<RootCertStore, TlsError> {
+    let mut store = RootCertStore::empty();
+    if let Some(path) = path {
+        for certificate in certificates(path)? {
+            store.add(certificate).map_err(|error| TlsError::File {
+                path: path.to_owned(),
+                reason: format!("not the certificate of an authority: {error}"),
+            })?;
+        }
+        return Ok(store);
+    }
+    let found = rustls_native_certs::load_native_certs();
+    // Some of the system's may be of a kind that is not known: the others are good.
+    store.add_parsable_certificates(found.certs);
+    if store.is_empty() {
+        let reasons: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
+        let reasons =
+            if reasons.is_empty() { "ca-certificates?".to_owned() } else { reasons.join("; ") };
+        return Err(TlsError::NoAuthorities(reasons));
+    }
+    Ok(store)
+}
+
+/// What to tell people about a connection that failed: what is wrong with whose certificate.
+pub fn explain(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match inner {
+        Some(rustls::Error::InvalidCertificate(error)) => {
+            format!("the receiver's certificate is refused: {}", certificate(error))
+        }
+        Some(rustls::Error::AlertReceived(alert)) => {
+            format!(
+                "the receiver refuses the connection (TLS alert {alert:?}){}",
+                alert_hint(*alert)
+            )
+        }
+        Some(rustls::Error::InvalidMessage(_)) => {
+            format!("{error}; is there TLS at this port?")
+        }
+        Some(error) => error.to_string(),
+        None => match error.source() {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        },
+    }
+}
+
+fn certificate(error: &CertificateError) -> String {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            format!("it has expired ({error})")
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            format!("it is not valid yet ({error})")
+        }
+        CertificateError::UnknownIssuer => {
+            "its authority is not known; name it with --tls-ca".to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            format!("it is for another name ({error}); see --tls-server-name")
+        }
+        CertificateError::BadSignature => {
+            "it is not signed by the authority that it names: is there another of that name? See \
+             --tls-ca"
+                .to_owned()
+        }
+        CertificateError::Revoked => "it was revoked".to_owned(),
+        error => error.to_string(),
+    }
+}
+
+fn alert_hint(alert: rustls::AlertDescription) -> &'static str {
+    use rustls::AlertDescription as Alert;
+    match alert {
+        Alert::CertificateRequired | Alert::NoCertificate => {
+            ": it wants our certificate, --tls-cert and --tls-key"
+        }
+        Alert::UnknownCA
+        | Alert::BadCertificate
+        | Alert::CertificateUnknown
+        | Alert::CertificateExpired
+        | Alert::CertificateRevoked
+        | Alert::UnsupportedCertificate
+        | Alert::AccessDenied => ": our certificate (--tls-cert) is not good for it",
+        Alert::HandshakeFailure => ": no common way to encrypt, or our certificate is missing",
+        _ => "",
+    }
+}
