@@ -132,10 +132,12 @@ impl Output {
     }
 
     fn look_at(&mut self, path: &Path, placed: Placed) -> Result<bool, String> {
-        if let Form::Sent(shipment) = &self.form
-            && shipment.passes_over(path, placed)
-        {
-            return Ok(false);
+        if let Form::Sent(shipment) = &self.form {
+            // Readers look for the user's wish at times, and one file after the other: a line that
+            // is sent after one that was left out would hide it from the next start.
+            if self.stopped() || shipment.passes_over(path, placed) {
+                return Ok(false);
+            }
         }
         let line = Line::parse(placed.bytes)?;
         let is_wanted = self.filter.matches(&line);
