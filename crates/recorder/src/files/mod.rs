@@ -80,6 +80,7 @@
 //! | `sealing` | telling the sealer which lines are in which file |
 //! | `compress` | closed files made smaller, and the last line of such a one |
 //! | `retain` | which closed files have to go, and how they go |
+//! | `rendition` | each file once more in another format, beside it |
 
 mod compress;
 mod durable;
@@ -89,6 +90,7 @@ mod heal;
 mod lock;
 mod log;
 mod name;
+mod rendition;
 mod retain;
 mod seal;
 mod sealing;
@@ -112,6 +114,7 @@ pub use error::{FileError, FileErrorKind};
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
 pub use log::{Event, LogFiles, Opened, Options};
 pub use name::FileName;
+pub use rendition::{Plan, Renditions, State as RenditionState, Trouble};
 pub use retain::{Due, Keep, Outlook, RetainError};
 pub use seal::{SealOptions, Sealed};
 pub use tacho_chain::entry::RemovalReason;

@@ -24,6 +24,7 @@ use super::error::{At, FileError};
 use super::fs::{Fs, FsFile as _};
 use super::log::{Current, LogFiles};
 use super::name::FileName;
+use super::rendition;
 use super::seal::Removed;
 use super::tail::{self, LastSeqError};
 
@@ -189,7 +190,8 @@ impl<F: Fs> LogFiles<F> {
         // What the next start goes on from, and the line that tells of the removal, must not be
         // only in memory when older lines go.
         self.sync_current()?;
-        for ending in LOG_ENDINGS {
+        // What is beside the log goes before it: a rendition without its log would stay for ever.
+        for ending in rendition::ENDINGS.iter().chain(&LOG_ENDINGS) {
             self.remove_part(name, ending)?;
         }
         // A log file without a sidecar would look like one that nobody has sealed.
@@ -288,8 +290,9 @@ impl<F: Fs> LogFiles<F> {
     }
 
     fn log_bytes(&self, name: FileName) -> Result<u64, FileError> {
-        LOG_ENDINGS
+        rendition::ENDINGS
             .iter()
+            .chain(&LOG_ENDINGS)
             .try_fold(0_u64, |sum, ending| Ok(sum.saturating_add(self.part_bytes(name, ending)?)))
     }
 

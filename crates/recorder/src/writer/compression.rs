@@ -47,6 +47,11 @@ impl Compression {
         self.job.as_ref().is_some_and(|job| job.name == name)
     }
 
+    /// A file may be compressed that could not be before.
+    pub(super) fn look_soon(&mut self) {
+        self.look_at_us = 0;
+    }
+
     /// Makes it end soon, and never begin again.
     pub(super) fn cancel(&mut self) {
         self.cancel.store(true, Ordering::Relaxed);
@@ -86,14 +91,15 @@ impl<F: Fs> Writer<F> {
             return;
         }
         compression.look_at_us = now_us + LOOK_EVERY_US;
-        let failed = &compression.failed;
-        match self.files.next_to_compress(|name| failed.contains(&name)) {
+        let (failed, renditions) = (&compression.failed, &self.renditions);
+        let pass_over = |name| failed.contains(&name) || renditions.needs(name);
+        match self.files.next_to_compress(pass_over) {
             Ok(None) => self.compression.failed.clear(),
             Ok(Some(compressor)) => {
                 let (name, cancel) = (compressor.name(), self.compression.cancel.clone());
                 let thread = std::thread::Builder::new().name("tacho-zstd".to_owned());
                 match thread.spawn(move || {
-                    lower_priority();
+                    lower_priority(NICE);
                     compressor.run(&cancel)
                 }) {
                     Ok(thread) => self.compression.job = Some(Job { name, thread }),
@@ -137,9 +143,9 @@ impl<F: Fs> Writer<F> {
     }
 }
 
-/// Everything else on the machine goes first.
-fn lower_priority() {
+/// Other threads on the machine go before this one.
+pub(super) fn lower_priority(nice: i32) {
     // SAFETY: no pointers. 0 is the calling thread (Linux keeps priorities by thread), and lowering
     // one's own priority needs no privilege: what could go wrong costs nothing but politeness.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
 }

@@ -16,6 +16,7 @@
 //! | `seldom` | what the error log hears of trouble that comes again and again |
 //! | `retention` | which closed file goes when |
 //! | `compression` | the thread that makes closed files smaller |
+//! | `renditions` | the thread that writes each file once more in another format |
 //! | `space` | room on the disk, and the warning that it ends |
 
 mod compression;
@@ -25,6 +26,7 @@ mod losses;
 mod output;
 mod queue;
 mod relief;
+mod renditions;
 mod retention;
 mod running;
 mod seldom;
@@ -52,6 +54,7 @@ use compression::Compression;
 use durability::Syncing;
 pub(crate) use losses::confirm_losses;
 use queue::Queue;
+use renditions::Renditions;
 use retention::Retention;
 use seldom::{Outages, Seldom};
 use space::SpaceWatch;
@@ -109,6 +112,7 @@ pub struct Writer<F: Fs = RealFs> {
     gone: Vec<PathBuf>,
     retention: Retention,
     compression: Compression,
+    renditions: Renditions,
     space: SpaceWatch,
 }
 
@@ -159,6 +163,7 @@ impl<F: Fs> Writer<F> {
             gone: Vec::new(),
             retention: Retention::default(),
             compression: Compression::default(),
+            renditions: Renditions::default(),
             space: SpaceWatch::default(),
         };
         writer.take_settings();
@@ -255,6 +260,7 @@ impl<F: Fs> Writer<F> {
         // these is seen in this round. Who rings later is not slept over.
         self.rings_seen = self.arena().shared().bell.0.rings.load(Ordering::Acquire);
         let is_written = self.write_round();
+        self.look_after_renditions();
         self.settle();
         is_written
     }
@@ -275,6 +281,7 @@ impl<F: Fs> Writer<F> {
         {
             self.tell_failure(&error);
         }
+        self.take_format();
         self.tell_config_changes(now_us);
         self.scan();
         if !self.write_queue(now_us) {
@@ -397,8 +404,9 @@ impl<F: Fs> Writer<F> {
         }
     }
 
-    /// Ends the files.
-    pub fn close(self) -> Result<(), FileError> {
+    /// Ends the files, and before that what reads them.
+    pub fn close(mut self) -> Result<(), FileError> {
+        self.end_renditions();
         self.files.close()
     }
 
