@@ -136,9 +136,15 @@ impl<F: Fs> LogFiles<F> {
     /// the name of the server's machine.
     #[must_use]
     pub fn renditions(&self, state: State, seen: FileName, host: &str) -> Renditions<F> {
+        Renditions::new(self.fs.clone(), &self.dir, state, seen, host)
+    }
+}
+
+impl<F: Fs> Renditions<F> {
+    fn new(fs: F, dir: &Path, state: State, seen: FileName, host: &str) -> Renditions<F> {
         Renditions {
-            fs: self.fs.clone(),
-            dir: self.dir.clone(),
+            fs,
+            dir: dir.to_owned(),
             host: host.to_owned(),
             state,
             is_listed: false,
@@ -148,9 +154,7 @@ impl<F: Fs> LogFiles<F> {
             notes: Vec::new(),
         }
     }
-}
 
-impl<F: Fs> Renditions<F> {
     /// Goes on by one block of lines. `false`: everything that the log has is done.
     ///
     /// # Errors
