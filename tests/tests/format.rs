@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::State;
@@ -128,7 +129,8 @@ fn is_what_convert_makes(format: Format) {
     let mut other = server.connect().expect("a connection");
     let id: Option<u64> = other.query_first("SELECT CONNECTION_ID()").expect("an answer");
     let long = std::thread::spawn(move || other.query_drop("SELECT 'long', SLEEP(1000)"));
-    conn.query_drop("CREATE TABLE test.t (a INT) SELECT 1 AS a").expect("an answer");
+    conn.query_drop("CREATE DATABASE d").expect("an answer");
+    conn.query_drop("CREATE TABLE d.t (a INT) SELECT 1 AS a").expect("an answer");
     let log = log_of(&server);
     let running = |log: &Path| converted(log, CSV).matches(",RUNNING,").count() > 0;
     load(&mut conn, "first", 300);
@@ -188,13 +190,22 @@ fn another_format_begins_with_another_file() {
     let mut conn = server.connect().expect("a connection");
     conn.query_drop(INSTALL).expect("installed");
     let log = log_of(&server);
-    load(&mut conn, "lines alone", 200);
+    // What is not written yet when the format is switched goes to the new file.
+    let load = |conn: &mut Conn, round: &str| {
+        load(conn, round, 200);
+        let is_there = |stem: &String| {
+            let text = fs::read_to_string(log.join(format!("{stem}.jsonl"))).expect("UTF-8");
+            text.contains(&format!("SELECT '{round} 199'"))
+        };
+        wait::until("it is written", || stems(&log, "jsonl").iter().any(is_there));
+    };
+    load(&mut conn, "lines alone");
     for format in [CSV, JSON, NEW, OLD, CSV] {
         conn.query_drop(format!("SET GLOBAL tacho_format = '{}'", format[0])).expect("an answer");
-        load(&mut conn, format[0], 200);
+        load(&mut conn, format[0]);
     }
     conn.query_drop("SET GLOBAL tacho_format = 'JSON'").expect("an answer");
-    load(&mut conn, "lines alone again", 200);
+    load(&mut conn, "lines alone again");
     conn.query_drop("UNINSTALL PLUGIN tacho").expect("uninstalled");
     drop(conn);
     let mut conn = server.connect().expect("a connection");
@@ -247,31 +258,35 @@ fn a_killed_server_leaves_what_the_next_one_completes() {
         let log = log_of(&server);
         let mut conn = server.connect().expect("a connection");
         tagged::prepare(&mut conn, 4).expect("prepared");
+        let mut harm_count = 0;
         for round in 0..6 {
             let run = format!("round{round}");
             let running = Load { big_every: 20, ..Load::new(server.socket(), &run) };
             let running = running.start().expect("a load");
             wait::until("there is a load", || running.acknowledged_count() > 300 + 100 * round);
             server.kill9().expect("killed");
-            let newest = stems(&log, format[1]).last().cloned().expect("one");
-            let newest = log.join(format!("{newest}.{}", format[1]));
-            // What a dying machine or somebody's hand leaves.
-            match round {
-                1 => fs::remove_file(&newest).expect("removed"),
-                2 => fs::write(&newest, "20261122 03:49").expect("written"),
-                3 => {
-                    let text = fs::read(&newest).expect("read");
-                    fs::write(&newest, [&text[..], b"torn, and then some"].concat())
-                        .expect("written");
+            // What a dying machine or somebody's hand leaves of the oldest that is not complete.
+            let list = fs::read_to_string(log.join(".renditions")).expect("a list");
+            let (_, name) = list.lines().next().and_then(|line| line.split_once(' ')).expect("one");
+            let path = log.join(format!("{name}.{}", format[1]));
+            if let Ok(text) = fs::read(&path) {
+                match round {
+                    1 => fs::remove_file(&path).expect("removed"),
+                    2 => fs::write(&path, "20261122 03:49").expect("written"),
+                    3 => {
+                        fs::write(&path, [&text[..], b"torn, and more"].concat()).expect("written")
+                    }
+                    4 => fs::write(&path, &text[..text.len() / 2]).expect("written"),
+                    _ => {}
                 }
-                _ => {}
+                harm_count += 1;
             }
             server.restart().expect("started again");
             running.stop().expect("a tally");
         }
         server.stop().expect("stopped");
         assert_whole(&log, format);
-        drop(server);
+        assert!(harm_count > 0, "nothing was put right");
     }
 }
 
@@ -287,7 +302,9 @@ fn a_full_disk_stops_it_and_it_catches_up() {
     let mut server = disk.server(builder).start().expect("a server");
     let mut conn = server.connect().expect("a connection");
     tagged::prepare(&mut conn, 4).expect("prepared");
-    let running = Load::new(server.socket(), "full").start().expect("a load");
+    let pause = Duration::from_millis(2);
+    let load = Load { pause, ..Load::new(server.socket(), "full") };
+    let running = load.start().expect("a load");
     wait::until("there is a load", || running.acknowledged_count() > 500);
     disk.fill().expect("filled");
     wait::until("it is told", || server.error_log().contains("not in the other format for now"));
@@ -335,5 +352,5 @@ fn what_retention_removes_goes_in_both_forms() {
     server.stop().expect("stopped");
     assert_eq!(stems(&log, JSON[1]), stems(&log, "jsonl"));
     assert_state(&check(&log, &key_of(&server)), State::Ok);
-    server.assert_clean_log(&[]);
+    server.assert_clean_log(&["is removed before all of it"]);
 }

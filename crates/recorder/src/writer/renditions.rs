@@ -48,7 +48,6 @@ struct Shared {
     let_go: Option<FileName>,
     /// The oldest file that the thread has not done with.
     oldest: Option<FileName>,
-    is_failing: bool,
     /// For the error log.
     messages: Vec<(Severity, String)>,
 }
@@ -111,13 +110,11 @@ impl Renditions {
         self.oldest.is_some_and(|oldest| oldest <= name)
     }
 
-    /// Whether a file may be removed. If not, soon.
+    /// Whether a file may be removed. If not, soon: its rendition would go with it, so nobody waits
+    /// until that is complete, only until the thread is not at it any more.
     pub(super) fn lets_go(&self, name: FileName) -> bool {
         let Some(running) = self.running.as_ref().filter(|_| self.needs(name)) else { return true };
-        if running.link.lock().is_failing {
-            // Room is worth more than a rendition that nothing comes of.
-            running.link.tell(|shared| shared.let_go = Some(name));
-        }
+        running.link.tell(|shared| shared.let_go = Some(name));
         false
     }
 
@@ -131,7 +128,6 @@ impl Renditions {
                 end_by_us: None,
                 let_go: None,
                 oldest: self.oldest,
-                is_failing: false,
                 messages: Vec::new(),
             }),
             bell: Condvar::new(),
@@ -213,7 +209,6 @@ fn run<F: Fs>(link: &Link, files: &mut Files<F>) {
         };
         let mut shared = link.lock();
         shared.oldest = files.oldest();
-        shared.is_failing = is_more.is_err();
         shared.messages.append(&mut messages);
         if is_end {
             return;

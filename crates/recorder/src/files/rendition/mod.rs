@@ -208,7 +208,11 @@ impl<F: Fs> Renditions<F> {
 
     /// Leaves the oldest files up to `name` as they are: they will be removed.
     pub fn let_go(&mut self, name: FileName) {
-        while self.oldest().is_some_and(|oldest| oldest <= name) {
+        while let Some(oldest) = self.oldest().filter(|oldest| *oldest <= name) {
+            self.notes.push(format!(
+                "{} is removed before all of it was written in the other format",
+                oldest.log_file()
+            ));
             self.leave();
         }
     }
