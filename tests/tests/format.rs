@@ -109,7 +109,7 @@ fn assert_same(found: &str, wanted: &str) {
 /// Demands that all of the log is there in one format.
 #[track_caller]
 fn assert_whole(log: &Path, format: Format) {
-    let logs: BTreeSet<String> = stems(log, "jsonl");
+    let logs: BTreeSet<String> = &stems(log, "jsonl") | &stems(log, "jsonl.zst");
     assert_eq!(stems(log, format[1]), logs, "each file of the log has one");
     assert_same(&renditions(log, format), &bare(&converted(log, format), format));
 }
@@ -246,7 +246,42 @@ fn another_format_begins_with_another_file() {
     }
     assert!(logs.difference(&seen).count() > 2, "files with lines alone");
     assert_state(&check(&log, &key_of(&server)), State::Ok);
-    server.assert_clean_log(&[]);
+    server.assert_clean_log(&["unknown variable"]);
+}
+
+#[test]
+fn a_start_goes_on_with_what_there_is() {
+    const INSTALL: &str = "INSTALL PLUGIN tacho SONAME 'tacho'";
+    let mut server = MariaDb::builder().option("loose-tacho-format=CSV").start().expect("a server");
+    let mut conn = server.connect().expect("a connection");
+    conn.query_drop(INSTALL).expect("installed");
+    let log = log_of(&server);
+    load(&mut conn, "first", 50);
+    server.kill9().expect("killed");
+    // A newest file without another format gets it whole, whatever has been before.
+    let [first] = &Vec::from_iter(stems(&log, "csv"))[..] else { panic!("one file") };
+    fs::remove_file(log.join(format!("{first}.csv"))).expect("removed");
+    fs::remove_file(log.join(".renditions")).expect("removed");
+    server.restart().expect("started again");
+    let mut conn = server.connect().expect("a connection");
+    load(&mut conn, "second", 50);
+    // One that has another format keeps it, and the next one begins.
+    conn.query_drop("SET GLOBAL tacho_format = 'PERCONA_NEW'").expect("an answer");
+    load(&mut conn, "third", 50);
+    server.kill9().expect("killed");
+    server.restart().expect("started again");
+    let mut conn = server.connect().expect("a connection");
+    load(&mut conn, "fourth", 50);
+    drop(conn);
+    server.stop().expect("stopped");
+    let logs = Vec::from_iter(stems(&log, "jsonl"));
+    let [_, second, third] = &logs[..] else { panic!("{logs:?}") };
+    for (stem, format) in [(first, CSV), (second, NEW), (third, CSV)] {
+        let text = fs::read_to_string(log.join(format!("{stem}.{}", format[1]))).expect("UTF-8");
+        let wanted = converted(&log.join(format!("{stem}.jsonl")), format);
+        assert_same(&bare(&text, format), &bare(&wanted, format));
+    }
+    assert_eq!((stems(&log, CSV[1]).len(), stems(&log, NEW[1]).len()), (2, 1));
 }
 
 #[test]
@@ -355,4 +390,28 @@ fn what_retention_removes_goes_in_both_forms() {
     assert_eq!(stems(&log, JSON[1]), stems(&log, "jsonl"));
     assert_state(&check(&log, &key_of(&server)), State::Ok);
     server.assert_clean_log(&["is removed before all of it"]);
+}
+
+#[test]
+fn a_file_is_compressed_when_it_is_there_in_both_forms() {
+    let mut server = builder()
+        .option("loose-tacho-format=CSV")
+        .option("loose-tacho-compression=ZSTD")
+        .start()
+        .expect("a server");
+    let log = log_of(&server);
+    for round in 0..3 {
+        let mut conn = server.connect().expect("a connection");
+        load(&mut conn, &format!("round {round}"), 1000);
+        server.kill9().expect("killed");
+        server.restart().expect("started again");
+    }
+    let mut conn = server.connect().expect("a connection");
+    conn.query_drop("SET GLOBAL tacho_rotate_now = 1").expect("an answer");
+    wait::until("all that is closed is compressed", || stems(&log, "jsonl").len() == 1);
+    drop(conn);
+    server.stop().expect("stopped");
+    assert!(stems(&log, "jsonl.zst").len() > 20);
+    assert_whole(&log, CSV);
+    server.assert_clean_log(&[]);
 }

@@ -46,8 +46,8 @@ struct Shared {
     end_by_us: Option<i64>,
     /// Files up to this one will be removed as they are.
     let_go: Option<FileName>,
-    /// The oldest file that the thread has not done with.
-    oldest: Option<FileName>,
+    /// The thread has done with all files before this one.
+    needed_from: FileName,
     /// For the error log.
     messages: Vec<(Severity, String)>,
 }
@@ -98,8 +98,8 @@ pub(super) struct Renditions {
     format: Option<Format>,
     retry_at_us: i64,
     seldom: Seldom,
-    /// The oldest file that is not done with, when last looked.
-    oldest: Option<FileName>,
+    /// The oldest file that the thread may still read, when last looked.
+    needed_from: Option<FileName>,
     /// What the thread was last told.
     told: Option<(Plan, u64)>,
 }
@@ -107,7 +107,7 @@ pub(super) struct Renditions {
 impl Renditions {
     /// Whether a file is still needed as it is.
     pub(super) fn needs(&self, name: FileName) -> bool {
-        self.oldest.is_some_and(|oldest| oldest <= name)
+        self.needed_from.is_some_and(|needed_from| needed_from <= name)
     }
 
     /// Whether a file may be removed. If not, soon: its rendition would go with it, so nobody waits
@@ -119,7 +119,8 @@ impl Renditions {
     }
 
     fn start<F: Fs>(&mut self, mut files: Files<F>, plan: Plan) -> std::io::Result<()> {
-        self.oldest = files.oldest();
+        let needed_from = files.oldest().unwrap_or(plan.current);
+        self.needed_from = Some(needed_from);
         self.told = None;
         let link = Arc::new(Link {
             shared: Mutex::new(Shared {
@@ -127,7 +128,7 @@ impl Renditions {
                 is_news: true,
                 end_by_us: None,
                 let_go: None,
-                oldest: self.oldest,
+                needed_from,
                 messages: Vec::new(),
             }),
             bell: Condvar::new(),
@@ -208,7 +209,9 @@ fn run<F: Fs>(link: &Link, files: &mut Files<F>) {
             (more, Some(_)) => more.is_err(),
         };
         let mut shared = link.lock();
-        shared.oldest = files.oldest();
+        // Without a list, nobody knows what is needed of what came since it was made.
+        let listed = is_more.is_ok().then_some(plan.current);
+        shared.needed_from = files.oldest().or(listed).unwrap_or(shared.needed_from);
         shared.messages.append(&mut messages);
         if is_end {
             return;
@@ -304,12 +307,12 @@ impl<F: Fs> Writer<F> {
             None => self.begin_with_current(wanted)?,
             Some(running) => running.link.tell(|shared| {
                 shared.plan.current = current;
-                let oldest = shared.oldest;
+                let needed_from = shared.needed_from;
                 let formats = &mut shared.plan.formats;
                 formats.retain(|(from, _)| *from != current);
                 formats.push((current, wanted));
                 // What no unfinished file goes by is history.
-                while formats.len() > 1 && oldest.is_none_or(|oldest| formats[1].0 <= oldest) {
+                while formats.len() > 1 && formats[1].0 <= needed_from {
                     formats.remove(0);
                 }
             }),
@@ -324,7 +327,7 @@ impl<F: Fs> Writer<F> {
         if running.thread.is_finished() {
             // It only ends when it is told to, or by a panic.
             let messages = self.renditions.stop(0);
-            self.renditions.oldest = None;
+            self.renditions.needed_from = None;
             return self.tell_of_renditions(messages);
         }
         let written = self.status.bytes_written.load(Ordering::Relaxed);
@@ -332,7 +335,7 @@ impl<F: Fs> Writer<F> {
             (self.files.current_name(), self.control.utc.load(Ordering::Relaxed) != 0);
         let mut shared = running.link.lock();
         let messages = std::mem::take(&mut shared.messages);
-        let oldest = shared.oldest;
+        let needed_from = Some(shared.needed_from);
         (shared.plan.current, shared.plan.utc) = (current, utc);
         let is_news = self
             .renditions
@@ -347,8 +350,8 @@ impl<F: Fs> Writer<F> {
         if is_news {
             running.link.bell.notify_one();
         }
-        if self.renditions.oldest != oldest {
-            self.renditions.oldest = oldest;
+        if self.renditions.needed_from != needed_from {
+            self.renditions.needed_from = needed_from;
             // What it needed may go, or become smaller.
             self.compression.look_soon();
             self.retention.look_soon();
