@@ -268,6 +268,9 @@ fn a_start_goes_on_with_what_there_is() {
     // One that has another format keeps it, and the next one begins.
     conn.query_drop("SET GLOBAL tacho_format = 'PERCONA_NEW'").expect("an answer");
     load(&mut conn, "third", 50);
+    wait::until("it is listed", || {
+        fs::read_to_string(log.join(".renditions")).is_ok_and(|list| list.contains("percona_new"))
+    });
     server.kill9().expect("killed");
     server.restart().expect("started again");
     let mut conn = server.connect().expect("a connection");
