@@ -257,6 +257,7 @@ fn a_start_goes_on_with_what_there_is() {
     conn.query_drop(INSTALL).expect("installed");
     let log = log_of(&server);
     load(&mut conn, "first", 50);
+    wait::until("it has begun", || stems(&log, "csv").len() == 1);
     server.kill9().expect("killed");
     // A newest file without another format gets it whole, whatever has been before.
     let [first] = &Vec::from_iter(stems(&log, "csv"))[..] else { panic!("one file") };

@@ -255,7 +255,7 @@ proptest! {
 fn three_files(format: Format) -> Scene {
     let mut scene = Scene::new(format);
     for kinds in [[0, 9, 3, 4, 9], [9, 6, 3, 2, 9], [6, 9, 1, 0, 9]] {
-        kinds.map(|kind| scene.write(kind));
+        kinds.into_iter().for_each(|kind| scene.write(kind));
         scene.rotate();
     }
     scene
