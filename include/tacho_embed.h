@@ -50,7 +50,10 @@ enum tacho_setting {
   TACHO_SETTING_RETENTION_DAYS = 14,     /* 0 = keep */
   TACHO_SETTING_RETENTION_BYTES = 15,    /* 0 = keep */
   TACHO_SETTING_COMPRESSION = 16,        /* 0 NONE, 1 ZSTD */
-  TACHO_SETTING_DISK_WARN_PERCENT = 17   /* 0 = never */
+  TACHO_SETTING_DISK_WARN_PERCENT = 17,  /* 0 = never */
+  TACHO_SETTING_FORMAT = 18              /* 0 JSON alone; beside it: 1 CSV, 2 PERCONA_JSON,
+                                            3 PERCONA_NEW, 4 PERCONA_OLD. After TIMESTAMPS, before
+                                            RETENTION_* and COMPRESSION, the first time */
 };
 
 /* Figures for SHOW STATUS. */

@@ -28,6 +28,7 @@ unsigned long long v_flush_bytes;
 unsigned long v_overflow;
 unsigned long long v_overflow_timeout_ms;
 unsigned long v_timestamps;
+unsigned long v_format;
 unsigned long long v_rotate_bytes;
 unsigned long long v_rotate_interval_s;
 unsigned long long v_retention_days;
@@ -51,6 +52,9 @@ const char* g_overflow_names[] = {"BLOCK", "TIMEOUT", "DROP", nullptr};
 TYPELIB g_overflow_lib = {3, "overflow", g_overflow_names, nullptr};
 const char* g_timestamps_names[] = {"SYSTEM", "UTC", nullptr};
 TYPELIB g_timestamps_lib = {2, "timestamps", g_timestamps_names, nullptr};
+const char* g_format_names[] = {"JSON",        "CSV",         "PERCONA_JSON",
+                                "PERCONA_NEW", "PERCONA_OLD", nullptr};
+TYPELIB g_format_lib = {5, "format", g_format_names, nullptr};
 const char* g_redact_names[] = {"SECRETS", "LITERALS", nullptr};
 TYPELIB g_redact_lib = {2, "redact", g_redact_names, nullptr};
 const char* g_durability_names[] = {"ASYNC", "GROUP", "SYNC", nullptr};
@@ -98,7 +102,8 @@ const char* const kNames[] = {"tacho_logging",
                               "tacho_retention_days",
                               "tacho_retention_bytes",
                               "tacho_compression",
-                              "tacho_disk_warn_percent"};
+                              "tacho_disk_warn_percent",
+                              "tacho_format"};
 
 template <int32_t Setting>
 void update_number(MYSQL_THD thd, st_mysql_sys_var*, void* variable, const void* value) noexcept {
@@ -200,6 +205,11 @@ MYSQL_SYSVAR_ENUM(timestamps, v_timestamps, PLUGIN_VAR_RQCMDARG,
                   "Zone of the time stamps: SYSTEM (local time with offset) or UTC", nullptr,
                   (update_enum<TACHO_SETTING_TIMESTAMPS, g_timestamps_names>), 0,
                   &g_timestamps_lib);
+MYSQL_SYSVAR_ENUM(format, v_format, PLUGIN_VAR_RQCMDARG,
+                  "JSON: JSON lines alone. CSV (as server_audit's), PERCONA_JSON, PERCONA_NEW, "
+                  "PERCONA_OLD (as audit_log's): each log file has another one in this format "
+                  "beside it",
+                  nullptr, (update_enum<TACHO_SETTING_FORMAT, g_format_names>), 0, &g_format_lib);
 MYSQL_SYSVAR_ULONGLONG(rotate_bytes, v_rotate_bytes, PLUGIN_VAR_RQCMDARG,
                        "Begin a new file at this size, bytes; 0 = never", nullptr,
                        update_number<TACHO_SETTING_ROTATE_BYTES>, 256ULL << 20, 0, 1ULL << 46, 1);
@@ -303,6 +313,9 @@ void show_directory(const char* path) noexcept {
 }
 
 void apply_variables(const tacho_embed* recorder) noexcept {
+    // What the last server has left in another format comes before everything that moves files.
+    tacho_embed_set(recorder, TACHO_SETTING_TIMESTAMPS, v_timestamps);
+    tacho_embed_set(recorder, TACHO_SETTING_FORMAT, v_format);
     tacho_embed_set(recorder, TACHO_SETTING_OVERFLOW, v_overflow);
     tacho_embed_set(recorder, TACHO_SETTING_OVERFLOW_TIMEOUT_MS, v_overflow_timeout_ms);
     tacho_embed_set(recorder, TACHO_SETTING_FLUSH_INTERVAL_MS, v_flush_interval_ms);
@@ -315,7 +328,6 @@ void apply_variables(const tacho_embed* recorder) noexcept {
     tacho_embed_set(recorder, TACHO_SETTING_RETENTION_BYTES, v_retention_bytes);
     tacho_embed_set(recorder, TACHO_SETTING_COMPRESSION, v_compression);
     tacho_embed_set(recorder, TACHO_SETTING_DISK_WARN_PERCENT, v_disk_warn_percent);
-    tacho_embed_set(recorder, TACHO_SETTING_TIMESTAMPS, v_timestamps);
     tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
     apply_filter(recorder);
     apply_encryption(recorder);
@@ -337,6 +349,7 @@ st_mysql_sys_var* g_system_variables[] = {
     MYSQL_SYSVAR(durability),
     MYSQL_SYSVAR(sync_interval_ms),
     MYSQL_SYSVAR(timestamps),
+    MYSQL_SYSVAR(format),
     MYSQL_SYSVAR(rotate_bytes),
     MYSQL_SYSVAR(rotate_interval_s),
     MYSQL_SYSVAR(retention_days),

@@ -239,6 +239,7 @@ impl Recorder {
             15 => control.retention_bytes.store(value, Ordering::Relaxed),
             16 => control.compress.store(value != 0, Ordering::Relaxed),
             17 => control.disk_warn_percent.store(value, Ordering::Relaxed),
+            18 => control.format.store(value as u32, Ordering::Relaxed),
             _ => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.

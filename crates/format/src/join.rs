@@ -4,13 +4,18 @@
 //! (`docs/specs/record.md`, "The life of a statement"). Other formats have one record for a
 //! statement, so the first is held until the second comes. What is held is bounded: when there is
 //! more than may be, the statement that began first is given out as running, and its completing
-//! line later as it is, without a text.
+//! line later as it is, without a text. The same goes for what has not ended when a recorder stops
+//! or another one starts: nobody is left who would tell its end.
 
 use std::collections::BTreeMap;
 
 use tacho_event::record::{EventKind, Outcome};
 
 use crate::owned::OwnedRecord;
+
+/// Most memory for statements whose end was not met yet, bytes. A server that has more than this of
+/// text in statements that run for over ten seconds gets some of them in two records.
+pub const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// Joins the records of one log, in the order of its lines.
 #[derive(Debug)]
@@ -36,8 +41,13 @@ impl Joiner {
         record: OwnedRecord,
         mut emit: impl FnMut(&OwnedRecord) -> Result<(), E>,
     ) -> Result<(), E> {
-        if record.event != Some(EventKind::Statement) {
-            return emit(&record);
+        match record.event {
+            Some(EventKind::Statement) => {}
+            Some(EventKind::Start | EventKind::Stop) => {
+                self.finish(&mut emit)?;
+                return emit(&record);
+            }
+            _ => return emit(&record),
         }
         match (record.outcome, record.running_seq) {
             (Some(Outcome::Running), None) => {
@@ -77,6 +87,11 @@ impl Joiner {
             emit(&oldest)?;
         }
         Ok(())
+    }
+
+    /// What is held, oldest first.
+    pub fn held(&self) -> impl Iterator<Item = &OwnedRecord> {
+        self.open.values()
     }
 
     /// Gives `emit` what is still running at the end of the log.
@@ -223,6 +238,16 @@ mod tests {
         let left = all(1 << 20, vec![running(2, b"b"), running(1, b"a")]);
         assert_eq!(left.iter().map(|record| record.seq).collect::<Vec<_>>(), [1, 2]);
         assert!(left.iter().all(|record| record.outcome == Some(Outcome::Running)));
+    }
+
+    #[test]
+    fn a_recorder_that_stops_or_starts_ends_the_wait() {
+        for event in [EventKind::Stop, EventKind::Start] {
+            let border = OwnedRecord { seq: 2, event: Some(event), ..OwnedRecord::default() };
+            let out = all(1 << 20, vec![running(1, b"a"), border, end(3, 1)]);
+            assert_eq!(out.iter().map(|record| record.seq).collect::<Vec<_>>(), [1, 2, 3]);
+            assert_eq!(out[0].outcome, Some(Outcome::Running));
+        }
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub enum Timestamps {
     Utc,
 }
 
+/// See [`Control::format`].
+pub const FORMAT_UNSAID: u32 = u32::MAX;
+
 /// Settings that may change at any time, and requests.
 #[derive(Debug)]
 pub struct Control {
@@ -47,6 +50,9 @@ pub struct Control {
     pub retain_now: AtomicBool,
     /// Closed files are compressed.
     pub compress: AtomicBool,
+    /// Each file is written once more in this format: 0 in none, 1 CSV, 2 Percona's JSON, 3 NEW,
+    /// 4 OLD. [`FORMAT_UNSAID`]: nobody has said yet, and what there is stays as it is.
+    pub format: AtomicU32,
     /// Below so many hundredths of the file system the error log warns; 0 = never.
     pub disk_warn_percent: AtomicU64,
     /// A new file is wanted.
@@ -150,6 +156,7 @@ impl Default for Control {
             retention_bytes: AtomicU64::new(0),
             retain_now: AtomicBool::new(false),
             compress: AtomicBool::new(false),
+            format: AtomicU32::new(FORMAT_UNSAID),
             disk_warn_percent: AtomicU64::new(0),
             rotate_now: AtomicBool::new(false),
             flush_now: AtomicBool::new(false),

@@ -118,7 +118,7 @@ pub trait Fs: Clone + Send + 'static {
 }
 
 /// An open file.
-pub trait FsFile {
+pub trait FsFile: Send {
     /// One write(2): may write less than asked for, and may be interrupted.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use super::fs::{Fs, FsFile, OpenMode, RealFs, Space};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
+use super::rendition;
 use super::retain::Sizes;
 use super::seal::{Removed, SealOptions, Sealed, Sealer};
 use super::sealing::Left;
@@ -544,9 +545,13 @@ impl<F: Fs> LogFiles<F> {
     ) -> Result<Option<Current<F::File>>, FileError> {
         let sidecar = format!("{name}.{}", tacho_chain::SIDECAR_ENDING);
         let entries = self.fs.list(&self.dir).at("list", &self.dir)?;
-        // Its own sidecar goes on with it.
+        // Its own sidecar goes on with it, and so does its rendition.
         let others = entries.iter().filter(|entry| **entry != sidecar);
-        let newest = others.filter_map(|entry| FileName::parse(entry)).map(|(name, _)| name).max();
+        let others = others.filter_map(|entry| FileName::parse(entry));
+        let newest = others
+            .filter(|(other, ending)| *other != name || !rendition::ENDINGS.contains(ending))
+            .map(|(name, _)| name)
+            .max();
         if newest.is_some_and(|newest| newest >= name) {
             return Ok(None);
         }

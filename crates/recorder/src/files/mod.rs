@@ -83,6 +83,7 @@
 //! | `compressed` | compressed bytes checked, and the last line of such a file |
 //! | `recipients` | who may read encrypted files |
 //! | `retain` | which closed files have to go, and how they go |
+//! | `rendition` | each file once more in another format, beside it |
 
 mod compressed;
 mod durable;
@@ -95,6 +96,7 @@ mod log;
 mod name;
 mod pack;
 mod recipients;
+mod rendition;
 mod retain;
 mod seal;
 mod sealing;
@@ -120,6 +122,7 @@ pub use log::{Event, LogFiles, Opened, Options};
 pub use name::FileName;
 pub use pack::{PackError, Packed, Packer, Packing};
 pub use recipients::{Recipients, RecipientsError};
+pub use rendition::{Plan, Renditions, State as RenditionState, Trouble};
 pub use retain::{Due, Keep, Outlook, RetainError};
 pub use seal::{SealOptions, Sealed};
 pub use tacho_chain::entry::RemovalReason;

@@ -25,6 +25,7 @@ use super::form::Form;
 use super::fs::{Fs, FsFile as _};
 use super::log::{Current, LogFiles};
 use super::name::FileName;
+use super::rendition;
 use super::seal::Removed;
 use super::tail::{self, LastSeqError};
 
@@ -225,7 +226,8 @@ impl<F: Fs> LogFiles<F> {
         // What the next start goes on from, and the line that tells of the removal, must not be
         // only in memory when older lines go.
         self.sync_current()?;
-        for ending in log_endings() {
+        // What is beside the log goes before it: a rendition without its log would stay for ever.
+        for ending in rendition::ENDINGS.into_iter().chain(log_endings()) {
             self.remove_part(name, ending)?;
         }
         // A log file without a sidecar would look like one that nobody has sealed.
@@ -312,6 +314,11 @@ impl<F: Fs> LogFiles<F> {
         Ok(all)
     }
 
+    /// What is beside closed files may have become longer.
+    pub fn forget_sizes(&mut self) {
+        self.sizes.0.clear();
+    }
+
     fn total_bytes(&mut self, parts: &BTreeMap<FileName, Parts>) -> Result<u64, FileError> {
         let mut before = std::mem::take(&mut self.sizes.0);
         let mut sum = 0_u64;
@@ -352,7 +359,9 @@ impl<F: Fs> LogFiles<F> {
     }
 
     fn log_bytes(&self, name: FileName) -> Result<u64, FileError> {
-        log_endings()
+        rendition::ENDINGS
+            .into_iter()
+            .chain(log_endings())
             .try_fold(0_u64, |sum, ending| Ok(sum.saturating_add(self.part_bytes(name, ending)?)))
     }
 

@@ -16,6 +16,7 @@
 //! | `seldom` | what the error log hears of trouble that comes again and again |
 //! | `retention` | which closed file goes when |
 //! | `packing` | the thread that makes closed files smaller, and encrypts them |
+//! | `renditions` | the thread that writes each file once more in another format |
 //! | `space` | room on the disk, and the warning that it ends |
 
 mod durability;
@@ -25,6 +26,7 @@ mod output;
 mod packing;
 mod queue;
 mod relief;
+mod renditions;
 mod retention;
 mod running;
 mod seldom;
@@ -52,6 +54,7 @@ use durability::Syncing;
 pub(crate) use losses::confirm_losses;
 use packing::Packing;
 use queue::Queue;
+use renditions::Renditions;
 use retention::Retention;
 use seldom::{Outages, Seldom};
 use space::SpaceWatch;
@@ -63,8 +66,10 @@ const NAP: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// See the module documentation.
 pub struct Writer<F: Fs = RealFs> {
-    /// Before `files`, which have the lock of the directory: its thread ends before that is let go.
+    /// Both before `files`, which have the lock of the directory: their threads end before that is
+    /// let go.
     packing: Packing,
+    renditions: Renditions,
     drain: Drain,
     join: Join,
     files: LogFiles<F>,
@@ -160,6 +165,7 @@ impl<F: Fs> Writer<F> {
             gone: Vec::new(),
             retention: Retention::default(),
             packing: Packing::default(),
+            renditions: Renditions::default(),
             space: SpaceWatch::default(),
         };
         writer.take_settings();
@@ -256,6 +262,7 @@ impl<F: Fs> Writer<F> {
         // these is seen in this round. Who rings later is not slept over.
         self.rings_seen = self.arena().shared().bell.0.rings.load(Ordering::Acquire);
         let is_written = self.write_round();
+        self.look_after_renditions();
         self.settle();
         is_written
     }
@@ -276,6 +283,7 @@ impl<F: Fs> Writer<F> {
         {
             self.tell_failure(&error);
         }
+        self.take_format();
         self.tell_config_changes(now_us);
         self.scan();
         if !self.write_queue(now_us) {
@@ -398,10 +406,11 @@ impl<F: Fs> Writer<F> {
         }
     }
 
-    /// Ends the files.
+    /// Ends the files, and before that what reads them.
     pub fn close(mut self) -> Result<(), FileError> {
         // Before the lock of the directory is let go: what packs a file is of the one writer.
         self.packing.end();
+        self.end_renditions();
         self.files.close()
     }
 

@@ -58,6 +58,11 @@ impl Packing {
         self.cancel.store(true, Ordering::Relaxed);
     }
 
+    /// A file may be packed that could not be before.
+    pub(super) fn look_soon(&mut self) {
+        self.look_at_us = 0;
+    }
+
     /// Waits until it has ended.
     pub(super) fn end(&mut self) {
         self.cancel();
@@ -104,14 +109,15 @@ impl<F: Fs> Writer<F> {
             return;
         }
         packing.look_at_us = now_us + LOOK_EVERY_US;
-        let failed = &packing.failed;
-        match self.files.next_to_pack(&packing.wanted, |name| failed.contains(&name)) {
+        let (failed, renditions) = (&packing.failed, &self.renditions);
+        let pass_over = |name| failed.contains(&name) || renditions.needs(name);
+        match self.files.next_to_pack(&packing.wanted, pass_over) {
             Ok(None) => self.packing.failed.clear(),
             Ok(Some(packer)) => {
                 let (name, cancel) = (packer.name(), self.packing.cancel.clone());
                 let thread = std::thread::Builder::new().name("tacho-pack".to_owned());
                 match thread.spawn(move || {
-                    lower_priority();
+                    lower_priority(NICE);
                     packer.run(&cancel)
                 }) {
                     Ok(thread) => self.packing.job = Some(Job { name, thread }),
@@ -196,9 +202,9 @@ impl<F: Fs> Writer<F> {
     }
 }
 
-/// Everything else on the machine goes first.
-fn lower_priority() {
+/// Other threads on the machine go before this one.
+pub(super) fn lower_priority(nice: i32) {
     // SAFETY: no pointers. 0 is the calling thread (Linux keeps priorities by thread), and lowering
     // one's own priority needs no privilege: what could go wrong costs nothing but politeness.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
 }

@@ -21,6 +21,8 @@ use crate::files::{Due, FileName, Fs, Keep, Outlook, RemovalReason};
 
 /// How often is looked, when nothing has happened to the files, µs.
 const LOOK_EVERY_US: i64 = 60_000_000;
+/// When a file that has to go is still read, µs.
+const LOOK_AGAIN_US: i64 = 200_000;
 const HOUR_US: i64 = 3_600_000_000;
 /// How many files may go by age for each that is begun.
 const GO_FOR_ONE: u64 = 2;
@@ -159,6 +161,10 @@ impl<F: Fs> Writer<F> {
         let Some(due) = outlook.due else { return };
         if self.packing.is_at(due.name) {
             // It would come back, smaller. When that is done, there is another look.
+            return;
+        }
+        if !self.renditions.lets_go(due.name) {
+            self.retention.look_at_us = now_us + LOOK_AGAIN_US;
             return;
         }
         let is_asked = retention.asked_count > 0;

@@ -4,15 +4,11 @@ use std::io::{self, Write};
 
 use tacho_event::record::{EventKind, Outcome};
 use tacho_event::time::TimeFormatter;
-use tacho_format::join::Joiner;
+use tacho_format::join::{HELD_BYTES_MAX, Joiner};
 use tacho_format::owned::OwnedRecord;
 use tacho_format::{Format, Formatter};
 
 use crate::say;
-
-/// Most memory for statements whose end was not met yet. A server that has more than this of
-/// text in statements that run for over ten seconds gets some of them in two lines.
-const OPEN_BYTES_MAX: usize = 64 << 20;
 
 /// Converts the records of one log, in its order.
 pub struct Converter {
@@ -47,7 +43,7 @@ impl Converter {
         min_query_time_us: u64,
     ) -> Self {
         Self {
-            joiner: (!format.knows_running()).then(|| Joiner::new(OPEN_BYTES_MAX)),
+            joiner: (!format.knows_running()).then(|| Joiner::new(HELD_BYTES_MAX)),
             sink: Sink {
                 format,
                 formatter,

@@ -91,14 +91,14 @@ pub(super) fn plan(theirs: &Theirs) -> Plan {
 
 fn output(plan: &mut Plan, theirs: &Theirs) {
     let target = match theirs.text("format", "OLD").to_ascii_uppercase().as_str() {
-        "OLD" => "percona-old",
-        "NEW" => "percona-new",
-        "JSON" => "percona-json",
+        "OLD" => "PERCONA_OLD",
+        "NEW" => "PERCONA_NEW",
+        "JSON" => "PERCONA_JSON",
         // Its CSV has the fields of the others in an order of its own; ours is server_audit's.
-        _ => "percona-json (for CSV there is none)",
+        _ => "PERCONA_JSON (for CSV there is none)",
     };
     plan.remark(format!(
-        "{}: the log is JSON lines; `tacho convert --to {target}` writes it in that form",
+        "{}: the log is JSON lines; tacho_format = {target} writes that form beside it",
         theirs.shown("format", "OLD")
     ));
     if theirs.text("handler", "FILE").eq_ignore_ascii_case("SYSLOG") {

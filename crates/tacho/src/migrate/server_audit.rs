@@ -80,7 +80,7 @@ pub(super) fn plan(theirs: &Theirs) -> Plan {
 fn output(plan: &mut Plan, theirs: &Theirs) {
     match theirs.text("output_type", "file").to_ascii_lowercase().as_str() {
         "file" => plan.remark(
-            "the format: the log is JSON lines; `tacho convert --to csv` writes server_audit's form",
+            "the format: the log is JSON lines; tacho_format = CSV writes server_audit's form beside it",
         ),
         "syslog" => {
             plan.remark(format!(

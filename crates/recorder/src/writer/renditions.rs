@@ -1,0 +1,387 @@
+//! The thread that writes each log file once more in another format. What it does is in
+//! [`crate::files`].
+//!
+//! The writer tells it which file is current and what is wanted, and rings when there are new
+//! lines; it reads those from the log file, as anybody could. Neither waits for the other: the
+//! lock between them is held for some words, never while something is converted or written. What
+//! goes wrong with a rendition is told, tried again, and of no concern to the log.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tacho_format::Format;
+use tacho_ring::sys;
+
+use super::Writer;
+use super::seldom::{Outages, Seldom};
+use crate::control::{FORMAT_UNSAID, Severity, Status};
+use crate::files::{FileName, Fs, Plan, RenditionState, Renditions as Files};
+
+/// How long trouble is left alone.
+const RETRY: Duration = Duration::from_secs(1);
+const RETRY_US: i64 = 1_000_000;
+/// Behind the statements of the server, before what compresses files.
+const NICE: i32 = 10;
+
+/// What the setting's numbers mean; see `tacho_setting`.
+fn format_of(number: u32) -> Option<Format> {
+    match number {
+        1 => Some(Format::Csv),
+        2 => Some(Format::PerconaJson),
+        3 => Some(Format::PerconaNew),
+        4 => Some(Format::PerconaOld),
+        _ => None,
+    }
+}
+
+/// What writer and thread know of each other.
+struct Shared {
+    plan: Plan,
+    /// Something has changed since the thread has looked.
+    is_news: bool,
+    /// It shall end, having done what there is, but not later than this, µs of a clock that is
+    /// never set.
+    end_by_us: Option<i64>,
+    /// Files up to this one will be removed as they are.
+    let_go: Option<FileName>,
+    /// The thread has done with all files before this one.
+    needed_from: FileName,
+    /// For the error log.
+    messages: Vec<(Severity, String)>,
+}
+
+/// A [`Shared`], and the bell for the thread.
+struct Link {
+    shared: Mutex<Shared>,
+    bell: Condvar,
+}
+
+impl Link {
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        // Whoever panicked has left whole words in it.
+        self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut Shared)) {
+        let mut shared = self.lock();
+        change(&mut shared);
+        shared.is_news = true;
+        drop(shared);
+        self.bell.notify_one();
+    }
+
+    fn wait_for_news(&self, shared: MutexGuard<'_, Shared>) {
+        drop(self.bell.wait_while(shared, |shared| !shared.is_news));
+    }
+
+    /// Waits until it is time to try again what has failed: new lines change nothing.
+    fn wait_in_trouble(&self, shared: MutexGuard<'_, Shared>) {
+        let is_quiet = |shared: &mut Shared| shared.end_by_us.is_none() && shared.let_go.is_none();
+        drop(self.bell.wait_timeout_while(shared, RETRY, is_quiet));
+    }
+}
+
+struct Running {
+    link: Arc<Link>,
+    thread: JoinHandle<()>,
+}
+
+/// What the writer knows of the renditions.
+#[derive(Default)]
+pub(super) struct Renditions {
+    running: Option<Running>,
+    /// What the last recorder has left was looked at.
+    has_begun: bool,
+    /// The format beside the current file.
+    format: Option<Format>,
+    retry_at_us: i64,
+    seldom: Seldom,
+    /// The oldest file that the thread may still read, when last looked.
+    needed_from: Option<FileName>,
+    /// What the thread was last told.
+    told: Option<(Plan, u64)>,
+}
+
+impl Renditions {
+    /// Whether a file is still needed as it is.
+    pub(super) fn needs(&self, name: FileName) -> bool {
+        self.needed_from.is_some_and(|needed_from| needed_from <= name)
+    }
+
+    /// Whether a file may be removed. If not, soon: its rendition would go with it, so nobody waits
+    /// until that is complete, only until the thread is not at it any more.
+    pub(super) fn lets_go(&self, name: FileName) -> bool {
+        let Some(running) = self.running.as_ref().filter(|_| self.needs(name)) else { return true };
+        running.link.tell(|shared| shared.let_go = Some(name));
+        false
+    }
+
+    fn start<F: Fs>(&mut self, mut files: Files<F>, plan: Plan) -> std::io::Result<()> {
+        let needed_from = files.oldest().unwrap_or(plan.current);
+        self.needed_from = Some(needed_from);
+        self.told = None;
+        let link = Arc::new(Link {
+            shared: Mutex::new(Shared {
+                plan,
+                is_news: true,
+                end_by_us: None,
+                let_go: None,
+                needed_from,
+                messages: Vec::new(),
+            }),
+            bell: Condvar::new(),
+        });
+        let link_too = link.clone();
+        let thread = std::thread::Builder::new().name("tacho-format".to_owned());
+        let thread = thread.spawn(move || {
+            super::packing::lower_priority(NICE);
+            run(&link_too, &mut files);
+        })?;
+        self.running = Some(Running { link, thread });
+        Ok(())
+    }
+
+    /// Ends the thread, and gives what it had to say last.
+    fn stop(&mut self, patience_us: i64) -> Vec<(Severity, String)> {
+        let Some(Running { link, thread }) = self.running.take() else { return Vec::new() };
+        link.tell(|shared| shared.end_by_us = Some(sys::monotonic_us() + patience_us));
+        let ended = thread.join();
+        let mut messages = std::mem::take(&mut link.lock().messages);
+        if ended.is_err() {
+            messages.push(panicked());
+        }
+        messages
+    }
+}
+
+impl Drop for Renditions {
+    fn drop(&mut self) {
+        // Nobody is left who could be told: the next start goes on.
+        let _: Vec<(Severity, String)> = self.stop(0);
+    }
+}
+
+fn panicked() -> (Severity, String) {
+    let text = "internal error (panic): the log goes on, and nothing of it is written in another \
+                format until the plugin is installed again";
+    (Severity::Error, text.to_owned())
+}
+
+/// The thread.
+fn run<F: Fs>(link: &Link, files: &mut Files<F>) {
+    let mut outages = Outages::default();
+    loop {
+        let mut shared = link.lock();
+        shared.is_news = false;
+        let (plan, end_by_us) = (shared.plan.clone(), shared.end_by_us);
+        let let_go = shared.let_go.take();
+        drop(shared);
+        if let Some(name) = let_go {
+            files.let_go(name);
+        }
+        let is_late = end_by_us.is_some_and(|by_us| sys::monotonic_us() > by_us);
+        let is_more = files.step(&plan);
+        let now_us = sys::monotonic_us();
+        let mut messages: Vec<(Severity, String)> =
+            files.take_notes().into_iter().map(|note| (Severity::Warning, note)).collect();
+        match &is_more {
+            Ok(_) if outages.succeeded() => {
+                let text = "the audit log is written in the other format again".to_owned();
+                messages.push((Severity::Note, text));
+            }
+            Ok(_) => {}
+            Err(trouble) => messages.extend(outages.failed(now_us).map(|_| failure(trouble))),
+        }
+        let is_end = match (&is_more, end_by_us) {
+            (_, None) => false,
+            (Ok(false), Some(_)) => {
+                messages.extend(files.end().err().map(|trouble| failure(&trouble)));
+                true
+            }
+            (Ok(true), Some(_)) if is_late => {
+                let text = "stopped before all of the audit log was written in the other format: \
+                            the next start goes on";
+                messages.push((Severity::Warning, text.to_owned()));
+                true
+            }
+            (more, Some(_)) => more.is_err(),
+        };
+        let mut shared = link.lock();
+        // Without a list, nobody knows what is needed of what came since it was made.
+        let listed = is_more.is_ok().then_some(plan.current);
+        shared.needed_from = files.oldest().or(listed).unwrap_or(shared.needed_from);
+        shared.messages.append(&mut messages);
+        if is_end {
+            return;
+        }
+        match is_more {
+            Ok(true) => {}
+            Ok(false) => link.wait_for_news(shared),
+            Err(_) => link.wait_in_trouble(shared),
+        }
+    }
+}
+
+fn failure(trouble: &crate::files::Trouble) -> (Severity, String) {
+    let text = format!("the audit log goes on, but not in the other format for now: {trouble}");
+    (Severity::Warning, text)
+}
+
+impl<F: Fs> Writer<F> {
+    /// Follows the setting: another format begins with another file. Only with an empty batch.
+    pub(super) fn take_format(&mut self) {
+        debug_assert!(self.batch.is_empty());
+        let number = self.control.format.load(Ordering::Relaxed);
+        let now_us = sys::monotonic_us();
+        // Before it is said, nothing may be taken for another one. At the end nothing is begun.
+        let is_ending = self.control.stop.load(Ordering::Relaxed);
+        if number == FORMAT_UNSAID || is_ending || now_us < self.renditions.retry_at_us {
+            return;
+        }
+        let wanted = format_of(number);
+        let taken = self.begin_renditions(wanted).and_then(|()| self.switch_format(wanted));
+        if let Err(text) = taken {
+            self.renditions.retry_at_us = now_us + RETRY_US;
+            let text = format!("tacho_format cannot be followed at the moment: {text}");
+            if self.renditions.seldom.allows(now_us) {
+                self.say(Severity::Warning, &text);
+            }
+            Status::set(&self.status.last_error, &text);
+        }
+    }
+
+    /// Takes up what the last recorder has left.
+    fn begin_renditions(&mut self, wanted: Option<Format>) -> Result<(), String> {
+        if self.renditions.has_begun {
+            return Ok(());
+        }
+        let state = self.files.rendition_state().map_err(|error| error.to_string())?;
+        if let Some(&(last, format)) = state.pending.back() {
+            // A file that was begun when its maker died has the format of the one before.
+            self.run_renditions(state, last, format)?;
+        } else if wanted.is_some() {
+            self.begin_with_current(wanted)?;
+        }
+        self.renditions.has_begun = true;
+        Ok(())
+    }
+
+    /// The current file, whatever is in it, is the first one in a format.
+    fn begin_with_current(&mut self, wanted: Option<Format>) -> Result<(), String> {
+        let current = self.files.current_name();
+        let mut state = RenditionState::default();
+        state.pending.push_back((current, wanted));
+        self.run_renditions(state, current, wanted)
+    }
+
+    fn run_renditions(
+        &mut self,
+        state: RenditionState,
+        seen: FileName,
+        format: Option<Format>,
+    ) -> Result<(), String> {
+        let plan = Plan {
+            current: self.files.current_name(),
+            formats: vec![(seen, format)],
+            utc: self.control.utc.load(Ordering::Relaxed) != 0,
+        };
+        let files = self.files.renditions(state, seen, &host_name());
+        self.renditions.start(files, plan).map_err(|error| error.to_string())?;
+        self.renditions.format = format;
+        Ok(())
+    }
+
+    fn switch_format(&mut self, wanted: Option<Format>) -> Result<(), String> {
+        if self.renditions.format == wanted {
+            return Ok(());
+        }
+        self.files.rotate_now().map_err(|error| error.to_string())?;
+        if self.files.current_bytes() > 0 {
+            // Not yet: a batch is on its way.
+            return Ok(());
+        }
+        let current = self.files.current_name();
+        match &self.renditions.running {
+            None => self.begin_with_current(wanted)?,
+            Some(running) => running.link.tell(|shared| {
+                shared.plan.current = current;
+                let needed_from = shared.needed_from;
+                let formats = &mut shared.plan.formats;
+                formats.retain(|(from, _)| *from != current);
+                formats.push((current, wanted));
+                // What no unfinished file goes by is history.
+                while formats.len() > 1 && formats[1].0 <= needed_from {
+                    formats.remove(0);
+                }
+            }),
+        }
+        self.renditions.format = wanted;
+        Ok(())
+    }
+
+    /// Tells the thread of new lines, and others what it has to say.
+    pub(super) fn look_after_renditions(&mut self) {
+        let Some(running) = &self.renditions.running else { return };
+        if running.thread.is_finished() {
+            // It only ends when it is told to, or by a panic.
+            let messages = self.renditions.stop(0);
+            self.renditions.needed_from = None;
+            return self.tell_of_renditions(messages);
+        }
+        let written = self.status.bytes_written.load(Ordering::Relaxed);
+        let (current, utc) =
+            (self.files.current_name(), self.control.utc.load(Ordering::Relaxed) != 0);
+        let mut shared = running.link.lock();
+        let messages = std::mem::take(&mut shared.messages);
+        let needed_from = Some(shared.needed_from);
+        (shared.plan.current, shared.plan.utc) = (current, utc);
+        let is_news = self
+            .renditions
+            .told
+            .as_ref()
+            .is_none_or(|(plan, bytes)| *plan != shared.plan || *bytes != written);
+        if is_news {
+            self.renditions.told = Some((shared.plan.clone(), written));
+            shared.is_news = true;
+        }
+        drop(shared);
+        if is_news {
+            running.link.bell.notify_one();
+        }
+        if self.renditions.needed_from != needed_from {
+            self.renditions.needed_from = needed_from;
+            // What it needed may go, or become smaller.
+            self.packing.look_soon();
+            self.retention.look_soon();
+            self.files.forget_sizes();
+        }
+        self.tell_of_renditions(messages);
+    }
+
+    /// Lets the thread do what there is, and ends it.
+    pub(super) fn end_renditions(&mut self) {
+        self.look_after_renditions();
+        let patience_ms = self.control.patience_ms.load(Ordering::Relaxed);
+        let patience_us = i64::try_from(patience_ms).unwrap_or(i64::MAX / 1_000_000) * 1_000;
+        let messages = self.renditions.stop(patience_us);
+        self.tell_of_renditions(messages);
+    }
+
+    fn tell_of_renditions(&self, messages: Vec<(Severity, String)>) {
+        for (severity, text) in messages {
+            self.say(severity, &text);
+            if severity != Severity::Note {
+                Status::set(&self.status.last_error, &text);
+            }
+        }
+    }
+}
+
+/// The name of this machine, as `tacho convert` has it; an unnamed one is `-`.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "-".to_owned() } else { name.to_owned() }
+}
