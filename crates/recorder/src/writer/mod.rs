@@ -12,6 +12,7 @@
 //! | `output` | from the batch to the file; errors |
 //! | `running` | the table of running statements |
 //! | `losses` | telling of losses |
+//! | `takeover` | going on where another writer has left a living arena |
 //! | `relief` | making room when chunks are short |
 //! | `seldom` | what the error log hears of trouble that comes again and again |
 //! | `retention` | which closed file goes when |
@@ -29,6 +30,7 @@ mod retention;
 mod running;
 mod seldom;
 mod space;
+mod takeover;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tacho_ring::session;
+use tacho_ring::{free, session};
 
 use super::Writer;
 use crate::drain::Ref;
@@ -38,7 +38,9 @@ impl<F: Fs> Writer<F> {
             return false;
         }
         self.recycle();
-        if arena.free_count() > 0 || !waiting() {
+        // Of the list, not of the states: a writer that was killed while it gave a chunk back may
+        // have left one that is neither in use nor on the list.
+        if !free::is_empty(&arena.shared().free_head.0) || !waiting() {
             return true;
         }
         self.take_out_partials(now_us)
