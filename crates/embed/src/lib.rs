@@ -6,9 +6,12 @@
 //!
 //! The C side is `include/tacho_embed.h`.
 
+mod door;
 mod error_log;
 mod filter;
+mod outside;
 mod recorder;
+mod supervisor;
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -198,7 +201,7 @@ pub unsafe extern "C" fn tacho_embed_note_config(
     // SAFETY: promised by the caller.
     let [variable, old_value, new_value] =
         [variable, old_value, new_value].map(|text| unsafe { string(text) }.to_bytes().to_vec());
-    guard((), || recorder.note_config(ConfigChange { variable, old_value, new_value }));
+    guard((), || recorder.note_config(ConfigChange { number: 0, variable, old_value, new_value }));
 }
 
 /// See `tacho_filter_flag`.

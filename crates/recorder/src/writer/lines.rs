@@ -43,6 +43,9 @@ impl<F: Fs> Writer<F> {
         };
         for change in changes {
             let seq = self.take_seq();
+            if let Some(told) = &mut self.config_told {
+                told(change.number, seq);
+            }
             let record = Record {
                 seq,
                 ts_us: now_us,
