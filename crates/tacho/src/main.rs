@@ -1,5 +1,5 @@
 //! Zone: outside. The command `tacho`: reads what the recorder wrote, converts it for other
-//! programs, recovers what it could not write, looks into its arena, measures what auditing costs, profiles a
+//! programs, recovers what it could not write, writes it in the place of the server, looks into its arena, measures what auditing costs, profiles a
 //! server, reads the settings of other audit plugins.
 //!
 //! This file parses the command line, calls the subcommand and turns its answer into an exit

@@ -254,7 +254,7 @@ impl<F: Fs> Writer<F> {
 
     pub(super) fn settle_place(&mut self, place: &Place, seq: u64) {
         match place {
-            Place::Arena(first, more) => {
+            Place::Arena(first, more) | Place::Torn(first, more) => {
                 self.drain.settle(*first, seq);
                 more.iter().for_each(|at| self.drain.settle(*at, seq));
             }
