@@ -82,8 +82,7 @@ impl<F: Fs> Writer<F> {
                 taken.push(at);
             }
         }
-        self.give_back(taken);
-        if free::is_empty(&arena.shared().free_head.0) {
+        if self.give_back(taken) == 0 {
             // So many large records come in at once that their beginnings fill the arena.
             let partials = self.join.partials().filter(|(_, p)| p.awaited);
             let firsts = partials.filter_map(|(_, partial)| partial.first.take()).collect();
@@ -92,11 +91,11 @@ impl<F: Fs> Writer<F> {
         self.write_queue(now_us)
     }
 
-    /// Gives back the chunks of what is in memory now.
-    fn give_back(&mut self, taken: Vec<Ref>) {
+    /// Gives back the chunks of what is in memory now. Returns how many.
+    fn give_back(&mut self, taken: Vec<Ref>) -> u32 {
         for at in taken {
             self.drain.settle(at, self.written_seq);
         }
-        self.recycle();
+        self.recycle()
     }
 }

@@ -87,7 +87,12 @@ impl Legacy {
     /// A record that is in the file.
     fn see_written(&mut self, head: &Head, held: &HashMap<u64, Slot>) {
         let is_held = held.get(&head.conn).is_some_and(|s| epoch_of(s.rec_no) == series(head).1);
-        if is_held && let Some(until) = self.until.get_mut(&series(head)) {
+        // A piece that was taken out early says nothing of the others.
+        let is_whole = matches!(head.fragment, FRAGMENT_WHOLE | FRAGMENT_LAST);
+        if is_held
+            && is_whole
+            && let Some(until) = self.until.get_mut(&series(head))
+        {
             *until = head.rec_no.max(*until);
         }
         if matches!(head.kind, RecordKind::End | RecordKind::Point) {
