@@ -31,6 +31,8 @@ impl Recorder {
             .arg(scene.log_directory())
             .arg("--arena-directory")
             .arg(&scene.arenas)
+            // Not the server's: it has to begin anew with that.
+            .env("TZ", "Asia/Tokyo")
             .stdin(Stdio::null())
             .stderr(stderr)
             .spawn()
@@ -114,6 +116,8 @@ fn finish(mut scene: Scene, running: Running, run: &str, recorder: Option<Record
         recorder.end();
     }
     let directory = scene.log_directory();
+    log::read(&directory, |line, text| assert!(!line.ts.ends_with("+09:00"), "{text}"))
+        .expect("a readable log");
     let report = sealed::check(&directory, &key_in_log(&directory));
     // What a kill has left without a frame is sealed later, and told apart.
     assert!(matches!(report.state(), State::Ok | State::Recovered), "{report:?}");
