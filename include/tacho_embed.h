@@ -51,9 +51,10 @@ enum tacho_setting {
   TACHO_SETTING_RETENTION_BYTES = 15,    /* 0 = keep */
   TACHO_SETTING_COMPRESSION = 16,        /* 0 NONE, 1 ZSTD */
   TACHO_SETTING_DISK_WARN_PERCENT = 17,  /* 0 = never */
-  TACHO_SETTING_FORMAT = 18              /* 0 JSON alone; beside it: 1 CSV, 2 PERCONA_JSON,
+  TACHO_SETTING_FORMAT = 18,             /* 0 JSON alone; beside it: 1 CSV, 2 PERCONA_JSON,
                                             3 PERCONA_NEW, 4 PERCONA_OLD. After TIMESTAMPS, before
                                             RETENTION_* and COMPRESSION, the first time */
+  TACHO_SETTING_WRITER = 19              /* 0 EMBEDDED, 1 EXTERNAL */
 };
 
 /* Figures for SHOW STATUS. */
@@ -83,7 +84,12 @@ typedef struct tacho_embed_status {
 } tacho_embed_status;
 
 /* Texts for SHOW STATUS. */
-enum tacho_text { TACHO_TEXT_LAST_ERROR = 0, TACHO_TEXT_CURRENT_FILE = 1, TACHO_TEXT_ARENA = 2 };
+enum tacho_text {
+  TACHO_TEXT_LAST_ERROR = 0,
+  TACHO_TEXT_CURRENT_FILE = 1,
+  TACHO_TEXT_ARENA = 2,
+  TACHO_TEXT_WRITER = 3 /* "EMBEDDED", or "EXTERNAL" and the process id of the recorder */
+};
 
 /* Starts recording: recovers what a crash has left, makes the arena, starts the writer.
  * Settings are at their defaults and logging is off: set them, then turn logging on.

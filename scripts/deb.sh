@@ -84,7 +84,10 @@ command_package() {
         mkdir -p "$(dirname "$root/usr/share/${shell#*:}")"
         build/bin/tacho completions "${shell%%:*}" >"$root/usr/share/${shell#*:}"
     done
+    install -D -m 644 packaging/tacho-recorder.service \
+        "$root/lib/systemd/system/tacho-recorder.service"
     documents tacho
+    gzip -9nc docs/guide/recorder.md >"$root/usr/share/doc/tacho/recorder.md.gz"
     cat >"$root/DEBIAN/control" <<CONTROL
 Depends: $(needs "$root/usr/bin/tacho")
 Recommends: tzdata
@@ -92,8 +95,9 @@ Suggests: mariadb-plugin-tacho, sysbench, bpftrace
 Description: reads, checks and converts the audit log of Tachograph
  Tachograph records what happens in a MariaDB server, without losing anything silently. This is
  its command: it shows and follows the log, verifies its seal, converts it for other programs,
- recovers what a dead server had not written, measures what auditing costs, and shows where the
- threads of a server spend their time.
+ recovers what a dead server had not written, writes the log in the place of the server if that
+ is wanted (tacho-recorder.service), measures what auditing costs, and shows where the threads of
+ a server spend their time.
 CONTROL
     pack tacho "$version"
 }

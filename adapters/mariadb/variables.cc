@@ -43,6 +43,7 @@ char v_tables;
 char v_digest;
 unsigned long v_redact;
 unsigned long v_durability;
+unsigned long v_writer;
 unsigned long long v_sync_interval_ms;
 
 char g_directory_shown[PATH_MAX];
@@ -59,6 +60,8 @@ const char* g_redact_names[] = {"SECRETS", "LITERALS", nullptr};
 TYPELIB g_redact_lib = {2, "redact", g_redact_names, nullptr};
 const char* g_durability_names[] = {"ASYNC", "GROUP", "SYNC", nullptr};
 TYPELIB g_durability_lib = {3, "durability", g_durability_names, nullptr};
+const char* g_writer_names[] = {"EMBEDDED", "EXTERNAL", nullptr};
+TYPELIB g_writer_lib = {2, "writer", g_writer_names, nullptr};
 const char* g_compression_names[] = {"NONE", "ZSTD", nullptr};
 TYPELIB g_compression_lib = {2, "compression", g_compression_names, nullptr};
 
@@ -103,7 +106,8 @@ const char* const kNames[] = {"tacho_logging",
                               "tacho_retention_bytes",
                               "tacho_compression",
                               "tacho_disk_warn_percent",
-                              "tacho_format"};
+                              "tacho_format",
+                              "tacho_writer"};
 
 template <int32_t Setting>
 void update_number(MYSQL_THD thd, st_mysql_sys_var*, void* variable, const void* value) noexcept {
@@ -231,6 +235,10 @@ MYSQL_SYSVAR_ENUM(compression, v_compression, PLUGIN_VAR_RQCMDARG,
 MYSQL_SYSVAR_ULONGLONG(disk_warn_percent, v_disk_warn_percent, PLUGIN_VAR_RQCMDARG,
                        "Warn when less of the log's file system is free, per cent; 0 = never",
                        nullptr, update_number<TACHO_SETTING_DISK_WARN_PERCENT>, 10, 0, 100, 1);
+MYSQL_SYSVAR_ENUM(writer, v_writer, PLUGIN_VAR_RQCMDARG,
+                  "Who writes the log: EMBEDDED (a thread of the server), or EXTERNAL (the process "
+                  "`tacho recorder`; the thread, while there is none)",
+                  nullptr, (update_enum<TACHO_SETTING_WRITER, g_writer_names>), 0, &g_writer_lib);
 MYSQL_SYSVAR_BOOL(rotate_now, v_rotate_now, PLUGIN_VAR_OPCMDARG, "Set to 1: begin a new file now",
                   nullptr, update_rotate_now, 0);
 MYSQL_SYSVAR_BOOL(flush_now, v_flush_now, PLUGIN_VAR_OPCMDARG,
@@ -334,6 +342,7 @@ void apply_variables(const tacho_embed* recorder) noexcept {
     tacho_embed_set(recorder, TACHO_SETTING_CHECKPOINT_INTERVAL_S, v_checkpoint_interval_s);
     tacho_embed_set(recorder, TACHO_SETTING_DIGEST, v_digest != 0 ? 1 : 0);
     tacho_embed_set(recorder, TACHO_SETTING_REDACT, v_redact);
+    tacho_embed_set(recorder, TACHO_SETTING_WRITER, v_writer);
     tacho_embed_set(recorder, TACHO_SETTING_LOGGING, v_logging != 0 ? 1 : 0);
 }
 
@@ -356,6 +365,7 @@ st_mysql_sys_var* g_system_variables[] = {
     MYSQL_SYSVAR(retention_bytes),
     MYSQL_SYSVAR(compression),
     MYSQL_SYSVAR(disk_warn_percent),
+    MYSQL_SYSVAR(writer),
     MYSQL_SYSVAR(rotate_now),
     MYSQL_SYSVAR(flush_now),
     MYSQL_SYSVAR(max_statement_bytes),
@@ -400,6 +410,7 @@ st_mysql_show_var g_status_variables[] = {
     {"Tacho_last_error", function(show_text<TACHO_TEXT_LAST_ERROR>), SHOW_SIMPLE_FUNC},
     {"Tacho_current_file", function(show_text<TACHO_TEXT_CURRENT_FILE>), SHOW_SIMPLE_FUNC},
     {"Tacho_filter_rules", function(show_number<&Status::filter_rules>), SHOW_SIMPLE_FUNC},
+    {"Tacho_writer", function(show_text<TACHO_TEXT_WRITER>), SHOW_SIMPLE_FUNC},
     {"Tacho_arena_file", function(show_text<TACHO_TEXT_ARENA>), SHOW_SIMPLE_FUNC},
     {nullptr, nullptr, SHOW_UNDEF},
 };

@@ -60,7 +60,13 @@ pub fn set(
     let old_value = keys(&control.set_encryption(encryption));
     // A path says nothing about whose keys are in the file.
     let variable = b"encryption_recipients".to_vec();
-    Ok((old_value != new_value).then_some(ConfigChange { who, variable, old_value, new_value }))
+    Ok((old_value != new_value).then_some(ConfigChange {
+        who,
+        number: 0,
+        variable,
+        old_value,
+        new_value,
+    }))
 }
 
 fn keys(encryption: &Encryption) -> Vec<u8> {

@@ -6,11 +6,14 @@
 //!
 //! The C side is `include/tacho_embed.h`.
 
+mod door;
 mod encryption;
 mod error_log;
 mod filter;
+mod outside;
 mod priority;
 mod recorder;
+mod supervisor;
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -209,7 +212,9 @@ pub unsafe extern "C" fn tacho_embed_note_config(
         [variable, old_value, new_value].map(|text| unsafe { string(text) }.to_bytes().to_vec());
     // SAFETY: promised by the caller.
     let who = unsafe { who_of(who) };
-    guard((), || recorder.note_config(ConfigChange { who, variable, old_value, new_value }));
+    guard((), || {
+        recorder.note_config(ConfigChange { who, number: 0, variable, old_value, new_value })
+    });
 }
 
 /// See `tacho_who`.

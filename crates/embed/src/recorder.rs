@@ -1,11 +1,10 @@
 //! One recorder: an arena, a log directory and a writer thread.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tacho_event::record::EventKind;
 use tacho_filter::compile::Server;
@@ -13,17 +12,20 @@ use tacho_probe::Probe;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status, Who};
-use tacho_recorder::files::{LogFiles, Options, RealFs, SealOptions};
+use tacho_recorder::files::LogFiles;
+use tacho_recorder::opening::{self, OpenError};
 use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
-use tacho_ring::layout::{NAME_COUNT, NameEntry, OVERFLOW_LET_GO};
+use tacho_ring::layout::{NAME_COUNT, NameEntry};
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 
 use crate::encryption::{self, Mode};
 use crate::filter::Filters;
-use crate::{EmbedStatus, error_log, priority};
+use crate::outside::Outside;
+use crate::supervisor::Supervisor;
+use crate::{EmbedStatus, error_log};
 
 /// What a recorder is started with.
 pub struct Config {
@@ -55,6 +57,7 @@ pub struct Recorder {
     /// Set by the writer when everything is written, or it gave up.
     drained: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    outside: Arc<Outside>,
     filters: Filters,
     tables: bool,
     program: bool,
@@ -63,72 +66,37 @@ pub struct Recorder {
 /// Distinguishes the arenas of this process.
 static INSTANCES: AtomicU64 = AtomicU64::new(0);
 
+/// How long a start waits for another writer of the log.
+const LOCKED_PATIENCE: Duration = Duration::from_secs(5);
+
 type Failure = Box<dyn std::error::Error>;
 
 fn log() -> Log {
     Box::new(error_log::write)
 }
 
-fn canonical(directory: &Path) -> Result<PathBuf, Failure> {
-    std::fs::canonicalize(directory).map_err(|e| format!("{}: {e}", directory.display()).into())
+/// Opens the log. A recorder outside the server may be at what a dead server has left: it is waited for.
+fn open(log_directory: &Path, signing_key_file: &Path) -> Result<(LogFiles, u64), OpenError> {
+    let since = Instant::now();
+    loop {
+        match opening::open(log_directory, signing_key_file, &error_log::write) {
+            Err(error) if error.locked_by().is_some() && since.elapsed() < LOCKED_PATIENCE => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            opened => return opened,
+        }
+    }
 }
 
-/// Begins to seal the log. One that cannot be sealed is still better than none.
-fn seal(files: &mut LogFiles, key_file: &Path, last_seq: u64) {
-    // The setting comes a moment later; until then the chain is signed as by default.
-    let options =
-        SealOptions { key_file: key_file.to_owned(), checkpoint_interval_s: 60, may_break: true };
-    let sealed = match files.seal(&options, last_seq) {
-        Ok(sealed) => sealed,
-        Err(error) => {
-            let text = format!(
-                "the audit log is NOT SEALED, changes of it cannot be detected: {error} It is tried \
-                 again with each new log file (SET GLOBAL tacho_rotate_now = 1)"
-            );
-            return error_log::write(Severity::Error, &text);
-        }
-    };
-    let new = if sealed.is_new_root { " (a new one: keep it somewhere else)" } else { "" };
-    let text = format!("the audit log is sealed; its public key{new} is {}", sealed.root);
-    error_log::write(Severity::Note, &text);
-    if sealed.recovered_bytes > 0 {
-        let text = format!(
-            "{} bytes of the audit log were not sealed when the last server ended; they are now, \
-             and marked as recovered",
-            sealed.recovered_bytes
-        );
-        error_log::write(Severity::Note, &text);
-    }
-    if let Some(reason) = sealed.declared {
-        let text = format!(
-            "the chain that seals the audit log is broken ({reason}), and says so: look at it with \
-             `tacho verify`"
-        );
-        error_log::write(Severity::Warning, &text);
-    }
+fn canonical(directory: &Path) -> Result<PathBuf, Failure> {
+    std::fs::canonicalize(directory).map_err(|e| format!("{}: {e}", directory.display()).into())
 }
 
 impl Recorder {
     /// Recovers what a crash has left, makes the arena, starts the writer.
     pub fn start(config: &Config) -> Result<Recorder, Failure> {
-        let (mut files, opened) =
-            LogFiles::open(RealFs, &config.log_directory, Options { rotate_bytes: 0 })?;
+        let (files, last_seq) = open(&config.log_directory, &config.signing_key_file)?;
         let log_directory = canonical(&config.log_directory)?;
-        if opened.torn_bytes > 0 {
-            let text = format!(
-                "the last line of the audit log was torn ({} bytes); it was cut off and will \
-                 be written again",
-                opened.torn_bytes
-            );
-            error_log::write(Severity::Note, &text);
-        }
-        // Numbers go on after the last line. Where it cannot be read, nothing may be assumed.
-        let last_seq = opened.last_seq?.unwrap_or(0);
-        if config.signing_key_file.as_os_str().is_empty() {
-            files.leave_sealed_file();
-        } else {
-            seal(&mut files, &config.signing_key_file, last_seq);
-        }
         let control = Arc::new(Control::default());
         let status = Arc::new(Status::default());
         let (control_too, status_too) = (control.clone(), status.clone());
@@ -172,16 +140,22 @@ impl Recorder {
         // recording then follows its own `start`. If it cannot be written, the writer goes on.
         writer.round();
         let drained = Arc::new(AtomicBool::new(false));
-        let run = Run {
+        let outside = Arc::new(Outside::new()?);
+        let supervisor = Supervisor {
             control: control.clone(),
+            status: status.clone(),
             drained: drained.clone(),
             ending: config.ending,
-            arena: arena_file.path().to_owned(),
+            arena,
+            arena_path: arena_file.path().to_owned(),
+            arena_directory: config.arena_directory.clone(),
             log_directory,
+            signing_key_file: config.signing_key_file.clone(),
+            outside: outside.clone(),
         };
         let thread = std::thread::Builder::new()
             .name("tacho-writer".to_owned())
-            .spawn(move || run.guarded(writer))?;
+            .spawn(move || supervisor.guarded(writer))?;
         let arena_path = arena_file.path().display().to_string();
         let instance = INSTANCES.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Recorder {
@@ -193,6 +167,7 @@ impl Recorder {
             status,
             drained,
             thread: Some(thread),
+            outside,
             filters: Filters::default(),
             tables: config.tables,
             program: config.program,
@@ -211,6 +186,7 @@ impl Recorder {
 
     fn ring(&self) {
         self.arena().shared().bell.0.ring(&Futex);
+        self.outside.wake();
     }
 
     /// Changes a setting; see `tacho_setting`.
@@ -240,6 +216,7 @@ impl Recorder {
             16 => control.compress.store(value != 0, Ordering::Relaxed),
             17 => control.disk_warn_percent.store(value, Ordering::Relaxed),
             18 => control.format.store(value as u32, Ordering::Relaxed),
+            19 => self.outside.want(value != 0),
             _ => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.
@@ -281,6 +258,7 @@ impl Recorder {
         if before != text {
             self.note_config(ConfigChange {
                 who,
+                number: 0,
                 variable: b"tacho_filter".to_vec(),
                 old_value: before.into_bytes(),
                 new_value: text.as_bytes().to_vec(),
@@ -366,6 +344,10 @@ impl Recorder {
             0 => of(&self.status.last_error),
             1 => of(&self.status.current_file),
             2 => self.arena_path.clone(),
+            3 => match self.outside.writer_pid() {
+                None => "EMBEDDED".to_owned(),
+                Some(pid) => format!("EXTERNAL {pid}"),
+            },
             _ => String::new(),
         }
     }
@@ -394,94 +376,6 @@ impl Recorder {
                 self.arena_path
             );
             error_log::write(Severity::Error, &text);
-        }
-    }
-}
-
-/// The writer thread.
-struct Run {
-    control: Arc<Control>,
-    drained: Arc<AtomicBool>,
-    ending: Option<&'static AtomicU8>,
-    arena: PathBuf,
-    log_directory: PathBuf,
-}
-
-/// How long a server that shuts down waits for a log that cannot be written, µs.
-const ENDING_PATIENCE_US: i64 = 10_000_000;
-
-impl Run {
-    fn guarded(self, writer: Writer) {
-        priority::raise();
-        let arena = *writer.arena();
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.run(writer)));
-        if outcome.is_err() {
-            // The database goes on. What is in the arena is recovered at the next start; what
-            // comes now is counted.
-            let shared = arena.shared();
-            shared.settings.0.overflow.store(OVERFLOW_LET_GO, Ordering::Relaxed);
-            shared.gate.0.open(&Futex);
-            error_log::write(
-                Severity::Error,
-                "internal error: the writer stopped; further records are dropped when the arena \
-                 is full, and counted in Tacho_records_lost. UNINSTALL and INSTALL the plugin",
-            );
-        }
-    }
-
-    fn is_ending(&self) -> bool {
-        self.ending.is_some_and(|ending| ending.load(Ordering::Relaxed) != 0)
-    }
-
-    /// A server does not end before its statements do, and these wait for room in the arena:
-    /// without this it would hang until somebody kills it. What they were about to record is
-    /// counted in the arena, and told by the next server.
-    fn let_go(writer: &Writer) {
-        let shared = writer.arena().shared();
-        if shared.settings.0.overflow.swap(OVERFLOW_LET_GO, Ordering::Relaxed) != OVERFLOW_LET_GO {
-            error_log::write(
-                Severity::Warning,
-                "the server shuts down while the audit log cannot be written: statements that \
-                 wait for it are let go, and counted as lost if they do not fit into the arena",
-            );
-        }
-        shared.gate.0.open(&Futex);
-    }
-
-    fn run(&self, mut writer: Writer) {
-        let mut ending_since_us = None;
-        while !self.control.stop.load(Ordering::Relaxed) {
-            let started_us = sys::monotonic_us();
-            writer.round();
-            if writer.is_failing() && self.is_ending() {
-                let since_us = *ending_since_us.get_or_insert(started_us);
-                if started_us - since_us > ENDING_PATIENCE_US {
-                    Self::let_go(&writer);
-                }
-            } else {
-                ending_since_us = None;
-            }
-            writer.sleep(started_us);
-        }
-        let stop_us = ending_since_us.unwrap_or_else(sys::monotonic_us);
-        loop {
-            if writer.finish() {
-                self.drained.store(true, Ordering::Relaxed);
-                // Under the lock of the log, and before the arena is removed.
-                if let Err(error) = arena_list::forget(&self.log_directory, &self.arena) {
-                    let list = self.log_directory.join(arena_list::NAME);
-                    error_log::write(Severity::Warning, &format!("{}: {error}", list.display()));
-                }
-                break;
-            }
-            let patience_us = self.control.patience_ms.load(Ordering::Relaxed) as i64 * 1_000;
-            if sys::monotonic_us() - stop_us > patience_us {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        if let Err(error) = writer.close() {
-            error_log::write(Severity::Error, &format!("closing the audit log: {error}"));
         }
     }
 }

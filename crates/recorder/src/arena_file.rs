@@ -228,6 +228,18 @@ impl ArenaFile {
         Ok(ArenaFile { path: path.to_owned(), file, base, geometry })
     }
 
+    /// Maps an arena of another process, without locking it, if its file belongs to the user of this
+    /// process: what is in it will be believed.
+    pub fn open_living(path: &Path) -> Result<ArenaFile, ArenaError> {
+        let (file, uid) = open(path)?;
+        if uid != user_id() {
+            return Err(ArenaError::Foreign { path: path.to_owned(), uid });
+        }
+        let (_, geometry) = read_header(&file, path)?;
+        let base = map(&file, geometry.arena_bytes, 0, path)?;
+        Ok(ArenaFile { path: path.to_owned(), file, base, geometry })
+    }
+
     /// Maps an arena without locking it: to look at it, dead or alive, or to change a
     /// setting of a living one.
     pub fn open_unlocked(path: &Path) -> Result<ArenaFile, ArenaError> {

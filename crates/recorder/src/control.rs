@@ -61,6 +61,8 @@ pub struct Control {
     pub flush_now: AtomicBool,
     /// The writer shall drain what there is and end.
     pub stop: AtomicBool,
+    /// The writer shall let go of the log, for another one.
+    pub release: AtomicBool,
     /// How long it may wait for a log that cannot be written, once told to stop, ms.
     pub patience_ms: AtomicU64,
     /// Changes of settings that no line tells of yet.
@@ -105,6 +107,8 @@ pub struct Who {
 pub struct ConfigChange {
     /// Who has changed it.
     pub who: Who,
+    /// By what the writer's answer refers to it ([`ConfigTold`]).
+    pub number: u64,
     /// Name of the variable.
     pub variable: Vec<u8>,
     /// Its value before.
@@ -112,6 +116,9 @@ pub struct ConfigChange {
     /// Its value now.
     pub new_value: Vec<u8>,
 }
+
+/// Hears of each change, by its number, the `seq` of its line, before that is written.
+pub type ConfigTold = Box<dyn FnMut(u64, u64) + Send>;
 
 /// The filters of the last time: a statement is judged by that of the moment when it started,
 /// also if it reaches the writer later.
@@ -130,6 +137,11 @@ impl Filters {
             self.list.remove(0);
         }
         self.list.push((since_us, program));
+    }
+
+    /// Each of them, and since when it is in effect, µs since 1970-01-01 UTC.
+    pub fn list(&self) -> &[(i64, Arc<[u8]>)] {
+        &self.list
     }
 
     /// The bytes of the filter for a statement that started then; none: everything is wanted.
@@ -161,6 +173,7 @@ impl Default for Control {
             rotate_now: AtomicBool::new(false),
             flush_now: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            release: AtomicBool::new(false),
             patience_ms: AtomicU64::new(0),
             config_changes: Mutex::new(Vec::new()),
             filter_version: AtomicU64::new(0),
@@ -180,8 +193,16 @@ impl Control {
         self.filter_version.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Puts the filters of another process in the place of all: of each, since when it is in effect.
+    pub fn replace_filters(&self, list: Vec<(i64, Arc<[u8]>)>) {
+        let mut filters = self.filters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *filters = Filters { list };
+        // As in `set_filter`.
+        self.filter_version.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The filters and how often they were changed, if that is not `version`.
-    pub(crate) fn filters_newer_than(&self, version: u64) -> Option<(u64, Filters)> {
+    pub fn filters_newer_than(&self, version: u64) -> Option<(u64, Filters)> {
         if self.filter_version.load(Ordering::Relaxed) == version {
             return None;
         }
@@ -195,6 +216,11 @@ impl Control {
         // Under the lock, which is also held where both are read.
         self.encryption_version.fetch_add(1, Ordering::Relaxed);
         std::mem::replace(&mut current, encryption)
+    }
+
+    /// Who may read closed files.
+    pub(crate) fn encryption(&self) -> Encryption {
+        self.encryption.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What was last said and how often that was, if it is not `version`.
@@ -237,6 +263,8 @@ pub struct Status {
     pub files_encrypted: AtomicU64,
     /// Room for the log, bytes.
     pub disk_free_bytes: AtomicU64,
+    /// The log cannot be written at the moment.
+    pub is_failing: AtomicBool,
     /// The last error, with advice.
     pub last_error: Mutex<String>,
     /// The file that is written now.

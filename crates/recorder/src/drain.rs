@@ -5,6 +5,7 @@
 //! the rest of one chunk, which is counted.
 
 use std::mem::offset_of;
+use std::path::PathBuf;
 
 use tacho_ring::arena::Arena;
 use tacho_ring::chunk::{self, BUSY, CLOSED, FREE, IDLE};
@@ -171,6 +172,8 @@ pub struct Drain {
     unread: Vec<(i64, u32, bool)>,
     /// Chunks that were damaged, since the last [`Drain::take_damaged`].
     damaged: u64,
+    /// Where the threads of the producers' process are listed; `None`: nobody can be known dead.
+    tasks: Option<PathBuf>,
 }
 
 /// Chunks that are looked at together, to see that all of them are free.
@@ -189,7 +192,13 @@ impl Drain {
             in_use: Vec::new(),
             unread: Vec::new(),
             damaged: 0,
+            tasks: Some(PathBuf::from("/proc/self/task")),
         }
+    }
+
+    /// The producers are threads of another process, which are listed there; `None`: nowhere.
+    pub fn set_tasks(&mut self, tasks: Option<PathBuf>) {
+        self.tasks = tasks;
     }
 
     /// The arena.
@@ -212,7 +221,7 @@ impl Drain {
 
     /// Fills `in_use` and `unread`.
     fn find_unread(&mut self) {
-        let Drain { arena, tracks, in_use, unread, damaged: _ } = self;
+        let Drain { arena, tracks, in_use, unread, .. } = self;
         in_use.clear();
         // A loop of its own, because it is the one over all chunks; most of them are free.
         const { assert!(FREE == 0) };
@@ -378,8 +387,7 @@ impl Drain {
     /// Closes chunks whose owners died while they wrote, after a bounded wait. Returns how
     /// many: each has lost one record.
     pub fn bury_dead(&mut self, now_us: i64) -> u32 {
-        let tasks = std::path::Path::new("/proc/self/task");
-        let Drain { arena, tracks, in_use, .. } = self;
+        let Drain { arena, tracks, in_use, tasks, .. } = self;
         let mut count = 0;
         for index in in_use.iter().map(|index| *index as usize) {
             let (Some(control), Some(track)) = (arena.controls().get(index), tracks.get_mut(index))
@@ -396,8 +404,9 @@ impl Drain {
             } else if now_us.saturating_sub(track.busy_since_us) > DEAD_OWNER_US {
                 let owner = control.owner.load(Ordering::Relaxed);
                 // Without /proc (a server in a chroot) nobody is known to be dead.
-                let dead = tasks.is_dir() && !tasks.join(owner.to_string()).exists();
-                if dead && chunk::bury(control, word) {
+                let is_dead =
+                    |tasks: &PathBuf| tasks.is_dir() && !tasks.join(owner.to_string()).exists();
+                if tasks.as_ref().is_some_and(is_dead) && chunk::bury(control, word) {
                     count += 1;
                 }
             }

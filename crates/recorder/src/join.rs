@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use tacho_ring::codec::RecordKind;
-use tacho_ring::layout::Session;
+use tacho_ring::layout::{FRAGMENT_FIRST, Session};
 use tacho_ring::session;
 
 use crate::drain::{Head, Ref};
@@ -105,9 +105,38 @@ impl Join {
         self.conns.entry(conn).or_default().open.push(open);
     }
 
+    /// A connection goes on behind record `rec_no`: all up to it were added, or written by another
+    /// writer, whose last statement had this query id (0: not known).
+    pub fn go_on_behind(
+        &mut self,
+        conn: u64,
+        rec_no: u64,
+        last_query_id: u64,
+        ready: &mut Vec<Ready>,
+    ) {
+        let conn = self.conns.entry(conn).or_default();
+        // Its producer has gone on behind it: it gave that one up, and counted it.
+        if let Some(partial) = conn.partial.take() {
+            self.counts.partials -= 1;
+            ready.push(Ready::Nothing { at: partial.refs() });
+        }
+        if conn.last_query_id == 0 {
+            conn.last_query_id = last_query_id;
+        }
+        conn.expect(rec_no + 1);
+    }
+
+    /// The beginning of a record is gone, and it is counted as lost: the rest of it is nothing.
+    pub fn is_broken(&mut self, conn: u64, rec_no: u64) {
+        self.conns.entry(conn).or_default().broken = rec_no;
+    }
+
     /// One record, in any order.
     pub fn add(&mut self, head: &Head, at: Ref, ready: &mut Vec<Ready>) {
         let conn = self.conns.entry(head.conn).or_default();
+        if conn.broken != 0 && head.rec_no == conn.broken && head.fragment > FRAGMENT_FIRST {
+            return ready.push(Ready::Nothing { at: vec![at] });
+        }
         if !conn.is_next(head) {
             conn.stash.push(Stashed { head: *head, at, pass: self.pass });
             self.counts.stashed += 1;

@@ -25,6 +25,8 @@
 //! | [`recover`] | what a crash has left |
 //! | [`control`] | settings, status, messages |
 //! | [`files`] | the log directory |
+//! | [`opening`] | the log directory opened, and sealed, with words for the error log |
+//! | [`external`] | the writer in a process of its own |
 
 pub mod arena_file;
 pub mod arena_list;
@@ -32,8 +34,10 @@ pub mod control;
 #[cfg(test)]
 mod death;
 pub mod drain;
+pub mod external;
 pub mod files;
 pub mod join;
 pub mod line;
+pub mod opening;
 pub mod recover;
 pub mod writer;

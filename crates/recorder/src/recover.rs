@@ -15,7 +15,6 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use tacho_event::record::EventKind;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::FRAGMENT_WHOLE;
@@ -61,6 +60,21 @@ pub fn recover_all<F: Fs>(
 ) -> (Writer<F>, Result<Recovered, RecoverError>) {
     let result = recover_dead(&mut writer, arena_directory, log_directory);
     (writer, result)
+}
+
+/// A writer begins where another one has left off, or died, while its server goes on: first what dead
+/// servers have left, as at the start of a server, then the living arena. The writer's files hold the lock
+/// of the log, and it has no arena of its own yet.
+pub fn succeed<F: Fs>(
+    writer: Writer<F>,
+    living: Arena,
+    arena_directory: &Path,
+    log_directory: &Path,
+) -> (Writer<F>, Result<Recovered, RecoverError>) {
+    // Before the first line is written, in this arena like in the others.
+    take_back_marks(living, writer.last_seq());
+    let (writer, result) = recover_all(writer, arena_directory, log_directory);
+    (writer.take_over(living), result)
 }
 
 fn recover_dead<F: Fs>(
@@ -190,9 +204,11 @@ pub(crate) fn take_back_marks(arena: Arena, last_seq: u64) {
         drain.settle_back(at);
     }
     writer::confirm_losses(&arena, last_seq);
-    let start_seq = &arena.shared().writer.0.start_seq;
-    if start_seq.load(Ordering::Relaxed) > last_seq {
-        start_seq.store(0, Ordering::Relaxed);
+    let shared = arena.shared();
+    for mark in [&shared.writer.0.start_seq, &shared.successor.0.stop_seq] {
+        if mark.load(Ordering::Relaxed) > last_seq {
+            mark.store(0, Ordering::Relaxed);
+        }
     }
     for entry in arena.running() {
         // The completion first: an entry without its `running` line means nothing.
@@ -207,13 +223,7 @@ pub(crate) fn take_back_marks(arena: Arena, last_seq: u64) {
 /// Writes everything in the writer's arena that no mark says is written. `false`: the file
 /// cannot be written at the moment, and the lines wait in the writer.
 pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
-    let arena = *writer.arena();
-    if arena.shared().writer.0.start_seq.load(Ordering::Relaxed) == 0 {
-        // It died before its first line was in the file. Connection ids begin anew with it.
-        let header = arena.header();
-        let server = header.server.split(|byte| *byte == 0).next().unwrap_or(&[]);
-        writer.note_at(EventKind::Start, server, header.created_us);
-    }
+    writer.note_missing_start();
     let (drain, join, ready) = writer.parts();
     let mut found: Vec<(Head, Ref)> = Vec::new();
     drain.pass(|head, at| {
@@ -238,7 +248,7 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
 }
 
 /// Statements that have a `running` line but no completion in the file.
-fn restore_running(drain: &Drain, mut restore: impl FnMut(u64, Open)) {
+pub(crate) fn restore_running(drain: &Drain, mut restore: impl FnMut(u64, Open)) {
     let mut heads: Vec<Head> = Vec::new();
     for entry in drain.arena().running() {
         // SYNC running: Acquire pairs with the Release of the writer that filled it.

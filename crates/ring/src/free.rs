@@ -39,6 +39,12 @@ pub fn pop(head: &AtomicU64, controls: &[ChunkControl]) -> Option<u32> {
     }
 }
 
+/// Whether there is none, at this moment.
+#[inline]
+pub fn is_empty(head: &AtomicU64) -> bool {
+    head.load(Ordering::Relaxed) & INDEX_MASK == 0
+}
+
 /// Gives a chunk back (writer, or the initial filling).
 pub fn push(head: &AtomicU64, controls: &[ChunkControl], index: u32) {
     let Some(control) = controls.get(index as usize) else { return };

@@ -48,7 +48,7 @@ pub const MAGIC: [u8; 8] = *b"TACHOAR\x01";
 /// Major version: readers refuse another one.
 pub const VERSION_MAJOR: u16 = 1;
 /// Minor version: readers accept any.
-pub const VERSION_MINOR: u16 = 2;
+pub const VERSION_MINOR: u16 = 3;
 /// Reads as this value only on a machine of the same byte order.
 pub const ENDIAN_MARK: u32 = 0x0102_0304;
 
@@ -126,6 +126,8 @@ pub struct Shared {
     pub counters: Line<Counters>,
     /// What the writer keeps here so that it survives the process.
     pub writer: Line<WriterState>,
+    /// The same, for whoever writes next.
+    pub successor: Line<Successor>,
 }
 
 /// A value on cache lines of its own (128: the adjacent-line prefetcher takes pairs).
@@ -242,6 +244,13 @@ pub struct WriterState {
     pub reported_killed: AtomicU64,
     /// As `telling`, for those that were killed.
     pub telling_killed: Telling,
+}
+
+/// What the next writer of a living arena must know. 0 in an arena of a minor version before 3.
+#[repr(C)]
+pub struct Successor {
+    /// `seq` of the `stop` line of this server; 0 = none yet.
+    pub stop_seq: AtomicU64,
 }
 
 /// A `lost` line on its way to the file.
@@ -394,12 +403,13 @@ mod asserts {
     const _: () = assert!(offset_of!(Header, log_directory) == 360);
     const _: () = assert!(size_of::<Header>() == 3432);
 
-    const _: () = assert!(size_of::<Shared>() == 6 * 128 && size_of::<Shared>() <= PAGE_BYTES);
+    const _: () = assert!(size_of::<Shared>() == 7 * 128 && size_of::<Shared>() <= PAGE_BYTES);
     const _: () = assert!(offset_of!(Shared, gate) == 128);
     const _: () = assert!(offset_of!(Shared, bell) == 256);
     const _: () = assert!(offset_of!(Shared, settings) == 384);
     const _: () = assert!(offset_of!(Shared, counters) == 512);
     const _: () = assert!(offset_of!(Shared, writer) == 640);
+    const _: () = assert!(offset_of!(Shared, successor) == 768);
     const _: () = assert!(offset_of!(Settings, overflow_timeout_us) == 8);
     const _: () = assert!(offset_of!(Settings, session_epoch) == 16);
     const _: () = assert!(offset_of!(Settings, redact) == 24);

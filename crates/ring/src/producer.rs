@@ -149,12 +149,22 @@ fn reserve<'a>(
     Some(Place { at: base, room: arena.geometry().chunk_bytes as usize, control })
 }
 
-/// Empties the next commit word, publishes the record and leaves the chunk.
+/// Empties the next commit word, publishes the record, keeps its numbers and leaves the chunk.
+///
+/// The numbers in between: a session's last number is then that of a committed record, and one
+/// that is committed and not kept yet lies in a chunk that its owner has not left. So a new writer
+/// that reads the number first and the chunks afterwards knows of every record up to it that it is
+/// in one of them or has been written before (`take_over` of the recorder).
 ///
 /// # Safety
 /// `place` was reserved for at least `record_bytes`, a multiple of 8, in `open`'s chunk.
 #[inline(always)]
-unsafe fn publish(open: &mut OpenChunk, place: &Place<'_>, record_bytes: usize) {
+unsafe fn publish(
+    open: &mut OpenChunk,
+    place: &Place<'_>,
+    record_bytes: usize,
+    numbers: Option<(&Session, Numbers)>,
+) {
     if place.room > record_bytes {
         // SAFETY: sizes are multiples of 8, so at least 8 bytes follow within the chunk.
         unsafe { place.at.add(record_bytes).cast::<u32>().write(0) };
@@ -162,6 +172,9 @@ unsafe fn publish(open: &mut OpenChunk, place: &Place<'_>, record_bytes: usize) 
     // SAFETY: the first word of the place, aligned to 8, touched by others as an atomic only.
     let word = unsafe { AtomicU32::from_ptr(place.at.cast::<u32>()) };
     chunk::commit(word, record_bytes as u32);
+    if let Some((session, numbers)) = numbers {
+        numbers.keep(session);
+    }
     open.position = open.position.wrapping_add(record_bytes as u32);
     chunk::leave(place.control, open);
 }
@@ -196,7 +209,9 @@ impl Numbers {
     /// Only what was accepted takes numbers: the numbers in the arena have no gaps.
     #[inline(always)]
     fn keep(self, session: &Session) {
-        session.rec_no.store(self.rec_no, Ordering::Relaxed);
+        // SYNC numbers: Release pairs with the Acquire in `session::last_number`: who reads the
+        // number finds the record.
+        session.rec_no.store(self.rec_no, Ordering::Release);
         session.conn_seq.store(self.conn_seq_after, Ordering::Relaxed);
     }
 }
@@ -424,9 +439,6 @@ unsafe fn write_whole<const STRINGS: bool>(
     record_bytes: usize,
 ) {
     let numbers = Numbers::next(session, begins_line::<STRINGS>(event));
-    if let Some(session) = session {
-        numbers.keep(session);
-    }
     let text_bytes = text_bytes(event);
     // SAFETY: as promised by the caller.
     unsafe {
@@ -434,7 +446,7 @@ unsafe fn write_whole<const STRINGS: bool>(
         if text_bytes > 0 {
             core::ptr::copy_nonoverlapping(event.text.data, to, text_bytes);
         }
-        publish(open, place, record_bytes);
+        publish(open, place, record_bytes, session.map(|session| (session, numbers)));
     }
 }
 
@@ -477,7 +489,7 @@ unsafe fn emit_fragments<const STRINGS: bool>(
                 let to = write_fixed::<STRINGS>(place.at, event, numbers, FRAGMENT_FIRST);
                 core::ptr::copy_nonoverlapping(event.text.data, to, part);
                 done = part;
-                publish(open, &place, place.room);
+                publish(open, &place, place.room, None);
             } else {
                 let part = place.room.wrapping_sub(TAIL_HEAD_BYTES).min(left);
                 let last = part == left;
@@ -488,18 +500,18 @@ unsafe fn emit_fragments<const STRINGS: bool>(
                 let from = event.text.data.add(done);
                 core::ptr::copy_nonoverlapping(from, to.add(8), part);
                 done = done.wrapping_add(part);
-                publish(open, &place, align_up(part.wrapping_add(TAIL_HEAD_BYTES)));
+                let kept = session.filter(|_| last).map(|session| (session, numbers));
+                publish(open, &place, align_up(part.wrapping_add(TAIL_HEAD_BYTES)), kept);
             }
         }
         // 65,535 fragments of 8 KiB are 512 MiB; beyond that the number wraps, and the
         // reader expects it to.
         number = if number == u16::MAX { 1 } else { number.wrapping_add(1) };
     }
-    if let Some(session) = session {
-        numbers.keep(session);
-        if session::taken_early(session, numbers.rec_no) {
-            let _waits_no_longer = wait::until_settled(arena, session, numbers.rec_no, open, false);
-        }
+    if let Some(session) = session
+        && session::taken_early(session, numbers.rec_no)
+    {
+        let _waits_no_longer = wait::until_settled(arena, session, numbers.rec_no, open, false);
     }
     Emitted::Accepted
 }

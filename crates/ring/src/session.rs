@@ -131,6 +131,23 @@ fn take_stale(slot: &Session, now_us: i64) -> bool {
     false
 }
 
+/// Connection of a slot and the number of its last record, for a writer that takes over.
+/// `None`: the slot is free, or changes hands at this moment.
+pub fn last_number(session: &Session) -> Option<(u64, u64)> {
+    // SYNC claim: pairs with the Releases in `claim` and `forget`.
+    let conn = session.conn.load(Ordering::Acquire);
+    // SYNC numbers: pairs with the Release where a producer keeps the number of a record.
+    let rec_no = session.rec_no.load(Ordering::Acquire);
+    let is_held = conn != 0 && conn != CLAIMING && session.conn.load(Ordering::Acquire) == conn;
+    is_held.then_some((conn, rec_no))
+}
+
+/// Whether the slot is being given to a connection, or looked at for that, at this moment.
+pub fn changes_hands(session: &Session) -> bool {
+    // SYNC claim: pairs with the Releases in `claim` and `take_stale`.
+    session.conn.load(Ordering::Acquire) == CLAIMING
+}
+
 /// Gives the slot back when the connection has ended.
 pub fn forget(session: &Session) {
     session.open_len.store(0, Ordering::Relaxed);

@@ -37,6 +37,8 @@ pub enum Command {
     Keygen(KeygenArgs),
     /// Write what a dead server left in its arena to the audit log
     Recover(RecoverArgs),
+    /// Write the audit log of a server in a process of its own (tacho_writer=EXTERNAL)
+    Recorder(RecorderArgs),
     /// Show the arenas, the records in one, or free a server that waits for a full disk
     Arena(ArenaArgs),
     /// Measure what auditing costs on a server
@@ -461,6 +463,35 @@ pub struct RecoverArgs {
     /// Only say what would be done
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// Shown at the end of `tacho recorder --help`.
+const RECORDER_NOTES: &str = "\
+It runs in the foreground and tells on stderr what happens. A server with tacho_writer=EXTERNAL gives
+its log to it as soon as both are there, and takes it back when this ends: by SIGTERM or Ctrl-C in
+the orderly way, by a kill just so. What a server leaves that dies is in the log within a second.
+It waits as long as there is no server, and may serve several, one after the other.
+
+As root it becomes the owner of the log directory first. docs/guide/recorder.md has more.
+
+Exit code: 0 it was told to end, 1 it cannot go on, 2 wrong usage.";
+
+/// Arguments of `tacho recorder`.
+#[derive(Args, Debug)]
+#[command(after_help = RECORDER_NOTES)]
+pub struct RecorderArgs {
+    /// Log directory of the server
+    #[arg(long, value_name = "LOG_DIRECTORY")]
+    pub attach: PathBuf,
+
+    /// Directory where the server has its arena (tacho_arena_directory)
+    #[arg(long, value_name = "DIR", default_value = ARENA_DIRECTORY)]
+    pub arena_directory: PathBuf,
+
+    /// Signing key, for what a server has left that this process never met; a server tells where
+    /// its own is [default: tacho-signing.key beside the log directory]
+    #[arg(long, value_name = "FILE")]
+    pub signing_key_file: Option<PathBuf>,
 }
 
 /// Where the server keeps its arena unless it is told otherwise.

@@ -1,5 +1,5 @@
 //! Zone: outside. The command `tacho`: reads what the recorder wrote, converts it for other
-//! programs, recovers what it could not write, looks into its arena, measures what auditing costs, profiles a
+//! programs, recovers what it could not write, writes it in the place of the server, looks into its arena, measures what auditing costs, profiles a
 //! server, reads the settings of other audit plugins.
 //!
 //! This file parses the command line, calls the subcommand and turns its answer into an exit
@@ -16,6 +16,7 @@ mod login;
 mod manual;
 mod migrate;
 mod pmp;
+mod recorder;
 mod recover;
 mod say;
 mod tail;
@@ -33,6 +34,7 @@ use cli::{Cli, Command};
 use convert::ConvertError;
 use migrate::MigrateError;
 use pmp::PmpError;
+use recorder::RecorderError;
 use recover::RecoverCommandError;
 use tail::TailError;
 use verify::VerifyError;
@@ -61,6 +63,8 @@ fn is_usage(error: &anyhow::Error) -> bool {
     } else if let Some(error) = error.downcast_ref::<ConvertError>() {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<RecoverCommandError>() {
+        error.is_usage()
+    } else if let Some(error) = error.downcast_ref::<RecorderError>() {
         error.is_usage()
     } else if let Some(error) = error.downcast_ref::<ArenaCommandError>() {
         error.is_usage()
@@ -101,6 +105,10 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Recover(args) => {
             let problem_count = recover::run(args)?;
             Ok(if problem_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        }
+        Command::Recorder(args) => {
+            recorder::run(args)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Arena(args) => {
             let problem_count = arena::run(args)?;

@@ -7,6 +7,8 @@
 //! survives it in reality: the arena as it is, and the bytes that were written. Then comes
 //! recovery, which may die as well, as often as the case says.
 //!
+//! A writer can also die alone, or let go: another one then takes over the living arena.
+//!
 //! The oracle is conservation: everything that a producer was told is accepted is in
 //! exactly one line, everything it was told is lost is counted, and nothing else is there.
 
@@ -40,6 +42,9 @@ enum Op {
     Die { operations: u64, bytes: usize },
     /// The disk has room for this many bytes only; `None`: it has room again.
     Room(Option<u64>),
+    /// Another writer takes over the living arena. `last_round`: the one before does a last round,
+    /// and dies in it if it gets that far. `deaths`: so die those that begin to take over.
+    Succeed { last_round: Option<(u64, usize)>, deaths: Vec<(u64, usize)> },
 }
 
 /// How a server ends.
@@ -103,6 +108,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Rotate),
         2 => fault().prop_map(|(operations, bytes)| Op::Die { operations, bytes }),
         1 => prop::option::weighted(0.6, 0..5_000u64).prop_map(Op::Room),
+        2 => (prop::option::of(fault()), prop::collection::vec(fault(), 0..3))
+            .prop_map(|(last_round, deaths)| Op::Succeed { last_round, deaths }),
     ]
 }
 
@@ -281,6 +288,37 @@ fn losses_are_told_once_wherever_it_ends() {
             second.mishaps = vec![Mishap::Die { operations: 9, bytes }];
             let expected = check(&[life_of(ops, End::Killed), second]);
             assert!(expected.lost_count() > 0, "the arena took everything");
+        }
+    }
+}
+
+/// A writer after the other on one arena, each dead after another byte of its last round.
+#[test]
+fn writers_that_die_and_are_succeeded() {
+    let point = |conn| Op::Point { conn, thread: conn % 2, text_bytes: 20 };
+    for operations in 0..6 {
+        for bytes in (0..900).step_by(31) {
+            let succeed = Op::Succeed {
+                last_round: Some((operations, bytes)),
+                deaths: vec![(operations, bytes), (operations + 3, usize::MAX)],
+            };
+            let late = Op::Start { conn: 2, thread: 0, text_bytes: 20, late: true };
+            let ops = vec![
+                late,
+                start(0),
+                start(1),
+                point(3),
+                succeed.clone(),
+                end_of_statement(0),
+                point(3),
+                end_of_statement(2),
+                succeed.clone(),
+                end_of_statement(1),
+                start(0),
+                succeed,
+            ];
+            let expected = check(&[life_of(ops, End::Stopped { die: None, again: false })]);
+            assert_eq!(expected.accepted_count(), 6);
         }
     }
 }

@@ -148,23 +148,26 @@ impl World {
             Arc::new(Status::default()),
             Box::new(|_, _| {}),
         );
-        for dead in &self.dead {
-            recover::take_back_marks(dead.arena(), last_seq);
-        }
-        while !self.dead.is_empty() {
-            writer.take_up(self.dead[0].arena());
-            if !recover::recover_one(&mut writer)
-                || matches!(mishap, Some(Mishap::DieBeforeRemoval))
-            {
-                break;
-            }
-            self.dead.remove(0);
-        }
+        self.recover(&mut writer, matches!(mishap, Some(Mishap::DieBeforeRemoval)));
         let mut writer = writer.with_arena(memory.arena());
         writer.note(EventKind::Start, "model");
         let conns = (0..CONNS).map(|_| Conn { id: self.conn(), open: Vec::new() }).collect();
         let threads = vec![OpenChunk::default(); THREADS];
         Some(Server { memory, writer, control, conns, threads, stopped: false })
+    }
+
+    /// Recovers the arenas of dead servers. `dies`: it dies before the first one is removed.
+    fn recover(&mut self, writer: &mut Writer<FaultyFs>, dies: bool) {
+        for dead in &self.dead {
+            recover::take_back_marks(dead.arena(), writer.last_seq());
+        }
+        while !self.dead.is_empty() {
+            writer.take_up(self.dead[0].arena());
+            if !recover::recover_one(writer) || dies {
+                break;
+            }
+            self.dead.remove(0);
+        }
     }
 
     /// The server is gone; its arena stays, unless it was stopped in the orderly way.
@@ -292,7 +295,47 @@ impl Server {
                 self.writer.round();
             }
             Op::Room(room_bytes) => world.fs.set_room(room_bytes),
+            Op::Succeed { last_round, ref deaths } => {
+                if let Some((operations, bytes)) = last_round {
+                    world.fs.fault_after(operations, Fault::Die(bytes));
+                    self.writer.round();
+                }
+                let mut deaths = deaths.iter();
+                loop {
+                    world.fs.restart_process();
+                    if let Some((operations, bytes)) = deaths.next() {
+                        world.fs.fault_after(*operations, Fault::Die(*bytes));
+                    } else {
+                        world.fs.repair();
+                    }
+                    if self.succeed(world) && !world.fs.is_dead() {
+                        break;
+                    }
+                }
+                // What was to befall it and did not.
+                world.fs.repair();
+            }
         }
+    }
+
+    /// Another writer takes over. `false`: the log could not be opened.
+    fn succeed(&mut self, world: &mut World) -> bool {
+        let options = Options { rotate_bytes: 0 };
+        let opened = LogFiles::open(world.fs.clone(), Path::new(LOG_DIRECTORY), options);
+        let Ok((files, opened)) = opened else { return false };
+        let Ok(last_seq) = opened.last_seq else {
+            assert!(world.fs.is_dead(), "the last line can be read");
+            return false;
+        };
+        let arena = self.memory.arena();
+        let (control, status) = (self.control.clone(), Arc::new(Status::default()));
+        let last_seq = last_seq.unwrap_or(0);
+        let mut writer = Writer::new(arena, files, last_seq, control, status, Box::new(|_, _| {}));
+        recover::take_back_marks(arena, last_seq);
+        world.recover(&mut writer, false);
+        self.writer = writer.take_over(arena);
+        self.writer.round();
+        true
     }
 
     fn end(&mut self, world: &mut World, conn: usize, thread: usize, outermost: bool) {

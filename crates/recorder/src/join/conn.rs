@@ -254,6 +254,9 @@ pub(super) struct Conn {
     pub(super) last_query_id: u64,
     /// When its last line was complete: a clock that lags must not reorder a connection.
     pub(super) last_ts_us: i64,
+    /// `rec_no` of a record whose beginning is gone with the writer that had it, and that is
+    /// counted as lost: whatever else of it comes is nothing. 0 = there is none.
+    pub(super) broken: u64,
     /// It has ended, and nothing of it waits: it is to be forgotten.
     pub(super) is_gone: bool,
 }

@@ -92,6 +92,7 @@ impl Conn {
                     first: Some(at),
                     more: Vec::new(),
                     early: None,
+                    is_torn: false,
                     awaited: false,
                     next: 1,
                 });
@@ -103,6 +104,9 @@ impl Conn {
                     ready.push(Ready::Nothing { at: vec![at] });
                     return;
                 };
+                if partial.next != head.fragment_number {
+                    partial.go_on_with(head.fragment_number);
+                }
                 partial.more.push(at);
                 partial.next = if partial.next == u16::MAX { 1 } else { partial.next + 1 };
                 if fragment == FRAGMENT_LAST
@@ -137,6 +141,16 @@ impl Conn {
             return 0;
         };
         let rec_no = lowest.head.rec_no;
+        if let Some(partial) = &mut self.partial
+            && partial.head.rec_no == rec_no
+            && lowest.head.fragment > FRAGMENT_FIRST
+        {
+            // What is missing was in the memory of a writer that died. (Its line says that its text is
+            // damaged, and is counted as such.)
+            partial.go_on_with(lowest.head.fragment_number);
+            self.unstash(counts, ready);
+            return 0;
+        }
         let beginning_is_gone = lowest.head.fragment > FRAGMENT_FIRST;
         let mut gap = rec_no.saturating_sub(self.due(rec_no));
         if let Some(partial) = self.partial.take() {

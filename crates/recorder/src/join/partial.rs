@@ -10,13 +10,18 @@ pub enum Place {
     /// Its beginning was taken out of the arena before it was complete; the last fragments
     /// are still there.
     Memory(Box<EarlyRecord>, Vec<Ref>),
+    /// As [`Place::Arena`], and some of the fragments between are gone: taken out of the arena by a
+    /// writer that died with them.
+    Torn(Ref, Vec<Ref>),
 }
 
 impl Place {
     /// Its records that are in the arena.
     pub fn refs(&self) -> Vec<Ref> {
         match self {
-            Place::Arena(first, more) => std::iter::once(first).chain(more).copied().collect(),
+            Place::Arena(first, more) | Place::Torn(first, more) => {
+                std::iter::once(first).chain(more).copied().collect()
+            }
             Place::Memory(_, more) => more.clone(),
         }
     }
@@ -50,26 +55,44 @@ pub enum NoText {
 pub struct Partial {
     /// Head of its first fragment.
     pub head: Head,
-    /// The first fragment, until it is taken out of the arena.
+    /// The first fragment, as long as it is in the arena: also when it was copied to `early`, if
+    /// there is room for it, so that whoever takes over knows whose record it is.
     pub first: Option<Ref>,
     /// The other fragments in the arena.
     pub more: Vec<Ref>,
     /// What was taken out.
     pub early: Option<Box<EarlyRecord>>,
+    /// Fragments between are gone, see [`Place::Torn`].
+    pub is_torn: bool,
     /// Its producer was told that it must wait for the line.
     pub awaited: bool,
     pub(super) next: u16,
 }
 
 impl Partial {
+    /// The next fragment is this one; those in between are gone.
+    pub(super) fn go_on_with(&mut self, fragment_number: u16) {
+        self.next = fragment_number;
+        self.is_torn = true;
+        if let Some(early) = &mut self.early {
+            early.lose_text();
+        }
+    }
+
     pub(super) fn refs(&self) -> Vec<Ref> {
         self.first.iter().chain(&self.more).copied().collect()
     }
 
     pub(super) fn into_place(self) -> Place {
         match (self.first, self.early) {
-            (Some(first), _) => Place::Arena(first, self.more),
-            (None, early) => Place::Memory(early.unwrap_or_default(), self.more),
+            (Some(first), None) if self.is_torn => Place::Torn(first, self.more),
+            (Some(first), None) => Place::Arena(first, self.more),
+            (first, early) => {
+                let mut early = early.unwrap_or_default();
+                // It is in the text already.
+                early.gathered = usize::from(first.is_some());
+                Place::Memory(early, first.into_iter().chain(self.more).collect())
+            }
         }
     }
 }

@@ -77,6 +77,10 @@ impl Buffers {
                 let view = View::decode(&early.first)?;
                 Some(Loaded { view, text: early.text() })
             }
+            Place::Torn(first, _) => {
+                let view = View::decode(drain.fetch(*first, record)?)?;
+                Some(Loaded { view, text: Err(NoText::Damaged) })
+            }
             Place::Arena(first, more) => {
                 let view = View::decode(drain.fetch(*first, record)?)?;
                 text.clear();
@@ -133,6 +137,11 @@ impl EarlyRecord {
             let added = append(&mut self.text, bytes.and_then(fragment_text));
             self.keep(added);
         }
+    }
+
+    /// A part of the text is gone.
+    pub fn lose_text(&mut self) {
+        self.keep(Err(NoText::Damaged));
     }
 
     fn keep(&mut self, added: Result<(), NoText>) {

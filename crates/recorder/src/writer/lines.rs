@@ -21,8 +21,11 @@ impl<F: Fs> Writer<F> {
 
     pub(crate) fn note_at(&mut self, event: EventKind, server: &[u8], ts_us: i64) {
         let seq = self.take_seq();
-        if event == EventKind::Start {
-            self.arena().shared().writer.0.start_seq.store(seq, Ordering::Relaxed);
+        let shared = self.arena().shared();
+        match event {
+            EventKind::Start => shared.writer.0.start_seq.store(seq, Ordering::Relaxed),
+            EventKind::Stop => shared.successor.0.stop_seq.store(seq, Ordering::Relaxed),
+            _ => {}
         }
         let is_start = event == EventKind::Start;
         let key = self.files.root_key().filter(|_| is_start).map(ToString::to_string);
@@ -40,6 +43,9 @@ impl<F: Fs> Writer<F> {
         };
         for change in changes {
             let seq = self.take_seq();
+            if let Some(told) = &mut self.config_told {
+                told(change.number, seq);
+            }
             let who = &change.who;
             let record = Record {
                 seq,
@@ -254,7 +260,7 @@ impl<F: Fs> Writer<F> {
 
     pub(super) fn settle_place(&mut self, place: &Place, seq: u64) {
         match place {
-            Place::Arena(first, more) => {
+            Place::Arena(first, more) | Place::Torn(first, more) => {
                 self.drain.settle(*first, seq);
                 more.iter().for_each(|at| self.drain.settle(*at, seq));
             }

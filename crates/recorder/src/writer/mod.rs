@@ -12,6 +12,7 @@
 //! | `output` | from the batch to the file; errors |
 //! | `running` | the table of running statements |
 //! | `losses` | telling of losses |
+//! | `takeover` | going on where another writer has left a living arena |
 //! | `relief` | making room when chunks are short |
 //! | `seldom` | what the error log hears of trouble that comes again and again |
 //! | `retention` | which closed file goes when |
@@ -31,6 +32,7 @@ mod retention;
 mod running;
 mod seldom;
 mod space;
+mod takeover;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,7 +47,7 @@ use tacho_ring::sync::fence;
 use tacho_ring::{session, sys};
 
 use crate::arena_file::ArenaFile;
-use crate::control::{Control, Filters, Log, Severity, Status, Timestamps};
+use crate::control::{ConfigTold, Control, Filters, Log, Severity, Status, Timestamps};
 use crate::drain::Drain;
 use crate::files::{FileError, Fs, LogFiles, RealFs};
 use crate::join::{Ending, Join, Ready, Start};
@@ -76,6 +78,7 @@ pub struct Writer<F: Fs = RealFs> {
     control: Arc<Control>,
     status: Arc<Status>,
     log: Log,
+    config_told: Option<ConfigTold>,
     clock: TimeFormatter,
     clock_zone: Timestamps,
     scratch: Scratch,
@@ -137,6 +140,7 @@ impl<F: Fs> Writer<F> {
             control,
             status,
             log,
+            config_told: None,
             clock: TimeFormatter::utc(),
             clock_zone: Timestamps::Utc,
             scratch: Scratch::default(),
@@ -193,6 +197,23 @@ impl<F: Fs> Writer<F> {
         self.lost_seen_us = arena.header().created_us;
     }
 
+    /// Who is to hear of the lines of changes.
+    pub fn set_config_told(&mut self, told: ConfigTold) {
+        self.config_told = Some(told);
+    }
+
+    /// The producers are threads of another process; see [`Drain::set_tasks`].
+    pub fn set_tasks(&mut self, tasks: Option<PathBuf>) {
+        self.drain.set_tasks(tasks);
+    }
+
+    /// Whether nothing is in the memory of this writer that is not in the arena or in the file: it
+    /// may let go.
+    pub fn may_let_go(&mut self) -> bool {
+        let is_written = self.batch.is_empty() && self.queue.order.is_empty();
+        is_written && self.join.partials().all(|(_, partial)| partial.early.is_none())
+    }
+
     /// The arena.
     pub fn arena(&self) -> &Arena {
         self.drain.arena()
@@ -220,7 +241,8 @@ impl<F: Fs> Writer<F> {
         self.next_seq
     }
 
-    pub(crate) fn say(&self, severity: Severity, text: &str) {
+    /// Tells the error log.
+    pub fn say(&self, severity: Severity, text: &str) {
         (self.log)(severity, text);
     }
 
@@ -325,11 +347,12 @@ impl<F: Fs> Writer<F> {
         self.enqueue();
     }
 
-    /// Sleeps until the interval is over, enough is waiting, or somebody rings.
+    /// Sleeps until the interval is over (`at_most_ms` if that is less), enough is waiting, or
+    /// somebody rings.
     ///
     /// Under load it only naps, and nobody has to ring: a call into the kernel to wake this
     /// thread is what a query thread would feel most (tens of µs).
-    pub fn sleep(&mut self, started_us: i64) {
+    pub fn sleep(&mut self, started_us: i64, at_most_ms: u64) {
         let written = self.status.bytes_written.load(Ordering::Relaxed);
         let new_bytes = written - std::mem::replace(&mut self.slept_at_bytes, written);
         let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
@@ -340,7 +363,8 @@ impl<F: Fs> Writer<F> {
             std::thread::sleep(NAP);
             return;
         }
-        let interval_ms = self.control.flush_interval_ms.load(Ordering::Relaxed).max(1);
+        let interval_ms = self.control.flush_interval_ms.load(Ordering::Relaxed);
+        let interval_ms = interval_ms.min(at_most_ms).max(1);
         let elapsed_us = sys::monotonic_us() - started_us;
         let left_us = (interval_ms as i64).saturating_mul(1_000) - elapsed_us;
         let left_us = match self.sync_due_us() {
@@ -352,6 +376,7 @@ impl<F: Fs> Writer<F> {
         let bell = &shared.bell.0;
         let word = bell.listen();
         let urgent = self.control.stop.load(Ordering::Relaxed)
+            || self.control.release.load(Ordering::Relaxed)
             || self.control.rotate_now.load(Ordering::Relaxed)
             || self.control.flush_now.load(Ordering::Relaxed)
             || (self.syncing.is_waited_for() && word != self.rings_seen)

@@ -104,11 +104,14 @@ impl<F: Fs> Writer<F> {
         }
     }
 
-    pub(super) fn recycle(&mut self) {
-        if self.drain.recycle(self.written_seq) > 0 {
+    /// Gives back the chunks whose records are all in the file. Returns how many.
+    pub(super) fn recycle(&mut self) -> u32 {
+        let count = self.drain.recycle(self.written_seq);
+        if count > 0 {
             self.arena().shared().gate.0.open(&Futex);
         }
         self.show_arena_use();
+        count
     }
 
     pub(super) fn show_arena_use(&self) {

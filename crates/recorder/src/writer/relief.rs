@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tacho_ring::session;
+use tacho_ring::{free, session};
 
 use super::Writer;
 use crate::drain::Ref;
@@ -38,7 +38,9 @@ impl<F: Fs> Writer<F> {
             return false;
         }
         self.recycle();
-        if arena.free_count() > 0 || !waiting() {
+        // Of the list, not of the states: a writer that was killed while it gave a chunk back may
+        // have left one that is neither in use nor on the list.
+        if !free::is_empty(&arena.shared().free_head.0) || !waiting() {
             return true;
         }
         self.take_out_partials(now_us)
@@ -64,22 +66,36 @@ impl<F: Fs> Writer<F> {
         let mut taken: Vec<Ref> = Vec::new();
         let mut piece = Vec::new();
         for (_, partial) in self.join.partials().filter(|(_, p)| p.awaited) {
-            let early = partial.early.get_or_insert_with(Box::<EarlyRecord>::default);
-            if let Some(first) = partial.first.take() {
-                if let Some(bytes) = self.drain.fetch(first, &mut piece) {
+            if partial.early.is_none() {
+                let mut early = Box::<EarlyRecord>::default();
+                if let Some(bytes) = partial.first.and_then(|at| self.drain.fetch(at, &mut piece)) {
                     early.take_first(bytes);
                 }
-                taken.push(first);
+                if partial.is_torn {
+                    early.lose_text();
+                }
+                partial.early = Some(early);
             }
+            let Some(early) = &mut partial.early else { continue };
             for at in partial.more.drain(..) {
                 early.take_more(self.drain.fetch(at, &mut piece));
                 taken.push(at);
             }
         }
+        if self.give_back(taken) == 0 {
+            // So many large records come in at once that their beginnings fill the arena.
+            let partials = self.join.partials().filter(|(_, p)| p.awaited);
+            let firsts = partials.filter_map(|(_, partial)| partial.first.take()).collect();
+            self.give_back(firsts);
+        }
+        self.write_queue(now_us)
+    }
+
+    /// Gives back the chunks of what is in memory now. Returns how many.
+    fn give_back(&mut self, taken: Vec<Ref>) -> u32 {
         for at in taken {
             self.drain.settle(at, self.written_seq);
         }
-        self.recycle();
-        self.write_queue(now_us)
+        self.recycle()
     }
 }

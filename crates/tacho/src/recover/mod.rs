@@ -4,7 +4,7 @@
 //! do it as, and the sentences.
 
 mod find;
-mod user;
+pub(crate) mod user;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,66 @@
+//! What the server's threads and the writer thread share about a recorder outside the server.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// See the module documentation.
+pub struct Outside {
+    /// `tacho_writer` is EXTERNAL.
+    is_wanted: AtomicBool,
+    /// Process id of the recorder that writes; 0 = the server does.
+    pid: AtomicU32,
+    /// An eventfd(2): wakes the writer thread while it waits for the recorder.
+    bell: File,
+}
+
+impl Outside {
+    /// # Errors
+    /// The system refuses.
+    pub fn new() -> io::Result<Outside> {
+        // SAFETY: plain numbers; the call makes a new descriptor, which is checked.
+        let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let bell = unsafe { File::from_raw_fd(descriptor) };
+        Ok(Outside { is_wanted: AtomicBool::new(false), pid: AtomicU32::new(0), bell })
+    }
+
+    /// Whether a recorder shall write.
+    pub fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Relaxed)
+    }
+
+    pub fn want(&self, wanted: bool) {
+        self.is_wanted.store(wanted, Ordering::Relaxed);
+    }
+
+    /// The recorder that writes; `None`: the server does.
+    pub fn writer_pid(&self) -> Option<u32> {
+        Some(self.pid.load(Ordering::Relaxed)).filter(|pid| *pid != 0)
+    }
+
+    pub fn set_writer(&self, pid: Option<u32>) {
+        self.pid.store(pid.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Something has changed.
+    pub fn wake(&self) {
+        // Full is as good: it wakes.
+        let _: io::Result<usize> = (&self.bell).write(&1u64.to_ne_bytes());
+    }
+
+    /// Can be read when something has changed, until [`Outside::hear`].
+    pub fn descriptor(&self) -> RawFd {
+        self.bell.as_raw_fd()
+    }
+
+    /// Before what has changed is looked at.
+    pub fn hear(&self) {
+        // Nothing is as good: it is looked at anyway.
+        let _: io::Result<usize> = (&self.bell).read(&mut [0; 8]);
+    }
+}

@@ -1,0 +1,495 @@
+//! The writer thread: writes the log, or watches over the recorder outside the server that does.
+//!
+//! The lock of the log directory is the baton. With `tacho_writer=EXTERNAL` this thread goes on
+//! writing until a recorder connects; then it closes the log, and waits at the connection. When that
+//! ends, for whatever reason, it opens the log again and goes on where the recorder has left off.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
+
+use tacho_recorder::arena_file::ArenaFile;
+use tacho_recorder::arena_list;
+use tacho_recorder::control::{ConfigChange, Control, Severity, Status};
+use tacho_recorder::external::channel::{Received, wait};
+use tacho_recorder::external::message::{
+    Attach, Bytes, Figures, FilterList, Request, Settings, ToRecorder, ToServer,
+};
+use tacho_recorder::opening;
+use tacho_recorder::recover;
+use tacho_recorder::writer::Writer;
+use tacho_ring::arena::Arena;
+use tacho_ring::layout::OVERFLOW_LET_GO;
+use tacho_ring::producer::Futex;
+use tacho_ring::sys;
+
+use crate::door::{Candidate, Door};
+use crate::error_log;
+use crate::outside::Outside;
+use crate::priority;
+
+/// How long a server that shuts down waits for a log that cannot be written, µs.
+const ENDING_PATIENCE_US: i64 = 10_000_000;
+/// How often a recorder that wants the log is looked for, ms.
+const LOOK_EVERY_MS: u64 = 100;
+/// How often a recorder that writes is looked at, if it says nothing, ms.
+const WATCH_EVERY_MS: i32 = 500;
+/// A recorder that has said nothing for this long hangs, µs. It speaks every second.
+const SILENCE_US: i64 = 5_000_000;
+/// So much longer than it was told a recorder may take to stop, µs.
+const STOP_GRACE_US: i64 = 2_000_000;
+/// How long another writer of the log is waited for until it is told of, µs.
+const LOCKED_US: i64 = 3_000_000;
+
+/// See the module documentation.
+pub struct Supervisor {
+    pub control: Arc<Control>,
+    pub status: Arc<Status>,
+    /// Set when everything is written.
+    pub drained: Arc<AtomicBool>,
+    pub ending: Option<&'static AtomicU8>,
+    pub arena: Arena,
+    pub arena_path: PathBuf,
+    pub arena_directory: PathBuf,
+    pub log_directory: PathBuf,
+    pub signing_key_file: PathBuf,
+    pub outside: Arc<Outside>,
+}
+
+/// Why this thread has stopped writing.
+enum Until {
+    Stop,
+    Candidate(Candidate),
+}
+
+/// A change of a setting that the recorder was told of.
+struct Sent {
+    change: ConfigChange,
+    /// The line that tells of it, if that has begun to be written.
+    seq: Option<u64>,
+}
+
+/// A recorder that has the log.
+struct Attached<'a> {
+    of: &'a Supervisor,
+    candidate: Candidate,
+    settings: Settings,
+    filter_version: u64,
+    figures: Figures,
+    sent: Vec<Sent>,
+    heard_us: i64,
+    is_silent: bool,
+    stop_us: Option<i64>,
+    is_released: bool,
+    ending: Ending,
+}
+
+/// How a recorder has left.
+enum Left {
+    /// The log is to be taken back; this is to be told of, as gravely.
+    Gone(Severity, String),
+    /// It has stopped in the orderly way.
+    Stopped { is_drained: bool },
+}
+
+/// How long the server has been shutting down while the log cannot be written.
+#[derive(Default)]
+struct Ending {
+    since_us: Option<i64>,
+}
+
+impl Supervisor {
+    /// The thread.
+    pub fn guarded(self, writer: Writer) {
+        priority::raise();
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.run(writer)));
+        self.outside.set_writer(None);
+        if outcome.is_err() {
+            // The database goes on. What is in the arena is recovered at the next start; what
+            // comes now is counted.
+            let shared = self.arena.shared();
+            shared.settings.0.overflow.store(OVERFLOW_LET_GO, Ordering::Relaxed);
+            shared.gate.0.open(&Futex);
+            error_log::write(
+                Severity::Error,
+                "internal error: the writer stopped; further records are dropped when the arena \
+                 is full, and counted in Tacho_records_lost. UNINSTALL and INSTALL the plugin",
+            );
+        }
+    }
+
+    fn run(&self, mut writer: Writer) {
+        let mut door = Door::new(&self.arena_directory, &self.log_directory);
+        loop {
+            let candidate = match self.write(&mut writer, &mut door) {
+                Until::Stop => return self.finish(writer),
+                Until::Candidate(candidate) => candidate,
+            };
+            let first_seq = self.written_seq();
+            let records = self.status.records_written.load(Ordering::Relaxed);
+            close(writer);
+            let (left, sent) = self.attend(candidate);
+            let is_drained = match left {
+                Left::Stopped { is_drained } => {
+                    self.drained.store(is_drained, Ordering::Relaxed);
+                    return;
+                }
+                Left::Gone(severity, text) => {
+                    error_log::write(severity, &text);
+                    self.take_back(sent)
+                }
+            };
+            let Some((taken, last_seq)) = is_drained else { return };
+            writer = taken;
+            // What it wrote, however much of that it has told.
+            let lines = last_seq.saturating_sub(first_seq);
+            self.status.records_written.store(records + lines, Ordering::Relaxed);
+            self.outside.set_writer(None);
+        }
+    }
+
+    fn written_seq(&self) -> u64 {
+        self.arena.shared().writer.0.written_seq.load(Ordering::Relaxed)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.control.stop.load(Ordering::Relaxed)
+    }
+
+    /// A server does not end before its statements do, and these wait for room in the arena:
+    /// without this it would hang until somebody kills it. What they were about to record is
+    /// counted in the arena, and told by the next server.
+    fn look_at_end(&self, ending: &mut Ending, is_failing: bool) {
+        let is_ending = self.ending.is_some_and(|it| it.load(Ordering::Relaxed) != 0);
+        if !is_failing || !is_ending {
+            ending.since_us = None;
+            return;
+        }
+        let now_us = sys::monotonic_us();
+        if now_us - *ending.since_us.get_or_insert(now_us) <= ENDING_PATIENCE_US {
+            return;
+        }
+        let shared = self.arena.shared();
+        if shared.settings.0.overflow.swap(OVERFLOW_LET_GO, Ordering::Relaxed) != OVERFLOW_LET_GO {
+            error_log::write(
+                Severity::Warning,
+                "the server shuts down while the audit log cannot be written: statements that \
+                 wait for it are let go, and counted as lost if they do not fit into the arena",
+            );
+        }
+        shared.gate.0.open(&Futex);
+    }
+
+    /// Writes until it is told to stop, or a recorder may have the log.
+    fn write(&self, writer: &mut Writer, door: &mut Door) -> Until {
+        let mut ending = Ending::default();
+        while !self.is_stopped() {
+            let started_us = sys::monotonic_us();
+            door.set_open(self.outside.is_wanted());
+            let is_written = writer.round();
+            self.look_at_end(&mut ending, writer.is_failing());
+            // Nothing may be in this process alone. What is not, is so after a few rounds.
+            if is_written
+                && writer.may_let_go()
+                && let Some(candidate) = door.next()
+            {
+                return Until::Candidate(candidate);
+            }
+            let at_most_ms = if door.is_open() { LOOK_EVERY_MS } else { u64::MAX };
+            writer.sleep(started_us, at_most_ms);
+        }
+        // As long as it waited already, it does not wait again.
+        self.stop_since(ending.since_us);
+        Until::Stop
+    }
+
+    fn stop_since(&self, since_us: Option<i64>) {
+        if let Some(since_us) = since_us {
+            let waited_ms = ((sys::monotonic_us() - since_us) / 1_000).max(0) as u64;
+            let patience_ms = &self.control.patience_ms;
+            let left_ms = patience_ms.load(Ordering::Relaxed).saturating_sub(waited_ms);
+            patience_ms.store(left_ms, Ordering::Relaxed);
+        }
+    }
+
+    fn patience_us(&self) -> i64 {
+        self.control.patience_ms.load(Ordering::Relaxed) as i64 * 1_000
+    }
+
+    /// Writes what there is, and the `stop` line.
+    fn finish(&self, mut writer: Writer) {
+        let stop_us = sys::monotonic_us();
+        loop {
+            if writer.finish() {
+                self.drained.store(true, Ordering::Relaxed);
+                // Under the lock of the log, and before the arena is removed.
+                if let Err(error) = arena_list::forget(&self.log_directory, &self.arena_path) {
+                    let list = self.log_directory.join(arena_list::NAME);
+                    error_log::write(Severity::Warning, &format!("{}: {error}", list.display()));
+                }
+                break;
+            }
+            if sys::monotonic_us() - stop_us > self.patience_us() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        close(writer);
+    }
+
+    /// Gives the log to a recorder, and waits until it has come back. Returns what that was told and
+    /// may not have written.
+    fn attend(&self, mut candidate: Candidate) -> (Left, Vec<Sent>) {
+        let settings = Settings::of(&self.control);
+        let (filter_version, filters) =
+            FilterList::newer_than(&self.control, 0).unwrap_or_default();
+        let attach = ToRecorder::Attach(Box::new(Attach {
+            arena: Bytes::from(&*self.arena_path),
+            log_directory: Bytes::from(&*self.log_directory),
+            signing_key_file: Bytes::from(&*self.signing_key_file),
+            pid: std::process::id(),
+            settings: settings.clone(),
+            filters,
+        }));
+        self.outside.set_writer(Some(candidate.peer.pid));
+        let sent = candidate.channel.send(&attach);
+        let mut attached = Attached {
+            of: self,
+            candidate,
+            settings,
+            filter_version,
+            figures: Figures::default(),
+            sent: Vec::new(),
+            heard_us: sys::monotonic_us(),
+            is_silent: false,
+            stop_us: None,
+            is_released: false,
+            ending: Ending::default(),
+        };
+        let left = match sent {
+            Ok(()) => attached.watch(),
+            Err(error) => attached.gone(&error.to_string()),
+        };
+        self.stop_since(attached.stop_us.or(attached.ending.since_us));
+        (left, attached.sent)
+    }
+
+    /// Opens the log again and goes on, as soon as nobody else has it. `None`: it was told to stop and
+    /// could not. Returns the last line of the recorder with the writer.
+    fn take_back(&self, sent: Vec<Sent>) -> Option<(Writer, u64)> {
+        let since_us = sys::monotonic_us();
+        let mut said = String::new();
+        let mut ending = Ending::default();
+        let (files, last_seq, nothing) = loop {
+            let opened =
+                opening::open(&self.log_directory, &self.signing_key_file, &error_log::write);
+            let opened = opened.map_err(|error| {
+                // The kernel takes its lock from a dead recorder a moment after its connection.
+                let is_soon = sys::monotonic_us() - since_us < LOCKED_US;
+                let is_told = error.locked_by().is_none() || !is_soon;
+                (error.to_string(), is_told)
+            });
+            let nothing = ArenaFile::placeholder().map_err(|error| (error.to_string(), true));
+            match opened.and_then(|(files, last_seq)| Ok((files, last_seq, nothing?))) {
+                Ok(opened) => break opened,
+                Err((why, is_told)) => {
+                    if is_told && why != said {
+                        let text = format!("the audit log cannot be taken back yet: {why}");
+                        error_log::write(Severity::Error, &text);
+                        Status::set(&self.status.last_error, &text);
+                        said = why;
+                    }
+                }
+            }
+            self.look_at_end(&mut ending, !said.is_empty());
+            if self.is_stopped() && sys::monotonic_us() - since_us > self.patience_us() {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let unwritten = sent.into_iter().filter(|sent| sent.seq.is_none_or(|seq| seq > last_seq));
+        {
+            let changes = &self.control.config_changes;
+            let mut changes = changes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            changes.splice(0..0, unwritten.map(|sent| sent.change));
+        }
+        let (control, status) = (self.control.clone(), self.status.clone());
+        let log = Box::new(error_log::write);
+        let writer = Writer::new(nothing.arena(), files, last_seq, control, status, log);
+        let (writer, recovered) =
+            recover::succeed(writer, self.arena, &self.arena_directory, &self.log_directory);
+        if let Err(error) = recovered {
+            error_log::write(Severity::Warning, &error.to_string());
+        }
+        Some((writer, last_seq))
+    }
+}
+
+fn close(writer: Writer) {
+    if let Err(error) = writer.close() {
+        error_log::write(Severity::Error, &format!("closing the audit log: {error}"));
+    }
+}
+
+impl Attached<'_> {
+    fn gone(&self, why: &str) -> Left {
+        let text = format!(
+            "the recorder, process {}, has gone ({why}): the server writes the audit log itself again",
+            self.candidate.peer.pid
+        );
+        Left::Gone(Severity::Warning, text)
+    }
+
+    /// Until it is over.
+    fn watch(&mut self) -> Left {
+        loop {
+            let told = self.tell();
+            let channel = &mut self.candidate.channel;
+            if let Err(error) = told.and_then(|()| channel.flush()) {
+                // What it said last is still there to be read.
+                if let Some(left) = self.hear() {
+                    return left;
+                }
+                return self.gone(&error.to_string());
+            }
+            let fd = (channel.descriptor(), channel.has_unsent());
+            if let Err(error) = wait(&[fd, (self.of.outside.descriptor(), false)], WATCH_EVERY_MS) {
+                return self.gone(&error.to_string());
+            }
+            self.of.outside.hear();
+            if let Some(left) = self.hear() {
+                return left;
+            }
+            self.look_at_silence();
+            let now_us = sys::monotonic_us();
+            let is_over = |since_us| now_us - since_us > self.of.patience_us() + STOP_GRACE_US;
+            if self.stop_us.is_some_and(is_over) {
+                return Left::Stopped { is_drained: false };
+            }
+        }
+    }
+
+    /// Tells it what has changed.
+    fn tell(&mut self) -> std::io::Result<()> {
+        let control = &self.of.control;
+        let channel = &mut self.candidate.channel;
+        let settings = Settings::of(control);
+        if settings != self.settings {
+            self.settings = settings.clone();
+            channel.send(&ToRecorder::Settings(settings))?;
+        }
+        if let Some((version, filters)) = FilterList::newer_than(control, self.filter_version) {
+            self.filter_version = version;
+            channel.send(&ToRecorder::Filters(filters))?;
+        }
+        let changes = {
+            let waiting = &control.config_changes;
+            let mut waiting = waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            std::mem::take(&mut *waiting)
+        };
+        for mut change in changes {
+            change.number = self.sent.last().map_or(1, |sent| sent.change.number + 1);
+            let message = ToRecorder::Config((&change).into());
+            // Kept, also if it cannot be sent.
+            self.sent.push(Sent { change, seq: None });
+            channel.send(&message)?;
+        }
+        for (wanted, request) in [
+            (&control.rotate_now, Request::Rotate),
+            (&control.flush_now, Request::Flush),
+            // SYNC retain: pairs with the Release in `Recorder::retain`, as in the writer.
+            (&control.retain_now, Request::Retain),
+        ] {
+            if wanted.swap(false, Ordering::Acquire) {
+                channel.send(&ToRecorder::Request(request))?;
+            }
+        }
+        if self.of.is_stopped() && self.stop_us.is_none() {
+            self.stop_us = Some(sys::monotonic_us());
+            let patience_ms = control.patience_ms.load(Ordering::Relaxed);
+            channel.send(&ToRecorder::Stop { patience_ms })?;
+        }
+        if !self.of.outside.is_wanted() && self.stop_us.is_none() && !self.is_released {
+            self.is_released = true;
+            channel.send(&ToRecorder::Release)?;
+        }
+        Ok(())
+    }
+
+    /// Hears what it has said. `Some`: it is over.
+    fn hear(&mut self) -> Option<Left> {
+        let pid = self.candidate.peer.pid;
+        loop {
+            let message = match self.candidate.channel.receive::<ToServer>() {
+                Ok(Received::Message(message)) => message,
+                Ok(Received::Nothing) => return None,
+                Ok(Received::End) => return Some(self.gone("its process ended")),
+                Err(error) => return Some(self.gone(&error.to_string())),
+            };
+            self.heard_us = sys::monotonic_us();
+            match message {
+                ToServer::Attached => {
+                    let text = format!(
+                        "the audit log is written by the recorder, process {pid}, from here on"
+                    );
+                    error_log::write(Severity::Note, &text);
+                }
+                ToServer::Refused(why) => {
+                    let text = format!(
+                        "the recorder, process {pid}, cannot write the audit log: {why}. The server \
+                         writes it itself again"
+                    );
+                    return Some(Left::Gone(Severity::Error, text));
+                }
+                ToServer::Figures(figures) => {
+                    figures.add_to(&self.of.status, &self.figures);
+                    self.figures = *figures;
+                    let written_seq = self.of.written_seq();
+                    self.sent.retain(|sent| sent.seq.is_none_or(|seq| seq > written_seq));
+                }
+                ToServer::Say { severity, text } => error_log::write(severity, &text),
+                ToServer::Told { number, seq } => {
+                    for sent in self.sent.iter_mut().filter(|it| it.change.number == number) {
+                        sent.seq = Some(seq);
+                    }
+                }
+                ToServer::Released(why) => {
+                    let text = format!(
+                        "the server writes the audit log itself again: the recorder, process {pid}, \
+                         has let go of it ({why})"
+                    );
+                    return Some(Left::Gone(Severity::Note, text));
+                }
+                ToServer::Stopped { is_drained } => return Some(Left::Stopped { is_drained }),
+                // Said before it was given the log.
+                ToServer::Hello { .. } => {}
+            }
+        }
+    }
+
+    /// One that hangs is as a disk that hangs: whoever waits, waits. But it is told of.
+    fn look_at_silence(&mut self) {
+        let is_silent = sys::monotonic_us() - self.heard_us > SILENCE_US;
+        if is_silent != self.is_silent {
+            self.is_silent = is_silent;
+            let pid = self.candidate.peer.pid;
+            if is_silent {
+                let text = format!(
+                    "the recorder, process {pid}, does not answer: nothing is written to the audit \
+                     log, and statements will wait for it. Let it go on, or kill it: the server then \
+                     writes itself"
+                );
+                error_log::write(Severity::Error, &text);
+                Status::set(&self.of.status.last_error, &text);
+            } else {
+                let text = format!("the recorder, process {pid}, answers again");
+                error_log::write(Severity::Note, &text);
+            }
+        }
+        let is_failing = is_silent || self.figures.is_failing;
+        let Attached { of, ending, .. } = self;
+        of.look_at_end(ending, is_failing);
+    }
+}

@@ -1,0 +1,466 @@
+//! What server and recorder say to each other: one JSON object a line.
+//!
+//! Both come from the same build: who is of another one is refused ([`PROTOCOL`]), so nothing here
+//! has to be compatible with anything.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::control::{ConfigChange, Control, Encryption, Severity, Status, Who};
+use crate::files::Recipients;
+
+/// Version of the program and of what is said here.
+pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+
+/// Bytes that need not be text, as hexadecimal digits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bytes(pub Vec<u8>);
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = String::with_capacity(2 * self.0.len());
+        for byte in &self.0 {
+            text.push(DIGITS[usize::from(byte >> 4)].into());
+            text.push(DIGITS[usize::from(byte & 15)].into());
+        }
+        serializer.serialize_str(&text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        let bytes = pairs.iter().map(|[high, low]| Some((digit(*high)? * 16 + digit(*low)?) as u8));
+        match bytes.collect() {
+            Some(bytes) if rest.is_empty() => Ok(Bytes(bytes)),
+            _ => Err(serde::de::Error::custom("no pairs of hexadecimal digits")),
+        }
+    }
+}
+
+impl From<&Path> for Bytes {
+    fn from(path: &Path) -> Bytes {
+        Bytes(path.as_os_str().as_bytes().to_vec())
+    }
+}
+
+impl Bytes {
+    /// As a path.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(OsString::from_vec(self.0.clone()))
+    }
+}
+
+/// The settings of the writer that are not in the arena. A new one of [`Control`] belongs here, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    flush_interval_ms: u64,
+    flush_bytes: u64,
+    rotate_bytes: u64,
+    checkpoint_interval_s: u64,
+    sync_interval_ms: u64,
+    max_statement_bytes: u64,
+    digest: bool,
+    utc: u32,
+    rotate_interval_s: u64,
+    retention_days: u64,
+    retention_bytes: u64,
+    compress: bool,
+    disk_warn_percent: u64,
+    format: u32,
+    encryption: Keys,
+}
+
+/// See [`Encryption`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+enum Keys {
+    #[default]
+    Off,
+    /// Public keys.
+    To(Vec<String>),
+    Impossible(String),
+}
+
+impl Keys {
+    fn of(control: &Control) -> Keys {
+        match control.encryption() {
+            Encryption::Off => Keys::Off,
+            Encryption::To(recipients) => {
+                Keys::To(recipients.to_string().split(',').map(str::to_owned).collect())
+            }
+            Encryption::Impossible(why) => Keys::Impossible(why),
+        }
+    }
+
+    fn apply(&self, control: &Control) {
+        // Who has tried a file in vain tries it again when this changes, and not otherwise.
+        if Keys::of(control) == *self {
+            return;
+        }
+        control.set_encryption(match self {
+            Keys::Off => Encryption::Off,
+            Keys::To(keys) => match Recipients::parse(&keys.join("\n")) {
+                Ok(recipients) => Encryption::To(Arc::new(recipients)),
+                Err(error) => Encryption::Impossible(error.to_string()),
+            },
+            Keys::Impossible(why) => Encryption::Impossible(why.clone()),
+        });
+    }
+}
+
+impl Settings {
+    /// Those of now.
+    #[must_use]
+    pub fn of(control: &Control) -> Settings {
+        Settings {
+            flush_interval_ms: control.flush_interval_ms.load(Ordering::Relaxed),
+            flush_bytes: control.flush_bytes.load(Ordering::Relaxed),
+            rotate_bytes: control.rotate_bytes.load(Ordering::Relaxed),
+            checkpoint_interval_s: control.checkpoint_interval_s.load(Ordering::Relaxed),
+            sync_interval_ms: control.sync_interval_ms.load(Ordering::Relaxed),
+            max_statement_bytes: control.max_statement_bytes.load(Ordering::Relaxed),
+            digest: control.digest.load(Ordering::Relaxed),
+            utc: control.utc.load(Ordering::Relaxed),
+            rotate_interval_s: control.rotate_interval_s.load(Ordering::Relaxed),
+            retention_days: control.retention_days.load(Ordering::Relaxed),
+            retention_bytes: control.retention_bytes.load(Ordering::Relaxed),
+            compress: control.compress.load(Ordering::Relaxed),
+            disk_warn_percent: control.disk_warn_percent.load(Ordering::Relaxed),
+            format: control.format.load(Ordering::Relaxed),
+            encryption: Keys::of(control),
+        }
+    }
+
+    /// Puts them into effect.
+    pub fn apply(&self, control: &Control) {
+        control.flush_interval_ms.store(self.flush_interval_ms, Ordering::Relaxed);
+        control.flush_bytes.store(self.flush_bytes, Ordering::Relaxed);
+        control.rotate_bytes.store(self.rotate_bytes, Ordering::Relaxed);
+        control.checkpoint_interval_s.store(self.checkpoint_interval_s, Ordering::Relaxed);
+        control.sync_interval_ms.store(self.sync_interval_ms, Ordering::Relaxed);
+        control.max_statement_bytes.store(self.max_statement_bytes, Ordering::Relaxed);
+        control.digest.store(self.digest, Ordering::Relaxed);
+        control.utc.store(self.utc, Ordering::Relaxed);
+        control.rotate_interval_s.store(self.rotate_interval_s, Ordering::Relaxed);
+        control.retention_days.store(self.retention_days, Ordering::Relaxed);
+        control.retention_bytes.store(self.retention_bytes, Ordering::Relaxed);
+        control.compress.store(self.compress, Ordering::Relaxed);
+        control.disk_warn_percent.store(self.disk_warn_percent, Ordering::Relaxed);
+        control.format.store(self.format, Ordering::Relaxed);
+        self.encryption.apply(control);
+    }
+}
+
+/// The compiled filters of the last time; of each, since when it is in effect.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct FilterList(Vec<(i64, Bytes)>);
+
+impl FilterList {
+    /// Those that are newer than `version`, and which version they are.
+    #[must_use]
+    pub fn newer_than(control: &Control, version: u64) -> Option<(u64, FilterList)> {
+        let (version, filters) = control.filters_newer_than(version)?;
+        let list = filters.list().iter().map(|(since, it)| (*since, Bytes(it.to_vec())));
+        Some((version, FilterList(list.collect())))
+    }
+
+    /// Puts them into effect.
+    pub fn apply(self, control: &Control) {
+        let list = self.0.into_iter().map(|(since_us, bytes)| (since_us, Arc::from(bytes.0)));
+        control.replace_filters(list.collect());
+    }
+}
+
+/// A change of a setting that a line shall tell of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Change {
+    number: u64,
+    conn: u64,
+    user: Bytes,
+    priv_user: Bytes,
+    host: Bytes,
+    ip: Bytes,
+    variable: Bytes,
+    old_value: Bytes,
+    new_value: Bytes,
+}
+
+impl From<&ConfigChange> for Change {
+    fn from(change: &ConfigChange) -> Change {
+        Change {
+            number: change.number,
+            conn: change.who.conn,
+            user: Bytes(change.who.user.clone()),
+            priv_user: Bytes(change.who.priv_user.clone()),
+            host: Bytes(change.who.host.clone()),
+            ip: Bytes(change.who.ip.clone()),
+            variable: Bytes(change.variable.clone()),
+            old_value: Bytes(change.old_value.clone()),
+            new_value: Bytes(change.new_value.clone()),
+        }
+    }
+}
+
+impl From<Change> for ConfigChange {
+    fn from(change: Change) -> ConfigChange {
+        let who = Who {
+            conn: change.conn,
+            user: change.user.0,
+            priv_user: change.priv_user.0,
+            host: change.host.0,
+            ip: change.ip.0,
+        };
+        ConfigChange {
+            who,
+            number: change.number,
+            variable: change.variable.0,
+            old_value: change.old_value.0,
+            new_value: change.new_value.0,
+        }
+    }
+}
+
+/// What a recorder needs to write the log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Attach {
+    /// The arena.
+    pub arena: Bytes,
+    /// The log directory, as the arena knows it.
+    pub log_directory: Bytes,
+    /// Where the signing key lies; empty: the log is not sealed.
+    pub signing_key_file: Bytes,
+    /// Process id of the server, as it knows it itself.
+    pub pid: u32,
+    /// See [`Settings`].
+    pub settings: Settings,
+    /// See [`FilterList`].
+    pub filters: FilterList,
+}
+
+/// What is asked for once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// A new file.
+    Rotate,
+    /// Write what has ended.
+    Flush,
+    /// Let all files go that are too old.
+    Retain,
+}
+
+/// From the server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToRecorder {
+    /// It cannot have this recorder, and why.
+    Refuse(String),
+    /// The zone of the server's local time (its `TZ`) is another one: begin anew with it.
+    Zone(Option<Bytes>),
+    /// The log is yours.
+    Attach(Box<Attach>),
+    /// Settings have changed.
+    Settings(Settings),
+    /// Filters have changed.
+    Filters(FilterList),
+    /// A line is to tell of this.
+    Config(Change),
+    /// See there.
+    Request(Request),
+    /// Let go of the log.
+    Release,
+    /// Write what there is and the `stop` line, and let go of the log.
+    Stop {
+        /// How long it may wait for a log that cannot be written, ms.
+        patience_ms: u64,
+    },
+}
+
+/// Figures and texts for SHOW STATUS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figures {
+    /// See [`Status`]; since this recorder took over.
+    pub records_written: u64,
+    /// Likewise.
+    pub bytes_written: u64,
+    /// Likewise.
+    pub records_filtered: u64,
+    /// Likewise.
+    pub write_errors: u64,
+    /// Likewise.
+    pub sync_count: u64,
+    /// Likewise.
+    pub sync_time_us: u64,
+    /// Likewise.
+    pub files_removed: u64,
+    /// Likewise.
+    pub files_compressed: u64,
+    /// Likewise.
+    pub files_encrypted: u64,
+    /// See [`Status`]; now.
+    pub arena_bytes_used: u64,
+    /// Likewise.
+    pub disk_free_bytes: u64,
+    /// Likewise.
+    pub is_failing: bool,
+    /// Likewise.
+    pub last_error: String,
+    /// Likewise.
+    pub current_file: String,
+}
+
+impl Figures {
+    /// Those of now.
+    #[must_use]
+    pub fn of(status: &Status) -> Figures {
+        let text = |text: &std::sync::Mutex<String>| {
+            text.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        };
+        Figures {
+            records_written: status.records_written.load(Ordering::Relaxed),
+            bytes_written: status.bytes_written.load(Ordering::Relaxed),
+            records_filtered: status.records_filtered.load(Ordering::Relaxed),
+            write_errors: status.write_errors.load(Ordering::Relaxed),
+            sync_count: status.sync_count.load(Ordering::Relaxed),
+            sync_time_us: status.sync_time_us.load(Ordering::Relaxed),
+            files_removed: status.files_removed.load(Ordering::Relaxed),
+            files_compressed: status.files_compressed.load(Ordering::Relaxed),
+            files_encrypted: status.files_encrypted.load(Ordering::Relaxed),
+            arena_bytes_used: status.arena_bytes_used.load(Ordering::Relaxed),
+            disk_free_bytes: status.disk_free_bytes.load(Ordering::Relaxed),
+            is_failing: status.is_failing.load(Ordering::Relaxed),
+            last_error: text(&status.last_error),
+            current_file: text(&status.current_file),
+        }
+    }
+
+    /// Adds what is more than `before`.
+    pub fn add_to(&self, status: &Status, before: &Figures) {
+        let add = |to: &std::sync::atomic::AtomicU64, now: u64, before: u64| {
+            to.fetch_add(now.saturating_sub(before), Ordering::Relaxed);
+        };
+        add(&status.records_written, self.records_written, before.records_written);
+        add(&status.bytes_written, self.bytes_written, before.bytes_written);
+        add(&status.records_filtered, self.records_filtered, before.records_filtered);
+        add(&status.write_errors, self.write_errors, before.write_errors);
+        add(&status.sync_count, self.sync_count, before.sync_count);
+        add(&status.sync_time_us, self.sync_time_us, before.sync_time_us);
+        add(&status.files_removed, self.files_removed, before.files_removed);
+        add(&status.files_compressed, self.files_compressed, before.files_compressed);
+        add(&status.files_encrypted, self.files_encrypted, before.files_encrypted);
+        status.arena_bytes_used.store(self.arena_bytes_used, Ordering::Relaxed);
+        status.disk_free_bytes.store(self.disk_free_bytes, Ordering::Relaxed);
+        status.is_failing.store(self.is_failing, Ordering::Relaxed);
+        if self.last_error != before.last_error {
+            Status::set(&status.last_error, &self.last_error);
+        }
+        if self.current_file != before.current_file {
+            Status::set(&status.current_file, &self.current_file);
+        }
+    }
+}
+
+/// How grave a message is, on its way.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(remote = "Severity")]
+pub enum SeverityName {
+    /// See [`Severity`].
+    Note,
+    /// See [`Severity`].
+    Warning,
+    /// See [`Severity`].
+    Error,
+}
+
+/// From the recorder.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToServer {
+    /// It is there, and would write.
+    Hello {
+        /// [`PROTOCOL`].
+        protocol: String,
+        /// Its `TZ`.
+        zone: Option<Bytes>,
+    },
+    /// It writes now.
+    Attached,
+    /// It has not taken the log over, and why.
+    Refused(String),
+    /// See there. At least once a second, so that one that hangs is noticed.
+    Figures(Box<Figures>),
+    /// For the error log.
+    Say {
+        /// How grave it is.
+        #[serde(with = "SeverityName")]
+        severity: Severity,
+        /// The message.
+        text: String,
+    },
+    /// A change will be told of in this line. Said before the line is written: if it is in the file
+    /// then, it has been told of, and not otherwise.
+    Told {
+        /// Number of the change.
+        number: u64,
+        /// `seq` of the line.
+        seq: u64,
+    },
+    /// It has let go of the log, and why.
+    Released(String),
+    /// It has written everything (or not), and let go of the log.
+    Stopped {
+        /// Everything is in the file, also the `stop` line.
+        is_drained: bool,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_arrive_as_they_were() {
+        let (control, other) = (Control::default(), Control::default());
+        control.flush_bytes.store(7, Ordering::Relaxed);
+        control.retention_days.store(183, Ordering::Relaxed);
+        control.digest.store(false, Ordering::Relaxed);
+        control.format.store(2, Ordering::Relaxed);
+        let key = |_| age::x25519::Identity::generate().to_public().to_string();
+        let keys = [1, 2].map(key).join("\n");
+        let recipients = Arc::new(Recipients::parse(&keys).unwrap());
+        control.set_encryption(Encryption::To(recipients));
+        let settings = Settings::of(&control);
+        assert_ne!(settings, Settings::of(&other));
+        let text = serde_json::to_string(&settings).unwrap();
+        serde_json::from_str::<Settings>(&text).unwrap().apply(&other);
+        assert_eq!(Settings::of(&other), settings);
+    }
+
+    #[test]
+    fn filters_arrive_with_their_times() {
+        let (control, other) = (Control::default(), Control::default());
+        assert!(FilterList::newer_than(&control, 0).is_none());
+        control.set_filter(Arc::from([1, 2, 255]));
+        let (version, list) = FilterList::newer_than(&control, 0).unwrap();
+        let text = serde_json::to_string(&list).unwrap();
+        serde_json::from_str::<FilterList>(&text).unwrap().apply(&other);
+        let (_, arrived) = other.filters_newer_than(0).unwrap();
+        let (_, sent) = control.filters_newer_than(0).unwrap();
+        assert_eq!(arrived.list(), sent.list());
+        assert!(FilterList::newer_than(&control, version).is_none());
+    }
+
+    #[test]
+    fn only_whole_bytes_are_bytes() {
+        assert_eq!(serde_json::to_string(&Bytes(vec![0, 255])).unwrap(), "\"00ff\"");
+        for text in ["\"0\"", "\"0g\"", "\"000\"", "1"] {
+            assert!(serde_json::from_str::<Bytes>(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,584 @@
+//! The recorder outside the server: waits for the server, writes its log, recovers what it leaves.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::RawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tacho_ring::producer::Futex;
+use tacho_ring::sys;
+
+use super::channel::{Channel, Received, wait};
+use super::message::{Attach, Bytes, Figures, FilterList, PROTOCOL, Request, ToRecorder, ToServer};
+use super::socket::{self, Peer};
+use crate::arena_file::{self, ArenaFile};
+use crate::arena_list;
+use crate::control::{Control, Log, Severity, Status};
+use crate::opening;
+use crate::recover::{self, RecoverError};
+use crate::writer::Writer;
+
+/// How often is looked for a server, ms.
+const LOOK_EVERY_MS: i32 = 200;
+/// How often the figures go to the server while it is attached, ms.
+const TELL_EVERY_MS: i32 = 100;
+/// The same when a thread is about to end, ms.
+const END_EVERY_MS: i32 = 5;
+/// At least so often something is said, µs.
+const SAY_EVERY_US: i64 = 1_000_000;
+/// How long a server is left alone that could not be served, ms.
+const REFUSED_MS: i32 = 5_000;
+/// How long the log may be somebody else's, though the server has given it away, µs.
+const LOCKED_US: i64 = 5_000_000;
+/// How long a text that is in memory alone is waited for before the log is let go, µs.
+const RELEASE_PATIENCE_US: i64 = 10_000_000;
+
+/// Messages of this process.
+pub type Say = Arc<dyn Fn(Severity, &str) + Send + Sync>;
+
+/// Where it works.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The log directory (canonical path).
+    pub log_directory: PathBuf,
+    /// Where the server has its arena.
+    pub arena_directory: PathBuf,
+    /// The signing key, for what a server has left that this recorder never met. Empty: what it left
+    /// is sealed by the next server.
+    pub signing_key_file: PathBuf,
+}
+
+/// Why it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to.
+    Stopped,
+    /// The server's `TZ` is this, and the process has to be started with it.
+    Zone(Option<OsString>),
+}
+
+/// How a connection ended.
+enum Left {
+    /// The server is gone, or has taken the log back: look again.
+    Gone,
+    /// It could not be served: not again at once.
+    Refused,
+    Ended(Ended),
+}
+
+/// How the writer's thread ends.
+enum Written {
+    Released,
+    Stopped { is_drained: bool },
+}
+
+/// See the module documentation.
+pub struct Recorder {
+    place: Place,
+    /// Can be read when it is to end.
+    stop: RawFd,
+    say: Say,
+    /// What the last server has told of how to write.
+    known: Option<Arc<Control>>,
+    /// What was said last, so that it is not said every 200 ms.
+    said: String,
+}
+
+fn lock(channel: &Mutex<Channel>) -> MutexGuard<'_, Channel> {
+    channel.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn zone() -> Option<Bytes> {
+    std::env::var_os("TZ").map(|zone| Bytes(zone.as_bytes().to_vec()))
+}
+
+impl Recorder {
+    /// `stop`: a descriptor that can be read when it is to end.
+    #[must_use]
+    pub fn new(place: Place, stop: RawFd, say: Say) -> Recorder {
+        Recorder { place, stop, say, known: None, said: String::new() }
+    }
+
+    /// Says it, unless it was said last.
+    fn say_once(&mut self, severity: Severity, text: &str) {
+        if self.said != text {
+            (self.say)(severity, text);
+            text.clone_into(&mut self.said);
+        }
+    }
+
+    /// Whether it is to end.
+    fn is_stopped(&self) -> io::Result<bool> {
+        let mut polled = libc::pollfd { fd: self.stop, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid entry.
+        match unsafe { libc::poll(&raw mut polled, 1, 0) } {
+            0.. => Ok(polled.revents != 0),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+                error => Err(error),
+            },
+        }
+    }
+
+    /// Serves the servers of this log, one after the other, until it is told to end.
+    ///
+    /// # Errors
+    /// The system refuses to wait.
+    pub fn run(&mut self) -> io::Result<Ended> {
+        let path = socket::path(&self.place.arena_directory, &self.place.log_directory);
+        let mut pause_ms = 0;
+        loop {
+            if pause_ms > 0 {
+                wait(&[(self.stop, false)], pause_ms)?;
+            }
+            if self.is_stopped()? {
+                return Ok(Ended::Stopped);
+            }
+            pause_ms = LOOK_EVERY_MS;
+            match socket::connect(&path) {
+                Ok(stream) => match self.attend(stream)? {
+                    Left::Gone => {}
+                    Left::Refused => pause_ms = REFUSED_MS,
+                    Left::Ended(ended) => return Ok(ended),
+                },
+                Err(error) => match error.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {}
+                    _ => {
+                        let text = format!("connecting to {}: {error}", path.display());
+                        self.say_once(Severity::Error, &text);
+                    }
+                },
+            }
+            self.adopt();
+        }
+    }
+
+    /// Waits until the server gives the log away, and writes it.
+    fn attend(&mut self, stream: UnixStream) -> io::Result<Left> {
+        let peer = Peer::of(&stream)?;
+        if !peer.is_trusted() {
+            let text = format!(
+                "process {} at the socket of the server belongs to user id {}: it is not the server, \
+                 and is left alone",
+                peer.pid, peer.uid
+            );
+            self.say_once(Severity::Error, &text);
+            return Ok(Left::Refused);
+        }
+        let mut channel = Channel::new(stream)?;
+        let hello = ToServer::Hello { protocol: PROTOCOL.to_owned(), zone: zone() };
+        if channel.send(&hello).is_err() {
+            return Ok(Left::Gone);
+        }
+        loop {
+            let message = match channel.receive::<ToRecorder>() {
+                Ok(Received::Message(message)) => message,
+                Ok(Received::Nothing) => {
+                    // As long as it takes: another recorder may be writing.
+                    let fd = (channel.descriptor(), channel.has_unsent());
+                    wait(&[fd, (self.stop, false)], -1)?;
+                    if self.is_stopped()? {
+                        return Ok(Left::Ended(Ended::Stopped));
+                    }
+                    if channel.flush().is_err() {
+                        return Ok(Left::Gone);
+                    }
+                    continue;
+                }
+                Ok(Received::End) => return Ok(Left::Gone),
+                Err(error) => {
+                    self.say_once(
+                        Severity::Error,
+                        &format!("the server is not understood: {error}"),
+                    );
+                    return Ok(Left::Refused);
+                }
+            };
+            match message {
+                ToRecorder::Attach(attach) => return self.serve(channel, &attach, peer),
+                ToRecorder::Zone(zone) => {
+                    let zone = zone.map(|zone| OsString::from_vec(zone.0));
+                    return Ok(Left::Ended(Ended::Zone(zone)));
+                }
+                ToRecorder::Refuse(why) => {
+                    let text = format!("the server does without this recorder: {why}");
+                    self.say_once(Severity::Error, &text);
+                    return Ok(Left::Refused);
+                }
+                // For the recorder that writes; this one does not yet.
+                _ => {}
+            }
+        }
+    }
+
+    /// Writes the log until the server takes it back, or is gone.
+    fn serve(&mut self, channel: Channel, attach: &Attach, peer: Peer) -> io::Result<Left> {
+        let channel = Arc::new(Mutex::new(channel));
+        let control = Arc::new(Control::default());
+        attach.settings.apply(&control);
+        attach.filters.clone().apply(&control);
+        self.known = Some(control.clone());
+        self.place.signing_key_file = attach.signing_key_file.path();
+        let status = Arc::new(Status::default());
+        let taken = self.take_over(&channel, attach, peer, &control, &status);
+        let (writer, arena_file) = match taken {
+            Ok(taken) => taken,
+            Err(why) => {
+                self.say_once(Severity::Error, &format!("the log cannot be taken over: {why}"));
+                // If it is gone meanwhile, it does not have to know.
+                let mut channel = lock(&channel);
+                let _: io::Result<()> =
+                    channel.send(&ToServer::Refused(why)).and_then(|()| channel.flush_all());
+                return Ok(Left::Refused);
+            }
+        };
+        self.said.clear();
+        let text = format!(
+            "writing {} for the server, process {}",
+            self.place.log_directory.display(),
+            peer.pid
+        );
+        (self.say)(Severity::Note, &text);
+        let thread = {
+            let (control, status) = (control.clone(), status.clone());
+            let (arena, log) = (arena_file.path().to_owned(), self.place.log_directory.clone());
+            let say = self.log(&channel);
+            std::thread::Builder::new()
+                .name("tacho-writer".to_owned())
+                .spawn(move || write(writer, &control, &status, &arena, &log, &say))?
+        };
+        let mut session = Session {
+            channel: &channel,
+            control: &control,
+            status: &status,
+            arena_file: &arena_file,
+            thread,
+            told: Figures::default(),
+            told_us: 0,
+            why: String::new(),
+            is_gone: lock(&channel).send(&ToServer::Attached).is_err(),
+        };
+        while !session.thread.is_finished() {
+            // Whatever goes wrong, the thread ends before the arena is unmapped.
+            let turned = session.turn(self.stop).and_then(|()| self.is_stopped());
+            match turned {
+                Ok(false) => {}
+                Ok(true) => session.release("it was told to end"),
+                Err(error) => session.release(&format!("waiting: {error}")),
+            }
+        }
+        let Session { thread, why, is_gone, .. } = session;
+        let written = thread.join();
+        let answer = match written {
+            Ok(Written::Stopped { is_drained }) => ToServer::Stopped { is_drained },
+            Ok(Written::Released) => ToServer::Released(why),
+            Err(_) => ToServer::Released("internal error (panic) of its writer".to_owned()),
+        };
+        if !is_gone {
+            let mut channel = lock(&channel);
+            // Who is gone now has it seen by the end of the connection, like this.
+            let _: io::Result<()> = channel.send(&answer).and_then(|()| channel.flush_all());
+        }
+        let text = format!("no longer writing for the server, process {}", peer.pid);
+        (self.say)(Severity::Note, &text);
+        Ok(Left::Gone)
+    }
+
+    /// Messages go to this process's log and to the server's.
+    fn log(&self, channel: &Arc<Mutex<Channel>>) -> Log {
+        let (say, channel) = (self.say.clone(), channel.clone());
+        Box::new(move |severity, text: &str| {
+            say(severity, text);
+            // The end of the connection is noticed elsewhere.
+            let message = ToServer::Say { severity, text: text.to_owned() };
+            let _: io::Result<()> = lock(&channel).send(&message);
+        })
+    }
+
+    fn take_over(
+        &self,
+        channel: &Arc<Mutex<Channel>>,
+        attach: &Attach,
+        peer: Peer,
+        control: &Arc<Control>,
+        status: &Arc<Status>,
+    ) -> Result<(Writer, ArenaFile), String> {
+        let theirs = attach.log_directory.path();
+        let ours = &self.place.log_directory;
+        if theirs != *ours {
+            return Err(format!(
+                "the server writes to {}, and this recorder was started for {}",
+                theirs.display(),
+                ours.display()
+            ));
+        }
+        let arena_file =
+            ArenaFile::open_living(&attach.arena.path()).map_err(|error| error.to_string())?;
+        let log = self.log(channel);
+        let since_us = sys::monotonic_us();
+        let (files, last_seq) = loop {
+            match opening::open(ours, &self.place.signing_key_file, &log) {
+                Ok(opened) => break opened,
+                // `tacho recover` may be looking.
+                Err(error)
+                    if error.locked_by().is_some()
+                        && sys::monotonic_us() - since_us < LOCKED_US =>
+                {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+        };
+        let nothing = ArenaFile::placeholder().map_err(|error| error.to_string())?;
+        let (control, status) = (control.clone(), status.clone());
+        let mut writer = Writer::new(nothing.arena(), files, last_seq, control, status, log);
+        let told = channel.clone();
+        writer.set_config_told(Box::new(move |number, seq| {
+            let mut channel = lock(&told);
+            // Before the line is written; nobody is there any more to be told again otherwise.
+            let _: io::Result<()> =
+                channel.send(&ToServer::Told { number, seq }).and_then(|()| channel.flush_all());
+        }));
+        let arena = arena_file.arena();
+        let (mut writer, recovered) =
+            recover::succeed(writer, arena, &self.place.arena_directory, ours);
+        drop(nothing);
+        if let Err(error) = recovered {
+            writer.say(Severity::Warning, &error.to_string());
+        }
+        // Seen from another namespace, its threads have other numbers.
+        let is_visible = peer.pid == attach.pid;
+        writer.set_tasks(is_visible.then(|| PathBuf::from(format!("/proc/{}/task", peer.pid))));
+        Ok((writer, arena_file))
+    }
+
+    /// Recovers what dead servers have left, if there is anything.
+    fn adopt(&mut self) {
+        if !self.has_dead() {
+            return;
+        }
+        let say = self.say.clone();
+        let opened = opening::open(&self.place.log_directory, &self.key(), &*say);
+        let (files, last_seq) = match opened {
+            Ok(opened) => opened,
+            // A server that starts: it does the same.
+            Err(error) if error.locked_by().is_some() => return,
+            Err(error) => return self.say_once(Severity::Error, &error.to_string()),
+        };
+        let nothing = match ArenaFile::placeholder() {
+            Ok(nothing) => nothing,
+            Err(error) => return self.say_once(Severity::Error, &error.to_string()),
+        };
+        let control = Arc::new(Control::default());
+        if let Some(known) = &self.known {
+            super::message::Settings::of(known).apply(&control);
+            if let Some((_, filters)) = FilterList::newer_than(known, 0) {
+                filters.apply(&control);
+            }
+        }
+        let log = Box::new(move |severity, text: &str| say(severity, text));
+        let status = Arc::new(Status::default());
+        let writer = Writer::new(nothing.arena(), files, last_seq, control, status, log);
+        let Place { arena_directory, log_directory, .. } = &self.place;
+        let (writer, result) = recover::recover_all(writer, arena_directory, log_directory);
+        let closed = writer.close();
+        match result {
+            Ok(_) => self.said.clear(),
+            Err(error @ RecoverError::NotWritten(_)) => {
+                self.say_once(Severity::Error, &format!("{error}; it is tried again"));
+            }
+            Err(error) => self.say_once(Severity::Error, &error.to_string()),
+        }
+        if let Err(error) = closed {
+            self.say_once(Severity::Error, &format!("closing the audit log: {error}"));
+        }
+    }
+
+    /// The signing key, if it is there: a new one would be the beginning of another chain.
+    fn key(&self) -> PathBuf {
+        let path = &self.place.signing_key_file;
+        if path.exists() { path.clone() } else { PathBuf::new() }
+    }
+
+    /// Whether there is an arena of this log that nobody owns.
+    fn has_dead(&mut self) -> bool {
+        let Place { arena_directory, log_directory, .. } = &self.place;
+        let mut paths = match arena_file::files(arena_directory, Some(log_directory)) {
+            Ok(paths) => paths,
+            Err(error) => {
+                let text = format!("{}: {error}", arena_directory.display());
+                self.say_once(Severity::Error, &text);
+                return false;
+            }
+        };
+        // Whoever recovers them says so if the list cannot be read.
+        paths.extend(arena_list::read(log_directory).into_iter().flatten().map(|it| it.path));
+        let is_dead = |path: &PathBuf| {
+            let found = ArenaFile::open_living(path).map(|file| file.info());
+            found.is_ok_and(|info| !info.owned && info.log_directory == *log_directory)
+        };
+        paths.iter().any(is_dead)
+    }
+}
+
+/// A server that is being served.
+struct Session<'a> {
+    channel: &'a Arc<Mutex<Channel>>,
+    control: &'a Arc<Control>,
+    status: &'a Arc<Status>,
+    arena_file: &'a ArenaFile,
+    thread: JoinHandle<Written>,
+    /// The figures that the server knows, and since when.
+    told: Figures,
+    told_us: i64,
+    /// Why the log is being let go; empty: it is not.
+    why: String,
+    is_gone: bool,
+}
+
+impl Session<'_> {
+    fn wake(&self) {
+        self.arena_file.arena().shared().bell.0.ring(&Futex);
+    }
+
+    fn release(&mut self, why: &str) {
+        if self.why.is_empty() {
+            why.clone_into(&mut self.why);
+        }
+        self.control.release.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Waits a little, hears the server, and tells it how things are.
+    fn turn(&mut self, stop: RawFd) -> io::Result<()> {
+        let is_ending = !self.why.is_empty() || self.control.stop.load(Ordering::Relaxed);
+        if is_ending || self.is_gone {
+            // What could wake it is known already, and would do so again and again.
+            std::thread::sleep(Duration::from_millis(END_EVERY_MS as u64));
+        } else {
+            let (fd, has_unsent) = {
+                let channel = lock(self.channel);
+                (channel.descriptor(), channel.has_unsent())
+            };
+            wait(&[(fd, has_unsent), (stop, false)], TELL_EVERY_MS)?;
+        }
+        while !self.is_gone {
+            let received = lock(self.channel).receive::<ToRecorder>();
+            match received {
+                Ok(Received::Message(message)) => self.hear(message),
+                Ok(Received::Nothing) => break,
+                Ok(Received::End) => self.is_gone = true,
+                Err(error) => {
+                    self.release(&format!("the server is not understood: {error}"));
+                    break;
+                }
+            }
+        }
+        let figures = Figures::of(self.status);
+        let now_us = sys::monotonic_us();
+        let mut channel = lock(self.channel);
+        if !self.is_gone && (figures != self.told || now_us - self.told_us > SAY_EVERY_US) {
+            // One that does not read has its figures later: they are not worth memory.
+            if !channel.has_unsent() {
+                self.is_gone = channel.send(&ToServer::Figures(Box::new(figures.clone()))).is_err();
+                (self.told, self.told_us) = (figures, now_us);
+            }
+        }
+        self.is_gone |= !self.is_gone && channel.flush().is_err();
+        drop(channel);
+        if self.is_gone {
+            self.release("the server is gone");
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, message: ToRecorder) {
+        let control = self.control;
+        match message {
+            ToRecorder::Settings(settings) => settings.apply(control),
+            ToRecorder::Filters(filters) => filters.apply(control),
+            ToRecorder::Config(change) => {
+                let changes = &control.config_changes;
+                let mut changes = changes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                changes.push(change.into());
+            }
+            ToRecorder::Request(Request::Rotate) => {
+                control.rotate_now.store(true, Ordering::Relaxed);
+            }
+            ToRecorder::Request(Request::Flush) => control.flush_now.store(true, Ordering::Relaxed),
+            // SYNC retain: as in `Recorder::retain` of the server's side.
+            ToRecorder::Request(Request::Retain) => {
+                control.retain_now.store(true, Ordering::Release);
+            }
+            ToRecorder::Release => self.release("the server wanted it"),
+            ToRecorder::Stop { patience_ms } => {
+                control.patience_ms.store(patience_ms, Ordering::Relaxed);
+                control.stop.store(true, Ordering::Relaxed);
+            }
+            // Before the log was given away.
+            ToRecorder::Attach(_) | ToRecorder::Zone(_) | ToRecorder::Refuse(_) => {}
+        }
+        self.wake();
+    }
+}
+
+/// The writer's thread.
+fn write(
+    mut writer: Writer,
+    control: &Control,
+    status: &Status,
+    arena: &Path,
+    log_directory: &Path,
+    say: &Log,
+) -> Written {
+    let is_over =
+        || control.stop.load(Ordering::Relaxed) || control.release.load(Ordering::Relaxed);
+    while !is_over() {
+        let started_us = sys::monotonic_us();
+        writer.round();
+        status.is_failing.store(writer.is_failing(), Ordering::Relaxed);
+        writer.sleep(started_us, u64::MAX);
+    }
+    let since_us = sys::monotonic_us();
+    let mut written = Written::Released;
+    if control.release.load(Ordering::Relaxed) {
+        while !writer.may_let_go() && sys::monotonic_us() - since_us < RELEASE_PATIENCE_US {
+            writer.round();
+            // It waits for the producer of a text, who is running.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    } else {
+        let is_drained = finish(&mut writer, control, since_us);
+        written = Written::Stopped { is_drained };
+        // Under the lock of the log, and before the server removes the arena.
+        if is_drained && let Err(error) = arena_list::forget(log_directory, arena) {
+            let list = log_directory.join(arena_list::NAME);
+            say(Severity::Warning, &format!("{}: {error}", list.display()));
+        }
+    }
+    if let Err(error) = writer.close() {
+        say(Severity::Error, &format!("closing the audit log: {error}"));
+    }
+    written
+}
+
+/// Writes everything and the `stop` line, as long as the server has patience, and lives.
+fn finish(writer: &mut Writer, control: &Control, since_us: i64) -> bool {
+    loop {
+        if writer.finish() {
+            return true;
+        }
+        let patience_us = control.patience_ms.load(Ordering::Relaxed) as i64 * 1_000;
+        let is_over = sys::monotonic_us() - since_us > patience_us;
+        if is_over || control.release.load(Ordering::Relaxed) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

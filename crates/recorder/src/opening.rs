@@ -1,0 +1,97 @@
+//! Opening the log for a writer: its lock, its last line, its seal, and what of it is told.
+
+use std::path::Path;
+
+use crate::control::Severity;
+use crate::files::{
+    FileError, FileErrorKind, LastSeqError, LogFiles, Options, RealFs, SealOptions,
+};
+
+/// Why the log cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The directory or a file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Where the numbers go on cannot be known.
+    #[error(transparent)]
+    LastSeq(#[from] LastSeqError),
+}
+
+impl OpenError {
+    /// Another writer has it; its process id where that is known.
+    #[must_use]
+    pub fn locked_by(&self) -> Option<Option<u32>> {
+        match self {
+            OpenError::File(error) => match error.kind() {
+                FileErrorKind::Locked { holder_pid } => Some(holder_pid),
+                _ => None,
+            },
+            OpenError::LastSeq(_) => None,
+        }
+    }
+}
+
+/// Opens the log and returns it with the `seq` of its last line. `signing_key_file`: empty, and
+/// it is not sealed.
+///
+/// # Errors
+/// Another writer has it, or it cannot be written.
+pub fn open(
+    log_directory: &Path,
+    signing_key_file: &Path,
+    say: &dyn Fn(Severity, &str),
+) -> Result<(LogFiles, u64), OpenError> {
+    let (mut files, opened) = LogFiles::open(RealFs, log_directory, Options { rotate_bytes: 0 })?;
+    if opened.torn_bytes > 0 {
+        let text = format!(
+            "the last line of the audit log was torn ({} bytes); it was cut off and will \
+             be written again",
+            opened.torn_bytes
+        );
+        say(Severity::Note, &text);
+    }
+    // Numbers go on after the last line. Where it cannot be read, nothing may be assumed.
+    let last_seq = opened.last_seq?.unwrap_or(0);
+    if signing_key_file.as_os_str().is_empty() {
+        files.leave_sealed_file();
+    } else {
+        seal(&mut files, signing_key_file, last_seq, say);
+    }
+    Ok((files, last_seq))
+}
+
+/// Begins to seal the log. One that cannot be sealed is still better than none.
+fn seal(files: &mut LogFiles, key_file: &Path, last_seq: u64, say: &dyn Fn(Severity, &str)) {
+    // The setting comes a moment later; until then the chain is signed as by default.
+    let options =
+        SealOptions { key_file: key_file.to_owned(), checkpoint_interval_s: 60, may_break: true };
+    let sealed = match files.seal(&options, last_seq) {
+        Ok(sealed) => sealed,
+        Err(error) => {
+            let text = format!(
+                "the audit log is NOT SEALED, changes of it cannot be detected: {error} It is tried \
+                 again with each new log file (SET GLOBAL tacho_rotate_now = 1)"
+            );
+            return say(Severity::Error, &text);
+        }
+    };
+    let new = if sealed.is_new_root { " (a new one: keep it somewhere else)" } else { "" };
+    let text = format!("the audit log is sealed; its public key{new} is {}", sealed.root);
+    say(Severity::Note, &text);
+    if sealed.recovered_bytes > 0 {
+        let text = format!(
+            "{} bytes of the audit log were not sealed when its last writer ended; they are now, \
+             and marked as recovered",
+            sealed.recovered_bytes
+        );
+        say(Severity::Note, &text);
+    }
+    if let Some(reason) = sealed.declared {
+        let text = format!(
+            "the chain that seals the audit log is broken ({reason}), and says so: look at it with \
+             `tacho verify`"
+        );
+        say(Severity::Warning, &text);
+    }
+}

@@ -1,0 +1,282 @@
+//! Going on where another writer has left a living arena: it was told to let go, or it died.
+//!
+//! What the other one knew is gone with it. It is found again in the arena and in the file, while
+//! producers go on recording:
+//!
+//! * Whether a record is written, its mark and the last line of the file tell, as after a crash
+//!   ([`crate::recover`]). A record that is not in the arena any more was written.
+//! * Which record of a connection comes next, the number in its session slot tells. A producer
+//!   stores it when its record is committed and before it leaves the chunk, and no chunk is
+//!   given back before it was left. So of the records up to the number that was read *before* a pass,
+//!   this pass sees all that are not written: they are put into order and joined, without
+//!   waiting for any. What comes behind them is joined as ever.
+//! * Who has no slot has ended, and all its records were there before the pass; or it has begun
+//!   since, and none of its records can be missing.
+//! * What has a `running` line is in the arena's table of them.
+//! * Producers that wait for a line wait for the last number of their session. If no unwritten record
+//!   has it, its line is in the file, and they are let go when the file is where it shall be.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+
+use tacho_event::record::EventKind;
+use tacho_ring::arena::Arena;
+use tacho_ring::codec::{PRESENT_AWAITED, RecordKind};
+use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
+use tacho_ring::session::{self, REC_NO_BITS, epoch_of};
+use tacho_ring::sys;
+
+use super::Writer;
+use crate::drain::{Head, Ref};
+use crate::files::Fs;
+use crate::recover;
+
+/// How long a session slot may be on its way from one connection to another until it is taken for
+/// one without a connection, µs: a few instructions of a thread that can run.
+const CLAIM_US: i64 = 1_000_000;
+
+/// What a session slot says.
+#[derive(Clone, Copy)]
+struct Slot {
+    rec_no: u64,
+    /// A record that left the arena before it was complete, and that its producer waits for.
+    early: Option<u64>,
+}
+
+/// The numbers of one connection in one epoch.
+type Series = (u64, u64);
+
+fn series(head: &Head) -> Series {
+    (head.conn, epoch_of(head.rec_no))
+}
+
+/// All sessions that have a slot.
+fn slots(arena: &Arena) -> HashMap<u64, Slot> {
+    let deadline_us = sys::monotonic_us() + CLAIM_US;
+    let mut found = HashMap::new();
+    for session in arena.sessions() {
+        while session::changes_hands(session) && sys::monotonic_us() < deadline_us {
+            std::thread::yield_now();
+        }
+        let Some((conn, rec_no)) = session::last_number(session) else { continue };
+        let early = session.early_rec_no.load(Ordering::Relaxed);
+        let settled = session.settled_rec_no.load(Ordering::Relaxed);
+        let is_waited_for = early > settled && epoch_of(early) == epoch_of(rec_no);
+        found.insert(conn, Slot { rec_no, early: is_waited_for.then_some(early) });
+    }
+    found
+}
+
+/// What the arena holds, of which nobody has told this writer.
+#[derive(Default)]
+struct Legacy {
+    /// Up to which number a series is there completely, or written.
+    until: HashMap<Series, u64>,
+    /// Query id of the last statement of a connection that was seen to have ended, with the number
+    /// of that record.
+    last_query_ids: HashMap<u64, (u64, u64)>,
+    /// Records in fragments whose last one is written.
+    written_lasts: HashSet<(u64, u64)>,
+    /// Not written: all that there can be of these, to be put into order.
+    old: Vec<(Head, Ref)>,
+    /// Not written: the others, which are joined in any order.
+    new: Vec<(Head, Ref)>,
+}
+
+impl Legacy {
+    /// A record that is in the file.
+    fn see_written(&mut self, head: &Head, held: &HashMap<u64, Slot>) {
+        let is_held = held.get(&head.conn).is_some_and(|s| epoch_of(s.rec_no) == series(head).1);
+        // A piece that was taken out early says nothing of the others.
+        let is_whole = matches!(head.fragment, FRAGMENT_WHOLE | FRAGMENT_LAST);
+        if is_held
+            && is_whole
+            && let Some(until) = self.until.get_mut(&series(head))
+        {
+            *until = head.rec_no.max(*until);
+        }
+        if matches!(head.kind, RecordKind::End | RecordKind::Point) {
+            let last = self.last_query_ids.entry(head.conn).or_default();
+            *last = (head.rec_no, head.query_id).max(*last);
+        }
+        if head.fragment == FRAGMENT_LAST {
+            self.written_lasts.insert((head.conn, head.rec_no));
+        }
+    }
+
+    /// Puts what is not written where it belongs. `held`: the slots before the passes, `later`:
+    /// those after the first one.
+    fn sort(
+        &mut self,
+        first: Vec<(Head, Ref)>,
+        second: Vec<(Head, Ref)>,
+        held: &HashMap<u64, Slot>,
+        later: &HashMap<u64, Slot>,
+    ) {
+        let has = |slots: &HashMap<u64, Slot>, series: Series| {
+            slots.get(&series.0).is_some_and(|slot| epoch_of(slot.rec_no) == series.1)
+        };
+        // Those that have no slot, not even after the pass: of each the highest number.
+        let mut ended: HashMap<Series, u64> = HashMap::new();
+        for (head, _) in &first {
+            if head.rec_no != 0 && !has(held, series(head)) && !has(later, series(head)) {
+                let highest = ended.entry(series(head)).or_default();
+                *highest = head.rec_no.max(*highest);
+            }
+        }
+        // A record in fragments of a connection without a slot has an epoch of its own, and may
+        // still be coming in.
+        ended.retain(|_, highest| *highest & ((1 << REC_NO_BITS) - 1) > 1);
+        for (head, at) in first {
+            let is_old = match self.until.get(&series(&head)) {
+                Some(until) => head.rec_no <= *until,
+                None => head.rec_no == 0 || ended.contains_key(&series(&head)),
+            };
+            if is_old { &mut self.old } else { &mut self.new }.push((head, at));
+        }
+        // The second pass: of a session that began after the slots were read, and ended before they
+        // were read again, it has what the first one missed.
+        for (head, at) in second {
+            let is_old = head.rec_no != 0 && ended.contains_key(&series(&head));
+            if is_old { &mut self.old } else { &mut self.new }.push((head, at));
+        }
+        // Of a connection that has got another slot, the epoch of before comes first.
+        self.old.sort_by_key(|(head, _)| {
+            (head.conn, has(held, series(head)), head.rec_no, head.fragment_number)
+        });
+    }
+}
+
+impl<F: Fs> Writer<F> {
+    /// Takes up an arena whose server lives, and whose writer is gone: these files hold the lock of
+    /// the log, so there is no other one.
+    #[must_use]
+    pub fn take_over(mut self, arena: Arena) -> Writer<F> {
+        self.take_up(arena);
+        let shared = arena.shared();
+        // It may have died in its sleep.
+        shared.bell.0.asleep.store(0, Ordering::Relaxed);
+        self.lost_seen_us = shared.writer.0.heartbeat_us.load(Ordering::Relaxed).min(sys::now_us());
+        // Before anything is looked at.
+        let held = slots(&arena);
+        recover::take_back_marks(arena, self.written_seq);
+        for entry in arena.running() {
+            if entry.done_seq.load(Ordering::Relaxed) != 0 {
+                entry.running_seq.store(0, Ordering::Relaxed);
+            }
+        }
+        self.note_missing_start();
+        self.stop_told = shared.successor.0.stop_seq.load(Ordering::Relaxed) != 0;
+
+        let mut legacy = Legacy::default();
+        for (conn, slot) in &held {
+            legacy.until.insert((*conn, epoch_of(slot.rec_no)), slot.rec_no);
+        }
+        let first = self.unwritten(&mut legacy, &held);
+        let later = slots(&arena);
+        let second = self.unwritten(&mut legacy, &held);
+        let unwritten: HashSet<(u64, u64)> = first
+            .iter()
+            .chain(&second)
+            .filter(|(head, _)| matches!(head.fragment, FRAGMENT_WHOLE | FRAGMENT_LAST))
+            .map(|(head, _)| (head.conn, head.rec_no))
+            .collect();
+        let beginnings: HashSet<(u64, u64)> = first
+            .iter()
+            .filter(|(head, _)| head.fragment == FRAGMENT_FIRST)
+            .map(|(head, _)| (head.conn, head.rec_no))
+            .collect();
+        legacy.sort(first, second, &held, &later);
+        self.feed(legacy, &held, &unwritten, &beginnings);
+        self
+    }
+
+    /// One pass: what is not in the file. What is, is counted as settled.
+    fn unwritten(&mut self, legacy: &mut Legacy, held: &HashMap<u64, Slot>) -> Vec<(Head, Ref)> {
+        let mut found: Vec<(Head, Ref)> = Vec::new();
+        self.drain.pass(|head, at| found.push((*head, at)));
+        found.retain(|(head, at)| {
+            if head.line_seq != 0 {
+                self.drain.settle(*at, head.line_seq);
+                legacy.see_written(head, held);
+            }
+            head.line_seq == 0
+        });
+        found
+    }
+
+    /// Joins what there is, and goes on behind it.
+    fn feed(
+        &mut self,
+        legacy: Legacy,
+        held: &HashMap<u64, Slot>,
+        unwritten: &HashSet<(u64, u64)>,
+        beginnings: &HashSet<(u64, u64)>,
+    ) {
+        let Legacy { until, last_query_ids, written_lasts, old, new } = legacy;
+        let mut broken = Vec::new();
+        for (conn, slot) in held {
+            let Some(early) = slot.early else { continue };
+            let record = (*conn, early);
+            let is_complete = slot.rec_no >= early;
+            let is_written =
+                written_lasts.contains(&record) || (is_complete && !unwritten.contains(&record));
+            if !beginnings.contains(&record) && !is_written {
+                broken.push(record);
+            }
+        }
+        let early = |head: &Head| held.get(&head.conn).and_then(|slot| slot.early);
+        let Writer { drain, join, ready, .. } = self;
+        recover::restore_running(drain, |conn, open| join.restore(conn, open));
+        join.begin_pass();
+        for (conn, rec_no) in &broken {
+            join.is_broken(*conn, *rec_no);
+        }
+        for (mut head, at) in old {
+            if broken.contains(&(head.conn, head.rec_no)) {
+                join.add(&head, at, ready);
+                continue;
+            }
+            if early(&head) == Some(head.rec_no) {
+                // The other one had said so, and got no further.
+                head.present |= PRESENT_AWAITED;
+            }
+            join.add_sorted(&head, at, ready);
+        }
+        for ((conn, _), rec_no) in &until {
+            let query_id = last_query_ids.get(conn).map_or(0, |(_, query_id)| *query_id);
+            let rec_no = match broken.iter().find(|(broken, _)| broken == conn) {
+                Some((_, broken)) => *broken.max(rec_no),
+                None => *rec_no,
+            };
+            join.go_on_behind(*conn, rec_no, query_id, ready);
+        }
+        for (mut head, at) in new {
+            if early(&head) == Some(head.rec_no) {
+                head.present |= PRESENT_AWAITED;
+            }
+            join.add(&head, at, ready);
+        }
+        // What was lost with the other one, while its statement had not begun.
+        self.count_corrupt(broken.len() as u64);
+        self.syncing.waiting.extend(broken);
+        self.enqueue();
+        for ((conn, _), rec_no) in until {
+            if !unwritten.contains(&(conn, rec_no)) {
+                let waiting = self.syncing.waiting.entry(conn).or_default();
+                *waiting = rec_no.max(*waiting);
+            }
+        }
+    }
+
+    /// The line of a server that was gone before its first line was in the file. Connection ids
+    /// begin anew with it.
+    pub(crate) fn note_missing_start(&mut self) {
+        let arena = *self.arena();
+        if arena.shared().writer.0.start_seq.load(Ordering::Relaxed) == 0 {
+            let header = arena.header();
+            let server = header.server.split(|byte| *byte == 0).next().unwrap_or(&[]);
+            self.note_at(EventKind::Start, server, header.created_us);
+        }
+    }
+}

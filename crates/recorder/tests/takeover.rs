@@ -1,0 +1,220 @@
+//! Writers that die and are succeeded while producers go on, on real threads.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use support::{DEADLINE, Place, emit, event, place};
+use tacho_probe::{Probe, Thread};
+use tacho_recorder::arena_file::ArenaFile;
+use tacho_recorder::writer::Writer;
+use tacho_ring::arena::Arena;
+use tacho_ring::codec::{Event, RecordKind};
+
+/// Another writer, as the server and the recorder begin when the one before is gone.
+fn successor(place: &Place, arena: Arena) -> Writer {
+    let nothing = ArenaFile::placeholder().expect("memory");
+    place.writer(nothing.arena()).take_over(arena)
+}
+
+/// The end of a statement of connection 1, as the server tells it: without its text.
+fn end(query_id: u64) -> Event {
+    Event { present: 0, shown_bytes: u32::MAX, ..event(RecordKind::End, 1, query_id, b"") }
+}
+
+/// The writer dies, and has a successor.
+fn succeed(writer: &mut Option<Writer>, place: &Place, arena: Arena) {
+    drop(writer.take());
+    *writer = Some(successor(place, arena));
+}
+
+fn round(writer: &mut Option<Writer>) {
+    assert!(writer.as_mut().expect("there is one").round());
+}
+
+/// Connections that move from thread to thread with each statement, as in a thread pool: whoever
+/// takes a connection out of the queue executes its next statement.
+#[test]
+fn writers_follow_each_other_while_connections_move_between_threads() {
+    const CONNS: u64 = 6;
+    const THREADS: usize = 3;
+    let place = place();
+    let file = place.arena();
+    let arena = file.arena();
+    let mut writer = place.writer(arena);
+    writer.note(tacho_event::record::EventKind::Start, "");
+    let mut writer = Some(writer);
+    round(&mut writer);
+    let stop = AtomicBool::new(false);
+    let queue = std::sync::Mutex::new((1..=CONNS).map(|conn| (conn, 0)).collect::<Vec<_>>());
+    let successions = std::thread::scope(|scope| {
+        let producer = || {
+            scope.spawn(|| {
+                let probe = Probe::new(arena, 1);
+                let mut thread = Thread::default();
+                while !stop.load(Ordering::Relaxed) {
+                    let next = queue.lock().expect("nobody panics").pop();
+                    let Some((conn, number)) = next else { continue };
+                    let query_id = conn << 32 | number;
+                    emit(
+                        &probe,
+                        &mut thread,
+                        &event(RecordKind::Start, conn, query_id, b"SELECT 1"),
+                    );
+                    emit(&probe, &mut thread, &event(RecordKind::End, conn, query_id, b""));
+                    queue.lock().expect("nobody panics").insert(0, (conn, number + 1));
+                }
+            })
+        };
+        let producers: Vec<_> = (0..THREADS).map(|_| producer()).collect();
+        let since = Instant::now();
+        let mut successions = 0;
+        // Rounds of all lengths before each death.
+        while since.elapsed() < Duration::from_secs(3) {
+            for _ in 0..successions % 4 {
+                round(&mut writer);
+            }
+            succeed(&mut writer, &place, arena);
+            successions += 1;
+        }
+        stop.store(true, Ordering::Relaxed);
+        // They may be waiting for room.
+        while !producers.iter().all(|producer| producer.is_finished()) {
+            round(&mut writer);
+        }
+        successions
+    });
+    assert!(writer.expect("there is one").finish());
+    assert!(successions > 5, "{successions}");
+    let counters = &arena.shared().counters.0;
+    assert_eq!(counters.lost_corrupt.load(Ordering::Relaxed), 0);
+    let queue = queue.into_inner().expect("nobody panicked");
+    let mut expected: BTreeMap<u64, u64> = queue.into_iter().collect();
+    // Each statement in one line, in the order of its connection, and complete.
+    let mut numbers: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut running = BTreeSet::new();
+    for (index, line) in place.lines().iter().enumerate() {
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(line["seq"], index as u64 + 1);
+        if line["event"] != "statement" {
+            continue;
+        }
+        let query_id = line["query_id"].as_u64().expect("an id");
+        let (conn, number) = (query_id >> 32, query_id & 0xffff_ffff);
+        if let Some(seq) = line["running_seq"].as_u64() {
+            assert!(running.remove(&seq), "{line}");
+            assert_eq!(line["outcome"], "ok", "{line}");
+            continue;
+        }
+        // What is open when room is short has two lines.
+        if line["outcome"] == "running" {
+            running.insert(index as u64 + 1);
+        } else {
+            assert_eq!(line["outcome"], "ok", "{line}");
+        }
+        let next = numbers.entry(conn).or_default();
+        assert_eq!(number, *next, "{line}");
+        *next += 1;
+    }
+    expected.retain(|_, count| *count > 0);
+    assert_eq!(numbers, expected);
+    assert!(running.is_empty(), "{running:?}");
+}
+
+/// Its beginning stays in the arena; the rest was in the memory of the writer that died.
+#[test]
+fn a_text_that_was_taken_out_is_known_by_its_beginning() {
+    let text: &'static [u8] = vec![b'x'; 2 << 20].leak();
+    let place = place();
+    let file = place.arena();
+    let arena = file.arena();
+    let mut writer = place.writer(arena);
+    writer.note(tacho_event::record::EventKind::Start, "");
+    let mut writer = Some(writer);
+    let gate = &arena.shared().gate.0;
+    std::thread::scope(|scope| {
+        let producer = scope.spawn(move || {
+            let probe = Probe::new(arena, 1);
+            let mut thread = Thread::default();
+            emit(&probe, &mut thread, &event(RecordKind::Start, 1, 7, text));
+            emit(&probe, &mut thread, &end(7));
+            emit(&probe, &mut thread, &event(RecordKind::Start, 1, 8, b"SELECT 'after'"));
+            emit(&probe, &mut thread, &end(8));
+        });
+        let since = Instant::now();
+        let mut is_succeeded = false;
+        while !producer.is_finished() {
+            if !is_succeeded && gate.waiters.load(Ordering::Relaxed) > 0 {
+                // It takes pieces out, and dies with them.
+                round(&mut writer);
+                assert!(!writer.as_mut().expect("there is one").may_let_go());
+                succeed(&mut writer, &place, arena);
+                is_succeeded = true;
+            }
+            round(&mut writer);
+            if since.elapsed() > DEADLINE {
+                arena.shared().settings.0.logging.store(0, Ordering::Relaxed);
+                panic!("the producer waits for ever");
+            }
+            std::thread::yield_now();
+        }
+        assert!(is_succeeded);
+    });
+    assert!(writer.expect("there is one").finish());
+    let lines = place.lines();
+    let of = |id: &str| lines.iter().filter(|line| line.contains(id)).collect::<Vec<_>>();
+    let whole = of("\"query_id\":7,");
+    let completed = whole.iter().filter(|line| line.contains("\"outcome\":\"ok\"")).count();
+    assert_eq!(completed, 1, "{whole:?}");
+    assert!(whole[0].contains(&format!("\"sql_bytes\":{}", text.len())), "{}", whole[0]);
+    assert!(!whole[0].contains("\"sql\":"), "half a text is none");
+    assert_eq!(of("'after'").len(), 1);
+    let lost = of("\"event\":\"lost\"");
+    assert!(lost.len() == 1 && lost[0].contains("\"cause\":\"corrupt\""), "{lost:?}");
+    assert!(lost[0].contains("\"count\":1"), "{lost:?}");
+}
+
+/// A producer that waits for a line whose writer died before it said that it is there.
+#[test]
+fn who_waits_for_a_line_is_let_go_by_the_next_writer() {
+    let place = place();
+    let file = place.arena();
+    let arena = file.arena();
+    arena
+        .shared()
+        .settings
+        .0
+        .durability
+        .store(tacho_ring::layout::DURABILITY_SYNC, Ordering::Relaxed);
+    let mut writer = place.writer(arena);
+    writer.note(tacho_event::record::EventKind::Start, "");
+    assert!(writer.round());
+    drop(writer);
+    std::thread::scope(|scope| {
+        let producer = scope.spawn(move || {
+            let probe = Probe::new(arena, 1);
+            let mut thread = Thread::default();
+            for number in 0..50 {
+                let mut start = event(RecordKind::Start, 1, number, b"SELECT 1");
+                start.present |= tacho_ring::codec::PRESENT_AWAITED;
+                emit(&probe, &mut thread, &start);
+                emit(&probe, &mut thread, &event(RecordKind::End, 1, number, b""));
+            }
+        });
+        let since = Instant::now();
+        while !producer.is_finished() {
+            // None of them lives for more than a round.
+            assert!(successor(&place, arena).round());
+            if since.elapsed() > DEADLINE {
+                arena.shared().settings.0.logging.store(0, Ordering::Relaxed);
+                panic!("the producer waits for ever");
+            }
+        }
+    });
+    let mut writer = successor(&place, arena);
+    assert!(writer.finish());
+    let ended = place.lines().iter().filter(|line| line.contains("\"outcome\":\"ok\"")).count();
+    assert_eq!(ended, 50);
+}
