@@ -211,6 +211,45 @@ fn a_recorder_is_killed_when_nearly_everything_is_in_the_arena() {
     scene.server.assert_clean_log(GONE);
 }
 
+/// Each statement waits for its line, and nobody but the next writer lets it go.
+#[test]
+fn a_recorder_is_killed_while_statements_wait_for_the_device() {
+    let scene = scene(&["tacho-durability=SYNC"]);
+    let running = start_load(&scene, "sync");
+    for _ in 0..4 {
+        let recorder = Recorder::start(&scene);
+        recorder.wait_until_it_writes(&scene);
+        wait_for_answers(&running, 50);
+        recorder.kill9();
+        wait_for_answers(&running, 50);
+    }
+    let scene = finish(scene, running, "sync", None);
+    assert!(scene.server.error_log().contains("has gone"));
+    scene.server.assert_clean_log(GONE);
+}
+
+/// It did not write for that server, and yet.
+#[test]
+fn a_server_that_writes_itself_is_killed_and_the_recorder_writes_what_it_left() {
+    let mut scene = scene(&[
+        "tacho-writer=EMBEDDED",
+        "tacho-flush-interval-ms=60000",
+        "tacho-flush-bytes=16777216",
+    ]);
+    let running = start_load(&scene, "adopted");
+    let recorder = Recorder::start(&scene);
+    for _ in 0..2 {
+        scene.kill_under_load(&running, 100);
+        wait_until("the arena is gone without a new server", || scene.arena_files().is_empty());
+        scene.server.restart().expect("restarting");
+        assert_eq!(writer(&scene), "EMBEDDED");
+    }
+    wait_for_answers(&running, 50);
+    let tally = running.stop().expect("a tally");
+    scene.finish(&tally, "adopted");
+    recorder.end();
+}
+
 #[test]
 fn a_server_is_killed_and_the_recorder_writes_what_it_left() {
     let mut scene = scene(&["tacho-flush-interval-ms=60000", "tacho-flush-bytes=16777216"]);

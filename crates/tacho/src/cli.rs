@@ -467,10 +467,10 @@ pub struct RecoverArgs {
 
 /// Shown at the end of `tacho recorder --help`.
 const RECORDER_NOTES: &str = "\
-It runs in the foreground and tells on stderr what happens. A server with tacho_writer=EXTERNAL gives
-its log to it as soon as both are there, and takes it back when this ends: by SIGTERM or Ctrl-C in
-the orderly way, by a kill just so. What a server leaves that dies is in the log within a second.
-It waits as long as there is no server, and may serve several, one after the other.
+It runs in the foreground and tells on stderr what happens. A server with tacho_writer=EXTERNAL
+gives its log to it as soon as both are there, and takes it back when this ends: by SIGTERM or
+Ctrl-C in the orderly way, by a kill just so. What a server leaves that dies is in the log within
+a second. It waits as long as there is no server, and may serve several, one after the other.
 
 As root it becomes the owner of the log directory first. docs/guide/recorder.md has more.
 

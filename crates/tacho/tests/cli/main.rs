@@ -5,6 +5,7 @@ mod convert;
 mod digest;
 mod follow;
 mod pmp;
+mod recorder;
 mod recover;
 mod server;
 mod support;
