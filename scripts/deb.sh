@@ -73,9 +73,9 @@ pack() {
 command_package() {
     local root=$work/tacho
     install -D -m 755 --strip build/bin/tacho "$root/usr/bin/tacho"
-    # Off until somebody enables it.
-    install -D -m 644 packaging/tacho-syslog.service \
-        "$root/usr/lib/systemd/system/tacho-syslog.service"
+    # Off until somebody enables them.
+    install -D -m 644 packaging/tacho-recorder.service packaging/tacho-syslog.service \
+        -t "$root/usr/lib/systemd/system"
     mkdir -p "$root/DEBIAN" "$root/usr/share/man/man1"
     build/bin/tacho man --out "$root/usr/share/man/man1"
     gzip -9n "$root"/usr/share/man/man1/*.1
@@ -84,8 +84,6 @@ command_package() {
         mkdir -p "$(dirname "$root/usr/share/${shell#*:}")"
         build/bin/tacho completions "${shell%%:*}" >"$root/usr/share/${shell#*:}"
     done
-    install -D -m 644 packaging/tacho-recorder.service \
-        "$root/lib/systemd/system/tacho-recorder.service"
     documents tacho
     gzip -9nc docs/guide/recorder.md >"$root/usr/share/doc/tacho/recorder.md.gz"
     cat >"$root/DEBIAN/control" <<CONTROL
