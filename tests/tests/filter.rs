@@ -260,6 +260,11 @@ fn what_is_skipped_is_skipped_whole() {
     statements(&mut app);
     let skipped = app.connection_id();
     drop(app);
+    // Its last command is told of behind its answer, and so is its Quit.
+    tacho_tests::wait::until("the session is over", || {
+        let there = format!("SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = {skipped}");
+        root.query_first::<u64, _>(there).expect("an answer").is_none()
+    });
     must_set(&mut root, "");
     let mut app = user(&server, "app");
     statements(&mut app);

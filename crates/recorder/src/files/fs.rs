@@ -39,6 +39,11 @@ pub struct Stat {
     pub mode: u32,
 }
 
+/// What is left to the log when it is not the log that wants to write: so many bytes, or that part of
+/// the file system if it is small.
+const SPARE_BYTES_MAX: u64 = 64 << 20;
+const SPARE_PART: u64 = 20;
+
 /// Room on a file system, for users without privileges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
@@ -46,6 +51,14 @@ pub struct Space {
     pub free_bytes: u64,
     /// What could be if there was nothing, bytes.
     pub total_bytes: u64,
+}
+
+impl Space {
+    /// Whether there is room enough for more than the log.
+    #[must_use]
+    pub fn is_to_spare(&self) -> bool {
+        self.free_bytes >= SPARE_BYTES_MAX.min(self.total_bytes / SPARE_PART)
+    }
 }
 
 /// How a file is opened. Symbolic links are never followed.

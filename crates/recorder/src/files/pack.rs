@@ -65,6 +65,18 @@ pub enum PackError {
     /// The new file does not say what the old one says, or that one was changed meanwhile.
     #[error("{} was read back and is not what it was made from", .0.display())]
     Differs(PathBuf),
+    /// Another form of it is there that was not made from it: nobody knows which of them is whole.
+    #[error(
+        "{} is beside it and was not made from it, or not completely: remove the one of both that is \
+         not whole", .0.display()
+    )]
+    Beside(PathBuf),
+    /// What is left of the disk is for the log.
+    #[error("only {free_bytes} bytes are free, and they are left to the log")]
+    Room {
+        /// What is free.
+        free_bytes: u64,
+    },
     /// It was to end before its work was done.
     #[error("stopped before it was done")]
     Cancelled,
@@ -163,6 +175,7 @@ impl<F: Fs> Packer<F> {
         let path = self.path(self.from.ending());
         let source = self.fs.open(&path, OpenMode::Read).at("open", &path)?;
         let before = source.stat().at("look at", &path)?;
+        self.look_beside(&before)?;
         // Also what was begun when something else was wanted: it is as readable as the lines.
         for form in Form::ALL {
             self.remove(form.new_ending())?;
@@ -180,6 +193,10 @@ impl<F: Fs> Packer<F> {
         if (after.id, after.bytes) != (before.id, before.bytes) {
             return Err(PackError::Differs(path));
         }
+        let named = self.fs.stat(new).at("look at", new)?;
+        if named.id != written.file.stat().at("look at", new)?.id {
+            return Err(PackError::Differs(new.to_owned()));
+        }
         let packed = self.path(self.form.ending());
         self.fs.rename(new, &packed).at("rename", new)?;
         self.fs.sync_dir(&self.dir).at("sync", &self.dir)?;
@@ -190,6 +207,32 @@ impl<F: Fs> Packer<F> {
             }
         }
         Ok(Packed { from: self.from, form: self.form, bytes: before.bytes, packed_bytes })
+    }
+
+    /// What a death in the middle has left has the time stamp of what it was made from. Anything else,
+    /// as what somebody has decrypted in place and perhaps not to its end, is not written over.
+    fn look_beside(&self, source: &Stat) -> Result<(), PackError> {
+        for form in Form::ALL.into_iter().filter(|form| *form != self.from) {
+            let path = self.path(form.ending());
+            match self.fs.stat(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                stat => {
+                    if stat.at("look at", &path)?.modified_s != source.modified_s {
+                        return Err(PackError::Beside(path));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is room enough for more than the log.
+    fn look_for_room(&self) -> Result<(), PackError> {
+        let space = self.fs.space(&self.dir).at("ask for the room in", &self.dir)?;
+        if space.is_to_spare() {
+            return Ok(());
+        }
+        Err(PackError::Room { free_bytes: space.free_bytes })
     }
 
     fn path(&self, ending: &str) -> PathBuf {
@@ -231,7 +274,8 @@ impl<F: Fs> Packer<F> {
             let mut hasher = Sha256::new();
             let take = |block: &[u8]| {
                 hasher.update(block);
-                encoder.write_all(block).map_err(failed)
+                self.look_for_room()?;
+                Ok(encoder.write_all(block).map_err(failed)?)
             };
             for_each_block(lines, cancel, take, reading)?;
             let (inner, digest, bytes) =
@@ -241,7 +285,10 @@ impl<F: Fs> Packer<F> {
             }
             envelope = inner;
         } else {
-            let take = |block: &[u8]| envelope.write_all(block).map_err(failed);
+            let take = |block: &[u8]| {
+                self.look_for_room()?;
+                Ok(envelope.write_all(block).map_err(failed)?)
+            };
             for_each_block(lines, cancel, take, reading)?;
         }
         Ok(envelope.finish().map_err(failed)?)
@@ -331,7 +378,7 @@ impl<L: FsFile> Read for Stream<'_, L> {
 fn for_each_block(
     mut from: impl Read,
     cancel: &AtomicBool,
-    mut take: impl FnMut(&[u8]) -> Result<(), FileError>,
+    mut take: impl FnMut(&[u8]) -> Result<(), PackError>,
     failed: impl Fn(io::Error) -> FileError,
 ) -> Result<(), PackError> {
     let mut buffer = vec![0; BLOCK_BYTES];

@@ -170,8 +170,11 @@ fn what_is_stopped_or_changed_meanwhile_is_as_it_was() {
     for form in [Form::Compressed, Form::CompressedEncrypted] {
         fs.append(&path(FIRST, form.new_ending()), b"left by a death");
     }
-    // Also what lies there complete, in a form that is not wanted any more.
-    fs.append(&path(FIRST, "jsonl.zst"), b"left by a death");
+    // What lies there complete and was not made from it may be the whole of it.
+    let beside = path(FIRST, "jsonl.zst");
+    fs.append(&beside, b"not made from it");
+    assert!(matches!(packer.run(&cancel), Err(PackError::Beside(path)) if path == beside));
+    fs.unlink(&beside);
     packer.run(&cancel).expect("packs");
     assert_eq!(endings(&fs), ["jsonl.zst.age", "jsonl", "jsonl"]);
     // Passed over, and the seal has nothing to do with it here.

@@ -344,8 +344,11 @@ impl<F: Fs> LogFiles<F> {
     /// Whether all that there is of a log file are plain files. Something else cannot be removed as
     /// one, and must not keep all others from going.
     fn is_plain_file(&self, name: FileName, parts: Parts) -> Result<bool, FileError> {
-        for form in parts.forms() {
-            let path = self.dir.join(format!("{name}.{}", form.ending()));
+        // All that goes with it, too: one that cannot be removed would keep all others from going.
+        let beside = rendition::ENDINGS.into_iter().chain(log_endings()).chain([SIDECAR_ENDING]);
+        let forms = parts.forms().map(Form::ending);
+        for ending in forms.chain(beside) {
+            let path = self.dir.join(format!("{name}.{ending}"));
             match self.fs.stat(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 stat => {

@@ -366,9 +366,9 @@ fn what_a_look_costs_does_not_grow_with_the_log() {
         assert_eq!(due(files, &keep), None);
         fs.operations() - before
     };
-    assert!(cost(&mut files) > 20, "each is looked at once");
+    let once = cost(&mut files);
     let again = cost(&mut files);
-    assert!(again < 20, "{again}");
+    assert!(once >= again + 20, "each is looked at once: {once}, {again}");
     // What has become another file is looked at again: all files in their first form, and one in a
     // larger one.
     let first = path("audit-20000229T123456Z-000001.jsonl");

@@ -104,13 +104,15 @@ impl<F: Fs> Writer<F> {
         let packing = &mut self.packing;
         let is_wanted = packing.wanted.compress || packing.wanted.recipients.is_some();
         let is_ending = packing.cancel.load(Ordering::Relaxed);
-        let is_busy = packing.job.is_some() || self.retention.is_letting_go();
+        let is_busy = packing.job.is_some();
         if !is_wanted || is_ending || is_busy || now_us < packing.look_at_us {
             return;
         }
         packing.look_at_us = now_us + LOOK_EVERY_US;
         let (failed, renditions) = (&packing.failed, &self.renditions);
-        let pass_over = |name| failed.contains(&name) || renditions.needs(name);
+        let leaving = self.retention.leaving_name();
+        let pass_over =
+            |name| failed.contains(&name) || renditions.needs(name) || leaving == Some(name);
         match self.files.next_to_pack(&packing.wanted, pass_over) {
             Ok(None) => self.packing.failed.clear(),
             Ok(Some(packer)) => {

@@ -56,12 +56,14 @@ pub(super) struct Retention {
     slow_seldom: Seldom,
     is_ahead: bool,
     failure_seldom: Seldom,
+    /// An operator has said how long files are kept, and no look at them has succeeded since.
+    is_said: bool,
 }
 
 impl Retention {
-    /// Whether a file is on its way out.
-    pub(super) fn is_letting_go(&self) -> bool {
-        self.leaving.is_some()
+    /// The file that is on its way out.
+    pub(super) fn leaving_name(&self) -> Option<FileName> {
+        self.leaving.map(|due| due.name)
     }
 
     /// Something has become another size.
@@ -107,28 +109,37 @@ impl<F: Fs> Writer<F> {
         }
         // SYNC retain: pairs with the Release in `Recorder::retain`: what was said is about the
         // settings that are read now.
-        let said = self.control.retain_now.swap(false, Ordering::Acquire);
+        let said_now = self.control.retain_now.swap(false, Ordering::Acquire);
+        // Until a look has succeeded.
+        let said = std::mem::take(&mut self.retention.is_said) || said_now;
         let keep = Keep {
             days: self.control.retention_days.load(Ordering::Relaxed),
             bytes: self.control.retention_bytes.load(Ordering::Relaxed),
         };
         let changed = std::mem::replace(&mut self.retention.keep, keep) != keep;
-        let is_due = said || changed || now_us >= self.retention.look_at_us;
+        let is_due = said_now || changed || now_us >= self.retention.look_at_us;
         // At the end nothing new is begun: its line would be behind the `stop`.
         let is_ending = self.control.stop.load(Ordering::Relaxed);
         if keep == Keep::default() || !is_due || is_ending {
+            self.retention.is_said = said && keep != Keep::default();
             return;
         }
         self.retention.look_at_us = now_us + LOOK_EVERY_US;
         if !self.retention.is_tidy {
             match self.files.finish_removals() {
                 Ok(_) => self.retention.is_tidy = true,
-                Err(error) => return self.tell_retention_failure(&error.to_string(), now_us),
+                Err(error) => {
+                    self.retention.is_said = said;
+                    return self.tell_retention_failure(&error.to_string(), now_us);
+                }
             }
         }
         match self.files.outlook(&keep) {
             Ok(outlook) => self.let_go(&outlook, said, now_us),
-            Err(error) => self.tell_retention_failure(&error.to_string(), now_us),
+            Err(error) => {
+                self.retention.is_said = said;
+                self.tell_retention_failure(&error.to_string(), now_us);
+            }
         }
     }
 
@@ -163,14 +174,15 @@ impl<F: Fs> Writer<F> {
             // It would come back, smaller. When that is done, there is another look.
             return;
         }
-        if !self.renditions.lets_go(due.name) {
-            self.retention.look_at_us = now_us + LOOK_AGAIN_US;
-            return;
-        }
         let is_asked = retention.asked_count > 0;
         let is_braked = due.reason == RemovalReason::Age && !is_asked;
         if is_braked && retention.allowance == 0 {
             return self.tell_slow(outlook.old_count, now_us);
+        }
+        // Only now: what is beside it goes with it, whether it is complete or not.
+        if !self.renditions.lets_go(due.name) {
+            self.retention.look_at_us = now_us + LOOK_AGAIN_US;
+            return;
         }
         if let Err(error) = self.files.bury(due) {
             return self.tell_retention_failure(&error.to_string(), now_us);

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use tacho_format::line::Line;
 
+use tacho_chain::verify::Locked;
+
 use super::order::{seq_of, stem};
 use super::send::Mark;
 use crate::content::{self, Identities};
@@ -95,7 +97,12 @@ pub fn find(
     let mut candidate = None;
     let mut oldest = None;
     for file in &files {
-        let Some(first) = first_seq(file, identities)? else { continue };
+        let first = match first_seq(file, identities) {
+            // Encrypted meanwhile: what is in it is told when its turn comes.
+            Err(ResumeError::Read { error, .. }) if Locked::is(&error) => continue,
+            first => first?,
+        };
+        let Some(first) = first else { continue };
         oldest.get_or_insert((file, first));
         if first <= mark.seq {
             candidate = Some(file);
@@ -142,7 +149,18 @@ fn in_its_file(
     identities: &Identities,
 ) -> Result<Resume, ResumeError> {
     let from = Some(file.stem.clone());
-    let why = match look(file, mark, identities)? {
+    let found = match look(file, mark, identities) {
+        Err(ResumeError::Read { error, .. }) if Locked::is(&error) => {
+            let note = format!(
+                "{}: encrypted before all of it was sent; what is missing is told as a gap. \
+                 --identity reads such files",
+                file.path.display()
+            );
+            return Ok(Resume { from, behind: Some(mark.clone()), note: Some(note) });
+        }
+        found => found?,
+    };
+    let why = match found {
         Found::Same => return Ok(Resume { from, behind: Some(mark.clone()), note: None }),
         Found::Other => "has another line under its number".to_owned(),
         Found::Nothing(None) => "is empty".to_owned(),

@@ -32,7 +32,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub fn catch_signals(stop: &Arc<AtomicBool>) -> io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         // Handlers run in the order of their registration: the first signal finds `stop` unset.
-        signal_hook::flag::register_conditional_shutdown(signal, 0, Arc::clone(stop))?;
+        let code = 128 + signal;
+        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(stop))?;
         signal_hook::flag::register(signal, Arc::clone(stop))?;
     }
     Ok(())

@@ -29,6 +29,15 @@ impl<L: FsFile> Source<L> {
         name: FileName,
     ) -> Result<Option<Source<L>>, Trouble> {
         let path = dir.join(name.log_file());
+        // Something else of this name is nothing that lines are in, whoever has put it there.
+        match fs.stat(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            stat => {
+                if !stat.at("look at", &path)?.is_file {
+                    return Ok(None);
+                }
+            }
+        }
         let file = match fs.open(&path, OpenMode::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file.at("open", &path)?,

@@ -32,6 +32,10 @@ const WORDS: [(&str, Option<Format>); 5] = [
     ("percona_old", Some(Format::PerconaOld)),
 ];
 
+/// Longer than any that is written, bytes: what is held is 64 MiB at most, and six times that where
+/// all of it has to be escaped.
+const BYTES_MAX: u64 = 512 << 20;
+
 /// See the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
@@ -49,8 +53,16 @@ impl State {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::default()),
             file => file.at("open", &path)?,
         };
-        let bytes = file.stat().at("look at", &path)?.bytes;
-        let mut text = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+        let stat = file.stat().at("look at", &path)?;
+        if !stat.is_file || stat.bytes > BYTES_MAX {
+            let error =
+                io::Error::new(io::ErrorKind::InvalidData, "this is none of the recorder's");
+            return Err(FileError::new("read", &path, error));
+        }
+        let mut text = Vec::new();
+        let bytes = stat.bytes as usize;
+        text.try_reserve_exact(bytes).map_err(io::Error::other).at("read", &path)?;
+        text.resize(bytes, 0);
         read_exact_at(&file, &mut text, 0).at("read", &path)?;
         let mut state = State::default();
         for line in text.split_inclusive(|byte| *byte == b'\n') {

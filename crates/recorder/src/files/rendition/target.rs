@@ -8,10 +8,6 @@ use super::super::fs::{FileId, Fs, FsFile, OpenMode};
 use super::super::tail::{STEP_BYTES, read_exact_at};
 use super::Trouble;
 
-/// The last room on the disk of the log is the log's: so much, or a twentieth of the disk.
-const SPARE_BYTES_MAX: u64 = 64 << 20;
-const SPARE_PART: u64 = 20;
-
 pub(super) struct Target<L> {
     file: L,
     path: PathBuf,
@@ -133,7 +129,7 @@ impl<L: FsFile> Target<L> {
 fn spare<F: Fs>(fs: &F, path: &Path) -> Result<(), Trouble> {
     let dir = path.parent().unwrap_or(path);
     let space = fs.space(dir).at("ask for the room in", dir)?;
-    if space.free_bytes < SPARE_BYTES_MAX.min(space.total_bytes / SPARE_PART) {
+    if !space.is_to_spare() {
         return Err(Trouble::Room { free_bytes: space.free_bytes });
     }
     Ok(())

@@ -169,7 +169,8 @@ impl Stream {
             return if count == 0 { Err(End::Closed) } else { Ok(()) };
         };
         if tls.read_tls(&mut self.socket.socket)? == 0 {
-            return Err(End::Closed);
+            // TLS says farewell; without, it was cut off, and what was in its buffers is gone.
+            return Err(End::Broken(io::ErrorKind::UnexpectedEof.into()));
         }
         let state = tls.process_new_packets().map_err(io::Error::other)?;
         let mut unwanted = [0; 1024];
