@@ -93,7 +93,7 @@ fn open(config: &Config) -> Result<(LogFiles, u64), OpenError> {
             {
                 if since.elapsed() > LOCKED_PATIENCE && !std::mem::replace(&mut is_told, true) {
                     let seconds = patience.as_secs();
-                    let text = format!("{error}; it is waited for, {seconds} seconds at most");
+                    let text = format!("{error} It is waited for, {seconds} seconds at most");
                     error_log::write(Severity::Warning, &text);
                 }
                 std::thread::sleep(Duration::from_millis(20));

@@ -80,6 +80,8 @@ struct Attached<'a> {
     figures: Figures,
     sent: Vec<Sent>,
     heard_us: i64,
+    /// It has said that it has the lock of the log.
+    has_log: bool,
     is_silent: bool,
     stop_us: Option<i64>,
     is_released: bool,
@@ -263,6 +265,7 @@ impl Supervisor {
             figures: Figures::default(),
             sent: Vec::new(),
             heard_us: sys::monotonic_us(),
+            has_log: false,
             is_silent: false,
             stop_us: None,
             is_released: false,
@@ -362,8 +365,12 @@ impl Attached<'_> {
             if let Some(left) = self.hear() {
                 return left;
             }
-            self.look_at_silence();
             let now_us = sys::monotonic_us();
+            if !self.has_log && now_us - self.heard_us > SILENCE_US {
+                // Nobody has the lock, or it comes when it wakes and finds this connection ended.
+                return self.gone("it has not taken the log");
+            }
+            self.look_at_silence();
             let is_over = |since_us| now_us - since_us > self.of.patience_us() + STOP_GRACE_US;
             if self.stop_us.is_some_and(is_over) {
                 return Left::Stopped { is_drained: false };
@@ -430,6 +437,7 @@ impl Attached<'_> {
             };
             self.heard_us = sys::monotonic_us();
             match message {
+                ToServer::Opened => self.has_log = true,
                 ToServer::Attached => {
                     let text = format!(
                         "the audit log is written by the recorder, process {pid}, from here on"

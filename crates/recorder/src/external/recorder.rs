@@ -339,6 +339,9 @@ impl Recorder {
                 Err(error) => return Err(error.to_string()),
             }
         };
+        // One that was asleep for long has been given up, and knows nothing of what came since.
+        let told = lock(channel).send(&ToServer::Opened);
+        told.map_err(|_| "the server has taken it back".to_owned())?;
         let nothing = ArenaFile::placeholder().map_err(|error| error.to_string())?;
         let (control, status) = (control.clone(), status.clone());
         let mut writer = Writer::new(nothing.arena(), files, last_seq, control, status, log);
