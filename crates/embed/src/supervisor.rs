@@ -80,6 +80,9 @@ struct Attached<'a> {
     figures: Figures,
     sent: Vec<Sent>,
     heard_us: i64,
+    /// What it has stored last as the beginning of a round, and since when that is so, µs of a clock that
+    /// is never set.
+    beat: (i64, i64),
     /// It has said that it has the lock of the log.
     has_log: bool,
     is_silent: bool,
@@ -265,6 +268,7 @@ impl Supervisor {
             figures: Figures::default(),
             sent: Vec::new(),
             heard_us: sys::monotonic_us(),
+            beat: (0, sys::monotonic_us()),
             has_log: false,
             is_silent: false,
             stop_us: None,
@@ -328,6 +332,13 @@ impl Supervisor {
         }
         Some((writer, last_seq))
     }
+}
+
+/// Whether a recorder hangs that spoke, and began a round, so long ago, µs. It sleeps for as long as the
+/// interval between rounds.
+fn is_silent(heard_us: i64, beat_us: i64, flush_interval_ms: u64) -> bool {
+    let interval_us = i64::try_from(flush_interval_ms.saturating_mul(1_000)).unwrap_or(i64::MAX);
+    heard_us > SILENCE_US || beat_us > SILENCE_US.saturating_add(interval_us)
 }
 
 fn close(writer: Writer) {
@@ -439,6 +450,8 @@ impl Attached<'_> {
             match message {
                 ToServer::Opened => self.has_log = true,
                 ToServer::Attached => {
+                    // Rounds begin here.
+                    self.beat = (0, self.heard_us);
                     let text = format!(
                         "the audit log is written by the recorder, process {pid}, from here on"
                     );
@@ -478,8 +491,19 @@ impl Attached<'_> {
     }
 
     /// One that hangs is as a disk that hangs: whoever waits, waits. But it is told of.
+    ///
+    /// It speaks with one thread and writes with another one: both are looked at.
     fn look_at_silence(&mut self) {
-        let is_silent = sys::monotonic_us() - self.heard_us > SILENCE_US;
+        let now_us = sys::monotonic_us();
+        let beat_us = self.of.arena.shared().writer.0.heartbeat_us.load(Ordering::Relaxed);
+        if beat_us != self.beat.0 {
+            self.beat = (beat_us, now_us);
+        }
+        let is_silent = is_silent(
+            now_us - self.heard_us,
+            now_us - self.beat.1,
+            self.of.control.flush_interval_ms.load(Ordering::Relaxed),
+        );
         if is_silent != self.is_silent {
             self.is_silent = is_silent;
             let pid = self.candidate.peer.pid;
@@ -499,5 +523,20 @@ impl Attached<'_> {
         let is_failing = is_silent || self.figures.is_failing;
         let Attached { of, ending, .. } = self;
         of.look_at_end(ending, is_failing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_speaks_but_does_not_write_hangs() {
+        let later_us = SILENCE_US + 1;
+        assert!(!is_silent(SILENCE_US, SILENCE_US, 0));
+        assert!(is_silent(later_us, 0, 100));
+        assert!(is_silent(0, later_us + 100_000, 100));
+        assert!(!is_silent(0, later_us, 100), "it may be asleep");
+        assert!(!is_silent(0, i64::MAX, u64::MAX));
     }
 }
