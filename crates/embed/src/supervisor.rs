@@ -132,7 +132,7 @@ impl Supervisor {
                 Until::Stop => return self.finish(writer),
                 Until::Candidate(candidate) => candidate,
             };
-            let first_seq = self.written_seq();
+            let first_seq = writer.last_seq();
             let records = self.status.records_written.load(Ordering::Relaxed);
             close(writer);
             let (left, sent) = self.attend(candidate);
@@ -146,11 +146,11 @@ impl Supervisor {
                     self.take_back(sent)
                 }
             };
-            let Some((taken, last_seq)) = is_drained else { return };
+            let Some(taken) = is_drained else { return };
             writer = taken;
-            // What it wrote, however much of that it has told.
-            let lines = last_seq.saturating_sub(first_seq);
-            self.status.records_written.store(records + lines, Ordering::Relaxed);
+            // What it wrote, however much of that it has told, and what was recovered since.
+            let lines = writer.last_seq().saturating_sub(first_seq);
+            self.status.records_written.fetch_max(records + lines, Ordering::Relaxed);
             self.outside.set_writer(None);
         }
     }
@@ -284,8 +284,8 @@ impl Supervisor {
     }
 
     /// Opens the log again and goes on, as soon as nobody else has it. `None`: it was told to stop and
-    /// could not. Returns the last line of the recorder with the writer.
-    fn take_back(&self, sent: Vec<Sent>) -> Option<(Writer, u64)> {
+    /// could not.
+    fn take_back(&self, sent: Vec<Sent>) -> Option<Writer> {
         let since_us = sys::monotonic_us();
         let mut said = String::new();
         let mut ending = Ending::default();
@@ -330,7 +330,7 @@ impl Supervisor {
         if let Err(error) = recovered {
             error_log::write(Severity::Warning, &error.to_string());
         }
-        Some((writer, last_seq))
+        Some(writer)
     }
 }
 
@@ -483,7 +483,11 @@ impl Attached<'_> {
                     );
                     return Some(Left::Gone(Severity::Note, text));
                 }
-                ToServer::Stopped { is_drained } => return Some(Left::Stopped { is_drained }),
+                ToServer::Stopped { is_drained } if self.stop_us.is_some() => {
+                    return Some(Left::Stopped { is_drained });
+                }
+                // Whatever it means: this server goes on, and so does its log.
+                ToServer::Stopped { .. } => return Some(self.gone("it stopped untold")),
                 // Said before it was given the log.
                 ToServer::Hello { .. } => {}
             }

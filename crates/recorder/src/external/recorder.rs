@@ -279,6 +279,8 @@ impl Recorder {
         }
         let Session { thread, why, is_gone, .. } = session;
         let written = thread.join();
+        // Not again and again: what it choked on is still there.
+        let left = if written.is_err() { Left::Refused } else { Left::Gone };
         let answer = match written {
             Ok(Written::Stopped { is_drained }) => ToServer::Stopped { is_drained },
             Ok(Written::Released) => ToServer::Released(why),
@@ -291,7 +293,7 @@ impl Recorder {
         }
         let text = format!("no longer writing for the server, process {}", peer.pid);
         (self.say)(Severity::Note, &text);
-        Ok(Left::Gone)
+        Ok(left)
     }
 
     /// Messages go to this process's log and to the server's.

@@ -232,7 +232,8 @@ impl<F: Fs> Writer<F> {
         self.files.directory()
     }
 
-    pub(crate) fn last_seq(&self) -> u64 {
+    /// `seq` of the last line in the file.
+    pub fn last_seq(&self) -> u64 {
         self.written_seq
     }
 
