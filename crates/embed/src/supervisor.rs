@@ -17,6 +17,7 @@ use tacho_recorder::external::channel::{Received, wait};
 use tacho_recorder::external::message::{
     Attach, Bytes, Figures, FilterList, Request, Settings, ToRecorder, ToServer,
 };
+use tacho_recorder::files::FileError;
 use tacho_recorder::opening;
 use tacho_recorder::recover;
 use tacho_recorder::writer::Writer;
@@ -134,7 +135,7 @@ impl Supervisor {
             };
             let first_seq = writer.last_seq();
             let records = self.status.records_written.load(Ordering::Relaxed);
-            close(writer);
+            tell_unclosed(writer.hand_over());
             let (left, sent) = self.attend(candidate);
             let is_drained = match left {
                 Left::Stopped { is_drained } => {
@@ -241,7 +242,7 @@ impl Supervisor {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        close(writer);
+        tell_unclosed(writer.close());
     }
 
     /// Gives the log to a recorder, and waits until it has come back. Returns what that was told and
@@ -341,8 +342,8 @@ fn is_silent(heard_us: i64, beat_us: i64, flush_interval_ms: u64) -> bool {
     heard_us > SILENCE_US || beat_us > SILENCE_US.saturating_add(interval_us)
 }
 
-fn close(writer: Writer) {
-    if let Err(error) = writer.close() {
+fn tell_unclosed(closed: Result<(), FileError>) {
+    if let Err(error) = closed {
         error_log::write(Severity::Error, &format!("closing the audit log: {error}"));
     }
 }

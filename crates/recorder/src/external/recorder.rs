@@ -580,7 +580,7 @@ fn write(
             say(Severity::Warning, &format!("{}: {error}", list.display()));
         }
     }
-    if let Err(error) = writer.close() {
+    if let Err(error) = writer.hand_over() {
         say(Severity::Error, &format!("closing the audit log: {error}"));
     }
     written

@@ -35,6 +35,16 @@ impl Syncing {
         self.durability == DURABILITY_SYNC
     }
 
+    /// Whether lines shall survive the machine.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.durability != DURABILITY_ASYNC
+    }
+
+    /// Whether nobody waits for the device, and it does not fail.
+    pub(super) fn may_let_go(&self) -> bool {
+        self.waiting.is_empty() && !(self.is_wanted() && self.outages.is_failing())
+    }
+
     /// Whether statements wait for a device that fails.
     pub(super) fn is_failing(&self) -> bool {
         self.is_waited_for() && self.outages.is_failing()
