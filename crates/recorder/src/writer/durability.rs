@@ -61,6 +61,17 @@ impl<F: Fs> Writer<F> {
         self.files.set_durable(self.syncing.durability != DURABILITY_ASYNC);
     }
 
+    /// What the writer before this one has written may not be on the device.
+    pub(super) fn doubt_device(&mut self) {
+        self.take_durability();
+        if self.syncing.is_wanted()
+            && let Err(error) = self.files.doubt_predecessor()
+        {
+            let text = format!("what another writer has written may not be on the device: {error}");
+            self.say(Severity::Warning, &text);
+        }
+    }
+
     /// When it is time to sync again, µs from now; `None`: never.
     pub(super) fn sync_due_us(&self) -> Option<i64> {
         let interval_us = self.control.sync_interval_ms.load(Ordering::Relaxed) as i64 * 1_000;
