@@ -29,6 +29,7 @@ typedef struct tacho_embed_config {
   const volatile unsigned char *ending; /* not 0 when the server shuts down; may be null */
   bool tables;                 /* the adapter sends which tables a statement touches */
   bool program;                /* it knows the program name of a connection */
+  bool external;               /* a recorder outside the server is to write */
 } tacho_embed_config;
 
 /* Settings that can change while it runs. */

@@ -44,6 +44,7 @@ const char* variable_arena_directory() noexcept;
 const char* variable_signing_key_file() noexcept;
 unsigned long long variable_arena_bytes() noexcept;
 bool variable_tables() noexcept;
+bool variable_external() noexcept;
 // Shows the absolute path in place of what was given.
 void show_directory(const char* path) noexcept;
 void show_signing_key_file(const char* path) noexcept;

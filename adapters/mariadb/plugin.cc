@@ -100,7 +100,7 @@ int init(void*) noexcept {
                                        server, variable_arena_bytes(), &abort_loop,
                                        variable_tables(),
                                        // MariaDB's plugins do not see connection attributes.
-                                       false};
+                                       false, variable_external()};
     char error[1024] = "";
     g_recorder = tacho_embed_start(&config, error, sizeof(error));
     if (g_recorder == nullptr) {

@@ -310,6 +310,10 @@ bool variable_tables() noexcept {
     return v_tables != 0;
 }
 
+bool variable_external() noexcept {
+    return v_writer != 0;
+}
+
 void show_signing_key_file(const char* path) noexcept {
     snprintf(g_signing_key_file_shown, sizeof(g_signing_key_file_shown), "%s", path);
     v_signing_key_file = g_signing_key_file_shown;

@@ -10,7 +10,12 @@ use tacho_recorder::external::channel::{Channel, Received};
 use tacho_recorder::external::message::{Bytes, PROTOCOL, ToRecorder, ToServer};
 use tacho_recorder::external::socket::{self, Peer};
 
+use tacho_ring::sys;
+
 use crate::error_log;
+
+/// How long one that knocks may take to say who it is, µs. Others wait behind it.
+const HELLO_US: i64 = 5_000_000;
 
 /// A recorder that may have the log.
 pub struct Candidate {
@@ -22,8 +27,8 @@ pub struct Candidate {
 pub struct Door {
     path: PathBuf,
     listener: Option<UnixListener>,
-    /// Has not said who it is yet.
-    knocking: Option<Candidate>,
+    /// Has not said who it is yet, and since when.
+    knocking: Option<(Candidate, i64)>,
     /// What was said last to the error log.
     said: String,
 }
@@ -82,19 +87,23 @@ impl Door {
 
     /// The recorder that waits for the log, if there is one. Does not wait.
     pub fn next(&mut self) -> Option<Candidate> {
+        self.next_at(sys::monotonic_us())
+    }
+
+    fn next_at(&mut self, now_us: i64) -> Option<Candidate> {
         if self.knocking.is_none() {
-            self.knocking = self.accept();
+            self.knocking = self.accept().map(|candidate| (candidate, now_us));
         }
-        let mut candidate = self.knocking.take()?;
+        let (mut candidate, since_us) = self.knocking.take()?;
         match candidate.channel.receive::<ToServer>() {
             Ok(Received::Message(ToServer::Hello { protocol, zone })) => {
                 self.judge(candidate, &protocol, zone)
             }
-            Ok(Received::Nothing) => {
-                self.knocking = Some(candidate);
+            Ok(Received::Nothing) if now_us - since_us <= HELLO_US => {
+                self.knocking = Some((candidate, since_us));
                 None
             }
-            // It is gone again, or not understood: it will hear the end of the connection.
+            // It is silent, gone again, or not understood: it will hear the end of the connection.
             _ => None,
         }
     }
@@ -142,5 +151,27 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_says_nothing_does_not_keep_others_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = Path::new("/var/lib/x/tacho");
+        let mut door = Door::new(dir.path(), log);
+        door.set_open(true);
+        let path = socket::path(dir.path(), log);
+        let _silent = socket::connect(&path).unwrap();
+        assert!(door.next_at(0).is_none());
+        let mut other = Channel::new(socket::connect(&path).unwrap()).unwrap();
+        let zone = std::env::var_os("TZ").map(|zone| Bytes(zone.as_bytes().to_vec()));
+        other.send(&ToServer::Hello { protocol: PROTOCOL.to_owned(), zone }).unwrap();
+        assert!(door.next_at(HELLO_US).is_none(), "it may still speak");
+        assert!(door.next_at(HELLO_US + 1).is_none(), "it is let go");
+        assert!(door.next_at(HELLO_US + 1).is_some(), "the other one is heard");
     }
 }

@@ -44,6 +44,7 @@ pub struct EmbedConfig {
     ending: *const AtomicU8,
     tables: bool,
     program: bool,
+    external: bool,
 }
 
 /// See `tacho_embed_status`.
@@ -156,6 +157,7 @@ pub unsafe extern "C" fn tacho_embed_start(
             ending: unsafe { config.ending.as_ref() },
             tables: config.tables,
             program: config.program,
+            external: config.external,
         };
         match Recorder::start(&config) {
             Ok(recorder) => Some(Box::new(recorder)),

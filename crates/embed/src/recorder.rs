@@ -45,6 +45,8 @@ pub struct Config {
     pub tables: bool,
     /// Whether it knows the program name of a connection.
     pub program: bool,
+    /// Whether a recorder outside the server is to write.
+    pub external: bool,
 }
 
 /// See the module documentation.
@@ -68,6 +70,9 @@ static INSTANCES: AtomicU64 = AtomicU64::new(0);
 
 /// How long a start waits for another writer of the log.
 const LOCKED_PATIENCE: Duration = Duration::from_secs(5);
+/// The same where that may be a recorder, which lets go when it has written what a dead server has left:
+/// a server that does not wait for it is one without an audit log.
+const RECORDER_PATIENCE: Duration = Duration::from_secs(60);
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -76,11 +81,21 @@ fn log() -> Log {
 }
 
 /// Opens the log. A recorder outside the server may be at what a dead server has left: it is waited for.
-fn open(log_directory: &Path, signing_key_file: &Path) -> Result<(LogFiles, u64), OpenError> {
+fn open(config: &Config) -> Result<(LogFiles, u64), OpenError> {
     let since = Instant::now();
+    let patience = if config.external { RECORDER_PATIENCE } else { LOCKED_PATIENCE };
+    let mut is_told = false;
     loop {
-        match opening::open(log_directory, signing_key_file, &error_log::write) {
-            Err(error) if error.locked_by().is_some() && since.elapsed() < LOCKED_PATIENCE => {
+        let is_ending = config.ending.is_some_and(|it| it.load(Ordering::Relaxed) != 0);
+        match opening::open(&config.log_directory, &config.signing_key_file, &error_log::write) {
+            Err(error)
+                if error.locked_by().is_some() && since.elapsed() < patience && !is_ending =>
+            {
+                if since.elapsed() > LOCKED_PATIENCE && !std::mem::replace(&mut is_told, true) {
+                    let seconds = patience.as_secs();
+                    let text = format!("{error} It is waited for, {seconds} seconds at most");
+                    error_log::write(Severity::Warning, &text);
+                }
                 std::thread::sleep(Duration::from_millis(20));
             }
             opened => return opened,
@@ -95,7 +110,7 @@ fn canonical(directory: &Path) -> Result<PathBuf, Failure> {
 impl Recorder {
     /// Recovers what a crash has left, makes the arena, starts the writer.
     pub fn start(config: &Config) -> Result<Recorder, Failure> {
-        let (files, last_seq) = open(&config.log_directory, &config.signing_key_file)?;
+        let (files, last_seq) = open(config)?;
         let log_directory = canonical(&config.log_directory)?;
         let control = Arc::new(Control::default());
         let status = Arc::new(Status::default());

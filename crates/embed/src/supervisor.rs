@@ -17,6 +17,7 @@ use tacho_recorder::external::channel::{Received, wait};
 use tacho_recorder::external::message::{
     Attach, Bytes, Figures, FilterList, Request, Settings, ToRecorder, ToServer,
 };
+use tacho_recorder::files::FileError;
 use tacho_recorder::opening;
 use tacho_recorder::recover;
 use tacho_recorder::writer::Writer;
@@ -80,6 +81,11 @@ struct Attached<'a> {
     figures: Figures,
     sent: Vec<Sent>,
     heard_us: i64,
+    /// What it has stored last as the beginning of a round, and since when that is so, µs of a clock that
+    /// is never set.
+    beat: (i64, i64),
+    /// It has said that it has the lock of the log.
+    has_log: bool,
     is_silent: bool,
     stop_us: Option<i64>,
     is_released: bool,
@@ -127,9 +133,9 @@ impl Supervisor {
                 Until::Stop => return self.finish(writer),
                 Until::Candidate(candidate) => candidate,
             };
-            let first_seq = self.written_seq();
+            let first_seq = writer.last_seq();
             let records = self.status.records_written.load(Ordering::Relaxed);
-            close(writer);
+            tell_unclosed(writer.hand_over());
             let (left, sent) = self.attend(candidate);
             let is_drained = match left {
                 Left::Stopped { is_drained } => {
@@ -141,11 +147,11 @@ impl Supervisor {
                     self.take_back(sent)
                 }
             };
-            let Some((taken, last_seq)) = is_drained else { return };
+            let Some(taken) = is_drained else { return };
             writer = taken;
-            // What it wrote, however much of that it has told.
-            let lines = last_seq.saturating_sub(first_seq);
-            self.status.records_written.store(records + lines, Ordering::Relaxed);
+            // What it wrote, however much of that it has told, and what was recovered since.
+            let lines = writer.last_seq().saturating_sub(first_seq);
+            self.status.records_written.fetch_max(records + lines, Ordering::Relaxed);
             self.outside.set_writer(None);
         }
     }
@@ -236,7 +242,7 @@ impl Supervisor {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        close(writer);
+        tell_unclosed(writer.close());
     }
 
     /// Gives the log to a recorder, and waits until it has come back. Returns what that was told and
@@ -263,6 +269,8 @@ impl Supervisor {
             figures: Figures::default(),
             sent: Vec::new(),
             heard_us: sys::monotonic_us(),
+            beat: (0, sys::monotonic_us()),
+            has_log: false,
             is_silent: false,
             stop_us: None,
             is_released: false,
@@ -277,8 +285,8 @@ impl Supervisor {
     }
 
     /// Opens the log again and goes on, as soon as nobody else has it. `None`: it was told to stop and
-    /// could not. Returns the last line of the recorder with the writer.
-    fn take_back(&self, sent: Vec<Sent>) -> Option<(Writer, u64)> {
+    /// could not.
+    fn take_back(&self, sent: Vec<Sent>) -> Option<Writer> {
         let since_us = sys::monotonic_us();
         let mut said = String::new();
         let mut ending = Ending::default();
@@ -323,12 +331,19 @@ impl Supervisor {
         if let Err(error) = recovered {
             error_log::write(Severity::Warning, &error.to_string());
         }
-        Some((writer, last_seq))
+        Some(writer)
     }
 }
 
-fn close(writer: Writer) {
-    if let Err(error) = writer.close() {
+/// Whether a recorder hangs that spoke, and began a round, so long ago, µs. It sleeps for as long as the
+/// interval between rounds.
+fn is_silent(heard_us: i64, beat_us: i64, flush_interval_ms: u64) -> bool {
+    let interval_us = i64::try_from(flush_interval_ms.saturating_mul(1_000)).unwrap_or(i64::MAX);
+    heard_us > SILENCE_US || beat_us > SILENCE_US.saturating_add(interval_us)
+}
+
+fn tell_unclosed(closed: Result<(), FileError>) {
+    if let Err(error) = closed {
         error_log::write(Severity::Error, &format!("closing the audit log: {error}"));
     }
 }
@@ -362,8 +377,12 @@ impl Attached<'_> {
             if let Some(left) = self.hear() {
                 return left;
             }
-            self.look_at_silence();
             let now_us = sys::monotonic_us();
+            if !self.has_log && now_us - self.heard_us > SILENCE_US {
+                // Nobody has the lock, or it comes when it wakes and finds this connection ended.
+                return self.gone("it has not taken the log");
+            }
+            self.look_at_silence();
             let is_over = |since_us| now_us - since_us > self.of.patience_us() + STOP_GRACE_US;
             if self.stop_us.is_some_and(is_over) {
                 return Left::Stopped { is_drained: false };
@@ -430,7 +449,10 @@ impl Attached<'_> {
             };
             self.heard_us = sys::monotonic_us();
             match message {
+                ToServer::Opened => self.has_log = true,
                 ToServer::Attached => {
+                    // Rounds begin here.
+                    self.beat = (0, self.heard_us);
                     let text = format!(
                         "the audit log is written by the recorder, process {pid}, from here on"
                     );
@@ -462,7 +484,11 @@ impl Attached<'_> {
                     );
                     return Some(Left::Gone(Severity::Note, text));
                 }
-                ToServer::Stopped { is_drained } => return Some(Left::Stopped { is_drained }),
+                ToServer::Stopped { is_drained } if self.stop_us.is_some() => {
+                    return Some(Left::Stopped { is_drained });
+                }
+                // Whatever it means: this server goes on, and so does its log.
+                ToServer::Stopped { .. } => return Some(self.gone("it stopped untold")),
                 // Said before it was given the log.
                 ToServer::Hello { .. } => {}
             }
@@ -470,8 +496,19 @@ impl Attached<'_> {
     }
 
     /// One that hangs is as a disk that hangs: whoever waits, waits. But it is told of.
+    ///
+    /// It speaks with one thread and writes with another one: both are looked at.
     fn look_at_silence(&mut self) {
-        let is_silent = sys::monotonic_us() - self.heard_us > SILENCE_US;
+        let now_us = sys::monotonic_us();
+        let beat_us = self.of.arena.shared().writer.0.heartbeat_us.load(Ordering::Relaxed);
+        if beat_us != self.beat.0 {
+            self.beat = (beat_us, now_us);
+        }
+        let is_silent = is_silent(
+            now_us - self.heard_us,
+            now_us - self.beat.1,
+            self.of.control.flush_interval_ms.load(Ordering::Relaxed),
+        );
         if is_silent != self.is_silent {
             self.is_silent = is_silent;
             let pid = self.candidate.peer.pid;
@@ -491,5 +528,20 @@ impl Attached<'_> {
         let is_failing = is_silent || self.figures.is_failing;
         let Attached { of, ending, .. } = self;
         of.look_at_end(ending, is_failing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_speaks_but_does_not_write_hangs() {
+        let later_us = SILENCE_US + 1;
+        assert!(!is_silent(SILENCE_US, SILENCE_US, 0));
+        assert!(is_silent(later_us, 0, 100));
+        assert!(is_silent(0, later_us + 100_000, 100));
+        assert!(!is_silent(0, later_us, 100), "it may be asleep");
+        assert!(!is_silent(0, i64::MAX, u64::MAX));
     }
 }

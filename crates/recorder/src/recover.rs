@@ -100,7 +100,8 @@ fn recover_dead<F: Fs>(
     for path in paths {
         match ArenaFile::open_dead(&path) {
             Ok(dead) if dead.info().log_directory == log_directory => found.push(dead),
-            Ok(_) | Err(ArenaError::InUse { .. }) => {}
+            Ok(_) => {}
+            Err(ArenaError::InUse { .. }) => take_back_living(writer, log_directory, &path),
             Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 if arena_list::has(&known, &path) {
                     writer.tell_gone(&path);
@@ -117,6 +118,21 @@ fn recover_dead<F: Fs>(
     // By name, which is by age, whatever directory they are in.
     found.sort_by(|a, b| a.path().file_name().cmp(&b.path().file_name()));
     recover_files(writer, found)
+}
+
+/// A server of this log lives, though its lock is ours: it waits for that, to go on. Until then its arena
+/// has marks of lines that the writer before did not get to write, and their numbers are given to other
+/// lines now.
+fn take_back_living<F: Fs>(writer: &Writer<F>, log_directory: &Path, path: &Path) {
+    match ArenaFile::open_living(path) {
+        Ok(living) if living.info().log_directory == log_directory => {
+            take_back_marks(living.arena(), writer.last_seq());
+        }
+        Ok(_) => {}
+        // Its server has ended in the orderly way meanwhile.
+        Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => writer.say(Severity::Warning, &error.to_string()),
+    }
 }
 
 /// Remembers an arena that cannot be read now, before its numbers are given to other lines.

@@ -218,3 +218,27 @@ fn who_waits_for_a_line_is_let_go_by_the_next_writer() {
     let ended = place.lines().iter().filter(|line| line.contains("\"outcome\":\"ok\"")).count();
     assert_eq!(ended, 50);
 }
+
+/// A recorder that recovers what dead servers have left may come between the death of a writer and the
+/// return of its server.
+#[test]
+fn marks_of_lines_that_were_never_written_do_not_outlive_the_lock() {
+    let place = place();
+    let file = place.arena();
+    let arena = file.arena();
+    let mut writer = place.writer(arena);
+    writer.note(tacho_event::record::EventKind::Start, "");
+    assert!(writer.round());
+    let last_seq = writer.last_seq();
+    drop(writer);
+    let state = &arena.shared().writer.0;
+    let written = state.start_seq.load(Ordering::Relaxed);
+    assert!((1..=last_seq).contains(&written));
+    let unwritten = &arena.shared().successor.0.stop_seq;
+    unwritten.store(last_seq + 1, Ordering::Relaxed);
+    let (writer, recovered) = place.recover();
+    recovered.expect("nothing is dead");
+    drop(writer);
+    assert_eq!(unwritten.load(Ordering::Relaxed), 0);
+    assert_eq!(state.start_seq.load(Ordering::Relaxed), written);
+}

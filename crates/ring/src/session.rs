@@ -202,7 +202,8 @@ pub fn unsettled(session: &Session, state: &WriterState, rec_no: u64) -> Option<
 /// number, so that the fragments of the next record can never be taken for its own.
 #[cold]
 pub fn abandon(session: &Session, rec_no: u64) {
-    session.rec_no.store(rec_no, Ordering::Relaxed);
+    // SYNC numbers: pairs with the Acquire in `last_number`.
+    session.rec_no.store(rec_no, Ordering::Release);
     // SYNC abandon: pairs with the Acquire in `abandoned`.
     session.abandoned_rec_no.store(rec_no, Ordering::Release);
 }

@@ -15,7 +15,7 @@ use crate::control::{ConfigChange, Control, Encryption, Severity, Status, Who};
 use crate::files::Recipients;
 
 /// Version of the program and of what is said here.
-pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 
 /// Bytes that need not be text, as hexadecimal digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -389,6 +389,8 @@ pub enum ToServer {
         /// Its `TZ`.
         zone: Option<Bytes>,
     },
+    /// It has the lock of the log, and takes up what is there.
+    Opened,
     /// It writes now.
     Attached,
     /// It has not taken the log over, and why.

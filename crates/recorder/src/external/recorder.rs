@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -36,7 +36,8 @@ const SAY_EVERY_US: i64 = 1_000_000;
 const REFUSED_MS: i32 = 5_000;
 /// How long the log may be somebody else's, though the server has given it away, µs.
 const LOCKED_US: i64 = 5_000_000;
-/// How long a text that is in memory alone is waited for before the log is let go, µs.
+/// How long a text that is in memory alone is waited for before the log is let go, µs, if the server
+/// lives.
 const RELEASE_PATIENCE_US: i64 = 10_000_000;
 
 /// Messages of this process.
@@ -245,13 +246,15 @@ impl Recorder {
             peer.pid
         );
         (self.say)(Severity::Note, &text);
+        let is_alive = Arc::new(AtomicBool::new(true));
         let thread = {
             let (control, status) = (control.clone(), status.clone());
             let (arena, log) = (arena_file.path().to_owned(), self.place.log_directory.clone());
             let say = self.log(&channel);
+            let is_alive = is_alive.clone();
             std::thread::Builder::new()
                 .name("tacho-writer".to_owned())
-                .spawn(move || write(writer, &control, &status, &arena, &log, &say))?
+                .spawn(move || write(writer, &control, &status, &is_alive, &arena, &log, &say))?
         };
         let mut session = Session {
             channel: &channel,
@@ -259,6 +262,7 @@ impl Recorder {
             status: &status,
             arena_file: &arena_file,
             thread,
+            is_alive: &is_alive,
             told: Figures::default(),
             told_us: 0,
             why: String::new(),
@@ -275,6 +279,8 @@ impl Recorder {
         }
         let Session { thread, why, is_gone, .. } = session;
         let written = thread.join();
+        // Not again and again: what it choked on is still there.
+        let left = if written.is_err() { Left::Refused } else { Left::Gone };
         let answer = match written {
             Ok(Written::Stopped { is_drained }) => ToServer::Stopped { is_drained },
             Ok(Written::Released) => ToServer::Released(why),
@@ -287,7 +293,7 @@ impl Recorder {
         }
         let text = format!("no longer writing for the server, process {}", peer.pid);
         (self.say)(Severity::Note, &text);
-        Ok(Left::Gone)
+        Ok(left)
     }
 
     /// Messages go to this process's log and to the server's.
@@ -335,6 +341,9 @@ impl Recorder {
                 Err(error) => return Err(error.to_string()),
             }
         };
+        // One that was asleep for long has been given up, and knows nothing of what came since.
+        let told = lock(channel).send(&ToServer::Opened);
+        told.map_err(|_| "the server has taken it back".to_owned())?;
         let nothing = ArenaFile::placeholder().map_err(|error| error.to_string())?;
         let (control, status) = (control.clone(), status.clone());
         let mut writer = Writer::new(nothing.arena(), files, last_seq, control, status, log);
@@ -434,6 +443,8 @@ struct Session<'a> {
     status: &'a Arc<Status>,
     arena_file: &'a ArenaFile,
     thread: JoinHandle<Written>,
+    /// The server's process has its arena: who has copied half a text into it may bring the rest.
+    is_alive: &'a AtomicBool,
     /// The figures that the server knows, and since when.
     told: Figures,
     told_us: i64,
@@ -493,6 +504,8 @@ impl Session<'_> {
         self.is_gone |= !self.is_gone && channel.flush().is_err();
         drop(channel);
         if self.is_gone {
+            // Later, too: a dying process loses one descriptor after the other.
+            self.is_alive.store(self.arena_file.is_owned(), Ordering::Relaxed);
             self.release("the server is gone");
         }
         Ok(())
@@ -533,6 +546,7 @@ fn write(
     mut writer: Writer,
     control: &Control,
     status: &Status,
+    is_alive: &AtomicBool,
     arena: &Path,
     log_directory: &Path,
     say: &Log,
@@ -548,7 +562,11 @@ fn write(
     let since_us = sys::monotonic_us();
     let mut written = Written::Released;
     if control.release.load(Ordering::Relaxed) {
-        while !writer.may_let_go() && sys::monotonic_us() - since_us < RELEASE_PATIENCE_US {
+        // What a dead server has left unwritten is in its arena, and the next server waits for the log.
+        while !writer.may_let_go()
+            && is_alive.load(Ordering::Relaxed)
+            && sys::monotonic_us() - since_us < RELEASE_PATIENCE_US
+        {
             writer.round();
             // It waits for the producer of a text, who is running.
             std::thread::sleep(Duration::from_millis(5));
@@ -562,7 +580,7 @@ fn write(
             say(Severity::Warning, &format!("{}: {error}", list.display()));
         }
     }
-    if let Err(error) = writer.close() {
+    if let Err(error) = writer.hand_over() {
         say(Severity::Error, &format!("closing the audit log: {error}"));
     }
     written

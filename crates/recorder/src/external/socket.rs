@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -55,9 +55,13 @@ impl Peer {
     /// Whether it may be told everything: it has this process's user, or is root.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
-        // SAFETY: takes no argument and cannot fail.
-        self.uid == 0 || self.uid == unsafe { libc::geteuid() }
+        is_trusted(self.uid)
     }
+}
+
+fn is_trusted(uid: u32) -> bool {
+    // SAFETY: takes no argument and cannot fail.
+    uid == 0 || uid == unsafe { libc::geteuid() }
 }
 
 /// Calls `f` with a path to the same file that fits into an address.
@@ -91,14 +95,29 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
 /// Connects.
 ///
 /// # Errors
-/// Nobody listens.
+/// Nobody listens, or what is there is not the server's: others may make files in the arena's directory.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
+    let found = path.symlink_metadata()?;
+    if !found.file_type().is_socket() || !is_trusted(found.uid()) {
+        let why = format!("this is no socket of the server (user id {})", found.uid());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
     with_short(path, |path| UnixStream::connect(path))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_to_a_socket_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (socket, link) = (dir.path().join("socket"), dir.path().join("link"));
+        let _listener = listen(&socket).unwrap();
+        assert!(connect(&socket).is_ok());
+        std::os::unix::fs::symlink(&socket, &link).unwrap();
+        assert_eq!(connect(&link).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
 
     #[test]
     fn both_know_each_other_however_long_the_path_is() {

@@ -16,11 +16,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::{At, FileError, FileErrorKind};
+use super::form::Form;
+use super::fs::OpenMode;
 use super::fs::{Fs, FsFile};
 use super::log::LogFiles;
+use super::tail;
 
 /// Rewritten at once, bytes.
 const BLOCK_BYTES: usize = 64 * 1024;
+
+/// How much at the end of a file is written again where another writer may have failed to sync it, bytes.
+/// More would take seconds of the disk's time, while statements wait.
+const DOUBT_BYTES: u64 = 64 << 20;
 
 /// Files that wait for the device at once. With more, the current one grows instead.
 const LEFT_MAX: usize = 64;
@@ -64,6 +71,29 @@ impl<F: Fs> LogFiles<F> {
         self.unsynced = Some(unsynced);
     }
 
+    /// Another writer wrote here, and has died: the next [`sync`](Self::sync) believes nothing of it. An
+    /// error of the device may have been told to that one. It makes this [durable](Self::set_durable).
+    ///
+    /// # Errors
+    /// The file before the current one cannot be looked at; the current one is doubted all the same.
+    pub fn doubt_predecessor(&mut self) -> Result<(), FileError> {
+        self.set_durable(true);
+        let Some(unsynced) = &mut self.unsynced else { return Ok(()) };
+        unsynced.is_doubtful = true;
+        let from = self.current.bytes.saturating_sub(DOUBT_BYTES);
+        unsynced.current_bytes = unsynced.current_bytes.min(from);
+        // It may have begun the current one just before.
+        let entries = tail::list(&self.fs, &self.dir)?;
+        let mut before = entries.iter().rev().filter(|(name, _)| *name != self.current.name);
+        // Those that are packed were brought to the device before their plain form was removed.
+        let Some((name, Form::Plain)) = before.next() else { return Ok(()) };
+        let path = self.dir.join(format!("{name}.{}", Form::Plain.ending()));
+        let file = self.fs.open(&path, OpenMode::Append).at("open", &path)?;
+        let from = file.stat().at("look at", &path)?.bytes.saturating_sub(DOUBT_BYTES);
+        unsynced.left.insert(0, Tail { file, path, from, is_doubtful: true });
+        Ok(())
+    }
+
     /// Waits until everything that was written is on the device, with the names of the files.
     /// Does nothing where nothing was written since the last time, or it is not
     /// [durable](Self::set_durable). Not in the middle of a batch. `true`: it has done something.
@@ -89,7 +119,8 @@ impl<F: Fs> LogFiles<F> {
     fn sync_unsynced(&mut self) -> Result<bool, FileError> {
         let Some(unsynced) = &mut self.unsynced else { return Ok(false) };
         let current = &self.current;
-        let is_dirty = current.bytes > unsynced.current_bytes || unsynced.names;
+        let is_dirty =
+            current.bytes > unsynced.current_bytes || unsynced.names || unsynced.is_doubtful;
         if !is_dirty && unsynced.left.is_empty() {
             return Ok(false);
         }

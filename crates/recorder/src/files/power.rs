@@ -219,3 +219,42 @@ fn a_failure_is_remembered_while_it_is_off() {
     fs.cut_power(NamesAfter::AllChanges);
     assert_eq!(fs.read(&path), lines(1..=3).as_bytes());
 }
+
+/// A writer dies with a sync that has failed, in a file or just behind it: its successor syncs what the
+/// kernel takes for clean.
+#[test]
+fn a_failure_is_not_forgotten_with_the_writer() {
+    for is_rotated in [false, true] {
+        let mut failed = 0;
+        for skipped in 0..12 {
+            let fs = FaultyFs::new();
+            fs.create_dir(Path::new("/data")).expect("an empty file system");
+            let options = Options { rotate_bytes: 0 };
+            let open = || LogFiles::open(fs.clone(), Path::new(DIR), options).expect("opens").0;
+            let mut files = open();
+            files.set_durable(true);
+            files.sync().expect("an empty file");
+            files.write(lines(1..=3).as_bytes(), &mut 0).expect("writes");
+            let first = files.current_file().to_owned();
+            fs.fault_after(skipped, Fault::Fail(libc::EIO));
+            failed += u32::from(files.sync().is_err());
+            fs.repair();
+            if is_rotated {
+                files.rotate_now().expect("rotates");
+                files.write(lines(4..=6).as_bytes(), &mut 0).expect("writes");
+            }
+            drop(files);
+            let mut files = open();
+            files.doubt_predecessor().expect("nothing fails any more");
+            files.sync().expect("nothing fails any more");
+            let second = files.current_file().to_owned();
+            drop(files);
+            fs.cut_power(NamesAfter::AllChanges);
+            assert_eq!(fs.read(&first), lines(1..=3).as_bytes(), "{skipped}");
+            if is_rotated {
+                assert_eq!(fs.read(&second), lines(4..=6).as_bytes(), "{skipped}");
+            }
+        }
+        assert!(failed > 0, "nothing failed");
+    }
+}

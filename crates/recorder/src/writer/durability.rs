@@ -35,6 +35,16 @@ impl Syncing {
         self.durability == DURABILITY_SYNC
     }
 
+    /// Whether lines shall survive the machine.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.durability != DURABILITY_ASYNC
+    }
+
+    /// Whether nobody waits for the device, and it does not fail.
+    pub(super) fn may_let_go(&self) -> bool {
+        self.waiting.is_empty() && !(self.is_wanted() && self.outages.is_failing())
+    }
+
     /// Whether statements wait for a device that fails.
     pub(super) fn is_failing(&self) -> bool {
         self.is_waited_for() && self.outages.is_failing()
@@ -49,6 +59,17 @@ impl<F: Fs> Writer<F> {
     pub(super) fn take_durability(&mut self) {
         self.syncing.durability = self.durability();
         self.files.set_durable(self.syncing.durability != DURABILITY_ASYNC);
+    }
+
+    /// What the writer before this one has written may not be on the device.
+    pub(super) fn doubt_device(&mut self) {
+        self.take_durability();
+        if self.syncing.is_wanted()
+            && let Err(error) = self.files.doubt_predecessor()
+        {
+            let text = format!("what another writer has written may not be on the device: {error}");
+            self.say(Severity::Warning, &text);
+        }
     }
 
     /// When it is time to sync again, µs from now; `None`: never.

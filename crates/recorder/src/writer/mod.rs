@@ -208,8 +208,12 @@ impl<F: Fs> Writer<F> {
     }
 
     /// Whether nothing is in the memory of this writer that is not in the arena or in the file: it
-    /// may let go.
+    /// may let go. Nor may it know of something that is not on the device, and should be: the next one
+    /// would believe it is, as the kernel tells of it once.
     pub fn may_let_go(&mut self) -> bool {
+        if !self.syncing.may_let_go() {
+            return false;
+        }
         let is_written = self.batch.is_empty() && self.queue.order.is_empty();
         is_written && self.join.partials().all(|(_, partial)| partial.early.is_none())
     }
@@ -232,7 +236,8 @@ impl<F: Fs> Writer<F> {
         self.files.directory()
     }
 
-    pub(crate) fn last_seq(&self) -> u64 {
+    /// `seq` of the last line in the file.
+    pub fn last_seq(&self) -> u64 {
         self.written_seq
     }
 
@@ -429,6 +434,18 @@ impl<F: Fs> Writer<F> {
             self.recycle();
             true
         }
+    }
+
+    /// Ends the files, for another writer of the living arena.
+    ///
+    /// # Errors
+    /// As [`Writer::close`].
+    pub fn hand_over(mut self) -> Result<(), FileError> {
+        if self.syncing.is_wanted() {
+            // If that fails, it has said so.
+            self.sync();
+        }
+        self.close()
     }
 
     /// Ends the files, and before that what reads them.

@@ -153,6 +153,7 @@ impl<F: Fs> Writer<F> {
     #[must_use]
     pub fn take_over(mut self, arena: Arena) -> Writer<F> {
         self.take_up(arena);
+        self.doubt_device();
         let shared = arena.shared();
         // It may have died in its sleep.
         shared.bell.0.asleep.store(0, Ordering::Relaxed);
