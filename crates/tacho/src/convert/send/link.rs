@@ -261,6 +261,10 @@ impl Stream {
             match self.read_some() {
                 Ok(()) => {}
                 Err(End::Closed) => return Ok(()),
+                // Many take no leave of their own behind ours.
+                Err(End::Broken(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Ok(());
+                }
                 Err(End::Broken(error)) if is_timeout(&error) => {}
                 Err(end) => return Err(end),
             }
