@@ -132,6 +132,18 @@ impl Disk {
         Ok(())
     }
 
+    /// Takes all space of a disk of its own but so many bytes.
+    ///
+    /// # Errors
+    /// It is none, or cannot be filled.
+    pub fn fill_but(&self, bytes: u64) -> Result<()> {
+        anyhow::ensure!(self.is_small(), "this is no disk of its own");
+        self.fill()?;
+        let ballast = OpenOptions::new().write(true).open(self.path.join("ballast"))?;
+        let length = ballast.metadata()?.len();
+        Ok(ballast.set_len(length.saturating_sub(bytes))?)
+    }
+
     /// Gives the space back.
     ///
     /// # Errors

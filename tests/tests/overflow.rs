@@ -14,8 +14,14 @@ use tacho_tests::{build_directory, wait};
 const NO_SPACE: i32 = 28;
 
 /// What a server may say that is no news to these tests.
-const ALLOWED: &[&str] =
-    &["max_open_files", "Aborted connection", "tacho: cannot append to", "records were lost"];
+const ALLOWED: &[&str] = &[
+    "max_open_files",
+    "Aborted connection",
+    "tacho: cannot append to",
+    "records were lost",
+    // On a machine that has much to do a checkpoint may become due while nothing can be written.
+    "its seal cannot be written at the moment",
+];
 
 struct Scene {
     place: std::path::PathBuf,
