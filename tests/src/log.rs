@@ -3,7 +3,7 @@
 //! It shares no code with the writer, so that a mistake in one is not repeated in the other.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -244,6 +244,16 @@ fn is_timestamp(text: &str) -> bool {
             b'+' => byte == b'+' || byte == b'-',
             other => byte == *other,
         })
+}
+
+/// Names in a log directory that are those of log files, and end with `ending`.
+///
+/// # Panics
+/// The directory cannot be read.
+pub fn file_names(log: &Path, ending: &str) -> BTreeSet<String> {
+    let entries = fs::read_dir(log).expect("the log").map(|entry| entry.expect("an entry"));
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("audit-") && name.ends_with(ending)).collect()
 }
 
 #[cfg(test)]

@@ -6,23 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use tacho_tests::client::{Conn, Queryable as _};
+use tacho_tests::client::{self, Conn, Queryable as _};
+use tacho_tests::log::file_names as names;
 use tacho_tests::server::MariaDb;
 use tacho_tests::{build_directory, wait};
 
-fn text(conn: &mut Conn, sql: &str) -> String {
-    let row: Option<(String, String)> = conn.query_first(sql).expect("an answer");
-    row.expect("a row").1
-}
-
 fn number(conn: &mut Conn, name: &str) -> u64 {
-    text(conn, &format!("SHOW GLOBAL STATUS LIKE '{name}'")).parse().expect("a number")
-}
-
-fn names(log: &Path, ending: &str) -> BTreeSet<String> {
-    let entries = fs::read_dir(log).expect("the log").map(|entry| entry.expect("an entry"));
-    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.starts_with("audit-") && name.ends_with(ending)).collect()
+    client::status_number(conn, name).expect("a number")
 }
 
 fn tacho(arguments: &[&str]) -> Output {

@@ -248,6 +248,18 @@ unsafe fn who_of(who: *const WhoStrings) -> Who {
     }
 }
 
+/// Whether something has worked, with the cause in `error` if it has not.
+///
+/// # Safety
+/// `error` is valid for `error_bytes` bytes.
+unsafe fn answer(result: Result<(), String>, error: *mut c_char, error_bytes: usize) -> bool {
+    if let Err(cause) = &result {
+        // SAFETY: promised by the caller.
+        unsafe { copy_out(cause, error, error_bytes) };
+    }
+    result.is_ok()
+}
+
 /// See `tacho_filter_flag`.
 const FILTER_IS_FILE: u32 = 1;
 const FILTER_APPLIES: u32 = 2;
@@ -280,14 +292,8 @@ pub unsafe extern "C" fn tacho_embed_filter(
         };
         recorder.filter(who, &text, applied)
     });
-    match result {
-        Ok(()) => true,
-        Err(cause) => {
-            // SAFETY: promised by the caller.
-            unsafe { copy_out(&cause, error, error_bytes) };
-            false
-        }
-    }
+    // SAFETY: promised by the caller.
+    unsafe { answer(result, error, error_bytes) }
 }
 
 /// See `include/tacho_embed.h`.
@@ -310,14 +316,8 @@ pub unsafe extern "C" fn tacho_embed_encryption(
     let result = guard(Err("internal error".to_owned()), || {
         recorder.encryption(who, path.as_ref(), encryption::Mode::of(mode))
     });
-    match result {
-        Ok(()) => true,
-        Err(cause) => {
-            // SAFETY: promised by the caller.
-            unsafe { copy_out(&cause, error, error_bytes) };
-            false
-        }
-    }
+    // SAFETY: promised by the caller.
+    unsafe { answer(result, error, error_bytes) }
 }
 
 /// See `include/tacho_embed.h`.

@@ -126,3 +126,11 @@ impl Formatter {
         }
     }
 }
+
+/// The name of this machine, for records that have none of the server; an unnamed one is `-`.
+#[must_use]
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "-".to_owned() } else { name.to_owned() }
+}

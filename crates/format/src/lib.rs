@@ -31,5 +31,5 @@ mod slow;
 mod syslog;
 mod words;
 
-pub use formatter::{Format, Formatter};
+pub use formatter::{Format, Formatter, host_name};
 pub use syslog::Body;

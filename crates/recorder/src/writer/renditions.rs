@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tacho_format::Format;
+use tacho_format::{Format, host_name};
 use tacho_ring::sys;
 
 use super::Writer;
@@ -377,11 +377,4 @@ impl<F: Fs> Writer<F> {
             }
         }
     }
-}
-
-/// The name of this machine, as `tacho convert` has it; an unnamed one is `-`.
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    if name.is_empty() { "-".to_owned() } else { name.to_owned() }
 }

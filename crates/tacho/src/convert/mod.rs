@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jiff::Zoned;
 use tacho_event::time::TimeFormatter;
-use tacho_format::{Body, Format, Formatter};
+use tacho_format::{Body, Format, Formatter, host_name};
 
 use crate::cli::{ConvertArgs, Lines, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
 use crate::content::Identities;
@@ -130,13 +130,6 @@ pub fn slowlog(args: &SlowlogArgs) -> Result<Verdict, ConvertError> {
 
 fn clock(args: &LogArgs) -> TimeFormatter {
     if args.utc { TimeFormatter::utc() } else { say::clock() }
-}
-
-/// This machine, because conversions are usually made on the server; an unnamed one is `-`.
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    if name.is_empty() { "-".to_owned() } else { name.to_owned() }
 }
 
 /// What both ways of reading the log begin with.
