@@ -386,5 +386,8 @@ pub unsafe extern "C" fn tacho_probe_forget(
         session::forget(session);
     }
     thread.kept.tell(&probe.filter);
-    producer::release(&probe.arena, open_chunk(probe, thread));
+    let open = open_chunk(probe, thread);
+    producer::release(&probe.arena, open);
+    // The next session of the thread has lost nothing yet.
+    open.lost = 0;
 }

@@ -43,11 +43,12 @@ impl Park for Futex {
 /// Head of a MIDDLE or LAST fragment: header, u32 length, u32 zero.
 const TAIL_HEAD_BYTES: usize = RECORD_HEADER_BYTES + 8;
 
-/// Room that a record with strings, which is what begins a statement, leaves behind itself in its
-/// chunk: that of an error with the longest message of the server (512 bytes). The server tells of
-/// some errors while it holds locks, for which other sessions wait or even spin (the definition
-/// of a table that does not exist, 10.11.19). So who waits for a chunk does so before the
-/// statement runs, and its first error is stored without.
+/// Room that every record but an error leaves behind itself in its chunk: that of an error with the
+/// longest message of the server (512 bytes). The server tells of some errors while it holds locks,
+/// for which other sessions wait or even spin (the definition of a table that does not exist,
+/// 10.11.19). So who waits for a chunk does so before the statement runs, and its first error is
+/// stored without. An end leaves it, too: what cannot be prepared has its error before anything
+/// else is told of it.
 const SPARE_BYTES: usize = align_up(RECORD_HEADER_BYTES + BODY_BYTES + 512);
 
 /// The five bytes of an SQLSTATE in eight.
@@ -238,8 +239,9 @@ fn begins_line<const STRINGS: bool>(event: &Event) -> bool {
 
 /// Room that a chunk must have left for a record to go there. A fresh one need not.
 #[inline(always)]
-fn with_spare<const STRINGS: bool>(record_bytes: usize) -> usize {
-    record_bytes.wrapping_add(if STRINGS { SPARE_BYTES } else { 0 })
+fn with_spare(event: &Event, record_bytes: usize) -> usize {
+    let spare = if event.kind == RecordKind::Error as u32 { 0 } else { SPARE_BYTES };
+    record_bytes.wrapping_add(spare)
 }
 
 /// Bytes of header, body and figures.
@@ -370,7 +372,7 @@ pub unsafe fn emit_kind<const STRINGS: bool>(
         align_up(head_bytes(event).wrapping_add(string_bytes).wrapping_add(text_bytes(event)));
     // If all strings together are not longer than one may be, none of them is.
     if string_bytes <= STRING_BYTES_MAX
-        && let Some(place) = enter(arena, open, with_spare::<STRINGS>(record_bytes))
+        && let Some(place) = enter(arena, open, with_spare(event, record_bytes))
     {
         // SAFETY: `place` has room for the record; pointers are promised by the caller.
         unsafe { write_whole::<STRINGS>(open, &place, session, event, record_bytes) };
@@ -408,15 +410,12 @@ unsafe fn emit_slowly<const STRINGS: bool>(
         // SAFETY: as promised by the caller.
         return unsafe { emit_fragments::<STRINGS>(arena, open, session, event, fixed_bytes) };
     }
-    let need = with_spare::<STRINGS>(record_bytes);
-    let patience = if event.kind == RecordKind::Error as u32 {
-        Patience::Little { query: event.query_id as u32 }
-    } else {
-        Patience::Full
-    };
+    let need = with_spare(event, record_bytes);
+    let is_error = event.kind == RecordKind::Error as u32;
+    let patience = if is_error { Patience::Little } else { Patience::Full };
     let Some(place) = reserve(arena, open, session, need, patience) else {
-        if STRINGS {
-            open.lost_query = event.query_id as u32;
+        if !is_error {
+            open.lost = 1;
         }
         return Emitted::Lost;
     };
@@ -478,6 +477,7 @@ unsafe fn emit_fragments<const STRINGS: bool>(
             if let (Some(session), 1..) = (session, number) {
                 session::abandon(session, numbers.rec_no);
             }
+            open.lost = 1;
             return Emitted::Lost;
         };
         let left = text_bytes.wrapping_sub(done);
@@ -527,7 +527,7 @@ pub fn wait_for_device(arena: &Arena, open: &OpenChunk, session: &Session) {
     }
 }
 
-/// Gives the thread's chunk back: its session has ended.
+/// Gives the thread's chunk back: it is full, or its session has ended.
 pub fn release(arena: &Arena, open: &mut OpenChunk) {
     if open.idle_word == 0 {
         return;

@@ -20,16 +20,18 @@ const SLICE_US: u64 = 100_000;
 /// and nothing is lost.
 const KILLED_PATIENCE_US: u64 = 100_000;
 
+/// Who may be holding locks of the server waits for this long at most, µs: a writer that can write
+/// has made room by then.
+const LITTLE_US: u64 = 10_000_000;
+
 /// Who asks for a chunk.
 #[derive(Clone, Copy)]
 pub(crate) enum Patience {
     /// Waits as long as the settings say.
     Full,
-    /// May be holding locks of the server: waits only where a loss is out of the question.
-    Little {
-        /// Query id, its lower half.
-        query: u32,
-    },
+    /// May be holding locks of the server: waits only where a loss is out of the question, and
+    /// [`LITTLE_US`] at most.
+    Little,
 }
 
 /// How long a wait may last, µs; `None`: nobody waits.
@@ -56,6 +58,7 @@ struct Wait<'a> {
     settings: &'a Settings,
     killed: &'a Killed,
     overflow: u32,
+    at_most_us: u64,
 }
 
 impl Wait<'_> {
@@ -67,6 +70,7 @@ impl Wait<'_> {
     fn slice_us<'c>(&self, counters: &'c Counters) -> Result<u64, &'c AtomicU64> {
         let waited_us = self.waited_us();
         let limit_us = limit_us(self.settings, self.overflow).ok_or(&counters.lost_dropped)?;
+        let limit_us = limit_us.min(self.at_most_us);
         if waited_us >= limit_us {
             return Err(&counters.lost_timeout);
         }
@@ -94,18 +98,20 @@ pub(crate) fn for_chunk(
         counters.lost_dropped.fetch_add(1, Ordering::Relaxed);
         return None;
     }
-    if let Patience::Little { query } = patience {
+    let mut at_most_us = u64::MAX;
+    if let Patience::Little = patience {
         if limit_us(settings, open.overflow) != Some(u64::MAX) {
             counters.lost_timeout.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        // What the error belongs to is lost, and counted, already.
-        if query != 0 && open.lost_query == query {
+        // What came before it is lost, and counted, already.
+        if open.lost != 0 {
             let killed = open.killed.is_true();
             let counter = if killed { &counters.lost_killed } else { &counters.lost_dropped };
             counter.fetch_add(1, Ordering::Relaxed);
             return None;
         }
+        at_most_us = LITTLE_US;
     }
     for _ in 0..SPIN_COUNT {
         if let Some(index) = pop() {
@@ -119,6 +125,7 @@ pub(crate) fn for_chunk(
         settings,
         killed: &open.killed,
         overflow: open.overflow,
+        at_most_us,
     };
     let found = loop {
         let epoch = shared.gate.0.announce();
@@ -164,6 +171,7 @@ pub(crate) fn until_settled(
         settings: &shared.settings.0,
         killed: &open.killed,
         overflow: open.overflow,
+        at_most_us: u64::MAX,
     };
     while let Some(epoch) = session::unsettled(session, &shared.writer.0, rec_no) {
         if for_device && wait.settings.durability.load(Ordering::Relaxed) != DURABILITY_SYNC {

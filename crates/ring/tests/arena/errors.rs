@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tacho_ring::chunk::OpenChunk;
+use tacho_ring::chunk::{self, OpenChunk};
 use tacho_ring::codec::{Bytes, Event, PRESENT_TEXT, RecordKind};
 use tacho_ring::free;
 use tacho_ring::layout::{
@@ -85,6 +85,41 @@ fn the_error_of_a_lost_statement_is_not_waited_for() {
     assert_eq!(producer.emit(RecordKind::Error, &MESSAGE), Emitted::Lost);
     assert_eq!(producer.count(|c| &c.lost_dropped), 2);
     assert_eq!(producer.count(|c| &c.blocked_count), 0);
+    // Nor is that of what came after it without a start: it had no chunk to leave room in.
+    let next = Event { query_id: 2, ..event(RecordKind::Error, &MESSAGE) };
+    // SAFETY: as in `emit`.
+    let emitted =
+        unsafe { producer::emit(&producer.heap.arena(), &mut producer.open, None, &next) };
+    assert_eq!(emitted, Emitted::Lost);
+    assert_eq!(producer.count(|c| &c.lost_dropped), 3);
+}
+
+/// What cannot be prepared has an error, and no start before it.
+#[test]
+fn whoever_ended_has_room_for_an_error() {
+    let step = if cfg!(miri) { 701 } else { 7 };
+    for bytes in (0..TEXT.len() / 4).step_by(step) {
+        let mut producer = Producer::with_the_last_chunk(OVERFLOW_DROP);
+        while producer.emit(RecordKind::Start, &TEXT[..bytes]) == Emitted::Accepted
+            && producer.emit(RecordKind::End, b"") == Emitted::Accepted
+        {
+            let error = producer.emit(RecordKind::Error, &MESSAGE);
+            assert_eq!(error, Emitted::Accepted, "{bytes} bytes");
+        }
+    }
+}
+
+/// The writer has taken the chunk away, and then cannot write any more.
+#[test]
+#[cfg_attr(miri, ignore = "waits for as long as the constant says")]
+fn an_error_does_not_wait_for_ever() {
+    let mut producer = Producer::with_the_last_chunk(OVERFLOW_BLOCK);
+    let arena = producer.heap.arena();
+    let control = &arena.controls()[producer.open.index as usize];
+    assert!(chunk::steal(control, chunk::look(control)));
+    assert_eq!(producer.emit(RecordKind::Error, &MESSAGE), Emitted::Lost);
+    assert_eq!(producer.count(|c| &c.lost_timeout), 1);
+    assert_eq!(producer.count(|c| &c.blocked_count), 1);
 }
 
 /// What a rule of the filter says counts instead of the setting, unless nobody is to wait any more.
