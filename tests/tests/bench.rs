@@ -168,13 +168,14 @@ fn a_private_server_is_measured_and_removed() {
 
 #[test]
 fn every_variant_of_tacho_can_be_measured() {
-    const VARIANTS: [&str; 6] = [
+    const VARIANTS: [&str; 7] = [
         "tacho:timeout",
         "tacho:drop",
         "tacho:off",
         "tacho:group",
         "tacho:sync",
         "tacho:no-digest",
+        "tacho:external",
     ];
     let directory = directory("variants");
     let mut arguments = vec!["--pairs", "1"];

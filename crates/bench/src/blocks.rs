@@ -109,7 +109,7 @@ impl Bench {
             );
         }
         self.switcher.set_up(&mut self.conn, method)?;
-        let tried = self.switcher.on(&mut self.conn, method).and_then(|()| {
+        let tried = self.switcher.on(&mut self.conn, method, &self.stop).and_then(|()| {
             let probe = self.target.probe(&mut self.conn, method)?;
             self.log_files.extend(probe.log);
             Ok(())
@@ -186,7 +186,7 @@ impl Bench {
     /// A block under a load that goes on from block to block.
     fn live_block(&mut self, method: &Method, on: bool, load: &mut Load) -> Result<Block> {
         if on {
-            self.switcher.on(&mut self.conn, method)?;
+            self.switcher.on(&mut self.conn, method, &self.stop)?;
         }
         if method.switch == Switch::Reconnect {
             load.connect_again(&self.stop)?;
@@ -207,7 +207,7 @@ impl Bench {
             self.restart(if on { &method.options } else { &[] })?;
         }
         if on {
-            self.switcher.on(&mut self.conn, method)?;
+            self.switcher.on(&mut self.conn, method, &self.stop)?;
         }
         let mut load = self.start_load(plan, work)?;
         let block = self.block(method, on, Duration::ZERO, &mut load);
@@ -234,7 +234,8 @@ impl Bench {
         let none = Method::none(NONE);
         let method = if on { method } else { &none };
         if !self.probes.contains_key(&method.name) {
-            let probe = self.target.probe(&mut self.conn, method)?;
+            let mut probe = self.target.probe(&mut self.conn, method)?;
+            probe.companion = self.switcher.companion_pid(method);
             self.probes.insert(method.name.clone(), probe);
         }
         let probe = self.probes.get(&method.name).context("a probe")?;

@@ -163,10 +163,10 @@ fn count(
     target.restart_through(&words.map(str::to_owned), &method.options)?;
     let pid = target.pid.context("no process")?;
     let mut conn = target.connect()?;
-    let mut switcher = Switcher::new(&mut conn, Undo::default())?;
+    let mut switcher = Switcher::new(&mut conn, Undo::default(), work)?;
     switcher.prepare(&mut conn, method)?;
     switcher.set_up(&mut conn, method)?;
-    switcher.on(&mut conn, method)?;
+    switcher.on(&mut conn, method, stop)?;
 
     let mut batches = Vec::new();
     for (index, size) in BATCHES.into_iter().enumerate() {

@@ -31,6 +31,7 @@
 
 pub mod blocks;
 pub mod client;
+pub mod companion;
 pub mod figures;
 pub mod histogram;
 pub mod installation;

@@ -7,6 +7,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
+use crate::companion;
+
 /// The files that are built in.
 const BUILT_IN: [(&str, &str); 7] = [
     ("nothing", include_str!("../methods/nothing.toml")),
@@ -79,6 +81,7 @@ struct Declaration {
     shrink: Vec<String>,
     bytes_status: Option<String>,
     records_status: Option<String>,
+    companion: Option<companion::Declaration>,
     #[serde(default, rename = "variant")]
     variants: Vec<Variant>,
 }
@@ -90,6 +93,9 @@ struct Variant {
     name: String,
     title: String,
     needs_variable: Option<String>,
+    companion: Option<companion::Declaration>,
+    #[serde(default)]
+    private_only: bool,
     #[serde(default)]
     on: Vec<String>,
 }
@@ -135,6 +141,8 @@ pub struct Method {
     pub bytes_status: Option<String>,
     /// Status variable with the records it has written.
     pub records_status: Option<String>,
+    /// A process that it needs beside the server.
+    pub companion: Option<companion::Declaration>,
 }
 
 impl Method {
@@ -160,6 +168,7 @@ impl Method {
             shrink: Vec::new(),
             bytes_status: None,
             records_status: None,
+            companion: None,
         }
     }
 
@@ -255,6 +264,7 @@ impl Methods {
             shrink: file.shrink,
             bytes_status: file.bytes_status,
             records_status: file.records_status,
+            companion: file.companion,
         };
         self.add_method(method.clone())?;
         for variant in variants {
@@ -264,6 +274,8 @@ impl Methods {
                 name: format!("{}:{}", method.name, variant.name),
                 title: variant.title,
                 needs_variable: variant.needs_variable.or_else(|| method.needs_variable.clone()),
+                companion: variant.companion.or_else(|| method.companion.clone()),
+                private_only: variant.private_only || method.private_only,
                 on,
                 ..method.clone()
             })?;

@@ -18,6 +18,8 @@ use crate::proc::{self, MachineTimes, ProcessTimes, WRITER_COMM};
 pub struct Probe {
     /// The server's process, if it is on this machine.
     pub pid: Option<u32>,
+    /// The method's process beside it.
+    pub companion: Option<u32>,
     /// Threads that do not serve the load: they were there before it.
     pub rest: BTreeSet<u32>,
     /// Files of the method's log, `*` in the last part.
@@ -35,7 +37,8 @@ pub struct Edge {
     questions: (Instant, u64),
     bytes: Option<u64>,
     records: Option<u64>,
-    process: Option<(Instant, ProcessTimes)>,
+    process: Option<ProcessTimes>,
+    companion: Option<ProcessTimes>,
     machine: Option<(Instant, MachineTimes)>,
     log_bytes: Option<u64>,
 }
@@ -67,10 +70,8 @@ impl Probe {
         };
         let questions = number(&wanted[0]).context("the server has no status Questions")?;
         let questions = (Instant::now(), questions);
-        let process = match self.pid {
-            Some(pid) => Some((Instant::now(), proc::read_process(pid)?)),
-            None => None,
-        };
+        let process = self.pid.map(proc::read_process).transpose()?;
+        let companion = self.companion.map(proc::read_process).transpose()?;
         let machine = self.pid.map(|_| (Instant::now(), proc::read_machine()));
         let log_bytes = (self.pid.is_some() && !self.log.is_empty())
             .then(|| self.log.iter().map(|pattern| bytes_of(pattern)).sum());
@@ -80,6 +81,7 @@ impl Probe {
             bytes: number(&wanted[1]),
             records: number(&wanted[2]),
             process,
+            companion,
             machine,
             log_bytes,
         })
@@ -101,8 +103,12 @@ impl Probe {
             measured.latency = latency(&counts.histogram);
             histogram = counts.histogram;
         }
-        if let (Some((_, before)), Some((_, after))) = (&from.process, &to.process) {
-            measured.cpu = Some(self.cpu(before, after));
+        if let (Some(before), Some(after)) = (&from.process, &to.process) {
+            let mut cpu = self.cpu(before, after);
+            if let (Some(before), Some(after)) = (&from.companion, &to.companion) {
+                add_companion(&mut cpu, before, after);
+            }
+            measured.cpu = Some(cpu);
         }
         if let (Some((start, before)), Some((end, after))) = (&from.machine, &to.machine) {
             measured.pressure = Some(pressure(before, after, (*end - *start).as_secs_f64()));
@@ -133,16 +139,12 @@ impl Probe {
             voluntary += since(|thread| thread.voluntary_switches);
             involuntary += since(|thread| thread.involuntary_switches);
         }
-        let seconds = |ns: u64| ns as f64 / 1e9;
         let total = after.cpu_ns.saturating_sub(before.cpu_ns);
-        // The process's clock is exact, the ticks of the two modes are not: they divide it.
-        let user = after.user_ticks.saturating_sub(before.user_ticks) as f64;
-        let sys = after.sys_ticks.saturating_sub(before.sys_ticks) as f64;
-        let user_share = if user + sys > 0.0 { user / (user + sys) } else { 1.0 };
+        let user_s = user_seconds(before, after);
         Cpu {
             total_s: seconds(total),
-            user_s: seconds(total) * user_share,
-            sys_s: seconds(total) * (1.0 - user_share),
+            user_s,
+            sys_s: seconds(total) - user_s,
             // So threads that have ended are in it.
             query_s: seconds(total.saturating_sub(writer + rest)),
             writer_s: seconds(writer),
@@ -152,6 +154,29 @@ impl Probe {
             involuntary_switches: involuntary,
         }
     }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// What a process has spent in user mode. Its clock is exact, the ticks of the two modes are not:
+/// they divide it.
+fn user_seconds(before: &ProcessTimes, after: &ProcessTimes) -> f64 {
+    let user = after.user_ticks.saturating_sub(before.user_ticks) as f64;
+    let sys = after.sys_ticks.saturating_sub(before.sys_ticks) as f64;
+    let share = if user + sys > 0.0 { user / (user + sys) } else { 1.0 };
+    seconds(after.cpu_ns.saturating_sub(before.cpu_ns)) * share
+}
+
+/// What a process beside the server does is the writer's work.
+fn add_companion(cpu: &mut Cpu, before: &ProcessTimes, after: &ProcessTimes) {
+    let total_s = seconds(after.cpu_ns.saturating_sub(before.cpu_ns));
+    let user_s = user_seconds(before, after);
+    cpu.total_s += total_s;
+    cpu.user_s += user_s;
+    cpu.sys_s += total_s - user_s;
+    cpu.writer_s += total_s;
 }
 
 fn latency(histogram: &Histogram) -> Option<Latency> {

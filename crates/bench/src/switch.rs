@@ -1,12 +1,15 @@
 //! Switching methods on and off, so that the server is left as it was.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use mysql::consts::ColumnType;
 
 use crate::client::{Conn, Queryable};
+use crate::companion::Companion;
 use crate::method::{Method, variable_set_by};
 use crate::stop::Stop;
 use crate::undo::{Undo, quote};
@@ -23,6 +26,9 @@ pub struct Switcher {
     /// Plugin libraries that the server had before.
     preinstalled: BTreeSet<String>,
     on: Option<String>,
+    /// Processes of methods, by their names, and where they may write.
+    companions: BTreeMap<String, Companion>,
+    work: PathBuf,
 }
 
 impl Switcher {
@@ -30,14 +36,21 @@ impl Switcher {
     ///
     /// # Errors
     /// The server refuses.
-    pub fn new(conn: &mut Conn, undo: Undo) -> Result<Self> {
+    pub fn new(conn: &mut Conn, undo: Undo, work: &Path) -> Result<Self> {
         let libraries: Vec<String> = conn.query(
             "SELECT DISTINCT PLUGIN_LIBRARY FROM information_schema.PLUGINS \
              WHERE PLUGIN_LIBRARY IS NOT NULL",
         )?;
         let preinstalled =
             libraries.iter().map(|name| name.trim_end_matches(".so").to_owned()).collect();
-        Ok(Self { undo, original: BTreeMap::new(), preinstalled, on: None })
+        Ok(Self {
+            undo,
+            original: BTreeMap::new(),
+            preinstalled,
+            on: None,
+            companions: BTreeMap::new(),
+            work: work.to_owned(),
+        })
     }
 
     /// Whether the server had the method's plugin before: then it is never removed, and the
@@ -93,7 +106,7 @@ impl Switcher {
     ///
     /// # Errors
     /// The server refuses.
-    pub fn on(&mut self, conn: &mut Conn, method: &Method) -> Result<()> {
+    pub fn on(&mut self, conn: &mut Conn, method: &Method, stop: &Stop) -> Result<()> {
         ensure!(self.on.is_none(), "{:?} is still on", self.on);
         self.on = Some(method.name.clone());
         if let Some(plugin) = &method.plugin
@@ -110,7 +123,22 @@ impl Switcher {
                 method.name
             );
         }
-        execute(conn, method, &method.on)
+        execute(conn, method, &method.on)?;
+        if let Some(declaration) = &method.companion {
+            let companion = match self.companions.entry(method.name.clone()) {
+                Entry::Occupied(running) => running.into_mut(),
+                Entry::Vacant(none) => {
+                    none.insert(Companion::start(conn, declaration, &self.work)?)
+                }
+            };
+            companion.wait_until_ready(conn, method, declaration, stop)?;
+        }
+        Ok(())
+    }
+
+    /// The process of a method beside the server, once the method was on.
+    pub fn companion_pid(&self, method: &Method) -> Option<u32> {
+        self.companions.get(&method.name).map(Companion::pid)
     }
 
     /// Switches it off again, and sets back what `on` has set.

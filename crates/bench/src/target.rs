@@ -220,16 +220,15 @@ impl Target {
                 self.idle_threads.remove(&tid);
             }
         }
-        let data_directory: String = conn
-            .query_first("SELECT @@GLOBAL.datadir")?
-            .context("the server has no data directory")?;
+        let data_directory = data_directory(conn)?;
         let mut log = Vec::new();
         for pattern in &method.log {
             // Relative ones lie in the data directory.
-            log.push(Path::new(&data_directory).join(fill_in(conn, pattern)?));
+            log.push(data_directory.join(fill_in(conn, pattern)?));
         }
         Ok(Probe {
             pid: self.pid,
+            companion: None,
             rest: self.idle_threads.clone(),
             log,
             bytes_status: method.bytes_status.clone(),
@@ -310,8 +309,14 @@ pub fn check_privileges(conn: &mut Conn, version: &str, methods: &[Method]) -> R
     Ok(())
 }
 
+/// Where the server's data are.
+pub(crate) fn data_directory(conn: &mut Conn) -> Result<PathBuf> {
+    let path: Option<String> = conn.query_first("SELECT @@GLOBAL.datadir")?;
+    path.map(PathBuf::from).context("the server has no data directory")
+}
+
 /// `{variable}` in a path becomes its value.
-fn fill_in(conn: &mut Conn, pattern: &str) -> Result<String> {
+pub(crate) fn fill_in(conn: &mut Conn, pattern: &str) -> Result<String> {
     let Some((before, rest)) = pattern.split_once('{') else { return Ok(pattern.to_owned()) };
     let (name, after) =
         rest.split_once('}').with_context(|| format!("{pattern:?}: a brace without end"))?;

@@ -1,0 +1,114 @@
+//! A process that a method needs beside the server, such as a recorder outside of it.
+//!
+//! It is started when the method is first on, and lives until the bench ends: the method's
+//! switch tells it when it has something to do.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::client::{self, Conn};
+use crate::method::Method;
+use crate::stop::Stop;
+use crate::target::{data_directory, fill_in};
+
+/// How long it may take until it is ready after its method was switched on.
+const READY_DEADLINE: Duration = Duration::from_secs(30);
+
+/// What a method says of it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Declaration {
+    /// Program and arguments. `{tacho}` is this program, any other `{name}` a system variable of the
+    /// server whose value is a path; a relative one lies in the data directory.
+    pub command: Vec<String>,
+    /// Status variable that tells whether it is at work.
+    pub status: String,
+    /// How the value begins then.
+    pub ready: String,
+}
+
+/// One that runs; it is ended when this is dropped.
+#[derive(Debug)]
+pub struct Companion {
+    process: Child,
+    said: PathBuf,
+}
+
+impl Companion {
+    /// Starts that of a method, which is on. What it says goes into `work`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(conn: &mut Conn, declaration: &Declaration, work: &Path) -> Result<Self> {
+        let data_directory = data_directory(conn)?;
+        let mut words = Vec::new();
+        for word in &declaration.command {
+            words.push(match &**word {
+                "{tacho}" => std::env::current_exe()?,
+                word if word.contains('{') => data_directory.join(fill_in(conn, word)?),
+                word => PathBuf::from(word),
+            });
+        }
+        let (program, arguments) = words.split_first().context("a companion without a command")?;
+        let said = work.join("companion.log");
+        let log = File::create(&said).with_context(|| format!("creating {}", said.display()))?;
+        let process = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("starting {}", program.display()))?;
+        Ok(Self { process, said })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Waits until the server says that it is at work.
+    ///
+    /// # Errors
+    /// It has ended, or does not get to work.
+    pub fn wait_until_ready(
+        &mut self,
+        conn: &mut Conn,
+        method: &Method,
+        declaration: &Declaration,
+        stop: &Stop,
+    ) -> Result<()> {
+        let deadline = Instant::now() + READY_DEADLINE;
+        loop {
+            let status = client::status(conn, &declaration.status)?;
+            if status.values().any(|value| value.starts_with(&declaration.ready)) {
+                return Ok(());
+            }
+            let ended = self.process.try_wait()?;
+            if ended.is_some() || Instant::now() > deadline {
+                let said = fs::read_to_string(&self.said)
+                    .with_context(|| format!("reading {}", self.said.display()))?;
+                bail!(
+                    "{}: its process {}; it said: {}",
+                    method.name,
+                    ended.map_or("does not get to work".to_owned(), |how| format!("ended: {how}")),
+                    said.trim()
+                );
+            }
+            stop.sleep(Duration::from_millis(10))?;
+        }
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _ended_by_itself = self.process.kill();
+        let _status = self.process.wait();
+    }
+}
