@@ -290,6 +290,10 @@ pub unsafe extern "C" fn tacho_probe_emit(
     unsafe {
         if RecordKind::has_strings(event.kind) {
             record::<true>(probe, thread, session, event);
+        } else if event.kind == RecordKind::Error as u32 {
+            let open = open_chunk(probe, thread);
+            // Nothing is noted of it, wherever it is.
+            let _accepted_or_counted = producer::emit_error(&probe.arena, open, session, event);
         } else {
             record::<false>(probe, thread, session, event);
         }

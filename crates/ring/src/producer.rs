@@ -237,13 +237,6 @@ fn begins_line<const STRINGS: bool>(event: &Event) -> bool {
     STRINGS && RecordKind::begins_line(event.kind)
 }
 
-/// Room that a chunk must have left for a record to go there. A fresh one need not.
-#[inline(always)]
-fn with_spare(event: &Event, record_bytes: usize) -> usize {
-    let spare = if event.kind == RecordKind::Error as u32 { 0 } else { SPARE_BYTES };
-    record_bytes.wrapping_add(spare)
-}
-
 /// Bytes of header, body and figures.
 #[inline(always)]
 fn head_bytes(event: &Event) -> usize {
@@ -350,13 +343,15 @@ pub unsafe fn emit(
     unsafe {
         if RecordKind::has_strings(event.kind) {
             emit_kind::<true>(arena, open, session, event)
+        } else if event.kind == RecordKind::Error as u32 {
+            emit_error(arena, open, session, event)
         } else {
             emit_kind::<false>(arena, open, session, event)
         }
     }
 }
 
-/// [`emit`] for an event of which it is known whether its kind has strings.
+/// [`emit`] for an event that is no error, and of which it is known whether its kind has strings.
 ///
 /// # Safety
 /// As for [`emit`].
@@ -372,7 +367,7 @@ pub unsafe fn emit_kind<const STRINGS: bool>(
         align_up(head_bytes(event).wrapping_add(string_bytes).wrapping_add(text_bytes(event)));
     // If all strings together are not longer than one may be, none of them is.
     if string_bytes <= STRING_BYTES_MAX
-        && let Some(place) = enter(arena, open, with_spare(event, record_bytes))
+        && let Some(place) = enter(arena, open, record_bytes.wrapping_add(SPARE_BYTES))
     {
         // SAFETY: `place` has room for the record; pointers are promised by the caller.
         unsafe { write_whole::<STRINGS>(open, &place, session, event, record_bytes) };
@@ -382,7 +377,21 @@ pub unsafe fn emit_kind<const STRINGS: bool>(
     unsafe { emit_slowly::<STRINGS>(arena, open, session, event) }
 }
 
-/// Appends a record that does not fit into the thread's chunk, or has long strings.
+/// [`emit`] for an error.
+///
+/// # Safety
+/// As for [`emit`].
+pub unsafe fn emit_error(
+    arena: &Arena,
+    open: &mut OpenChunk,
+    session: Option<&Session>,
+    event: &Event,
+) -> Emitted {
+    // SAFETY: as promised by the caller.
+    unsafe { emit_slowly::<false>(arena, open, session, event) }
+}
+
+/// Appends a record that does not fit into the thread's chunk, or has long strings, or is an error.
 ///
 /// # Safety
 /// As for [`emit`].
@@ -410,9 +419,11 @@ unsafe fn emit_slowly<const STRINGS: bool>(
         // SAFETY: as promised by the caller.
         return unsafe { emit_fragments::<STRINGS>(arena, open, session, event, fixed_bytes) };
     }
-    let need = with_spare(event, record_bytes);
     let is_error = event.kind == RecordKind::Error as u32;
-    let patience = if is_error { Patience::Little } else { Patience::Full };
+    // A fresh chunk need not have room for an error behind the record.
+    let (spare, patience) =
+        if is_error { (0, Patience::Little) } else { (SPARE_BYTES, Patience::Full) };
+    let need = record_bytes.wrapping_add(spare);
     let Some(place) = reserve(arena, open, session, need, patience) else {
         if !is_error {
             open.lost = 1;
