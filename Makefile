@@ -39,6 +39,7 @@ test: setup-test build ## Run all tests (SERVER=mariadb-11.8: those with a serve
 	scripts/loom.sh
 else
 test: setup-test build test-server
+	scripts/mtr.sh $(SERVER)
 endif
 
 test-server: setup-test build
@@ -53,9 +54,10 @@ test-118: setup-test
 	scripts/plugin-symbols.sh mariadb-11.8
 	TACHO_SERVER=mariadb-11.8 cargo test -p tacho-tests --no-fail-fast --test commands \
 		--test crash --test figures --test hotzone --test server_audit --test sessions --test tables
+	scripts/mtr.sh mariadb-11.8
 
 test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
-	scripts/mtr.sh
+	scripts/mtr.sh $(SERVER)
 
 deb: build ## Pack the command and the plugin for Debian into build/deb/
 	scripts/deb.sh $(SERVER)

@@ -2,25 +2,39 @@
 # Tests in MariaDB's own test framework, Debian's mariadb-test: the suite in adapters/mariadb/mtr, and
 # server_audit's own tests on a server that has both plugins.
 #
-#   scripts/mtr.sh              all of it
+#   scripts/mtr.sh [mariadb | mariadb-11.8]     all of it
 #   scripts/mtr.sh --record     write the results of the suite anew, to be read before they are committed
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tree=$PWD
 
+release=mariadb
+root=
 mtr=/usr/share/mysql/mysql-test
-plugins=/usr/lib/mysql/plugin
+case "${1:-}" in
+    "" | mariadb | --record) ;;
+    mariadb-11.8)
+        release=mariadb-11.8
+        root=$(scripts/setup-mariadb-11.8.sh)
+        mtr=$root/usr/share/mariadb/mariadb-test
+        ;;
+    *)
+        echo "usage: scripts/mtr.sh [mariadb | mariadb-11.8 | --record]" >&2
+        exit 2
+        ;;
+esac
+plugins=$root/usr/lib/mysql/plugin
 [ -x "$mtr/mariadb-test-run.pl" ] || {
     echo "mtr.sh: mariadb-test is not installed (scripts/setup.sh test installs it)" >&2
     exit 1
 }
-work=$tree/build/mtr
+work=$tree/build/mtr/$release
 rm -rf "$work"
 mkdir -p "$work/plugins"
 for library in "$plugins"/*.so; do
     ln -s "$library" "$work/plugins/"
 done
-cp build/mariadb/tacho.so "$work/plugins/"
+cp "build/$release/tacho.so" "$work/plugins/"
 export TACHO_PLUGIN_DIR=$work/plugins
 
 # The framework makes its sockets in a short path of its own where this one is too long.
@@ -37,7 +51,10 @@ our_suite() {
 }
 
 server_audit_suite() {
-    local tests=(server_audit server_audit_bugs server_audit_pwd_mask server_audit_query_id)
+    local tests=() test
+    for test in "$mtr"/suite/plugins/t/server_audit*.test; do
+        tests+=("$(basename "$test" .test)")
+    done
     # Beside the data directory, which every test has anew.
     run --suite=plugins --mysqld=--plugin-dir="$TACHO_PLUGIN_DIR" --mysqld=--plugin-load-add=tacho \
         --mysqld=--tacho-directory="$work/log" --mysqld=--tacho-signing-key-file="$work/log.key" \
@@ -47,21 +64,14 @@ server_audit_suite() {
         "$mtr"/suite/plugins/r/server_audit{,_query_id}.result
 }
 
-case "${1:-}" in
-    "")
-        our_suite
-        server_audit_suite
-        ;;
-    --record)
-        # The framework wants to hear which results it shall write.
-        names=()
-        for test in adapters/mariadb/mtr/t/*.test; do
-            names+=("$(basename "$test" .test)")
-        done
-        our_suite --record "${names[@]}"
-        ;;
-    *)
-        echo "usage: scripts/mtr.sh [--record]" >&2
-        exit 2
-        ;;
-esac
+if [ "${1:-}" = --record ]; then
+    # The framework wants to hear which results it shall write.
+    names=()
+    for test in adapters/mariadb/mtr/t/*.test; do
+        names+=("$(basename "$test" .test)")
+    done
+    our_suite --record "${names[@]}"
+else
+    our_suite
+    server_audit_suite
+fi

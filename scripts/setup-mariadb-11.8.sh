@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Fetches MariaDB 11.8 from Debian trixie into a folder of its own: server, headers, and the C
-# library that they need. Nothing on this machine changes but that folder. apt checks signatures
+# Fetches MariaDB 11.8 from Debian trixie into a folder of its own: server, headers, its test
+# framework, and the C library that they need. Nothing on this machine changes but that folder. apt checks signatures
 # and sums. Run it as often as you like; prints the folder.
 set -euo pipefail
 
 suite=trixie
-packages=(mariadb-server libmariadbd-dev)
+packages=(mariadb-server libmariadbd-dev mariadb-test)
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 security=${DEBIAN_SECURITY_MIRROR:-http://deb.debian.org/debian-security}
 
 root="${XDG_CACHE_HOME:-$HOME/.cache}/tachograph/mariadb-11.8"
+# Its name changes when more is fetched: then a folder without that is made anew.
+complete=$root/complete-with-tests
 
 say() { printf 'setup-mariadb-11.8: %s\n' "$*" >&2; }
 fail() {
@@ -18,7 +20,7 @@ fail() {
     exit 1
 }
 
-if [ -e "$root/complete" ]; then
+if [ -e "$complete" ]; then
     echo "$root"
     exit 0
 fi
@@ -31,7 +33,7 @@ done
 mkdir -p "${root%/*}"
 exec 9>"$root.lock"
 flock 9
-if [ -e "$root/complete" ]; then
+if [ -e "$complete" ]; then
     echo "$root"
     exit 0
 fi
@@ -56,7 +58,7 @@ options=(
 )
 say "reading the packages of Debian $suite"
 apt-get "${options[@]}" -qq update >&2
-say "fetching ${packages[*]} and what they need (70 MB or so)"
+say "fetching ${packages[*]} and what they need (110 MB or so)"
 apt-get "${options[@]}" -qq -y --download-only install "${packages[@]}" >&2
 
 say "unpacking"
@@ -76,15 +78,12 @@ rm -rf "$apt"
 machine=$(gcc -print-multiarch)
 loader=$(readlink -f "$work/root/lib64/ld-linux-x86-64.so.2")
 loader=$root${loader#"$work/root"}
-for program in mariadbd mariadb mariadb-admin mariadb-test my_print_defaults resolveip; do
-    for file in "$work/root/usr/bin/$program" "$work/root/usr/sbin/$program"; do
-        if [ ! -f "$file" ] || [ -L "$file" ]; then continue; fi
-        # Scripts stay as they are.
-        [ "$(head -c 4 "$file" | tail -c 3)" = ELF ] || continue
-        patchelf --set-interpreter "$loader" --force-rpath \
-            --set-rpath "$root/usr/lib/$machine" "$file"
-    done
-done
+while read -r file; do
+    # Scripts stay as they are.
+    [ "$(head -c 4 "$file" | tail -c 3)" = ELF ] || continue
+    patchelf --set-interpreter "$loader" --force-rpath --set-rpath "$root/usr/lib/$machine" "$file"
+done < <(find "$work/root/usr/bin" "$work/root/usr/sbin" "$work/root/usr/share/mariadb" \
+    -type f -executable \( -name 'maria*' -o -name 'my_*' -o -name resolveip \))
 
 rm -rf "$root"
 mv "$work/root" "$root"
@@ -93,6 +92,6 @@ case "$version" in
     *" 11.8."*) ;;
     *) fail "this is not MariaDB 11.8: $version" ;;
 esac
-echo "$version" >"$root/complete"
+echo "$version" >"$complete"
 say "$version"
 echo "$root"

@@ -51,8 +51,9 @@ struct Figures {
 //   function of a system variable: the server holds LOCK_global_system_variables there, which
 //   the creation of a THD takes.
 // Blocks: a few milliseconds, for the thread it starts and joins.
-// On failure: returns false when any figure is unavailable, and says in `why` (terminated, cut to
-//   why_bytes) which and for what reason. The others are read all the same.
+// On failure: says in `why` (terminated, cut to why_bytes) which figures are not available and for
+//   what reason; returns false unless it is that this release does not offer them. The others
+//   are read all the same.
 bool figures_calibrate(char* why, size_t why_bytes) noexcept;
 
 // The bits of kFigure* that this server can give at all.

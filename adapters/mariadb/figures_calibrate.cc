@@ -72,6 +72,7 @@ void calibrate_rows_sent(Calibration* run) noexcept {
     const Server& server = run->server;
     FiguresLayout* layout = &run->layout;
     if (server.set_sent == nullptr) {
+        run->not_offered |= kFigureRowsSent;
         complain(run, "rows_sent", "the server exports no setter");
     } else if (!find_word(run, server.set_sent, server.inc_sent, &layout->rows_sent)) {
         complain(run, "rows_sent", "not exactly one word of THD takes it");
@@ -89,6 +90,7 @@ void calibrate_rows_sent(Calibration* run) noexcept {
 void calibrate_rows_examined(Calibration* run) noexcept {
     const Server& server = run->server;
     if (server.set_examined == nullptr || server.inc_examined == nullptr) {
+        run->not_offered |= kFigureRowsExamined;
         complain(run, "rows_examined", "the server exports no setter");
     } else if (!find_word(run, server.set_examined, server.inc_examined,
                           &run->layout.rows_examined)) {
@@ -514,8 +516,9 @@ bool figures_calibrate(char* why, size_t why_bytes) noexcept {
         close(run->pipe_ends[0]);
         close(run->pipe_ends[1]);
     }
+    const uint32_t not_offered = run->not_offered;
     free(run);
-    return g_figures_layout.available == kFiguresAll;
+    return (g_figures_layout.available | not_offered) == kFiguresAll;
 }
 
 } // namespace tacho

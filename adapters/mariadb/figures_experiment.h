@@ -61,6 +61,8 @@ struct Calibration {
     alignas(16) uint64_t diagnostics[kDiagnosticsWords];
     uint64_t random_state;
     FiguresLayout layout;
+    // Figures that this release keeps to itself: nothing is wrong with them.
+    uint32_t not_offered;
     char* why;
     size_t why_bytes;
     size_t why_used;

@@ -73,8 +73,10 @@ int init(void*) noexcept {
     if (!sql_commands_load(why, sizeof(why))) {
         log(kWarning, "the log will have no sql_command: %s", why);
     }
-    if (!figures_calibrate(why, sizeof(why))) {
-        log(kWarning, "some statement figures are not available on this server: %s", why);
+    const bool calibrated = figures_calibrate(why, sizeof(why));
+    if (why[0] != '\0') {
+        log(calibrated ? kNote : kWarning,
+            "some statement figures are not available on this server: %s", why);
     }
     if (variable_tables()) {
         g_descriptor.class_mask[0] |= MYSQL_AUDIT_TABLE_CLASSMASK;

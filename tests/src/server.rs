@@ -27,10 +27,6 @@ const CRASH_MARKS: [&str; 5] =
 /// How full the disk of this machine is, is no matter of a test that does not ask for it.
 const DISK_IS_FILLING: &str = "[Warning] tacho: the file system of the audit log has";
 
-/// What our plugin says of 11.8 whenever it is loaded: this release keeps to itself how it counts
-/// rows that it examines.
-const KNOWN_OF_118: &[&str] = &["not available on this server: rows_examined: the server exports"];
-
 /// Which MariaDB the tests are about: that of this machine, or with `TACHO_SERVER=mariadb-11.8`
 /// the one that `scripts/setup-mariadb-11.8.sh` has put into a folder of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,11 +146,7 @@ impl MariaDb {
     /// Lines of the error log that are errors, warnings or marks of a crash and contain
     /// none of the `allowed` texts. The warning that the disk is nearly full is none.
     pub fn complaints(&self, allowed: &[&str]) -> Vec<String> {
-        let known = match release() {
-            Release::System => &[][..],
-            Release::Mariadb118 => KNOWN_OF_118,
-        };
-        complaints(&self.error_log(), &[allowed, known].concat())
+        complaints(&self.error_log(), allowed)
     }
 
     /// # Panics
