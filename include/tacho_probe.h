@@ -32,7 +32,7 @@ typedef struct tacho_thread {
   uint32_t index;
   uint32_t position;
   uint32_t owner;
-  uint32_t lost;
+  uint32_t lost_conn;
   bool (*killed)(const void *session);
   const void *session;
   uint32_t overflow;
@@ -226,7 +226,7 @@ TACHO_ASSERT(offsetof(tacho_thread, idle_word) == 0);
 TACHO_ASSERT(offsetof(tacho_thread, index) == 8);
 TACHO_ASSERT(offsetof(tacho_thread, position) == 12);
 TACHO_ASSERT(offsetof(tacho_thread, owner) == 16);
-TACHO_ASSERT(offsetof(tacho_thread, lost) == 20);
+TACHO_ASSERT(offsetof(tacho_thread, lost_conn) == 20);
 TACHO_ASSERT(offsetof(tacho_thread, killed) == 24);
 TACHO_ASSERT(offsetof(tacho_thread, session) == 32);
 TACHO_ASSERT(offsetof(tacho_thread, overflow) == 40);

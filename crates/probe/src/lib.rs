@@ -390,8 +390,5 @@ pub unsafe extern "C" fn tacho_probe_forget(
         session::forget(session);
     }
     thread.kept.tell(&probe.filter);
-    let open = open_chunk(probe, thread);
-    producer::release(&probe.arena, open);
-    // The next session of the thread has lost nothing yet.
-    open.lost = 0;
+    producer::release(&probe.arena, open_chunk(probe, thread));
 }

@@ -88,7 +88,7 @@ fn layouts_are_those_of_the_structs() {
         ("offsetof(tacho_thread, index)", open + offset_of!(OpenChunk, index)),
         ("offsetof(tacho_thread, position)", open + offset_of!(OpenChunk, position)),
         ("offsetof(tacho_thread, owner)", open + offset_of!(OpenChunk, owner)),
-        ("offsetof(tacho_thread, lost)", open + offset_of!(OpenChunk, lost)),
+        ("offsetof(tacho_thread, lost_conn)", open + offset_of!(OpenChunk, lost_conn)),
         (
             "offsetof(tacho_thread, killed)",
             open + offset_of!(OpenChunk, killed) + offset_of!(Killed, ask),

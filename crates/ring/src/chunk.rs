@@ -73,8 +73,9 @@ pub struct OpenChunk {
     pub position: u32,
     /// Kernel id of the thread, 0 = not asked for yet.
     pub owner: u32,
-    /// 1 = the thread's last record, an error not counted, is lost; 0 = it is not.
-    pub lost: u32,
+    /// Connection id (its lower half) of the session whose last record on this thread is lost, and
+    /// nothing was stored here since; 0 = there is none.
+    pub lost_conn: u32,
     /// Whether a wait is to end.
     pub killed: Killed,
     /// What its statement does when there is no room, instead of the setting: one of
@@ -101,7 +102,7 @@ pub fn acquire(control: &ChunkControl, index: u32, open: &mut OpenChunk) {
     // SYNC open: pairs with the Acquire in `look`; the emptied first commit word is seen
     // before the chunk is.
     control.state.store(word | BUSY, Ordering::Release);
-    *open = OpenChunk { idle_word: word | IDLE, index, position: 0, lost: 0, ..*open };
+    *open = OpenChunk { idle_word: word | IDLE, index, position: 0, lost_conn: 0, ..*open };
 }
 
 /// Enters the owner's chunk. `false`: it was stolen meanwhile and must be forgotten.

@@ -43,13 +43,19 @@ impl Park for Futex {
 /// Head of a MIDDLE or LAST fragment: header, u32 length, u32 zero.
 const TAIL_HEAD_BYTES: usize = RECORD_HEADER_BYTES + 8;
 
-/// Room that every record but an error leaves behind itself in its chunk: that of an error with the
-/// longest message of the server (512 bytes). The server tells of some errors while it holds locks,
-/// for which other sessions wait or even spin (the definition of a table that does not exist,
-/// 10.11.19). So who waits for a chunk does so before the statement runs, and its first error is
-/// stored without. An end leaves it, too: what cannot be prepared has its error before anything
-/// else is told of it.
-const SPARE_BYTES: usize = align_up(RECORD_HEADER_BYTES + BODY_BYTES + 512);
+/// Room that a record with strings, which is what begins a statement, leaves behind itself in its
+/// chunk: that of an error with the longest message of the server (512 bytes), and of an end. The
+/// server tells of some errors while it holds locks, for which other sessions wait or even spin (the
+/// definition of a table that does not exist, 10.11.19). So who waits for a chunk does so before the
+/// statement runs; its first error and its end are stored without.
+///
+/// An end leaves it, too, if it can be had without a wait: what cannot be prepared has its error
+/// before anything else is told of it.
+const SPARE_BYTES: usize = align_up(RECORD_HEADER_BYTES + BODY_BYTES + 512)
+    .wrapping_add(align_up(RECORD_HEADER_BYTES + BODY_BYTES + FIGURES_BYTES));
+
+/// What is kept of an error's message. (Those of the server have 512 bytes at most.)
+const MESSAGE_BYTES_MAX: usize = 4096;
 
 /// The five bytes of an SQLSTATE in eight.
 const SQLSTATE_MASK: u64 = 0xff_ffff_ffff;
@@ -122,21 +128,29 @@ fn enter<'a>(arena: &'a Arena, open: &OpenChunk, need: usize) -> Option<Place<'a
 }
 
 /// Makes room for `need` bytes, in a fresh chunk if need be, which is waited for as the settings
-/// and `patience` say. It is BUSY on success.
+/// and `patience` say. A fresh chunk is also taken, if one is free, where less than `spare` bytes
+/// would be left behind them. It is BUSY on success.
 fn reserve<'a>(
     arena: &'a Arena,
     open: &mut OpenChunk,
     session: Option<&Session>,
     need: usize,
+    spare: usize,
     patience: Patience,
 ) -> Option<Place<'a>> {
-    if let Some(place) = enter(arena, open, need) {
+    if let Some(place) = enter(arena, open, need.wrapping_add(spare)) {
+        return Some(place);
+    }
+    let free = free::pop(&arena.shared().free_head.0, arena.controls());
+    if free.is_none()
+        && spare > 0
+        && let Some(place) = enter(arena, open, need)
+    {
         return Some(place);
     }
     // There was no chunk, or it is full, or the writer has taken it away.
     release(arena, open);
-    let shared = arena.shared();
-    let index = match free::pop(&shared.free_head.0, arena.controls()) {
+    let index = match free {
         Some(index) => index,
         None => wait::for_chunk(arena, session, open, patience)?,
     };
@@ -387,8 +401,10 @@ pub unsafe fn emit_error(
     session: Option<&Session>,
     event: &Event,
 ) -> Emitted {
-    // SAFETY: as promised by the caller.
-    unsafe { emit_slowly::<false>(arena, open, session, event) }
+    let mut cut = *event;
+    cut.text.len = cut.text.len.min(MESSAGE_BYTES_MAX);
+    // SAFETY: as promised by the caller, of the beginning of the text.
+    unsafe { emit_slowly::<false>(arena, open, session, &cut) }
 }
 
 /// Appends a record that does not fit into the thread's chunk, or has long strings, or is an error.
@@ -419,15 +435,18 @@ unsafe fn emit_slowly<const STRINGS: bool>(
         // SAFETY: as promised by the caller.
         return unsafe { emit_fragments::<STRINGS>(arena, open, session, event, fixed_bytes) };
     }
-    let is_error = event.kind == RecordKind::Error as u32;
-    // A fresh chunk need not have room for an error behind the record.
-    let (spare, patience) =
-        if is_error { (0, Patience::Little) } else { (SPARE_BYTES, Patience::Full) };
-    let need = record_bytes.wrapping_add(spare);
-    let Some(place) = reserve(arena, open, session, need, patience) else {
-        if !is_error {
-            open.lost = 1;
-        }
+    let reserved = if STRINGS {
+        // A fresh chunk need not have room for an error behind the record.
+        let need = record_bytes.wrapping_add(SPARE_BYTES);
+        reserve(arena, open, session, need, 0, Patience::Full)
+    } else if event.kind == RecordKind::Error as u32 {
+        let patience = Patience::Little { conn: event.conn as u32 };
+        reserve(arena, open, session, record_bytes, 0, patience)
+    } else {
+        reserve(arena, open, session, record_bytes, SPARE_BYTES, Patience::Full)
+    };
+    let Some(place) = reserved else {
+        open.lost_conn = event.conn as u32;
         return Emitted::Lost;
     };
     // SAFETY: `place` has room for the record; pointers are promised by the caller.
@@ -484,11 +503,11 @@ unsafe fn emit_fragments<const STRINGS: bool>(
     let mut number = 0u16;
     while number == 0 || done < text_bytes {
         // The first fragment starts a chunk, so that the fixed part fits for certain.
-        let Some(place) = reserve(arena, open, session, chunk_bytes, Patience::Full) else {
+        let Some(place) = reserve(arena, open, session, chunk_bytes, 0, Patience::Full) else {
             if let (Some(session), 1..) = (session, number) {
                 session::abandon(session, numbers.rec_no);
             }
-            open.lost = 1;
+            open.lost_conn = event.conn as u32;
             return Emitted::Lost;
         };
         let left = text_bytes.wrapping_sub(done);
@@ -538,7 +557,7 @@ pub fn wait_for_device(arena: &Arena, open: &OpenChunk, session: &Session) {
     }
 }
 
-/// Gives the thread's chunk back: it is full, or its session has ended.
+/// Gives the thread's chunk back: its session has ended, or it needs another one.
 pub fn release(arena: &Arena, open: &mut OpenChunk) {
     if open.idle_word == 0 {
         return;

@@ -31,7 +31,10 @@ pub(crate) enum Patience {
     Full,
     /// May be holding locks of the server: waits only where a loss is out of the question, and
     /// [`LITTLE_US`] at most.
-    Little,
+    Little {
+        /// Connection id, its lower half.
+        conn: u32,
+    },
 }
 
 /// How long a wait may last, µs; `None`: nobody waits.
@@ -99,13 +102,13 @@ pub(crate) fn for_chunk(
         return None;
     }
     let mut at_most_us = u64::MAX;
-    if let Patience::Little = patience {
+    if let Patience::Little { conn } = patience {
         if limit_us(settings, open.overflow) != Some(u64::MAX) {
             counters.lost_timeout.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        // What came before it is lost, and counted, already.
-        if open.lost != 0 {
+        // What came before it is lost, and counted, already: one wait was enough.
+        if conn != 0 && open.lost_conn == conn {
             let killed = open.killed.is_true();
             let counter = if killed { &counters.lost_killed } else { &counters.lost_dropped };
             counter.fetch_add(1, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use tacho_ring::chunk::{self, OpenChunk};
-use tacho_ring::codec::{Bytes, Event, PRESENT_TEXT, RecordKind};
+use tacho_ring::codec::{Bytes, Event, PRESENT_FIGURES, PRESENT_TEXT, RecordKind};
 use tacho_ring::free;
 use tacho_ring::layout::{
     ARENA_BYTES_MIN, Counters, OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_LET_GO, OVERFLOW_TIMEOUT,
@@ -15,6 +15,8 @@ use crate::heap::Heap;
 /// The server's longest message.
 static MESSAGE: [u8; 512] = [b'e'; 512];
 static TEXT: [u8; 8192] = [b't'; 8192];
+/// A chunk that the producer's first one is not.
+const SPARE_CHUNK: u32 = 1;
 
 fn event(kind: RecordKind, text: &'static [u8]) -> Event {
     Event {
@@ -51,6 +53,13 @@ impl Producer {
     fn emit(&mut self, kind: RecordKind, text: &'static [u8]) -> Emitted {
         let event = event(kind, text);
         // SAFETY: the texts are static, and the chunk is of this thread and this arena.
+        unsafe { producer::emit(&self.heap.arena(), &mut self.open, None, &event) }
+    }
+
+    /// With figures, as the server's.
+    fn end(&mut self) -> Emitted {
+        let event = Event { present: PRESENT_FIGURES, ..event(RecordKind::End, b"") };
+        // SAFETY: as in `emit`.
         unsafe { producer::emit(&self.heap.arena(), &mut self.open, None, &event) }
     }
 
@@ -94,19 +103,51 @@ fn the_error_of_a_lost_statement_is_not_waited_for() {
     assert_eq!(producer.count(|c| &c.lost_dropped), 3);
 }
 
+/// What began also ends, with and without an error, when there is no other chunk.
+#[test]
+fn whoever_began_has_room_for_its_end() {
+    let step = if cfg!(miri) { 701 } else { 7 };
+    for (bytes, fails) in (0..TEXT.len() / 4).step_by(step).flat_map(|n| [(n, false), (n, true)]) {
+        let mut producer = Producer::with_the_last_chunk(OVERFLOW_DROP);
+        let mut began = 0;
+        while producer.emit(RecordKind::Start, &TEXT[..bytes]) == Emitted::Accepted {
+            if fails {
+                assert_eq!(producer.emit(RecordKind::Error, &MESSAGE), Emitted::Accepted);
+            }
+            assert_eq!(producer.end(), Emitted::Accepted, "statement {began} of {bytes} bytes");
+            began += 1;
+        }
+        assert!(began > 0, "{bytes} bytes");
+    }
+}
+
 /// What cannot be prepared has an error, and no start before it.
 #[test]
-fn whoever_ended_has_room_for_an_error() {
+fn whoever_ended_has_room_for_an_error_if_a_chunk_is_free() {
     let step = if cfg!(miri) { 701 } else { 7 };
+    let mut taken = 0;
     for bytes in (0..TEXT.len() / 4).step_by(step) {
         let mut producer = Producer::with_the_last_chunk(OVERFLOW_DROP);
-        while producer.emit(RecordKind::Start, &TEXT[..bytes]) == Emitted::Accepted
-            && producer.emit(RecordKind::End, b"") == Emitted::Accepted
-        {
+        let arena = producer.heap.arena();
+        let free = &arena.shared().free_head.0;
+        loop {
+            if producer.emit(RecordKind::Start, &TEXT[..bytes]) == Emitted::Lost {
+                break;
+            }
+            // The end takes it if it is near the end of its own.
+            let index = producer.open.index;
+            free::push(free, arena.controls(), SPARE_CHUNK);
+            assert_eq!(producer.end(), Emitted::Accepted);
+            assert_eq!(free::pop(free, arena.controls()).is_none(), producer.open.index != index);
             let error = producer.emit(RecordKind::Error, &MESSAGE);
             assert_eq!(error, Emitted::Accepted, "{bytes} bytes");
+            if producer.open.index != index {
+                taken += 1;
+                break;
+            }
         }
     }
+    assert!(taken > 0);
 }
 
 /// The writer has taken the chunk away, and then cannot write any more.
@@ -120,6 +161,30 @@ fn an_error_does_not_wait_for_ever() {
     assert_eq!(producer.emit(RecordKind::Error, &MESSAGE), Emitted::Lost);
     assert_eq!(producer.count(|c| &c.lost_timeout), 1);
     assert_eq!(producer.count(|c| &c.blocked_count), 1);
+    // The next one of the same session does not wait again.
+    assert_eq!(producer.emit(RecordKind::Error, &MESSAGE), Emitted::Lost);
+    assert_eq!(producer.count(|c| &c.lost_dropped), 1);
+    assert_eq!(producer.count(|c| &c.blocked_count), 1);
+}
+
+/// A thread of a pool serves many sessions.
+#[test]
+fn what_another_session_has_lost_does_not_count() {
+    let mut producer = Producer::with_the_last_chunk(OVERFLOW_DROP);
+    while producer.emit(RecordKind::Start, &TEXT[..100]) == Emitted::Accepted {}
+    producer.heap.arena().shared().settings.0.overflow.store(OVERFLOW_BLOCK, Ordering::Relaxed);
+    producer.open.killed = chunk::Killed { ask: Some(always), session: std::ptr::null() };
+    let other = Event { conn: 2, ..event(RecordKind::Error, &MESSAGE) };
+    // SAFETY: as in `emit`; the question needs no session.
+    let emitted =
+        unsafe { producer::emit(&producer.heap.arena(), &mut producer.open, None, &other) };
+    assert_eq!(emitted, Emitted::Lost);
+    assert_eq!(producer.count(|c| &c.blocked_count), 1, "it waits until it is killed");
+    assert_eq!(producer.count(|c| &c.lost_killed), 1);
+}
+
+unsafe extern "C" fn always(_session: *const std::ffi::c_void) -> bool {
+    true
 }
 
 /// What a rule of the filter says counts instead of the setting, unless nobody is to wait any more.
