@@ -16,6 +16,8 @@ pub(crate) enum Class {
     Backtick,
     /// Above 0x7F: depends on the character set.
     High,
+    /// `)`.
+    Close,
     /// What begins a comment, or an operator of several bytes, or needs a look at what follows.
     Special,
     /// An operator or a bracket of one byte.
@@ -34,8 +36,9 @@ pub(crate) static CLASSES: [Class; 256] = {
             b'\'' | b'"' => Class::Quote,
             b'`' => Class::Backtick,
             0x80.. => Class::High,
-            b'#' | b'-' | b'/' | b'*' | b'.' | b'@' | b'<' | b'>' | b'!' | b'=' | b'&' | b'|'
-            | b':' | b'\\' | b'(' | b'?' => Class::Special,
+            b')' => Class::Close,
+            b'#' | b'-' | b'/' | b'*' | b'.' | b'@' | b'<' | b'>' | b'!' | b'&' | b'|' | b':'
+            | b'\\' | b'(' | b'?' => Class::Special,
             _ => Class::Single,
         };
         byte += 1;
