@@ -56,6 +56,13 @@ impl Block {
         }
     }
 
+    /// The first bytes of a window, which has enough.
+    #[inline]
+    pub(crate) fn of<const N: usize>(window: &[u8; N]) -> Block {
+        const { assert!(N >= BLOCK_BYTES) };
+        window.first_chunk().map_or(Block(0), |bytes| Block(u128::from_le_bytes(*bytes)))
+    }
+
     #[inline]
     pub(crate) const fn of_number(number: u128) -> Block {
         Block(number)

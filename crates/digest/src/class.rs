@@ -51,3 +51,10 @@ pub(crate) static CLASSES: [Class; 256] = {
 pub(crate) fn is_word(byte: u8) -> bool {
     matches!(CLASSES[usize::from(byte)], Class::Letter | Class::Digit)
 }
+
+/// Whether a byte behind a word may make it something else: the point of a qualified name, a
+/// quote, or the begin of a character beyond ASCII.
+#[inline]
+pub(crate) fn is_joint(byte: u8) -> bool {
+    byte == b'.' || byte == b'\'' || byte >= 0x80
+}

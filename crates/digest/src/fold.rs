@@ -26,8 +26,8 @@ const REDACTED: Padded = Padded::new("<redacted>");
 #[derive(Clone, Copy, Debug)]
 struct Recent {
     kind: Kind,
-    /// Where its text begins in the output.
-    start: usize,
+    /// Where its text begins in the buffer of the output.
+    start: u32,
 }
 
 /// Tokens that can still change, at most. All but signs need four.
@@ -95,35 +95,43 @@ impl Fold {
     #[inline]
     fn pop(&mut self, count: usize) {
         self.recent_count -= count;
-        self.out.truncate(self.recent[self.recent_count].start);
+        self.out.truncate(self.recent[self.recent_count].start as usize);
     }
 
     #[inline]
     fn remember(&mut self, kind: Kind) {
-        if self.recent_count == RECENT_MAX {
-            // Half of them will do.
-            self.recent.copy_within(RECENT_MAX / 2.., 0);
-            self.recent_count = RECENT_MAX / 2;
+        if self.recent_count >= RECENT_MAX {
+            self.forget();
         }
-        self.recent[self.recent_count] = Recent { kind, start: self.out.bytes() };
-        self.recent_count += 1;
+        let start = self.out.bytes() as u32;
+        if let Some(recent) = self.recent.get_mut(self.recent_count) {
+            *recent = Recent { kind, start };
+            self.recent_count += 1;
+        }
     }
 
-    /// Where to write; `None`: there is not enough memory, and it does not matter what is written.
+    #[inline(never)]
+    fn forget(&mut self) {
+        // Half of them will do.
+        self.recent.copy_within(RECENT_MAX / 2.., 0);
+        self.recent_count = RECENT_MAX / 2;
+    }
+
+    /// Where to write. All that can change takes less than the buffer has, so that there is room
+    /// always: no more than [`RECENT_MAX`] tokens, none of them a name.
     #[inline]
     fn room(&mut self) -> Option<&mut [u8; ROOM_BYTES]> {
-        if self.out.room().is_none() && !self.make_room() {
-            return None;
+        if self.out.is_full() {
+            self.make_room();
         }
         self.out.room()
     }
 
     #[inline(never)]
-    fn make_room(&mut self) -> bool {
-        let end = self.recent().first().map_or(self.out.bytes(), |first| first.start);
-        let gone = self.out.settle(end);
+    fn make_room(&mut self) {
+        let end = self.recent().first().map_or(self.out.bytes(), |first| first.start as usize);
+        let gone = self.out.settle(end) as u32;
         self.recent[..self.recent_count].iter_mut().for_each(|recent| recent.start -= gone);
-        self.out.grow()
     }
 
     /// Writes the first `bytes` of a text and what is behind it.
@@ -159,21 +167,28 @@ impl Fold {
         self.write(text, text.len());
     }
 
-    /// A name without quotes, or in backticks: where those are doubled, they stay so. It is what
-    /// the rules do not look across. `block` begins with the name.
+    /// A name without quotes, or in backticks: the first `bytes` of a block. It is what the rules
+    /// do not look across.
+    #[inline]
+    pub(crate) fn short_name(&mut self, block: Block, bytes: usize) {
+        let bytes = bytes.min(BLOCK_BYTES);
+        self.recent_count = 0;
+        if let Some(room) = self.room() {
+            room[0] = b'`';
+            room[1..=BLOCK_BYTES].copy_from_slice(&block.bytes());
+            room[1 + bytes..3 + bytes].copy_from_slice(b"` ");
+            self.out.wrote(bytes + 3);
+        }
+    }
+
+    /// The same, of any length: where backticks are doubled in it, they stay so. `block` begins
+    /// with the name.
     #[inline]
     pub(crate) fn name(&mut self, block: Block, name: &[u8]) {
         if name.len() > BLOCK_BYTES {
             return self.quoted(name, b'`');
         }
-        self.recent_count = 0;
-        if let Some(room) = self.room() {
-            room[0] = b'`';
-            room[1..=BLOCK_BYTES].copy_from_slice(&block.bytes());
-            room[1 + name.len()] = b'`';
-            room[2 + name.len()] = b' ';
-            self.out.wrote(name.len() + 3);
-        }
+        self.short_name(block, name.len());
     }
 
     /// The contents of quotes around a name, whatever its length.

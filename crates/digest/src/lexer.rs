@@ -19,17 +19,24 @@ use memchr::memmem;
 
 use crate::block::{BLOCK_BYTES, Block};
 use crate::charsets;
-use crate::class::{CLASSES, Class, is_word};
+use crate::class::{CLASSES, Class, is_joint, is_word};
 use crate::fold::Fold;
-use crate::keywords::{self, Usage};
+use crate::keywords::{self, Keyword, Usage};
 use crate::mode::Mode;
 use crate::text::{line_comment_end, long_comment_end, quoted_end, versioned_opener};
+
+/// Bytes that can be looked at where a token begins, without asking where the text ends.
+const WINDOW_BYTES: usize = 32;
+/// The same, behind the blank that may be before the token.
+type Window = [u8; WINDOW_BYTES - 1];
 
 /// Cuts a text into tokens.
 ///
 /// Its functions take the place where something begins, and return where to go on.
 pub(crate) struct Lexer<'t> {
     text: &'t [u8],
+    /// The text and what is behind it in memory: zeros, which are white space.
+    padded: &'t [u8],
     mode: Mode,
     /// Inside a versioned comment, where `*/` is its end.
     in_versioned: bool,
@@ -41,7 +48,8 @@ pub(crate) struct Lexer<'t> {
 
 impl<'t> Lexer<'t> {
     pub(crate) fn new(text: &'t [u8], mode: Mode) -> Lexer<'t> {
-        Lexer { text, mode, in_versioned: false, is_broken: false, is_given_up: false }
+        let padded = text;
+        Lexer { text, padded, mode, in_versioned: false, is_broken: false, is_given_up: false }
     }
 
     /// Whether what was read cannot be of a statement that the server has parsed, to the end of
@@ -55,16 +63,33 @@ impl<'t> Lexer<'t> {
         self.is_given_up
     }
 
-    /// Reads all of the text.
+    /// Reads all of the text: its last tokens from a copy that has zeros behind it.
     pub(crate) fn read(&mut self, fold: &mut Fold) {
+        let at = self.read_until(self.text.len().saturating_sub(WINDOW_BYTES - 1), fold);
+        let tail = &self.text[at..];
+        let mut padded = [0; 2 * WINDOW_BYTES];
+        padded[..tail.len()].copy_from_slice(tail);
+        let mut rest = Lexer { text: &padded[..tail.len()], padded: &padded, ..*self };
+        rest.read_until(tail.len(), fold);
+        let Lexer { in_versioned, is_broken, is_given_up, .. } = rest;
+        *self = Lexer { in_versioned, is_broken, is_given_up, ..*self };
+    }
+
+    /// Reads the tokens that begin before `end`: where the next one begins.
+    #[inline(never)]
+    fn read_until(&mut self, end: usize, fold: &mut Fold) -> usize {
         let mut at = 0;
-        while let Some(&first) = self.text.get(at) {
+        while at < end
+            && let Some(window) = self.padded[at..].first_chunk::<WINDOW_BYTES>()
+        {
             // The blank between two tokens, without a branch.
-            at += usize::from(first == b' ');
-            let Some(&byte) = self.text.get(at) else { break };
+            let blank = usize::from(window[0] == b' ');
+            at += blank;
+            let Some(window) = window[blank..].first_chunk() else { break };
+            let byte = window[0];
             at = match CLASSES[usize::from(byte)] {
+                Class::Letter => self.word(at, window, fold),
                 Class::Space => self.gap_end(at + 1),
-                Class::Letter => self.word(at, fold),
                 Class::Digit => self.number(at, fold),
                 Class::Single => {
                     fold.byte(byte);
@@ -75,11 +100,12 @@ impl<'t> Lexer<'t> {
                     self.rows(at + 1, fold)
                 }
                 Class::Quote => self.string(at, fold),
-                Class::Backtick => self.backtick(at, fold),
+                Class::Backtick => self.backtick(at, window, fold),
                 Class::Special => self.special(at, byte, fold),
                 Class::High => self.high(at, byte, fold),
             };
         }
+        at
     }
 
     #[inline]
@@ -108,19 +134,12 @@ impl<'t> Lexer<'t> {
     /// The end of the name that goes on at `at`.
     #[inline]
     fn name_end(&self, at: usize) -> usize {
-        self.name_end_after(at, Block::at(self.text, at))
-    }
-
-    /// The same, with the block at `at`.
-    #[inline]
-    fn name_end_after(&self, at: usize, block: Block) -> usize {
-        let bytes = block.word_bytes();
+        let bytes = Block::at(self.padded, at).word_bytes();
         let end = at + bytes;
-        match self.text.get(end) {
-            Some(0x80..) => self.long_name_end(end),
-            _ if bytes == BLOCK_BYTES => self.long_name_end(end),
-            _ => end,
+        if bytes == BLOCK_BYTES || self.byte_at(end).is_some_and(|byte| byte >= 0x80) {
+            return self.long_name_end(end);
         }
+        end
     }
 
     #[inline(never)]
@@ -139,9 +158,31 @@ impl<'t> Lexer<'t> {
 
     /// A word, or a literal with a letter before its quotes.
     #[inline]
-    fn word(&mut self, at: usize, fold: &mut Fold) -> usize {
-        let block = Block::at(self.text, at);
-        let end = self.name_end_after(at, block);
+    fn word(&mut self, at: usize, window: &Window, fold: &mut Fold) -> usize {
+        let block = Block::of(window);
+        let bytes = block.word_bytes();
+        let end = at + bytes;
+        // A point, a quote, or a letter beyond ASCII.
+        if bytes == BLOCK_BYTES || is_joint(window[bytes]) {
+            return self.joined_word(at, block, fold);
+        }
+        match keywords::find(block, bytes) {
+            Some(keyword) if keyword.usage() == Usage::Always => {
+                fold.word(keyword.kind, keyword.bare());
+                end
+            }
+            None if window[0] != b'_' => {
+                fold.short_name(block, bytes);
+                end
+            }
+            found => self.other_word(at, end, found, fold),
+        }
+    }
+
+    /// A word that is long, or has something at its end that may belong to it.
+    #[inline(never)]
+    fn joined_word(&mut self, at: usize, block: Block, fold: &mut Fold) -> usize {
+        let end = self.name_end(at);
         let word = &self.text[at..end];
         match self.byte_at(end) {
             Some(b'.') if self.is_name_at(end + 1) => {
@@ -155,7 +196,19 @@ impl<'t> Lexer<'t> {
             },
             _ => {}
         }
-        if let Some(keyword) = keywords::find(block, word) {
+        self.other_word(at, end, keywords::find_word(block, word), fold)
+    }
+
+    /// A word that is a keyword or not, which may depend on what follows.
+    #[inline(never)]
+    fn other_word(
+        &mut self,
+        at: usize,
+        end: usize,
+        keyword: Option<&'static Keyword>,
+        fold: &mut Fold,
+    ) -> usize {
+        if let Some(keyword) = keyword {
             match keyword.usage() {
                 Usage::Always => {
                     fold.word(keyword.kind, keyword.bare());
@@ -184,10 +237,11 @@ impl<'t> Lexer<'t> {
                 }
             }
         }
+        let word = &self.text[at..end];
         if word[0] == b'_' && charsets::is_known(&word[1..]) {
             fold.introducer();
         } else {
-            fold.name(block, word);
+            fold.name(Block::at(self.padded, at), word);
         }
         end
     }
@@ -198,14 +252,13 @@ impl<'t> Lexer<'t> {
     fn qualified(&mut self, mut at: usize, fold: &mut Fold) -> usize {
         while self.byte_at(at) == Some(b'.') && self.is_name_at(at + 1) {
             fold.byte(b'.');
-            let block = Block::at(self.text, at + 1);
-            let end = self.name_end_after(at + 1, block);
+            let end = self.name_end(at + 1);
             let name = &self.text[at + 1..end];
             if self.mode.stops() && name[0].is_ascii_digit() {
                 // What a cut has left of `1e-5` looks like a name.
                 fold.number();
             } else {
-                fold.name(block, name);
+                fold.name(Block::at(self.padded, at + 1), name);
             }
             at = end;
         }
@@ -248,14 +301,14 @@ impl<'t> Lexer<'t> {
 
     /// A name in backticks.
     #[inline]
-    fn backtick(&mut self, at: usize, fold: &mut Fold) -> usize {
-        let body = at + 1;
-        let block = Block::at(self.text, body);
-        let end = body + block.bytes_until(b'`', b'`');
-        let is_short = end < body + BLOCK_BYTES && self.byte_at(end + 1) != Some(b'`');
+    fn backtick(&mut self, at: usize, window: &Window, fold: &mut Fold) -> usize {
+        let [_, body @ ..] = window;
+        let block = Block::of(body);
+        let bytes = block.bytes_until(b'`', b'`');
+        let is_short = bytes < BLOCK_BYTES && window[bytes + 2] != b'`';
         if is_short && !self.in_versioned && !self.mode.grouping.mixes_ascii() {
-            fold.name(block, &self.text[body..end]);
-            return end + 1;
+            fold.short_name(block, bytes);
+            return at + bytes + 2;
         }
         self.long_backtick(at, fold)
     }
@@ -276,7 +329,7 @@ impl<'t> Lexer<'t> {
     #[inline(never)]
     fn high(&mut self, at: usize, byte: u8, fold: &mut Fold) -> usize {
         if self.mode.high.is_letter(byte) {
-            return self.word(at, fold);
+            return self.joined_word(at, Block::at(self.padded, at), fold);
         }
         if !self.mode.high.is_space(byte) {
             fold.byte(byte);

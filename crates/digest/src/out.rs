@@ -1,5 +1,5 @@
-//! The text of a digest while it is made: its beginning, which is kept, and behind that what has
-//! not gone to the hash.
+//! The text of a digest while it is made. It is written into a buffer of one size; when that is
+//! full, what cannot change any more goes to the hash, and its beginning is kept.
 //!
 //! Short pieces are copied with whatever is behind them: a copy of a length that the compiler
 //! knows is two instructions, one that varies is a call. So there is always some room at the end.
@@ -8,7 +8,8 @@ use crate::shapes::Shapes;
 
 /// Bytes that can be written at once.
 pub(crate) const ROOM_BYTES: usize = 64;
-/// The buffer's first length, bytes: what goes to the hash at a time, nearly.
+/// Bytes of the buffer before that: what goes to the hash at a time, nearly. BLAKE3 is fastest
+/// from 8 KiB on.
 const BUFFER_BYTES: usize = 16 << 10;
 
 /// Bytes of a [`Padded`] text with what is behind it.
@@ -51,17 +52,18 @@ impl Padded {
 
 /// See the module documentation.
 pub(crate) struct Out {
-    /// The text, and bytes that mean nothing.
-    buffer: Vec<u8>,
+    /// The end of the text, and bytes that mean nothing.
+    buffer: Box<[u8; BUFFER_BYTES + ROOM_BYTES]>,
     /// Bytes of the text in the buffer.
     bytes: usize,
-    /// Bytes at the begin of it that have gone to the hash.
-    hashed: usize,
+    /// What is wanted of the text before that, once the buffer has been full.
+    kept: Vec<u8>,
     /// Bytes of the text that are wanted.
     bytes_max: usize,
     hasher: Option<Box<blake3::Hasher>>,
     shapes: Shapes,
-    is_hashed: bool,
+    /// The buffer has been full.
+    is_long: bool,
     is_cut: bool,
     out_of_memory: bool,
 }
@@ -76,13 +78,13 @@ pub(crate) struct Finished {
 impl Out {
     pub(crate) fn new() -> Out {
         Out {
-            buffer: Vec::new(),
+            buffer: Box::new([0; BUFFER_BYTES + ROOM_BYTES]),
             bytes: 0,
-            hashed: 0,
+            kept: Vec::new(),
             bytes_max: 0,
             hasher: None,
             shapes: Shapes::default(),
-            is_hashed: false,
+            is_long: false,
             is_cut: false,
             out_of_memory: false,
         }
@@ -91,19 +93,19 @@ impl Out {
     /// Begins another text.
     pub(crate) fn begin(&mut self, bytes_max: usize) {
         self.bytes = 0;
-        self.hashed = 0;
+        self.kept.clear();
         self.bytes_max = bytes_max;
-        self.is_hashed = false;
+        self.is_long = false;
         self.is_cut = false;
         self.out_of_memory = false;
     }
 
     /// The text, after [`Out::finish`].
     pub(crate) fn text(&self) -> &[u8] {
-        &self.buffer[..self.bytes]
+        if self.is_long { &self.kept } else { &self.buffer[..self.bytes] }
     }
 
-    /// Bytes of the text, without what was forgotten of it.
+    /// Bytes of the text in the buffer.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -111,16 +113,23 @@ impl Out {
 
     /// Gives back what a large text has taken, beyond `bytes`.
     pub(crate) fn shrink(&mut self, bytes: usize) {
-        if self.buffer.capacity() > bytes {
-            self.buffer = Vec::new();
-            self.bytes = 0;
+        if self.kept.capacity() > bytes {
+            self.kept = Vec::new();
         }
     }
 
-    /// Where to write; `None`: [`Out::settle`] or [`Out::grow`] first.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes > BUFFER_BYTES
+    }
+
+    /// Where to write, if it is not full.
     #[inline]
     pub(crate) fn room(&mut self) -> Option<&mut [u8; ROOM_BYTES]> {
-        self.buffer.get_mut(self.bytes..)?.first_chunk_mut()
+        if self.is_full() {
+            return None;
+        }
+        self.buffer[self.bytes..].first_chunk_mut()
     }
 
     /// As many bytes of the room are the text's now.
@@ -129,76 +138,57 @@ impl Out {
         self.bytes += bytes;
     }
 
-    /// Takes back what is behind `bytes`, which has not gone to the hash.
+    /// Takes back what is behind the first `bytes` in the buffer.
     #[inline]
     pub(crate) fn truncate(&mut self, bytes: usize) {
         self.bytes = bytes;
     }
 
-    /// Hashes the text up to `end`, which cannot change any more, and forgets of it what is not
-    /// wanted: the number of bytes that the rest has come forward.
+    /// Takes the first `end` bytes, which cannot change any more, out of the buffer: how many that
+    /// were.
     pub(crate) fn settle(&mut self, end: usize) -> usize {
         // The last blank may be the end of the text, which has none there.
         let end = end.saturating_sub(1);
-        if end <= self.hashed {
-            return 0;
-        }
-        self.hash(end);
-        let kept = self.bytes_max.min(end);
-        self.is_cut |= kept < end;
-        self.buffer.copy_within(end..self.bytes, kept);
-        self.bytes -= end - kept;
-        self.hashed = kept;
-        end - kept
+        self.hash_and_keep(end);
+        self.buffer.copy_within(end..self.bytes, 0);
+        self.bytes -= end;
+        end
     }
 
-    /// Makes room, if there is none. `false`: there is not enough memory.
-    pub(crate) fn grow(&mut self) -> bool {
-        if self.room().is_some() {
-            return true;
+    fn hash_and_keep(&mut self, end: usize) {
+        let hasher = self.hasher.get_or_insert_with(|| Box::new(hasher()));
+        if !self.is_long {
+            hasher.reset();
+            self.is_long = true;
         }
-        let more = self.buffer.len().max(BUFFER_BYTES);
-        self.out_of_memory |= self.buffer.try_reserve_exact(more).is_err();
+        let text = &self.buffer[..end];
+        hasher.update(text);
+        let wanted = (self.bytes_max - self.kept.len()).min(end);
+        self.is_cut |= wanted < end;
+        self.out_of_memory |= self.kept.try_reserve(wanted).is_err();
         if !self.out_of_memory {
-            self.buffer.resize(self.buffer.len() + more, 0);
+            self.kept.extend_from_slice(&text[..wanted]);
         }
-        !self.out_of_memory
-    }
-
-    fn hash(&mut self, end: usize) {
-        let hasher = self.hasher.get_or_insert_with(|| Box::new(hasher()));
-        if !self.is_hashed {
-            hasher.reset();
-            self.is_hashed = true;
-        }
-        hasher.update(&self.buffer[self.hashed..end]);
-    }
-
-    /// The hash of the text up to `end`.
-    fn whole_hash(&mut self, end: usize) -> [u8; 16] {
-        if self.is_hashed {
-            self.hash(end);
-            self.hashed = end;
-            return self.hasher.as_deref().map_or([0; 16], finished);
-        }
-        let hasher = self.hasher.get_or_insert_with(|| Box::new(hasher()));
-        self.shapes.hash_of(&self.buffer[..end], |text| {
-            hasher.reset();
-            finished(hasher.update(text))
-        })
     }
 
     /// Ends the text: no blank stands at its end.
     pub(crate) fn finish(&mut self) -> Finished {
-        if self.bytes > self.hashed && self.buffer[self.bytes - 1] == b' ' {
+        if self.bytes > 0 && self.buffer[self.bytes - 1] == b' ' {
             self.bytes -= 1;
         }
-        let end = self.bytes;
-        let hash = self.whole_hash(end);
-        if end > self.bytes_max {
-            self.is_cut = true;
-            self.bytes = self.bytes_max;
-        }
+        let hash = if self.is_long {
+            self.hash_and_keep(self.bytes);
+            self.hasher.as_deref().map_or([0; 16], finished)
+        } else {
+            let hasher = self.hasher.get_or_insert_with(|| Box::new(hasher()));
+            let hash = self.shapes.hash_of(&self.buffer[..self.bytes], |text| {
+                hasher.reset();
+                finished(hasher.update(text))
+            });
+            self.is_cut = self.bytes > self.bytes_max;
+            self.bytes = self.bytes.min(self.bytes_max);
+            hash
+        };
         Finished { hash, is_cut: self.is_cut, out_of_memory: self.out_of_memory }
     }
 }

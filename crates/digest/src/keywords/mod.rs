@@ -143,19 +143,29 @@ const fn hash(key: u128, bytes: usize) -> usize {
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 53) as usize
 }
 
-/// The keyword that `word` is; `block` begins with the word.
+/// The keyword that the first `bytes` of a block are, fewer than the block has.
 #[inline]
-pub(crate) fn find(block: Block, word: &[u8]) -> Option<&'static Keyword> {
-    if !LENGTHS.contains(&word.len()) {
-        return None;
-    }
-    let key = key(block, word.len());
-    let mut slot = hash(key, word.len());
+pub(crate) fn find(block: Block, bytes: usize) -> Option<&'static Keyword> {
+    let key = key(block, bytes);
+    let mut slot = hash(key, bytes);
     loop {
         let keyword = &KEYWORDS[usize::from(SLOT[slot]).checked_sub(1)?];
-        if keyword.key == key
-            && (word.len() <= BLOCK_BYTES || keyword.word.as_bytes().eq_ignore_ascii_case(word))
-        {
+        if keyword.key == key {
+            return Some(keyword);
+        }
+        slot = (slot + 1) % SLOTS;
+    }
+}
+
+/// The keyword that `word` is; `block` begins with the word.
+pub(crate) fn find_word(block: Block, word: &[u8]) -> Option<&'static Keyword> {
+    if word.len() < BLOCK_BYTES {
+        return find(block, word.len());
+    }
+    let mut slot = hash(key(block, word.len()), word.len());
+    loop {
+        let keyword = &KEYWORDS[usize::from(SLOT[slot]).checked_sub(1)?];
+        if keyword.word.as_bytes().eq_ignore_ascii_case(word) {
             return Some(keyword);
         }
         slot = (slot + 1) % SLOTS;
@@ -169,7 +179,7 @@ mod tests {
     fn find(word: &str) -> Option<&'static Keyword> {
         // What follows a word is not part of it.
         let text = format!("{word} SELECT * FROM t");
-        super::find(Block::at(text.as_bytes(), 0), word.as_bytes())
+        find_word(Block::at(text.as_bytes(), 0), word.as_bytes())
     }
 
     fn str(text: &Padded) -> &str {

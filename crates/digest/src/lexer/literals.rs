@@ -83,7 +83,7 @@ impl Lexer<'_> {
     #[inline]
     fn digits_end(&self, mut at: usize) -> usize {
         loop {
-            let digits = Block::at(self.text, at).digit_bytes();
+            let digits = Block::at(self.padded, at).digit_bytes();
             at += digits;
             if digits < BLOCK_BYTES {
                 return at;
@@ -166,7 +166,7 @@ impl Lexer<'_> {
     fn null_end(&self, at: usize) -> Option<usize> {
         const NULL: u32 = u32::from_le_bytes(*b"NULL");
         const CASE: u32 = 0xDFDF_DFDF;
-        let is_null = Block::at(self.text, at).number() as u32 & CASE == NULL;
+        let is_null = Block::at(self.padded, at).number() as u32 & CASE == NULL;
         // A point may make it a name.
         let ends = match self.byte_at(at + 4) {
             Some(byte) => !is_word(byte) && byte != b'.' && byte < 0x80,
@@ -179,7 +179,7 @@ impl Lexer<'_> {
     #[inline]
     pub(super) fn list(&mut self, start: usize, fold: &mut Fold) -> usize {
         let mut end = start;
-        if fold.has_spare_tokens() {
+        if self.may_go_on(start) && fold.has_spare_tokens() {
             while let Some(next) = self.next_value_end(end) {
                 end = next;
             }
@@ -188,6 +188,12 @@ impl Lexer<'_> {
             }
         }
         end
+    }
+
+    /// Whether a comma can follow.
+    #[inline]
+    fn may_go_on(&self, at: usize) -> bool {
+        self.byte_at(at).is_some_and(|byte| byte == b',' || byte <= b' ')
     }
 
     /// The end of a value after the comma that follows `at`.
@@ -205,7 +211,7 @@ impl Lexer<'_> {
     pub(super) fn rows(&mut self, start: usize, fold: &mut Fold) -> usize {
         let Some(shape) = fold.last_shape() else { return start };
         let mut end = start;
-        if fold.has_spare_tokens() {
+        if self.may_go_on(start) && fold.has_spare_tokens() {
             while let Some(next) = self.next_row_end(end, shape) {
                 end = next;
             }

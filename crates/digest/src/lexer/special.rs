@@ -109,10 +109,10 @@ impl Lexer<'_> {
         if !is_name {
             return at;
         }
-        let block = Block::at(self.text, at);
-        let end = self.name_end_after(at, block);
+        let block = Block::at(self.padded, at);
+        let end = self.name_end(at);
         let word = &self.text[at..end];
-        match keywords::find(block, word) {
+        match keywords::find_word(block, word) {
             Some(keyword) if !keyword.bare().is_empty() => {
                 fold.word(keyword.kind, keyword.bare());
             }
