@@ -181,7 +181,19 @@ impl Fold {
         }
     }
 
-    /// The same, of any length: where backticks are doubled in it, they stay so. `block` begins
+    /// The same, and the point behind it: a name must follow.
+    #[inline]
+    pub(crate) fn short_qualifier(&mut self, block: Block, bytes: usize) {
+        let bytes = bytes.min(BLOCK_BYTES);
+        if let Some(room) = self.room() {
+            room[0] = b'`';
+            room[1..=BLOCK_BYTES].copy_from_slice(&block.bytes());
+            room[1 + bytes..5 + bytes].copy_from_slice(b"` . ");
+            self.out.wrote(bytes + 5);
+        }
+    }
+
+    /// The same as a short name, of any length: where backticks are doubled in it, they stay so. `block` begins
     /// with the name.
     #[inline]
     pub(crate) fn name(&mut self, block: Block, name: &[u8]) {

@@ -90,7 +90,7 @@ impl<'t> Lexer<'t> {
             at = match CLASSES[usize::from(byte)] {
                 Class::Letter => self.word(at, window, fold),
                 Class::Space => self.gap_end(at + 1),
-                Class::Digit => self.number(at, fold),
+                Class::Digit => self.number(at, window, fold),
                 Class::Single => {
                     fold.byte(byte);
                     at + 1
@@ -162,8 +162,14 @@ impl<'t> Lexer<'t> {
         let block = Block::of(window);
         let bytes = block.word_bytes();
         let end = at + bytes;
-        // A point, a quote, or a letter beyond ASCII.
         if bytes == BLOCK_BYTES || is_joint(window[bytes]) {
+            let is_qualifier = bytes < BLOCK_BYTES
+                && window[bytes] == b'.'
+                && CLASSES[usize::from(window[bytes + 1])] == Class::Letter;
+            if is_qualifier {
+                fold.short_qualifier(block, bytes);
+                return self.qualified_name(end + 1, fold);
+            }
             return self.joined_word(at, block, fold);
         }
         match keywords::find(block, bytes) {
@@ -177,6 +183,25 @@ impl<'t> Lexer<'t> {
             }
             found => self.other_word(at, end, found, fold),
         }
+    }
+
+    /// A name after a point, that begins with a letter.
+    #[inline]
+    fn qualified_name(&mut self, at: usize, fold: &mut Fold) -> usize {
+        let block = Block::at(self.padded, at);
+        let bytes = block.word_bytes();
+        if bytes == BLOCK_BYTES || self.byte_at(at + bytes).is_some_and(is_joint) {
+            return self.long_qualified_name(at, block, fold);
+        }
+        fold.short_name(block, bytes);
+        at + bytes
+    }
+
+    #[inline(never)]
+    fn long_qualified_name(&mut self, at: usize, block: Block, fold: &mut Fold) -> usize {
+        let end = self.name_end(at);
+        fold.name(block, &self.text[at..end]);
+        self.qualified(end, fold)
     }
 
     /// A word that is long, or has something at its end that may belong to it.

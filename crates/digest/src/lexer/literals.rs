@@ -6,17 +6,36 @@
 
 use memchr::memchr;
 
-use super::{Lexer, has_comment_mark};
+use super::{Lexer, Window, has_comment_mark};
 use crate::block::{BLOCK_BYTES, Block};
 use crate::class::{CLASSES, Class, is_word};
 use crate::fold::{Fold, Shape};
 use crate::mode::Doubt;
 use crate::text::quoted_end;
 
+/// Blocks of a string that are looked at one by one.
+const SIMPLE_BLOCKS: usize = 4;
+
+/// Whether a number is over before this byte, if all of it before that is digits.
+#[inline]
+fn ends_number(byte: u8) -> bool {
+    !is_word(byte) && byte != b'.' && byte < 0x80
+}
+
 impl Lexer<'_> {
     /// `12`, `1.5`, `1e5`, `0x1F`, `0b1`, and names that begin with a digit.
     #[inline]
-    pub(super) fn number(&mut self, at: usize, fold: &mut Fold) -> usize {
+    pub(super) fn number(&mut self, at: usize, window: &Window, fold: &mut Fold) -> usize {
+        let digits = Block::of(window).digit_bytes();
+        if ends_number(window[digits]) {
+            fold.number();
+            return self.list(at + digits, fold);
+        }
+        self.other_number(at, fold)
+    }
+
+    #[inline(never)]
+    fn other_number(&mut self, at: usize, fold: &mut Fold) -> usize {
         if let Some(end) = self.number_end(at) {
             fold.number();
             return self.list(end, fold);
@@ -34,17 +53,20 @@ impl Lexer<'_> {
     /// The end of the number at `at`; `None`: it is a name.
     #[inline]
     fn number_end(&self, at: usize) -> Option<usize> {
-        let end = self.digits_end(at);
+        let end = at + Block::at(self.padded, at).digit_bytes();
         match self.byte_at(end) {
-            Some(b'.') => Some(self.fraction_end(end + 1)),
-            Some(byte) if is_word(byte) || byte >= 0x80 => self.other_number_end(at, end),
+            Some(byte) if !ends_number(byte) => self.other_number_end(at),
             _ => Some(end),
         }
     }
 
-    /// The same, where letters follow the digits.
+    /// The same, where a point, letters or many digits follow the first ones.
     #[inline(never)]
-    fn other_number_end(&self, at: usize, end: usize) -> Option<usize> {
+    fn other_number_end(&self, at: usize) -> Option<usize> {
+        let end = self.digits_end(at);
+        if self.byte_at(end) == Some(b'.') {
+            return Some(self.fraction_end(end + 1));
+        }
         if self.text[at] == b'0' {
             let is_digit: fn(&u8) -> bool = match self.byte_at(at + 1) {
                 Some(b'x') => u8::is_ascii_hexdigit,
@@ -91,9 +113,31 @@ impl Lexer<'_> {
         }
     }
 
+    /// The end of the string at `at` if it is in single quotes, has neither a quote nor a
+    /// backslash in it, and is not long: it is the same in every mode.
+    #[inline]
+    fn simple_string_end(&self, at: usize) -> Option<usize> {
+        if self.text[at] != b'\'' || self.in_versioned || self.mode.grouping.mixes_ascii() {
+            return None;
+        }
+        let mut end = at + 1;
+        for _ in 0..SIMPLE_BLOCKS {
+            let bytes = Block::at(self.padded, end).bytes_until(b'\'', b'\\');
+            end += bytes;
+            if bytes < BLOCK_BYTES {
+                let is_end = self.text[end] == b'\'' && self.byte_at(end + 1) != Some(b'\'');
+                return is_end.then_some(end + 1);
+            }
+            if end >= self.text.len() {
+                return None;
+            }
+        }
+        None
+    }
+
     /// The end of what is in the quotes that open at `at`, and whether they are closed; `None`:
     /// where it is depends on what nobody knows.
-    #[inline]
+    #[inline(never)]
     fn string_end(&mut self, at: usize) -> Option<(usize, bool)> {
         let quote = self.text[at];
         let mode = &self.mode;
@@ -122,6 +166,15 @@ impl Lexer<'_> {
     /// A literal in quotes, or a name in such.
     #[inline]
     pub(super) fn string(&mut self, at: usize, fold: &mut Fold) -> usize {
+        if let Some(end) = self.simple_string_end(at) {
+            fold.value();
+            return self.list(end, fold);
+        }
+        self.other_string(at, fold)
+    }
+
+    #[inline(never)]
+    fn other_string(&mut self, at: usize, fold: &mut Fold) -> usize {
         let Some((end, closed)) = self.string_end(at) else { return self.doubt(fold) };
         if self.is_name_in_quotes(at) {
             fold.quoted(&self.text[at + 1..end - usize::from(closed)], b'"');
@@ -150,7 +203,11 @@ impl Lexer<'_> {
         let byte = self.byte_at(at)?;
         match CLASSES[usize::from(byte)] {
             Class::Digit => self.number_end(at),
-            Class::Quote if !self.is_name_in_quotes(at) => Some(self.string_end(at)?.0),
+            Class::Quote => match self.simple_string_end(at) {
+                Some(end) => Some(end),
+                None if self.is_name_in_quotes(at) => None,
+                None => Some(self.string_end(at)?.0),
+            },
             Class::Letter => self.null_end(at),
             _ => match byte {
                 b'?' => Some(at + 1),
@@ -169,7 +226,7 @@ impl Lexer<'_> {
         let is_null = Block::at(self.padded, at).number() as u32 & CASE == NULL;
         // A point may make it a name.
         let ends = match self.byte_at(at + 4) {
-            Some(byte) => !is_word(byte) && byte != b'.' && byte < 0x80,
+            Some(byte) => ends_number(byte),
             None => true,
         };
         (is_null && ends).then_some(at + 4)
