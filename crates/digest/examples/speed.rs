@@ -105,8 +105,16 @@ impl Literals {
     /// 100 columns, as Hibernate asks for them.
     fn orm(&mut self) -> String {
         const COLUMNS: [&str; 10] = [
-            "id", "version", "created_at", "updated_by", "first_name", "billing_address_line",
-            "is_active", "price_net_cents", "external_reference", "note",
+            "id",
+            "version",
+            "created_at",
+            "updated_by",
+            "first_name",
+            "billing_address_line",
+            "is_active",
+            "price_net_cents",
+            "external_reference",
+            "note",
         ];
         let columns: Vec<String> = (0..100)
             .map(|number| {
@@ -215,6 +223,8 @@ fn main() {
         }
         let (each, mean_ns) = (bytes / statements.len(), best_s * 1e9 / statements.len() as f64);
         let rate = bytes as f64 / best_s / 1e6;
-        println!("{name:14} {rate:6.0} MB/s  {each:8} bytes  {mean_ns:9.0} ns each  ({bytes} bytes)");
+        println!(
+            "{name:14} {rate:6.0} MB/s  {each:8} bytes  {mean_ns:9.0} ns each  ({bytes} bytes)"
+        );
     }
 }

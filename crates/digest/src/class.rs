@@ -56,5 +56,16 @@ pub(crate) fn is_word(byte: u8) -> bool {
 /// quote, or the begin of a character beyond ASCII.
 #[inline]
 pub(crate) fn is_joint(byte: u8) -> bool {
-    byte == b'.' || byte == b'\'' || byte >= 0x80
+    static JOINTS: [bool; 256] = {
+        let mut joints = [false; 256];
+        joints[b'.' as usize] = true;
+        joints[b'\'' as usize] = true;
+        let mut byte = 0x80;
+        while byte < 256 {
+            joints[byte] = true;
+            byte += 1;
+        }
+        joints
+    };
+    JOINTS[usize::from(byte)]
 }

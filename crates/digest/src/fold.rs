@@ -120,7 +120,7 @@ impl Fold {
     /// Where to write. All that can change takes less than the buffer has, so that there is room
     /// always: no more than [`RECENT_MAX`] tokens, none of them a name.
     #[inline]
-    fn room(&mut self) -> Option<&mut [u8; ROOM_BYTES]> {
+    fn room(&mut self) -> &mut [u8] {
         if self.out.is_full() {
             self.make_room();
         }
@@ -137,19 +137,15 @@ impl Fold {
     /// Writes the first `bytes` of a text and what is behind it.
     #[inline]
     fn write(&mut self, text: &Padded, bytes: usize) {
-        if let Some(room) = self.room() {
-            room[..PADDED_BYTES].copy_from_slice(text.bytes());
-            self.out.wrote(bytes);
-        }
+        self.room()[..PADDED_BYTES].copy_from_slice(text.bytes());
+        self.out.wrote(bytes);
     }
 
     /// Writes any text.
     fn append(&mut self, text: &[u8]) {
         for piece in text.chunks(ROOM_BYTES) {
-            if let Some(room) = self.room() {
-                room[..piece.len()].copy_from_slice(piece);
-                self.out.wrote(piece.len());
-            }
+            self.room()[..piece.len()].copy_from_slice(piece);
+            self.out.wrote(piece.len());
         }
     }
 
@@ -173,24 +169,22 @@ impl Fold {
     pub(crate) fn short_name(&mut self, block: Block, bytes: usize) {
         let bytes = bytes.min(BLOCK_BYTES);
         self.recent_count = 0;
-        if let Some(room) = self.room() {
-            room[0] = b'`';
-            room[1..=BLOCK_BYTES].copy_from_slice(&block.bytes());
-            room[1 + bytes..3 + bytes].copy_from_slice(b"` ");
-            self.out.wrote(bytes + 3);
-        }
+        let room = self.room();
+        room[0] = b'`';
+        room[1..=BLOCK_BYTES].copy_from_slice(&block.bytes());
+        room[1 + bytes..3 + bytes].copy_from_slice(b"` ");
+        self.out.wrote(bytes + 3);
     }
 
     /// The same, and the point behind it: a name must follow.
     #[inline]
     pub(crate) fn short_qualifier(&mut self, block: Block, bytes: usize) {
         let bytes = bytes.min(BLOCK_BYTES);
-        if let Some(room) = self.room() {
-            room[0] = b'`';
-            room[1..=BLOCK_BYTES].copy_from_slice(&block.bytes());
-            room[1 + bytes..5 + bytes].copy_from_slice(b"` . ");
-            self.out.wrote(bytes + 5);
-        }
+        let room = self.room();
+        room[0] = b'`';
+        room[1..=BLOCK_BYTES].copy_from_slice(&block.bytes());
+        room[1 + bytes..5 + bytes].copy_from_slice(b"` . ");
+        self.out.wrote(bytes + 5);
     }
 
     /// The same as a short name, of any length: where backticks are doubled in it, they stay so. `block` begins
@@ -283,10 +277,9 @@ impl Fold {
     #[inline]
     pub(crate) fn byte(&mut self, byte: u8) {
         self.remember(Kind::of_byte(byte));
-        if let Some(room) = self.room() {
-            [room[0], room[1]] = [byte, b' '];
-            self.out.wrote(if byte == b'@' { 1 } else { 2 });
-        }
+        let room = self.room();
+        [room[0], room[1]] = [byte, b' '];
+        self.out.wrote(if byte == b'@' { 1 } else { 2 });
     }
 
     /// `)`: a list of values in parentheses is a row, and rows side by side are one.

@@ -65,23 +65,23 @@ impl<'t> Lexer<'t> {
 
     /// Reads all of the text: its last tokens from a copy that has zeros behind it.
     pub(crate) fn read(&mut self, fold: &mut Fold) {
-        let at = self.read_until(self.text.len().saturating_sub(WINDOW_BYTES - 1), fold);
+        let at = self.read_windows(fold);
         let tail = &self.text[at..];
-        let mut padded = [0; 2 * WINDOW_BYTES];
+        let mut padded = [0; 2 * (WINDOW_BYTES - 1)];
         padded[..tail.len()].copy_from_slice(tail);
-        let mut rest = Lexer { text: &padded[..tail.len()], padded: &padded, ..*self };
-        rest.read_until(tail.len(), fold);
+        // As many zeros that there is a window at each byte of the text, and none behind it.
+        let padded = &padded[..tail.len() + WINDOW_BYTES - 1];
+        let mut rest = Lexer { text: &padded[..tail.len()], padded, ..*self };
+        rest.read_windows(fold);
         let Lexer { in_versioned, is_broken, is_given_up, .. } = rest;
         *self = Lexer { in_versioned, is_broken, is_given_up, ..*self };
     }
 
-    /// Reads the tokens that begin before `end`: where the next one begins.
+    /// Reads the tokens at whose begin there is a window: where the next one begins.
     #[inline(never)]
-    fn read_until(&mut self, end: usize, fold: &mut Fold) -> usize {
+    fn read_windows(&mut self, fold: &mut Fold) -> usize {
         let mut at = 0;
-        while at < end
-            && let Some(window) = self.padded[at..].first_chunk::<WINDOW_BYTES>()
-        {
+        while let Some(window) = self.padded[at..].first_chunk::<WINDOW_BYTES>() {
             // The blank between two tokens, without a branch.
             let blank = usize::from(window[0] == b' ');
             at += blank;

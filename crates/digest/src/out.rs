@@ -123,13 +123,12 @@ impl Out {
         self.bytes > BUFFER_BYTES
     }
 
-    /// Where to write, if it is not full.
+    /// Where to write, when it is not full.
     #[inline]
-    pub(crate) fn room(&mut self) -> Option<&mut [u8; ROOM_BYTES]> {
-        if self.is_full() {
-            return None;
-        }
-        self.buffer[self.bytes..].first_chunk_mut()
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        // For the compiler, which sees by it that the place is in the buffer.
+        let bytes = self.bytes.min(BUFFER_BYTES);
+        &mut self.buffer[bytes..bytes + ROOM_BYTES]
     }
 
     /// As many bytes of the room are the text's now.

@@ -8,7 +8,7 @@
 /// Texts that are kept, at most; those whose fast hashes have the same last bits share a place.
 const KNOWN_COUNT: usize = 128;
 /// Longest text that is kept, bytes.
-const TEXT_BYTES_MAX: usize = 4096;
+const TEXT_BYTES_MAX: usize = 8 << 10;
 
 #[derive(Clone, Default)]
 struct Known {

@@ -85,22 +85,19 @@ const fn is_equal(one: &str, other: &str) -> bool {
 
 /// Slots of the hash table: more than twice the words.
 const SLOTS: usize = 2048;
-/// Lengths of the words.
-const LENGTHS: std::ops::RangeInclusive<usize> = 2..=30;
-
-/// For each slot the number of a word, plus one; 0: none. Words that meet take the next free one.
-static SLOT: [u16; SLOTS] = {
+/// Words that meet in a slot take the next free one.
+static SLOT: [Option<&Keyword>; SLOTS] = {
     assert!(KEYWORDS.len() * 2 < SLOTS);
-    let mut slots = [0; SLOTS];
+    let mut slots = [None; SLOTS];
     let mut index = 0;
     while index < KEYWORDS.len() {
         let Keyword { word, key, .. } = KEYWORDS[index];
-        assert!(word.len() >= *LENGTHS.start() && word.len() <= *LENGTHS.end());
-        let mut slot = hash(key, word.len());
-        while slots[slot] != 0 {
+        assert!(word.len() >= 2);
+        let mut slot = hash(key);
+        while slots[slot].is_some() {
             slot = (slot + 1) % SLOTS;
         }
-        slots[slot] = index as u16 + 1;
+        slots[slot] = Some(&KEYWORDS[index]);
         index += 1;
     }
     slots
@@ -138,8 +135,8 @@ const fn first_block(word: &[u8]) -> Block {
 }
 
 #[inline]
-const fn hash(key: u128, bytes: usize) -> usize {
-    let mixed = key as u64 ^ ((key >> 64) as u64).rotate_left(29) ^ (bytes as u64) << 5;
+const fn hash(key: u128) -> usize {
+    let mixed = key as u64 ^ ((key >> 64) as u64).rotate_left(29);
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 53) as usize
 }
 
@@ -147,9 +144,9 @@ const fn hash(key: u128, bytes: usize) -> usize {
 #[inline]
 pub(crate) fn find(block: Block, bytes: usize) -> Option<&'static Keyword> {
     let key = key(block, bytes);
-    let mut slot = hash(key, bytes);
+    let mut slot = hash(key);
     loop {
-        let keyword = &KEYWORDS[usize::from(SLOT[slot]).checked_sub(1)?];
+        let keyword = SLOT[slot]?;
         if keyword.key == key {
             return Some(keyword);
         }
@@ -162,9 +159,9 @@ pub(crate) fn find_word(block: Block, word: &[u8]) -> Option<&'static Keyword> {
     if word.len() < BLOCK_BYTES {
         return find(block, word.len());
     }
-    let mut slot = hash(key(block, word.len()), word.len());
+    let mut slot = hash(key(block, word.len()));
     loop {
-        let keyword = &KEYWORDS[usize::from(SLOT[slot]).checked_sub(1)?];
+        let keyword = SLOT[slot]?;
         if keyword.word.as_bytes().eq_ignore_ascii_case(word) {
             return Some(keyword);
         }
