@@ -48,8 +48,8 @@ pub(crate) static CLASSES: [Class; 256] = {
 
 /// Whether an ASCII byte may be part of a name without quotes.
 #[inline]
-pub(crate) fn is_word(byte: u8) -> bool {
-    matches!(CLASSES[usize::from(byte)], Class::Letter | Class::Digit)
+pub(crate) const fn is_word(byte: u8) -> bool {
+    matches!(CLASSES[byte as usize], Class::Letter | Class::Digit)
 }
 
 /// Whether a byte behind a word may make it something else: the point of a qualified name, a

@@ -6,7 +6,7 @@
 
 use memchr::memchr;
 
-use super::{Lexer, Window, has_comment_mark};
+use super::{Lexer, WINDOW_BYTES, Window, has_comment_mark};
 use crate::block::{BLOCK_BYTES, Block};
 use crate::class::{CLASSES, Class, is_word};
 use crate::fold::{Fold, Shape};
@@ -19,7 +19,16 @@ const SIMPLE_BLOCKS: usize = 4;
 /// Whether a number is over before this byte, if all of it before that is digits.
 #[inline]
 fn ends_number(byte: u8) -> bool {
-    !is_word(byte) && byte != b'.' && byte < 0x80
+    static ENDS: [bool; 256] = {
+        let mut ends = [false; 256];
+        let mut byte = 0;
+        while byte < 0x80 {
+            ends[byte] = byte as u8 != b'.' && !is_word(byte as u8);
+            byte += 1;
+        }
+        ends
+    };
+    ENDS[usize::from(byte)]
 }
 
 impl Lexer<'_> {
@@ -256,6 +265,16 @@ impl Lexer<'_> {
     /// The end of a value after the comma that follows `at`.
     #[inline]
     fn next_value_end(&mut self, at: usize) -> Option<usize> {
+        // A number after a comma and a blank, or none: most there is in long lists.
+        if let Some(window) = self.padded[at..].first_chunk::<WINDOW_BYTES>()
+            && window[0] == b','
+        {
+            let start = if window[1] == b' ' { 2 } else { 1 };
+            let digits = Block::at(window, start).digit_bytes();
+            if digits > 0 && ends_number(window[start + digits]) {
+                return Some(at + start + digits);
+            }
+        }
         let at = self.gap_end(at);
         if self.byte_at(at) != Some(b',') {
             return None;
