@@ -114,6 +114,21 @@ impl Block {
         self.digits().first_unset()
     }
 
+    /// The same, with a blank before them or not, and no branch for it.
+    #[inline]
+    pub(crate) fn digit_bytes_after_blank(self) -> usize {
+        let Bits(blanks) = bits(self.vector().cmp_eq(all(b' ')));
+        Bits(self.digits().0 | blanks & 1).first_unset()
+    }
+
+    /// How many letters, digits, `_` and `$` it begins with, and a blank behind them, or none.
+    #[inline]
+    pub(crate) fn word_and_blank_bytes(self) -> (usize, usize) {
+        let Bits(blanks) = bits(self.vector().cmp_eq(all(b' ')));
+        let bytes = self.word_bytes();
+        (bytes, bytes + (blanks >> bytes & 1) as usize)
+    }
+
     /// How many bytes are before the first `one` or `other`.
     #[inline]
     pub(crate) fn bytes_until(self, one: u8, other: u8) -> usize {
@@ -182,6 +197,12 @@ mod tests {
         assert_eq!(Block::at(b"abc_$9Z.", 0).word_bytes(), 7);
         assert_eq!(Block::at(&[b'a'; 20], 0).word_bytes(), BLOCK_BYTES);
         assert_eq!(Block::at(b"12e5", 0).digit_bytes(), 2);
+        assert_eq!(Block::at(b" 12,", 0).digit_bytes_after_blank(), 3);
+        assert_eq!(Block::at(b"12 ,", 0).digit_bytes_after_blank(), 2);
+        assert_eq!(Block::at(b"  12", 0).digit_bytes_after_blank(), 1);
+        assert_eq!(Block::at(b"a1 b", 0).word_and_blank_bytes(), (2, 3));
+        assert_eq!(Block::at(b"a1=b", 0).word_and_blank_bytes(), (2, 2));
+        assert_eq!(Block::at(&[b'a'; 20], 0).word_and_blank_bytes(), (16, 16));
         assert_eq!(Block::at(b"it's", 0).bytes_until(b'\'', b'\\'), 2);
         assert_eq!(Block::at(b"its", 0).bytes_until(b'\'', b'\\'), BLOCK_BYTES);
     }

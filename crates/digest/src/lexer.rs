@@ -27,8 +27,7 @@ use crate::text::{line_comment_end, long_comment_end, quoted_end, versioned_open
 
 /// Bytes that can be looked at where a token begins, without asking where the text ends.
 const WINDOW_BYTES: usize = 32;
-/// The same, behind the blank that may be before the token.
-type Window = [u8; WINDOW_BYTES - 1];
+type Window = [u8; WINDOW_BYTES];
 
 /// Cuts a text into tokens.
 ///
@@ -82,10 +81,6 @@ impl<'t> Lexer<'t> {
     fn read_windows(&mut self, fold: &mut Fold) -> usize {
         let mut at = 0;
         while let Some(window) = self.padded[at..].first_chunk::<WINDOW_BYTES>() {
-            // The blank between two tokens, without a branch.
-            let blank = usize::from(window[0] == b' ');
-            at += blank;
-            let Some(window) = window[blank..].first_chunk() else { break };
             let byte = window[0];
             at = match CLASSES[usize::from(byte)] {
                 Class::Letter => self.word(at, window, fold),
@@ -93,7 +88,7 @@ impl<'t> Lexer<'t> {
                 Class::Digit => self.number(at, window, fold),
                 Class::Single => {
                     fold.byte(byte);
-                    at + 1
+                    at + 1 + usize::from(window[1] == b' ')
                 }
                 Class::Close => {
                     fold.close();
@@ -160,8 +155,9 @@ impl<'t> Lexer<'t> {
     #[inline]
     fn word(&mut self, at: usize, window: &Window, fold: &mut Fold) -> usize {
         let block = Block::of(window);
-        let bytes = block.word_bytes();
-        let end = at + bytes;
+        // The blank behind it is the commonest gap: its own token would cost as much as a word.
+        let (bytes, with_blank) = block.word_and_blank_bytes();
+        let (end, next) = (at + bytes, at + with_blank);
         if bytes == BLOCK_BYTES || is_joint(window[bytes]) {
             let is_qualifier = bytes < BLOCK_BYTES
                 && window[bytes] == b'.'
@@ -175,11 +171,11 @@ impl<'t> Lexer<'t> {
         match keywords::find(block, bytes) {
             Some(keyword) if keyword.usage() == Usage::Always => {
                 fold.word(keyword.kind, keyword.bare());
-                end
+                next
             }
             None if window[0] != b'_' => {
                 fold.short_name(block, bytes);
-                end
+                next
             }
             found => self.other_word(at, end, found, fold),
         }
@@ -189,12 +185,12 @@ impl<'t> Lexer<'t> {
     #[inline]
     fn qualified_name(&mut self, at: usize, fold: &mut Fold) -> usize {
         let block = Block::at(self.padded, at);
-        let bytes = block.word_bytes();
+        let (bytes, with_blank) = block.word_and_blank_bytes();
         if bytes == BLOCK_BYTES || self.byte_at(at + bytes).is_some_and(is_joint) {
             return self.long_qualified_name(at, block, fold);
         }
         fold.short_name(block, bytes);
-        at + bytes
+        at + with_blank
     }
 
     #[inline(never)]
@@ -333,7 +329,7 @@ impl<'t> Lexer<'t> {
         let is_short = bytes < BLOCK_BYTES && window[bytes + 2] != b'`';
         if is_short && !self.in_versioned && !self.mode.grouping.mixes_ascii() {
             fold.short_name(block, bytes);
-            return at + bytes + 2;
+            return at + bytes + 2 + usize::from(window[bytes + 2] == b' ');
         }
         self.long_backtick(at, fold)
     }

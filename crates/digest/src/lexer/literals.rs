@@ -31,6 +31,12 @@ fn ends_number(byte: u8) -> bool {
     ENDS[usize::from(byte)]
 }
 
+/// Whether the last of the first `bytes` is a digit.
+#[inline]
+fn ends_with_digit(window: &[u8], bytes: usize) -> bool {
+    bytes > 0 && window[bytes - 1] != b' '
+}
+
 impl Lexer<'_> {
     /// `12`, `1.5`, `1e5`, `0x1F`, `0b1`, and names that begin with a digit.
     #[inline]
@@ -253,7 +259,7 @@ impl Lexer<'_> {
                 fold.values_go_on();
             }
         }
-        end
+        end + usize::from(self.byte_at(end) == Some(b' '))
     }
 
     /// Whether a comma can follow.
@@ -266,13 +272,10 @@ impl Lexer<'_> {
     #[inline]
     fn next_value_end(&mut self, at: usize) -> Option<usize> {
         // A number after a comma and a blank, or none: most there is in long lists.
-        if let Some(window) = self.padded[at..].first_chunk::<WINDOW_BYTES>()
-            && window[0] == b','
-        {
-            let start = if window[1] == b' ' { 2 } else { 1 };
-            let digits = Block::at(window, start).digit_bytes();
-            if digits > 0 && ends_number(window[start + digits]) {
-                return Some(at + start + digits);
+        if let Some([b',', window @ ..]) = self.padded[at..].first_chunk::<WINDOW_BYTES>() {
+            let bytes = Block::of(window).digit_bytes_after_blank();
+            if ends_number(window[bytes]) && ends_with_digit(window, bytes) {
+                return Some(at + 1 + bytes);
             }
         }
         let at = self.gap_end(at);
@@ -285,7 +288,9 @@ impl Lexer<'_> {
     /// After a closing parenthesis: the end of the rows that follow, if it closed a row.
     #[inline]
     pub(super) fn rows(&mut self, start: usize, fold: &mut Fold) -> usize {
-        let Some(shape) = fold.last_shape() else { return start };
+        let Some(shape) = fold.last_shape() else {
+            return start + usize::from(self.byte_at(start) == Some(b' '));
+        };
         let mut end = start;
         if self.may_go_on(start) && fold.has_spare_tokens() {
             while let Some(next) = self.next_row_end(end, shape) {
@@ -295,7 +300,7 @@ impl Lexer<'_> {
                 fold.rows_go_on();
             }
         }
-        end
+        end + usize::from(self.byte_at(end) == Some(b' '))
     }
 
     /// The end of a row of this shape after the comma that follows `at`.

@@ -99,7 +99,8 @@ impl Lexer<'_> {
         }
         fold.operator(operator);
         // `<>` is as long as `!=`.
-        at + operator.len()
+        let end = at + operator.len();
+        end + usize::from(self.byte_at(end) == Some(b' '))
     }
 
     /// After `@@`: no literal, no function.
