@@ -64,22 +64,31 @@ impl<'t> Lexer<'t> {
 
     /// Reads all of the text: its last tokens from a copy that has zeros behind it.
     pub(crate) fn read(&mut self, fold: &mut Fold) {
-        let at = self.read_windows(fold);
-        let tail = &self.text[at..];
-        let mut padded = [0; 2 * (WINDOW_BYTES - 1)];
-        padded[..tail.len()].copy_from_slice(tail);
-        // As many zeros that there is a window at each byte of the text, and none behind it.
-        let padded = &padded[..tail.len() + WINDOW_BYTES - 1];
-        let mut rest = Lexer { text: &padded[..tail.len()], padded, ..*self };
-        rest.read_windows(fold);
+        let at = self.read_windows(0, fold);
+        let left = self.text.len() - at;
+        // So many zeros that there is a window at each byte of the text, and none behind it.
+        let mut padded = [0; 2 * WINDOW_BYTES - 1];
+        let text_bytes = match self.text.last_chunk::<WINDOW_BYTES>() {
+            // More than is left, but of a length that the compiler knows.
+            Some(last) => {
+                padded[..WINDOW_BYTES].copy_from_slice(last);
+                WINDOW_BYTES
+            }
+            None => {
+                padded[..left].copy_from_slice(&self.text[at..]);
+                left
+            }
+        };
+        let padded = &padded[..text_bytes + WINDOW_BYTES - 1];
+        let mut rest = Lexer { text: &padded[..text_bytes], padded, ..*self };
+        rest.read_windows(text_bytes - left, fold);
         let Lexer { in_versioned, is_broken, is_given_up, .. } = rest;
         *self = Lexer { in_versioned, is_broken, is_given_up, ..*self };
     }
 
-    /// Reads the tokens at whose begin there is a window: where the next one begins.
+    /// Reads the tokens from `at` on at whose begin there is a window: where the next one begins.
     #[inline(never)]
-    fn read_windows(&mut self, fold: &mut Fold) -> usize {
-        let mut at = 0;
+    fn read_windows(&mut self, mut at: usize, fold: &mut Fold) -> usize {
         while let Some(window) = self.padded[at..].first_chunk::<WINDOW_BYTES>() {
             let byte = window[0];
             at = match CLASSES[usize::from(byte)] {
