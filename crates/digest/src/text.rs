@@ -27,10 +27,8 @@ pub fn quoted_end(
     let mut at = body;
     while let Some(mark) = find_either(text, at, quote, other) {
         at = mark + 1;
-        if text[mark] == quote {
-            if text.get(at) != Some(&quote) {
-                return (at, true);
-            }
+        if text[mark] == quote && text.get(at) != Some(&quote) {
+            return (at, true);
         }
         // Doubled, or escaped.
         at += 1;
