@@ -20,8 +20,8 @@
 //! | [`grouping`] | characters that end in an ASCII byte |
 //! | [`text`] | where quotes and comments end |
 //!
-//! Texts of many megabytes are read piece by piece: beside the text that is asked for, some
-//! kilobytes are taken, whatever its length.
+//! Texts of many megabytes are read piece by piece: beside the text that is asked for, 16 KiB are
+//! taken, whatever its length, and up to 1 MiB for shapes that were seen.
 
 mod block;
 mod charsets;
