@@ -79,6 +79,16 @@ def writer():
     return rows
 
 
+def digest():
+    """MB/s of statements that are new to the writer's caches, all of one shape."""
+    run("cargo", "build", "--quiet", "--profile", "inproc", "-p", "tacho-digest", "--example", "speed")
+    program = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "inproc/examples/speed"
+    rows = []
+    for kind, rate, size in re.findall(r"^(\w+) +(\d+) MB/s +(\d+) bytes", run(program), re.M):
+        rows.append((f"digest: {kind}, {int(size):,} B each", f"{rate} MB/s", "≥ 500 MB/s"))
+    return rows
+
+
 def point_select():
     text = run("bench/point-select/measure.py", "--json")
     results = {result["variant"]: result for result in map(json.loads, text.splitlines())}
@@ -98,7 +108,7 @@ def main():
         os.environ["PATH"] += ":/usr/sbin"
         if shutil.which(program) is None:
             sys.exit(f"{program} is not installed")
-    rows = instructions() + probe() + writer() + loggers() + point_select()
+    rows = instructions() + probe() + writer() + digest() + loggers() + point_select()
     width = max(len(row[0]) for row in rows)
     print("reported, not asserted".ljust(width) + "  " + "figure".rjust(24) + "  target")
     for what, figure, target in rows:

@@ -1,39 +1,200 @@
 //! How fast statements are normalised, on one core: megabytes a second for each kind, the best of
 //! some rounds.
 //!
+//! All statements of a kind have one shape, as on a server, and literals of their own, so that no
+//! processor learns them by heart. Those of `shapes` have a shape each: the hash of a text comes
+//! at its full price there.
+//!
 //! Under callgrind, collect in `normalise_all` alone for instructions a byte:
 //! `speed KIND 1` (a kind by its name, and one round).
 
+use std::fmt::Write;
 use std::time::Instant;
 
 use tacho_digest::grouping::Grouping;
 use tacho_digest::{High, Mode, Normaliser, TEXT_BYTES_DEFAULT};
 
-const POINT_SELECT: &str = "SELECT c FROM sbtest1 WHERE id=5031";
-const JOIN: &str = "SELECT o.id, o.created_at, o.total_cents, c.name, c.email FROM orders o \
-     JOIN customers c ON c.id = o.customer_id WHERE o.status = 'open' AND o.created_at >= \
-     '2026-11-01' ORDER BY o.created_at DESC LIMIT 50";
-const UPDATE: &str = "UPDATE `shop`.`orders` SET `status` = 'shipped', `tracking` = \
-     'DHL-00340434292135100186', `updated_at` = NOW() WHERE `id` IN (10231, 10232, 10233) /* app:web */";
-/// Bytes of statements in a round.
-const ROUND_BYTES: usize = 4 << 20;
+/// Bytes of statements in a round, at least: some milliseconds, which is less than a time slice.
+const ROUND_BYTES: usize = 1 << 20;
 
-fn kinds() -> Vec<(&'static str, Vec<String>)> {
-    let rows = |count: usize| {
-        let row = "(17, 'Some name or other', 'and an address of usual length, 12345 City', 3.14)";
-        format!("INSERT INTO customers VALUES {}", vec![row; count].join(", "))
-    };
-    let fill = |sql: String| vec![sql.clone(); (ROUND_BYTES / sql.len()).max(1)];
-    let blob = format!("INSERT INTO files VALUES (1, '{}')", "x".repeat(1 << 20));
-    vec![
-        ("select", fill(POINT_SELECT.to_owned())),
-        ("join", fill(JOIN.to_owned())),
-        ("update", fill(UPDATE.to_owned())),
-        ("insert_10", fill(rows(10))),
-        ("insert_10000", fill(rows(10_000))),
-        ("blob", fill(blob)),
-    ]
+/// Literals. A linear congruential generator: the same ones in every run.
+struct Literals(u64);
+
+impl Literals {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) as usize % end
+    }
+
+    /// Small ones as often as large ones.
+    fn number(&mut self) -> usize {
+        let end = 10_usize.pow(1 + self.below(7) as u32);
+        self.below(end)
+    }
+
+    fn text(&mut self, bytes_max: usize) -> String {
+        const TEXT: &str = "Some name, or an address of 12 Usual Road, ~ 12345 City; and what \
+             people write beside it: please ring twice. Thank you very much!";
+        let bytes = 1 + self.below(bytes_max);
+        let start = self.below(TEXT.len() - bytes);
+        TEXT[start..start + bytes].to_owned()
+    }
+
+    /// Sysbench's.
+    fn point_select(&mut self) -> String {
+        format!("SELECT c FROM sbtest{} WHERE id={}", 1, self.number())
+    }
+
+    fn join(&mut self) -> String {
+        format!(
+            "SELECT o.id, o.created_at, o.total_cents, c.name, c.email FROM orders o JOIN customers \
+             c ON c.id = o.customer_id WHERE o.status = '{}' AND o.created_at >= '2026-11-{}' ORDER \
+             BY o.created_at DESC LIMIT {}",
+            self.text(8),
+            self.below(28),
+            self.number()
+        )
+    }
+
+    fn update(&mut self) -> String {
+        format!(
+            "UPDATE `shop`.`orders` SET `status` = '{}', `tracking` = '{}', `updated_at` = NOW() \
+             WHERE `id` IN ({}, {}, {}) /* app:web */",
+            self.text(10),
+            self.text(24),
+            self.number(),
+            self.number(),
+            self.number()
+        )
+    }
+
+    /// 1 KiB, with five joins, as people write them.
+    fn report(&mut self) -> String {
+        format!(
+            "SELECT c.country, c.city, p.category_id, cat.name AS category_name,\n       \
+             COUNT(DISTINCT o.id) AS orders, SUM(oi.quantity) AS pieces,\n       \
+             SUM(oi.quantity * oi.unit_price * (1 - COALESCE(oi.discount, {}))) AS revenue,\n       \
+             AVG(DATEDIFF(s.delivered_at, o.created_at)) AS delivery_days\n\
+             FROM orders o\n    \
+             INNER JOIN customers c ON c.id = o.customer_id\n    \
+             INNER JOIN order_items oi ON oi.order_id = o.id\n    \
+             INNER JOIN products p ON p.id = oi.product_id\n    \
+             LEFT JOIN categories cat ON cat.id = p.category_id AND cat.deleted_at IS NULL\n    \
+             LEFT JOIN shipments s ON s.order_id = o.id AND s.status = '{}'\n\
+             WHERE o.created_at BETWEEN '2026-01-{:02} 00:00:00' AND '2026-11-30 23:59:59'\n  \
+             AND o.status IN ('{}', '{}', 'returned')\n  AND (c.segment = {} OR c.score > {})\n  \
+             AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.order_id = o.id AND r.amount > {})\n\
+             GROUP BY c.country, c.city, p.category_id, cat.name\n\
+             HAVING revenue > {} AND orders >= {}\n\
+             ORDER BY revenue DESC, c.country ASC, c.city ASC\nLIMIT {}, {}",
+            self.number(),
+            self.text(12),
+            self.below(28),
+            self.text(10),
+            self.text(10),
+            self.number(),
+            self.number(),
+            self.number(),
+            self.number(),
+            self.number(),
+            self.number(),
+            self.number()
+        )
+    }
+
+    /// 100 columns, as Hibernate asks for them.
+    fn orm(&mut self) -> String {
+        const COLUMNS: [&str; 10] = [
+            "id",
+            "version",
+            "created_at",
+            "updated_by",
+            "first_name",
+            "billing_address_line",
+            "is_active",
+            "price_net_cents",
+            "external_reference",
+            "note",
+        ];
+        let columns: Vec<String> = (0..100)
+            .map(|number| {
+                let (table, name) = (number / 10, COLUMNS[number % 10]);
+                format!("entity{table}_.{name} as {name}{number}_{table}_")
+            })
+            .collect();
+        let joins: String = (1..10).fold(String::new(), |mut joins, table| {
+            let _ = write!(
+                joins,
+                " left outer join entity_table_{table} entity{table}_ on \
+                 entity0_.entity{table}_id=entity{table}_.id"
+            );
+            joins
+        });
+        let from = "entity_table_0 entity0_";
+        let (columns, number, text) = (columns.join(", "), self.number(), self.text(20));
+        format!(
+            "select {columns} from {from}{joins} where entity0_.id={number} and \
+             entity0_.first_name='{text}'"
+        )
+    }
+
+    fn rows(&mut self, bytes: usize) -> String {
+        let mut sql = "INSERT INTO customers (id, name, address, score, note) VALUES ".to_owned();
+        while sql.len() < bytes {
+            let (id, name, address) = (self.number(), self.text(24), self.text(60));
+            let (score, note) = (self.number(), self.text(40));
+            let note = if self.below(4) == 0 { "NULL".to_owned() } else { format!("'{note}'") };
+            let _ = write!(sql, "({id}, '{name}', '{address}', {score}.{}, {note}), ", id % 10);
+        }
+        sql.truncate(sql.len() - 2);
+        sql
+    }
+
+    fn in_list(&mut self, bytes: usize) -> String {
+        let mut sql = "SELECT name FROM customers WHERE id IN (".to_owned();
+        while sql.len() < bytes {
+            let _ = write!(sql, "{}, ", self.number());
+        }
+        sql.truncate(sql.len() - 2);
+        sql + ")"
+    }
+
+    fn shape(&mut self) -> String {
+        self.join().replace("orders", &format!("orders_{}", self.below(1 << 30)))
+    }
+
+    fn blob(&mut self) -> String {
+        format!("INSERT INTO files VALUES ({}, '{}')", self.number(), "x".repeat(1 << 20))
+    }
 }
+
+/// Fills a round.
+fn fill(mut next: impl FnMut(&mut Literals) -> String) -> Vec<String> {
+    let mut literals = Literals(1);
+    let mut bytes = 0;
+    let mut statements = Vec::new();
+    while bytes < ROUND_BYTES {
+        let sql = next(&mut literals);
+        bytes += sql.len();
+        statements.push(sql);
+    }
+    statements
+}
+
+type Kind = (&'static str, fn() -> Vec<String>);
+
+const KINDS: [Kind; 10] = [
+    ("point_select", || fill(Literals::point_select)),
+    ("join", || fill(Literals::join)),
+    ("update", || fill(Literals::update)),
+    ("report", || fill(Literals::report)),
+    ("orm", || fill(Literals::orm)),
+    ("rows_10_KiB", || fill(|literals| literals.rows(10 << 10))),
+    ("rows_1_MiB", || fill(|literals| literals.rows(1 << 20))),
+    ("in_list_1_MiB", || fill(|literals| literals.in_list(1 << 20))),
+    ("shapes", || fill(Literals::shape)),
+    ("blob", || fill(Literals::blob)),
+];
 
 #[inline(never)]
 fn normalise_all(normaliser: &mut Normaliser, statements: &[String]) -> u8 {
@@ -46,12 +207,13 @@ fn normalise_all(normaliser: &mut Normaliser, statements: &[String]) -> u8 {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let rounds = arguments.get(1).map_or(Ok(30), |rounds| rounds.parse()).expect("a number");
+    let rounds = arguments.get(1).map_or(Ok(200), |rounds| rounds.parse()).expect("a number");
     let mut normaliser = Normaliser::default();
-    for (name, statements) in kinds() {
+    for (name, statements) in KINDS {
         if arguments.first().is_some_and(|wanted| wanted != name) {
             continue;
         }
+        let statements = statements();
         let bytes: usize = statements.iter().map(String::len).sum();
         let mut best_s = f64::INFINITY;
         for _ in 0..rounds {
@@ -59,6 +221,10 @@ fn main() {
             std::hint::black_box(normalise_all(&mut normaliser, &statements));
             best_s = best_s.min(start.elapsed().as_secs_f64());
         }
-        println!("{name}: {bytes} bytes, {:.0} MB/s", bytes as f64 / best_s / 1e6);
+        let (each, mean_ns) = (bytes / statements.len(), best_s * 1e9 / statements.len() as f64);
+        let rate = bytes as f64 / best_s / 1e6;
+        println!(
+            "{name:14} {rate:6.0} MB/s  {each:8} bytes  {mean_ns:9.0} ns each  ({bytes} bytes)"
+        );
     }
 }

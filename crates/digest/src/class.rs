@@ -16,6 +16,8 @@ pub(crate) enum Class {
     Backtick,
     /// Above 0x7F: depends on the character set.
     High,
+    /// `)`.
+    Close,
     /// What begins a comment, or an operator of several bytes, or needs a look at what follows.
     Special,
     /// An operator or a bracket of one byte.
@@ -34,8 +36,9 @@ pub(crate) static CLASSES: [Class; 256] = {
             b'\'' | b'"' => Class::Quote,
             b'`' => Class::Backtick,
             0x80.. => Class::High,
-            b'#' | b'-' | b'/' | b'*' | b'.' | b'@' | b'<' | b'>' | b'!' | b'=' | b'&' | b'|'
-            | b':' | b'\\' | b'(' | b'?' => Class::Special,
+            b')' => Class::Close,
+            b'#' | b'-' | b'/' | b'*' | b'.' | b'@' | b'<' | b'>' | b'!' | b'&' | b'|' | b':'
+            | b'\\' | b'(' | b'?' => Class::Special,
             _ => Class::Single,
         };
         byte += 1;
@@ -45,6 +48,24 @@ pub(crate) static CLASSES: [Class; 256] = {
 
 /// Whether an ASCII byte may be part of a name without quotes.
 #[inline]
-pub(crate) fn is_word(byte: u8) -> bool {
-    matches!(CLASSES[usize::from(byte)], Class::Letter | Class::Digit)
+pub(crate) const fn is_word(byte: u8) -> bool {
+    matches!(CLASSES[byte as usize], Class::Letter | Class::Digit)
+}
+
+/// Whether a byte behind a word may make it something else: the point of a qualified name, a
+/// quote, or the begin of a character beyond ASCII.
+#[inline]
+pub(crate) fn is_joint(byte: u8) -> bool {
+    static JOINTS: [bool; 256] = {
+        let mut joints = [false; 256];
+        joints[b'.' as usize] = true;
+        joints[b'\'' as usize] = true;
+        let mut byte = 0x80;
+        while byte < 256 {
+            joints[byte] = true;
+            byte += 1;
+        }
+        joints
+    };
+    JOINTS[usize::from(byte)]
 }

@@ -8,7 +8,10 @@
 //! | module | what it owns |
 //! |---|---|
 //! | `lexer` | bytes to tokens, in one pass |
-//! | `fold` | tokens to the text, lists folded, hashed piece by piece |
+//! | `block` | sixteen bytes at a time |
+//! | `fold` | tokens to the text, lists folded |
+//! | `kind` | what a token is to those after it |
+//! | `out` | the text, hashed piece by piece |
 //! | `keywords` | the server's words |
 //! | `charsets` | the names of introducers |
 //! | `class` | what a byte can begin |
@@ -17,24 +20,28 @@
 //! | [`grouping`] | characters that end in an ASCII byte |
 //! | [`text`] | where quotes and comments end |
 //!
-//! Texts of many megabytes are read piece by piece: beside the text that is asked for, some
-//! kilobytes are taken, whatever its length.
+//! Texts of many megabytes are read piece by piece: beside the text that is asked for, 16 KiB are
+//! taken, whatever its length, and up to 1 MiB for shapes that were seen.
 
+mod block;
 mod charsets;
 mod class;
 mod fold;
 pub mod grouping;
 mod keywords;
+mod kind;
 mod lexer;
 mod mode;
+mod out;
 mod shapes;
 pub mod text;
 
 use std::fmt;
 
-use fold::{Fold, Folded};
+use fold::Fold;
 use lexer::Lexer;
 pub use mode::{Doubt, High, Mode};
+use out::Finished;
 pub use shapes::spread;
 
 /// The version of the rules and the hash. Digests of different versions are never equal.
@@ -108,20 +115,14 @@ impl Normaliser {
     pub fn normalise(&mut self, sql: &[u8], mode: Mode, text_bytes_max: usize) -> Normalised<'_> {
         self.fold.begin(text_bytes_max);
         let mut lexer = Lexer::new(sql, mode);
-        let mut is_given_up = false;
-        while let Some(token) = lexer.next() {
-            is_given_up = matches!(token, lexer::Token::Doubt);
-            if !self.fold.add(token) {
-                break;
-            }
-        }
-        let Folded { hash, is_cut, out_of_memory } = self.fold.finish();
+        lexer.read(&mut self.fold);
+        let Finished { hash, is_cut, out_of_memory } = self.fold.finish();
         Normalised {
             text: self.fold.text(),
             is_cut,
             digest: Digest(hash),
             is_broken: lexer.is_broken(),
-            is_given_up,
+            is_given_up: lexer.is_given_up(),
             out_of_memory,
         }
     }

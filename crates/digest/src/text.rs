@@ -5,6 +5,7 @@
 
 use memchr::{memchr, memchr2};
 
+use crate::block::{BLOCK_BYTES, Block};
 use crate::grouping::Grouping;
 
 /// The end of what is in quotes: `body` is the place after the opening quote. Returns the place
@@ -19,16 +20,38 @@ pub fn quoted_end(
     escapes: bool,
     grouping: Grouping,
 ) -> (usize, bool) {
+    if grouping.mixes_ascii() {
+        return quoted_end_of_chars(text, body, quote, escapes, grouping);
+    }
+    let other = if escapes { b'\\' } else { quote };
+    let mut at = body;
+    while let Some(mark) = find_either(text, at, quote, other) {
+        at = mark + 1;
+        if text[mark] == quote && text.get(at) != Some(&quote) {
+            return (at, true);
+        }
+        // Doubled, or escaped.
+        at += 1;
+        if at >= text.len() {
+            break;
+        }
+    }
+    (text.len(), false)
+}
+
+/// The same, where a part of a character can look like a quote.
+#[inline(never)]
+fn quoted_end_of_chars(
+    text: &[u8],
+    body: usize,
+    quote: u8,
+    escapes: bool,
+    grouping: Grouping,
+) -> (usize, bool) {
     let mut at = body;
     while at < text.len() {
-        if !grouping.mixes_ascii() {
-            let rest = &text[at..];
-            let step = if escapes { memchr2(quote, b'\\', rest) } else { memchr(quote, rest) };
-            at += step.unwrap_or(rest.len());
-        }
         let rest = &text[at..];
         match *rest {
-            [] => break,
             [first, second, ..] if first == quote && second == quote => at += 2,
             [first, ..] if first == quote => return (at + 1, true),
             [b'\\', ..] if escapes => at = (at + 2).min(text.len()),
@@ -37,6 +60,26 @@ pub fn quoted_end(
     }
     (text.len(), false)
 }
+
+/// The place of the first `one` or `other`, neither of them 0, from `at` on. Most strings are short.
+#[inline]
+fn find_either(text: &[u8], at: usize, one: u8, other: u8) -> Option<usize> {
+    let mut at = at;
+    for _ in 0..SHORT_BLOCKS {
+        let before = Block::at(text, at).bytes_until(one, other);
+        at += before;
+        if before < BLOCK_BYTES {
+            return Some(at);
+        }
+        if at >= text.len() {
+            return None;
+        }
+    }
+    memchr2(one, other, &text[at..]).map(|before| at + before)
+}
+
+/// Blocks of a string that are looked at before a search that is slower to begin, and faster.
+const SHORT_BLOCKS: usize = 3;
 
 /// The place after the next `*/` at or after `body`, and whether there is one.
 #[inline]

@@ -4,90 +4,73 @@ mod table;
 
 use table::KEYWORDS;
 
+use crate::block::{BLOCK_BYTES, Block};
+use crate::kind::Kind;
+use crate::out::Padded;
+
 /// A word of the server's grammar.
 #[derive(Debug)]
 pub(crate) struct Keyword {
-    word: &'static str,
-    bare: &'static str,
-    call: &'static str,
-    is_the_same: bool,
     /// What the word is compared by.
-    key: Key,
+    key: u128,
+    word: &'static str,
+    bare: Padded,
+    call: Padded,
+    usage: Usage,
+    /// What it is to the tokens after it.
+    pub(crate) kind: Kind,
+}
+
+/// When a word is a keyword.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Usage {
+    /// Wherever it stands, with one text.
+    Always,
+    /// NULL, which is a literal or not.
+    Null,
+    /// Before a parenthesis it has another text, as a function has.
+    AlsoCall,
+    /// Before a parenthesis only, where it is a function.
+    Call,
+    /// Before a parenthesis only, where it is what another word is anywhere.
+    Another,
 }
 
 impl Keyword {
     const fn new(word: &'static str, bare: &'static str, call: &'static str) -> Keyword {
-        let key = Key::of(word.as_bytes());
-        Keyword { word, bare, call, is_the_same: is_equal(bare, call), key }
+        let usage = match (word.as_bytes(), bare.as_bytes(), call.as_bytes()) {
+            (b"NULL", ..) => Usage::Null,
+            // SESSION_USER and SYSTEM_USER.
+            (_, b"", b"USER") => Usage::Another,
+            (_, b"", _) => Usage::Call,
+            _ if is_equal(bare, call) => Usage::Always,
+            _ => Usage::AlsoCall,
+        };
+        Keyword {
+            key: key(first_block(word.as_bytes()), word.len()),
+            word,
+            bare: Padded::new(bare),
+            call: Padded::new(call),
+            usage,
+            kind: Kind::of_keyword(bare.as_bytes()),
+        }
     }
 
     /// What is written for it where no parenthesis follows; empty: it is a name there.
-    pub(crate) fn bare(&self) -> &'static str {
-        self.bare
+    #[inline]
+    pub(crate) fn bare(&self) -> &Padded {
+        &self.bare
     }
 
     /// What is written for it before a parenthesis.
-    pub(crate) fn call(&self) -> &'static str {
-        self.call
-    }
-
-    /// Whether it is, before a parenthesis, what another word is anywhere.
-    pub(crate) fn is_another_in_calls(&self) -> bool {
-        // SESSION_USER and SYSTEM_USER.
-        self.call == "USER"
-    }
-
-    /// Whether a parenthesis after it makes no difference.
     #[inline]
-    pub(crate) fn is_the_same_in_calls(&self) -> bool {
-        self.is_the_same
+    pub(crate) fn call(&self) -> &Padded {
+        &self.call
     }
 
-    /// Whether a sign after it belongs to the number after that, and NULL is a value there.
-    pub(crate) fn starts_expression(&self) -> bool {
-        matches!(
-            self.bare,
-            "ALL"
-                | "AND"
-                | "AT"
-                | "BETWEEN"
-                | "BY"
-                | "CASE"
-                | "DEFAULT"
-                | "DISTINCTROW"
-                | "DIV"
-                | "ELSE"
-                | "ELSEIF"
-                | "ENDS"
-                | "EVERY"
-                | "FOR"
-                | "FROM"
-                | "HAVING"
-                | "IF"
-                | "INTERVAL"
-                | "LIKE"
-                | "LIMIT"
-                | "MOD"
-                | "NOT"
-                | "OFFSET"
-                | "ON"
-                | "OR"
-                | "RETURN"
-                | "RLIKE"
-                | "SELECT"
-                | "STARTS"
-                | "THEN"
-                | "UNTIL"
-                | "USING"
-                | "WHEN"
-                | "WHERE"
-                | "WHILE"
-                | "XOR"
-        )
-    }
-
-    pub(crate) fn is(&self, word: &str) -> bool {
-        self.word == word
+    #[inline]
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
     }
 }
 
@@ -102,86 +85,84 @@ const fn is_equal(one: &str, other: &str) -> bool {
 
 /// Slots of the hash table: more than twice the words.
 const SLOTS: usize = 2048;
-/// Lengths of the words.
-const LENGTHS: std::ops::RangeInclusive<usize> = 2..=WORD_BYTES_MAX;
-const WORD_BYTES_MAX: usize = 32;
-
-/// For each slot the number of a word, plus one; 0: none. Words that meet take the next free one.
-static SLOT: [u16; SLOTS] = {
+/// Words that meet in a slot take the next free one.
+static SLOT: [Option<&Keyword>; SLOTS] = {
     assert!(KEYWORDS.len() * 2 < SLOTS);
-    let mut slots = [0; SLOTS];
+    let mut slots = [None; SLOTS];
     let mut index = 0;
     while index < KEYWORDS.len() {
-        let word = KEYWORDS[index].word.as_bytes();
-        assert!(word.len() >= 2 && word.len() <= WORD_BYTES_MAX);
-        let mut slot = hash(Key::of(word), word.len());
-        while slots[slot] != 0 {
+        let Keyword { word, key, .. } = KEYWORDS[index];
+        assert!(word.len() >= 2);
+        let mut slot = hash(key);
+        while slots[slot].is_some() {
             slot = (slot + 1) % SLOTS;
         }
-        slots[slot] = index as u16 + 1;
+        slots[slot] = Some(&KEYWORDS[index]);
         index += 1;
     }
     slots
 };
 
-/// The beginning and the end of a word of at least two bytes, the same whatever the case of its
-/// letters. Words of letters, digits and `_` up to [`KEY_BYTES`] that have the same key and length
-/// are the same: without the bit of the case such bytes still differ from each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
-    head: u64,
-    tail: u64,
+/// For each length the bits of a block that count: no case, and nothing behind the word.
+static MASKS: [u128; BLOCK_BYTES + 1] = {
+    let mut masks = [0; BLOCK_BYTES + 1];
+    let mut bytes = 1;
+    while bytes <= BLOCK_BYTES {
+        masks[bytes] = masks[bytes - 1] << 8 | 0xDF;
+        bytes += 1;
+    }
+    masks
+};
+
+/// The beginning of a word, the same whatever the case of its letters. Words of letters, digits
+/// and `_` of one block that have the same key are the same: without the bit of the case such
+/// bytes still differ from each other, and none is 0.
+#[inline]
+const fn key(block: Block, bytes: usize) -> u128 {
+    let bytes = if bytes < BLOCK_BYTES { bytes } else { BLOCK_BYTES };
+    block.number() & MASKS[bytes]
 }
 
-/// Bytes that a [`Key`] has all of.
-const KEY_BYTES: usize = 16;
-
-impl Key {
-    #[inline]
-    const fn of(word: &[u8]) -> Key {
-        const CASE: u64 = 0xDFDF_DFDF_DFDF_DFDF;
-        let n = word.len();
-        let (head, tail) = if n >= 8 {
-            (eight(word, 0), eight(word, n - 8))
-        } else if n >= 4 {
-            (four(word, 0), four(word, n - 4))
-        } else {
-            (word[0] as u64 | (word[1] as u64) << 8, word[n - 1] as u64)
-        };
-        Key { head: head & CASE, tail: tail & CASE }
+/// The first block of a word, as [`Block::at`] has it.
+const fn first_block(word: &[u8]) -> Block {
+    let mut number = 0;
+    let mut index = 0;
+    while index < word.len() && index < BLOCK_BYTES {
+        number |= (word[index] as u128) << (8 * index);
+        index += 1;
     }
+    Block::of_number(number)
 }
 
 #[inline]
-const fn hash(key: Key, bytes: usize) -> usize {
-    let mixed = key.head ^ key.tail.rotate_left(29) ^ (bytes as u64) << 5;
+const fn hash(key: u128) -> usize {
+    let mixed = key as u64 ^ ((key >> 64) as u64).rotate_left(29);
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 53) as usize
 }
 
+/// The keyword that the first `bytes` of a block are, fewer than the block has.
 #[inline]
-const fn eight(word: &[u8], at: usize) -> u64 {
-    four(word, at) | four(word, at + 4) << 32
-}
-
-#[inline]
-const fn four(word: &[u8], at: usize) -> u64 {
-    u32::from_le_bytes([word[at], word[at + 1], word[at + 2], word[at + 3]]) as u64
-}
-
-/// The keyword that `word` is.
-#[inline]
-pub(crate) fn find(word: &[u8]) -> Option<&'static Keyword> {
-    if !LENGTHS.contains(&word.len()) {
-        return None;
-    }
-    let key = Key::of(word);
-    let mut slot = hash(key, word.len());
+pub(crate) fn find(block: Block, bytes: usize) -> Option<&'static Keyword> {
+    let key = key(block, bytes);
+    let mut slot = hash(key);
     loop {
-        let keyword = &KEYWORDS[usize::from(SLOT[slot]).checked_sub(1)?];
-        if keyword.key == key
-            && keyword.word.len() == word.len()
-            && (word.len() <= KEY_BYTES || keyword.word.as_bytes().eq_ignore_ascii_case(word))
-        {
+        let keyword = SLOT[slot]?;
+        if keyword.key == key {
+            return Some(keyword);
+        }
+        slot = (slot + 1) % SLOTS;
+    }
+}
+
+/// The keyword that `word` is; `block` begins with the word.
+pub(crate) fn find_word(block: Block, word: &[u8]) -> Option<&'static Keyword> {
+    if word.len() < BLOCK_BYTES {
+        return find(block, word.len());
+    }
+    let mut slot = hash(key(block, word.len()));
+    loop {
+        let keyword = SLOT[slot]?;
+        if keyword.word.as_bytes().eq_ignore_ascii_case(word) {
             return Some(keyword);
         }
         slot = (slot + 1) % SLOTS;
@@ -192,31 +173,55 @@ pub(crate) fn find(word: &[u8]) -> Option<&'static Keyword> {
 mod tests {
     use super::*;
 
+    fn find(word: &str) -> Option<&'static Keyword> {
+        // What follows a word is not part of it.
+        let text = format!("{word} SELECT * FROM t");
+        find_word(Block::at(text.as_bytes(), 0), word.as_bytes())
+    }
+
+    fn str(text: &Padded) -> &str {
+        std::str::from_utf8(&text.bytes()[..text.len()]).expect("ASCII")
+    }
+
     #[test]
     fn every_word_is_found_in_any_case() {
         for keyword in KEYWORDS {
             for word in [keyword.word.to_owned(), keyword.word.to_ascii_lowercase()] {
-                let found = find(word.as_bytes()).expect("a keyword");
+                let found = find(&word).expect("a keyword");
                 assert_eq!(found.word, keyword.word);
                 let longer = format!("{word}q");
-                assert!(find(longer.as_bytes()).is_none_or(|found| found.word != keyword.word));
+                assert!(find(&longer).is_none_or(|found| found.word != keyword.word));
             }
         }
         for name in ["", "a", "id2", "customer", "SELEC", "SELECT_", "\u{e9}t\u{e9}"] {
-            assert!(find(name.as_bytes()).is_none(), "{name}");
+            assert!(find(name).is_none(), "{name}");
         }
+        let long = "MASTER_SSL_VERIFY_SERVER_CERZ";
+        assert!(find(long).is_none());
     }
 
     /// A digest text is read as itself: the text of each word is a word with that text.
     #[test]
     fn texts_are_words_of_their_own() {
         for keyword in KEYWORDS {
-            let again = |text: &str| find(text.as_bytes()).expect("a keyword");
-            assert_eq!(again(keyword.call).call, keyword.call, "{keyword:?}");
+            let again = |text: &Padded| find(str(text)).expect("a keyword");
+            assert_eq!(again(&keyword.call).call, keyword.call, "{keyword:?}");
             if !keyword.bare.is_empty() {
-                assert_eq!(again(keyword.bare).bare, keyword.bare, "{keyword:?}");
+                assert_eq!(again(&keyword.bare).bare, keyword.bare, "{keyword:?}");
             }
-            assert_eq!(keyword.is_the_same, keyword.bare == keyword.call, "{keyword:?}");
         }
+    }
+
+    #[test]
+    fn words_are_used_as_the_table_says() {
+        let usage = |word| find(word).expect("a keyword").usage;
+        assert_eq!(usage("SELECT"), Usage::Always);
+        assert_eq!(usage("NULL"), Usage::Null);
+        assert_eq!(usage("COUNT"), Usage::Call);
+        assert_eq!(usage("SYSTEM_USER"), Usage::Another);
+        assert_eq!(usage("CURRENT_DATE"), Usage::AlsoCall);
+        let of_expressions = |keyword: &&Keyword| keyword.kind.starts_expression();
+        // 35 texts, some of several words.
+        assert!(KEYWORDS.iter().filter(of_expressions).count() >= 35);
     }
 }
