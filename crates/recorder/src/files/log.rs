@@ -4,13 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::durable::Unsynced;
+use super::ending::{Content, Ending};
 use super::error::{At, FileError, FileErrorKind};
 use super::form::Form;
 use super::fs::{Fs, FsFile, OpenMode, RealFs, Space};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
-use super::rendition;
 use super::retain::Sizes;
 use super::seal::{Removed, SealOptions, Sealed, Sealer};
 use super::sealing::Left;
@@ -314,6 +314,15 @@ impl<F: Fs> LogFiles<F> {
         }
     }
 
+    /// When the current file will be followed by another one because of its age, s since 1970-01-01 UTC;
+    /// `None`: not for that.
+    #[must_use]
+    pub fn rotate_due_s(&self, interval_s: u64) -> Option<i64> {
+        let interval_s = i64::try_from(interval_s).ok().filter(|interval_s| *interval_s > 0)?;
+        let stamp_s = self.current.name.stamp_s();
+        (self.current.bytes > 0).then(|| stamp_s.saturating_add(interval_s))
+    }
+
     /// Changes the size at which files are rotated, from the next line on.
     pub fn set_rotate_bytes(&mut self, rotate_bytes: u64) {
         self.rotate_bytes = rotate_bytes;
@@ -543,15 +552,16 @@ impl<F: Fs> LogFiles<F> {
         &mut self,
         name: FileName,
     ) -> Result<Option<Current<F::File>>, FileError> {
-        let sidecar = format!("{name}.{}", tacho_chain::SIDECAR_ENDING);
         let entries = self.fs.list(&self.dir).at("list", &self.dir)?;
         // Its own sidecar goes on with it, and so does its rendition.
-        let others = entries.iter().filter(|entry| **entry != sidecar);
-        let others = others.filter_map(|entry| FileName::parse(entry));
-        let newest = others
-            .filter(|(other, ending)| *other != name || !rendition::ENDINGS.contains(ending))
-            .map(|(name, _)| name)
-            .max();
+        let goes_on = |ending: &str| match Ending::parse(ending) {
+            Some(Ending::Sidecar) => true,
+            Some(Ending::File(content, Form::Plain)) => content != Content::Lines,
+            _ => false,
+        };
+        let others = entries.iter().filter_map(|entry| FileName::parse(entry));
+        let others = others.filter(|(other, ending)| *other != name || !goes_on(ending));
+        let newest = others.map(|(name, _)| name).max();
         if newest.is_some_and(|newest| newest >= name) {
             return Ok(None);
         }

@@ -78,15 +78,18 @@
 //! | `heal` | what others did to the file, noticed and mended |
 //! | `seal` | the sidecars that make changes detectable |
 //! | `sealing` | telling the sealer which lines are in which file |
+//! | `ending` | what a file says and in which form, by its name; the listing of all |
 //! | `form` | plain, compressed, encrypted: in which forms a log file may be there |
 //! | `pack` | closed files made smaller, or unreadable to all but a few |
 //! | `compressed` | compressed bytes checked, and the last line of such a file |
 //! | `recipients` | who may read encrypted files |
+//! | `survey` | what there is of the log, for SHOW STATUS |
 //! | `retain` | which closed files have to go, and how they go |
 //! | `rendition` | each file once more in another format, beside it |
 
 mod compressed;
 mod durable;
+mod ending;
 mod error;
 mod form;
 mod fs;
@@ -100,6 +103,7 @@ mod rendition;
 mod retain;
 mod seal;
 mod sealing;
+mod survey;
 mod tail;
 
 #[cfg(test)]
@@ -115,6 +119,7 @@ mod retain_tests;
 #[cfg(test)]
 mod scenarios;
 
+pub use ending::Content;
 pub use error::{FileError, FileErrorKind};
 pub use form::Form;
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
@@ -125,5 +130,6 @@ pub use recipients::{Recipients, RecipientsError};
 pub use rendition::{Plan, Renditions, State as RenditionState, Trouble};
 pub use retain::{Due, Keep, Outlook, RetainError};
 pub use seal::{SealOptions, Sealed};
+pub use survey::Survey;
 pub use tacho_chain::entry::RemovalReason;
 pub use tail::{LastSeqError, last_seq};

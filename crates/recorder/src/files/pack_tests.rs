@@ -58,7 +58,7 @@ fn packing(form: Form) -> Packing {
 }
 
 fn run_to(form: Form, files: &mut LogFiles<FaultyFs>) -> Result<Option<Packed>, PackError> {
-    match files.next_to_pack(&packing(form), |_| false)? {
+    match files.next_to_pack(&packing(form), |_, _| false)? {
         Some(packer) => packer.run(&AtomicBool::new(false)).map(Some),
         None => Ok(None),
     }
@@ -161,7 +161,7 @@ fn the_last_line_is_found_in_a_compressed_file() {
 fn what_is_stopped_or_changed_meanwhile_is_as_it_was() {
     let (fs, mut files) = filled();
     let wanted = packing(Form::CompressedEncrypted);
-    let packer = files.next_to_pack(&wanted, |_| false).expect("lists").expect("the first");
+    let packer = files.next_to_pack(&wanted, |_, _| false).expect("lists").expect("the first");
     let cancel = AtomicBool::new(true);
     assert!(matches!(packer.run(&cancel), Err(PackError::Cancelled)));
     assert_eq!(endings(&fs), ["jsonl"; 3]);
@@ -178,8 +178,8 @@ fn what_is_stopped_or_changed_meanwhile_is_as_it_was() {
     packer.run(&cancel).expect("packs");
     assert_eq!(endings(&fs), ["jsonl.zst.age", "jsonl", "jsonl"]);
     // Passed over, and the seal has nothing to do with it here.
-    let second = files.next_to_pack(&wanted, |_| false).expect("lists").expect("the second").name();
-    assert!(files.next_to_pack(&wanted, |name| name == second).expect("lists").is_none());
+    let second = files.next_to_pack(&wanted, |_, _| false).expect("lists").expect("the second").name();
+    assert!(files.next_to_pack(&wanted, |name, _| name == second).expect("lists").is_none());
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn what_was_written_is_compared_with_what_is_read() {
     for form in [Form::Compressed, Form::CompressedEncrypted, Form::Encrypted] {
         let (fs, mut files) = filled();
         let everything = read(&fs);
-        let packer = files.next_to_pack(&packing(form), |_| false).expect("lists").expect("one");
+        let packer = files.next_to_pack(&packing(form), |_, _| false).expect("lists").expect("one");
         // A device that loses a bit after it has said that all is there.
         fs.spoil(&path(FIRST, form.new_ending()));
         let error = packer.run(&AtomicBool::new(false)).expect_err("it differs");

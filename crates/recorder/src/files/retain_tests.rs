@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use tacho_chain::entry::RemovalReason;
 use tacho_chain::verify::{self, Report, State};
 
+use super::ending::Ending;
 use super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::fs::Fs;
 use super::log::{LogFiles, Options};
-use super::rendition;
 use super::retain::{Keep, RetainError};
 use super::seal::{SealOptions, Sealed};
 use super::tail::last_seq;
@@ -211,8 +211,7 @@ fn all_forms_of_a_file_go_and_its_sidecar_last() {
     let due = files.outlook(&keep).expect("lists").due.expect("the first file is old");
     files.bury(due).expect("buried");
     // The sidecar cannot be removed at first.
-    let forms = rendition::ENDINGS.len() as u64 + 3;
-    fs.fault_after(forms, Fault::Fail(libc::EIO));
+    fs.fault_after(Ending::all().count() as u64, Fault::Fail(libc::EIO));
     files.remove(due.name).expect_err("an error");
     assert_eq!((numbers(&fs, ".jsonl")[0], numbers(&fs, ".chain")[0]), (2, 1));
     assert!(numbers(&fs, ".jsonl.zst").is_empty() && numbers(&fs, ".csv").is_empty());

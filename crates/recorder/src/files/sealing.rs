@@ -112,6 +112,12 @@ impl<F: Fs> LogFiles<F> {
         self.sealer.as_ref().map(|sealer| sealer.root())
     }
 
+    /// When it was last signed what the log is, s since 1970-01-01 UTC; `None`: not since it was opened.
+    #[must_use]
+    pub fn checkpoint_s(&self) -> Option<i64> {
+        self.sealer.as_ref().and_then(|sealer| sealer.checkpoint_s())
+    }
+
     /// Changes how often the chain is signed, s; 0: only at rotation and stop.
     pub fn set_checkpoint_interval_s(&mut self, interval_s: u64) {
         if let Some(sealer) = &mut self.sealer {

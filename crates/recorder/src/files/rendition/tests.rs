@@ -23,7 +23,8 @@ fn log_path(index: usize) -> PathBuf {
 }
 
 fn rendition_path(index: usize, format: Format) -> PathBuf {
-    Path::new(DIR).join(format!("{}.{}", name(index), ending(format).expect("one of ours")))
+    let content = Content::of_format(format).expect("one of ours");
+    Path::new(DIR).join(format!("{}.{}", name(index), content.ending()))
 }
 
 fn new_fs() -> FaultyFs {
