@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, PoisonError};
 use tacho_ring::sys;
 
 use crate::files::Recipients;

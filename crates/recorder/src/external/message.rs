@@ -11,9 +11,7 @@ use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::control::{
-    ConfigChange, Control, Encryption, LogFilesView, Severity, Status, Who,
-};
+use crate::control::{ConfigChange, Control, Encryption, LogFilesView, Severity, Status, Who};
 use crate::files::Recipients;
 
 /// Version of the program and of what is said here.

@@ -99,7 +99,8 @@ impl Ending {
         // The longest suffix first: that of the plain form is empty.
         let mut forms = Form::ALL;
         forms.sort_by_key(|form| std::cmp::Reverse(form.suffix().len()));
-        let packed = forms.into_iter().find_map(|form| Some((rest.strip_suffix(form.suffix())?, form)));
+        let packed =
+            forms.into_iter().find_map(|form| Some((rest.strip_suffix(form.suffix())?, form)));
         let (rest, form) = packed?;
         let content = Content::ALL.into_iter().find(|content| content.ending() == rest)?;
         Some(match done {
@@ -204,7 +205,9 @@ mod tests {
                 assert_eq!(Form::of_ending(&text), None, "{text}");
             }
         }
-        for text in ["", "jsonl.", "jsonl.age.zst", "csv.zst.zst", "xml", "json", "zst", ".new", "new"] {
+        for text in
+            ["", "jsonl.", "jsonl.age.zst", "csv.zst.zst", "xml", "json", "zst", ".new", "new"]
+        {
             assert_eq!(Ending::parse(text), None, "{text}");
         }
     }

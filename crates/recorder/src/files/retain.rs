@@ -118,7 +118,9 @@ impl<F: Fs> LogFiles<F> {
         // By size there is no brake, whatever the clock says.
         let reason = if keep.bytes > 0 && self.total_bytes(&parts)? > keep.bytes {
             RemovalReason::Size
-        } else if outlook.old_count > 0 && !self.was_written_since(name, parts[&name], now_s, age_max_s)? {
+        } else if outlook.old_count > 0
+            && !self.was_written_since(name, parts[&name], now_s, age_max_s)?
+        {
             RemovalReason::Age
         } else {
             return Ok(outlook);
@@ -202,13 +204,12 @@ impl<F: Fs> LogFiles<F> {
         // What the next start goes on from, and the line that tells of the removal, must not be
         // only in memory when older lines go.
         self.sync_current()?;
-        for ending in Ending::all() {
-            if ending == Ending::Sidecar {
-                self.fs.sync_dir(&self.dir).at("sync", &self.dir)?;
-            }
+        let parts = list_parts(&self.fs, &self.dir)?.remove(&name).unwrap_or_default();
+        for ending in parts.iter().filter(|ending| *ending != Ending::Sidecar) {
             self.remove_part(name, ending)?;
         }
-        Ok(())
+        self.fs.sync_dir(&self.dir).at("sync", &self.dir)?;
+        self.remove_part(name, Ending::Sidecar)
     }
 
     /// Removes the sidecars of removed files that a crash has left. Returns how many those were.

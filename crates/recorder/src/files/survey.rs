@@ -213,7 +213,12 @@ mod tests {
         let text = line(18_446_744_073_709_551_615, 51);
         let head = &text.as_bytes()[..text.len().min(HEAD_BYTES as usize)];
         assert_eq!(time_of(head), Some((BEGIN_S - 5) * 1_000_000 + 7));
-        for head in ["", "{\"v\":1,\"seq\":1,\"ts\":\"2000-02-29", "{\"v\":1,\"seq\":1,\"ts\":\"x\"", "theirs\n"] {
+        for head in [
+            "",
+            "{\"v\":1,\"seq\":1,\"ts\":\"2000-02-29",
+            "{\"v\":1,\"seq\":1,\"ts\":\"x\"",
+            "theirs\n",
+        ] {
             assert_eq!(time_of(head.as_bytes()), None, "{head}");
         }
     }

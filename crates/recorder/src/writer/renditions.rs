@@ -284,7 +284,8 @@ impl<F: Fs> Writer<F> {
             return Ok(());
         }
         let state = self.files.rendition_state();
-        let state = state.map_err(|error| format!("{error}. Until it can, closed files stay as they are"))?;
+        let state = state
+            .map_err(|error| format!("{error}. Until it can, closed files stay as they are"))?;
         if let Some(&(last, format)) = state.pending.back() {
             // A file that was begun when its maker died has the format of the one before.
             self.run_renditions(state, last, format)?;

@@ -1,7 +1,7 @@
 //! What there is of the log, shown to SHOW STATUS.
 //!
-//! The directory is listed once a minute, and a second after something has happened to a file; not
-//! more often than a listing costs a fiftieth of the time. What changes with each line, the length
+//! The directory is listed every ten seconds, and one after something has happened to a file, but never
+//! for more than a fiftieth of the time. What changes with each line, the length
 //! of the current file, is added in each round without a look.
 
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::control::{LogFilesView, Severity};
 use crate::files::{FileName, Fs, Survey};
 
 /// How often is looked, when nothing has happened to the files, µs.
-const LOOK_EVERY_US: i64 = 60_000_000;
+const LOOK_EVERY_US: i64 = 10_000_000;
 /// How long after the last look, when something has, µs.
 const LOOK_AGAIN_US: i64 = 1_000_000;
 /// Of the time, so much may go into it.

@@ -326,7 +326,8 @@ impl<F: Fs> Renditions<F> {
 
     /// Has done with the oldest file of the list.
     fn leave(&mut self) {
-        if self.work.take().is_some() {
+        if let Some(mut work) = self.work.take() {
+            self.notes.extend(work.take_notes());
             let mut clock = TimeFormatter::utc();
             let held = &mut self.state.held;
             held.clear();

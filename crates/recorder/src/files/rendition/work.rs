@@ -198,10 +198,10 @@ impl<F: Fs> Work<F> {
 
     /// Tells once that it has no place, and once that there are lines of somebody else.
     pub(super) fn take_notes(&mut self) -> impl Iterator<Item = String> {
-        let is_news = self.broken_count > 0 && !std::mem::replace(&mut self.is_broken_told, self.broken_count > 0);
+        let is_news = self.broken_count > 0
+            && !std::mem::replace(&mut self.is_broken_told, self.broken_count > 0);
         let (log, rendition) = (self.source.path().display(), self.path.display());
-        let broken =
-            || format!("{log} has lines that are no records; they are not in {rendition}");
+        let broken = || format!("{log} has lines that are no records; they are not in {rendition}");
         self.note.take().into_iter().chain(is_news.then(broken))
     }
 
