@@ -74,6 +74,8 @@
 //! | `lock` | one writer per directory |
 //! | `tail` | line ends and the last `seq`, read from the end |
 //! | `log` | [`LogFiles`]: open, write, rotate |
+//! | `create` | the newest file gone on with, the next one, the same one again |
+//! | `event` | what somebody has to hear of |
 //! | `durable` | from the page cache to the device |
 //! | `heal` | what others did to the file, noticed and mended |
 //! | `seal` | the sidecars that make changes detectable |
@@ -88,9 +90,11 @@
 //! | `rendition` | each file once more in another format, beside it |
 
 mod compressed;
+mod create;
 mod durable;
 mod ending;
 mod error;
+mod event;
 mod form;
 mod fs;
 mod heal;
@@ -121,9 +125,10 @@ mod scenarios;
 
 pub use ending::Content;
 pub use error::{FileError, FileErrorKind};
+pub use event::Event;
 pub use form::Form;
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
-pub use log::{Event, LogFiles, Opened, Options};
+pub use log::{LogFiles, Opened, Options};
 pub use name::FileName;
 pub use pack::{PackError, Packed, Packer, Packing};
 pub use recipients::{Recipients, RecipientsError};

@@ -7,8 +7,9 @@ use tacho_chain::entry::EpochReason;
 use tacho_chain::key::VerifierKey;
 
 use super::error::{At, FileError, FileErrorKind};
+use super::event::Event;
 use super::fs::{Fs, FsFile, OpenMode};
-use super::log::{Current, Event, LogFiles};
+use super::log::{Current, LogFiles};
 use super::name::FileName;
 use super::seal::{Begin, Log, SealOptions, Sealed, Sealer, begin_sealing};
 use super::tail;
