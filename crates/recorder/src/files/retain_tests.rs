@@ -369,9 +369,9 @@ fn what_a_look_costs_does_not_grow_with_the_log() {
     let again = cost(&mut files);
     assert!(once >= again + 20, "each is looked at once: {once}, {again}");
     // What is beside a file counts, in whatever form.
-    fs.append(&path("audit-20000229T123456Z-000002.csv.zst"), b"x");
+    fs.append(&path("audit-20000229T123456Z-000001.csv.zst"), &[b'x'; 45]);
     assert_eq!(due(&mut files, &keep), Some((1, RemovalReason::Size)));
-    fs.unlink(&path("audit-20000229T123456Z-000002.csv.zst"));
+    fs.unlink(&path("audit-20000229T123456Z-000001.csv.zst"));
     assert_eq!(due(&mut files, &keep), None);
     // What has become another file is looked at again: all files in their first form, and one in a
     // larger one.
