@@ -480,7 +480,7 @@ fn with_encryption_no_statement_can_be_read_in_a_closed_file() {
             assert!(ending == "chain" || ending.ends_with(".age"), "{name}");
             closed_count += 1;
         }
-        assert!(closed_count > 15, "{closed_count}");
+        assert!(closed_count > 5, "{closed_count}");
         drop(conn);
         server.stop().expect("stopped");
 
@@ -560,7 +560,7 @@ fn a_file_is_compressed_when_it_is_there_in_both_forms() {
     drop(conn);
     server.stop().expect("stopped");
     // What a start recovers is in one file, however long.
-    assert!(stems(&log, "jsonl.zst").len() > 10);
+    assert!(stems(&log, "jsonl.zst").len() > 3);
     assert_eq!(stems(&log, "csv.zst"), stems(&log, "jsonl.zst"), "both of each");
     assert_eq!(stems(&log, "csv").len(), 1, "that of the newest line");
     unpack(&log, "csv.zst", &["zstd", "-dq"]);
