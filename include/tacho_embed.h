@@ -82,6 +82,11 @@ typedef struct tacho_embed_status {
   uint64_t sessions;     /* that have a slot in the arena */
   uint64_t sessions_max; /* slots */
   uint64_t files_encrypted;
+  uint64_t files;               /* log files, in whatever form */
+  uint64_t files_bytes;         /* with their sidecars and renditions */
+  uint64_t files_days;          /* how far back they go */
+  uint64_t files_to_pack;       /* closed files that wait to be compressed or encrypted */
+  uint64_t format_behind_bytes; /* of the log, not in the other format yet */
 } tacho_embed_status;
 
 /* Texts for SHOW STATUS. */
@@ -89,7 +94,11 @@ enum tacho_text {
   TACHO_TEXT_LAST_ERROR = 0,
   TACHO_TEXT_CURRENT_FILE = 1,
   TACHO_TEXT_ARENA = 2,
-  TACHO_TEXT_WRITER = 3 /* "EMBEDDED", or "EXTERNAL" and the process id of the recorder */
+  TACHO_TEXT_WRITER = 3, /* "EMBEDDED", or "EXTERNAL" and the process id of the recorder */
+  TACHO_TEXT_OLDEST_FILE = 4,
+  TACHO_TEXT_OLDEST_TIME = 5,     /* times are as those in the log; empty: there is none */
+  TACHO_TEXT_CHECKPOINT_TIME = 6, /* when the seal was last signed */
+  TACHO_TEXT_ROTATE_DUE_TIME = 7  /* when a new file is begun because of its age */
 };
 
 /* Starts recording: recovers what a crash has left, makes the arena, starts the writer.

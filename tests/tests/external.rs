@@ -428,3 +428,43 @@ fn a_recorder_that_hangs_is_told_of() {
     let scene = finish(scene, running, "hang", Some(recorder));
     scene.server.assert_clean_log(&["does not answer", "Aborted connection"]);
 }
+
+#[test]
+fn the_figures_of_the_files_come_from_whoever_writes() {
+    let scene = scene(&["tacho-format=CSV", "tacho-rotate-interval-s=86400"]);
+    let directory = scene.log_directory();
+    let are_right = || {
+        let count = log::file_names(&directory, ".jsonl").len().to_string();
+        let oldest = log::file_names(&directory, ".jsonl").pop_first().expect("a file");
+        status(&scene, "Tacho_files") == count
+            && status(&scene, "Tacho_oldest_file") == oldest
+            && status(&scene, "Tacho_files_bytes") != "0"
+            && status(&scene, "Tacho_oldest_time").starts_with("20")
+            && status(&scene, "Tacho_checkpoint_time").starts_with("20")
+            && status(&scene, "Tacho_rotate_due_time").starts_with("20")
+    };
+    wait_until("the server says it", are_right);
+    let recorder = Recorder::start(&scene);
+    recorder.wait_until_it_writes(&scene);
+    for _ in 0..3 {
+        set(&scene, "tacho_rotate_now = 1");
+        let before = status(&scene, "Tacho_files");
+        wait_until("the recorder says it", || status(&scene, "Tacho_files") > before);
+    }
+    wait_until("the recorder says it", are_right);
+    // Something that only the recorder can know of.
+    let oldest = log::file_names(&directory, ".jsonl").pop_first().expect("a file");
+    for ending in [".jsonl", ".csv", ".chain"] {
+        let path = directory.join(oldest.replace(".jsonl", ending));
+        if path.exists() {
+            fs::remove_file(path).expect("removed");
+        }
+    }
+    wait_until("the recorder sees it", || {
+        are_right() && status(&scene, "Tacho_oldest_file") != oldest
+    });
+    recorder.kill9();
+    wait_until("the server writes", || writer(&scene) == "EMBEDDED");
+    set(&scene, "tacho_rotate_now = 1");
+    wait_until("the server says it", are_right);
+}

@@ -406,6 +406,138 @@ fn what_retention_removes_goes_in_both_forms() {
     server.assert_clean_log(&["is removed before all of it"]);
 }
 
+/// Replaces packed renditions by what they say, with the standard command.
+#[track_caller]
+fn unpack(log: &Path, ending: &str, command: &[&str]) {
+    let (plain, _) = ending.rsplit_once('.').expect("a suffix");
+    for stem in stems(log, ending) {
+        let packed = log.join(format!("{stem}.{ending}"));
+        let to = log.join(format!("{stem}.{plain}"));
+        let output = Command::new(command[0])
+            .args(&command[1..])
+            .arg("-o")
+            .args([&to, &packed])
+            .output()
+            .expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fs::remove_file(packed).expect("removed");
+    }
+}
+
+#[test]
+fn with_encryption_no_statement_can_be_read_in_a_closed_file() {
+    const SECRET: &str = "nobody but the auditor reads this";
+    let keys = build_directory().join(format!("test/format-keys-{}", std::process::id()));
+    fs::create_dir_all(&keys).expect("made");
+    let secret = keys.join("auditor.key");
+    let run = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let secret_path = secret.to_str().expect("a path").to_owned();
+    run("age-keygen", &["-o", &secret_path]);
+    let recipients = keys.join("recipients");
+    fs::write(&recipients, run("age-keygen", &["-y", &secret_path])).expect("written");
+
+    for (format, compression) in [(CSV, "NONE"), (OLD, "ZSTD")] {
+        let mut server = builder()
+            .option(format!("loose-tacho-format={}", format[0]))
+            .option(format!("loose-tacho-compression={compression}"))
+            .option(format!("loose-tacho-encryption-recipients-file={}", recipients.display()))
+            .start()
+            .expect("a server");
+        let log = log_of(&server);
+        for round in 0..2 {
+            let mut conn = server.connect().expect("a connection");
+            for number in 0..300 {
+                let sql = format!("SELECT '{SECRET} {round} {number}', '{}'", "x".repeat(300));
+                conn.query_drop(sql).expect("an answer");
+            }
+            server.kill9().expect("killed");
+            server.restart().expect("started again");
+        }
+        let mut conn = server.connect().expect("a connection");
+        conn.query_drop("SET GLOBAL tacho_rotate_now = 1").expect("an answer");
+        wait::until("all that is closed is encrypted", || {
+            let plain = [format[1], "jsonl.zst", &format!("{}.zst", format[1])];
+            stems(&log, "jsonl").len() == 1
+                && stems(&log, plain[0]).is_subset(&stems(&log, "jsonl"))
+                && plain[1..].iter().all(|ending| stems(&log, ending).is_empty())
+        });
+        let open = stems(&log, "jsonl");
+        let mut closed_count = 0;
+        for entry in fs::read_dir(&log).expect("the log") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            let (stem, ending) = name.split_once('.').expect("an ending");
+            if !stem.starts_with("audit-") || open.contains(stem) {
+                continue;
+            }
+            let bytes = fs::read(&path).expect("read");
+            let has = |text: &[u8]| bytes.windows(text.len()).any(|part| part == text);
+            assert!(!has(SECRET.as_bytes()) && !has(b"SELECT"), "{name}");
+            assert!(ending == "chain" || ending.ends_with(".age"), "{name}");
+            closed_count += 1;
+        }
+        assert!(closed_count > 5, "{closed_count}");
+        drop(conn);
+        server.stop().expect("stopped");
+
+        // Who has the key has everything, in both forms; the readers of the log take no rendition for it.
+        let suffix = if compression == "ZSTD" { ".zst.age" } else { ".age" };
+        let ending = format!("{}{suffix}", format[1]);
+        assert_eq!(stems(&log, &ending), stems(&log, &format!("jsonl{suffix}")));
+        unpack(&log, &ending, &["age", "--decrypt", "-i", &secret_path]);
+        if compression == "ZSTD" {
+            unpack(&log, &format!("{}.zst", format[1]), &["zstd", "-dq"]);
+        }
+        let arguments = ["convert", "--to", format[2], "--identity", &secret_path];
+        let output = tacho(&[&arguments[..], &[log.to_str().expect("a path")]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let wanted = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(wanted.matches(SECRET).count() >= 600);
+        assert_same(&renditions(&log, format), &bare(&wanted, format));
+    }
+    fs::remove_dir_all(&keys).expect("removed");
+}
+
+#[test]
+fn a_directory_in_the_way_of_one_file_is_told_of_and_the_next_ones_go_on() {
+    let mut server = MariaDb::builder()
+        .option("plugin-load-add=tacho")
+        .option("loose-tacho-format=CSV")
+        .start()
+        .expect("a server");
+    let log = log_of(&server);
+    let mut conn = server.connect().expect("a connection");
+    load(&mut conn, "first", 50);
+    wait::until("it has begun", || stems(&log, "csv").len() == 1);
+    server.kill9().expect("killed");
+    let first = stems(&log, "csv").pop_first().expect("one");
+    let obstacle = log.join(format!("{first}.csv"));
+    fs::remove_file(&obstacle).expect("removed");
+    fs::create_dir(&obstacle).expect("made");
+    server.restart().expect("started again");
+    let mut conn = server.connect().expect("a connection");
+    let status = |conn: &mut Conn| client::status(conn, r"Tacho\_%").expect("status");
+    wait::until("it is told of", || status(&mut conn)["Tacho_last_error"].contains("in the way"));
+    assert_ne!(status(&mut conn)["Tacho_format_behind_bytes"], "0");
+    load(&mut conn, "second", 50);
+    conn.query_drop("SET GLOBAL tacho_rotate_now = 1").expect("an answer");
+    load(&mut conn, "third", 50);
+    wait::until("the next one has its own", || {
+        let next = stems(&log, "csv").pop_last().expect("one");
+        let text = fs::read_to_string(log.join(format!("{next}.csv"))).unwrap_or_default();
+        next > first && text.contains("third 49")
+    });
+    conn.query_drop("SET GLOBAL tacho_logging = OFF").expect("an answer");
+    wait::until("nothing waits", || status(&mut conn)["Tacho_format_behind_bytes"] == "0");
+    assert!(status(&mut conn)["Tacho_last_error"].contains(&first));
+    assert!(obstacle.is_dir(), "it is somebody's");
+    server.assert_clean_log(&["in the way", "is no plain file", "in the other format"]);
+}
+
 #[test]
 fn a_file_is_compressed_when_it_is_there_in_both_forms() {
     let mut server = builder()
@@ -422,10 +554,16 @@ fn a_file_is_compressed_when_it_is_there_in_both_forms() {
     }
     let mut conn = server.connect().expect("a connection");
     conn.query_drop("SET GLOBAL tacho_rotate_now = 1").expect("an answer");
-    wait::until("all that is closed is compressed", || stems(&log, "jsonl").len() == 1);
+    wait::until("all that is closed is compressed", || {
+        stems(&log, "jsonl").len() == 1 && stems(&log, "csv").is_subset(&stems(&log, "jsonl"))
+    });
     drop(conn);
     server.stop().expect("stopped");
-    assert!(stems(&log, "jsonl.zst").len() > 20);
+    // What a start recovers is in one file, however long.
+    assert!(stems(&log, "jsonl.zst").len() > 3);
+    assert_eq!(stems(&log, "csv.zst"), stems(&log, "jsonl.zst"), "both of each");
+    assert_eq!(stems(&log, "csv").len(), 1, "that of the newest line");
+    unpack(&log, "csv.zst", &["zstd", "-dq"]);
     assert_whole(&log, CSV);
     server.assert_clean_log(&[]);
 }

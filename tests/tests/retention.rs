@@ -8,6 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::State;
 use tacho_tests::client::{Conn, Queryable as _};
+use tacho_tests::log::file_names;
 use tacho_tests::sealed::{assert_state, check};
 use tacho_tests::server::MariaDb;
 use tacho_tests::{build_directory, wait};
@@ -27,9 +28,7 @@ fn log_of(conn: &mut Conn) -> PathBuf {
 
 /// Names of the log files, oldest first.
 fn names(log: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(log).expect("the log").map(|entry| entry.expect("an entry"));
-    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.ends_with(".jsonl")).collect()
+    file_names(log, ".jsonl")
 }
 
 /// What the log says to have removed, and the numbers of its lines.

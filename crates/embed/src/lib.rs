@@ -95,10 +95,20 @@ pub struct EmbedStatus {
     pub sessions_max: u64,
     /// Closed files that were encrypted.
     pub files_encrypted: u64,
+    /// Log files.
+    pub files: u64,
+    /// Bytes of all of them on the disk.
+    pub files_bytes: u64,
+    /// How far back they go, days.
+    pub files_days: u64,
+    /// Closed files that wait to be compressed or encrypted.
+    pub files_to_pack: u64,
+    /// How much of the log is not written in the other format yet, bytes of lines.
+    pub format_behind_bytes: u64,
 }
 
 const _: () = assert!(size_of::<EmbedConfig>() == 56);
-const _: () = assert!(size_of::<EmbedStatus>() == 176);
+const _: () = assert!(size_of::<EmbedStatus>() == 216);
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
 fn guard<T>(fallback: T, f: impl FnOnce() -> T) -> T {

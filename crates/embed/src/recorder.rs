@@ -322,6 +322,7 @@ impl Recorder {
         let dropped = counters.lost_dropped.load(Ordering::Relaxed);
         let corrupt = counters.lost_corrupt.load(Ordering::Relaxed);
         let killed = counters.lost_killed.load(Ordering::Relaxed);
+        let files = status.log_files();
         EmbedStatus {
             records_written: status.records_written.load(Ordering::Relaxed),
             bytes_written: status.bytes_written.load(Ordering::Relaxed),
@@ -347,6 +348,11 @@ impl Recorder {
                 as u64,
             sessions_max: sessions.len() as u64,
             files_encrypted: status.files_encrypted.load(Ordering::Relaxed),
+            files: files.count,
+            files_bytes: files.bytes,
+            files_days: files.days,
+            files_to_pack: files.to_pack,
+            format_behind_bytes: status.format_behind_bytes.load(Ordering::Relaxed),
         }
     }
 
@@ -363,6 +369,10 @@ impl Recorder {
                 None => "EMBEDDED".to_owned(),
                 Some(pid) => format!("EXTERNAL {pid}"),
             },
+            4 => self.status.log_files().oldest_file,
+            5 => self.status.log_files().oldest_time,
+            6 => self.status.log_files().checkpoint_time,
+            7 => self.status.log_files().rotate_due_time,
             _ => String::new(),
         }
     }

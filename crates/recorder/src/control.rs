@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 use tacho_ring::sys;
 
@@ -263,6 +264,10 @@ pub struct Status {
     pub files_encrypted: AtomicU64,
     /// Room for the log, bytes.
     pub disk_free_bytes: AtomicU64,
+    /// How much of the log is not written in the other format yet, bytes of lines.
+    pub format_behind_bytes: AtomicU64,
+    /// What there is of the log.
+    pub log_files: Mutex<LogFilesView>,
     /// The log cannot be written at the moment.
     pub is_failing: AtomicBool,
     /// The last error, with advice.
@@ -271,7 +276,40 @@ pub struct Status {
     pub current_file: Mutex<String>,
 }
 
+/// What there is of the log, when the writer has last looked. Times are as those in the log; empty:
+/// there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogFilesView {
+    /// Log files, in whatever form.
+    pub count: u64,
+    /// Bytes of all of them, of their sidecars and their renditions.
+    pub bytes: u64,
+    /// How far back they go, days.
+    pub days: u64,
+    /// Closed files that wait to be compressed or encrypted.
+    pub to_pack: u64,
+    /// Name of the oldest.
+    pub oldest_file: String,
+    /// Time of its first line.
+    pub oldest_time: String,
+    /// When the seal was last signed.
+    pub checkpoint_time: String,
+    /// When the current file will be followed by another one because of its age.
+    pub rotate_due_time: String,
+}
+
 impl Status {
+    /// What there is of the log.
+    #[must_use]
+    pub fn log_files(&self) -> LogFilesView {
+        self.log_files.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Shows what there is of the log.
+    pub fn show_log_files(&self, view: LogFilesView) {
+        *self.log_files.lock().unwrap_or_else(PoisonError::into_inner) = view;
+    }
+
     /// Replaces a text; a poisoned lock still holds a text.
     pub fn set(text: &Mutex<String>, value: &str) {
         let mut text = text.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

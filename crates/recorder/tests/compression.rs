@@ -50,6 +50,8 @@ fn writer(place: &Place, arena: tacho_ring::arena::Arena) -> (Writer, Shared) {
     assert_eq!(opened.last_seq.expect("known"), Some(COUNT));
     let shared = Shared { control: Arc::default(), status: Arc::default() };
     let (control, status) = (shared.control.clone(), shared.status.clone());
+    // Before it is said that there is no other format, a file may be needed as it is.
+    control.format.store(0, Ordering::Relaxed);
     (Writer::new(arena, files, COUNT, control, status, place.log()), shared)
 }
 

@@ -42,6 +42,7 @@ fn by_age_few_go_at_once_and_all_when_somebody_says_so() {
     let (files, opened) = LogFiles::open(RealFs, &place.log, options).expect("opens");
     assert_eq!(opened.last_seq.expect("known"), Some(OLD_COUNT));
     let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
+    control.format.store(0, Ordering::Relaxed);
     let log = place.log();
     let mut writer =
         Writer::new(arena.arena(), files, OLD_COUNT, control.clone(), status.clone(), log);
@@ -92,6 +93,7 @@ fn what_is_no_file_is_left_alone_and_keeps_nothing_else() {
     let (files, _) =
         LogFiles::open(RealFs, &place.log, Options { rotate_bytes: 0 }).expect("opens");
     let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
+    control.format.store(0, Ordering::Relaxed);
     let log = place.log();
     let mut writer =
         Writer::new(arena.arena(), files, OLD_COUNT, control.clone(), status.clone(), log);

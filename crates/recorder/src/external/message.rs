@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::control::{ConfigChange, Control, Encryption, Severity, Status, Who};
+use crate::control::{ConfigChange, Control, Encryption, LogFilesView, Severity, Status, Who};
 use crate::files::Recipients;
 
 /// Version of the program and of what is said here.
-pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
+pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/3");
 
 /// Bytes that need not be text, as hexadecimal digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -309,6 +309,10 @@ pub struct Figures {
     /// Likewise.
     pub disk_free_bytes: u64,
     /// Likewise.
+    pub format_behind_bytes: u64,
+    /// Likewise.
+    pub log_files: LogFilesView,
+    /// Likewise.
     pub is_failing: bool,
     /// Likewise.
     pub last_error: String,
@@ -335,6 +339,8 @@ impl Figures {
             files_encrypted: status.files_encrypted.load(Ordering::Relaxed),
             arena_bytes_used: status.arena_bytes_used.load(Ordering::Relaxed),
             disk_free_bytes: status.disk_free_bytes.load(Ordering::Relaxed),
+            format_behind_bytes: status.format_behind_bytes.load(Ordering::Relaxed),
+            log_files: status.log_files(),
             is_failing: status.is_failing.load(Ordering::Relaxed),
             last_error: text(&status.last_error),
             current_file: text(&status.current_file),
@@ -357,6 +363,10 @@ impl Figures {
         add(&status.files_encrypted, self.files_encrypted, before.files_encrypted);
         status.arena_bytes_used.store(self.arena_bytes_used, Ordering::Relaxed);
         status.disk_free_bytes.store(self.disk_free_bytes, Ordering::Relaxed);
+        status.format_behind_bytes.store(self.format_behind_bytes, Ordering::Relaxed);
+        if self.log_files != before.log_files {
+            status.show_log_files(self.log_files.clone());
+        }
         status.is_failing.store(self.is_failing, Ordering::Relaxed);
         if self.last_error != before.last_error {
             Status::set(&status.last_error, &self.last_error);

@@ -1,4 +1,4 @@
-//! In which forms the lines of a log file may be there.
+//! In which forms the lines of a log file, and its rendition, may be there.
 
 /// What became of a log file. The order is that of trust: where there are several forms of one
 /// file, a crash has left the later ones, and the first is the one to read.
@@ -19,7 +19,7 @@ impl Form {
     pub const ALL: [Form; 4] =
         [Form::Plain, Form::Compressed, Form::CompressedEncrypted, Form::Encrypted];
 
-    /// The ending of such files.
+    /// The ending of log files in this form.
     #[must_use]
     pub fn ending(self) -> &'static str {
         match self {
@@ -27,6 +27,17 @@ impl Form {
             Form::Compressed => "jsonl.zst",
             Form::CompressedEncrypted => "jsonl.zst.age",
             Form::Encrypted => "jsonl.age",
+        }
+    }
+
+    /// What such a file's name has behind the ending of a plain one.
+    #[must_use]
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Form::Plain => "",
+            Form::Compressed => ".zst",
+            Form::CompressedEncrypted => ".zst.age",
+            Form::Encrypted => ".age",
         }
     }
 

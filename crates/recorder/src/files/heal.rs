@@ -4,9 +4,10 @@ use std::io;
 use std::path::PathBuf;
 
 use super::error::{At, FileError, FileErrorKind};
+use super::event::Event;
 use super::fs::{FileId, Fs, FsFile, Stat};
 use super::lock;
-use super::log::{Current, Event, LogFiles};
+use super::log::{Current, LogFiles};
 use super::tail::{self, STEP_BYTES};
 
 /// A copy of an unlinked file on its way. It outlives a failed call, so that a full disk

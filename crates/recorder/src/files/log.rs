@@ -3,16 +3,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::create::{create_next, reopen};
 use super::durable::Unsynced;
 use super::error::{At, FileError, FileErrorKind};
+use super::event::Event;
 use super::form::Form;
-use super::fs::{Fs, FsFile, OpenMode, RealFs, Space};
+use super::fs::{Fs, FsFile, RealFs, Space};
 use super::heal::Rescue;
 use super::lock;
 use super::name::FileName;
-use super::rendition;
 use super::retain::Sizes;
-use super::seal::{Removed, SealOptions, Sealed, Sealer};
+use super::seal::{Removed, SealOptions, Sealer};
 use super::sealing::Left;
 use super::tail::{self, LastSeqError};
 
@@ -31,72 +32,6 @@ pub struct Opened {
     pub torn_bytes: u64,
     /// `seq` of the last complete line in the directory; `None`: no line yet.
     pub last_seq: Result<Option<u64>, LastSeqError>,
-}
-
-/// Something the caller should tell the operator, or act on.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Event {
-    /// A file was completed and another one begun.
-    Rotated {
-        /// The completed file.
-        closed: PathBuf,
-        /// Its length.
-        closed_bytes: u64,
-        /// The file that is written now.
-        opened: PathBuf,
-    },
-    /// A new file was wanted and could not be made; the old one goes on. Said once until
-    /// the cause changes; tried again with every batch.
-    RotateFailed {
-        /// Why.
-        error: FileError,
-    },
-    /// The current file was unlinked by somebody; its content was written again.
-    Recreated {
-        /// Where the content is now.
-        path: PathBuf,
-        /// How much was written again.
-        bytes: u64,
-    },
-    /// The current file was renamed by somebody and keeps its lines there.
-    Moved {
-        /// The name it had.
-        from: PathBuf,
-        /// The file that is written now.
-        opened: PathBuf,
-    },
-    /// The current file was cut short by somebody.
-    Truncated {
-        /// The file.
-        path: PathBuf,
-        /// Accepted bytes that are gone for good.
-        gone_bytes: u64,
-        /// Bytes of the batch being written, which are simply written again.
-        rewritten_bytes: u64,
-    },
-    /// Somebody else wrote into the current file.
-    Foreign {
-        /// The file.
-        path: PathBuf,
-        /// Their bytes that were left in it, all of them complete lines.
-        kept_bytes: u64,
-        /// Their bytes that had torn a line of ours or were no complete line, and were cut off.
-        removed_bytes: u64,
-    },
-    /// The log goes on, and its seal cannot be written. Said once until the cause changes;
-    /// nothing is forgotten, and it is tried again with every batch.
-    SealFailed {
-        /// Why.
-        error: FileError,
-    },
-    /// The seal is complete again.
-    SealResumed,
-    /// The log is sealed from this file on: it could not be when it was opened.
-    SealBegun {
-        /// With what.
-        sealed: Sealed,
-    },
 }
 
 /// The file that is being written.
@@ -125,7 +60,7 @@ pub struct LogFiles<F: Fs = RealFs> {
     pub(super) lock: F::File,
     pub(super) current: Current<F::File>,
     /// The newest name ever seen, so that the order holds even if files are removed.
-    newest: Option<FileName>,
+    pub(super) newest: Option<FileName>,
     /// A copy out of an unlinked current file that has not been completed.
     pub(super) rescue: Option<Rescue<F::File>>,
     /// How many bytes before `current.bytes` belong to the unfinished batch.
@@ -312,6 +247,15 @@ impl<F: Fs> LogFiles<F> {
         } else if self.check().is_ok() && self.current.bytes > 0 {
             self.try_rotate();
         }
+    }
+
+    /// When the current file will be followed by another one because of its age, s since 1970-01-01 UTC;
+    /// `None`: not for that.
+    #[must_use]
+    pub fn rotate_due_s(&self, interval_s: u64) -> Option<i64> {
+        let interval_s = i64::try_from(interval_s).ok().filter(|interval_s| *interval_s > 0)?;
+        let stamp_s = self.current.name.stamp_s();
+        (self.current.bytes > 0).then(|| stamp_s.saturating_add(interval_s))
     }
 
     /// Changes the size at which files are rotated, from the next line on.
@@ -533,30 +477,6 @@ impl<F: Fs> LogFiles<F> {
         self.note_unsynced(file, &path);
         (path, bytes)
     }
-
-    pub(super) fn create_next(&mut self) -> Result<Current<F::File>, FileError> {
-        create_next(&self.fs, &self.dir, &mut self.newest)
-    }
-
-    /// Makes the file of a name again, if nothing has that name or a newer one.
-    pub(super) fn create_again(
-        &mut self,
-        name: FileName,
-    ) -> Result<Option<Current<F::File>>, FileError> {
-        let sidecar = format!("{name}.{}", tacho_chain::SIDECAR_ENDING);
-        let entries = self.fs.list(&self.dir).at("list", &self.dir)?;
-        // Its own sidecar goes on with it, and so does its rendition.
-        let others = entries.iter().filter(|entry| **entry != sidecar);
-        let others = others.filter_map(|entry| FileName::parse(entry));
-        let newest = others
-            .filter(|(other, ending)| *other != name || !rendition::ENDINGS.contains(ending))
-            .map(|(name, _)| name)
-            .max();
-        if newest.is_some_and(|newest| newest >= name) {
-            return Ok(None);
-        }
-        create(&self.fs, &self.dir, name)
-    }
 }
 
 impl<F: Fs> Drop for LogFiles<F> {
@@ -566,63 +486,4 @@ impl<F: Fs> Drop for LogFiles<F> {
         // What cannot be let go now ends with the last descriptor.
         let _: io::Result<()> = self.lock.unlock();
     }
-}
-
-/// Opens the newest file to go on with it, and cuts off a torn last line.
-fn reopen<F: Fs>(
-    fs: &F,
-    name: FileName,
-    path: PathBuf,
-) -> Result<(Current<F::File>, u64), FileError> {
-    let file = fs.open(&path, OpenMode::Append).at("open", &path)?;
-    let stat = file.stat().at("look at", &path)?;
-    if !stat.is_file {
-        return Err(FileError::of_kind(FileErrorKind::FileGone, "append to", &path));
-    }
-    let bytes = tail::line_end(&file, stat.bytes).at("read", &path)?;
-    if bytes < stat.bytes {
-        file.set_len(bytes).at("truncate", &path)?;
-    }
-    let current = Current { file, name, path, bytes, line_end: bytes };
-    Ok((current, stat.bytes - bytes))
-}
-
-/// The newest name in the directory, whatever its ending: a sidecar or a compressed file
-/// has used up its number too.
-fn newest_name<F: Fs>(fs: &F, dir: &Path) -> Result<Option<FileName>, FileError> {
-    let entries = fs.list(dir).at("list", dir)?;
-    Ok(entries.iter().filter_map(|entry| FileName::parse(entry)).map(|(name, _)| name).max())
-}
-
-fn create_next<F: Fs>(
-    fs: &F,
-    dir: &Path,
-    newest: &mut Option<FileName>,
-) -> Result<Current<F::File>, FileError> {
-    *newest = (*newest).max(newest_name(fs, dir)?);
-    loop {
-        let name = FileName::after(*newest, fs.now_s());
-        let created = create(fs, dir, name)?;
-        // Also when it exists: it was made since the listing, and the next one is tried.
-        *newest = Some(name);
-        if let Some(current) = created {
-            return Ok(current);
-        }
-    }
-}
-
-/// `None`: there is something of that name.
-fn create<F: Fs>(
-    fs: &F,
-    dir: &Path,
-    name: FileName,
-) -> Result<Option<Current<F::File>>, FileError> {
-    let path = dir.join(name.log_file());
-    let file = match fs.open(&path, OpenMode::AppendNew) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
-        file => file.at("create", &path)?,
-    };
-    // Nothing may fail from here on: a file that was made is the one that is written, and
-    // no older one gets another line.
-    Ok(Some(Current { file, name, path, bytes: 0, line_end: 0 }))
 }

@@ -74,20 +74,27 @@
 //! | `lock` | one writer per directory |
 //! | `tail` | line ends and the last `seq`, read from the end |
 //! | `log` | [`LogFiles`]: open, write, rotate |
+//! | `create` | the newest file gone on with, the next one, the same one again |
+//! | `event` | what somebody has to hear of |
 //! | `durable` | from the page cache to the device |
 //! | `heal` | what others did to the file, noticed and mended |
 //! | `seal` | the sidecars that make changes detectable |
 //! | `sealing` | telling the sealer which lines are in which file |
+//! | `ending` | what a file says and in which form, by its name; the listing of all |
 //! | `form` | plain, compressed, encrypted: in which forms a log file may be there |
 //! | `pack` | closed files made smaller, or unreadable to all but a few |
 //! | `compressed` | compressed bytes checked, and the last line of such a file |
 //! | `recipients` | who may read encrypted files |
+//! | `survey` | what there is of the log, for SHOW STATUS |
 //! | `retain` | which closed files have to go, and how they go |
 //! | `rendition` | each file once more in another format, beside it |
 
 mod compressed;
+mod create;
 mod durable;
+mod ending;
 mod error;
+mod event;
 mod form;
 mod fs;
 mod heal;
@@ -100,6 +107,7 @@ mod rendition;
 mod retain;
 mod seal;
 mod sealing;
+mod survey;
 mod tail;
 
 #[cfg(test)]
@@ -115,15 +123,18 @@ mod retain_tests;
 #[cfg(test)]
 mod scenarios;
 
+pub use ending::Content;
 pub use error::{FileError, FileErrorKind};
+pub use event::Event;
 pub use form::Form;
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
-pub use log::{Event, LogFiles, Opened, Options};
+pub use log::{LogFiles, Opened, Options};
 pub use name::FileName;
 pub use pack::{PackError, Packed, Packer, Packing};
 pub use recipients::{Recipients, RecipientsError};
 pub use rendition::{Plan, Renditions, State as RenditionState, Trouble};
 pub use retain::{Due, Keep, Outlook, RetainError};
 pub use seal::{SealOptions, Sealed};
+pub use survey::Survey;
 pub use tacho_chain::entry::RemovalReason;
 pub use tail::{LastSeqError, last_seq};

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
+use super::event::Event;
 use super::faulty::{Fault, FaultyFs};
 use super::fs::Fs;
-use super::log::{Event, LogFiles, Options};
+use super::log::{LogFiles, Options};
 use super::name::FileName;
 use super::retain::Keep;
 use super::tail::{LastSeqError, last_seq};

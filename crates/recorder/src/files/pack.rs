@@ -1,5 +1,6 @@
 //! Closed files made smaller, or unreadable to all but a few: `audit-….jsonl` becomes
-//! `audit-….jsonl.zst`, `.jsonl.age` or `.jsonl.zst.age`, the same lines.
+//! `audit-….jsonl.zst`, `.jsonl.age` or `.jsonl.zst.age`, the same lines. The same becomes of its
+//! rendition, by the same rules and in the same way.
 //!
 //! The file goes only when the other one is on the device under its name, and was read back from
 //! there and found to be what was written. So after a death at any place at least one of both is
@@ -24,6 +25,7 @@ use age::stream::StreamWriter;
 use sha2::{Digest as _, Sha256};
 
 use super::compressed::{self, Checked};
+use super::ending::{Content, Ending, Parts, list_parts};
 use super::error::{At, FileError};
 use super::form::Form;
 use super::fs::{Fs, FsFile, OpenMode, Stat};
@@ -46,6 +48,8 @@ pub struct Packing {
 /// A file that was packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
+    /// What it says.
+    pub content: Content,
     /// In what form it was.
     pub from: Form,
     /// In what form it is.
@@ -87,66 +91,94 @@ pub struct Packer<F> {
     fs: F,
     dir: PathBuf,
     name: FileName,
+    content: Content,
     from: Form,
     form: Form,
     recipients: Option<Arc<Recipients>>,
 }
 
 impl<F: Fs> LogFiles<F> {
-    /// The oldest closed file that is not as it shall be, and none of those to be passed over. Not
-    /// the one with the last line, from which the next start goes on; and none without a line.
+    /// The oldest closed file that is not as it shall be, and none of those to be passed over: the
+    /// log file before its rendition. Not those of the last line, from which the next start goes on;
+    /// and none of a log file without a line.
     ///
     /// # Errors
     /// When the directory cannot be read, or the lines behind the file not be synced.
     pub fn next_to_pack(
         &mut self,
         packing: &Packing,
-        pass_over: impl Fn(FileName) -> bool,
+        pass_over: impl Fn(FileName, Content) -> bool,
     ) -> Result<Option<Packer<F>>, FileError> {
-        let mut closed: BTreeMap<FileName, Form> = BTreeMap::new();
-        for (name, form) in tail::list(&self.fs, &self.dir)? {
-            if name < self.current_name() {
-                let best = closed.entry(name).or_insert(form);
-                *best = form.min(*best);
-            }
+        let all = list_parts(&self.fs, &self.dir)?;
+        let found = self.to_pack(packing, &all).find(|wish| {
+            !pass_over(wish.name, wish.content)
+                && self.has_left(wish.name)
+                && self.may_have_lines(wish)
+        });
+        let Some(Wish { name, content, from, form }) = found else { return Ok(None) };
+        if packing.recipients.is_some() {
+            // After a power failure the next start must find a line that it can read.
+            self.sync_current()?;
         }
-        if !self.has_lines() {
-            while let Some((name, form)) = closed.pop_last() {
-                if self.may_have_lines(name, form) {
-                    break;
-                }
-            }
+        let recipients = packing.recipients.clone();
+        let (fs, dir) = (self.fs.clone(), self.dir.clone());
+        Ok(Some(Packer { fs, dir, name, content, from, form, recipients }))
+    }
+
+    /// What is not as it shall be of closed files, oldest first.
+    pub(super) fn to_pack<'a>(
+        &self,
+        packing: &Packing,
+        all: &'a BTreeMap<FileName, Parts>,
+    ) -> impl Iterator<Item = Wish> + use<'a, F> {
+        let (compress, encrypt) = (packing.compress, packing.recipients.is_some());
+        let mut end = self.current_name();
+        if !self.has_lines() && (compress || encrypt) {
+            let newest = all.range(..end).rev();
+            let mut lines = newest.filter_map(|(&name, parts)| {
+                let form = parts.best_form(Content::Lines)?;
+                Some(Wish { name, content: Content::Lines, from: form, form })
+            });
+            end = lines.find(|file| self.may_have_lines(file)).map_or(end, |file| file.name);
         }
-        let encrypt = packing.recipients.is_some();
-        for (name, from) in closed {
-            let Some(form) = from.target(packing.compress, encrypt) else { continue };
-            if pass_over(name) || !self.has_left(name) || !self.may_have_lines(name, from) {
-                continue;
-            }
-            if encrypt {
-                // After a power failure the next start must find a line that it can read.
-                self.sync_current()?;
-            }
-            let recipients = packing.recipients.clone();
-            let (fs, dir) = (self.fs.clone(), self.dir.clone());
-            return Ok(Some(Packer { fs, dir, name, from, form, recipients }));
-        }
-        Ok(None)
+        let closed = all.range(..end).filter(|(_, parts)| parts.has_lines());
+        closed.flat_map(move |(&name, parts)| {
+            Content::ALL.into_iter().filter_map(move |content| {
+                let from = parts.best_form(content)?;
+                Some(Wish { name, content, from, form: from.target(compress, encrypt)? })
+            })
+        })
     }
 
     /// Whether there may be a complete line in a closed file: of a plain one it is known, and what
     /// was packed had one. What cannot be read is none of the others' trouble: packing it says why.
-    fn may_have_lines(&self, name: FileName, form: Form) -> bool {
-        let path = self.dir.join(format!("{name}.{}", form.ending()));
+    fn may_have_lines(&self, of: &Wish) -> bool {
+        let path = of.path(&self.dir);
         let stat = match self.fs.stat(&path) {
             Ok(stat) => stat,
             Err(error) => return error.kind() != io::ErrorKind::NotFound,
         };
-        if !stat.is_file || stat.bytes == 0 || form != Form::Plain {
+        let is_plain_log = of.from == Form::Plain && of.content == Content::Lines;
+        if !stat.is_file || stat.bytes == 0 || !is_plain_log {
             return stat.is_file && stat.bytes > 0;
         }
         let file = self.fs.open(&path, OpenMode::Read);
         file.and_then(|file| tail::line_end(&file, stat.bytes)).map_or(true, |end| end > 0)
+    }
+}
+
+/// A file that is not as it shall be.
+pub(super) struct Wish {
+    pub(super) name: FileName,
+    content: Content,
+    from: Form,
+    form: Form,
+}
+
+impl Wish {
+    /// Where it is now.
+    pub(super) fn path(&self, dir: &Path) -> PathBuf {
+        dir.join(format!("{}.{}", self.name, Ending::File(self.content, self.from)))
     }
 }
 
@@ -157,12 +189,18 @@ impl<F: Fs> Packer<F> {
         self.name
     }
 
+    /// What it says.
+    #[must_use]
+    pub fn content(&self) -> Content {
+        self.content
+    }
+
     /// Packs it. Ends soon when `cancel` is set, and leaves nothing behind.
     ///
     /// # Errors
     /// See [`PackError`].
     pub fn run(&self, cancel: &AtomicBool) -> Result<Packed, PackError> {
-        let new = self.path(self.form.new_ending());
+        let new = self.path(Ending::New(self.content, self.form));
         let result = self.run_to(&new, cancel);
         if result.is_err() {
             // Where this does not work either, the next attempt does it, or retention.
@@ -172,13 +210,13 @@ impl<F: Fs> Packer<F> {
     }
 
     fn run_to(&self, new: &Path, cancel: &AtomicBool) -> Result<Packed, PackError> {
-        let path = self.path(self.from.ending());
+        let path = self.file(self.from);
         let source = self.fs.open(&path, OpenMode::Read).at("open", &path)?;
         let before = source.stat().at("look at", &path)?;
         self.look_beside(&before)?;
         // Also what was begun when something else was wanted: it is as readable as the lines.
         for form in Form::ALL {
-            self.remove(form.new_ending())?;
+            self.remove(Ending::New(self.content, form))?;
         }
         let file = self.fs.open(new, OpenMode::AppendNew).at("create", new)?;
         let written = self.write(&source, &before, file, cancel, (&path, new))?;
@@ -197,23 +235,24 @@ impl<F: Fs> Packer<F> {
         if named.id != written.file.stat().at("look at", new)?.id {
             return Err(PackError::Differs(new.to_owned()));
         }
-        let packed = self.path(self.form.ending());
+        let packed = self.file(self.form);
         self.fs.rename(new, &packed).at("rename", new)?;
         self.fs.sync_dir(&self.dir).at("sync", &self.dir)?;
         // Also those that a crash has left. The plain one first: it is what nobody shall read.
         for form in Form::ALL {
             if form != self.form {
-                self.remove(form.ending())?;
+                self.remove(Ending::File(self.content, form))?;
             }
         }
-        Ok(Packed { from: self.from, form: self.form, bytes: before.bytes, packed_bytes })
+        let (content, from, form) = (self.content, self.from, self.form);
+        Ok(Packed { content, from, form, bytes: before.bytes, packed_bytes })
     }
 
     /// What a death in the middle has left has the time stamp of what it was made from. Anything else,
     /// as what somebody has decrypted in place and perhaps not to its end, is not written over.
     fn look_beside(&self, source: &Stat) -> Result<(), PackError> {
         for form in Form::ALL.into_iter().filter(|form| *form != self.from) {
-            let path = self.path(form.ending());
+            let path = self.file(form);
             match self.fs.stat(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 stat => {
@@ -235,11 +274,16 @@ impl<F: Fs> Packer<F> {
         Err(PackError::Room { free_bytes: space.free_bytes })
     }
 
-    fn path(&self, ending: &str) -> PathBuf {
+    fn path(&self, ending: Ending) -> PathBuf {
         self.dir.join(format!("{}.{ending}", self.name))
     }
 
-    fn remove(&self, ending: &str) -> Result<(), FileError> {
+    /// What it says, in that form.
+    fn file(&self, form: Form) -> PathBuf {
+        self.path(Ending::File(self.content, form))
+    }
+
+    fn remove(&self, ending: Ending) -> Result<(), FileError> {
         let path = self.path(ending);
         match self.fs.remove(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

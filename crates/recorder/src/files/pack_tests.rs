@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use super::ending::Content;
 use super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::form::Form;
 use super::fs::Fs;
@@ -58,7 +59,7 @@ fn packing(form: Form) -> Packing {
 }
 
 fn run_to(form: Form, files: &mut LogFiles<FaultyFs>) -> Result<Option<Packed>, PackError> {
-    match files.next_to_pack(&packing(form), |_| false)? {
+    match files.next_to_pack(&packing(form), |_, _| false)? {
         Some(packer) => packer.run(&AtomicBool::new(false)).map(Some),
         None => Ok(None),
     }
@@ -161,7 +162,7 @@ fn the_last_line_is_found_in_a_compressed_file() {
 fn what_is_stopped_or_changed_meanwhile_is_as_it_was() {
     let (fs, mut files) = filled();
     let wanted = packing(Form::CompressedEncrypted);
-    let packer = files.next_to_pack(&wanted, |_| false).expect("lists").expect("the first");
+    let packer = files.next_to_pack(&wanted, |_, _| false).expect("lists").expect("the first");
     let cancel = AtomicBool::new(true);
     assert!(matches!(packer.run(&cancel), Err(PackError::Cancelled)));
     assert_eq!(endings(&fs), ["jsonl"; 3]);
@@ -178,8 +179,9 @@ fn what_is_stopped_or_changed_meanwhile_is_as_it_was() {
     packer.run(&cancel).expect("packs");
     assert_eq!(endings(&fs), ["jsonl.zst.age", "jsonl", "jsonl"]);
     // Passed over, and the seal has nothing to do with it here.
-    let second = files.next_to_pack(&wanted, |_| false).expect("lists").expect("the second").name();
-    assert!(files.next_to_pack(&wanted, |name| name == second).expect("lists").is_none());
+    let second =
+        files.next_to_pack(&wanted, |_, _| false).expect("lists").expect("the second").name();
+    assert!(files.next_to_pack(&wanted, |name, _| name == second).expect("lists").is_none());
 }
 
 #[test]
@@ -283,7 +285,7 @@ fn what_was_written_is_compared_with_what_is_read() {
     for form in [Form::Compressed, Form::CompressedEncrypted, Form::Encrypted] {
         let (fs, mut files) = filled();
         let everything = read(&fs);
-        let packer = files.next_to_pack(&packing(form), |_| false).expect("lists").expect("one");
+        let packer = files.next_to_pack(&packing(form), |_, _| false).expect("lists").expect("one");
         // A device that loses a bit after it has said that all is there.
         fs.spoil(&path(FIRST, form.new_ending()));
         let error = packer.run(&AtomicBool::new(false)).expect_err("it differs");
@@ -355,4 +357,77 @@ fn at_any_moment_one_complete_copy_is_there_of_what_is_encrypted() {
 #[test]
 fn at_any_moment_one_complete_copy_is_there_of_what_is_compressed_and_encrypted() {
     at_any_moment(Form::CompressedEncrypted);
+}
+
+const CSV: &str = "20000229 12:34:56,host,root,localhost,1,2,QUERY,,'SELECT 1',0\n";
+
+#[test]
+fn a_rendition_is_packed_by_the_same_rules_and_after_its_log_file() {
+    let (fs, mut files) = filled();
+    let (second, last) = ("audit-20000229T123456Z-000002", "audit-20000229T123456Z-000003");
+    fs.append(&path(FIRST, "csv"), CSV.repeat(100).as_bytes());
+    fs.append(&path(second, "new.xml"), b"");
+    fs.append(&path(last, "csv"), CSV.as_bytes());
+    // Of no log file: of somebody else.
+    fs.append(&path("audit-20000101T000000Z-000001", "csv"), CSV.as_bytes());
+    let wanted = packing(Form::CompressedEncrypted);
+    // As long as a file is needed as it is, both are.
+    let next = |files: &mut LogFiles<FaultyFs>, needed_from: u32| {
+        let packer = files.next_to_pack(&wanted, |name, _| name.number() >= needed_from);
+        packer.expect("lists").map(|packer| (packer.name().number(), packer.content(), packer))
+    };
+    assert!(next(&mut files, 1).is_none());
+    let mut done = Vec::new();
+    while let Some((number, content, packer)) = next(&mut files, 3) {
+        packer.run(&AtomicBool::new(false)).expect("packs");
+        done.push((number, content));
+    }
+    assert_eq!(done, [(1, Content::Lines), (1, Content::Csv), (2, Content::Lines)]);
+    let packed = fs.read(&path(FIRST, "csv.zst.age"));
+    assert!(!packed.windows(6).any(|part| part == b"SELECT"));
+    assert_eq!(unpack(Form::CompressedEncrypted, &packed), CSV.repeat(100));
+    let there = fs.files_in(Path::new(DIR));
+    assert!(!there.contains(&path(FIRST, "csv")), "{there:?}");
+    assert!(there.contains(&path("audit-20000101T000000Z-000001", "csv")), "{there:?}");
+    // The current file's, and that of the last line.
+    assert!(there.contains(&path(last, "csv")));
+    files.rotate_now().expect("rotates");
+    assert!(next(&mut files, 9).is_none());
+    files.write(lines(504, 504).as_bytes(), &mut 0).expect("writes");
+    assert_eq!(next(&mut files, 9).map(|(number, ..)| number), Some(3));
+}
+
+#[test]
+fn at_any_moment_one_complete_copy_is_there_of_a_rendition() {
+    let form = Form::CompressedEncrypted;
+    let text = CSV.repeat(50);
+    for fault in [Fault::Die(0), Fault::Die(1)] {
+        let mut skipped = 0;
+        loop {
+            let (fs, mut files) = filled();
+            fs.append(&path(FIRST, "csv"), text.as_bytes());
+            assert!(run_to(form, &mut files).expect("packs the lines").is_some());
+            fs.sync_all();
+            fs.fault_after(skipped, fault);
+            let result = run_to(form, &mut files);
+            let died = fs.is_dead();
+            assert!(died || result.is_ok(), "{skipped}");
+            drop(files);
+            fs.restart_process();
+            let there = fs.files_in(Path::new(DIR));
+            let ending = |form: &Form| format!("csv{}", form.suffix());
+            let is_there = |form: &Form| there.contains(&path(FIRST, &ending(form)));
+            let best = Form::ALL.into_iter().find(is_there).expect("in some form");
+            assert_eq!(unpack(best, &fs.read(&path(FIRST, &ending(&best)))), text, "{skipped}");
+            let mut files = open(&fs);
+            while run_to(form, &mut files).expect("nothing fails any more").is_some() {}
+            let left = ["csv.zst.age", "jsonl.zst.age", "jsonl.zst.age", "jsonl"];
+            assert_eq!(endings(&fs), left, "{skipped}");
+            if !died {
+                break;
+            }
+            skipped += 1;
+        }
+        assert!(skipped > 15, "{skipped}");
+    }
 }

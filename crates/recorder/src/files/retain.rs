@@ -20,21 +20,14 @@ use std::io;
 use tacho_chain::SIDECAR_ENDING;
 use tacho_chain::entry::RemovalReason;
 
+use super::ending::{Content, Ending, Parts, list_parts};
 use super::error::{At, FileError};
 use super::form::Form;
 use super::fs::{Fs, FsFile as _};
 use super::log::{Current, LogFiles};
 use super::name::FileName;
-use super::rendition;
 use super::seal::Removed;
 use super::tail::{self, LastSeqError};
-
-/// Endings of a log file, and of what a packing has left that did not come to its end. The plain one
-/// goes first: what is left is still complete.
-fn log_endings() -> impl Iterator<Item = &'static str> {
-    let forms = Form::ALL.into_iter();
-    forms.clone().map(Form::ending).chain(forms.map(Form::new_ending))
-}
 
 /// What is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,30 +78,6 @@ pub enum RetainError {
     NoKey(String),
 }
 
-/// What there is of a log file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Parts {
-    /// Its forms, a bit for each.
-    forms: u8,
-    has_sidecar: bool,
-    /// A form of it is being made, or was left half made.
-    has_new: bool,
-}
-
-impl Parts {
-    fn has_log(self) -> bool {
-        self.forms != 0
-    }
-
-    fn forms(self) -> impl Iterator<Item = Form> {
-        Form::ALL.into_iter().filter(move |form| self.forms & bit(*form) != 0)
-    }
-}
-
-fn bit(form: Form) -> u8 {
-    1 << form as u8
-}
-
 /// How long closed files are: what there was of each when it was looked at, and its bytes. They do not
 /// change any more, but by becoming another form.
 #[derive(Default)]
@@ -125,9 +94,9 @@ impl<F: Fs> LogFiles<F> {
         let mut outlook = Outlook::default();
         let now_s = self.fs.now_s();
         outlook.is_ahead = self.current_name().stamp_s() > now_s.saturating_add(DAY_S as i64);
-        let parts = self.parts()?;
+        let parts = list_parts(&self.fs, &self.dir)?;
         let mut files: Vec<FileName> =
-            parts.iter().filter(|(_, parts)| parts.has_log()).map(|(name, _)| *name).collect();
+            parts.iter().filter(|(_, parts)| parts.has_lines()).map(|(name, _)| *name).collect();
         // What somebody has put behind the current file is none of ours.
         files.retain(|name| *name < self.current_name());
         outlook.closed_count = files.len() as u64;
@@ -149,7 +118,9 @@ impl<F: Fs> LogFiles<F> {
         // By size there is no brake, whatever the clock says.
         let reason = if keep.bytes > 0 && self.total_bytes(&parts)? > keep.bytes {
             RemovalReason::Size
-        } else if outlook.old_count > 0 && !self.was_written_since(name, now_s, age_max_s)? {
+        } else if outlook.old_count > 0
+            && !self.was_written_since(name, parts[&name], now_s, age_max_s)?
+        {
             RemovalReason::Age
         } else {
             return Ok(outlook);
@@ -176,8 +147,15 @@ impl<F: Fs> LogFiles<F> {
 
     /// Whether a file was written within that time, whatever the next one's name says: a clock that
     /// was behind when that one was begun gives it the name of an earlier time.
-    fn was_written_since(&self, name: FileName, now_s: i64, age_s: u64) -> Result<bool, FileError> {
-        for ending in log_endings() {
+    fn was_written_since(
+        &self,
+        name: FileName,
+        parts: Parts,
+        now_s: i64,
+        age_s: u64,
+    ) -> Result<bool, FileError> {
+        let is_log = |ending: &Ending| !is_rendition(*ending) && *ending != Ending::Sidecar;
+        for ending in parts.iter().filter(is_log) {
             let path = self.dir.join(format!("{name}.{ending}"));
             match self.fs.stat(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -226,13 +204,12 @@ impl<F: Fs> LogFiles<F> {
         // What the next start goes on from, and the line that tells of the removal, must not be
         // only in memory when older lines go.
         self.sync_current()?;
-        // What is beside the log goes before it: a rendition without its log would stay for ever.
-        for ending in rendition::ENDINGS.into_iter().chain(log_endings()) {
+        let parts = list_parts(&self.fs, &self.dir)?.remove(&name).unwrap_or_default();
+        for ending in parts.iter().filter(|ending| *ending != Ending::Sidecar) {
             self.remove_part(name, ending)?;
         }
-        // A log file without a sidecar would look like one that nobody has sealed.
         self.fs.sync_dir(&self.dir).at("sync", &self.dir)?;
-        self.remove_part(name, SIDECAR_ENDING)
+        self.remove_part(name, Ending::Sidecar)
     }
 
     /// Removes the sidecars of removed files that a crash has left. Returns how many those were.
@@ -240,11 +217,11 @@ impl<F: Fs> LogFiles<F> {
     /// # Errors
     /// When the directory cannot be read, or one of them is still there.
     pub fn finish_removals(&mut self) -> Result<u64, FileError> {
-        let parts = self.parts()?;
+        let parts = list_parts(&self.fs, &self.dir)?;
         let orphans: Vec<FileName> = parts
             .iter()
             .filter(|(name, parts)| {
-                parts.has_sidecar && !parts.has_log() && **name < self.current_name()
+                parts.has(Ending::Sidecar) && !parts.has_lines() && **name < self.current_name()
             })
             .map(|(name, _)| *name)
             .collect();
@@ -290,7 +267,7 @@ impl<F: Fs> LogFiles<F> {
         }
     }
 
-    fn remove_part(&self, name: FileName, ending: &str) -> Result<(), FileError> {
+    fn remove_part(&self, name: FileName, ending: Ending) -> Result<(), FileError> {
         let path = self.dir.join(format!("{name}.{ending}"));
         match self.fs.remove(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -298,42 +275,27 @@ impl<F: Fs> LogFiles<F> {
         }
     }
 
-    /// What there is of each file of the log.
-    fn parts(&self) -> Result<BTreeMap<FileName, Parts>, FileError> {
-        let mut all: BTreeMap<FileName, Parts> = BTreeMap::new();
-        for entry in self.fs.list(&self.dir).at("list", &self.dir)? {
-            let Some((name, ending)) = FileName::parse(&entry) else { continue };
-            if let Some(form) = Form::of_ending(ending) {
-                all.entry(name).or_default().forms |= bit(form);
-            } else if ending == SIDECAR_ENDING {
-                all.entry(name).or_default().has_sidecar = true;
-            } else if Form::ALL.iter().any(|form| form.new_ending() == ending) {
-                all.entry(name).or_default().has_new = true;
-            }
-        }
-        Ok(all)
+    /// What is beside closed files from this one on may have become longer.
+    pub fn forget_sizes(&mut self, from: FileName) {
+        drop(self.sizes.0.split_off(&from));
     }
 
-    /// What is beside closed files may have become longer.
-    pub fn forget_sizes(&mut self) {
-        self.sizes.0.clear();
-    }
-
-    fn total_bytes(&mut self, parts: &BTreeMap<FileName, Parts>) -> Result<u64, FileError> {
+    pub(super) fn total_bytes(
+        &mut self,
+        parts: &BTreeMap<FileName, Parts>,
+    ) -> Result<u64, FileError> {
         let mut before = std::mem::take(&mut self.sizes.0);
         let mut sum = 0_u64;
-        for (name, parts) in parts {
+        // A rendition without a log file does not go with one either.
+        for (name, parts) in parts.iter().filter(|(_, parts)| !parts.iter().all(is_rendition)) {
             let known = before.remove(name).filter(|(known, _)| known == parts);
             let bytes = match known {
                 Some((_, bytes)) => bytes,
-                None => {
-                    let sidecar = parts.has_sidecar.then_some(SIDECAR_ENDING);
-                    sidecar.into_iter().try_fold(self.log_bytes(*name)?, |sum, ending| {
-                        Ok(sum.saturating_add(self.part_bytes(*name, ending)?))
-                    })?
-                }
+                None => parts.iter().try_fold(0_u64, |sum, ending| {
+                    Ok(sum.saturating_add(self.part_bytes(*name, ending)?))
+                })?,
             };
-            if *name < self.current_name() && !parts.has_new && self.has_left(*name) {
+            if *name < self.current_name() && !parts.has_new() && self.has_left(*name) {
                 self.sizes.0.insert(*name, (*parts, bytes));
             }
             sum = sum.saturating_add(bytes);
@@ -344,10 +306,7 @@ impl<F: Fs> LogFiles<F> {
     /// Whether all that there is of a log file are plain files. Something else cannot be removed as
     /// one, and must not keep all others from going.
     fn is_plain_file(&self, name: FileName, parts: Parts) -> Result<bool, FileError> {
-        // All that goes with it, too: one that cannot be removed would keep all others from going.
-        let beside = rendition::ENDINGS.into_iter().chain(log_endings()).chain([SIDECAR_ENDING]);
-        let forms = parts.forms().map(Form::ending);
-        for ending in forms.chain(beside) {
+        for ending in parts.iter() {
             let path = self.dir.join(format!("{name}.{ending}"));
             match self.fs.stat(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -361,19 +320,16 @@ impl<F: Fs> LogFiles<F> {
         Ok(true)
     }
 
-    fn log_bytes(&self, name: FileName) -> Result<u64, FileError> {
-        rendition::ENDINGS
-            .into_iter()
-            .chain(log_endings())
-            .try_fold(0_u64, |sum, ending| Ok(sum.saturating_add(self.part_bytes(name, ending)?)))
-    }
-
-    /// Length of a part; 0 if it is not there.
-    fn part_bytes(&self, name: FileName, ending: &str) -> Result<u64, FileError> {
+    /// Length of a part; 0 if it is not there any more.
+    fn part_bytes(&self, name: FileName, ending: Ending) -> Result<u64, FileError> {
         let path = self.dir.join(format!("{name}.{ending}"));
         match self.fs.stat(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             stat => Ok(stat.at("look at", &path)?.bytes),
         }
     }
+}
+
+fn is_rendition(ending: Ending) -> bool {
+    matches!(ending, Ending::File(content, _) | Ending::New(content, _) if content != Content::Lines)
 }

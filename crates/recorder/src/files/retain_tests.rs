@@ -10,7 +10,6 @@ use tacho_chain::verify::{self, Report, State};
 use super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::fs::Fs;
 use super::log::{LogFiles, Options};
-use super::rendition;
 use super::retain::{Keep, RetainError};
 use super::seal::{SealOptions, Sealed};
 use super::tail::last_seq;
@@ -205,17 +204,17 @@ fn all_forms_of_a_file_go_and_its_sidecar_last() {
     let (mut files, sealed) = seal(&fs);
     fill(&fs, &mut files, 3);
     fs.append(&path("audit-20000229T123456Z-000001.jsonl.zst"), b"the same, smaller");
-    fs.append(&path("audit-20000229T123456Z-000001.csv"), b"the same, in other words");
+    fs.append(&path("audit-20000229T123456Z-000001.csv.zst.age"), b"the same, in other words");
     let keep = Keep { days: 1, bytes: 0 };
     fs.set_now_s(BEGIN_S + 2 * DAY_S + 1);
     let due = files.outlook(&keep).expect("lists").due.expect("the first file is old");
     files.bury(due).expect("buried");
     // The sidecar cannot be removed at first.
-    let forms = rendition::ENDINGS.len() as u64 + 3;
-    fs.fault_after(forms, Fault::Fail(libc::EIO));
+    let (listing, forms, sync) = (1, 3, 1);
+    fs.fault_after(listing + forms + sync, Fault::Fail(libc::EIO));
     files.remove(due.name).expect_err("an error");
     assert_eq!((numbers(&fs, ".jsonl")[0], numbers(&fs, ".chain")[0]), (2, 1));
-    assert!(numbers(&fs, ".jsonl.zst").is_empty() && numbers(&fs, ".csv").is_empty());
+    assert!(numbers(&fs, ".jsonl.zst").is_empty() && numbers(&fs, ".age").is_empty());
     files.remove(due.name).expect("goes");
     assert_eq!(numbers(&fs, ".chain")[0], 2);
     files.close().expect("closes");
@@ -369,6 +368,11 @@ fn what_a_look_costs_does_not_grow_with_the_log() {
     let once = cost(&mut files);
     let again = cost(&mut files);
     assert!(once >= again + 20, "each is looked at once: {once}, {again}");
+    // What is beside a file counts, in whatever form.
+    fs.append(&path("audit-20000229T123456Z-000001.csv.zst"), &[b'x'; 45]);
+    assert_eq!(due(&mut files, &keep), Some((1, RemovalReason::Size)));
+    fs.unlink(&path("audit-20000229T123456Z-000001.csv.zst"));
+    assert_eq!(due(&mut files, &keep), None);
     // What has become another file is looked at again: all files in their first form, and one in a
     // larger one.
     let first = path("audit-20000229T123456Z-000001.jsonl");

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::error::FileErrorKind;
+use super::event::Event;
 use super::faulty::{Fault, FaultyFs};
 use super::fs::Fs;
 use super::lock::LOCK_FILE;
-use super::log::{Event, LogFiles, Opened, Options};
+use super::log::{LogFiles, Opened, Options};
 use super::tail::{LastSeqError, last_seq};
 
 const DIR: &str = "/data/tacho";

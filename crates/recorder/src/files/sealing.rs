@@ -7,8 +7,9 @@ use tacho_chain::entry::EpochReason;
 use tacho_chain::key::VerifierKey;
 
 use super::error::{At, FileError, FileErrorKind};
+use super::event::Event;
 use super::fs::{Fs, FsFile, OpenMode};
-use super::log::{Current, Event, LogFiles};
+use super::log::{Current, LogFiles};
 use super::name::FileName;
 use super::seal::{Begin, Log, SealOptions, Sealed, Sealer, begin_sealing};
 use super::tail;
@@ -110,6 +111,12 @@ impl<F: Fs> LogFiles<F> {
     #[must_use]
     pub fn root_key(&self) -> Option<&VerifierKey> {
         self.sealer.as_ref().map(|sealer| sealer.root())
+    }
+
+    /// When it was last signed what the log is, s since 1970-01-01 UTC; `None`: not since it was opened.
+    #[must_use]
+    pub fn checkpoint_s(&self) -> Option<i64> {
+        self.sealer.as_ref().and_then(|sealer| sealer.checkpoint_s())
     }
 
     /// Changes how often the chain is signed, s; 0: only at rotation and stop.

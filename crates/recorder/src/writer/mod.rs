@@ -19,6 +19,7 @@
 //! | `packing` | the thread that makes closed files smaller, and encrypts them |
 //! | `renditions` | the thread that writes each file once more in another format |
 //! | `space` | room on the disk, and the warning that it ends |
+//! | `survey` | what there is of the log, for SHOW STATUS |
 
 mod durability;
 mod lines;
@@ -32,6 +33,7 @@ mod retention;
 mod running;
 mod seldom;
 mod space;
+mod survey;
 mod takeover;
 
 use std::path::{Path, PathBuf};
@@ -60,6 +62,7 @@ use renditions::Renditions;
 use retention::Retention;
 use seldom::{Outages, Seldom};
 use space::SpaceWatch;
+use survey::SurveyWatch;
 
 /// A statement that is open for this long gets a `running` line, µs.
 const RUNNING_AFTER_US: i64 = 10_000_000;
@@ -119,6 +122,7 @@ pub struct Writer<F: Fs = RealFs> {
     gone: Vec<PathBuf>,
     retention: Retention,
     space: SpaceWatch,
+    survey: SurveyWatch,
 }
 
 impl<F: Fs> Writer<F> {
@@ -171,6 +175,7 @@ impl<F: Fs> Writer<F> {
             packing: Packing::default(),
             renditions: Renditions::default(),
             space: SpaceWatch::default(),
+            survey: SurveyWatch::default(),
         };
         writer.take_settings();
         writer
@@ -325,6 +330,7 @@ impl<F: Fs> Writer<F> {
             self.pack();
             self.retain();
         }
+        self.survey_files();
         written && self.relieve(now_us)
     }
 

@@ -1,4 +1,4 @@
-//! The thread that makes closed files smaller, and encrypts them. What it does is in
+//! The thread that makes closed files and their renditions smaller, and encrypts them. What it does is in
 //! [`crate::files`].
 //!
 //! A thread for each file, one at a time, at the lowest priority: it ends with its work, so that
@@ -16,7 +16,7 @@ use tacho_ring::sys;
 use super::Writer;
 use super::seldom::Seldom;
 use crate::control::{Encryption, Severity, Status};
-use crate::files::{FileName, Form, Fs, PackError, Packed, Packing as Wanted};
+use crate::files::{Content, FileName, Form, Fs, PackError, Packed, Packing as Wanted};
 
 /// How often is looked for a file, when none was begun, and how long a failure is left alone, µs.
 const LOOK_EVERY_US: i64 = 60_000_000;
@@ -25,6 +25,7 @@ const NICE: i32 = 19;
 
 struct Job {
     name: FileName,
+    content: Content,
     thread: JoinHandle<Result<Packed, PackError>>,
 }
 
@@ -42,12 +43,17 @@ pub(super) struct Packing {
     encryption_version: u64,
     /// Those that did not work, to be tried again when nothing else is left, or when somebody has
     /// changed what is wanted.
-    failed: BTreeSet<FileName>,
+    failed: BTreeSet<(FileName, Content)>,
     seldom: Seldom,
     obstacle_seldom: Seldom,
 }
 
 impl Packing {
+    /// What shall become of closed files.
+    pub(super) fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
     /// Whether it works on a file.
     pub(super) fn is_at(&self, name: FileName) -> bool {
         self.job.as_ref().is_some_and(|job| job.name == name)
@@ -111,22 +117,26 @@ impl<F: Fs> Writer<F> {
         packing.look_at_us = now_us + LOOK_EVERY_US;
         let (failed, renditions) = (&packing.failed, &self.renditions);
         let leaving = self.retention.leaving_name();
-        let pass_over =
-            |name| failed.contains(&name) || renditions.needs(name) || leaving == Some(name);
+        let pass_over = |name, content| {
+            failed.contains(&(name, content)) || renditions.needs(name) || leaving == Some(name)
+        };
         match self.files.next_to_pack(&packing.wanted, pass_over) {
             Ok(None) => self.packing.failed.clear(),
             Ok(Some(packer)) => {
-                let (name, cancel) = (packer.name(), self.packing.cancel.clone());
+                let (name, content) = (packer.name(), packer.content());
+                let cancel = self.packing.cancel.clone();
                 let thread = std::thread::Builder::new().name("tacho-pack".to_owned());
                 match thread.spawn(move || {
                     lower_priority(NICE);
                     packer.run(&cancel)
                 }) {
-                    Ok(thread) => self.packing.job = Some(Job { name, thread }),
-                    Err(error) => self.tell_unpacked(name, &error.to_string(), now_us),
+                    Ok(thread) => self.packing.job = Some(Job { name, content, thread }),
+                    Err(error) => self.tell_unpacked(name, content, &error.to_string(), now_us),
                 }
             }
-            Err(error) => self.tell_unpacked(current, &error.to_string(), now_us),
+            Err(error) => {
+                self.tell_unpacked(current, Content::Lines, &error.to_string(), now_us);
+            }
         }
     }
 
@@ -136,6 +146,7 @@ impl<F: Fs> Writer<F> {
         let compress = self.control.compress.load(Ordering::Relaxed);
         if std::mem::replace(&mut packing.wanted.compress, compress) != compress {
             packing.change();
+            self.survey.look_soon();
         }
         let newer = self.control.encryption_newer_than(packing.encryption_version);
         let Some((version, encryption)) = newer else { return };
@@ -146,13 +157,15 @@ impl<F: Fs> Writer<F> {
             Encryption::Impossible(why) => (None, Some(why)),
         };
         packing.change();
+        self.survey.look_soon();
     }
 
     fn end_packing(&mut self, job: Job, now_us: i64) {
         self.retention.look_soon();
-        let name = job.name;
-        match job.thread.join() {
-            Ok(Ok(Packed { from, form, bytes, packed_bytes })) => {
+        self.survey.look_soon();
+        let Job { name, content, thread } = job;
+        match thread.join() {
+            Ok(Ok(Packed { from, form, bytes, packed_bytes, .. })) => {
                 self.packing.look_at_us = 0;
                 let compressed = from == Form::Plain && form.is_compressed();
                 let encrypted = form.is_encrypted();
@@ -161,28 +174,30 @@ impl<F: Fs> Writer<F> {
                     (true, false) => "compressed",
                     _ => "encrypted",
                 };
-                let count = |done: bool| u64::from(done);
+                // Of the log: a rendition is the same once more.
+                let count = |done: bool| u64::from(done && content == Content::Lines);
                 self.status.files_compressed.fetch_add(count(compressed), Ordering::Relaxed);
                 self.status.files_encrypted.fetch_add(count(encrypted), Ordering::Relaxed);
-                let text =
-                    format!("{} was {what}, {bytes} bytes to {packed_bytes}", name.log_file());
+                let file = file_of(name, content);
+                let text = format!("{file} was {what}, {bytes} bytes to {packed_bytes}");
                 self.say(Severity::Note, &text);
             }
             Ok(Err(PackError::Cancelled)) => {}
-            Ok(Err(error)) => self.tell_unpacked(name, &error.to_string(), now_us),
-            Err(_) => self.tell_unpacked(name, "internal error (panic)", now_us),
+            Ok(Err(error)) => self.tell_unpacked(name, content, &error.to_string(), now_us),
+            Err(_) => self.tell_unpacked(name, content, "internal error (panic)", now_us),
         }
     }
 
-    fn tell_unpacked(&mut self, name: FileName, error: &str, now_us: i64) {
+    fn tell_unpacked(&mut self, name: FileName, content: Content, error: &str, now_us: i64) {
         self.packing.look_at_us = now_us + LOOK_EVERY_US;
-        self.packing.failed.insert(name);
+        self.packing.failed.insert((name, content));
         let what = match (self.packing.wanted.compress, self.packing.wanted.recipients.is_some()) {
             (true, true) => "neither compressed nor encrypted",
             (_, true) => "not encrypted",
             _ => "not compressed",
         };
-        let text = format!("{} stays as it is and is {what}: {error}", name.log_file());
+        let file = file_of(name, content);
+        let text = format!("{file} stays as it is and is {what}: {error}");
         if self.packing.seldom.allows(now_us) {
             self.say(Severity::Warning, &text);
         }
@@ -202,6 +217,11 @@ impl<F: Fs> Writer<F> {
         }
         Status::set(&self.status.last_error, &text);
     }
+}
+
+/// What it is called before it is packed.
+fn file_of(name: FileName, content: Content) -> String {
+    format!("{name}.{}", content.ending())
 }
 
 /// Other threads on the machine go before this one.

@@ -17,7 +17,7 @@ use tacho_ring::sys;
 use super::Writer;
 use super::seldom::{Outages, Seldom};
 use crate::control::{FORMAT_UNSAID, Severity, Status};
-use crate::files::{FileName, Fs, Plan, RenditionState, Renditions as Files};
+use crate::files::{Due, FileName, Fs, Plan, RemovalReason, RenditionState, Renditions as Files};
 
 /// How long trouble is left alone.
 const RETRY: Duration = Duration::from_secs(1);
@@ -48,6 +48,10 @@ struct Shared {
     let_go: Option<FileName>,
     /// The thread has done with all files before this one.
     needed_from: FileName,
+    /// How much of the log is not in its renditions yet, bytes of lines.
+    behind_bytes: u64,
+    /// What holds it up, when that has become another thing.
+    held_up: Option<String>,
     /// For the error log.
     messages: Vec<(Severity, String)>,
 }
@@ -98,23 +102,33 @@ pub(super) struct Renditions {
     format: Option<Format>,
     retry_at_us: i64,
     seldom: Seldom,
-    /// The oldest file that the thread may still read, when last looked.
+    /// The oldest file that the thread may still read, when last looked. `None`: there is no thread.
     needed_from: Option<FileName>,
     /// What the thread was last told.
     told: Option<(Plan, u64)>,
 }
 
 impl Renditions {
-    /// Whether a file is still needed as it is.
+    /// Whether it is known what the last recorder has left unfinished.
+    pub(super) fn is_known(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Whether a file is still needed as it is, or nobody knows.
     pub(super) fn needs(&self, name: FileName) -> bool {
-        self.needed_from.is_some_and(|needed_from| needed_from <= name)
+        !self.has_begun || self.needed_from.is_some_and(|needed_from| needed_from <= name)
     }
 
     /// Whether a file may be removed. If not, soon: its rendition would go with it, so nobody waits
-    /// until that is complete, only until the thread is not at it any more.
-    pub(super) fn lets_go(&self, name: FileName) -> bool {
-        let Some(running) = self.running.as_ref().filter(|_| self.needs(name)) else { return true };
-        running.link.tell(|shared| shared.let_go = Some(name));
+    /// until that is complete, only until the thread is not at it any more. Where nobody knows what is
+    /// unfinished, only what the disk has no room for goes.
+    pub(super) fn lets_go(&self, due: Due) -> bool {
+        if !self.has_begun {
+            return due.reason == RemovalReason::Size;
+        }
+        let needing = self.running.as_ref().filter(|_| self.needs(due.name));
+        let Some(running) = needing else { return true };
+        running.link.tell(|shared| shared.let_go = Some(due.name));
         false
     }
 
@@ -129,6 +143,8 @@ impl Renditions {
                 end_by_us: None,
                 let_go: None,
                 needed_from,
+                behind_bytes: 0,
+                held_up: None,
                 messages: Vec::new(),
             }),
             bell: Condvar::new(),
@@ -172,6 +188,7 @@ fn panicked() -> (Severity, String) {
 /// The thread.
 fn run<F: Fs>(link: &Link, files: &mut Files<F>) {
     let mut outages = Outages::default();
+    let mut held_up_by = None;
     loop {
         let mut shared = link.lock();
         shared.is_news = false;
@@ -208,7 +225,16 @@ fn run<F: Fs>(link: &Link, files: &mut Files<F>) {
             }
             (more, Some(_)) => more.is_err(),
         };
+        // What is left of the disk is another number each time, and the same trouble.
+        let trouble = is_more.as_ref().err();
+        let is_another = held_up_by != trouble.map(std::mem::discriminant);
+        held_up_by = trouble.map(std::mem::discriminant);
+        let behind_bytes = files.behind_bytes(plan.current);
         let mut shared = link.lock();
+        shared.behind_bytes = behind_bytes;
+        if let Some(trouble) = trouble.filter(|_| is_another) {
+            shared.held_up = Some(failure(trouble).1);
+        }
         // Without a list, nobody knows what is needed of what came since it was made.
         let listed = is_more.is_ok().then_some(plan.current);
         shared.needed_from = files.oldest().or(listed).unwrap_or(shared.needed_from);
@@ -257,7 +283,9 @@ impl<F: Fs> Writer<F> {
         if self.renditions.has_begun {
             return Ok(());
         }
-        let state = self.files.rendition_state().map_err(|error| error.to_string())?;
+        let state = self.files.rendition_state();
+        let state = state
+            .map_err(|error| format!("{error}. Until it can, closed files stay as they are"))?;
         if let Some(&(last, format)) = state.pending.back() {
             // A file that was begun when its maker died has the format of the one before.
             self.run_renditions(state, last, format)?;
@@ -265,6 +293,9 @@ impl<F: Fs> Writer<F> {
             self.begin_with_current(wanted)?;
         }
         self.renditions.has_begun = true;
+        // What nobody knew about may go, or become smaller.
+        self.packing.look_soon();
+        self.retention.look_soon();
         Ok(())
     }
 
@@ -323,7 +354,12 @@ impl<F: Fs> Writer<F> {
 
     /// Tells the thread of new lines, and others what it has to say.
     pub(super) fn look_after_renditions(&mut self) {
-        let Some(running) = &self.renditions.running else { return };
+        let Some(running) = &self.renditions.running else {
+            if self.renditions.format.is_none() {
+                self.status.format_behind_bytes.store(0, Ordering::Relaxed);
+            }
+            return;
+        };
         if running.thread.is_finished() {
             // It only ends when it is told to, or by a panic.
             let messages = self.renditions.stop(0);
@@ -335,6 +371,8 @@ impl<F: Fs> Writer<F> {
             (self.files.current_name(), self.control.utc.load(Ordering::Relaxed) != 0);
         let mut shared = running.link.lock();
         let messages = std::mem::take(&mut shared.messages);
+        let held_up = shared.held_up.take();
+        self.status.format_behind_bytes.store(shared.behind_bytes, Ordering::Relaxed);
         let needed_from = Some(shared.needed_from);
         (shared.plan.current, shared.plan.utc) = (current, utc);
         let is_news = self
@@ -351,11 +389,17 @@ impl<F: Fs> Writer<F> {
             running.link.bell.notify_one();
         }
         if self.renditions.needed_from != needed_from {
-            self.renditions.needed_from = needed_from;
+            let before = std::mem::replace(&mut self.renditions.needed_from, needed_from);
             // What it needed may go, or become smaller.
             self.packing.look_soon();
             self.retention.look_soon();
-            self.files.forget_sizes();
+            self.survey.look_soon();
+            if let Some(before) = before {
+                self.files.forget_sizes(before);
+            }
+        }
+        if let Some(text) = held_up {
+            Status::set(&self.status.last_error, &text);
         }
         self.tell_of_renditions(messages);
     }

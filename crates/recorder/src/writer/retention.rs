@@ -180,8 +180,10 @@ impl<F: Fs> Writer<F> {
             return self.tell_slow(outlook.old_count, now_us);
         }
         // Only now: what is beside it goes with it, whether it is complete or not.
-        if !self.renditions.lets_go(due.name) {
-            self.retention.look_at_us = now_us + LOOK_AGAIN_US;
+        if !self.renditions.lets_go(due) {
+            if self.renditions.is_known() {
+                self.retention.look_at_us = now_us + LOOK_AGAIN_US;
+            }
             return;
         }
         if let Err(error) = self.files.bury(due) {
@@ -213,6 +215,7 @@ impl<F: Fs> Writer<F> {
         self.retention.leaving = None;
         // There may be more.
         self.retention.look_at_us = 0;
+        self.survey.look_soon();
         self.status.files_removed.fetch_add(1, Ordering::Relaxed);
         let setting = match due.reason {
             RemovalReason::Size => "tacho_retention_bytes",

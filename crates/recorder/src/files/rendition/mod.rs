@@ -17,6 +17,9 @@
 //! - **What began in a file and ends in a later one** is held by a [`Joiner`] and goes to the
 //!   rendition of the file where it ended. What was held when the oldest unfinished file began is
 //!   in [`state`], with the list of unfinished files: from there everything can be made again.
+//! - **Something in the way holds up one file, not the others.** A directory of the name of a
+//!   rendition is told of as long as its log file is written, so that somebody can move it away;
+//!   then that file has none, and its lines still count for the joiner.
 //! - The list is on the disk before a file on it gets a rendition. A file leaves it when its
 //!   rendition is complete, and synced.
 //!
@@ -34,6 +37,7 @@ mod target;
 mod tests;
 mod work;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tacho_event::json;
@@ -43,27 +47,14 @@ use tacho_format::join::{HELD_BYTES_MAX, Joiner};
 use tacho_format::line::Line;
 use tacho_format::owned::OwnedRecord;
 
-use super::error::{At as _, FileError};
+use super::ending::Content;
+use super::error::FileError;
 use super::fs::Fs;
 use super::log::LogFiles;
 use super::name::FileName;
+use super::tail;
 pub use state::State;
 use work::Work;
-
-/// Endings of renditions. A file of the log has one at most.
-pub(super) const ENDINGS: [&str; 4] = ["csv", "percona.json", "new.xml", "old.xml"];
-
-/// The ending of a rendition; `None`: this format is not written beside the log.
-fn ending(format: Format) -> Option<&'static str> {
-    let index = match format {
-        Format::Csv => 0,
-        Format::PerconaJson => 1,
-        Format::PerconaNew => 2,
-        Format::PerconaOld => 3,
-        _ => return None,
-    };
-    Some(ENDINGS[index])
-}
 
 /// Why a rendition does not go on at the moment.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +70,9 @@ pub enum Trouble {
         /// What was done to it.
         what: &'static str,
     },
+    /// Something that is no file has the name of the rendition.
+    #[error("{} is no plain file, and in the way of the other format: move it away", .0.display())]
+    InTheWay(PathBuf),
     /// A statement is larger than what there is.
     #[error("there is not enough memory for a line of {}", .0.display())]
     Memory(PathBuf),
@@ -120,6 +114,8 @@ pub struct Renditions<F: Fs> {
     seen: FileName,
     joiner: Joiner,
     work: Option<Work<F>>,
+    /// How long unfinished files are that are not written any more, bytes.
+    lengths: BTreeMap<FileName, u64>,
     notes: Vec<String>,
 }
 
@@ -151,6 +147,7 @@ impl<F: Fs> Renditions<F> {
             seen,
             joiner: Joiner::new(HELD_BYTES_MAX),
             work: None,
+            lengths: BTreeMap::new(),
             notes: Vec::new(),
         }
     }
@@ -171,18 +168,19 @@ impl<F: Fs> Renditions<F> {
     fn try_step(&mut self, plan: &Plan) -> Result<bool, Trouble> {
         self.list(plan)?;
         let Some(&(name, format)) = self.state.pending.front() else { return Ok(false) };
-        let Some(format) = format.filter(|format| ending(*format).is_some()) else {
+        let known = format.and_then(|format| Some((format, Content::of_format(format)?)));
+        let Some(known) = known else {
             self.leave();
             return Ok(true);
         };
         let is_closed = name < plan.current;
-        if self.work.is_none() && !self.begin(name, format, is_closed)? {
+        if self.work.is_none() && !self.begin(name, known, is_closed)? {
             return Ok(is_closed);
         }
         let Some(work) = &mut self.work else { return Ok(false) };
         work.set_clock(plan.utc);
         work.flush(&self.fs)?;
-        if work.take_lines(&self.fs, &mut self.joiner)? {
+        if work.take_lines(&self.fs, &mut self.joiner, is_closed)? {
             work.flush(&self.fs)?;
             return Ok(true);
         }
@@ -204,6 +202,28 @@ impl<F: Fs> Renditions<F> {
     #[must_use]
     pub fn oldest(&self) -> Option<FileName> {
         self.state.pending.front().map(|(name, _)| *name)
+    }
+
+    /// How much of the log is not in its renditions yet, bytes of lines. What cannot be looked at
+    /// counts nothing: it is told of where it is needed.
+    pub fn behind_bytes(&mut self, current: FileName) -> u64 {
+        let mut sum = 0_u64;
+        for &(name, format) in &self.state.pending {
+            if format.is_none() {
+                continue;
+            }
+            let known = self.lengths.get(&name).copied();
+            let bytes = known.or_else(|| {
+                let bytes = self.fs.stat(&self.dir.join(name.log_file())).ok()?.bytes;
+                if name < current {
+                    self.lengths.insert(name, bytes);
+                }
+                Some(bytes)
+            });
+            let done = self.work.as_ref().filter(|work| work.name() == name).map_or(0, Work::done);
+            sum = sum.saturating_add(bytes.unwrap_or(0).saturating_sub(done));
+        }
+        sum
     }
 
     /// Leaves the oldest files up to `name` as they are: they will be removed.
@@ -229,15 +249,19 @@ impl<F: Fs> Renditions<F> {
     /// Sentences for the error log, since the last call.
     pub fn take_notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.notes);
-        notes.extend(self.work.as_mut().and_then(Work::take_note));
+        notes.extend(self.work.iter_mut().flat_map(Work::take_notes));
         notes
     }
 
     /// Brings the list up to date, in memory and on the disk.
     fn list(&mut self, plan: &Plan) -> Result<(), Trouble> {
         if plan.current > self.seen {
-            let mut new = log_names(&self.fs, &self.dir)?;
-            new.retain(|name| *name > self.seen && *name <= plan.current);
+            let mut new: Vec<FileName> = tail::list(&self.fs, &self.dir)?
+                .into_iter()
+                .map(|(name, _)| name)
+                .filter(|name| *name > self.seen && *name <= plan.current)
+                .collect();
+            new.dedup();
             for name in new {
                 let format = plan.format_of(name);
                 // What follows an unfinished file is listed without a format, too: the next start
@@ -250,13 +274,20 @@ impl<F: Fs> Renditions<F> {
             self.seen = plan.current;
         }
         // The format of a file changes as long as it has no line.
-        if let Some(last) = self.state.pending.back_mut().filter(|last| last.0 == plan.current) {
-            let format = plan.format_of(plan.current);
-            if last.1 != format {
+        let format = plan.format_of(plan.current);
+        match self.state.pending.back_mut().filter(|last| last.0 == plan.current) {
+            Some(last) if last.1 != format => {
                 last.1 = format;
                 self.is_listed = false;
                 self.work = self.work.take().filter(|work| work.name() != plan.current);
             }
+            Some(_) => {}
+            // It was to have none until now.
+            None if format.is_some() && self.seen == plan.current => {
+                self.state.pending.push_back((plan.current, format));
+                self.is_listed = false;
+            }
+            None => {}
         }
         if !self.is_listed {
             self.state.write(&self.fs, &self.dir)?;
@@ -266,8 +297,13 @@ impl<F: Fs> Renditions<F> {
     }
 
     /// Opens the oldest file of the list. `false`: it is not there.
-    fn begin(&mut self, name: FileName, format: Format, is_closed: bool) -> Result<bool, Trouble> {
-        let work = Work::begin(&self.fs, &self.dir, name, format, &self.host)?;
+    fn begin(
+        &mut self,
+        name: FileName,
+        known: (Format, Content),
+        is_closed: bool,
+    ) -> Result<bool, Trouble> {
+        let work = Work::begin(&self.fs, &self.dir, name, known, &self.host)?;
         if work.is_none() && is_closed {
             self.notes.push(format!(
                 "{} is not there any more, and has no complete rendition in another format",
@@ -290,7 +326,8 @@ impl<F: Fs> Renditions<F> {
 
     /// Has done with the oldest file of the list.
     fn leave(&mut self) {
-        if self.work.take().is_some() {
+        if let Some(mut work) = self.work.take() {
+            self.notes.extend(work.take_notes());
             let mut clock = TimeFormatter::utc();
             let held = &mut self.state.held;
             held.clear();
@@ -305,25 +342,12 @@ impl<F: Fs> Renditions<F> {
                 }
             }
         }
-        self.state.pending.pop_front();
+        if let Some((name, _)) = self.state.pending.pop_front() {
+            self.lengths.remove(&name);
+        }
         while self.state.pending.front().is_some_and(|(_, format)| format.is_none()) {
             self.state.pending.pop_front();
         }
         self.is_listed = false;
     }
-}
-
-/// The names of all files that hold lines, oldest first.
-fn log_names<F: Fs>(fs: &F, dir: &Path) -> Result<Vec<FileName>, FileError> {
-    let mut names: Vec<FileName> = fs
-        .list(dir)
-        .at("list", dir)?
-        .iter()
-        .filter_map(|entry| FileName::parse(entry))
-        .filter(|(_, ending)| matches!(*ending, "jsonl" | "jsonl.zst"))
-        .map(|(name, _)| name)
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    Ok(names)
 }

@@ -50,6 +50,11 @@ impl<L: FsFile> Source<L> {
         &self.path
     }
 
+    /// The lines before this place were taken, bytes.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// The next complete lines, some of them or one that is larger; none: there is none yet. They
     /// are the next ones until they are [`taken`](Self::taken).
     ///

@@ -18,7 +18,18 @@ pub(super) struct Target<L> {
 
 impl<L: FsFile> Target<L> {
     /// Opens the file, or makes it. Nothing of what it has is believed yet.
+    ///
+    /// # Errors
+    /// [`Trouble::InTheWay`], when it is a directory, a symbolic link or the like; and others, which pass.
     pub(super) fn open<F: Fs<File = L>>(fs: &F, path: &Path) -> Result<Target<L>, Trouble> {
+        match fs.stat(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            stat => {
+                if !stat.at("look at", path)?.is_file {
+                    return Err(Trouble::InTheWay(path.to_owned()));
+                }
+            }
+        }
         let file = match fs.open(path, OpenMode::Append) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 spare(fs, path)?;

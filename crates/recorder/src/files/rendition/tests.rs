@@ -23,7 +23,8 @@ fn log_path(index: usize) -> PathBuf {
 }
 
 fn rendition_path(index: usize, format: Format) -> PathBuf {
-    Path::new(DIR).join(format!("{}.{}", name(index), ending(format).expect("one of ours")))
+    let content = Content::of_format(format).expect("one of ours");
+    Path::new(DIR).join(format!("{}.{}", name(index), content.ending()))
 }
 
 fn new_fs() -> FaultyFs {
@@ -292,4 +293,88 @@ fn a_death_or_a_power_cut_at_any_operation() {
             assert!(at > 20, "{at}");
         }
     }
+}
+
+#[test]
+fn something_in_the_way_holds_up_one_file_and_is_told_of() {
+    let format = Format::Csv;
+    let mut scene = Scene::new(format);
+    let obstacle = rendition_path(0, format);
+    scene.fs.create_dir(&obstacle).expect("made");
+    // Something short, and something that ends in the next file.
+    [9, 3].into_iter().for_each(|kind| scene.write(kind));
+    let bytes = scene.files[0].len() as u64;
+    for _ in 0..2 {
+        let trouble = scene.step().expect_err("it is in the way");
+        assert!(matches!(&trouble, Trouble::InTheWay(path) if *path == obstacle), "{trouble}");
+        assert_eq!(scene.renditions.behind_bytes(name(0)), bytes);
+    }
+    assert_eq!(scene.renditions.take_notes(), Vec::<String>::new(), "somebody may move it away");
+
+    // The next file is begun: it goes on there.
+    scene.rotate();
+    scene.write(6);
+    while scene.step().expect("goes on") {}
+    let notes = scene.renditions.take_notes();
+    assert!(notes.len() == 1 && notes[0].contains("is no plain file"), "{notes:?}");
+    assert!(notes[0].contains(&name(0).log_file()), "{notes:?}");
+    assert_eq!(scene.renditions.oldest(), Some(name(1)));
+    assert_eq!(scene.renditions.behind_bytes(name(1)), 0);
+    let text = String::from_utf8(scene.fs.read(&rendition_path(1, format))).expect("UTF-8");
+    assert!(text.contains("xxxxxxxx"), "the text of what began in the other file: {text}");
+}
+
+#[test]
+fn what_is_moved_out_of_the_way_in_time_costs_nothing() {
+    let format = Format::PerconaOld;
+    let mut scene = Scene::new(format);
+    let obstacle = rendition_path(0, format);
+    scene.fs.create_dir(&obstacle).expect("made");
+    [9, 3, 9].into_iter().for_each(|kind| scene.write(kind));
+    assert!(matches!(scene.step(), Err(Trouble::InTheWay(_))));
+    scene.fs.remove_dir_all(&obstacle);
+    scene.write(6);
+    scene.finish();
+}
+
+#[test]
+fn an_empty_file_that_was_to_have_no_rendition_gets_one_after_all() {
+    let format = Format::PerconaNew;
+    let mut scene = Scene::new(format);
+    scene.write(9);
+    scene.rotate();
+    let lines_alone = vec![(name(0), Some(format)), (name(1), None)];
+    let plan = Plan { formats: lines_alone.clone(), ..scene.plan() };
+    while scene.renditions.step(&plan).expect("goes on") {}
+    assert_eq!(scene.renditions.oldest(), None, "nobody waits for it");
+    let list = Path::new(DIR).join(state::NAME);
+    assert!(!scene.fs.files_in(Path::new(DIR)).contains(&list));
+
+    let plan = Plan { formats: vec![(name(0), Some(format))], ..plan };
+    assert!(!scene.renditions.step(&plan).expect("nothing to do yet"));
+    assert_eq!(State::read(&scene.fs, Path::new(DIR)).expect("reads").pending.len(), 1);
+    scene.write(9);
+    scene.finish();
+}
+
+#[test]
+fn how_far_behind_it_is_follows_what_is_written() {
+    let format = Format::Csv;
+    let mut scene = three_files(format);
+    let bytes: usize = scene.files.iter().map(String::len).sum();
+    scene.renditions.list(&scene.plan()).expect("listed");
+    let current = name(scene.files.len() - 1);
+    assert_eq!(scene.renditions.behind_bytes(current), bytes as u64);
+    // What was read and cannot be written counts.
+    scene.fs.set_room(Some(0));
+    assert!(scene.step().is_err());
+    assert_eq!(scene.renditions.behind_bytes(current), bytes as u64);
+    scene.fs.repair();
+    let mut before = bytes as u64;
+    while scene.step().expect("goes on") {
+        let now = scene.renditions.behind_bytes(current);
+        assert!(now <= before, "{now}, {before}");
+        before = now;
+    }
+    assert_eq!(scene.renditions.behind_bytes(current), 0);
 }

@@ -9,6 +9,7 @@ use tacho_format::line::Line;
 use tacho_format::owned::OwnedRecord;
 use tacho_format::{Format, Formatter};
 
+use super::super::ending::Content;
 use super::super::fs::Fs;
 use super::super::name::FileName;
 use super::Trouble;
@@ -26,14 +27,26 @@ pub(super) struct Work<F: Fs> {
     name: FileName,
     source: Source<F::File>,
     path: PathBuf,
-    /// Made with the first line.
-    target: Option<Target<F::File>>,
+    place: Place<F::File>,
     out: Out,
     /// How much of `out` is in the file.
     progress: usize,
+    /// What stands before this place of the log file has become what it should, bytes.
+    done: u64,
     is_ended: bool,
     broken_count: u64,
     is_broken_told: bool,
+    note: Option<String>,
+}
+
+/// Where the bytes go.
+enum Place<L> {
+    /// Nowhere yet: it is made with the first line.
+    Open,
+    /// There.
+    File(Target<L>),
+    /// Nowhere: something is in the way. What ends in a later file still needs these lines.
+    Blocked,
 }
 
 /// From a record to the bytes of it.
@@ -57,16 +70,15 @@ impl<F: Fs> Work<F> {
         fs: &F,
         dir: &Path,
         name: FileName,
-        format: Format,
+        (format, content): (Format, Content),
         host: &str,
     ) -> Result<Option<Work<F>>, Trouble> {
         let Some(source) = Source::open(fs, dir, name)? else { return Ok(None) };
-        let ending = super::ending(format).unwrap_or_default();
         Ok(Some(Work {
             name,
             source,
-            path: dir.join(format!("{name}.{ending}")),
-            target: None,
+            path: dir.join(format!("{name}.{}", content.ending())),
+            place: Place::Open,
             out: Out {
                 formatter: Formatter::new(format, host),
                 clock: TimeFormatter::utc(),
@@ -74,9 +86,11 @@ impl<F: Fs> Work<F> {
                 bytes: Vec::new(),
             },
             progress: 0,
+            done: 0,
             is_ended: false,
             broken_count: 0,
             is_broken_told: false,
+            note: None,
         }))
     }
 
@@ -93,15 +107,36 @@ impl<F: Fs> Work<F> {
         }
     }
 
-    /// Takes the next lines of the log, to be flushed. `false`: there is none.
-    pub(super) fn take_lines(&mut self, fs: &F, joiner: &mut Joiner) -> Result<bool, Trouble> {
+    /// How much of the log file is in it, bytes of lines.
+    pub(super) fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Takes the next lines of the log, to be flushed. `false`: there is none. What is in the way of
+    /// the rendition of a closed file is not waited for any more.
+    pub(super) fn take_lines(
+        &mut self,
+        fs: &F,
+        joiner: &mut Joiner,
+        is_closed: bool,
+    ) -> Result<bool, Trouble> {
         let lines = self.source.next_lines(fs)?;
         if lines.is_empty() {
             return Ok(false);
         }
         let Out { formatter, clock, bytes, .. } = &mut self.out;
-        if self.target.is_none() {
-            self.target = Some(Target::open(fs, &self.path)?);
+        if matches!(self.place, Place::Open) {
+            self.place = match Target::open(fs, &self.path) {
+                Err(Trouble::InTheWay(path)) if is_closed => {
+                    self.note = Some(format!(
+                        "{} is no plain file: {} is not written in the other format",
+                        path.display(),
+                        self.name.log_file()
+                    ));
+                    Place::Blocked
+                }
+                opened => Place::File(opened?),
+            };
             formatter.begin(bytes, self.name.stamp_s().saturating_mul(1_000_000), clock);
         }
         let mut is_memory_short = false;
@@ -132,8 +167,10 @@ impl<F: Fs> Work<F> {
 
     /// Brings what was converted to the file.
     pub(super) fn flush(&mut self, fs: &F) -> Result<(), Trouble> {
-        let Some(target) = &mut self.target else { return Ok(()) };
-        target.put(fs, &self.out.bytes, &mut self.progress)?;
+        if let Place::File(target) = &mut self.place {
+            target.put(fs, &self.out.bytes, &mut self.progress)?;
+        }
+        self.done = self.source.offset();
         self.progress = 0;
         self.out.bytes.clear();
         self.out.bytes.shrink_to(KEPT_BYTES);
@@ -142,25 +179,30 @@ impl<F: Fs> Work<F> {
 
     /// Brings the end of the file to it. A log file without a line has no rendition.
     pub(super) fn end(&mut self, fs: &F) -> Result<(), Trouble> {
-        if self.target.is_some() && !std::mem::replace(&mut self.is_ended, true) {
+        if !matches!(self.place, Place::Open) && !std::mem::replace(&mut self.is_ended, true) {
             self.out.formatter.end(&mut self.out.bytes);
         }
         self.flush(fs)?;
-        self.target.as_mut().map_or(Ok(()), |target| target.finish(fs))
+        match &mut self.place {
+            Place::File(target) => target.finish(fs),
+            Place::Open | Place::Blocked => Ok(()),
+        }
     }
 
     pub(super) fn sync(&self) -> Result<(), Trouble> {
-        self.target.as_ref().map_or(Ok(()), Target::sync)
+        match &self.place {
+            Place::File(target) => target.sync(),
+            Place::Open | Place::Blocked => Ok(()),
+        }
     }
 
-    /// Tells once that there are lines of somebody else.
-    pub(super) fn take_note(&mut self) -> Option<String> {
-        let is_news = self.broken_count > 0 && !self.is_broken_told;
-        is_news.then(|| {
-            self.is_broken_told = true;
-            let (log, rendition) = (self.source.path().display(), self.path.display());
-            format!("{log} has lines that are no records; they are not in {rendition}")
-        })
+    /// Tells once that it has no place, and once that there are lines of somebody else.
+    pub(super) fn take_notes(&mut self) -> impl Iterator<Item = String> {
+        let is_news = self.broken_count > 0
+            && !std::mem::replace(&mut self.is_broken_told, self.broken_count > 0);
+        let (log, rendition) = (self.source.path().display(), self.path.display());
+        let broken = || format!("{log} has lines that are no records; they are not in {rendition}");
+        self.note.take().into_iter().chain(is_news.then(broken))
     }
 
     fn out_of_memory(&self) -> Trouble {

@@ -178,6 +178,11 @@ impl<F: Fs> Sealer<F> {
         self.chain.root()
     }
 
+    /// When this sealer has last signed.
+    pub(super) fn checkpoint_s(&self) -> Option<i64> {
+        self.due.last_signed_s
+    }
+
     pub(super) fn set_interval_s(&mut self, interval_s: u64) {
         self.options.checkpoint_interval_s = interval_s;
     }

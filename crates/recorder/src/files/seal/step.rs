@@ -25,7 +25,10 @@ pub(super) struct Pending {
 
 /// When it is time for a checkpoint.
 pub(super) struct Due {
+    /// From when on the time for the next one runs.
     signed_at_s: i64,
+    /// When it was signed by this sealer.
+    pub(super) last_signed_s: Option<i64>,
     /// There is something that was not signed then.
     pub(super) has_unsigned: bool,
     idle_intervals: i64,
@@ -33,7 +36,7 @@ pub(super) struct Due {
 
 impl Due {
     pub(super) fn new(now_s: i64) -> Due {
-        Due { signed_at_s: now_s, has_unsigned: false, idle_intervals: 2 }
+        Due { signed_at_s: now_s, last_signed_s: None, has_unsigned: false, idle_intervals: 2 }
     }
 
     pub(super) fn is_now(&self, now_s: i64, interval_s: u64) -> bool {
@@ -48,7 +51,12 @@ impl Due {
     fn signed(&mut self, now_s: i64) {
         let idle_intervals =
             if self.has_unsigned { 2 } else { (self.idle_intervals * 2).min(IDLE_INTERVALS_MAX) };
-        *self = Due { signed_at_s: now_s, has_unsigned: false, idle_intervals };
+        *self = Due {
+            signed_at_s: now_s,
+            last_signed_s: Some(now_s),
+            has_unsigned: false,
+            idle_intervals,
+        };
     }
 }
 

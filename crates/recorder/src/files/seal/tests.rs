@@ -17,9 +17,10 @@ mod faults;
 mod lives;
 
 use super::{SealOptions, Sealed, WAITING_MAX};
+use crate::files::event::Event;
 use crate::files::faulty::{Fault, FaultyFs};
 use crate::files::fs::Fs;
-use crate::files::log::{Event, LogFiles, Options};
+use crate::files::log::{LogFiles, Options};
 
 const DIR: &str = "/data/tacho";
 const KEY: &str = "/data/key";

@@ -10,8 +10,9 @@ use super::{
     start, write,
 };
 use crate::files::error::FileErrorKind;
+use crate::files::event::Event;
 use crate::files::faulty::{Fault, FaultyFs};
-use crate::files::log::{Event, LogFiles, Options};
+use crate::files::log::{LogFiles, Options};
 use crate::files::seal::SealOptions;
 
 fn unlink_all(fs: &FaultyFs, paths: &[&Path]) {

@@ -5,8 +5,9 @@ use std::path::Path;
 use tacho_chain::verify::{Report, State};
 
 use super::{DIR, KEY, assert_state, check, first, line, lines, new_fs, options, start, write};
+use crate::files::event::Event;
 use crate::files::faulty::{Fault, FaultyFs, NamesAfter};
-use crate::files::log::{Event, LogFiles, Options};
+use crate::files::log::{LogFiles, Options};
 
 fn open(fs: &FaultyFs) -> (LogFiles<FaultyFs>, u64) {
     let (files, opened) =
