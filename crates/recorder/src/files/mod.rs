@@ -120,7 +120,7 @@ pub use form::Form;
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
 pub use log::{Event, LogFiles, Opened, Options};
 pub use name::FileName;
-pub use pack::{PackError, Packed, Packer, Packing};
+pub use pack::{PackError, Packed, Packer, Packing, Unremoved};
 pub use recipients::{Recipients, RecipientsError};
 pub use rendition::{Plan, Renditions, State as RenditionState, Trouble};
 pub use retain::{Due, Keep, Outlook, RetainError};
