@@ -184,6 +184,7 @@ pub fn recover_files<F: Fs>(
         let owner_pid = dead.info().owner_pid;
         let first_seq = writer.next_seq();
         writer.take_up(dead.arena());
+        writer.take_filters_of_dead(dead.path());
         let is_written = recover_one(writer);
         let lines = writer.next_seq() - first_seq;
         total.arenas += 1;

@@ -115,6 +115,7 @@ mod retain_tests;
 #[cfg(test)]
 mod scenarios;
 
+pub use durable::SyncMark;
 pub use error::{FileError, FileErrorKind};
 pub use form::Form;
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
