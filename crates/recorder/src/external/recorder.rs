@@ -374,7 +374,7 @@ impl Recorder {
             return;
         }
         let say = self.say.clone();
-        let opened = opening::open(&self.place.log_directory, &self.key(), &*say);
+        let opened = opening::open_to_recover(&self.place.log_directory, &self.key(), &*say);
         let (files, last_seq) = match opened {
             Ok(opened) => opened,
             // A server that starts: it does the same.
@@ -566,6 +566,9 @@ fn write(
     let since_us = sys::monotonic_us();
     let mut written = Written::Released;
     if control.release.load(Ordering::Relaxed) {
+        if !is_alive.load(Ordering::Relaxed) {
+            writer.tell_recovery();
+        }
         // What a dead server has left unwritten is in its arena, and the next server waits for the log.
         while !writer.may_let_go()
             && is_alive.load(Ordering::Relaxed)

@@ -119,6 +119,7 @@ pub use durable::SyncMark;
 pub use error::{FileError, FileErrorKind};
 pub use form::Form;
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
+pub use lock::tells_of_recovery;
 pub use log::{Event, LogFiles, Opened, Options};
 pub use name::FileName;
 pub use pack::{PackError, Packed, Packer, Packing, Unremoved};

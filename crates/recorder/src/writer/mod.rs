@@ -233,6 +233,11 @@ impl<F: Fs> Writer<F> {
         (&mut self.drain, &mut self.join, &mut self.ready)
     }
 
+    /// See [`LogFiles::tell_recovery`].
+    pub fn tell_recovery(&mut self) {
+        self.files.tell_recovery();
+    }
+
     pub(crate) fn log_directory(&self) -> &Path {
         self.files.directory()
     }
