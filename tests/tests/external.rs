@@ -4,6 +4,11 @@
 #[path = "crash/scene.rs"]
 mod scene;
 
+#[path = "external/filters.rs"]
+mod filters;
+#[path = "external/strangers.rs"]
+mod strangers;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
