@@ -4,6 +4,11 @@
 #[path = "crash/scene.rs"]
 mod scene;
 
+#[path = "external/filters.rs"]
+mod filters;
+#[path = "external/strangers.rs"]
+mod strangers;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -418,6 +423,9 @@ fn a_recorder_that_hangs_is_told_of() {
     let running = start_load(&scene, "hang");
     let recorder = Recorder::start(&scene);
     recorder.wait_until_it_writes(&scene);
+    // Given the log, it may still be about to take it: one that hangs there is left alone.
+    let taken = format!("is written by the recorder, process {}", recorder.child.id());
+    wait_until("it has the log", || scene.server.error_log().contains(&taken));
     wait_for_answers(&running, 50);
     recorder.signal(Signal::STOP);
     let hangs = format!("process {}, does not answer", recorder.child.id());

@@ -122,7 +122,11 @@ impl Filters {
         let bytes: Arc<[u8]> = Self::check(text, server)?.into();
         let mut guard = self.state();
         let state = &mut *guard;
-        control.set_filter(bytes.clone());
+        let version = control.set_filter(bytes.clone());
+        // Before the epoch, whose Release publishes it: who reads a record that the new filter has
+        // judged finds this number behind it, also in another process.
+        let settings = &probe.arena.shared().settings.0;
+        settings.filter_version.store(version, Ordering::Relaxed);
         let next = (!bytes.is_empty()).then(|| Published::new(&bytes));
         let address = next.as_ref().map_or(std::ptr::null(), |it| it.0.as_ptr().cast_const());
         // SAFETY: `next` is kept in `state`, and freed only below.

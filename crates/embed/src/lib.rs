@@ -11,6 +11,7 @@ mod encryption;
 mod error_log;
 mod filter;
 mod outside;
+mod patience;
 mod priority;
 mod recorder;
 mod supervisor;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tacho_event::record::EventKind;
 use tacho_filter::compile::Server;
@@ -24,6 +24,7 @@ use tacho_ring::sys;
 use crate::encryption::{self, Mode};
 use crate::filter::Filters;
 use crate::outside::Outside;
+use crate::patience::Patience;
 use crate::supervisor::Supervisor;
 use crate::{EmbedStatus, error_log};
 
@@ -68,12 +69,6 @@ pub struct Recorder {
 /// Distinguishes the arenas of this process.
 static INSTANCES: AtomicU64 = AtomicU64::new(0);
 
-/// How long a start waits for another writer of the log.
-const LOCKED_PATIENCE: Duration = Duration::from_secs(5);
-/// The same where that may be a recorder, which lets go when it has written what a dead server has left:
-/// a server that does not wait for it is one without an audit log.
-const RECORDER_PATIENCE: Duration = Duration::from_secs(60);
-
 type Failure = Box<dyn std::error::Error>;
 
 fn log() -> Log {
@@ -82,20 +77,11 @@ fn log() -> Log {
 
 /// Opens the log. A recorder outside the server may be at what a dead server has left: it is waited for.
 fn open(config: &Config) -> Result<(LogFiles, u64), OpenError> {
-    let since = Instant::now();
-    let patience = if config.external { RECORDER_PATIENCE } else { LOCKED_PATIENCE };
-    let mut is_told = false;
+    let mut patience = Patience::new(&config.log_directory, config.external);
     loop {
         let is_ending = config.ending.is_some_and(|it| it.load(Ordering::Relaxed) != 0);
         match opening::open(&config.log_directory, &config.signing_key_file, &error_log::write) {
-            Err(error)
-                if error.locked_by().is_some() && since.elapsed() < patience && !is_ending =>
-            {
-                if since.elapsed() > LOCKED_PATIENCE && !std::mem::replace(&mut is_told, true) {
-                    let seconds = patience.as_secs();
-                    let text = format!("{error} It is waited for, {seconds} seconds at most");
-                    error_log::write(Severity::Warning, &text);
-                }
+            Err(error) if error.locked_by().is_some() && !is_ending && patience.goes_on(&error) => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             opened => return opened,
@@ -279,6 +265,8 @@ impl Recorder {
                 new_value: text.as_bytes().to_vec(),
             });
         }
+        // Also where nothing is to be told: a recorder outside waits for each filter.
+        self.ring();
         Ok(())
     }
 

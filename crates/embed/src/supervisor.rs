@@ -249,8 +249,8 @@ impl Supervisor {
     /// may not have written.
     fn attend(&self, mut candidate: Candidate) -> (Left, Vec<Sent>) {
         let settings = Settings::of(&self.control);
-        let (filter_version, filters) =
-            FilterList::newer_than(&self.control, 0).unwrap_or_default();
+        let filters = FilterList::newer_than(&self.control, 0).unwrap_or_default();
+        let filter_version = filters.version();
         let attach = ToRecorder::Attach(Box::new(Attach {
             arena: Bytes::from(&*self.arena_path),
             log_directory: Bytes::from(&*self.log_directory),
@@ -399,8 +399,8 @@ impl Attached<'_> {
             self.settings = settings.clone();
             channel.send(&ToRecorder::Settings(settings))?;
         }
-        if let Some((version, filters)) = FilterList::newer_than(control, self.filter_version) {
-            self.filter_version = version;
+        if let Some(filters) = FilterList::newer_than(control, self.filter_version) {
+            self.filter_version = filters.version();
             channel.send(&ToRecorder::Filters(filters))?;
         }
         let changes = {

@@ -145,6 +145,12 @@ impl Filters {
         &self.list
     }
 
+    /// The last of them, `count` at most.
+    pub fn last(&self, count: u64) -> &[(i64, Arc<[u8]>)] {
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.list.len());
+        &self.list[self.list.len() - count..]
+    }
+
     /// The bytes of the filter for a statement that started then; none: everything is wanted.
     #[inline]
     pub fn at(&self, started_us: i64) -> &[u8] {
@@ -186,20 +192,21 @@ impl Default for Control {
 }
 
 impl Control {
-    /// Puts a compiled filter in the place of the one before, from now on.
-    pub fn set_filter(&self, program: Arc<[u8]>) {
+    /// Puts a compiled filter in the place of the one before, from now on. Returns its version.
+    pub fn set_filter(&self, program: Arc<[u8]>) -> u64 {
         let mut filters = self.filters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         filters.add(sys::now_us(), program);
         // Under the lock, which is also held where both are read.
-        self.filter_version.fetch_add(1, Ordering::Relaxed);
+        self.filter_version.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Puts the filters of another process in the place of all: of each, since when it is in effect.
-    pub fn replace_filters(&self, list: Vec<(i64, Arc<[u8]>)>) {
+    /// Takes the filters of another process that are newer than those that are here: of each, since
+    /// when it is in effect, the oldest first. `version`: that of the last one.
+    pub fn add_filters(&self, version: u64, list: Vec<(i64, Arc<[u8]>)>) {
         let mut filters = self.filters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        *filters = Filters { list };
+        list.into_iter().for_each(|(since_us, program)| filters.add(since_us, program));
         // As in `set_filter`.
-        self.filter_version.fetch_add(1, Ordering::Relaxed);
+        self.filter_version.store(version, Ordering::Relaxed);
     }
 
     /// The filters and how often they were changed, if that is not `version`.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::control::Severity;
 use crate::files::{
-    FileError, FileErrorKind, LastSeqError, LogFiles, Options, RealFs, SealOptions,
+    FileError, FileErrorKind, LastSeqError, LogFiles, Opened, Options, RealFs, SealOptions,
 };
 
 /// Why the log cannot be written.
@@ -42,7 +42,29 @@ pub fn open(
     signing_key_file: &Path,
     say: &dyn Fn(Severity, &str),
 ) -> Result<(LogFiles, u64), OpenError> {
-    let (mut files, opened) = LogFiles::open(RealFs, log_directory, Options { rotate_bytes: 0 })?;
+    let opened = LogFiles::open(RealFs, log_directory, Options { rotate_bytes: 0 })?;
+    opened_with(opened, signing_key_file, say)
+}
+
+/// As [`open`], to write what a dead server has left and then let go: who waits for the log can know.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_to_recover(
+    log_directory: &Path,
+    signing_key_file: &Path,
+    say: &dyn Fn(Severity, &str),
+) -> Result<(LogFiles, u64), OpenError> {
+    let mut opened = LogFiles::open(RealFs, log_directory, Options { rotate_bytes: 0 })?;
+    opened.0.tell_recovery();
+    opened_with(opened, signing_key_file, say)
+}
+
+fn opened_with(
+    (mut files, opened): (LogFiles, Opened),
+    signing_key_file: &Path,
+    say: &dyn Fn(Severity, &str),
+) -> Result<(LogFiles, u64), OpenError> {
     if opened.torn_bytes > 0 {
         let text = format!(
             "the last line of the audit log was torn ({} bytes); it was cut off and will \

@@ -11,6 +11,7 @@
 //! several arenas: while the disk is full, the lines of a dead server wait in the memory of
 //! the next one, before its own, with the arena as their copy; and that one may die, too.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -18,6 +19,7 @@ use std::sync::atomic::Ordering;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::FRAGMENT_WHOLE;
+use tacho_ring::session::epoch_of;
 use tacho_ring::sys;
 
 use crate::arena_file::{self, ArenaError, ArenaFile};
@@ -182,6 +184,7 @@ pub fn recover_files<F: Fs>(
         let owner_pid = dead.info().owner_pid;
         let first_seq = writer.next_seq();
         writer.take_up(dead.arena());
+        writer.take_filters_of_dead(dead.path());
         let is_written = recover_one(writer);
         let lines = writer.next_seq() - first_seq;
         total.arenas += 1;
@@ -248,8 +251,7 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
         }
     });
     restore_running(drain, |conn, open| join.restore(conn, open));
-    // Records without a number stay in the order in which they were found.
-    found.sort_by_key(|(head, _)| (head.conn, head.rec_no, head.fragment_number));
+    sort(&mut found);
     join.begin_pass();
     for (head, at) in found {
         join.add_sorted(&head, at, ready);
@@ -261,6 +263,39 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
     writer.enqueue();
     writer.tell_last_losses(now_us);
     writer.flush()
+}
+
+/// Puts records into the order in which they happened, connection by connection.
+///
+/// The numbers of a series, which are those of one session slot, are its order. A connection that found no
+/// slot has records without a number, and each of its records in fragments has a series of its own. Only
+/// time tells their order, and that of series. A thread's records are in its chunk as they happened,
+/// though the clock of an error or a table may be some milliseconds behind.
+pub(crate) fn sort(found: &mut Vec<(Head, Ref)>) {
+    let series = |head: &Head| (head.conn, epoch_of(head.rec_no));
+    let mut last: HashMap<(u64, u32), i64> = HashMap::new();
+    let mut began: HashMap<(u64, u64), (i64, usize)> = HashMap::new();
+    // Time, and for those of one time the place where the pass has found them.
+    let mut times: Vec<(i64, usize)> = Vec::with_capacity(found.len());
+    for (place, (head, at)) in found.iter().enumerate() {
+        let last = last.entry((head.conn, at.chunk)).or_insert(head.ts_us);
+        *last = head.ts_us.max(*last);
+        times.push((*last, place));
+        if head.rec_no != 0 {
+            let began = began.entry(series(head)).or_insert((*last, place));
+            *began = (began.0.min(*last), began.1.min(place));
+        }
+    }
+    let mut keyed: Vec<_> = std::mem::take(found)
+        .into_iter()
+        .zip(times)
+        .map(|((head, at), own)| {
+            let time = began.get(&series(&head)).copied().filter(|_| head.rec_no != 0);
+            ((head.conn, time.unwrap_or(own), head.rec_no, head.fragment_number), (head, at))
+        })
+        .collect();
+    keyed.sort_by_key(|(key, _)| *key);
+    found.extend(keyed.into_iter().map(|(_, record)| record));
 }
 
 /// Statements that have a `running` line but no completion in the file.

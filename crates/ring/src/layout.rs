@@ -48,7 +48,7 @@ pub const MAGIC: [u8; 8] = *b"TACHOAR\x01";
 /// Major version: readers refuse another one.
 pub const VERSION_MAJOR: u16 = 1;
 /// Minor version: readers accept any.
-pub const VERSION_MINOR: u16 = 3;
+pub const VERSION_MINOR: u16 = 4;
 /// Reads as this value only on a machine of the same byte order.
 pub const ENDIAN_MARK: u32 = 0x0102_0304;
 
@@ -172,6 +172,10 @@ pub struct Settings {
     pub redact: AtomicU32,
     /// [`DURABILITY_ASYNC`], [`DURABILITY_GROUP`] or [`DURABILITY_SYNC`].
     pub durability: AtomicU32,
+    /// How often the filter was changed: stored before any producer can ask the new one, so that who
+    /// reads a record knows by which filters it may have been judged. Filters themselves are too large
+    /// for the arena.
+    pub filter_version: AtomicU64,
 }
 
 /// The log reaches the device when the operating system thinks fit.
@@ -251,6 +255,11 @@ pub struct WriterState {
 pub struct Successor {
     /// `seq` of the `stop` line of this server; 0 = none yet.
     pub stop_seq: AtomicU64,
+    /// Which log file was last brought to the device: the time in its name << 20 | its number. All that
+    /// was written before it is there. 0 = nobody knows (also before minor version 4).
+    pub synced_file: AtomicU64,
+    /// How much of it is there, bytes. Set to 0 before `synced_file` changes.
+    pub synced_bytes: AtomicU64,
 }
 
 /// A `lost` line on its way to the file.
@@ -410,10 +419,13 @@ mod asserts {
     const _: () = assert!(offset_of!(Shared, counters) == 512);
     const _: () = assert!(offset_of!(Shared, writer) == 640);
     const _: () = assert!(offset_of!(Shared, successor) == 768);
+    const _: () = assert!(offset_of!(Successor, synced_file) == 8);
+    const _: () = assert!(offset_of!(Successor, synced_bytes) == 16);
     const _: () = assert!(offset_of!(Settings, overflow_timeout_us) == 8);
     const _: () = assert!(offset_of!(Settings, session_epoch) == 16);
     const _: () = assert!(offset_of!(Settings, redact) == 24);
     const _: () = assert!(offset_of!(Settings, durability) == 28);
+    const _: () = assert!(offset_of!(Settings, filter_version) == 32);
     const _: () = assert!(offset_of!(WriterState, heartbeat_us) == 32);
     const _: () = assert!(offset_of!(WriterState, written_epoch) == 40);
     const _: () = assert!(offset_of!(WriterState, telling) == 48);

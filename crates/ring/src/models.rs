@@ -200,6 +200,7 @@ fn settings() -> Settings {
         session_epoch: AtomicU64::new(0),
         redact: AtomicU32::new(0),
         durability: AtomicU32::new(0),
+        filter_version: AtomicU64::new(0),
     }
 }
 

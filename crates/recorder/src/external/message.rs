@@ -160,23 +160,35 @@ impl Settings {
     }
 }
 
-/// The compiled filters of the last time; of each, since when it is in effect.
+/// The compiled filters of the last time that the other side has not got; of each, since when it is in
+/// effect.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct FilterList(Vec<(i64, Bytes)>);
+pub struct FilterList {
+    /// Of the last one.
+    version: u64,
+    list: Vec<(i64, Bytes)>,
+}
 
 impl FilterList {
-    /// Those that are newer than `version`, and which version they are.
+    /// Those that are newer than `version`.
     #[must_use]
-    pub fn newer_than(control: &Control, version: u64) -> Option<(u64, FilterList)> {
-        let (version, filters) = control.filters_newer_than(version)?;
-        let list = filters.list().iter().map(|(since, it)| (*since, Bytes(it.to_vec())));
-        Some((version, FilterList(list.collect())))
+    pub fn newer_than(control: &Control, version: u64) -> Option<FilterList> {
+        let (newest, filters) = control.filters_newer_than(version)?;
+        let new = filters.last(newest.saturating_sub(version));
+        let list = new.iter().map(|(since, it)| (*since, Bytes(it.to_vec()))).collect();
+        Some(FilterList { version: newest, list })
+    }
+
+    /// The version of the last one.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// Puts them into effect.
     pub fn apply(self, control: &Control) {
-        let list = self.0.into_iter().map(|(since_us, bytes)| (since_us, Arc::from(bytes.0)));
-        control.replace_filters(list.collect());
+        let list = self.list.into_iter().map(|(since_us, bytes)| (since_us, Arc::from(bytes.0)));
+        control.add_filters(self.version, list.collect());
     }
 }
 
@@ -459,13 +471,22 @@ mod tests {
         let (control, other) = (Control::default(), Control::default());
         assert!(FilterList::newer_than(&control, 0).is_none());
         control.set_filter(Arc::from([1, 2, 255]));
-        let (version, list) = FilterList::newer_than(&control, 0).unwrap();
-        let text = serde_json::to_string(&list).unwrap();
-        serde_json::from_str::<FilterList>(&text).unwrap().apply(&other);
-        let (_, arrived) = other.filters_newer_than(0).unwrap();
+        control.set_filter(Arc::from([3]));
+        let send = |known: u64| {
+            let list = FilterList::newer_than(&control, known).unwrap();
+            let text = serde_json::to_string(&list).unwrap();
+            serde_json::from_str::<FilterList>(&text).unwrap().apply(&other);
+            list
+        };
+        assert_eq!(send(0).version(), 2);
+        assert!(FilterList::newer_than(&control, 2).is_none());
+        // Later only what is new is sent, and the others stay.
+        control.set_filter(Arc::from([4]));
+        assert_eq!(send(2).list.len(), 1);
+        let (version, arrived) = other.filters_newer_than(0).unwrap();
         let (_, sent) = control.filters_newer_than(0).unwrap();
+        assert_eq!((version, arrived.list().len()), (3, 3));
         assert_eq!(arrived.list(), sent.list());
-        assert!(FilterList::newer_than(&control, version).is_none());
     }
 
     #[test]

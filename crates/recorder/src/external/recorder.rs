@@ -85,8 +85,8 @@ pub struct Recorder {
     /// Can be read when it is to end.
     stop: RawFd,
     say: Say,
-    /// What the last server has told of how to write.
-    known: Option<Arc<Control>>,
+    /// What the last server has told of how to write, and its arena.
+    known: Option<(Arc<Control>, PathBuf)>,
     /// What was said last, so that it is not said every 200 ms.
     said: String,
 }
@@ -224,7 +224,7 @@ impl Recorder {
         let control = Arc::new(Control::default());
         attach.settings.apply(&control);
         attach.filters.clone().apply(&control);
-        self.known = Some(control.clone());
+        self.known = Some((control.clone(), attach.arena.path()));
         self.place.signing_key_file = attach.signing_key_file.path();
         let status = Arc::new(Status::default());
         let taken = self.take_over(&channel, attach, peer, &control, &status);
@@ -347,6 +347,7 @@ impl Recorder {
         let nothing = ArenaFile::placeholder().map_err(|error| error.to_string())?;
         let (control, status) = (control.clone(), status.clone());
         let mut writer = Writer::new(nothing.arena(), files, last_seq, control, status, log);
+        writer.wait_for_filters();
         let told = channel.clone();
         writer.set_config_told(Box::new(move |number, seq| {
             let mut channel = lock(&told);
@@ -373,7 +374,7 @@ impl Recorder {
             return;
         }
         let say = self.say.clone();
-        let opened = opening::open(&self.place.log_directory, &self.key(), &*say);
+        let opened = opening::open_to_recover(&self.place.log_directory, &self.key(), &*say);
         let (files, last_seq) = match opened {
             Ok(opened) => opened,
             // A server that starts: it does the same.
@@ -385,15 +386,18 @@ impl Recorder {
             Err(error) => return self.say_once(Severity::Error, &error.to_string()),
         };
         let control = Arc::new(Control::default());
-        if let Some(known) = &self.known {
+        if let Some((known, _)) = &self.known {
             super::message::Settings::of(known).apply(&control);
-            if let Some((_, filters)) = FilterList::newer_than(known, 0) {
+            if let Some(filters) = FilterList::newer_than(known, 0) {
                 filters.apply(&control);
             }
         }
         let log = Box::new(move |severity, text: &str| say(severity, text));
         let status = Arc::new(Status::default());
-        let writer = Writer::new(nothing.arena(), files, last_seq, control, status, log);
+        let mut writer = Writer::new(nothing.arena(), files, last_seq, control, status, log);
+        if let Some((_, arena)) = &self.known {
+            writer.know_filters_of(arena);
+        }
         let Place { arena_directory, log_directory, .. } = &self.place;
         let (writer, result) = recover::recover_all(writer, arena_directory, log_directory);
         let closed = writer.close();
@@ -562,6 +566,9 @@ fn write(
     let since_us = sys::monotonic_us();
     let mut written = Written::Released;
     if control.release.load(Ordering::Relaxed) {
+        if !is_alive.load(Ordering::Relaxed) {
+            writer.tell_recovery();
+        }
         // What a dead server has left unwritten is in its arena, and the next server waits for the log.
         while !writer.may_let_go()
             && is_alive.load(Ordering::Relaxed)

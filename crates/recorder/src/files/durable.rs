@@ -20,17 +20,28 @@ use super::form::Form;
 use super::fs::OpenMode;
 use super::fs::{Fs, FsFile};
 use super::log::LogFiles;
+use super::name::FileName;
 use super::tail;
 
 /// Rewritten at once, bytes.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// How much at the end of a file is written again where another writer may have failed to sync it, bytes.
-/// More would take seconds of the disk's time, while statements wait.
+/// How much of the end of the log is written again where another writer may have failed to sync it, bytes.
+/// More would take seconds of the disk's time, while statements wait. It is reached only where nobody
+/// knows what was synced, or the device had failed for long.
 const DOUBT_BYTES: u64 = 64 << 20;
 
 /// Files that wait for the device at once. With more, the current one grows instead.
 const LEFT_MAX: usize = 64;
+
+/// All that was written before this place is on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncMark {
+    /// A file.
+    pub file: FileName,
+    /// A place in it, bytes.
+    pub bytes: u64,
+}
 
 /// What may not be on the device.
 pub(super) struct Unsynced<L> {
@@ -46,6 +57,7 @@ pub(super) struct Unsynced<L> {
 
 /// The end of a file that was left.
 struct Tail<L> {
+    name: FileName,
     file: L,
     path: PathBuf,
     /// Where it begins, bytes.
@@ -71,27 +83,78 @@ impl<F: Fs> LogFiles<F> {
         self.unsynced = Some(unsynced);
     }
 
-    /// Another writer wrote here, and has died: the next [`sync`](Self::sync) believes nothing of it. An
-    /// error of the device may have been told to that one. It makes this [durable](Self::set_durable).
+    /// How far all is on the device; `None`: nobody looks after that.
+    pub fn sync_mark(&self) -> Option<SyncMark> {
+        let unsynced = self.unsynced.as_ref()?;
+        let current = SyncMark { file: self.current.name, bytes: unsynced.current_bytes };
+        Some(
+            unsynced
+                .left
+                .first()
+                .map_or(current, |tail| SyncMark { file: tail.name, bytes: tail.from }),
+        )
+    }
+
+    /// Where in each file begins what is not on the device for certain, for tests.
+    #[cfg(test)]
+    pub(super) fn doubted(&self) -> Vec<(FileName, u64)> {
+        let unsynced = self.unsynced.as_ref().expect("it is durable");
+        let left = unsynced.left.iter().map(|tail| (tail.name, tail.from));
+        left.chain([(self.current.name, unsynced.current_bytes)]).collect()
+    }
+
+    /// Another writer wrote here, and is gone: the next [`sync`](Self::sync) believes nothing of what it
+    /// has written behind `mark`. An error of the device may have been told to that one. It makes this
+    /// [durable](Self::set_durable). Returns how many bytes behind the mark are too many to be looked at.
     ///
     /// # Errors
-    /// The file before the current one cannot be looked at; the current one is doubted all the same.
-    pub fn doubt_predecessor(&mut self) -> Result<(), FileError> {
+    /// The files before the current one cannot be looked at; the current one is doubted all the same.
+    pub fn doubt_predecessor(&mut self, mark: Option<SyncMark>) -> Result<u64, FileError> {
         self.set_durable(true);
-        let Some(unsynced) = &mut self.unsynced else { return Ok(()) };
-        unsynced.is_doubtful = true;
-        let from = self.current.bytes.saturating_sub(DOUBT_BYTES);
+        let Some(unsynced) = &mut self.unsynced else { return Ok(0) };
+        let current = &self.current;
+        // One that speaks of what is not there knows nothing.
+        let is_known = |mark: &SyncMark| {
+            mark.file < current.name || mark.file == current.name && mark.bytes <= current.bytes
+        };
+        let mark = mark.filter(is_known);
+        let known = |name| mark.filter(|mark| mark.file == name).map_or(0, |mark| mark.bytes);
+        let mut budget = DOUBT_BYTES;
+        let mut left_out = 0;
+        // The newest bytes first: those before them have had more time to get there.
+        let mut doubt = |from: u64, end: u64| {
+            let doubted = end.saturating_sub(from).min(budget);
+            budget -= doubted;
+            left_out += end.saturating_sub(from) - doubted;
+            end - doubted
+        };
+        let from = doubt(known(current.name), current.bytes);
         unsynced.current_bytes = unsynced.current_bytes.min(from);
-        // It may have begun the current one just before.
+        unsynced.is_doubtful = from < current.bytes;
+        if mark.is_some_and(|mark| mark.file == current.name) {
+            return Ok(left_out);
+        }
         let entries = tail::list(&self.fs, &self.dir)?;
-        let mut before = entries.iter().rev().filter(|(name, _)| *name != self.current.name);
-        // Those that are packed were brought to the device before their plain form was removed.
-        let Some((name, Form::Plain)) = before.next() else { return Ok(()) };
-        let path = self.dir.join(format!("{name}.{}", Form::Plain.ending()));
-        let file = self.fs.open(&path, OpenMode::Append).at("open", &path)?;
-        let from = file.stat().at("look at", &path)?.bytes.saturating_sub(DOUBT_BYTES);
-        unsynced.left.insert(0, Tail { file, path, from, is_doubtful: true });
-        Ok(())
+        let before = entries.iter().rev().filter(|(name, _)| *name < current.name);
+        // Where nobody knows, it may have begun the current one just before.
+        let oldest = mark.map(|mark| mark.file);
+        let before = before.take_while(|(name, _)| oldest.is_none_or(|oldest| *name >= oldest));
+        for (name, form) in before.take(if mark.is_some() { LEFT_MAX } else { 1 }) {
+            // Those that are packed were brought to the device before their plain form was removed.
+            if *form != Form::Plain {
+                continue;
+            }
+            let path = self.dir.join(format!("{name}.{}", Form::Plain.ending()));
+            let file = self.fs.open(&path, OpenMode::Append).at("open", &path)?;
+            let end = file.stat().at("look at", &path)?.bytes;
+            let from = doubt(known(*name).min(end), end);
+            if from < end {
+                let tail = Tail { name: *name, file, path, from, is_doubtful: true };
+                unsynced.left.insert(0, tail);
+            }
+        }
+        // What nobody has vouched for is no promise that is broken.
+        Ok(if mark.is_some() { left_out } else { 0 })
     }
 
     /// Waits until everything that was written is on the device, with the names of the files.
@@ -124,7 +187,7 @@ impl<F: Fs> LogFiles<F> {
         if !is_dirty && unsynced.left.is_empty() {
             return Ok(false);
         }
-        while let Some(Tail { file, path, from, is_doubtful }) = unsynced.left.first_mut() {
+        while let Some(Tail { file, path, from, is_doubtful, .. }) = unsynced.left.first_mut() {
             // One that was deleted since has nothing to be found by.
             if file.stat().at("look at", path)?.links > 0 {
                 sync_tail(file, path, *from, is_doubtful)?;
@@ -173,11 +236,11 @@ impl<F: Fs> LogFiles<F> {
     }
 
     /// Remembers a current file that was left.
-    pub(super) fn note_unsynced(&mut self, file: F::File, path: &Path) {
+    pub(super) fn note_unsynced(&mut self, file: F::File, name: FileName, path: &Path) {
         if let Some(unsynced) = &mut self.unsynced {
             let from = std::mem::take(&mut unsynced.current_bytes);
             let is_doubtful = std::mem::take(&mut unsynced.is_doubtful);
-            unsynced.left.push(Tail { file, path: path.to_owned(), from, is_doubtful });
+            unsynced.left.push(Tail { name, file, path: path.to_owned(), from, is_doubtful });
             unsynced.names = true;
         }
     }

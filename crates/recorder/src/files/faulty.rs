@@ -167,7 +167,7 @@ impl FaultyFs {
         state.faults.insert(at, fault);
     }
 
-    /// Forbids that a file is replaced; `None`: no more.
+    /// Forbids that a file is replaced or removed; `None`: no more.
     pub(crate) fn forbid(&self, path: Option<&Path>) {
         self.state().forbidden = path.map(Path::to_owned);
     }
@@ -437,6 +437,9 @@ impl Fs for FaultyFs {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.state().operate(|state| {
+            if state.forbidden.as_deref() == Some(path) {
+                return errno(libc::EPERM);
+            }
             state.above(path)?;
             let Some(node) = state.names.remove(path) else { return errno(libc::ENOENT) };
             state.nodes[node].links -= 1;

@@ -5,10 +5,16 @@ use std::path::Path;
 
 use super::error::{At, FileError, FileErrorKind};
 use super::fs::{Fs, FsFile, OpenMode};
+use super::log::LogFiles;
 
 /// The file that is locked. It is never removed: removing it while a second writer waits
 /// to open it would give each of them a lock of its own.
 pub(super) const LOCK_FILE: &str = ".lock";
+
+/// Behind the process id in that file: see [`LogFiles::tell_recovery`].
+const RECOVERY: &str = "recovers\n";
+/// Length of what is read of it, bytes.
+const NOTE_BYTES_MAX: usize = 32;
 
 /// Makes the directory, and at most one directory above it, if they are missing.
 pub(super) fn ensure_dir<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
@@ -77,8 +83,22 @@ fn write_holder<L: FsFile>(file: &mut L) {
 }
 
 fn read_holder<L: FsFile>(file: &L) -> Option<u32> {
-    let mut buffer = [0; 16];
+    let mut buffer = [0; NOTE_BYTES_MAX];
     let count = file.read_at(&mut buffer, 0).ok()?;
     // Without the newline, the holder is just writing it.
-    std::str::from_utf8(&buffer[..count]).ok()?.strip_suffix('\n')?.parse().ok()
+    std::str::from_utf8(&buffer[..count]).ok()?.split_once('\n')?.0.parse().ok()
+}
+
+impl<F: Fs> LogFiles<F> {
+    /// Tells whoever waits for the lock that it is held to write what a dead server has left, and comes
+    /// to an end: a start may wait for that. As with the process id, nothing depends on it here.
+    pub fn tell_recovery(&mut self) {
+        let _: io::Result<usize> = self.lock.write(RECOVERY.as_bytes());
+    }
+}
+
+/// Whether the holder of a directory's lock, if there is one, writes what a dead server has left.
+#[must_use]
+pub fn tells_of_recovery(dir: &Path) -> bool {
+    std::fs::read_to_string(dir.join(LOCK_FILE)).is_ok_and(|note| note.ends_with(RECOVERY))
 }

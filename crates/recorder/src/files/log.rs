@@ -473,8 +473,8 @@ impl<F: Fs> LogFiles<F> {
         self.unsure = false;
         self.rotate_requested = false;
         self.rotate_failure = None;
-        let Current { file, path, bytes, .. } = std::mem::replace(&mut self.current, next);
-        self.note_unsynced(file, &path);
+        let Current { file, name, path, bytes, .. } = std::mem::replace(&mut self.current, next);
+        self.note_unsynced(file, name, &path);
         (path, bytes)
     }
 }

@@ -123,14 +123,16 @@ mod retain_tests;
 #[cfg(test)]
 mod scenarios;
 
+pub use durable::SyncMark;
 pub use ending::Content;
 pub use error::{FileError, FileErrorKind};
 pub use event::Event;
 pub use form::Form;
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
+pub use lock::tells_of_recovery;
 pub use log::{LogFiles, Opened, Options};
 pub use name::FileName;
-pub use pack::{PackError, Packed, Packer, Packing};
+pub use pack::{PackError, Packed, Packer, Packing, Unremoved};
 pub use recipients::{Recipients, RecipientsError};
 pub use rendition::{Plan, Renditions, State as RenditionState, Trouble};
 pub use retain::{Due, Keep, Outlook, RetainError};

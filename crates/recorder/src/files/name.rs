@@ -4,6 +4,8 @@ use std::fmt;
 
 /// Largest number that six digits hold.
 const NUMBER_MAX: u32 = 999_999;
+/// Room for it, in a code.
+const NUMBER_BITS: u32 = 20;
 /// 9999-12-31T23:59:59Z: the last second whose year has four digits.
 const STAMP_S_MAX: i64 = 253_402_300_799;
 
@@ -62,6 +64,20 @@ impl FileName {
     #[must_use]
     pub fn stamp_s(&self) -> i64 {
         self.stamp_s
+    }
+
+    /// As a number, in the same order; never 0.
+    #[must_use]
+    pub fn code(&self) -> u64 {
+        (self.stamp_s as u64) << NUMBER_BITS | u64::from(self.number)
+    }
+
+    /// The name with this number; `None`: there is none.
+    #[must_use]
+    pub fn from_code(code: u64) -> Option<FileName> {
+        let stamp_s = i64::try_from(code >> NUMBER_BITS).ok().filter(|it| *it <= STAMP_S_MAX)?;
+        let number = (code & ((1 << NUMBER_BITS) - 1)) as u32;
+        (1..=NUMBER_MAX).contains(&number).then_some(FileName { stamp_s, number })
     }
 
     /// The six-digit number.

@@ -36,6 +36,10 @@ use super::tail;
 
 const BLOCK_BYTES: usize = 128 * 1024;
 
+/// So much is written before the device is waited for, bytes. Nobody can end such a wait: who wants the
+/// thread to end, as for a hand-over of the log, waits for this much at most.
+const SYNC_BYTES: u64 = 8 << 20;
+
 /// What shall become of closed files.
 #[derive(Clone, Debug, Default)]
 pub struct Packing {
@@ -60,9 +64,25 @@ pub struct Packed {
     pub packed_bytes: u64,
 }
 
+/// A file that is packed, and whose other form is still there. It goes when that can be removed.
+#[derive(Clone, Copy, Debug)]
+pub struct Unremoved {
+    packed: Packed,
+    from: Stat,
+    form: Stat,
+}
+
 /// Why a file was not packed. It is as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
+    /// It is packed, and what it was made from cannot be removed.
+    #[error("it is packed, and the file that it was made from cannot be removed: {error}")]
+    Unremoved {
+        /// To be tried again, without packing.
+        unremoved: Box<Unremoved>,
+        /// Why.
+        error: FileError,
+    },
     /// Something did not work.
     #[error(transparent)]
     File(#[from] FileError),
@@ -150,6 +170,32 @@ impl<F: Fs> LogFiles<F> {
         })
     }
 
+    /// Removes what a packed file was made from, if both are as they were then. `None`: they are not, and
+    /// it has to be packed again.
+    ///
+    /// # Errors
+    /// It still cannot be removed.
+    pub fn remove_unpacked(
+        &self,
+        name: FileName,
+        unremoved: &Unremoved,
+    ) -> Result<Option<Packed>, FileError> {
+        let Unremoved { packed, from, form } = unremoved;
+        let content = packed.content;
+        let is_as_it_was = |form: Form, was: &Stat| {
+            let found = self.fs.stat(&path_of(&self.dir, name, Ending::File(content, form)));
+            // Looked at by name, length and time: whoever changes it changes one of them.
+            found.is_ok_and(|is| {
+                (is.id, is.bytes, is.modified_s) == (was.id, was.bytes, was.modified_s)
+            })
+        };
+        if !is_as_it_was(packed.from, from) || !is_as_it_was(packed.form, form) {
+            return Ok(None);
+        }
+        remove_others(&self.fs, &self.dir, name, content, packed.form)?;
+        Ok(Some(*packed))
+    }
+
     /// Whether there may be a complete line in a closed file: of a plain one it is known, and what
     /// was packed had one. What cannot be read is none of the others' trouble: packing it says why.
     fn may_have_lines(&self, of: &Wish) -> bool {
@@ -178,7 +224,7 @@ pub(super) struct Wish {
 impl Wish {
     /// Where it is now.
     pub(super) fn path(&self, dir: &Path) -> PathBuf {
-        dir.join(format!("{}.{}", self.name, Ending::File(self.content, self.from)))
+        path_of(dir, self.name, Ending::File(self.content, self.from))
     }
 }
 
@@ -202,7 +248,7 @@ impl<F: Fs> Packer<F> {
     pub fn run(&self, cancel: &AtomicBool) -> Result<Packed, PackError> {
         let new = self.path(Ending::New(self.content, self.form));
         let result = self.run_to(&new, cancel);
-        if result.is_err() {
+        if !matches!(result, Ok(_) | Err(PackError::Unremoved { .. })) {
             // Where this does not work either, the next attempt does it, or retention.
             let _: io::Result<()> = self.fs.remove(&new);
         }
@@ -235,17 +281,18 @@ impl<F: Fs> Packer<F> {
         if named.id != written.file.stat().at("look at", new)?.id {
             return Err(PackError::Differs(new.to_owned()));
         }
-        let packed = self.file(self.form);
-        self.fs.rename(new, &packed).at("rename", new)?;
+        let target = self.path(Ending::File(self.content, self.form));
+        self.fs.rename(new, &target).at("rename", new)?;
         self.fs.sync_dir(&self.dir).at("sync", &self.dir)?;
-        // Also those that a crash has left. The plain one first: it is what nobody shall read.
-        for form in Form::ALL {
-            if form != self.form {
-                self.remove(Ending::File(self.content, form))?;
+        let (content, from, form) = (self.content, self.from, self.form);
+        let packed = Packed { content, from, form, bytes: before.bytes, packed_bytes };
+        match remove_others(&self.fs, &self.dir, self.name, content, form) {
+            Ok(()) => Ok(packed),
+            Err(error) => {
+                let unremoved = Box::new(Unremoved { packed, from: before, form: named });
+                Err(PackError::Unremoved { unremoved, error })
             }
         }
-        let (content, from, form) = (self.content, self.from, self.form);
-        Ok(Packed { content, from, form, bytes: before.bytes, packed_bytes })
     }
 
     /// What a death in the middle has left has the time stamp of what it was made from. Anything else,
@@ -275,7 +322,7 @@ impl<F: Fs> Packer<F> {
     }
 
     fn path(&self, ending: Ending) -> PathBuf {
-        self.dir.join(format!("{}.{ending}", self.name))
+        path_of(&self.dir, self.name, ending)
     }
 
     /// What it says, in that form.
@@ -284,11 +331,7 @@ impl<F: Fs> Packer<F> {
     }
 
     fn remove(&self, ending: Ending) -> Result<(), FileError> {
-        let path = self.path(ending);
-        match self.fs.remove(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.at("remove", &path),
-        }
+        remove(&self.fs, &self.path(ending))
     }
 
     /// Makes the new file, and checks what is in it as far as that can be done without reading it.
@@ -302,7 +345,7 @@ impl<F: Fs> Packer<F> {
     ) -> Result<Written<L>, PackError> {
         let failed = |error| FileError::new("write", new, error);
         let reading = |error| FileError::new("read", path, error);
-        let written = Written { file, hasher: Sha256::new(), bytes: 0 };
+        let written = Written { file, hasher: Sha256::new(), bytes: 0, synced: 0 };
         let recipients = self.recipients.as_deref().filter(|_| self.form.is_encrypted());
         let mut envelope = match recipients {
             Some(recipients) => Envelope::Sealed(recipients.encrypt(written).map_err(failed)?),
@@ -339,11 +382,37 @@ impl<F: Fs> Packer<F> {
     }
 }
 
+fn remove<F: Fs>(fs: &F, path: &Path) -> Result<(), FileError> {
+    match fs.remove(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.at("remove", path),
+    }
+}
+
+/// Removes all forms of a file but one, also those that a crash has left. The plain one first: it is what
+/// nobody shall read.
+fn remove_others<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    name: FileName,
+    content: Content,
+    kept: Form,
+) -> Result<(), FileError> {
+    let mut others = Form::ALL.into_iter().filter(|form| *form != kept);
+    others.try_for_each(|form| remove(fs, &path_of(dir, name, Ending::File(content, form))))
+}
+
+fn path_of(dir: &Path, name: FileName, ending: Ending) -> PathBuf {
+    dir.join(format!("{name}.{ending}"))
+}
+
 /// A file that is being written, and what was written to it.
 struct Written<L> {
     file: L,
     hasher: Sha256,
     bytes: u64,
+    /// How much of it is on the device, bytes.
+    synced: u64,
 }
 
 impl<L> Written<L> {
@@ -357,6 +426,10 @@ impl<L: FsFile> Write for Written<L> {
         let count = self.file.write(bytes)?;
         self.hasher.update(&bytes[..count]);
         self.bytes += count as u64;
+        if self.bytes - self.synced >= SYNC_BYTES {
+            self.file.sync_data()?;
+            self.synced = self.bytes;
+        }
         Ok(count)
     }
 

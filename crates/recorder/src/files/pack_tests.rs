@@ -11,6 +11,7 @@ use super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::form::Form;
 use super::fs::Fs;
 use super::log::{LogFiles, Options};
+use super::name::FileName;
 use super::pack::{PackError, Packed, Packing};
 use super::recipients::Recipients;
 use super::seal::SealOptions;
@@ -429,5 +430,42 @@ fn at_any_moment_one_complete_copy_is_there_of_a_rendition() {
             skipped += 1;
         }
         assert!(skipped > 15, "{skipped}");
+    }
+}
+
+/// What cannot be removed is not packed again; and it is removed when it can be, if nobody has touched it.
+#[test]
+fn what_cannot_be_removed_is_packed_once() {
+    let (fs, mut files) = filled();
+    let plain = path(FIRST, "jsonl");
+    fs.forbid(Some(&plain));
+    let unremoved = match run(&mut files) {
+        Err(PackError::Unremoved { unremoved, .. }) => unremoved,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(endings(&fs), ["jsonl", "jsonl.zst", "jsonl", "jsonl"]);
+    assert_eq!(read(&fs), lines(471, 503));
+    let name = FileName::parse(&format!("{FIRST}.jsonl")).expect("a name").0;
+    assert!(files.remove_unpacked(name, &unremoved).is_err(), "it still cannot be");
+    fs.forbid(None);
+    let packed = files.remove_unpacked(name, &unremoved).expect("removes").expect("as it was");
+    assert_eq!(packed.bytes, lines(471, 500).len() as u64);
+    assert_eq!(endings(&fs), ["jsonl.zst", "jsonl", "jsonl"]);
+    assert!(files.remove_unpacked(name, &unremoved).expect("looks").is_none(), "it is gone");
+    assert_eq!(read(&fs), lines(471, 503));
+}
+
+#[test]
+fn what_was_changed_since_it_was_packed_is_not_removed() {
+    for ending in ["jsonl", "jsonl.zst"] {
+        let (fs, mut files) = filled();
+        let plain = path(FIRST, "jsonl");
+        fs.forbid(Some(&plain));
+        let Err(PackError::Unremoved { unremoved, .. }) = run(&mut files) else { panic!() };
+        fs.forbid(None);
+        fs.replace(&path(FIRST, ending), b"another file", false).expect("replaces");
+        let name = FileName::parse(&format!("{FIRST}.jsonl")).expect("a name").0;
+        assert!(files.remove_unpacked(name, &unremoved).expect("looks").is_none());
+        assert!(fs.files_in(Path::new(DIR)).contains(&plain));
     }
 }

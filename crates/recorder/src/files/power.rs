@@ -4,6 +4,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use super::durable::SyncMark;
 use super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::fs::Fs;
 use super::log::{LogFiles, Options};
@@ -224,7 +225,7 @@ fn a_failure_is_remembered_while_it_is_off() {
 /// kernel takes for clean.
 #[test]
 fn a_failure_is_not_forgotten_with_the_writer() {
-    for is_rotated in [false, true] {
+    for (is_rotated, is_marked) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut failed = 0;
         for skipped in 0..12 {
             let fs = FaultyFs::new();
@@ -243,9 +244,10 @@ fn a_failure_is_not_forgotten_with_the_writer() {
                 files.rotate_now().expect("rotates");
                 files.write(lines(4..=6).as_bytes(), &mut 0).expect("writes");
             }
+            let mark = files.sync_mark().filter(|_| is_marked);
             drop(files);
             let mut files = open();
-            files.doubt_predecessor().expect("nothing fails any more");
+            files.doubt_predecessor(mark).expect("nothing fails any more");
             files.sync().expect("nothing fails any more");
             let second = files.current_file().to_owned();
             drop(files);
@@ -257,4 +259,52 @@ fn a_failure_is_not_forgotten_with_the_writer() {
         }
         assert!(failed > 0, "nothing failed");
     }
+}
+
+/// What was synced before is not written once more, also where that was in a file before the last one;
+/// and who does not know looks at the end of two files, and no more.
+#[test]
+fn a_successor_writes_again_what_was_not_synced_and_nothing_else() {
+    let fs = FaultyFs::new();
+    fs.create_dir(Path::new("/data")).expect("an empty file system");
+    let options = Options { rotate_bytes: 0 };
+    let open = || LogFiles::open(fs.clone(), Path::new(DIR), options).expect("opens").0;
+    let mut files = open();
+    files.set_durable(true);
+    files.write(lines(1..=3).as_bytes(), &mut 0).expect("writes");
+    files.sync().expect("syncs");
+    let synced = files.sync_mark().expect("it is durable");
+    assert_eq!((synced.file, synced.bytes), (files.current_name(), files.current_bytes()));
+    drop(files);
+
+    // As after an orderly hand-over: there is nothing.
+    let mut files = open();
+    assert_eq!(files.doubt_predecessor(Some(synced)).expect("looks"), 0);
+    assert_eq!(files.doubted(), [(synced.file, synced.bytes)]);
+    // It writes on, over three files, and dies.
+    let mut names = vec![synced.file];
+    for seq in [4, 5, 6] {
+        files.write(lines(seq..=seq).as_bytes(), &mut 0).expect("writes");
+        files.rotate_now().expect("rotates");
+        names.push(files.current_name());
+    }
+    assert_eq!(files.sync_mark(), Some(synced), "nothing was synced since");
+    drop(files);
+    let mut files = open();
+    assert_eq!(files.doubt_predecessor(Some(synced)).expect("looks"), 0);
+    let doubted = [(names[0], synced.bytes), (names[1], 0), (names[2], 0), (names[3], 0)];
+    assert_eq!(files.doubted(), doubted);
+    files.sync().expect("syncs");
+    let mark = files.sync_mark().expect("it is durable");
+    assert_eq!((mark.file, mark.bytes), (names[3], 0), "all of them");
+    drop(files);
+    let mut files = open();
+    files.doubt_predecessor(None).expect("looks");
+    assert_eq!(files.doubted(), [(names[2], 0), (names[3], 0)]);
+    drop(files);
+    // A mark of a file that is not there, or is shorter, is none.
+    let mut files = open();
+    let wrong = SyncMark { file: names[3], bytes: 1 << 40 };
+    files.doubt_predecessor(Some(wrong)).expect("looks");
+    assert_eq!(files.doubted(), [(names[2], 0), (names[3], 0)]);
 }

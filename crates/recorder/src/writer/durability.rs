@@ -10,7 +10,7 @@ use tacho_ring::{session, sys};
 use super::Writer;
 use super::seldom::Outages;
 use crate::control::{Severity, Status};
-use crate::files::Fs;
+use crate::files::{FileName, Fs, SyncMark};
 
 /// How long a device that has failed is left alone, µs.
 const RETRY_US: i64 = 500_000;
@@ -27,9 +27,17 @@ pub(super) struct Syncing {
     /// Not before, µs of the same clock.
     retry_at_us: i64,
     outages: Outages,
+    /// What the arena says of how far the log is on the device; `None`: this writer has not looked.
+    noted: Option<Option<SyncMark>>,
 }
 
 impl Syncing {
+    /// What was said was said in another arena.
+    pub(super) fn begin_arena(&mut self) {
+        self.waiting.clear();
+        self.noted = None;
+    }
+
     /// Whether statements wait for the device before they begin.
     pub(super) fn is_waited_for(&self) -> bool {
         self.durability == DURABILITY_SYNC
@@ -64,12 +72,46 @@ impl<F: Fs> Writer<F> {
     /// What the writer before this one has written may not be on the device.
     pub(super) fn doubt_device(&mut self) {
         self.take_durability();
-        if self.syncing.is_wanted()
-            && let Err(error) = self.files.doubt_predecessor()
-        {
-            let text = format!("what another writer has written may not be on the device: {error}");
-            self.say(Severity::Warning, &text);
+        if !self.syncing.is_wanted() {
+            return;
         }
+        let text = match self.files.doubt_predecessor(self.synced()) {
+            Ok(0) => return,
+            Ok(bytes) => format!(
+                "{bytes} bytes that another writer has written may not be on the device: there are too \
+                 many of them to be written again"
+            ),
+            Err(error) => {
+                format!("what another writer has written may not be on the device: {error}")
+            }
+        };
+        self.say(Severity::Warning, &text);
+    }
+
+    /// How far the log is on the device, as the last writer of this arena has left it here.
+    fn synced(&self) -> Option<SyncMark> {
+        let successor = &self.arena().shared().successor.0;
+        // SYNC synced: pairs with the Release in `note_synced`: not more of this file than of it was said.
+        let file = FileName::from_code(successor.synced_file.load(Ordering::Acquire))?;
+        Some(SyncMark { file, bytes: successor.synced_bytes.load(Ordering::Relaxed) })
+    }
+
+    /// Leaves there how far it is.
+    pub(super) fn note_synced(&mut self) {
+        let mark = self.files.sync_mark();
+        if self.syncing.noted.replace(mark) == Some(mark) {
+            return;
+        }
+        let successor = &self.arena().shared().successor.0;
+        let (file, bytes) = mark.map_or((0, 0), |mark| (mark.file.code(), mark.bytes));
+        if successor.synced_file.load(Ordering::Relaxed) != file {
+            // A death between any two of these makes it less than it was, never more.
+            successor.synced_bytes.store(0, Ordering::Relaxed);
+            // SYNC synced: pairs with the Acquire in `synced`.
+            successor.synced_file.store(file, Ordering::Release);
+        }
+        // SYNC synced: not before the file; the writer that reads both comes after this one's death.
+        successor.synced_bytes.store(bytes, Ordering::Release);
     }
 
     /// When it is time to sync again, µs from now; `None`: never.
@@ -82,6 +124,11 @@ impl<F: Fs> Writer<F> {
     /// Brings what is in the file to the device, if it is time or somebody waits for it, and
     /// lets those go.
     pub(super) fn settle(&mut self) {
+        self.settle_round();
+        self.note_synced();
+    }
+
+    fn settle_round(&mut self) {
         // Who asks for it since this round began waits for the next one.
         if self.syncing.durability != self.durability() {
             return;

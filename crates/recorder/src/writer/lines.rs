@@ -134,10 +134,10 @@ impl<F: Fs> Writer<F> {
         let mut style = Style {
             clock: &mut self.clock,
             max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
-            filters: &self.filters,
+            filters: &self.judging.filters,
             may_skip,
             digest: self.control.digest.load(Ordering::Relaxed),
-            redact_literals: self.drain.arena().redacts_literals(),
+            redact_literals: self.drain.arena().redacts_literals() || self.judging.is_blind(),
         };
         let written = line::write_single(
             &mut self.batch,
@@ -181,10 +181,10 @@ impl<F: Fs> Writer<F> {
         let mut style = Style {
             clock: &mut self.clock,
             max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
-            filters: &self.filters,
+            filters: &self.judging.filters,
             may_skip,
             digest: self.control.digest.load(Ordering::Relaxed),
-            redact_literals: self.drain.arena().redacts_literals(),
+            redact_literals: self.drain.arena().redacts_literals() || self.judging.is_blind(),
         };
         let written = line::write_statement(
             &mut self.batch,

@@ -7,6 +7,7 @@
 //! | module | what it owns |
 //! |---|---|
 //! | `queue` | the order of the lines |
+//! | `judging` | by which filters lines are judged |
 //! | `durability` | from the file to the device; producers that wait |
 //! | `lines` | from the queue to the batch |
 //! | `output` | from the batch to the file; errors |
@@ -22,6 +23,7 @@
 //! | `survey` | what there is of the log, for SHOW STATUS |
 
 mod durability;
+mod judging;
 mod lines;
 mod losses;
 mod output;
@@ -49,12 +51,13 @@ use tacho_ring::sync::fence;
 use tacho_ring::{session, sys};
 
 use crate::arena_file::ArenaFile;
-use crate::control::{ConfigTold, Control, Filters, Log, Severity, Status, Timestamps};
+use crate::control::{ConfigTold, Control, Log, Severity, Status, Timestamps};
 use crate::drain::Drain;
 use crate::files::{FileError, Fs, LogFiles, RealFs};
 use crate::join::{Ending, Join, Ready, Start};
 use crate::line::Scratch;
 use durability::Syncing;
+use judging::Judging;
 pub(crate) use losses::confirm_losses;
 use packing::Packing;
 use queue::Queue;
@@ -85,9 +88,7 @@ pub struct Writer<F: Fs = RealFs> {
     clock: TimeFormatter,
     clock_zone: Timestamps,
     scratch: Scratch,
-    /// The filters, and how often they were changed.
-    filters: Filters,
-    filter_version: u64,
+    judging: Judging,
     /// What can become lines; emptied when all of it has.
     ready: Vec<Ready>,
     queue: Queue,
@@ -148,8 +149,7 @@ impl<F: Fs> Writer<F> {
             clock: TimeFormatter::utc(),
             clock_zone: Timestamps::Utc,
             scratch: Scratch::default(),
-            filters: Filters::default(),
-            filter_version: 0,
+            judging: Judging::default(),
             ready: Vec::new(),
             queue: Queue::default(),
             next_seq: last_seq + 1,
@@ -195,8 +195,9 @@ impl<F: Fs> Writer<F> {
         // All of these speak of places in the old arena.
         self.queue.clear(&mut self.ready);
         self.awaited.clear();
-        self.syncing.waiting.clear();
+        self.syncing.begin_arena();
         self.finished.clear();
+        self.judging.begin_arena();
         // The losses that no line tells of are from any time of its life: its writer may have
         // looked at them long before it died, and never have been able to write.
         self.lost_seen_us = arena.header().created_us;
@@ -235,6 +236,11 @@ impl<F: Fs> Writer<F> {
 
     pub(crate) fn parts(&mut self) -> (&mut Drain, &mut Join, &mut Vec<Ready>) {
         (&mut self.drain, &mut self.join, &mut self.ready)
+    }
+
+    /// See [`LogFiles::tell_recovery`].
+    pub fn tell_recovery(&mut self) {
+        self.files.tell_recovery();
     }
 
     pub(crate) fn log_directory(&self) -> &Path {
@@ -317,7 +323,18 @@ impl<F: Fs> Writer<F> {
         }
         self.take_format();
         self.tell_config_changes(now_us);
+        // What was found waits for its filter: nothing else is looked for before that is written, so that
+        // a filter that changes all the time keeps nothing back for long.
+        if self.judging.is_waiting() && !(self.may_judge() && self.write_queue(now_us)) {
+            return false;
+        }
         self.scan();
+        if !self.may_judge() {
+            // What was judged before goes on.
+            self.write_out(now_us);
+            self.recycle();
+            return false;
+        }
         if !self.write_queue(now_us) {
             return false;
         }
@@ -351,11 +368,14 @@ impl<F: Fs> Writer<F> {
             join.forget_quiet(&quiet);
         }
         join.close_over(sys::now_us() - RUNNING_AFTER_US, ready);
-        // Behind the pass: it knows of every filter that a record was judged by.
-        if let Some((version, filters)) = self.control.filters_newer_than(self.filter_version) {
-            (self.filter_version, self.filters) = (version, filters);
-        }
+        self.note_due_filter();
+        self.take_filters();
         self.enqueue();
+    }
+
+    /// Whether what rings may be what is waited for.
+    fn is_waiting_for_somebody(&self) -> bool {
+        self.syncing.is_waited_for() || self.judging.is_waiting()
     }
 
     /// Sleeps until the interval is over (`at_most_ms` if that is less), enough is waiting, or
@@ -390,8 +410,10 @@ impl<F: Fs> Writer<F> {
             || self.control.release.load(Ordering::Relaxed)
             || self.control.rotate_now.load(Ordering::Relaxed)
             || self.control.flush_now.load(Ordering::Relaxed)
-            || (self.syncing.is_waited_for() && word != self.rings_seen)
-            || bell.closed.load(Ordering::Relaxed) >= bell.closed_limit.load(Ordering::Relaxed);
+            || (self.is_waiting_for_somebody() && word != self.rings_seen)
+            // What waits for its filter keeps its chunks, however many are closed.
+            || (!self.judging.is_waiting()
+                && bell.closed.load(Ordering::Relaxed) >= bell.closed_limit.load(Ordering::Relaxed));
         if left_us > 0 && (!urgent || self.outages.is_failing() || self.syncing.is_failing()) {
             Futex.wait(&bell.rings, word, left_us as u64);
         }
@@ -450,6 +472,8 @@ impl<F: Fs> Writer<F> {
         if self.syncing.is_wanted() {
             // If that fails, it has said so.
             self.sync();
+            // The next one then has nothing to doubt.
+            self.note_synced();
         }
         self.close()
     }

@@ -6,7 +6,7 @@
 //! and never waits for it until the recorder stops: a library that is unloaded must not have a
 //! thread in it. It then ends with the block that it is at.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -16,7 +16,7 @@ use tacho_ring::sys;
 use super::Writer;
 use super::seldom::Seldom;
 use crate::control::{Encryption, Severity, Status};
-use crate::files::{Content, FileName, Form, Fs, PackError, Packed, Packing as Wanted};
+use crate::files::{Content, FileName, Form, Fs, PackError, Packed, Packing as Wanted, Unremoved};
 
 /// How often is looked for a file, when none was begun, and how long a failure is left alone, µs.
 const LOOK_EVERY_US: i64 = 60_000_000;
@@ -44,6 +44,8 @@ pub(super) struct Packing {
     /// Those that did not work, to be tried again when nothing else is left, or when somebody has
     /// changed what is wanted.
     failed: BTreeSet<(FileName, Content)>,
+    /// Those that are packed, and whose other form cannot be removed. That is tried again, and no more.
+    unremoved: BTreeMap<(FileName, Content), Unremoved>,
     seldom: Seldom,
     obstacle_seldom: Seldom,
 }
@@ -82,6 +84,7 @@ impl Packing {
     /// Something is wanted that was not, or not any more.
     fn change(&mut self) {
         self.failed.clear();
+        self.unremoved.clear();
         self.look_at_us = 0;
     }
 }
@@ -115,12 +118,17 @@ impl<F: Fs> Writer<F> {
             return;
         }
         packing.look_at_us = now_us + LOOK_EVERY_US;
-        let (failed, renditions) = (&packing.failed, &self.renditions);
+        self.remove_unpacked();
+        let Packing { failed, unremoved, wanted, .. } = &self.packing;
+        let renditions = &self.renditions;
         let leaving = self.retention.leaving_name();
         let pass_over = |name, content| {
-            failed.contains(&(name, content)) || renditions.needs(name) || leaving == Some(name)
+            failed.contains(&(name, content))
+                || unremoved.contains_key(&(name, content))
+                || renditions.needs(name)
+                || leaving == Some(name)
         };
-        match self.files.next_to_pack(&packing.wanted, pass_over) {
+        match self.files.next_to_pack(wanted, pass_over) {
             Ok(None) => self.packing.failed.clear(),
             Ok(Some(packer)) => {
                 let (name, content) = (packer.name(), packer.content());
@@ -165,26 +173,59 @@ impl<F: Fs> Writer<F> {
         self.survey.look_soon();
         let Job { name, content, thread } = job;
         match thread.join() {
-            Ok(Ok(Packed { from, form, bytes, packed_bytes, .. })) => {
+            Ok(Ok(packed)) => {
                 self.packing.look_at_us = 0;
-                let compressed = from == Form::Plain && form.is_compressed();
-                let encrypted = form.is_encrypted();
-                let what = match (compressed, encrypted) {
-                    (true, true) => "compressed and encrypted",
-                    (true, false) => "compressed",
-                    _ => "encrypted",
-                };
-                // Of the log: a rendition is the same once more.
-                let count = |done: bool| u64::from(done && content == Content::Lines);
-                self.status.files_compressed.fetch_add(count(compressed), Ordering::Relaxed);
-                self.status.files_encrypted.fetch_add(count(encrypted), Ordering::Relaxed);
-                let file = file_of(name, content);
-                let text = format!("{file} was {what}, {bytes} bytes to {packed_bytes}");
-                self.say(Severity::Note, &text);
+                self.tell_packed(name, packed);
             }
             Ok(Err(PackError::Cancelled)) => {}
+            Ok(Err(PackError::Unremoved { unremoved, error })) => {
+                // The next one may be better off.
+                self.packing.look_at_us = 0;
+                self.packing.unremoved.insert((name, content), *unremoved);
+                let text = format!(
+                    "{} was packed, and cannot be removed: {error} It can still be read by whoever \
+                     gets at it. Its removal is tried again each minute",
+                    file_of(name, content)
+                );
+                self.say(Severity::Warning, &text);
+                Status::set(&self.status.last_error, &text);
+            }
             Ok(Err(error)) => self.tell_unpacked(name, content, &error.to_string(), now_us),
             Err(_) => self.tell_unpacked(name, content, "internal error (panic)", now_us),
+        }
+    }
+
+    fn tell_packed(&self, name: FileName, packed: Packed) {
+        let Packed { content, from, form, bytes, packed_bytes } = packed;
+        let compressed = from == Form::Plain && form.is_compressed();
+        let encrypted = form.is_encrypted();
+        let what = match (compressed, encrypted) {
+            (true, true) => "compressed and encrypted",
+            (true, false) => "compressed",
+            _ => "encrypted",
+        };
+        // Of the log: a rendition is the same once more.
+        let count = |done: bool| u64::from(done && content == Content::Lines);
+        self.status.files_compressed.fetch_add(count(compressed), Ordering::Relaxed);
+        self.status.files_encrypted.fetch_add(count(encrypted), Ordering::Relaxed);
+        let file = file_of(name, content);
+        let text = format!("{file} was {what}, {bytes} bytes to {packed_bytes}");
+        self.say(Severity::Note, &text);
+    }
+
+    /// Tries to remove what packed files were made from; that it still does not work was told.
+    fn remove_unpacked(&mut self) {
+        for ((name, content), unremoved) in std::mem::take(&mut self.packing.unremoved) {
+            match self.files.remove_unpacked(name, &unremoved) {
+                Ok(Some(packed)) => {
+                    self.retention.look_soon();
+                    self.survey.look_soon();
+                    self.tell_packed(name, packed);
+                }
+                // Somebody has changed one of both: it is packed again.
+                Ok(None) => {}
+                Err(_) => drop(self.packing.unremoved.insert((name, content), unremoved)),
+            }
         }
     }
 
@@ -229,4 +270,67 @@ pub(super) fn lower_priority(nice: i32) {
     // SAFETY: no pointers. 0 is the calling thread (Linux keeps priorities by thread), and lowering
     // one's own priority needs no privilege: what could go wrong costs nothing but politeness.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::arena_file::ArenaFile;
+    use crate::control::Control;
+    use crate::files::faulty::FaultyFs;
+    use crate::files::{LogFiles, Options};
+
+    const DIR: &str = "/data/tacho";
+
+    /// Waits for the thread, which has no clock to be asked.
+    fn round_until(writer: &mut Writer<FaultyFs>, is_so: impl Fn(&Writer<FaultyFs>) -> bool) {
+        let since = Instant::now();
+        while !is_so(writer) {
+            assert!(since.elapsed() < Duration::from_secs(60));
+            assert!(writer.round());
+        }
+    }
+
+    #[test]
+    fn that_a_file_cannot_be_removed_is_told_once_and_it_is_not_packed_again() {
+        let fs = FaultyFs::new();
+        fs.set_now_s(1_000_000);
+        fs.create_dir(Path::new("/data")).expect("an empty file system");
+        let options = Options { rotate_bytes: 0 };
+        let (mut files, _) = LogFiles::open(fs.clone(), Path::new(DIR), options).expect("opens");
+        files.write(b"{\"v\":1,\"seq\":1}\n", &mut 0).expect("writes");
+        let first = files.current_file().to_owned();
+        files.rotate_now().expect("rotates");
+        files.write(b"{\"v\":1,\"seq\":2}\n", &mut 0).expect("writes");
+        fs.forbid(Some(&first));
+        let nothing = ArenaFile::placeholder().expect("memory");
+        let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
+        control.compress.store(true, Ordering::Relaxed);
+        let (said, hears) = std::sync::mpsc::channel();
+        let log = Box::new(move |severity, text: &str| {
+            if severity == Severity::Warning {
+                said.send(text.to_owned()).expect("somebody hears");
+            }
+        });
+        let mut writer = Writer::new(nothing.arena(), files, 2, control, status.clone(), log);
+        round_until(&mut writer, |writer| !writer.packing.unremoved.is_empty());
+        let text = hears.try_recv().expect("it is told");
+        assert!(text.contains("was packed, and cannot be removed"), "{text}");
+        // As many minutes.
+        for _ in 0..5 {
+            writer.packing.look_soon();
+            assert!(writer.round());
+            assert!(writer.packing.job.is_none(), "it is not packed again");
+        }
+        assert!(hears.try_recv().is_err(), "it is not told again");
+        assert_eq!(status.files_compressed.load(Ordering::Relaxed), 0);
+        fs.forbid(None);
+        writer.packing.look_soon();
+        assert!(writer.round());
+        assert_eq!(status.files_compressed.load(Ordering::Relaxed), 1);
+        assert!(!fs.files_in(Path::new(DIR)).contains(&first));
+    }
 }

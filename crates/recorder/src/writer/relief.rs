@@ -22,7 +22,7 @@ impl<F: Fs> Writer<F> {
         // Idle owners first: their chunks are mostly read to the end.
         if self.drain.steal_idle() > 0 {
             self.scan();
-            if !self.write_queue(now_us) || !self.write_out(now_us) {
+            if !self.may_judge() || !self.write_queue(now_us) || !self.write_out(now_us) {
                 return false;
             }
             self.recycle();
@@ -88,7 +88,7 @@ impl<F: Fs> Writer<F> {
             let firsts = partials.filter_map(|(_, partial)| partial.first.take()).collect();
             self.give_back(firsts);
         }
-        self.write_queue(now_us)
+        self.may_judge() && self.write_queue(now_us)
     }
 
     /// Gives back the chunks of what is in memory now. Returns how many.

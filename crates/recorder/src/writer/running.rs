@@ -36,7 +36,10 @@ impl<F: Fs> Writer<F> {
             }
             let told_first = match &open.start {
                 Start::Record(place) => {
-                    Some(Box::new(line::told(&self.drain, &mut self.scratch, place, &self.filters)))
+                    let filters = &self.judging.filters;
+                    let mut told = line::told(&self.drain, &mut self.scratch, place, filters);
+                    told.no_literals |= self.judging.is_blind();
+                    Some(Box::new(told))
                 }
                 Start::Running { .. } => None,
             };

@@ -12,6 +12,9 @@
 //!   waiting for any. What comes behind them is joined as ever.
 //! * Who has no slot has ended, and all its records were there before the pass; or it has begun
 //!   since, and none of its records can be missing.
+//! * Who found no slot has records without numbers, in the chunks of any threads. What comes before one
+//!   that the first pass has seen, the second one has seen: those of both are put into the order of their
+//!   times ([`recover::sort`]).
 //! * What has a `running` line is in the arena's table of them.
 //! * Producers that wait for a line wait for the last number of their session. If no unwritten record
 //!   has it, its line is in the file, and they are let go when the file is where it shall be.
@@ -126,24 +129,34 @@ impl Legacy {
         }
         // A record in fragments of a connection without a slot has an epoch of its own, and may
         // still be coming in.
-        ended.retain(|_, highest| *highest & ((1 << REC_NO_BITS) - 1) > 1);
+        let (ended, single): (HashMap<Series, u64>, HashMap<Series, u64>) =
+            ended.into_iter().partition(|(_, highest)| *highest & ((1 << REC_NO_BITS) - 1) > 1);
+        let lasts = first.iter().chain(&second).map(|(head, _)| head);
+        let complete: HashSet<Series> = lasts
+            .filter(|head| head.fragment == FRAGMENT_LAST && single.contains_key(&series(head)))
+            .map(series)
+            .collect();
+        let is_all_there = |head: &Head| {
+            head.rec_no == 0
+                || ended.contains_key(&series(head))
+                || complete.contains(&series(head))
+        };
         for (head, at) in first {
             let is_old = match self.until.get(&series(&head)) {
                 Some(until) => head.rec_no <= *until,
-                None => head.rec_no == 0 || ended.contains_key(&series(&head)),
+                None => is_all_there(&head),
             };
             if is_old { &mut self.old } else { &mut self.new }.push((head, at));
         }
         // The second pass: of a session that began after the slots were read, and ended before they
-        // were read again, it has what the first one missed.
+        // were read again, it has what the first one missed; and so it has of one without a slot.
         for (head, at) in second {
-            let is_old = head.rec_no != 0 && ended.contains_key(&series(&head));
+            let is_old = !self.until.contains_key(&series(&head)) && is_all_there(&head);
             if is_old { &mut self.old } else { &mut self.new }.push((head, at));
         }
+        recover::sort(&mut self.old);
         // Of a connection that has got another slot, the epoch of before comes first.
-        self.old.sort_by_key(|(head, _)| {
-            (head.conn, has(held, series(head)), head.rec_no, head.fragment_number)
-        });
+        self.old.sort_by_key(|(head, _)| (head.conn, has(held, series(head))));
     }
 }
 

@@ -203,6 +203,7 @@ fn write(
         FileErrorKind::Locked { .. } => RecoverCommandError::Locked(error),
         _ => RecoverCommandError::Files(error),
     })?;
+    files.tell_recovery();
     if opened.torn_bytes > 0 {
         let bytes = say::counted(opened.torn_bytes, "byte");
         say::result(&format!("The last line of the log was torn ({bytes}): cut off."))?;
