@@ -57,15 +57,23 @@ pub fn tells_rows_examined() -> bool {
 /// # Panics
 /// There is no home to look for it in.
 pub fn installation() -> Installation {
+    folder().map_or_else(Installation::system, Installation::in_folder)
+}
+
+/// The folder that it is in, if it is not the one of this machine.
+///
+/// # Panics
+/// There is no home to look for it in.
+pub fn folder() -> Option<PathBuf> {
     match release() {
-        Release::System => Installation::system(),
+        Release::System => None,
         Release::Mariadb118 => {
             let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| {
                 let home = std::env::var_os("HOME")?;
                 Some(PathBuf::from(home).join(".cache"))
             });
             let cache = cache.expect("HOME or XDG_CACHE_HOME");
-            Installation::in_folder(cache.join("tachograph/mariadb-11.8"))
+            Some(cache.join("tachograph/mariadb-11.8"))
         }
     }
 }

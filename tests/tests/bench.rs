@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tacho_tests::client::{Conn, Queryable};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::{self, MariaDb};
 use tacho_tests::{build_directory, wait};
 
 fn directory(name: &str) -> PathBuf {
@@ -34,7 +34,18 @@ fn bench(directory: &Path, arguments: &[&str]) -> Command {
         .args(arguments)
         .env_remove("MYSQL_PWD")
         .stdin(Stdio::null());
+    // A server of somebody's own is what it is.
+    if !arguments.iter().any(|argument| matches!(*argument, "--socket" | "--host")) {
+        on_release(&mut command);
+    }
     command
+}
+
+/// The server that the tests are about.
+fn on_release(command: &mut Command) {
+    if let Some(folder) = server::folder() {
+        command.arg("--server-folder").arg(folder).arg("--plugin").arg(server::plugin());
+    }
 }
 
 fn run(mut command: Command) -> Output {
@@ -208,6 +219,7 @@ fn instructions_are_counted() {
         .arg("--out")
         .arg(directory.join("out"))
         .stdin(Stdio::null());
+    on_release(&mut command);
     let output = run(command);
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{told}{said}");

@@ -47,6 +47,11 @@ impl Installation {
             .with_context(|| format!("{name} is not installed (scripts/setup.sh installs it)"))
     }
 
+    /// Where its headers are, if it is in a folder of its own.
+    pub(crate) fn headers(&self) -> Option<PathBuf> {
+        self.root.as_ref().map(|_| self.usr().join("include/mariadb"))
+    }
+
     /// Options by which its programs find their own files.
     pub(crate) fn options(&self) -> Vec<String> {
         match &self.root {

@@ -27,7 +27,7 @@ pub fn library(
         return Ok(path.clone());
     }
     if plugin == "nothing" {
-        return build_nothing(work);
+        return build_nothing(installation, work);
     }
     let mut places = Vec::new();
     if let Some(program) = std::env::current_exe()?.parent() {
@@ -62,18 +62,22 @@ fn system_directory(installation: &Installation) -> Result<PathBuf> {
     directory.context("mariadbd does not name its plugin directory")
 }
 
-fn build_nothing(work: &Path) -> Result<PathBuf> {
+fn build_nothing(installation: &Installation, work: &Path) -> Result<PathBuf> {
     let library = work.join("nothing.so");
     if library.exists() {
         return Ok(library);
     }
     let source = work.join("nothing.c");
     std::fs::write(&source, NOTHING_C)?;
-    let config = Command::new("mariadb_config")
-        .arg("--include")
-        .output()
-        .context("mariadb_config (package libmariadbd-dev) is needed to compile a plugin")?;
-    let includes = String::from_utf8_lossy(&config.stdout).into_owned();
+    let includes = match installation.headers() {
+        Some(folder) => format!("-I{}", folder.display()),
+        None => {
+            let config = Command::new("mariadb_config").arg("--include").output().context(
+                "mariadb_config (package libmariadbd-dev) is needed to compile a plugin",
+            )?;
+            String::from_utf8_lossy(&config.stdout).into_owned()
+        }
+    };
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-O2", "-Wno-cpp"]);
     for flag in includes.split_whitespace() {

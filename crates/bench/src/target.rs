@@ -62,6 +62,8 @@ pub struct PrivateOptions {
     pub small: bool,
     /// Libraries to use instead of those that are found.
     pub libraries: Vec<PathBuf>,
+    /// Where its programs are.
+    pub installation: Installation,
 }
 
 impl Target {
@@ -76,6 +78,7 @@ impl Target {
         wanted: &PrivateOptions,
     ) -> Result<(Self, BTreeMap<String, String>)> {
         let mut builder = Builder::new(work)
+            .installation(wanted.installation.clone())
             .directory(work.join("server"))
             // Twice as many: after a switch all connections are made anew, and the server has not
             // yet let go of all the old ones.
@@ -95,7 +98,7 @@ impl Target {
         let mut copied = BTreeSet::new();
         for method in methods {
             let Some(plugin) = &method.plugin else { continue };
-            match plugin::library(&Installation::system(), plugin, &wanted.libraries, work) {
+            match plugin::library(&wanted.installation, plugin, &wanted.libraries, work) {
                 Ok(library) if copied.insert(plugin.clone()) => builder = builder.plugin(library),
                 Ok(_) => {}
                 Err(error) => {

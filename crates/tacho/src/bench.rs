@@ -13,6 +13,7 @@ use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use tacho_bench::blocks::Timing;
 use tacho_bench::client::Login;
+use tacho_bench::installation::Installation;
 use tacho_bench::instructions;
 use tacho_bench::lines::Line;
 use tacho_bench::method::Methods;
@@ -165,6 +166,10 @@ pub struct BenchArgs {
     /// Plugin library to use instead of the one that is found: path/tacho.so
     #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "host"])]
     pub plugin: Vec<PathBuf>,
+    /// Folder with the MariaDB for the private server, if it is not the one that is installed: its
+    /// programs are in FOLDER/usr
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["socket", "host"])]
+    pub server_folder: Option<PathBuf>,
 
     /// Where the private server's data and other temporary files go [default: $TMPDIR or /tmp]
     #[arg(long, value_name = "DIR")]
@@ -330,6 +335,10 @@ fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow:
             threads_max: threads.iter().copied().max().unwrap_or(1),
             options: args.server_option.clone(),
             libraries: args.plugin.clone(),
+            installation: args
+                .server_folder
+                .as_ref()
+                .map_or_else(Installation::system, Installation::in_folder),
             small: args.instructions,
         },
         threads,
