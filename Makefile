@@ -13,7 +13,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-server test-118 test-mtr deb test-deb lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
+.PHONY: help build build-mysql run test test-server test-118 test-mysql test-mtr setup-mysql deb test-deb lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -22,6 +22,12 @@ build: setup-run ## Build the plugin and the command into build/
 	cargo build --release -p tacho
 	install -D -m 755 "$(CARGO_TARGET_DIR)/release/tacho" build/bin/tacho
 	scripts/build-mariadb.sh $(SERVER)
+
+build-mysql: setup-run ## Build the component for MySQL 9.7 into build/mysql-9.7
+	scripts/build-mysql.sh mysql-9.7
+
+setup-mysql: setup-test ## Fetch MySQL 9.7 into a folder of its own (two minutes, 600 MB)
+	@scripts/setup-mysql.sh mysql-9.7
 
 run: build ## Record a load on a private MariaDB, check the log, measure the cost
 	cargo run --release -p tacho-tests --bin tacho-run
@@ -53,6 +59,9 @@ test-118: setup-test
 	scripts/plugin-symbols.sh mariadb-11.8
 	TACHO_SERVER=mariadb-11.8 cargo test -p tacho-tests --no-fail-fast --test commands \
 		--test crash --test figures --test hotzone --test server_audit --test sessions --test tables
+
+test-mysql: setup-mysql build-mysql ## Run the tests with MySQL 9.7
+	cargo test -p tacho-tests --no-fail-fast --test mysql
 
 test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
 	scripts/mtr.sh
