@@ -76,7 +76,7 @@ lint: setup-test ## Check format, clippy, clang-format and shellcheck
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	find adapters bench \( -name '*.cc' -o -name '*.h' \) -print0 | xargs -0 -r clang-format --dry-run -Werror
-	shellcheck .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
+	shellcheck -x .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
 
 bench: build setup-bench ## Run the benchmarks: what recording costs, beside what it may cost
 	bench/run.py

@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # what is set here is used there, and the other way round
 # Sourced by the scripts that put a server of another Debian suite into a folder of its own: apt
 # fetches the packages and checks signatures and sums; nothing on this machine changes.
 #
