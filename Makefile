@@ -23,18 +23,19 @@ build: setup-run ## Build the plugin and the command into build/
 	install -D -m 755 "$(CARGO_TARGET_DIR)/release/tacho" build/bin/tacho
 	scripts/build-mariadb.sh $(SERVER)
 
-build-mysql: setup-run ## Build the component for MySQL 9.7 into build/mysql-9.7
+build-mysql: setup-mysql ## Build the component for MySQL 9.7 into build/mysql-9.7
 	scripts/build-mysql.sh mysql-9.7
 
-setup-mysql: setup-test ## Fetch MySQL 9.7 into a folder of its own (two minutes, 600 MB)
+setup-mysql: setup-run ## Fetch MySQL 9.7 into a folder of its own (two minutes; build-mysql does it, too)
 	@scripts/setup-mysql.sh mysql-9.7
 
 run: build ## Record a load on a private MariaDB, check the log, measure the cost
 	cargo run --release -p tacho-tests --bin tacho-run
 
 ifeq ($(SERVER),mariadb)
-test: setup-test build ## Run all tests (SERVER=mariadb-11.8: those with a server, on that one)
+test: setup-test build build-mysql ## Run all tests (SERVER=mariadb-11.8: those with a server, on that one)
 	scripts/plugin-symbols.sh
+	scripts/plugin-symbols.sh mysql-9.7
 	scripts/proof.sh --self-test
 	tests/preload/self_test.sh
 	scripts/instructions.py
@@ -47,7 +48,7 @@ else
 test: setup-test build test-server
 endif
 
-test-server: setup-test build
+test-server: setup-test build build-mysql
 	scripts/plugin-symbols.sh $(SERVER)
 	cargo test -p tacho-tests --no-fail-fast
 
@@ -60,8 +61,9 @@ test-118: setup-test
 	TACHO_SERVER=mariadb-11.8 cargo test -p tacho-tests --no-fail-fast --test commands \
 		--test crash --test figures --test hotzone --test server_audit --test sessions --test tables
 
-test-mysql: setup-mysql build-mysql ## Run the tests with MySQL 9.7
-	cargo test -p tacho-tests --no-fail-fast --test mysql
+test-mysql: setup-test build-mysql ## Run the tests with MySQL 9.7 (part of make test)
+	scripts/plugin-symbols.sh mysql-9.7
+	cargo test -p tacho-tests --no-fail-fast --test mysql_component
 
 test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
 	scripts/mtr.sh

@@ -27,6 +27,9 @@ struct FigureNames {
 };
 extern FigureNames g_figure_names;
 
+// The end of the statement that this thread executes, if it has none yet (events.cc).
+void end_own_statement(const tacho_probe* probe) noexcept;
+
 // Event services (events.cc).
 mysql_service_status_t notify_query(const mysql_event_tracking_query_data* in) noexcept;
 mysql_service_status_t notify_parse(mysql_event_tracking_parse_data* in) noexcept;

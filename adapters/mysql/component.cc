@@ -202,40 +202,39 @@ void stop_recorder() noexcept {
     }
 }
 
-// Takes back what init has done so far. False: something is in use.
-bool take_back() noexcept {
-    const bool done = unregister_status() && unregister_variables();
-    if (done) {
-        stop_recorder();
-        free_figure_names();
-    }
-    return done;
-}
-
-mysql_service_status_t init() noexcept {
+bool begin() noexcept {
     if (!has_events() || !register_variables()) {
-        (void)take_back();
-        return 1;
+        return false;
     }
     g_recorder = start_recorder();
     if (g_recorder == nullptr) {
-        (void)take_back();
-        return 1;
+        return false;
     }
     make_figure_names();
     if (!register_status() || !keep_library() || !register_services()) {
         log(kError, "%s", "recording cannot start: the server does not take what is needed");
-        (void)take_back();
-        return 1;
+        return false;
     }
     open_visits(tacho_embed_probe(g_recorder));
     if (!tell_loaded()) {
         log(kError, "%s", "recording cannot start: the server has no cache of services");
-        (void)close_visits(kStopPatienceMs);
-        (void)take_back();
-        return 1;
+        // Nobody was told of it: nobody is inside.
+        (void)close_visits(0);
+        return false;
     }
-    return 0;
+    return true;
+}
+
+mysql_service_status_t init() noexcept {
+    if (begin()) {
+        return 0;
+    }
+    // Nothing of this is in use yet, and what was not registered is left alone.
+    (void)unregister_status();
+    (void)unregister_variables();
+    stop_recorder();
+    free_figure_names();
+    return 1;
 }
 
 mysql_service_status_t deinit() noexcept {
@@ -248,7 +247,16 @@ mysql_service_status_t deinit() noexcept {
         (void)tell_loaded();
         return 1;
     }
-    return take_back() ? 0 : 1;
+    if (!unregister_status() || !unregister_variables()) {
+        log(kError, "%s", "a variable is in use: the component stays, and recording goes on");
+        open_visits(tacho_embed_probe(g_recorder));
+        (void)tell_loaded();
+        return 1;
+    }
+    end_own_statement(tacho_embed_probe(g_recorder));
+    stop_recorder();
+    free_figure_names();
+    return 0;
 }
 
 } // namespace

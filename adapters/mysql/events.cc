@@ -59,9 +59,13 @@ struct ThreadState {
     // It was announced by its PREPARSE, and does not run yet.
     bool announced;
     int32_t sql_command;
-    // Where its text begins, not to be read, and how much of that it is.
+    // Where its text begins, not to be read; how long that was, and how much of it is its own.
     const char* text;
+    size_t text_bytes;
     uint32_t shown_bytes;
+    // What the server has counted for it, if another one follows in its packet.
+    uint32_t figures_present;
+    uint64_t figures[TACHO_FIGURE_COUNT];
     // Current database of the session `db_conn`.
     uint64_t db_conn;
     uint32_t db_bytes;
@@ -159,7 +163,9 @@ void begin_session(uint64_t conn) noexcept {
     t_state.skipped = false;
     t_state.announced = false;
     t_state.sql_command = -1;
+    t_state.text = nullptr;
     t_state.shown_bytes = UINT32_MAX;
+    t_state.figures_present = 0;
 }
 
 void set_figure(MYSQL_THD thd, my_h_string name, uint32_t bit, uint64_t* slot,
@@ -180,9 +186,10 @@ void set_figures(MYSQL_THD thd, bool rows, tacho_event* out) noexcept {
     }
 }
 
-// The end of the outermost statement. Its figures are there as long as no other has begun.
+// The end of the outermost statement. `last`: no other has begun, which sets what the server has
+// counted to zero.
 void end_outermost(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn, uint32_t error_code,
-                   bool figures) noexcept {
+                   bool last) noexcept {
     const int64_t now_us = microseconds(CLOCK_REALTIME);
     tacho_event out;
     begin_event(TACHO_KIND_END, conn, now_us, &out);
@@ -190,8 +197,11 @@ void end_outermost(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn, uint3
     out.sql_command = t_state.sql_command;
     out.shown_bytes = t_state.shown_bytes;
     out.present = TACHO_PRESENT_OUTERMOST | TACHO_PRESENT_SQL_COMMAND;
-    if (figures) {
+    if (last) {
         set_figures(thd, true, &out);
+    } else {
+        out.present |= t_state.figures_present;
+        memcpy(out.figures, t_state.figures, sizeof(out.figures));
     }
     t_state.recorded = 0;
     emit(probe, thd, tacho_probe_session(probe, conn, now_us), out);
@@ -227,7 +237,9 @@ void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text) 
     t_state.recorded = 0;
     t_state.sql_command = -1;
     t_state.text = text.data;
+    t_state.text_bytes = text.len;
     t_state.shown_bytes = UINT32_MAX;
+    t_state.figures_present = 0;
     const uint32_t answer = wanted(probe, thd, conn);
     t_state.skipped = answer == TACHO_WANTED_SKIP;
     if (answer == TACHO_WANTED_RECORD) {
@@ -279,8 +291,17 @@ void query_end(const tacho_probe* probe, const mysql_event_tracking_query_data* 
     const uint32_t depth = --t_state.depth;
     const auto error_code = static_cast<uint32_t>(in->status);
     if (depth == 0) {
-        if (t_state.command == nullptr && (t_state.recorded & 1) != 0) {
+        if ((t_state.recorded & 1) == 0) {
+            return;
+        }
+        if (t_state.command == nullptr) {
             end_outermost(probe, current_session(), conn, error_code, true);
+        } else if (t_state.shown_bytes < t_state.text_bytes) {
+            tacho_event counted;
+            counted.present = 0;
+            set_figures(current_session(), true, &counted);
+            t_state.figures_present = counted.present;
+            memcpy(t_state.figures, counted.figures, sizeof(t_state.figures));
         }
         return;
     }
@@ -418,6 +439,14 @@ void connection(const tacho_probe* probe, const mysql_event_tracking_connection_
 
 uint64_t current_conn() noexcept {
     return t_state.conn;
+}
+
+// UNINSTALL COMPONENT is a statement, too: what executes it calls this when nothing can stop it any
+// more, and nobody else is in an event.
+void end_own_statement(const tacho_probe* probe) noexcept {
+    if (t_state.conn != 0 && (t_state.recorded & 1) != 0) {
+        end_outermost(probe, current_session(), t_state.conn, 0, true);
+    }
 }
 
 // What this thread knows of a recorder that was stopped meanwhile counts no longer.
