@@ -12,29 +12,31 @@
 
 namespace tacho {
 
-inline int64_t microseconds(clockid_t clock) noexcept {
+// Static: the compiler then makes of each what its callers need, as if it stood beside them.
+
+static inline int64_t microseconds(clockid_t clock) noexcept {
     timespec now;
     clock_gettime(clock, &now);
     // Unsigned: a division by a constant is shorter then.
     return static_cast<int64_t>(now.tv_sec) * 1000000 + static_cast<uint32_t>(now.tv_nsec) / 1000;
 }
 
-inline tacho_bytes bytes_of(const char* text) noexcept {
+static inline tacho_bytes bytes_of(const char* text) noexcept {
     return {text, text == nullptr ? 0 : strlen(text)};
 }
 
-inline tacho_bytes bytes_of(const char* text, size_t length) noexcept {
+static inline tacho_bytes bytes_of(const char* text, size_t length) noexcept {
     return {text, text == nullptr ? 0 : length};
 }
 
 // An end is joined with its start by the address of the statement's text.
-inline uint64_t text_id(const char* text) noexcept {
+static inline uint64_t text_id(const char* text) noexcept {
     return reinterpret_cast<uint64_t>(text);
 }
 
 // All of an event but the strings and the figures: the probe looks at neither in an END without
 // TACHO_PRESENT_FIGURES. One by one: of a whole object the compiler makes a slow `rep stos`.
-inline void begin_event(uint32_t kind, uint64_t conn, int64_t now_us, tacho_event* out) noexcept {
+static inline void begin_event(uint32_t kind, uint64_t conn, int64_t now_us, tacho_event* out) noexcept {
     out->kind = kind;
     out->present = 0;
     out->conn = conn;
@@ -49,7 +51,7 @@ inline void begin_event(uint32_t kind, uint64_t conn, int64_t now_us, tacho_even
     out->text = {nullptr, 0};
 }
 
-inline void clear_strings(tacho_event* out) noexcept {
+static inline void clear_strings(tacho_event* out) noexcept {
     memset(out->strings, 0, sizeof(out->strings));
 }
 

@@ -12,6 +12,7 @@
 #include "../common/settings.h"
 #include "adapter.h"
 #include "sql_commands.h"
+#include "text_variables.h"
 #include "visits.h"
 
 #include <climits>
@@ -30,6 +31,7 @@ REQUIRES_SERVICE_PLACEHOLDER(mysql_current_thread_reader);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_security_context);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_security_context_options);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_attributes);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_runtime_error);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_string_factory);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_string_converter);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
@@ -189,6 +191,7 @@ tacho_embed* start_recorder() noexcept {
         return nullptr;
     }
     sql_commands_load(recorder);
+    apply_text_variables(recorder);
     apply_variables(recorder);
     log(kNote, "recording to %s", directory);
     return recorder;
@@ -203,7 +206,7 @@ void stop_recorder() noexcept {
 }
 
 bool begin() noexcept {
-    if (!has_events() || !register_variables()) {
+    if (!has_events() || !register_variables() || !register_text_variables()) {
         return false;
     }
     g_recorder = start_recorder();
@@ -231,6 +234,7 @@ mysql_service_status_t init() noexcept {
     }
     // Nothing of this is in use yet, and what was not registered is left alone.
     (void)unregister_status();
+    (void)unregister_text_variables();
     (void)unregister_variables();
     stop_recorder();
     free_figure_names();
@@ -247,7 +251,7 @@ mysql_service_status_t deinit() noexcept {
         (void)tell_loaded();
         return 1;
     }
-    if (!unregister_status() || !unregister_variables()) {
+    if (!unregister_status() || !unregister_text_variables() || !unregister_variables()) {
         log(kError, "%s", "a variable is in use: the component stays, and recording goes on");
         open_visits(tacho_embed_probe(g_recorder));
         (void)tell_loaded();
@@ -270,8 +274,9 @@ REQUIRES_SERVICE(registry_registration), REQUIRES_SERVICE(component_sys_variable
     REQUIRES_SERVICE(component_sys_variable_unregister),
     REQUIRES_SERVICE(status_variable_registration), REQUIRES_SERVICE(mysql_current_thread_reader),
     REQUIRES_SERVICE(mysql_thd_security_context), REQUIRES_SERVICE(mysql_security_context_options),
-    REQUIRES_SERVICE(mysql_thd_attributes), REQUIRES_SERVICE(mysql_string_factory),
-    REQUIRES_SERVICE(mysql_string_converter), REQUIRES_SERVICE(mysql_string_get_data_in_charset),
+    REQUIRES_SERVICE(mysql_thd_attributes), REQUIRES_SERVICE(mysql_runtime_error),
+    REQUIRES_SERVICE(mysql_string_factory), REQUIRES_SERVICE(mysql_string_converter),
+    REQUIRES_SERVICE(mysql_string_get_data_in_charset),
     REQUIRES_SERVICE(mysql_audit_print_service_longlong_data_source), END_COMPONENT_REQUIRES();
 
 BEGIN_COMPONENT_METADATA(component_tacho)

@@ -20,6 +20,7 @@
 #include <mysql/components/services/event_tracking_query_service.h>
 #include <mysql/components/services/mysql_audit_print_service_longlong_data_source.h>
 #include <mysql/components/services/mysql_current_thread_reader.h>
+#include <mysql/components/services/mysql_runtime_error_service.h>
 #include <mysql/components/services/mysql_string.h>
 #include <mysql/components/services/mysql_thd_attributes.h>
 #include <mysql/components/services/registry.h>

@@ -353,3 +353,47 @@ fn settings_can_be_seen_and_set() {
     drop(server);
     place.remove();
 }
+
+#[test]
+fn a_filter_keeps_statements_out() {
+    let place = Place::new("filter");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(INSTALL).expect("installing");
+    root.query_drop("CREATE USER robot").expect("an answer");
+    let mut robot = client::connect(server.socket(), "robot", "").expect("a connection");
+    robot.query_drop("DO 'before'").expect("an answer");
+    let error = root.query_drop("SET GLOBAL tacho.filter = '{\"rules\": 1}'").expect_err("wrong");
+    assert!(error.to_string().contains("tacho.filter"), "{error}");
+    root.query_drop(
+        r#"SET GLOBAL tacho.filter = '{"rules": [{"user": "robot", "action": "skip"}]}'"#,
+    )
+    .expect("an answer");
+    assert_eq!(client::status_number(&mut root, "tacho.filter_rules").expect("a status"), 1);
+    let error = root.query_drop("SET GLOBAL tacho.filter_file = '/nowhere'").expect_err("both");
+    assert!(error.to_string().contains("cannot both be set"), "{error}");
+    robot.query_drop("DO 'skipped'").expect("an answer");
+    robot.query_drop("NOT SQL").expect_err("an error");
+    robot.prep("SELECT 'skipped', ?").expect("a statement");
+    root.query_drop("DO 'seen'").expect("an answer");
+    root.query_drop("SET GLOBAL tacho.filter = ''").expect("an answer");
+    robot.query_drop("DO 'after'").expect("an answer");
+    drop(robot);
+    // A thread tells what it has left out when its session ends.
+    wait::until("it is counted", || {
+        client::status_number(&mut root, "tacho.records_filtered").expect("a status") > 0
+    });
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let texts: Vec<&str> = lines
+        .iter()
+        .filter(|line| recorded::text(line, "user") == Some("robot"))
+        .filter_map(|line| recorded::text(line, "sql"))
+        .collect();
+    assert_eq!(texts, ["DO 'before'", "DO 'after'"]);
+    assert!(lines.iter().any(|line| recorded::text(line, "sql") == Some("DO 'seen'")));
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
