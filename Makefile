@@ -63,7 +63,7 @@ test-118: setup-test
 
 test-mysql: setup-test build-mysql ## Run the tests with MySQL 9.7 (part of make test)
 	scripts/plugin-symbols.sh mysql-9.7
-	cargo test -p tacho-tests --no-fail-fast --test mysql_component
+	cargo test -p tacho-tests --no-fail-fast --test mysql_component --test mysql_hotzone
 
 test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
 	scripts/mtr.sh

@@ -44,7 +44,7 @@ tacho_embed* g_recorder = nullptr;
 namespace {
 
 struct EventService {
-    const char* service;
+    const char* name;
     void* implementation;
 };
 
@@ -54,17 +54,14 @@ SERVICE_TYPE_NO_CONST(event_tracking_command) g_command = {notify_command};
 SERVICE_TYPE_NO_CONST(event_tracking_connection) g_connection = {notify_connection};
 
 EventService g_services[] = {
-    {"event_tracking_command", &g_command},
-    {"event_tracking_connection", &g_connection},
-    {"event_tracking_parse", &g_parse},
-    {"event_tracking_query", &g_query},
+    {"event_tracking_command.tacho", &g_command},
+    {"event_tracking_connection.tacho", &g_connection},
+    {"event_tracking_parse.tacho", &g_parse},
+    {"event_tracking_query.tacho", &g_query},
 };
 constexpr size_t kServiceCount = sizeof(g_services) / sizeof(g_services[0]);
 
-// Names of the implementations. A library of this name that was replaced on the disk is another
-// one in memory, and may be there, too: the address tells them apart.
-char g_names[kServiceCount][80];
-const char* g_name_list[kServiceCount];
+// The library is loaded once in the life of a server, so this is known again at the next INSTALL.
 bool g_registered[kServiceCount];
 
 bool keep_library() noexcept {
@@ -78,17 +75,30 @@ bool register_services() noexcept {
         if (g_registered[i]) {
             continue;
         }
-        snprintf(g_names[i], sizeof(g_names[i]), "%s.tacho_%zx", g_services[i].service,
-                 reinterpret_cast<size_t>(&g_services));
-        g_name_list[i] = g_names[i];
         if (mysql_service_registry_registration->register_service(
-                g_names[i], reinterpret_cast<my_h_service>(g_services[i].implementation)) != 0) {
-            log(kError, "the server does not take the service %s", g_names[i]);
+                g_services[i].name, reinterpret_cast<my_h_service>(g_services[i].implementation)) !=
+            0) {
+            log(kError, "the server does not take the service %s", g_services[i].name);
             return false;
         }
         g_registered[i] = true;
     }
     return true;
+}
+
+// Tells the server's caches of services about ours.
+template <typename Notification> bool tell(const char* notification) noexcept {
+    my_h_service handle = nullptr;
+    if (mysql_service_registry->acquire(notification, &handle) != 0) {
+        return false;
+    }
+    const char* names[kServiceCount];
+    for (size_t i = 0; i < kServiceCount; ++i) {
+        names[i] = g_services[i].name;
+    }
+    const bool told = reinterpret_cast<Notification*>(handle)->notify(names, kServiceCount) == 0;
+    mysql_service_registry->release(handle);
+    return told;
 }
 
 // The server's own component, without which there are no events.
@@ -104,32 +114,16 @@ bool has_events() noexcept {
     return true;
 }
 
-// Tells the server's caches of services that ours are there from now on.
+// From now on there are events for ours.
 bool tell_loaded() noexcept {
-    my_h_service handle = nullptr;
-    if (mysql_service_registry->acquire("dynamic_loader_services_loaded_notification", &handle) !=
-        0) {
-        return false;
-    }
-    const auto* service =
-        reinterpret_cast<SERVICE_TYPE(dynamic_loader_services_loaded_notification)*>(handle);
-    const bool told = service->notify(g_name_list, kServiceCount) == 0;
-    mysql_service_registry->release(handle);
-    return told;
+    return tell<SERVICE_TYPE(dynamic_loader_services_loaded_notification)>(
+        "dynamic_loader_services_loaded_notification");
 }
 
-// And that they are not there any more: it raises no events for them then.
+// And from now on there are none.
 bool tell_unloaded() noexcept {
-    my_h_service handle = nullptr;
-    if (mysql_service_registry->acquire("dynamic_loader_services_unload_notification", &handle) !=
-        0) {
-        return false;
-    }
-    const auto* service =
-        reinterpret_cast<SERVICE_TYPE(dynamic_loader_services_unload_notification)*>(handle);
-    const bool told = service->notify(g_name_list, kServiceCount) == 0;
-    mysql_service_registry->release(handle);
-    return told;
+    return tell<SERVICE_TYPE(dynamic_loader_services_unload_notification)>(
+        "dynamic_loader_services_unload_notification");
 }
 
 my_h_string make_string(const char* text) noexcept {

@@ -49,6 +49,12 @@ impl Builder {
         Self(self.0.option(option))
     }
 
+    /// Adds an environment variable of the server.
+    #[must_use]
+    pub fn environment(self, name: &str, value: &str) -> Self {
+        Self(self.0.environment(name, value))
+    }
+
     /// Initialises the data directory, starts the server and waits until it answers. The
     /// component is in its plugin directory, and not installed.
     ///
