@@ -282,6 +282,8 @@ int posix_memalign(void **result, size_t alignment, size_t size) {
     }                            \
     __libc_free(old);            \
   }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 NEW(_Znwm, (size_t size))
 NEW(_Znam, (size_t size))
 NEW(_ZnwmRKSt9nothrow_t, (size_t size, const void *tag))
@@ -300,6 +302,7 @@ DELETE(_ZdlPvSt11align_val_t, (void *old, size_t alignment))
 DELETE(_ZdaPvSt11align_val_t, (void *old, size_t alignment))
 DELETE(_ZdlPvmSt11align_val_t, (void *old, size_t size, size_t alignment))
 DELETE(_ZdaPvmSt11align_val_t, (void *old, size_t size, size_t alignment))
+#pragma GCC diagnostic pop
 
 /* PASS(result, name, version, (parameters), (arguments)): check, then the real one. */
 #define PASS(result, name, version, parameters, arguments) \
