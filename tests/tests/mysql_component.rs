@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tacho_tests::audit::Audit;
 use tacho_tests::client::{self, Conn, Queryable};
+use tacho_tests::disk::Disk;
 use tacho_tests::mysql_server::{Builder, MySql};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::tagged::{self, Load, Running};
@@ -13,6 +14,9 @@ use tacho_tests::{build_directory, wait};
 
 const INSTALL: &str = "INSTALL COMPONENT 'file://component_tacho'";
 const UNINSTALL: &str = "UNINSTALL COMPONENT 'file://component_tacho'";
+
+/// `ENOSPC`.
+const NO_SPACE: i32 = 28;
 
 /// Log and arenas of one test.
 struct Place(PathBuf);
@@ -395,5 +399,53 @@ fn a_filter_keeps_statements_out() {
     assert!(lines.iter().any(|line| recorded::text(line, "sql") == Some("DO 'seen'")));
     server.assert_clean_log(&[]);
     drop(server);
+    place.remove();
+}
+
+/// Who uninstalls must not pull the arena from under a session that waits for room in it.
+#[test]
+fn it_stays_while_a_session_waits_for_room() {
+    let place = Place::new("full");
+    let disk = Disk::plain(&place.0.join("disk")).expect("a disk");
+    let builder = MySql::builder()
+        .option(format!("loose-tacho.directory={}", disk.log_directory().display()))
+        .option(format!("loose-tacho.arena-directory={}/arenas", place.0.display()))
+        .option("loose-tacho.arena-bytes=1M");
+    let with = |builder: Builder, (name, value): &(&str, String)| builder.environment(name, value);
+    let mut server = disk.environment().iter().fold(builder, with).start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(INSTALL).expect("installing");
+    tagged::prepare(&mut root, 4).expect("a table");
+    root.query_drop("CREATE USER worker").expect("an answer");
+    root.query_drop("GRANT ALL ON tagged.* TO worker").expect("an answer");
+    // Root shall not wait as well.
+    root.query_drop(
+        r#"SET GLOBAL tacho.filter = '{"rules": [{"user": "root", "action": "record", "overflow": "DROP"}]}'"#,
+    )
+    .expect("an answer");
+    disk.fail_writes(NO_SPACE, 0).expect("a fault");
+    let load =
+        Load { user: "worker".to_owned(), big_every: 3, ..Load::new(server.socket(), "full") };
+    let running = load.start().expect("a load");
+    wait::until("the arena is full", || {
+        let used = client::status_number(&mut root, "tacho.arena_bytes_used").expect("a status");
+        used > 900_000
+    });
+    let answered = wait::until_steady("all sessions wait", || running.acknowledged_count());
+    root.query_drop(UNINSTALL).expect_err("sessions are inside");
+    assert_eq!(running.acknowledged_count(), answered, "they still wait");
+    disk.mend_writes().expect("a mended disk");
+    wait_for_answers(&running, 200);
+    let tally = running.stop().expect("a tally");
+    root.query_drop(UNINSTALL).expect("uninstalling");
+    drop(root);
+    server.stop().expect("stopping");
+    let audit = Audit::of(&disk.log_directory_here(), "full").expect("a readable log");
+    audit.assert_declared(&tally);
+    let missing = tally.acknowledged.iter().filter(|tag| !audit.counts.contains_key(tag)).count();
+    assert_eq!(missing, 0, "only root's statements were dropped");
+    assert!(server.complaints(&[]).iter().any(|line| line.contains("recording goes on")));
+    assert_eq!(place.arena_count(), 0);
+    drop((server, disk));
     place.remove();
 }
