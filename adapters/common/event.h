@@ -36,7 +36,8 @@ static inline uint64_t text_id(const char* text) noexcept {
 
 // All of an event but the strings and the figures: the probe looks at neither in an END without
 // TACHO_PRESENT_FIGURES. One by one: of a whole object the compiler makes a slow `rep stos`.
-static inline void begin_event(uint32_t kind, uint64_t conn, int64_t now_us, tacho_event* out) noexcept {
+static inline void begin_event(uint32_t kind, uint64_t conn, int64_t now_us,
+                               tacho_event* out) noexcept {
     out->kind = kind;
     out->present = 0;
     out->conn = conn;
