@@ -13,7 +13,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-server test-118 test-mtr deb test-deb lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
+.PHONY: help build build-mysql run test test-server test-118 test-mysql test-mtr setup-mysql deb test-deb lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -22,6 +22,12 @@ build: setup-run ## Build the plugin and the command into build/
 	cargo build --release -p tacho
 	install -D -m 755 "$(CARGO_TARGET_DIR)/release/tacho" build/bin/tacho
 	scripts/build-mariadb.sh $(SERVER)
+
+build-mysql: setup-mysql ## Build the component for MySQL 9.7 into build/mysql-9.7
+	scripts/build-mysql.sh mysql-9.7
+
+setup-mysql: setup-run ## Fetch MySQL 9.7 into a folder of its own (two minutes; build-mysql does it, too)
+	@scripts/setup-mysql.sh mysql-9.7
 
 run: build ## Record a load on a private MariaDB, check the log, measure the cost
 	cargo run --release -p tacho-tests --bin tacho-run
@@ -36,6 +42,7 @@ test: setup-test build ## Run all tests (SERVER=mariadb-11.8: those with a serve
 	cargo test --workspace --no-fail-fast
 	scripts/mtr.sh
 	$(MAKE) test-118
+	scripts/test-mysql.sh
 	scripts/loom.sh
 else
 test: setup-test build test-server
@@ -56,6 +63,9 @@ test-118: setup-test
 		--test crash --test figures --test hotzone --test server_audit --test sessions --test tables
 	scripts/mtr.sh mariadb-11.8
 
+test-mysql: setup-test ## Run the tests with MySQL 9.7 (part of make test)
+	scripts/test-mysql.sh mysql-9.7
+
 test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
 	scripts/mtr.sh $(SERVER)
 
@@ -69,7 +79,7 @@ lint: setup-test ## Check format, clippy, clang-format and shellcheck
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	find adapters bench \( -name '*.cc' -o -name '*.h' \) -print0 | xargs -0 -r clang-format --dry-run -Werror
-	shellcheck .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
+	shellcheck -x .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
 
 bench: build setup-bench ## Run the benchmarks: what recording costs, beside what it may cost
 	bench/run.py

@@ -7,6 +7,19 @@
 #ifndef TACHO_COMMON_SERVER_COMPAT_H
 #define TACHO_COMMON_SERVER_COMPAT_H
 
+#ifdef TACHO_SERVER_MYSQL
+
+#include <mysql_version.h>
+
+#ifdef MARIADB_BASE_VERSION
+#error "these are the headers of MariaDB"
+#endif
+#if MYSQL_VERSION_ID < 90700
+#error "MySQL 9.7 is the oldest release that the component is tested with"
+#endif
+
+#else // MariaDB
+
 #include <my_global.h>
 
 #include <mysql/plugin.h>
@@ -70,5 +83,7 @@ constexpr char kSqlStatementInfo[] = "sql_statement_info";
 constexpr char kComStatusVars[] = "com_status_vars";
 
 } // namespace tacho::symbols
+
+#endif // TACHO_SERVER_MYSQL
 
 #endif

@@ -18,13 +18,13 @@
 // IMMEDIATE announce the text that they have prepared by a LOG without a STATUS.
 //
 // The threads of a replica that apply statements raise LOG after each, and never STATUS: a POINT.
+#include "../common/event.h"
 #include "adapter.h"
 #include "figures.h"
 #include "figures_read.h"
 #include "who.h"
 
 #include <cstring>
-#include <ctime>
 
 #include <m_ctype.h>
 
@@ -40,6 +40,10 @@ const tacho_probe* g_probe = nullptr;
 EventContext g_event_context = {-2, -2};
 
 namespace {
+
+// There are others of these names below.
+using tacho::begin_event;
+using tacho::bytes_of;
 
 // Private state of a server thread. Initial-exec: a dynamic TLS block would be allocated on
 // first use, in the middle of a callback.
@@ -57,21 +61,6 @@ thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
 
 // How much of the text that follows a statement in its packet is recorded ahead of its turn.
 constexpr size_t kRemainderBytesMax = 4096;
-
-int64_t microseconds(clockid_t clock) noexcept {
-    timespec now;
-    clock_gettime(clock, &now);
-    // Unsigned: a division by a constant is shorter then.
-    return static_cast<int64_t>(now.tv_sec) * 1000000 + static_cast<uint32_t>(now.tv_nsec) / 1000;
-}
-
-tacho_bytes bytes_of(const char* text) noexcept {
-    return {text, text == nullptr ? 0 : strlen(text)};
-}
-
-tacho_bytes bytes_of(const char* text, size_t length) noexcept {
-    return {text, text == nullptr ? 0 : length};
-}
 
 tacho_bytes bytes_of(const MYSQL_CONST_LEX_STRING& text) noexcept {
     return bytes_of(text.str, text.length);
@@ -107,10 +96,6 @@ void set_identity(const mysql_event_connection* in, tacho_event* out) noexcept {
     out->strings[TACHO_STRING_IP] = bytes_of(in->ip, in->ip_length);
 }
 
-uint64_t text_id(const char* text) noexcept {
-    return reinterpret_cast<uint64_t>(text);
-}
-
 // Whether KILL wants the session's thread to stop what it does. A shutdown kills all of them, but
 // not at once what is to be recorded: the recorder decides how long it waits then.
 bool is_killed(const void* thd) noexcept {
@@ -126,32 +111,11 @@ void emit(MYSQL_THD thd, tacho_session* session, const tacho_event& event) noexc
     tacho_probe_emit(g_probe, &t_state.probe, session, &event);
 }
 
-// All of an event but the strings and the figures: the probe looks at neither in an END without
-// TACHO_PRESENT_FIGURES. One by one: of a whole object the compiler makes a slow `rep stos`.
-void begin_event(uint32_t kind, uint64_t conn, int64_t now_us, tacho_event* out) noexcept {
-    out->kind = kind;
-    out->present = 0;
-    out->conn = conn;
-    out->query_id = 0;
-    out->text_id = 0;
-    out->ts_us = now_us;
-    out->sql_command = -1;
-    out->error_code = 0;
-    memset(out->sqlstate, 0, sizeof(out->sqlstate));
-    out->shown_bytes = 0;
-    out->reserved = 0;
-    out->text = {nullptr, 0};
-}
-
 void begin_event(uint32_t kind, const mysql_event_general* in, int64_t now_us,
                  tacho_event* out) noexcept {
     begin_event(kind, in->general_thread_id, now_us, out);
     out->query_id = in->query_id;
     out->text_id = text_id(in->general_query);
-}
-
-void clear_strings(tacho_event* out) noexcept {
-    memset(out->strings, 0, sizeof(out->strings));
 }
 
 // Identity and text of a general event.

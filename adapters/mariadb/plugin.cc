@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // The plugin: descriptor, init, deinit.
+#include "../common/message.h"
 #include "adapter.h"
 #include "encryption_variable.h"
 #include "figures.h"
@@ -13,8 +14,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include <unistd.h>
-
 // Exported by the server, declared in no public header (mysqld.cc).
 extern char server_version[];
 
@@ -24,35 +23,12 @@ tacho_embed* g_recorder = nullptr;
 
 namespace {
 
-// How long deinit waits for a log that cannot be written. What is left stays in the arena.
-constexpr uint64_t kStopPatienceMs = 10000;
-
-enum Severity { kNote = 0, kWarning = 1, kError = 2 };
-
 st_mysql_audit g_descriptor = {
     MYSQL_AUDIT_INTERFACE_VERSION,
     nullptr,
     notify,
     {MYSQL_AUDIT_GENERAL_CLASSMASK | MYSQL_AUDIT_CONNECTION_CLASSMASK},
 };
-
-void log(Severity severity, const char* format, const char* text) noexcept {
-    char message[PATH_MAX + 256];
-    snprintf(message, sizeof(message), format, text);
-    tacho_embed_log(severity, message);
-}
-
-// The server's working directory is its data directory: a relative path lies there.
-bool absolute_path(const char* given, char* path, size_t bytes) noexcept {
-    if (given[0] == '/') {
-        return snprintf(path, bytes, "%s", given) < static_cast<int>(bytes);
-    }
-    char here[PATH_MAX];
-    if (getcwd(here, sizeof(here)) == nullptr) {
-        return false;
-    }
-    return snprintf(path, bytes, "%s/%s", here, given) < static_cast<int>(bytes);
-}
 
 void learn_commands(const tacho_embed* recorder) noexcept {
     if (sql_command_count() > 0) {

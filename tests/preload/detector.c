@@ -100,10 +100,13 @@ static inline void check(const char *name) {
   }
 }
 
-static void watched_notify(void *thd, unsigned int event_class, const void *event) {
+int detector_enter(void) {
   const int before = errno;
   armed = true;
-  plugin_notify(thd, event_class, event);
+  return before;
+}
+
+void detector_leave(int before) {
   armed = false;
   atomic_fetch_add(&events, 1);
   if (errno != before) {
@@ -114,6 +117,12 @@ static void watched_notify(void *thd, unsigned int event_class, const void *even
     }
     errno = before;
   }
+}
+
+static void watched_notify(void *thd, unsigned int event_class, const void *event) {
+  const int before = detector_enter();
+  plugin_notify(thd, event_class, event);
+  detector_leave(before);
 }
 
 /* The real function behind an interposed one. */
@@ -155,12 +164,19 @@ static void watch(struct st_maria_plugin_head *plugin) {
   audit->event_notify = watched_notify;
 }
 
+/* In detector_component.c, if that is linked in: for a component of MySQL. */
+extern void *detector_components(void *list_components) __attribute__((weak));
+
 void *dlsym(void *handle, const char *name) {
   REAL(void *(void *, const char *), "dlsym", "GLIBC_2.2.5")
   void *symbol = real(handle, name);
   if (symbol != NULL && strcmp(name, "_maria_plugin_declarations_") == 0 &&
       is_watched_plugin(symbol)) {
     watch(symbol);
+  }
+  if (symbol != NULL && strcmp(name, "list_components") == 0 && detector_components != NULL &&
+      is_watched_plugin(symbol)) {
+    symbol = detector_components(symbol);
   }
   return symbol;
 }
@@ -238,6 +254,55 @@ int posix_memalign(void **result, size_t alignment, size_t size) {
   *result = memory;
   return 0;
 }
+
+/* C++, by the names of the Itanium ABI: a server may have an allocator that makes these without
+ * malloc. All of them, so that what one gives another one takes back. */
+#define NEW(name, parameters)         \
+  void *name parameters {             \
+    check("operator new");            \
+    void *memory = __libc_malloc(size); \
+    if (memory == NULL) {             \
+      abort();                        \
+    }                                 \
+    return memory;                    \
+  }
+#define NEW_ALIGNED(name, parameters)                \
+  void *name parameters {                            \
+    check("operator new");                           \
+    void *memory = __libc_memalign(alignment, size); \
+    if (memory == NULL) {                            \
+      abort();                                       \
+    }                                                \
+    return memory;                                   \
+  }
+#define DELETE(name, parameters) \
+  void name parameters {         \
+    if (old != NULL) {           \
+      check("operator delete");  \
+    }                            \
+    __libc_free(old);            \
+  }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+NEW(_Znwm, (size_t size))
+NEW(_Znam, (size_t size))
+NEW(_ZnwmRKSt9nothrow_t, (size_t size, const void *tag))
+NEW(_ZnamRKSt9nothrow_t, (size_t size, const void *tag))
+NEW_ALIGNED(_ZnwmSt11align_val_t, (size_t size, size_t alignment))
+NEW_ALIGNED(_ZnamSt11align_val_t, (size_t size, size_t alignment))
+NEW_ALIGNED(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, const void *tag))
+NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, const void *tag))
+DELETE(_ZdlPv, (void *old))
+DELETE(_ZdaPv, (void *old))
+DELETE(_ZdlPvm, (void *old, size_t size))
+DELETE(_ZdaPvm, (void *old, size_t size))
+DELETE(_ZdlPvRKSt9nothrow_t, (void *old, const void *tag))
+DELETE(_ZdaPvRKSt9nothrow_t, (void *old, const void *tag))
+DELETE(_ZdlPvSt11align_val_t, (void *old, size_t alignment))
+DELETE(_ZdaPvSt11align_val_t, (void *old, size_t alignment))
+DELETE(_ZdlPvmSt11align_val_t, (void *old, size_t size, size_t alignment))
+DELETE(_ZdaPvmSt11align_val_t, (void *old, size_t size, size_t alignment))
+#pragma GCC diagnostic pop
 
 /* PASS(result, name, version, (parameters), (arguments)): check, then the real one. */
 #define PASS(result, name, version, parameters, arguments) \

@@ -94,12 +94,21 @@ impl Disk {
         self.path.join("tacho")
     }
 
+    /// What makes writes of a server fail when it is told so.
+    pub fn environment(&self) -> [(&'static str, String); 2] {
+        [
+            ("LD_PRELOAD", self.fault_library.to_string_lossy().into_owned()),
+            ("TACHO_FAULT_FILE", self.fault_file.to_string_lossy().into_owned()),
+        ]
+    }
+
     /// A server that logs to this disk.
     pub fn server(&self, builder: Builder) -> Builder {
-        let builder = builder
-            .option(format!("loose-tacho-directory={}", self.log_directory().display()))
-            .environment("LD_PRELOAD", &self.fault_library.to_string_lossy())
-            .environment("TACHO_FAULT_FILE", &self.fault_file.to_string_lossy());
+        let builder =
+            builder.option(format!("loose-tacho-directory={}", self.log_directory().display()));
+        let with =
+            |builder: Builder, (name, value): &(&str, String)| builder.environment(name, value);
+        let builder = self.environment().iter().fold(builder, with);
         let Some(holder) = &self.holder else { return builder };
         let target = holder.id().to_string();
         // Entering a user namespace makes the kernel forget whose death to follow.

@@ -5,6 +5,7 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`server`] | a private MariaDB in a directory of its own, to be killed at will |
+//! | [`mysql_server`] | the same with MySQL |
 //! | [`client`] | a connection to it, and its status variables |
 //! | [`tagged`] | a load whose every statement carries an id, and that knows which were answered |
 //! | [`sysbench`] | the load everybody knows, and what it reports |
@@ -29,6 +30,7 @@ pub mod converted;
 pub mod disk;
 pub mod log;
 pub mod map_auth;
+pub mod mysql_server;
 pub mod paired;
 pub mod raw;
 pub mod recorded;

@@ -67,15 +67,20 @@ pub fn installation() -> Installation {
 pub fn folder() -> Option<PathBuf> {
     match release() {
         Release::System => None,
-        Release::Mariadb118 => {
-            let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| {
-                let home = std::env::var_os("HOME")?;
-                Some(PathBuf::from(home).join(".cache"))
-            });
-            let cache = cache.expect("HOME or XDG_CACHE_HOME");
-            Some(cache.join("tachograph/mariadb-11.8"))
-        }
+        Release::Mariadb118 => Some(cache_directory().join("tachograph/mariadb-11.8")),
     }
+}
+
+/// Where the scripts put servers that are not installed on this machine.
+///
+/// # Panics
+/// There is no home to look for it in.
+pub(crate) fn cache_directory() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| {
+        let home = std::env::var_os("HOME")?;
+        Some(PathBuf::from(home).join(".cache"))
+    });
+    cache.expect("HOME or XDG_CACHE_HOME")
 }
 
 /// Our plugin as it is built for it.
@@ -197,7 +202,7 @@ impl Drop for MariaDb {
     }
 }
 
-fn complaints(log: &str, allowed: &[&str]) -> Vec<String> {
+pub(crate) fn complaints(log: &str, allowed: &[&str]) -> Vec<String> {
     log.lines()
         .filter(|line| {
             let bad = line.contains("[ERROR]") || line.contains("[Warning]");

@@ -166,10 +166,9 @@ pub fn prepare(conn: &mut Conn, threads: u64) -> Result<()> {
         "CREATE TABLE {DATABASE}.notes (number BIGINT PRIMARY KEY AUTO_INCREMENT,
          note VARCHAR(200) NOT NULL) ENGINE=InnoDB"
     ))?;
-    conn.query_drop(format!(
-        "INSERT INTO {DATABASE}.things SELECT seq, 0, 'first' FROM {DATABASE}.seq_1_to_{}",
-        threads * ROWS_PER_THREAD
-    ))?;
+    let rows: Vec<String> =
+        (1..=threads * ROWS_PER_THREAD).map(|row| format!("({row}, 0, 'first')")).collect();
+    conn.query_drop(format!("INSERT INTO {DATABASE}.things VALUES {}", rows.join(", ")))?;
     Ok(())
 }
 

@@ -1,14 +1,25 @@
-//! Where the programs of a MariaDB are: installed on this machine, or in a folder of their own.
+//! Where the programs of a server are: installed on this machine, or in a folder of their own.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// A MariaDB to start servers of.
+/// Whose server it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Product {
+    /// MariaDB.
+    #[default]
+    MariaDb,
+    /// MySQL 8.4 or later.
+    MySql,
+}
+
+/// A MariaDB, or MySQL, to start servers of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installation {
     /// `None`: the system's.
     root: Option<PathBuf>,
+    product: Product,
 }
 
 impl Installation {
@@ -19,7 +30,25 @@ impl Installation {
 
     /// One whose `/usr` lies in a folder, as `scripts/setup-mariadb-11.8.sh` makes it.
     pub fn in_folder(root: impl Into<PathBuf>) -> Self {
-        Self { root: Some(root.into()) }
+        Self { root: Some(root.into()), product: Product::MariaDb }
+    }
+
+    /// A MySQL in a folder, as `scripts/setup-mysql.sh` makes it.
+    pub fn mysql_in_folder(root: impl Into<PathBuf>) -> Self {
+        Self { root: Some(root.into()), product: Product::MySql }
+    }
+
+    /// Whose it is.
+    pub fn product(&self) -> Product {
+        self.product
+    }
+
+    /// The server program.
+    pub(crate) fn server_name(&self) -> &'static str {
+        match self.product {
+            Product::MariaDb => "mariadbd",
+            Product::MySql => "mysqld",
+        }
     }
 
     /// Its `/usr`.

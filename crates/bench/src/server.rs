@@ -1,4 +1,4 @@
-//! A private MariaDB: own directory, own socket, own port on the loopback interface.
+//! A private MariaDB, or MySQL: own directory, own socket, own port on the loopback interface.
 //!
 //! ```no_run
 //! # use tacho_bench::server::Builder;
@@ -27,7 +27,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use crate::client::{self, Conn};
-use crate::installation::Installation;
+use crate::installation::{Installation, Product};
 use crate::template;
 
 /// How long a server may take to come up or to go down before that is a failure. Far more
@@ -142,7 +142,11 @@ impl Builder {
         template::fill_data_directory(&self.installation, &self.root, &data_directory)?;
 
         // Copies, because replacing a library that a server has mapped would crash it.
-        for library in &self.plugins {
+        let own = match self.installation.product() {
+            Product::MariaDb => None,
+            Product::MySql => Some(self.installation.usr().join(REFERENCE_CACHE)),
+        };
+        for library in self.plugins.iter().chain(&own) {
             let name = library.file_name().context("a plugin without a name")?;
             fs::copy(library, plugin_directory.join(name))
                 .with_context(|| format!("copying {}", library.display()))?;
@@ -339,7 +343,7 @@ impl MariaDb {
 
     fn spawn(&self) -> Result<Child> {
         let log: File = OpenOptions::new().create(true).append(true).open(&self.error_log)?;
-        let program = self.installation.program("mariadbd")?;
+        let program = self.installation.program(self.installation.server_name())?;
         let mut command = match self.prefix.split_first() {
             None => Command::new(program),
             Some((first, others)) => {
@@ -361,7 +365,9 @@ impl MariaDb {
             .arg(format!("--port={}", self.port))
             .arg("--bind-address=127.0.0.1")
             .arg(format!("--max-allowed-packet={}", client::PACKET_BYTES_MAX))
-            .args(["--innodb-buffer-pool-size=64M", template::REDO_LOG_OPTION])
+            .arg("--innodb-buffer-pool-size=64M")
+            .arg(template::redo_log_option(self.installation.product()))
+            .args(product_options(self.installation.product()))
             // Commits survive the death of the process, which is what tests are about;
             // they need not wait for the disk.
             .arg("--innodb-flush-log-at-trx-commit=2")
@@ -381,7 +387,7 @@ impl MariaDb {
         unsafe {
             command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));
         }
-        command.spawn().context("starting mariadbd")
+        command.spawn().context("starting the server")
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {
@@ -425,6 +431,18 @@ impl Drop for MariaDb {
         }
     }
 }
+
+/// What only servers of this product need to be told.
+fn product_options(product: Product) -> &'static [&'static str] {
+    match product {
+        Product::MariaDb => &[],
+        // It would listen for its other protocol on a port, and a socket, that all servers share.
+        Product::MySql => &["--mysqlx=OFF", "--secure-file-priv=NULL"],
+    }
+}
+
+/// A component that MySQL loads when it starts, and that has no events without it.
+const REFERENCE_CACHE: &str = "lib/mysql/plugin/component_reference_cache.so";
 
 fn describe(status: ExitStatus) -> String {
     match status.signal() {

@@ -1,6 +1,6 @@
 //! One freshly initialised data directory per server version, copied for each server.
 //!
-//! `mariadb-install-db` takes seconds; a copy of what it makes takes a fraction of one.
+//! `mariadb-install-db`, or `mysqld --initialize`, takes seconds; a copy of what it makes takes a fraction of one.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,10 +9,15 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::installation::Installation;
+use crate::installation::{Installation, Product};
 
 /// InnoDB's redo log as the template has it. Servers that ask for another size resize it.
-pub(crate) const REDO_LOG_OPTION: &str = "--innodb-log-file-size=16M";
+pub(crate) fn redo_log_option(product: Product) -> &'static str {
+    match product {
+        Product::MariaDb => "--innodb-log-file-size=16M",
+        Product::MySql => "--innodb-redo-log-capacity=16M",
+    }
+}
 
 /// Makes `data_directory` a copy of the template, which is made first if there is none.
 pub(crate) fn fill_data_directory(
@@ -44,34 +49,43 @@ pub(crate) fn fill_data_directory(
 }
 
 fn server_version(installation: &Installation) -> Result<String> {
-    let output = Command::new(installation.program("mariadbd")?).arg("--version").output()?;
+    let name = installation.server_name();
+    let output = Command::new(installation.program(name)?).arg("--version").output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     // "/usr/sbin/mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on …"
     let mut words = text.split_whitespace().skip_while(|word| *word != "Ver");
     match words.nth(1) {
         Some(version) => Ok(version.to_owned()),
-        None => bail!("mariadbd --version said: {text:?}"),
+        None => bail!("{name} --version said: {text:?}"),
     }
 }
 
 fn initialise(installation: &Installation, data_directory: &Path) -> Result<()> {
     // Servers that start meanwhile empty the usual place for temporary tables.
     let temporary = tempfile::tempdir().context("making a directory for temporary tables")?;
-    let mut command = Command::new(installation.program("mariadb-install-db")?);
+    let (name, options) = match installation.product() {
+        Product::MariaDb => (
+            "mariadb-install-db",
+            &["--auth-root-authentication-method=normal", "--skip-test-db"][..],
+        ),
+        Product::MySql => ("mysqld", &["--initialize-insecure"][..]),
+    };
+    let mut command = Command::new(installation.program(name)?);
     command
         .arg("--no-defaults")
         .args(installation.options())
         .arg(format!("--datadir={}", data_directory.display()))
         .arg(format!("--tmpdir={}", temporary.path().display()))
-        .args(["--auth-root-authentication-method=normal", "--skip-test-db", REDO_LOG_OPTION])
+        .arg(redo_log_option(installation.product()))
+        .args(options)
         .stdin(Stdio::null());
     if rustix::process::geteuid().is_root() {
         command.arg("--user=root");
     }
-    let output = command.output().context("running mariadb-install-db")?;
+    let output = command.output().with_context(|| format!("running {name}"))?;
     if !output.status.success() {
         bail!(
-            "mariadb-install-db failed:\n{}{}",
+            "{name} failed:\n{}{}",
             String::from_utf8_lossy(&output.stdout),
             String::from_utf8_lossy(&output.stderr)
         );

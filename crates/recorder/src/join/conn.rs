@@ -365,8 +365,10 @@ impl Conn {
             }
         }
         let Some(mut open) = self.open.pop() else { return };
-        // What a stored program executes has got a query id of its own by its end.
+        // What a stored program executes has got a query id of its own by its end. Where the server
+        // tells no query ids, nothing follows from them.
         if let Some(outer) = self.open.last_mut()
+            && open.query_id != 0
             && outer.query_id == open.query_id
             && head.query_id == open.query_id
         {

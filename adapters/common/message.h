@@ -1,0 +1,43 @@
+// Zone: cold
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// What an adapter says in the server's error log, and the paths that it is given.
+#ifndef TACHO_COMMON_MESSAGE_H
+#define TACHO_COMMON_MESSAGE_H
+
+#include "tacho_embed.h"
+
+#include <climits>
+#include <cstdio>
+
+#include <unistd.h>
+
+namespace tacho {
+
+// How long an adapter that goes away waits for a log that cannot be written. What is left stays in
+// the arena.
+constexpr uint64_t kStopPatienceMs = 10000;
+
+enum Severity { kNote = 0, kWarning = 1, kError = 2 };
+
+inline void log(Severity severity, const char* format, const char* text) noexcept {
+    char message[PATH_MAX + 256];
+    snprintf(message, sizeof(message), format, text);
+    tacho_embed_log(severity, message);
+}
+
+// The server's working directory is its data directory: a relative path lies there.
+inline bool absolute_path(const char* given, char* path, size_t bytes) noexcept {
+    if (given[0] == '/') {
+        return snprintf(path, bytes, "%s", given) < static_cast<int>(bytes);
+    }
+    char here[PATH_MAX];
+    if (getcwd(here, sizeof(here)) == nullptr) {
+        return false;
+    }
+    return snprintf(path, bytes, "%s/%s", here, given) < static_cast<int>(bytes);
+}
+
+} // namespace tacho
+
+#endif

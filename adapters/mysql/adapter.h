@@ -1,0 +1,57 @@
+// Zone: hot and cold (declarations)
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// What the files of the MySQL component share.
+#ifndef TACHO_MYSQL_ADAPTER_H
+#define TACHO_MYSQL_ADAPTER_H
+
+#include "services.h"
+
+#include "tacho_embed.h"
+#include "tacho_probe.h"
+
+namespace tacho {
+
+// For variables and status: set by init before they are registered, cleared by deinit after they
+// are gone. Events have g_probe (visits.h).
+extern tacho_embed* g_recorder;
+
+// The session whose command runs on this thread; 0 = not known.
+uint64_t current_conn() noexcept;
+
+// Names of figures, as the server's services want them: made by init, only read by events.
+struct FigureNames {
+    my_h_string query_time;
+    my_h_string rows_sent;
+    my_h_string rows_examined;
+};
+extern FigureNames g_figure_names;
+
+// The end of the statement that this thread executes, if it has none yet (events.cc).
+void end_own_statement(const tacho_probe* probe) noexcept;
+
+// Event services (events.cc).
+mysql_service_status_t notify_query(const mysql_event_tracking_query_data* in) noexcept;
+mysql_service_status_t notify_parse(mysql_event_tracking_parse_data* in) noexcept;
+mysql_service_status_t notify_command(const mysql_event_tracking_command_data* in) noexcept;
+mysql_service_status_t notify_connection(const mysql_event_tracking_connection_data* in) noexcept;
+
+// System variables (variables.cc). False: why is in the error log.
+bool register_variables() noexcept;
+// False: one is in use by a statement; nothing was changed for those that are left.
+bool unregister_variables() noexcept;
+// Values that init needs.
+const char* variable_text(int32_t number) noexcept;
+uint64_t variable_number(int32_t number) noexcept;
+// Shows the absolute path in place of what was given.
+void show_text(int32_t number, const char* path) noexcept;
+// Applies all settings to a recorder that was just started; logging last.
+void apply_variables(const tacho_embed* recorder) noexcept;
+
+// Status variables (status.cc).
+bool register_status() noexcept;
+bool unregister_status() noexcept;
+
+} // namespace tacho
+
+#endif

@@ -1,0 +1,285 @@
+// Zone: cold
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// The component: what it needs of the server, init, deinit.
+//
+// The event services are registered by init, not listed as what the component provides. The server
+// refuses to unload a component while a session holds a reference to a service of it, and every
+// session holds one from its first event to its end; and the attempt, though refused, turns the
+// events off (9.7.4). So this library stays mapped (RTLD_NODELETE), its services stay registered,
+// and after UNINSTALL COMPONENT they do nothing. docs/specs/mysql-events.md, "Coming and going".
+#include "../common/message.h"
+#include "../common/settings.h"
+#include "adapter.h"
+#include "sql_commands.h"
+#include "text_variables.h"
+#include "visits.h"
+
+#include <climits>
+#include <cstdio>
+#include <cstring>
+
+#include <dlfcn.h>
+
+#include <mysql_version.h>
+
+REQUIRES_SERVICE_PLACEHOLDER(registry_registration);
+REQUIRES_SERVICE_PLACEHOLDER(component_sys_variable_register);
+REQUIRES_SERVICE_PLACEHOLDER(component_sys_variable_unregister);
+REQUIRES_SERVICE_PLACEHOLDER(status_variable_registration);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_current_thread_reader);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_security_context);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_security_context_options);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_attributes);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_runtime_error);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_string_factory);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_string_converter);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
+
+namespace tacho {
+
+tacho_embed* g_recorder = nullptr;
+
+namespace {
+
+struct EventService {
+    const char* name;
+    void* implementation;
+};
+
+SERVICE_TYPE_NO_CONST(event_tracking_query) g_query = {notify_query};
+SERVICE_TYPE_NO_CONST(event_tracking_parse) g_parse = {notify_parse};
+SERVICE_TYPE_NO_CONST(event_tracking_command) g_command = {notify_command};
+SERVICE_TYPE_NO_CONST(event_tracking_connection) g_connection = {notify_connection};
+
+EventService g_services[] = {
+    {"event_tracking_command.tacho", &g_command},
+    {"event_tracking_connection.tacho", &g_connection},
+    {"event_tracking_parse.tacho", &g_parse},
+    {"event_tracking_query.tacho", &g_query},
+};
+constexpr size_t kServiceCount = sizeof(g_services) / sizeof(g_services[0]);
+
+// The library is loaded once in the life of a server, so this is known again at the next INSTALL.
+bool g_registered[kServiceCount];
+
+bool keep_library() noexcept {
+    Dl_info info;
+    return dladdr(&g_services, &info) != 0 &&
+           dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != nullptr;
+}
+
+bool register_services() noexcept {
+    for (size_t i = 0; i < kServiceCount; ++i) {
+        if (g_registered[i]) {
+            continue;
+        }
+        if (mysql_service_registry_registration->register_service(
+                g_services[i].name, reinterpret_cast<my_h_service>(g_services[i].implementation)) !=
+            0) {
+            log(kError, "the server does not take the service %s", g_services[i].name);
+            return false;
+        }
+        g_registered[i] = true;
+    }
+    return true;
+}
+
+// Tells the server's caches of services about ours.
+template <typename Notification> bool tell(const char* notification) noexcept {
+    my_h_service handle = nullptr;
+    if (mysql_service_registry->acquire(notification, &handle) != 0) {
+        return false;
+    }
+    const char* names[kServiceCount];
+    for (size_t i = 0; i < kServiceCount; ++i) {
+        names[i] = g_services[i].name;
+    }
+    const bool told = reinterpret_cast<Notification*>(handle)->notify(names, kServiceCount) == 0;
+    mysql_service_registry->release(handle);
+    return told;
+}
+
+// The server's own component, without which there are no events.
+bool has_events() noexcept {
+    my_h_service handle = nullptr;
+    if (mysql_service_registry->acquire("reference_caching_channel", &handle) != 0) {
+        log(kError, "%s",
+            "this server raises no events: component_reference_cache.so is missing in its plugin "
+            "directory");
+        return false;
+    }
+    mysql_service_registry->release(handle);
+    return true;
+}
+
+// From now on there are events for ours.
+bool tell_loaded() noexcept {
+    return tell<SERVICE_TYPE(dynamic_loader_services_loaded_notification)>(
+        "dynamic_loader_services_loaded_notification");
+}
+
+// And from now on there are none.
+bool tell_unloaded() noexcept {
+    return tell<SERVICE_TYPE(dynamic_loader_services_unload_notification)>(
+        "dynamic_loader_services_unload_notification");
+}
+
+// Binary: the server compares it with the names that it knows by its collation, for each figure,
+// and that of utf8mb4 takes most of the time that recording a statement takes.
+my_h_string make_string(const char* text) noexcept {
+    my_h_string made = nullptr;
+    if (mysql_service_mysql_string_converter->convert_from_buffer(&made, text, strlen(text),
+                                                                  "binary") != 0) {
+        return nullptr;
+    }
+    return made;
+}
+
+void make_figure_names() noexcept {
+    g_figure_names = {make_string("query_time"), make_string("rows_sent"),
+                      make_string("rows_examined")};
+    if (g_figure_names.query_time == nullptr || g_figure_names.rows_sent == nullptr ||
+        g_figure_names.rows_examined == nullptr) {
+        log(kWarning, "%s", "some statement figures are not available on this server");
+    }
+}
+
+void free_figure_names() noexcept {
+    my_h_string* const all[] = {&g_figure_names.query_time, &g_figure_names.rows_sent,
+                                &g_figure_names.rows_examined};
+    for (my_h_string* name : all) {
+        if (*name != nullptr) {
+            mysql_service_mysql_string_factory->destroy(*name);
+            *name = nullptr;
+        }
+    }
+}
+
+bool absolute_setting(int32_t number, const char* name, char* path) noexcept {
+    const char* given = variable_text(number);
+    path[0] = '\0';
+    if (given[0] != '\0' && !absolute_path(given, path, PATH_MAX)) {
+        log(kError, "tacho.%s: the path is too long", name);
+        return false;
+    }
+    show_text(number, path);
+    return true;
+}
+
+tacho_embed* start_recorder() noexcept {
+    char directory[PATH_MAX];
+    char signing_key_file[PATH_MAX];
+    if (!absolute_setting(kSettingDirectory, "directory", directory) ||
+        !absolute_setting(kSettingSigningKeyFile, "signing_key_file", signing_key_file)) {
+        return nullptr;
+    }
+    const tacho_embed_config config = {
+        directory, variable_text(kSettingArenaDirectory), signing_key_file,
+        // Of the headers; the server tells no component which patch level it is.
+        "MySQL " MYSQL_SERVER_VERSION, variable_number(kSettingArenaBytes), nullptr, false, false,
+        variable_number(TACHO_SETTING_WRITER) != 0};
+    char error[1024] = "";
+    tacho_embed* recorder = tacho_embed_start(&config, error, sizeof(error));
+    if (recorder == nullptr) {
+        log(kError, "recording cannot start: %s", error);
+        return nullptr;
+    }
+    sql_commands_load(recorder);
+    apply_text_variables(recorder);
+    apply_variables(recorder);
+    log(kNote, "recording to %s", directory);
+    return recorder;
+}
+
+void stop_recorder() noexcept {
+    tacho_embed* recorder = g_recorder;
+    g_recorder = nullptr;
+    if (recorder != nullptr) {
+        tacho_embed_stop(recorder, kStopPatienceMs);
+    }
+}
+
+bool begin() noexcept {
+    if (!has_events() || !register_variables() || !register_text_variables()) {
+        return false;
+    }
+    g_recorder = start_recorder();
+    if (g_recorder == nullptr) {
+        return false;
+    }
+    make_figure_names();
+    if (!register_status() || !keep_library() || !register_services()) {
+        log(kError, "%s", "recording cannot start: the server does not take what is needed");
+        return false;
+    }
+    open_visits(tacho_embed_probe(g_recorder));
+    if (!tell_loaded()) {
+        log(kError, "%s", "recording cannot start: the server has no cache of services");
+        // Nobody was told of it: nobody is inside.
+        (void)close_visits(0);
+        return false;
+    }
+    return true;
+}
+
+mysql_service_status_t init() noexcept {
+    if (begin()) {
+        return 0;
+    }
+    // Nothing of this is in use yet, and what was not registered is left alone.
+    (void)unregister_status();
+    (void)unregister_text_variables();
+    (void)unregister_variables();
+    stop_recorder();
+    free_figure_names();
+    return 1;
+}
+
+mysql_service_status_t deinit() noexcept {
+    if (!tell_unloaded()) {
+        log(kWarning, "%s", "the server goes on raising events for a component that is gone");
+    }
+    if (!close_visits(kStopPatienceMs)) {
+        log(kError, "%s",
+            "a session waits for room in the arena: the component stays, and recording goes on");
+        (void)tell_loaded();
+        return 1;
+    }
+    if (!unregister_status() || !unregister_text_variables() || !unregister_variables()) {
+        log(kError, "%s", "a variable is in use: the component stays, and recording goes on");
+        open_visits(tacho_embed_probe(g_recorder));
+        (void)tell_loaded();
+        return 1;
+    }
+    end_own_statement(tacho_embed_probe(g_recorder));
+    stop_recorder();
+    free_figure_names();
+    return 0;
+}
+
+} // namespace
+} // namespace tacho
+
+BEGIN_COMPONENT_PROVIDES(component_tacho)
+END_COMPONENT_PROVIDES();
+
+BEGIN_COMPONENT_REQUIRES(component_tacho)
+REQUIRES_SERVICE(registry_registration), REQUIRES_SERVICE(component_sys_variable_register),
+    REQUIRES_SERVICE(component_sys_variable_unregister),
+    REQUIRES_SERVICE(status_variable_registration), REQUIRES_SERVICE(mysql_current_thread_reader),
+    REQUIRES_SERVICE(mysql_thd_security_context), REQUIRES_SERVICE(mysql_security_context_options),
+    REQUIRES_SERVICE(mysql_thd_attributes), REQUIRES_SERVICE(mysql_runtime_error),
+    REQUIRES_SERVICE(mysql_string_factory), REQUIRES_SERVICE(mysql_string_converter),
+    REQUIRES_SERVICE(mysql_string_get_data_in_charset),
+    REQUIRES_SERVICE(mysql_audit_print_service_longlong_data_source), END_COMPONENT_REQUIRES();
+
+BEGIN_COMPONENT_METADATA(component_tacho)
+METADATA("mysql.author", "Tachograph"), METADATA("mysql.license", "GPL"),
+    METADATA("tacho.version", "0.1.0"), END_COMPONENT_METADATA();
+
+DECLARE_COMPONENT(component_tacho, "tacho")
+tacho::init, tacho::deinit END_DECLARE_COMPONENT();
+
+DECLARE_LIBRARY_COMPONENTS& COMPONENT_REF(component_tacho) END_DECLARE_LIBRARY_COMPONENTS

@@ -1,0 +1,26 @@
+// Zone: hot (sql_command_number), cold (the rest)
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Numbers for the names that the server's events have for SQL commands.
+#ifndef TACHO_MYSQL_SQL_COMMANDS_H
+#define TACHO_MYSQL_SQL_COMMANDS_H
+
+#include "tacho_embed.h"
+
+#include <cstdint>
+
+namespace tacho {
+
+// The two after which a session may have another database.
+constexpr int32_t kSqlChangeDb = 35;
+constexpr int32_t kSqlDropDb = 37;
+
+// Makes the table, and tells the recorder the names. Before the first event.
+void sql_commands_load(const tacho_embed* recorder) noexcept;
+
+// Number of a name as an event has it; -1: it is empty, or not known.
+int32_t sql_command_number(const char* name) noexcept;
+
+} // namespace tacho
+
+#endif

@@ -1,0 +1,125 @@
+//! A private MySQL below `build/`, with the component that has been built for it: what
+//! [`crate::server`] is for MariaDB.
+//!
+//! The server is the one that `scripts/setup-mysql.sh` has put into a folder of its own.
+
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+use std::thread;
+
+use anyhow::{Result, ensure};
+use tacho_bench::installation::Installation;
+use tacho_bench::server as private;
+
+use crate::server;
+
+/// What MySQL warns of whenever it starts in a test: none of it is about the component.
+const KNOWN: &[&str] = &[
+    // The certificates that it makes for itself.
+    "CA certificate",
+    // What runs as root in a container.
+    "Please read the \"Security\" section",
+    "running mysqld as root",
+    // Small files on a small disk.
+    "innodb_redo_log_capacity",
+    "Insecure configuration for --pid-file",
+    "Aborted connection",
+    // It reads its options before the component is there.
+    "unknown variable 'loose-tacho",
+];
+
+/// Its programs.
+pub fn installation() -> Installation {
+    Installation::mysql_in_folder(server::cache_directory().join("tachograph/mysql-9.7"))
+}
+
+/// Our component as it is built for it.
+pub fn component() -> PathBuf {
+    crate::build_directory().join("mysql-9.7/component_tacho.so")
+}
+
+/// Settings of a server that is not started yet.
+#[derive(Debug)]
+pub struct Builder(private::Builder);
+
+impl Builder {
+    /// Adds a server option, with or without the leading dashes. Later ones win.
+    #[must_use]
+    pub fn option(self, option: impl AsRef<str>) -> Self {
+        Self(self.0.option(option))
+    }
+
+    /// Adds an environment variable of the server.
+    #[must_use]
+    pub fn environment(self, name: &str, value: &str) -> Self {
+        Self(self.0.environment(name, value))
+    }
+
+    /// Initialises the data directory, starts the server and waits until it answers. The
+    /// component is in its plugin directory, and not installed.
+    ///
+    /// # Errors
+    /// The component is not built, the server is not there, or did not come up.
+    pub fn start(self) -> Result<MySql> {
+        let built = component();
+        ensure!(built.exists(), "{} is missing: make build-mysql", built.display());
+        Ok(MySql(self.0.plugin(built).start()?))
+    }
+}
+
+/// A running, or stopped, private server.
+#[derive(Debug)]
+pub struct MySql(private::MariaDb);
+
+impl MySql {
+    /// A server with small buffers and otherwise default settings.
+    pub fn builder() -> Builder {
+        let builder = private::Builder::new(crate::build_directory().join("test"));
+        Builder(builder.installation(installation()))
+    }
+
+    /// Lines of the error log that are errors, warnings or marks of a crash and contain
+    /// none of the `allowed` texts.
+    pub fn complaints(&self, allowed: &[&str]) -> Vec<String> {
+        server::complaints(&self.error_log(), &[allowed, KNOWN].concat())
+    }
+
+    /// # Panics
+    /// The error log has a line that [`MySql::complaints`] names.
+    pub fn assert_clean_log(&self, allowed: &[&str]) {
+        let complaints = self.complaints(allowed);
+        assert!(complaints.is_empty(), "the server complained:\n{}", complaints.join("\n"));
+    }
+}
+
+impl Deref for MySql {
+    type Target = private::MariaDb;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for MySql {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl Drop for MySql {
+    /// # Panics
+    /// The server does not stop in the orderly way although the test has passed so far.
+    fn drop(&mut self) {
+        if self.0.pid().is_none() {
+            return;
+        }
+        if let Err(error) = self.0.stop() {
+            self.0.keep();
+            eprintln!("server files kept in {}", self.0.directory().display());
+            if !thread::panicking() {
+                panic!("{error:#}");
+            }
+            eprintln!("{error:#}");
+        }
+    }
+}

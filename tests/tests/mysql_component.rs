@@ -1,0 +1,455 @@
+//! Zone: outside. The component in a real MySQL 9.7: what is recorded, exactly once, and how it
+//! comes and goes. `scripts/test-mysql.sh` runs them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tacho_tests::audit::Audit;
+use tacho_tests::client::{self, Conn, Queryable};
+use tacho_tests::disk::Disk;
+use tacho_tests::mysql_server::{Builder, MySql};
+use tacho_tests::recorded::{self, Line};
+use tacho_tests::tagged::{self, Load, Running};
+use tacho_tests::{build_directory, wait};
+
+const INSTALL: &str = "INSTALL COMPONENT 'file://component_tacho'";
+const UNINSTALL: &str = "UNINSTALL COMPONENT 'file://component_tacho'";
+
+/// `ENOSPC`.
+const NO_SPACE: i32 = 28;
+
+/// Log and arenas of one test.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let path = build_directory().join(format!("test/mysql-{name}-{}", std::process::id()));
+        fs::create_dir_all(path.join("arenas")).expect("a directory");
+        Self(path)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.0.join("log")
+    }
+
+    fn builder(&self) -> Builder {
+        MySql::builder()
+            .option(format!("loose-tacho.directory={}", self.log().display()))
+            .option(format!("loose-tacho.arena-directory={}/arenas", self.0.display()))
+    }
+
+    fn arena_count(&self) -> usize {
+        fs::read_dir(self.0.join("arenas")).expect("a directory").count()
+    }
+
+    /// Nothing of it is needed any more.
+    fn remove(self) {
+        fs::remove_dir_all(self.0).expect("removing");
+    }
+}
+
+fn start_load(socket: &Path, run: &str) -> Running {
+    Load { big_every: 200, ..Load::new(socket, run) }.start().expect("a load")
+}
+
+fn wait_for_answers(running: &Running, more: u64) {
+    let goal = running.acknowledged_count() + more;
+    wait::until("the load has gone on", || running.acknowledged_count() >= goal);
+}
+
+fn conn_id(conn: &mut Conn) -> u64 {
+    conn.query_first("SELECT CONNECTION_ID()").expect("an answer").expect("a row")
+}
+
+/// How many results several statements in one packet have, and the error that ends them.
+fn answers(conn: &mut Conn, sql: &str) -> (usize, Option<u16>) {
+    let mut result = conn.query_iter(sql).expect("an answer");
+    let mut count = 0;
+    while let Some(mut rows) = result.iter() {
+        count += 1;
+        for row in rows.by_ref() {
+            if let Err(mysql::Error::MySqlError(error)) = row {
+                return (count - 1, Some(error.code));
+            }
+        }
+    }
+    (count, None)
+}
+
+fn briefs(lines: &[Line], conn: u64) -> Vec<String> {
+    recorded::of_conn(lines, conn).into_iter().map(recorded::brief).collect()
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_load_is_recorded_exactly_once() {
+    let place = Place::new("load");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(INSTALL).expect("installing");
+    tagged::prepare(&mut root, 4).expect("a table");
+    let running = start_load(server.socket(), "load");
+    wait_for_answers(&running, 3000);
+    let tally = running.stop().expect("a tally");
+    assert!(tally.error_count > 0, "some of its statements fail");
+    drop(root);
+    server.stop().expect("stopping");
+    Audit::of(&place.log(), "load").expect("a readable log").assert_complete(&tally);
+    assert_eq!(place.arena_count(), 0);
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_kill_under_load_loses_nothing() {
+    let place = Place::new("kill");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(INSTALL).expect("installing");
+    tagged::prepare(&mut root, 4).expect("a table");
+    drop(root);
+    let running = start_load(server.socket(), "kill");
+    let rounds = 3;
+    for _ in 0..rounds {
+        wait_for_answers(&running, 500);
+        server.kill9().expect("killing");
+        assert_eq!(place.arena_count(), 1, "what the server leaves behind");
+        // The server remembers the component, which recovers the arena before it begins anew.
+        server.restart().expect("restarting");
+    }
+    wait_for_answers(&running, 500);
+    let tally = running.stop().expect("a tally");
+    server.stop().expect("stopping");
+    let audit = Audit::of(&place.log(), "kill").expect("a readable log");
+    // It answers a Prepare, and what it cannot parse, before it tells anybody of it.
+    audit.assert_complete_but(&tally, rounds * 4);
+    assert_eq!(place.arena_count(), 0);
+    drop(server);
+    place.remove();
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn each_kind_of_statement_has_its_line() {
+    let place = Place::new("kinds");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(INSTALL).expect("installing");
+    root.query_drop("CREATE DATABASE d").expect("an answer");
+    let mut conn = client::connect(server.socket(), "root", "d").expect("a connection");
+    let id = conn_id(&mut conn);
+    for sql in [
+        "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))",
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')",
+        "PREPARE s FROM 'SELECT v FROM t WHERE id = ?'",
+        "SET @one = 1",
+        "EXECUTE s USING @one",
+        "CREATE PROCEDURE p() SELECT COUNT(*) FROM t",
+        "CALL p()",
+        "USE mysql",
+        "DO 1",
+        "CREATE USER u IDENTIFIED BY 'secret'",
+    ] {
+        conn.query_drop(sql).expect("an answer");
+    }
+    for sql in ["SELECT nothing", "THIS IS NOT SQL", "INSERT INTO d.t VALUES (1, 'again')"] {
+        conn.query_drop(sql).expect_err("an error");
+    }
+    assert_eq!(answers(&mut conn, "SELECT 1; SELECT 2; SELECT 3"), (3, None));
+    assert_eq!(answers(&mut conn, "SELECT 4; NOT SQL; SELECT 5"), (1, Some(1064)));
+    let statement = conn.prep("SELECT v FROM d.t WHERE id = ?").expect("a statement");
+    conn.exec_drop(&statement, (2,)).expect("an answer");
+    conn.prep("SELECT v FROM d.nothing").expect_err("an error");
+    drop(conn);
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let found = briefs(&lines, id);
+    assert_eq!(found, EXPECTED, "{}", found.join("\n"));
+    let db: Vec<_> = recorded::of_conn(&lines, id)
+        .into_iter()
+        .filter(|line| matches!(recorded::text(line, "sql"), Some("USE mysql" | "DO 1")))
+        .map(|line| recorded::text(line, "db").unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(db, ["d", "mysql"]);
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+const EXPECTED: &[&str] = &[
+    "connect ok",
+    r#"Query select ok "SELECT CONNECTION_ID()" sent=1 examined=1"#,
+    r#"Query create_table ok "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))" sent=0 examined=0"#,
+    r#"Query insert ok "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')" sent=0 examined=0"#,
+    r#"Query prepare ok "PREPARE s FROM 'SELECT v FROM t WHERE id = ?'" sent=0 examined=0"#,
+    r#"Query set_option ok "SET @one = 1" sent=0 examined=0"#,
+    r#"Query execute ok "EXECUTE s USING @one" sent=1 examined=1"#,
+    r#"Query select ok "SELECT v FROM t WHERE id = 1""#,
+    r#"Query create_procedure ok "CREATE PROCEDURE p() SELECT COUNT(*) FROM t" sent=0 examined=0"#,
+    r#"Query call ok "CALL p()" sent=1 examined=0"#,
+    r#"Query change_db ok "USE mysql" sent=0 examined=0"#,
+    r#"Query do ok "DO 1" sent=0 examined=1"#,
+    r#"Query create_user ok "CREATE USER u IDENTIFIED BY <secret>" sent=0 examined=0"#,
+    r#"Query select error 1054/- "SELECT nothing" sent=0 examined=0 no-message"#,
+    r#"Query error 1064/- "THIS IS NOT SQL" sent=0 examined=0 no-message"#,
+    r#"Query insert error 1062/- "INSERT INTO d.t VALUES (1, 'again')" sent=0 examined=0 no-message"#,
+    r#"Query select ok "SELECT 1" sent=1 examined=1"#,
+    r#"Query select ok "SELECT 2" sent=1 examined=1"#,
+    r#"Query select ok "SELECT 3" sent=1 examined=1"#,
+    r#"Query select ok "SELECT 4" sent=1 examined=1"#,
+    r#"Query error 1064/- "NOT SQL; SELECT 5" sent=0 examined=0 no-message"#,
+    r#"Prepare ok "SELECT v FROM d.t WHERE id = ?" sent=0 examined=0"#,
+    r#"Execute select ok "SELECT v FROM d.t WHERE id = 2" sent=1 examined=1"#,
+    r#"Prepare error 1146/- "SELECT v FROM d.nothing" sent=0 examined=0 no-message"#,
+    "Quit ok",
+    "disconnect",
+];
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn connections_are_recorded() {
+    let place = Place::new("connections");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(INSTALL).expect("installing");
+    root.query_drop("CREATE USER visitor").expect("an answer");
+    let mut conn = client::connect(server.socket(), "visitor", "").expect("a connection");
+    let id = conn_id(&mut conn);
+    conn.change_user(mysql::ChangeUserOpts::default().with_user(Some("root".to_owned())))
+        .expect("another user");
+    drop(conn);
+    client::connect(server.socket(), "nobody", "").expect_err("refused");
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let who = |line: &Line| {
+        let field = |name| recorded::text(line, name).unwrap_or("-").to_owned();
+        format!("{} {} {}", field("event"), field("user"), field("priv_user"))
+    };
+    let found: Vec<String> = recorded::of_conn(&lines, id)
+        .into_iter()
+        .filter(|line| recorded::text(line, "event") != Some("statement"))
+        .map(who)
+        .collect();
+    assert_eq!(found, ["connect visitor visitor", "change_user root root", "disconnect root root"]);
+    let refused: Vec<&Line> = lines
+        .iter()
+        .filter(|line| recorded::text(line, "event") == Some("connect_failed"))
+        .collect();
+    assert_eq!(refused.len(), 1);
+    assert_eq!(who(refused[0]), "connect_failed nobody -");
+    assert_eq!(recorded::number(refused[0], "errno"), Some(1045));
+    assert_eq!(recorded::text(refused[0], "host"), Some("localhost"));
+    // Of the user that is not there the server asks for a password of this kind.
+    server.assert_clean_log(&["'sha256_password' is deprecated"]);
+    drop(server);
+    place.remove();
+}
+
+/// Sessions that do nothing hold references to the component's services; sessions that work are
+/// inside of it.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn it_comes_and_goes_under_load() {
+    let place = Place::new("uninstall");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(INSTALL).expect("installing");
+    tagged::prepare(&mut root, 4).expect("a table");
+    let mut idle = server.connect().expect("a connection");
+    idle.query_drop("DO 'before'").expect("an answer");
+    let running = start_load(server.socket(), "uninstall");
+    for round in 0..5 {
+        wait_for_answers(&running, 200);
+        root.query_drop(UNINSTALL).expect("uninstalling");
+        assert_eq!(place.arena_count(), 0, "round {round}");
+        wait_for_answers(&running, 200);
+        idle.query_drop("DO 'between'").expect("an answer");
+        root.query_drop(INSTALL).expect("installing again");
+        idle.query_drop(format!("DO 'round {round}'")).expect("an answer");
+    }
+    let before = running.acknowledged_count();
+    wait_for_answers(&running, 200);
+    let tally = running.stop().expect("a tally");
+    drop((idle, root));
+    server.stop().expect("stopping");
+    let audit = Audit::of(&place.log(), "uninstall").expect("a readable log");
+    assert_eq!(audit.problems, [""; 0]);
+    assert!(audit.counts.values().all(|count| *count == 1), "nothing is there twice");
+    assert!(audit.counts.len() as u64 >= tally.acknowledged.len() as u64 - before);
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let count =
+        |sql: &str| lines.iter().filter(|line| recorded::text(line, "sql") == Some(sql)).count();
+    assert_eq!(count("DO 'before'"), 1);
+    assert_eq!(count("DO 'between'"), 0);
+    for round in 0..5 {
+        assert_eq!(count(&format!("DO 'round {round}'")), 1);
+    }
+    // Those that install it and take it away have their lines, too.
+    assert_eq!((count(INSTALL), count(UNINSTALL)), (6, 5));
+    let running = |line: &&Line| recorded::text(line, "outcome") == Some("running");
+    let open: Vec<_> = lines.iter().filter(running).collect();
+    // What the sessions of the load were about when it went away: one each.
+    assert!(open.len() <= 5 * 4, "{open:?}");
+    assert!(open.iter().all(|line| recorded::text(line, "sql") != Some(UNINSTALL)));
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn settings_can_be_seen_and_set() {
+    let place = Place::new("settings");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(INSTALL).expect("installing");
+    let variable = |root: &mut Conn, name: &str| client::variable(root, name).expect("a variable");
+    assert_eq!(variable(&mut root, "tacho.directory"), place.log().to_str().expect("text"));
+    assert_eq!(variable(&mut root, "tacho.overflow"), "BLOCK");
+    assert_eq!(variable(&mut root, "tacho.arena_bytes"), "67108864");
+    root.query_drop("SET GLOBAL tacho.overflow = 'DROP'").expect("an answer");
+    assert_eq!(variable(&mut root, "tacho.overflow"), "DROP");
+    root.query_drop("SET GLOBAL tacho.overflow = 'NOTHING'").expect_err("there is no such policy");
+    root.query_drop("SET GLOBAL tacho.flush_interval_ms = 50").expect("an answer");
+    root.query_drop("SET GLOBAL tacho.directory = '/tmp'").expect_err("not while it runs");
+    let file = |root: &mut Conn| {
+        client::status(root, "tacho.current_file").expect("a status")["tacho.current_file"].clone()
+    };
+    let first = file(&mut root);
+    root.query_drop("SET GLOBAL tacho.rotate_now = 1").expect("an answer");
+    wait::until("there is another file", || file(&mut root) != first);
+    root.query_drop("SET GLOBAL tacho.logging = OFF").expect("an answer");
+    root.query_drop("DO 'unseen'").expect("an answer");
+    root.query_drop("SET GLOBAL tacho.logging = ON").expect("an answer");
+    root.query_drop("DO 'seen'").expect("an answer");
+    wait::until("it is written", || {
+        client::status_number(&mut root, "tacho.records_written").expect("a status") > 0
+    });
+    assert_eq!(client::status_number(&mut root, "tacho.records_lost").expect("a status"), 0);
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let changes: Vec<String> = lines
+        .iter()
+        .filter(|line| recorded::text(line, "event") == Some("config"))
+        .map(|line| {
+            let field = |name| recorded::text(line, name).unwrap_or("-").to_owned();
+            format!(
+                "{} {} {} {}",
+                field("user"),
+                field("variable"),
+                field("old_value"),
+                field("new_value")
+            )
+        })
+        .collect();
+    assert_eq!(
+        changes,
+        [
+            "root tacho.overflow BLOCK DROP",
+            "root tacho.flush_interval_ms 100 50",
+            "root tacho.logging ON OFF",
+            "root tacho.logging OFF ON",
+        ]
+    );
+    let count =
+        |sql: &str| lines.iter().filter(|line| recorded::text(line, "sql") == Some(sql)).count();
+    assert_eq!((count("DO 'unseen'"), count("DO 'seen'")), (0, 1));
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_filter_keeps_statements_out() {
+    let place = Place::new("filter");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(INSTALL).expect("installing");
+    root.query_drop("CREATE USER robot").expect("an answer");
+    let mut robot = client::connect(server.socket(), "robot", "").expect("a connection");
+    robot.query_drop("DO 'before'").expect("an answer");
+    let error = root.query_drop("SET GLOBAL tacho.filter = '{\"rules\": 1}'").expect_err("wrong");
+    assert!(error.to_string().contains("tacho.filter"), "{error}");
+    root.query_drop(
+        r#"SET GLOBAL tacho.filter = '{"rules": [{"user": "robot", "action": "skip"}]}'"#,
+    )
+    .expect("an answer");
+    assert_eq!(client::status_number(&mut root, "tacho.filter_rules").expect("a status"), 1);
+    let error = root.query_drop("SET GLOBAL tacho.filter_file = '/nowhere'").expect_err("both");
+    assert!(error.to_string().contains("cannot both be set"), "{error}");
+    robot.query_drop("DO 'skipped'").expect("an answer");
+    robot.query_drop("NOT SQL").expect_err("an error");
+    robot.prep("SELECT 'skipped', ?").expect("a statement");
+    root.query_drop("DO 'seen'").expect("an answer");
+    root.query_drop("SET GLOBAL tacho.filter = ''").expect("an answer");
+    robot.query_drop("DO 'after'").expect("an answer");
+    drop(robot);
+    // A thread tells what it has left out when its session ends.
+    wait::until("it is counted", || {
+        client::status_number(&mut root, "tacho.records_filtered").expect("a status") > 0
+    });
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let texts: Vec<&str> = lines
+        .iter()
+        .filter(|line| recorded::text(line, "user") == Some("robot"))
+        .filter_map(|line| recorded::text(line, "sql"))
+        .collect();
+    assert_eq!(texts, ["DO 'before'", "DO 'after'"]);
+    assert!(lines.iter().any(|line| recorded::text(line, "sql") == Some("DO 'seen'")));
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+/// Who uninstalls must not pull the arena from under a session that waits for room in it.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn it_stays_while_a_session_waits_for_room() {
+    let place = Place::new("full");
+    let disk = Disk::plain(&place.0.join("disk")).expect("a disk");
+    let builder = MySql::builder()
+        .option(format!("loose-tacho.directory={}", disk.log_directory().display()))
+        .option(format!("loose-tacho.arena-directory={}/arenas", place.0.display()))
+        .option("loose-tacho.arena-bytes=1M");
+    let with = |builder: Builder, (name, value): &(&str, String)| builder.environment(name, value);
+    let mut server = disk.environment().iter().fold(builder, with).start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(INSTALL).expect("installing");
+    tagged::prepare(&mut root, 4).expect("a table");
+    root.query_drop("CREATE USER worker").expect("an answer");
+    root.query_drop("GRANT ALL ON tagged.* TO worker").expect("an answer");
+    // Root shall not wait as well.
+    root.query_drop(
+        r#"SET GLOBAL tacho.filter = '{"rules": [{"user": "root", "action": "record", "overflow": "DROP"}]}'"#,
+    )
+    .expect("an answer");
+    disk.fail_writes(NO_SPACE, 0).expect("a fault");
+    let load =
+        Load { user: "worker".to_owned(), big_every: 3, ..Load::new(server.socket(), "full") };
+    let running = load.start().expect("a load");
+    let answered = wait::until_steady("all sessions wait", || running.acknowledged_count());
+    root.query_drop(UNINSTALL).expect_err("sessions are inside");
+    assert_eq!(running.acknowledged_count(), answered, "they still wait");
+    disk.mend_writes().expect("a mended disk");
+    wait_for_answers(&running, 200);
+    let tally = running.stop().expect("a tally");
+    root.query_drop(UNINSTALL).expect("uninstalling");
+    drop(root);
+    server.stop().expect("stopping");
+    let audit = Audit::of(&disk.log_directory_here(), "full").expect("a readable log");
+    audit.assert_declared(&tally);
+    let missing = tally.acknowledged.iter().filter(|tag| !audit.counts.contains_key(tag)).count();
+    assert_eq!(missing, 0, "only root's statements were dropped");
+    assert!(server.complaints(&[]).iter().any(|line| line.contains("recording goes on")));
+    assert_eq!(place.arena_count(), 0);
+    drop((server, disk));
+    place.remove();
+}

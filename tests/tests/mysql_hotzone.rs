@@ -1,0 +1,104 @@
+//! Zone: outside. The hot zone in a living MySQL: in the callbacks of the component nothing is
+//! allocated, nothing is locked, nothing blocks and errno stays as it was; but for the name of a
+//! session's database when it has changed, which the server gives as a copy only.
+//!
+//! The watcher is `tests/preload/`, preloaded into the server; the component under test is the one
+//! that is shipped.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tacho_tests::client::{self, Queryable};
+use tacho_tests::mysql_server::MySql;
+use tacho_tests::{build_directory, source_root, tagged, wait};
+
+fn build_detector(directory: &Path) -> PathBuf {
+    let detector = directory.join("detector.so");
+    let source = source_root().join("tests/preload");
+    let status = Command::new("gcc")
+        .args(["-std=gnu11", "-O2", "-fPIC", "-shared", "-o"])
+        .arg(&detector)
+        .args([source.join("detector.c"), source.join("detector_component.c")])
+        .status()
+        .expect("running gcc");
+    assert!(status.success(), "the detector does not compile");
+    detector
+}
+
+fn figure(report: &str, name: &str) -> u64 {
+    let line = report.lines().find(|line| line.starts_with(name)).expect("a figure");
+    line.rsplit(' ').next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+/// Starts a server with the component, does the work, and returns the report on it.
+fn watch(name: &str, work: impl FnOnce(&mut MySql)) -> String {
+    let directory = build_directory().join(format!("test/mysql-hot-{name}-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a directory");
+    let report = directory.join("report");
+    let mut server = MySql::builder()
+        .option(format!("loose-tacho.directory={}/log", directory.display()))
+        .environment("LD_PRELOAD", &build_detector(&directory).to_string_lossy())
+        .environment("TACHO_DETECTOR_PLUGIN", "component_tacho.so")
+        .environment("TACHO_DETECTOR_REPORT", &report.to_string_lossy())
+        .start()
+        .expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop("INSTALL COMPONENT 'file://component_tacho'").expect("installing");
+    root.query_drop("CREATE DATABASE hot").expect("an answer");
+    root.query_drop("CREATE TABLE hot.t (id INT PRIMARY KEY, note LONGTEXT)").expect("an answer");
+    root.query_drop("CREATE PROCEDURE hot.p() INSERT INTO hot.t VALUES (1, 'x')")
+        .expect("an answer");
+    tagged::prepare(&mut root, 4).expect("a table");
+    drop(root);
+    // Sessions that were there before the component are asked for their database once.
+    server.restart().expect("restarting");
+    work(&mut server);
+    server.stop().expect("stopping");
+    let text = fs::read_to_string(&report).expect("the detector saw no event");
+    fs::remove_dir_all(&directory).expect("removing");
+    text
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn the_callbacks_neither_allocate_nor_lock_nor_block() {
+    let report = watch("load", |server| {
+        let mut conn = client::connect(server.socket(), "root", "hot").expect("a connection");
+        conn.query_drop("CALL p()").expect("an answer");
+        conn.query_drop("CALL p()").expect_err("a duplicate key");
+        conn.query_drop("selec 1").expect_err("a parse error");
+        conn.query_drop("SELECT 1; SELECT 2; SELECT 3").expect("an answer");
+        conn.query_drop("PREPARE s FROM 'SELECT ?'").expect("an answer");
+        conn.query_drop("SET @a = 1").expect("an answer");
+        conn.query_drop("EXECUTE s USING @a").expect("an answer");
+        conn.exec_drop("INSERT INTO t VALUES (?, ?)", (2, "y".repeat(200_000))).expect("an answer");
+        conn.ping().expect("an answer");
+        client::connect(server.socket(), "nobody", "").expect_err("refused");
+        let running = tagged::Load::new(server.socket(), "hot").start().expect("a load");
+        wait::until("the load has done something", || running.acknowledged_count() > 1000);
+        running.stop().expect("a tally");
+    });
+    assert!(figure(&report, "events") > 5000, "{report}");
+    assert_eq!(figure(&report, "violations"), 0, "{report}");
+    assert_eq!(figure(&report, "errno_changes"), 0, "{report}");
+}
+
+/// The exception is what it is said to be, and nothing more.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn another_database_is_asked_for_once() {
+    let report = watch("use", |server| {
+        let mut conn = client::connect(server.socket(), "root", "hot").expect("a connection");
+        conn.query_drop("USE mysql").expect("an answer");
+        for _ in 0..10 {
+            conn.query_drop("DO 1").expect("an answer");
+        }
+    });
+    // An object and its text, made and given back.
+    assert_eq!(figure(&report, "violations"), 4, "{report}");
+    let names = ["malloc", "free", "operator new", "operator delete"];
+    for line in report.lines().filter_map(|line| line.strip_prefix("violation ")) {
+        assert!(names.contains(&line), "{report}");
+    }
+}
