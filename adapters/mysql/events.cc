@@ -26,6 +26,7 @@
 #include "sql_commands.h"
 #include "visits.h"
 
+#include <atomic>
 #include <cstring>
 
 namespace tacho {
@@ -36,6 +37,13 @@ namespace {
 
 // Longest name of a database, bytes (NAME_LEN of the server).
 constexpr size_t kDatabaseBytesMax = 192;
+// How often the database of a session may have changed, by the low bits of its connection id: in a
+// thread pool the session may have been on another thread then, and what this one knows is old.
+// Those that share a counter ask once more than they must. Relaxed: whoever runs the session's next
+// statement comes after its last one, which is the server's order.
+constexpr size_t kDatabaseCounters = 1024;
+std::atomic<uint32_t> g_database_changes[kDatabaseCounters];
+
 // Statements in each other that are told apart: SQL EXECUTE, and what it executes.
 constexpr uint32_t kDepthMax = 32;
 
@@ -58,6 +66,10 @@ struct ThreadState {
     bool skipped;
     // It was announced by its PREPARSE, and does not run yet.
     bool announced;
+    // The command is COM_STMT_EXECUTE, which tries anew what has to be prepared anew.
+    bool executes;
+    // It has begun to run.
+    bool begun;
     int32_t sql_command;
     // Where its text begins, not to be read; how long that was, and how much of it is its own.
     const char* text;
@@ -68,6 +80,7 @@ struct ThreadState {
     uint64_t figures[TACHO_FIGURE_COUNT];
     // Current database of the session `db_conn`.
     uint64_t db_conn;
+    uint32_t db_changes;
     uint32_t db_bytes;
     char db[kDatabaseBytesMax];
 };
@@ -77,6 +90,10 @@ bool is(const char* name, size_t bytes, const char* wanted) noexcept {
     return bytes == strlen(wanted) && memcmp(name, wanted, bytes) == 0;
 }
 
+std::atomic<uint32_t>& database_changes(uint64_t conn) noexcept {
+    return g_database_changes[conn % kDatabaseCounters];
+}
+
 void keep_database(uint64_t conn, tacho_bytes name) noexcept {
     const size_t bytes = name.len < kDatabaseBytesMax ? name.len : kDatabaseBytesMax;
     if (bytes != 0) {
@@ -84,6 +101,7 @@ void keep_database(uint64_t conn, tacho_bytes name) noexcept {
     }
     t_state.db_bytes = static_cast<uint32_t>(bytes);
     t_state.db_conn = conn;
+    t_state.db_changes = database_changes(conn).load(std::memory_order_relaxed);
 }
 
 // The server gives it as an allocated copy only: asked once, and again when it may have changed.
@@ -93,15 +111,20 @@ void keep_database(uint64_t conn, tacho_bytes name) noexcept {
 }
 
 tacho_bytes database_of(MYSQL_THD thd, uint64_t conn) noexcept {
-    if (t_state.db_conn != conn) {
+    if (t_state.db_conn != conn ||
+        t_state.db_changes != database_changes(conn).load(std::memory_order_relaxed)) {
         load_database(thd, conn);
     }
     return bytes_of(t_state.db, t_state.db_bytes);
 }
 
-// What runs next may have another database.
-void forget_database() noexcept {
-    t_state.db_conn = 0;
+// What the session runs next may have another database.
+void forget_database(uint64_t conn) noexcept {
+    database_changes(conn).fetch_add(1, std::memory_order_relaxed);
+}
+
+bool changes_database(int32_t sql_command) noexcept {
+    return sql_command == kSqlChangeDb || sql_command == kSqlDropDb || sql_command == kSqlCall;
 }
 
 tacho_bytes command_name() noexcept {
@@ -162,6 +185,8 @@ void begin_session(uint64_t conn) noexcept {
     t_state.recorded = 0;
     t_state.skipped = false;
     t_state.announced = false;
+    t_state.executes = false;
+    t_state.begun = false;
     t_state.sql_command = -1;
     t_state.text = nullptr;
     t_state.shown_bytes = UINT32_MAX;
@@ -218,6 +243,10 @@ void start(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn, uint32_t dept
         out.present |= TACHO_PRESENT_OUTERMOST;
     }
     set_identity(identity_of(thd), &out);
+    // Inside of a procedure it is that one's, for as long as it runs.
+    if (t_state.sql_command == kSqlCall) {
+        forget_database(conn);
+    }
     out.strings[TACHO_STRING_DB] = database_of(thd, conn);
     out.strings[TACHO_STRING_COMMAND] = command_name();
     out.strings[TACHO_STRING_CHARSET] = charset;
@@ -252,8 +281,9 @@ void parse(const tacho_probe* probe, const mysql_event_tracking_parse_data* in) 
     if (t_state.conn != conn) {
         begin_session(conn);
     }
-    if (t_state.depth != 0) {
-        // The text that SQL PREPARE is given: its EXECUTE shows it.
+    if (t_state.depth != 0 || t_state.executes || t_state.command == nullptr) {
+        // The text that SQL PREPARE is given, whose EXECUTE shows it; or what is prepared anew for
+        // the command that runs; or what the event scheduler runs.
         return;
     }
     start_outermost(probe, conn, bytes_of(in->query));
@@ -267,10 +297,11 @@ void query_start(const tacho_probe* probe, const mysql_event_tracking_query_data
     }
     const uint32_t depth = t_state.depth++;
     if (depth == 0) {
-        if (!t_state.announced) {
+        if (!t_state.announced && !(t_state.executes && t_state.begun)) {
             start_outermost(probe, conn, bytes_of(in->query));
         }
         t_state.announced = false;
+        t_state.begun = true;
         t_state.sql_command = sql_command_number(in->sql_command);
         if (in->query.str == t_state.text) {
             // What follows it in its packet is not its own.
@@ -290,6 +321,11 @@ void query_end(const tacho_probe* probe, const mysql_event_tracking_query_data* 
     }
     const uint32_t depth = --t_state.depth;
     const auto error_code = static_cast<uint32_t>(in->status);
+    const int32_t sql_command =
+        depth == 0 ? t_state.sql_command : sql_command_number(in->sql_command);
+    if (changes_database(sql_command)) {
+        forget_database(conn);
+    }
     if (depth == 0) {
         if ((t_state.recorded & 1) == 0) {
             return;
@@ -314,7 +350,7 @@ void query_end(const tacho_probe* probe, const mysql_event_tracking_query_data* 
     tacho_event out;
     begin_event(TACHO_KIND_END, conn, now_us, &out);
     out.error_code = error_code;
-    out.sql_command = sql_command_number(in->sql_command);
+    out.sql_command = sql_command;
     out.shown_bytes = UINT32_MAX;
     out.present = TACHO_PRESENT_INNERMOST | TACHO_PRESENT_SQL_COMMAND;
     emit(probe, current_session(), tacho_probe_session(probe, conn, now_us), out);
@@ -325,6 +361,7 @@ void command_start(const mysql_event_tracking_command_data* in) noexcept {
     // A constant of the server.
     t_state.command = in->command.str;
     t_state.command_bytes = in->command.length;
+    t_state.executes = is(in->command.str, in->command.length, "Execute");
 }
 
 // Something that had no start.
@@ -358,11 +395,6 @@ point_of_first(const tacho_probe* probe, MYSQL_THD thd,
     point(probe, thd, in, text.bytes());
 }
 
-bool changes_database(const mysql_event_tracking_command_data* in) noexcept {
-    return t_state.sql_command == kSqlChangeDb || t_state.sql_command == kSqlDropDb ||
-           is(in->command.str, in->command.length, "Init DB");
-}
-
 void command_end(const tacho_probe* probe, const mysql_event_tracking_command_data* in) noexcept {
     const uint64_t conn = in->connection_id;
     MYSQL_THD thd = current_session();
@@ -383,8 +415,10 @@ void command_end(const tacho_probe* probe, const mysql_event_tracking_command_da
             point(probe, thd, in, {nullptr, 0});
         }
     }
-    if (changes_database(in)) {
-        forget_database();
+    // Of those that have no statement.
+    if (is(in->command.str, in->command.length, "Init DB") ||
+        is(in->command.str, in->command.length, "Reset Connection")) {
+        forget_database(conn);
     }
     begin_session(0);
 }
@@ -431,7 +465,7 @@ void connection(const tacho_probe* probe, const mysql_event_tracking_connection_
     const bool refused = kind == TACHO_KIND_CONNECT && in->status != 0;
     if (kind == TACHO_KIND_DISCONNECT || refused) {
         tacho_probe_forget(probe, &t_state.probe, session);
-        forget_database();
+        forget_database(conn);
     }
 }
 
@@ -454,7 +488,7 @@ static void enter(const Visit& visit) noexcept {
     if (t_state.life != visit.life()) {
         t_state.life = visit.life();
         begin_session(0);
-        forget_database();
+        t_state.db_conn = 0;
     }
 }
 

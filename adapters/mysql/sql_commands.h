@@ -11,9 +11,10 @@
 
 namespace tacho {
 
-// The two after which a session may have another database.
+// Those after which a session may have another database: a procedure may drop it.
 constexpr int32_t kSqlChangeDb = 35;
 constexpr int32_t kSqlDropDb = 37;
+constexpr int32_t kSqlCall = 91;
 
 // Makes the table, and tells the recorder the names. Before the first event.
 void sql_commands_load(const tacho_embed* recorder) noexcept;

@@ -208,6 +208,83 @@ const EXPECTED: &[&str] = &[
     "disconnect",
 ];
 
+/// Rules go by it, so nobody may be able to hide it.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn the_database_is_right_wherever_it_changes() {
+    let place = Place::new("database");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(INSTALL).expect("installing");
+    for sql in ["CREATE DATABASE d", "CREATE DATABASE e", "CREATE DATABASE f"] {
+        root.query_drop(sql).expect("an answer");
+    }
+    root.query_drop("CREATE PROCEDURE e.p() BEGIN PREPARE s FROM 'DO 5'; EXECUTE s; END")
+        .expect("an answer");
+    root.query_drop("CREATE PROCEDURE e.gone() DROP DATABASE f").expect("an answer");
+    let mut conn = client::connect(server.socket(), "root", "d").expect("a connection");
+    let id = conn_id(&mut conn);
+    for sql in ["DO 1", "USE e; DO 2", "DO 3", "USE d", "DO 4", "CALL e.p()", "DO 6"] {
+        assert_eq!(answers(&mut conn, sql).1, None, "{sql}");
+    }
+    for sql in ["USE f", "CALL e.gone()", "DO 7"] {
+        conn.query_drop(sql).expect("an answer");
+    }
+    drop((conn, root));
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let db: Vec<(&str, &str)> = recorded::of_conn(&lines, id)
+        .into_iter()
+        .filter_map(|line| {
+            let sql = recorded::text(line, "sql").filter(|sql| sql.starts_with("DO "))?;
+            Some((sql, recorded::text(line, "db").unwrap_or_default()))
+        })
+        .collect();
+    let expected = [
+        ("DO 1", "d"),
+        ("DO 2", "e"),
+        ("DO 3", "e"),
+        ("DO 4", "d"),
+        ("DO 5", "e"),
+        ("DO 6", "d"),
+        ("DO 7", ""),
+    ];
+    assert_eq!(db, expected);
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+/// The server tries its execution twice, and tells of both.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn what_has_to_be_prepared_anew_has_one_line() {
+    let place = Place::new("anew");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(INSTALL).expect("installing");
+    root.query_drop("CREATE DATABASE d").expect("an answer");
+    root.query_drop("CREATE TABLE d.t (id INT PRIMARY KEY)").expect("an answer");
+    root.query_drop("INSERT INTO d.t VALUES (1), (2)").expect("an answer");
+    let mut conn = server.connect().expect("a connection");
+    let id = conn_id(&mut conn);
+    let statement = conn.prep("DELETE FROM d.t WHERE id = ?").expect("a statement");
+    conn.exec_drop(&statement, (1,)).expect("an answer");
+    root.query_drop("ALTER TABLE d.t ADD COLUMN v INT").expect("an answer");
+    conn.exec_drop(&statement, (2,)).expect("an answer");
+    let left: Option<u64> = conn.query_first("SELECT COUNT(*) FROM d.t").expect("an answer");
+    assert_eq!(left, Some(0));
+    drop((conn, root));
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let found = briefs(&lines, id);
+    let executed: Vec<_> = found.iter().filter(|brief| brief.starts_with("Execute")).collect();
+    assert_eq!(executed.len(), 2, "{}", found.join("\n"));
+    assert!(executed.iter().all(|brief| brief.starts_with("Execute delete ok")), "{executed:?}");
+    drop(server);
+    place.remove();
+}
+
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn connections_are_recorded() {
