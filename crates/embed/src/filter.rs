@@ -123,8 +123,9 @@ impl Filters {
         let mut guard = self.state();
         let state = &mut *guard;
         let version = control.set_filter(bytes.clone());
-        // Before the epoch, whose Release publishes it: who reads a record that the new filter has
-        // judged finds this number behind it, also in another process.
+        // SYNC filter: before the filter and its epoch, which are published with Release: who reads a
+        // record that the new filter has judged finds this number behind it, also in another
+        // process (`note_due_filter` of the recorder).
         let settings = &probe.arena.shared().settings.0;
         settings.filter_version.store(version, Ordering::Relaxed);
         let next = (!bytes.is_empty()).then(|| Published::new(&bytes));

@@ -224,7 +224,9 @@ impl Recorder {
         let control = Arc::new(Control::default());
         attach.settings.apply(&control);
         attach.filters.clone().apply(&control);
-        self.known = Some((control.clone(), attach.arena.path()));
+        // Found again by its name, which the server may have spelt through a link.
+        let arena = attach.arena.path();
+        self.known = Some((control.clone(), arena.canonicalize().unwrap_or(arena)));
         self.place.signing_key_file = attach.signing_key_file.path();
         let status = Arc::new(Status::default());
         let taken = self.take_over(&channel, attach, peer, &control, &status);

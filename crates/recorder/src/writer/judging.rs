@@ -69,7 +69,8 @@ impl<F: Fs> Writer<F> {
     pub(crate) fn take_filters_of_dead(&mut self, arena: &Path) {
         self.judging.filters = Filters::default();
         self.judging.version = 0;
-        if self.judging.known_arena.as_deref() == Some(arena) {
+        let arena = arena.canonicalize().unwrap_or_else(|_| arena.to_owned());
+        if self.judging.known_arena.as_ref() == Some(&arena) {
             self.take_filters();
             let settings = &self.arena().shared().settings.0;
             self.judging.due = settings.filter_version.load(Ordering::Relaxed);
@@ -86,8 +87,8 @@ impl<F: Fs> Writer<F> {
     /// Behind a pass: which filters what it has found may need.
     pub(super) fn note_due_filter(&mut self) {
         if self.judging.is_remote {
-            // SYNC epoch: the pass has read the records with Acquire, and their producers the epoch of
-            // the filter, behind whose number it was published.
+            // SYNC filter: the pass has read the records with Acquire; their producers have read the
+            // filter or its epoch with Acquire, both of which are published behind this number.
             let settings = &self.arena().shared().settings.0;
             self.judging.due = settings.filter_version.load(Ordering::Relaxed);
         }

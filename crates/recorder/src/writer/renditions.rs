@@ -235,9 +235,11 @@ fn run<F: Fs>(link: &Link, files: &mut Files<F>) {
         if let Some(trouble) = trouble.filter(|_| is_another) {
             shared.held_up = Some(failure(trouble).1);
         }
-        // Without a list, nobody knows what is needed of what came since it was made.
-        let listed = is_more.is_ok().then_some(plan.current);
-        shared.needed_from = files.oldest().or(listed).unwrap_or(shared.needed_from);
+        // What is not listed on the disk as done is needed by who comes after a death; and without a
+        // list nobody knows what is needed of what came since it was made.
+        if is_more.is_ok() {
+            shared.needed_from = files.oldest().unwrap_or(plan.current);
+        }
         shared.messages.append(&mut messages);
         if is_end {
             return;

@@ -131,10 +131,16 @@ impl Legacy {
         // still be coming in.
         let (ended, single): (HashMap<Series, u64>, HashMap<Series, u64>) =
             ended.into_iter().partition(|(_, highest)| *highest & ((1 << REC_NO_BITS) - 1) > 1);
-        let lasts = first.iter().chain(&second).map(|(head, _)| head);
+        // Only what the first pass has seen vouches for what comes before it: the second has that.
+        let lasts = first.iter().map(|(head, _)| head);
         let complete: HashSet<Series> = lasts
             .filter(|head| head.fragment == FRAGMENT_LAST && single.contains_key(&series(head)))
             .map(series)
+            .collect();
+        let incomplete: HashSet<u64> = single
+            .keys()
+            .filter(|series| !complete.contains(series))
+            .map(|(conn, _)| *conn)
             .collect();
         let is_all_there = |head: &Head| {
             head.rec_no == 0
@@ -151,7 +157,10 @@ impl Legacy {
         // The second pass: of a session that began after the slots were read, and ended before they
         // were read again, it has what the first one missed; and so it has of one without a slot.
         for (head, at) in second {
-            let is_old = !self.until.contains_key(&series(&head)) && is_all_there(&head);
+            // What has no number may come behind a record that is still coming in.
+            let is_behind = head.rec_no == 0 && incomplete.contains(&head.conn);
+            let is_old =
+                !self.until.contains_key(&series(&head)) && is_all_there(&head) && !is_behind;
             if is_old { &mut self.old } else { &mut self.new }.push((head, at));
         }
         recover::sort(&mut self.old);
