@@ -54,8 +54,8 @@ const TAIL_HEAD_BYTES: usize = RECORD_HEADER_BYTES + 8;
 const SPARE_BYTES: usize = align_up(RECORD_HEADER_BYTES + BODY_BYTES + 512)
     .wrapping_add(align_up(RECORD_HEADER_BYTES + BODY_BYTES + FIGURES_BYTES));
 
-/// What is kept of an error's message. (Those of the server have 512 bytes at most.)
-const MESSAGE_BYTES_MAX: usize = 4096;
+/// What is kept of an error's message, bytes. (Those of the server have 512 at most.)
+pub const MESSAGE_BYTES_MAX: usize = 4096;
 
 /// The five bytes of an SQLSTATE in eight.
 const SQLSTATE_MASK: u64 = 0xff_ffff_ffff;

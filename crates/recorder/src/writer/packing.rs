@@ -309,6 +309,7 @@ mod tests {
         let nothing = ArenaFile::placeholder().expect("memory");
         let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
         control.compress.store(true, Ordering::Relaxed);
+        control.format.store(0, Ordering::Relaxed);
         let (said, hears) = std::sync::mpsc::channel();
         let log = Box::new(move |severity, text: &str| {
             if severity == Severity::Warning {
