@@ -15,7 +15,7 @@ fail() {
     exit 1
 }
 
-# For servers of suites that move: that there is none any more is no error of ours.
+# For servers of suites that move: that there is none any more is no error of ours. Exit code 3.
 not_to_be_had() {
     say "$*"
     exit 3
@@ -59,7 +59,8 @@ make_apt() {
 
 # Fetches these packages and all that they need, and unpacks them into `$work/root`.
 unpack_packages() {
-    apt-get "${options[@]}" -qq -y --download-only install "$@" >&2
+    apt-get "${options[@]}" -qq -y --download-only install "$@" >&2 ||
+        not_to_be_had "$* cannot be fetched"
     say "unpacking"
     mkdir "$work/root"
     local directory package

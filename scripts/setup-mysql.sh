@@ -2,7 +2,7 @@
 # Fetches a MySQL into a folder of its own: server, the C library that it needs, and the headers
 # for a component, taken from the source of the same version. Nothing on this machine changes but
 # that folder. apt checks signatures and sums. Run it as often as you like; prints the folder.
-# Exit code 3: the suite has another version by now, or cannot be reached.
+# Exit code 3: the suite has another version by now, or it cannot be fetched.
 #
 #   scripts/setup-mysql.sh [mysql-9.7]     Debian sid: 600 MB to fetch, 800 MB to keep
 set -euo pipefail
@@ -50,7 +50,8 @@ say "fetching MySQL $server and what it needs (80 MB)"
 unpack_packages "mysql-server-core=$server" "mysql-client-core=$server" "libmysqlclient-dev=$server"
 
 say "fetching its source for the headers (430 MB)"
-(cd "$work" && apt-get "${options[@]}" -qq download "mysql-source=$source" >&2)
+(cd "$work" && apt-get "${options[@]}" -qq download "mysql-source=$source" >&2) ||
+    not_to_be_had "its source cannot be fetched"
 mkdir "$work/root/source"
 # A tar of a tar: neither is unpacked as a whole.
 dpkg-deb --fsys-tarfile "$work"/mysql-source_*.deb |
