@@ -236,7 +236,9 @@ fn instructions_are_counted() {
     let added = of("tacho", "query") - of("none", "query");
     assert!((1_000..10_000).contains(&added), "{told}");
     assert!(of("tacho", "writer") > 1_000, "{told}");
-    assert!(of("tacho", "process") >= of("tacho", "query") + of("tacho", "writer"), "{told}");
+    // Each is a difference of its own, so their sum may be some instructions off.
+    let parts = of("tacho", "query") + of("tacho", "writer");
+    assert!(of("tacho", "process") > parts * 99 / 100, "{told}");
     assert!(told.contains("instructions per point select"), "{told}");
     fs::remove_dir_all(directory).expect("removing the directory");
 }
