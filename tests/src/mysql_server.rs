@@ -5,7 +5,6 @@
 
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
-use std::thread;
 
 use anyhow::{Result, ensure};
 use tacho_bench::installation::Installation;
@@ -87,8 +86,7 @@ impl MySql {
     /// # Panics
     /// The error log has a line that [`MySql::complaints`] names.
     pub fn assert_clean_log(&self, allowed: &[&str]) {
-        let complaints = self.complaints(allowed);
-        assert!(complaints.is_empty(), "the server complained:\n{}", complaints.join("\n"));
+        server::assert_none(&self.complaints(allowed));
     }
 }
 
@@ -110,16 +108,6 @@ impl Drop for MySql {
     /// # Panics
     /// The server does not stop in the orderly way although the test has passed so far.
     fn drop(&mut self) {
-        if self.0.pid().is_none() {
-            return;
-        }
-        if let Err(error) = self.0.stop() {
-            self.0.keep();
-            eprintln!("server files kept in {}", self.0.directory().display());
-            if !thread::panicking() {
-                panic!("{error:#}");
-            }
-            eprintln!("{error:#}");
-        }
+        server::stop_or_keep(&mut self.0);
     }
 }

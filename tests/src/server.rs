@@ -165,8 +165,7 @@ impl MariaDb {
     /// # Panics
     /// The error log has a line that [`MariaDb::complaints`] names.
     pub fn assert_clean_log(&self, allowed: &[&str]) {
-        let complaints = self.complaints(allowed);
-        assert!(complaints.is_empty(), "the server complained:\n{}", complaints.join("\n"));
+        assert_none(&self.complaints(allowed));
     }
 }
 
@@ -188,18 +187,32 @@ impl Drop for MariaDb {
     /// # Panics
     /// The server does not stop in the orderly way although the test has passed so far.
     fn drop(&mut self) {
-        if self.0.pid().is_none() {
-            return;
-        }
-        if let Err(error) = self.0.stop() {
-            self.0.keep();
-            eprintln!("server files kept in {}", self.0.directory().display());
-            if !thread::panicking() {
-                panic!("{error:#}");
-            }
-            eprintln!("{error:#}");
-        }
+        stop_or_keep(&mut self.0);
     }
+}
+
+/// Ends a server with its test.
+///
+/// # Panics
+/// It does not stop in the orderly way although the test has passed so far.
+pub(crate) fn stop_or_keep(server: &mut private::MariaDb) {
+    if server.pid().is_none() {
+        return;
+    }
+    if let Err(error) = server.stop() {
+        server.keep();
+        eprintln!("server files kept in {}", server.directory().display());
+        if !thread::panicking() {
+            panic!("{error:#}");
+        }
+        eprintln!("{error:#}");
+    }
+}
+
+/// # Panics
+/// There is one.
+pub(crate) fn assert_none(complaints: &[String]) {
+    assert!(complaints.is_empty(), "the server complained:\n{}", complaints.join("\n"));
 }
 
 pub(crate) fn complaints(log: &str, allowed: &[&str]) -> Vec<String> {

@@ -166,6 +166,7 @@ pub struct BenchArgs {
     /// Plugin library to use instead of the one that is found: path/tacho.so
     #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "host"])]
     pub plugin: Vec<PathBuf>,
+
     /// Folder with the MariaDB for the private server, if it is not the one that is installed: its
     /// programs are in FOLDER/usr
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["socket", "host"])]
