@@ -74,7 +74,7 @@ impl MySql {
     /// A server with small buffers and otherwise default settings.
     pub fn builder() -> Builder {
         let builder = private::Builder::new(crate::build_directory().join("test"));
-        Builder(builder.installation(installation()))
+        Builder(builder.installation(installation()).option(server::NO_NATIVE_AIO))
     }
 
     /// Lines of the error log that are errors, warnings or marks of a crash and contain

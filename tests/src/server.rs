@@ -27,6 +27,10 @@ const CRASH_MARKS: [&str; 5] =
 /// How full the disk of this machine is, is no matter of a test that does not ask for it.
 const DISK_IS_FILLING: &str = "[Warning] tacho: the file system of the audit log has";
 
+/// Buffers of the kernel for I/O are limited for each user, and how many are left is a matter
+/// of what else runs here: a server that gets none does without, and warns of it.
+pub(crate) const NO_NATIVE_AIO: &str = "innodb-use-native-aio=0";
+
 /// Which MariaDB the tests are about: that of this machine, or with `TACHO_SERVER=mariadb-11.8`
 /// the one that `scripts/setup-mariadb-11.8.sh` has put into a folder of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -153,7 +157,7 @@ impl MariaDb {
     /// A server with small buffers and otherwise default settings.
     pub fn builder() -> Builder {
         let builder = private::Builder::new(crate::build_directory().join("test"));
-        Builder(builder.installation(installation()))
+        Builder(builder.installation(installation()).option(NO_NATIVE_AIO))
     }
 
     /// Lines of the error log that are errors, warnings or marks of a crash and contain
