@@ -9,6 +9,9 @@ use wide::{CmpEq, CmpLt, i8x16};
 /// Bytes of a block.
 pub(crate) const BLOCK_BYTES: usize = 16;
 
+/// The last of the control characters that [`Parts::others`] has.
+pub(crate) const CONTROL_MAX: u8 = 8;
+
 /// Bytes of a text from some place on, zeros beyond its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block(u128);
@@ -28,6 +31,18 @@ impl Bits {
     fn first_unset(self) -> usize {
         Bits(!self.0).first()
     }
+}
+
+/// What some bytes are: in each number a bit for each byte, the first byte's the lowest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts<B> {
+    pub(crate) digits: B,
+    /// Bytes behind which a digit begins a number ([`crate::class::opens_number`]).
+    pub(crate) openers: B,
+    /// `'`, backticks and backslashes.
+    pub(crate) quotes: B,
+    /// What else can begin a literal or a comment, and the first control characters.
+    pub(crate) others: B,
 }
 
 impl Block {
@@ -129,6 +144,24 @@ impl Block {
         (bytes, bytes + (blanks >> bytes & 1) as usize)
     }
 
+    /// What its bytes are to a [form](crate::form).
+    #[inline]
+    pub(crate) fn parts(self) -> Parts<u16> {
+        let bytes = self.vector();
+        let is = |byte| bytes.cmp_eq(all(byte));
+        let bits = |mask| bits(mask).0 as u16;
+        let digits = within(bytes, b'0', b'9');
+        let is_low = (bytes & all(0xC0)).cmp_eq(all(0));
+        let operators = (bytes | all(2)).cmp_eq(all(b'/'));
+        let others = operators | within(bytes, b'"', b'#') | within(bytes, 0, CONTROL_MAX);
+        Parts {
+            digits: bits(digits),
+            openers: bits(is_low) & !bits(digits | is(b'.') | is(b'$')),
+            quotes: bits(is(b'\'') | is(b'`') | is(b'\\')),
+            others: bits(others),
+        }
+    }
+
     /// How many bytes are before the first `one` or `other`.
     #[inline]
     pub(crate) fn bytes_until(self, one: u8, other: u8) -> usize {
@@ -157,7 +190,7 @@ fn bits(mask: i8x16) -> Bits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::class::is_word;
+    use crate::class::{is_word, opens_number};
 
     /// One byte after the other.
     fn which(block: Block, is: impl Fn(u8) -> bool) -> u32 {
@@ -191,6 +224,16 @@ mod tests {
                     assert_eq!(block.digits().0, digits, "{bytes:?}");
                     let either = which(block, |byte| byte == b'\'' || byte == 0xA3);
                     assert_eq!(block.either(b'\'', 0xA3).0, either, "{bytes:?}");
+                    let which = |is: fn(u8) -> bool| which(block, is) as u16;
+                    let parts = Parts {
+                        digits: digits as u16,
+                        openers: which(opens_number),
+                        quotes: which(|byte| matches!(byte, b'\'' | b'`' | b'\\')),
+                        others: which(|byte| {
+                            matches!(byte, b'"' | b'#' | b'-' | b'/' | 0..=CONTROL_MAX)
+                        }),
+                    };
+                    assert_eq!(block.parts(), parts, "{bytes:?}");
                 }
             }
         }

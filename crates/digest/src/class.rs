@@ -69,3 +69,10 @@ pub(crate) fn is_joint(byte: u8) -> bool {
     };
     JOINTS[usize::from(byte)]
 }
+
+/// Whether a digit behind this byte begins a number for certain: not a part of a name, of another
+/// number, or of a variable. (Behind the bytes from 0x40 on it may, too.)
+#[inline]
+pub(crate) const fn opens_number(byte: u8) -> bool {
+    byte < 0x40 && !matches!(byte, b'0'..=b'9' | b'.' | b'$')
+}

@@ -7,6 +7,8 @@
 //!
 //! | module | what it owns |
 //! |---|---|
+//! | `known` | what came of texts that differ in their literals alone |
+//! | `form` | such a text without its plain literals |
 //! | `lexer` | bytes to tokens, in one pass |
 //! | `block` | sixteen bytes at a time |
 //! | `fold` | tokens to the text, lists folded |
@@ -21,15 +23,17 @@
 //! | [`text`] | where quotes and comments end |
 //!
 //! Texts of many megabytes are read piece by piece: beside the text that is asked for, 16 KiB are
-//! taken, whatever its length, and up to 1 MiB for shapes that were seen.
+//! taken, whatever its length, and up to 5 MiB for what was seen.
 
 mod block;
 mod charsets;
 mod class;
 mod fold;
+mod form;
 pub mod grouping;
 mod keywords;
 mod kind;
+mod known;
 mod lexer;
 mod mode;
 mod out;
@@ -39,6 +43,7 @@ pub mod text;
 use std::fmt;
 
 use fold::Fold;
+use known::KnownForms;
 use lexer::Lexer;
 pub use mode::{Doubt, High, Mode};
 use out::Finished;
@@ -101,11 +106,12 @@ pub struct Normalised<'n> {
 /// Buffers for normalising, to be used again.
 pub struct Normaliser {
     fold: Fold,
+    known: KnownForms,
 }
 
 impl Default for Normaliser {
     fn default() -> Normaliser {
-        Normaliser { fold: Fold::new() }
+        Normaliser { fold: Fold::new(), known: KnownForms::new() }
     }
 }
 
@@ -113,22 +119,38 @@ impl Normaliser {
     /// Normalises a statement: all of it is hashed, the first `text_bytes_max` bytes of its text
     /// are kept.
     pub fn normalise(&mut self, sql: &[u8], mode: Mode, text_bytes_max: usize) -> Normalised<'_> {
-        self.fold.begin(text_bytes_max);
-        let mut lexer = Lexer::new(sql, mode);
-        lexer.read(&mut self.fold);
-        let Finished { hash, is_cut, out_of_memory } = self.fold.finish();
-        Normalised {
-            text: self.fold.text(),
-            is_cut,
-            digest: Digest(hash),
-            is_broken: lexer.is_broken(),
-            is_given_up: lexer.is_given_up(),
-            out_of_memory,
+        let Normaliser { fold, known } = self;
+        let Some((form, known)) = known.find(sql, &mode) else {
+            return read(fold, sql, mode, text_bytes_max);
+        };
+        if !known.is_of(form, &mode) {
+            let normalised = read(fold, sql, mode, usize::MAX);
+            if normalised.out_of_memory {
+                return normalised;
+            }
+            known.renew(form, mode, normalised);
         }
+        known.normalised(text_bytes_max)
     }
 
     /// Gives back what a large text has taken, beyond `bytes`.
     pub fn shrink(&mut self, bytes: usize) {
         self.fold.shrink(bytes);
+    }
+}
+
+/// Reads a statement token by token.
+fn read<'f>(fold: &'f mut Fold, sql: &[u8], mode: Mode, text_bytes_max: usize) -> Normalised<'f> {
+    fold.begin(text_bytes_max);
+    let mut lexer = Lexer::new(sql, mode);
+    lexer.read(fold);
+    let Finished { hash, is_cut, out_of_memory } = fold.finish();
+    Normalised {
+        text: fold.text(),
+        is_cut,
+        digest: Digest(hash),
+        is_broken: lexer.is_broken(),
+        is_given_up: lexer.is_given_up(),
+        out_of_memory,
     }
 }

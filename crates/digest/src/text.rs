@@ -94,6 +94,9 @@ pub fn long_comment_end(text: &[u8], body: usize) -> (usize, bool) {
     (text.len(), false)
 }
 
+/// What stands for the rows of a text that is normalised: it looks like a comment.
+pub(crate) const MORE_ROWS: &[u8] = b"/* , ... */";
+
 /// The end of a line comment: before its newline or NUL, or the end of the text.
 #[inline]
 pub fn line_comment_end(text: &[u8], body: usize) -> usize {

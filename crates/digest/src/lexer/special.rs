@@ -6,7 +6,7 @@ use crate::block::Block;
 use crate::class::is_word;
 use crate::fold::Fold;
 use crate::keywords;
-use crate::text::{line_comment_end, long_comment_end, versioned_opener};
+use crate::text::{MORE_ROWS, line_comment_end, long_comment_end, versioned_opener};
 
 impl Lexer<'_> {
     /// See the module documentation; `byte` is the one at `at`.
@@ -141,7 +141,6 @@ impl Lexer<'_> {
 
     /// A comment, or the begin of what is in a versioned one.
     fn long_comment(&mut self, at: usize, fold: &mut Fold) -> usize {
-        const MORE_ROWS: &[u8] = b"/* , ... */";
         let rest = &self.text[at..];
         let opener = versioned_opener(rest);
         if opener > 0 {
