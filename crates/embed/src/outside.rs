@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 pub struct Outside {
     /// `tacho_writer` is EXTERNAL.
     is_wanted: AtomicBool,
-    /// Process id of the recorder that writes; 0 = the server does.
+    /// Process id of the recorder that has the log; 0 = none has.
     pid: AtomicU32,
     /// An eventfd(2): wakes the writer thread while it waits for the recorder.
     bell: File,

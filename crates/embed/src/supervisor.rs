@@ -259,7 +259,6 @@ impl Supervisor {
             settings: settings.clone(),
             filters,
         }));
-        self.outside.set_writer(Some(candidate.peer.pid));
         let sent = candidate.channel.send(&attach);
         let mut attached = Attached {
             of: self,
@@ -449,7 +448,10 @@ impl Attached<'_> {
             };
             self.heard_us = sys::monotonic_us();
             match message {
-                ToServer::Opened => self.has_log = true,
+                ToServer::Opened => {
+                    self.has_log = true;
+                    self.of.outside.set_writer(Some(pid));
+                }
                 ToServer::Attached => {
                     // Rounds begin here.
                     self.beat = (0, self.heard_us);
