@@ -38,11 +38,21 @@ pub struct Pair {
     pub tps_on: f64,
 }
 
+impl Pair {
+    /// Whether nothing happened in one of its blocks: the machine had other things to do, and
+    /// there is no ratio.
+    pub fn stood_still(&self) -> bool {
+        self.tps_off == 0.0 || self.tps_on == 0.0
+    }
+}
+
 /// All pairs.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// In the order of measurement.
+    /// In the order of measurement, without those that stood still.
     pub pairs: Vec<Pair>,
+    /// How many of those there were.
+    pub stood_still: u32,
 }
 
 impl Measured {
@@ -66,7 +76,7 @@ impl Measured {
 /// off; `each` is called after each pair.
 ///
 /// # Errors
-/// The server refuses, or there was no load in a block.
+/// The server refuses, or there was no load in any pair of blocks.
 pub fn measure(
     conn: &mut Conn,
     plan: Plan,
@@ -79,7 +89,7 @@ pub fn measure(
 /// As [`measure`], for any load: what counts is the server's status variable `counter`.
 ///
 /// # Errors
-/// The server refuses, or there was no load in a block.
+/// The server refuses, or there was no load in any pair of blocks.
 pub fn measure_by(
     conn: &mut Conn,
     counter: &str,
@@ -94,17 +104,20 @@ pub fn measure_by(
         let mut block = |conn: &mut Conn, on: bool| -> Result<f64> {
             switch(conn, on)?;
             thread::sleep(plan.settle);
-            let tps = per_second(conn, counter, plan.block)?;
-            ensure!(tps > 0.0, "no {counter} in {:?}: is there a load?", plan.block);
-            Ok(tps)
+            per_second(conn, counter, plan.block)
         };
         let first = block(conn, on_first)?;
         let second = block(conn, !on_first)?;
         let (tps_off, tps_on) = if on_first { (second, first) } else { (first, second) };
         let pair = Pair { tps_off, tps_on };
         each(number, pair);
-        measured.pairs.push(pair);
+        if pair.stood_still() {
+            measured.stood_still += 1;
+        } else {
+            measured.pairs.push(pair);
+        }
     }
+    ensure!(!measured.pairs.is_empty(), "no {counter} in {:?}: is there a load?", plan.block);
     Ok(measured)
 }
 
@@ -134,10 +147,11 @@ mod tests {
     fn the_ratio_is_that_of_neighbours() {
         // The machine became three times as fast on the way; recording always costs 10 %.
         let pairs = [100.0, 200.0, 300.0].map(|tps| Pair { tps_off: tps, tps_on: tps * 0.9 });
-        let measured = Measured { pairs: pairs.to_vec() };
+        let measured = Measured { pairs: pairs.to_vec(), stood_still: 0 };
         assert!((measured.ratio() - 0.9).abs() < 1e-9);
         assert_eq!(measured.tps_off(), 200.0);
         assert_eq!(median([4.0, 1.0, 2.0, 3.0].into_iter()), 2.5);
         assert!(median([].into_iter()).is_nan());
+        assert!(Pair { tps_off: 1.0, tps_on: 0.0 }.stood_still());
     }
 }

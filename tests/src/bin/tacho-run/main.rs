@@ -214,12 +214,16 @@ fn measure_cost(load: &Sysbench, arguments: &Arguments, conn: &mut Conn) -> Resu
             Ok(conn.query_drop(format!("SET GLOBAL tacho_logging={value}"))?)
         },
         |number, pair| {
+            let ratio = if pair.stood_still() {
+                "the machine stood still".to_owned()
+            } else {
+                format!("ratio {:.3}", pair.tps_on / pair.tps_off)
+            };
             println!(
-                "  {number:>3}/{}  off {:>7}  on {:>7} transactions/s  ratio {:.3}",
+                "  {number:>3}/{}  off {:>7}  on {:>7} transactions/s  {ratio}",
                 arguments.pairs,
                 grouped(pair.tps_off as u64),
                 grouped(pair.tps_on as u64),
-                pair.tps_on / pair.tps_off,
             );
         },
     );

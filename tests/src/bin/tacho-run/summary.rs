@@ -43,6 +43,7 @@ impl Summary<'_> {
             "tps_off": one_decimal(self.measured.tps_off()),
             "tps_on": one_decimal(self.measured.tps_on()),
             "tps_ratio": (self.measured.ratio() * 1000.0).round() / 1000.0,
+            "pairs_left_out": self.measured.stood_still,
             "problems": self.findings.problems,
         });
         format!("{result:#}")
@@ -74,6 +75,12 @@ impl Summary<'_> {
             self.measured.ratio(),
             self.measured.pairs.len(),
         );
+        if self.measured.stood_still > 0 {
+            println!(
+                "  pairs left out       {:>12}, because nothing happened for a whole block",
+                self.measured.stood_still
+            );
+        }
         println!("  took                 {:>12} s", elapsed.as_secs());
         for complaint in &self.complaints {
             println!("  the server says      {complaint}");
