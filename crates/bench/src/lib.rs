@@ -17,7 +17,7 @@
 //! | [`target`], [`plugin`], [`installation`] | the server: one's own, or a private one |
 //! | [`switch`], [`undo`] | methods on and off, and everything put back |
 //! | [`plan`], [`blocks`], [`run`] | the order of the blocks, and the run |
-//! | [`sample`], [`proc`] | counters at the edges of a block |
+//! | [`sample`], [`proc`], [`priority`] | counters at the edges of a block, read at once |
 //! | [`instructions`] | counted by callgrind instead of measured |
 //! | [`figures`], [`stats`] | from blocks to ratios with intervals |
 //! | [`lines`], [`output`], [`table`], [`report`] | what is told |
@@ -42,6 +42,7 @@ pub mod method;
 pub mod output;
 pub mod plan;
 pub mod plugin;
+pub mod priority;
 pub mod proc;
 pub mod report;
 pub mod run;

@@ -14,6 +14,7 @@ use crate::load::{LoadPlan, SCHEMA};
 use crate::method::{Method, NONE, NONE_AGAIN, Switch};
 use crate::output::Output;
 use crate::plan::{self, Cell, Group};
+use crate::priority;
 use crate::proc;
 use crate::sample::files_of;
 use crate::stop::{Interrupted, Stop};
@@ -87,6 +88,7 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
     let undo = Undo::begin(&mut conn)?;
     let switcher = Switcher::new(&mut conn, undo, work.path())?;
     let mut bench = Bench::new(target, conn, switcher, stop.clone(), options.timing);
+    priority::raise();
     let measured = measure(&mut bench, options, &missing, work.path(), out);
     out.end_progress();
 
