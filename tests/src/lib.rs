@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`server`] | a private MariaDB in a directory of its own, to be killed at will |
 //! | [`mysql_server`] | the same with MySQL |
+//! | [`product`] | the same with any of them, for what is done with all |
 //! | [`client`] | a connection to it, and its status variables |
 //! | [`tagged`] | a load whose every statement carries an id, and that knows which were answered |
 //! | [`sysbench`] | the load everybody knows, and what it reports |
@@ -32,6 +33,7 @@ pub mod log;
 pub mod map_auth;
 pub mod mysql_server;
 pub mod paired;
+pub mod product;
 pub mod raw;
 pub mod recorded;
 pub mod sealed;
