@@ -102,6 +102,12 @@ impl Installation {
         self.root.as_ref().map(|_| self.usr().join("include/mariadb"))
     }
 
+    /// Where the headers for a component of its MySQL are.
+    pub(crate) fn component_headers(&self) -> Option<PathBuf> {
+        let headers = self.root.as_ref()?.join("source/include");
+        headers.join("mysql/components").is_dir().then_some(headers)
+    }
+
     /// Options by which its programs find their own files.
     pub(crate) fn options(&self) -> Vec<String> {
         match &self.root {
