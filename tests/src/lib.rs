@@ -16,6 +16,7 @@
 //! | [`recorded`] | the lines of a log, connection by connection, in a short form |
 //! | [`verdict`] | the answered ids against the ids in the log |
 //! | [`audit`] | all of that about one log directory |
+//! | [`benched`] | `tacho bench`, and whether a server is as it was before |
 //! | [`converted`] | the log in another format |
 //! | [`arena`] | the few words of a living arena that a test looks at |
 //! | [`disk`] | a file system that is full, a device that fails or is slow |
@@ -27,6 +28,7 @@
 
 pub mod arena;
 pub mod audit;
+pub mod benched;
 pub mod converted;
 pub mod disk;
 pub mod log;

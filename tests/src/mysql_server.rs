@@ -29,7 +29,12 @@ pub(crate) const KNOWN: &[&str] = &[
 
 /// Its programs.
 pub fn installation() -> Installation {
-    Installation::in_folder(server::cache_directory().join("tachograph/mysql-9.7"))
+    Installation::in_folder(folder())
+}
+
+/// The folder that it is in.
+pub fn folder() -> PathBuf {
+    server::cache_directory().join("tachograph/mysql-9.7")
 }
 
 /// Our component as it is built for it.
@@ -52,6 +57,12 @@ impl Builder {
     #[must_use]
     pub fn environment(self, name: &str, value: &str) -> Self {
         Self(self.0.environment(name, value))
+    }
+
+    /// Puts a copy of this shared library into the server's plugin directory.
+    #[must_use]
+    pub fn plugin(self, library: impl Into<PathBuf>) -> Self {
+        Self(self.0.plugin(library))
     }
 
     /// Initialises the data directory, starts the server and waits until it answers. The
