@@ -42,8 +42,7 @@ fn state(conn: &mut Conn) -> State {
 fn a_private_server_is_measured_and_removed() {
     let directory = directory("mysql-private");
     let methods = "tacho,nothing,general_log,slow_log,init_connect,rewriter";
-    let arguments =
-        ["--method", methods, "--pairs", "1", "--workload", "oltp_point_select", "--threads", "2"];
+    let arguments = ["--method", methods, "--pairs", "1", "--workload", "oltp_point_select"];
     let output = run(bench(&directory, &arguments));
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{told}{said}");
@@ -98,11 +97,11 @@ fn every_variant_of_tacho_can_be_measured() {
         let name = block["method"].as_str().expect("a name");
         if let Some(variant) = name.strip_prefix("tacho") {
             seen += 1;
-            // With an interval of five seconds nothing may have come yet.
+            // What is in the file, for counters come later; with an interval of five seconds that
+            // does, too. Off leaves the lines that say so.
             if variant != ":paced" {
-                // Off leaves the line that says so.
-                let written = block["records_written"].as_u64().expect("a number");
-                assert_eq!(written < 10, variant == ":off", "{block}");
+                let bytes = block["log_bytes"].as_u64().expect("a number");
+                assert_eq!(bytes < 5000, variant == ":off", "{block}");
             }
         }
     }
