@@ -76,7 +76,7 @@ test-mysql: setup-test ## Run the tests with MySQL 9.7 (part of make test)
 test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
 	scripts/mtr.sh $(SERVER)
 
-deb: build ## Pack the command and the plugin for Debian into build/deb/
+deb: build ## Pack the command and the plugin, or component, for Debian into build/deb/
 	scripts/deb.sh $(SERVER)
 
 test-deb: setup-test deb ## Install the packages into a clean Debian and record there (needs root)

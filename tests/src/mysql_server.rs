@@ -29,12 +29,7 @@ pub(crate) const KNOWN: &[&str] = &[
 
 /// Its programs.
 pub fn installation() -> Installation {
-    Installation::in_folder(folder())
-}
-
-/// The folder that it is in.
-pub fn folder() -> PathBuf {
-    server::cache_directory().join("tachograph/mysql-9.7")
+    Installation::in_folder(server::cache_directory().join("tachograph/mysql-9.7"))
 }
 
 /// Our component as it is built for it.

@@ -46,7 +46,7 @@ const MARIADB: Product = Product {
 /// Without a binary log, as MariaDB is by default: what is compared is recording.
 const MYSQL_OPTIONS: &[&str] = &["disable-log-bin"];
 
-const PRODUCTS: [Product; 3] = [
+const PRODUCTS: [Product; 4] = [
     MARIADB,
     Product {
         name: "mariadb-11.8",
@@ -61,6 +61,16 @@ const PRODUCTS: [Product; 3] = [
         install: "INSTALL COMPONENT 'file://component_tacho'",
         variable: "tacho.",
         status: "tacho.",
+        options: MYSQL_OPTIONS,
+        known: mysql_server::KNOWN,
+    },
+    Product {
+        name: "mysql-8.0",
+        title: "MySQL 8.0",
+        library: "mysql-8.0/tacho.so",
+        install: "INSTALL PLUGIN tacho SONAME 'tacho.so'",
+        variable: "tacho_",
+        status: "Tacho_",
         options: MYSQL_OPTIONS,
         known: mysql_server::KNOWN,
     },

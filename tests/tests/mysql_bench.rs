@@ -16,12 +16,17 @@ use tacho_tests::wait;
 /// On a private MySQL.
 fn bench(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = benched::bench(directory, arguments);
+    on_mysql(&mut command);
+    command
+}
+
+fn on_mysql(command: &mut Command) {
+    let usr = mysql_server::installation().usr();
     command
         .arg("--server-folder")
-        .arg(mysql_server::folder())
+        .arg(usr.parent().expect("its folder"))
         .arg("--plugin")
         .arg(mysql_server::component());
-    command
 }
 
 fn state(conn: &mut Conn) -> State {
@@ -120,11 +125,8 @@ fn instructions_are_counted() {
         .arg(&directory)
         .arg("--out")
         .arg(directory.join("out"))
-        .arg("--server-folder")
-        .arg(mysql_server::folder())
-        .arg("--plugin")
-        .arg(mysql_server::component())
         .stdin(Stdio::null());
+    on_mysql(&mut command);
     let output = run(command);
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{told}{said}");

@@ -5,14 +5,16 @@
 #[path = "pmp/crowd.rs"]
 mod crowd;
 
+use std::fs;
 use std::process::{Command, Stdio};
 
 use crowd::Crowd;
-use tacho_pmp::processlist::ProcessList;
+use tacho_pmp::processlist::{ProcessList, SqlStates};
 use tacho_pmp::sampler::{Sampler, StopPolicy};
 use tacho_pmp::verdict::{Finding, Patterns};
 use tacho_tests::client::Queryable as _;
-use tacho_tests::mysql_server::{self, MySql};
+use tacho_tests::disk::Disk;
+use tacho_tests::mysql_server::{self, Builder, MySql};
 use tacho_tests::{build_directory, wait};
 
 /// A pattern counts as found with this many samples.
@@ -132,6 +134,39 @@ fn sessions_that_wait_for_a_row_or_a_table_are_found_with_what_the_server_says()
     conn.query_drop("ROLLBACK").expect("the row is free");
     ddl.stop();
     crowd.stop();
+}
+
+/// The disk of the log fails: under BLOCK every session waits once the arena is full.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn back_pressure_is_found() {
+    const NO_SPACE: i32 = 28;
+    let place = build_directory().join(format!("test/mysql-pmp-disk-{}", std::process::id()));
+    let disk = Disk::plain(&place.join("disk")).expect("a disk");
+    let builder = MySql::builder()
+        .option(format!("loose-tacho.directory={}", disk.log_directory().display()))
+        .option("loose-tacho.arena-bytes=8M");
+    let with = |builder: Builder, (name, value): &(&str, String)| builder.environment(name, value);
+    let mut server = disk.environment().iter().fold(builder, with).start().expect("a server");
+    let mut conn = server.connect().expect("a connection");
+    conn.query_drop("INSTALL COMPONENT 'file://component_tacho'").expect("installing");
+    let patterns = Patterns::built_in().expect("patterns");
+    let crowd = Crowd::start(&server, 4, "DO 'a statement to fill the arena with'");
+    disk.fail_writes(NO_SPACE, 0).expect("a fault");
+    let pid = server.pid().expect("a running server") as i32;
+    let mut sampler =
+        Sampler::new(pid, "mysqld", StopPolicy::Needed, &patterns).expect("a sampler");
+    wait::until("the back-pressure is seen", || {
+        assert!(sampler.round(&SqlStates::default()).expect("a round"), "the server ended");
+        let findings = patterns.findings(sampler.profile());
+        findings.iter().any(|f| f.name == "tacho's back-pressure" && f.samples >= 8)
+    });
+    disk.mend_writes().expect("mending");
+    crowd.stop();
+    drop(conn);
+    server.stop().expect("an orderly end");
+    drop((server, disk));
+    fs::remove_dir_all(place).expect("removing");
 }
 
 #[test]

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::client::{Conn, Queryable};
 use crate::installation::{Installation, Product};
@@ -75,9 +75,9 @@ impl Dialect {
              WHERE PLUGIN_LIBRARY IS NOT NULL",
         )?;
         if self.has_components() {
+            // Who may not see them may not install any, and is told so when it is needed.
             let components: Vec<String> =
-                conn.query("SELECT component_urn FROM mysql.component")
-                    .context("the components of this server (SELECT on mysql.component)")?;
+                unless_denied(conn.query("SELECT component_urn FROM mysql.component"))?;
             names.extend(components.iter().map(|urn| urn.trim_start_matches("file://").to_owned()));
         }
         Ok(names.iter().map(|name| name.trim_end_matches(".so").to_owned()).collect())
@@ -89,20 +89,24 @@ impl Dialect {
     /// # Errors
     /// The server refuses.
     pub fn serving_threads(&self, conn: &mut Conn) -> Result<Vec<u32>> {
-        const ER_TABLEACCESS_DENIED_ERROR: u16 = 1142;
-        let answer = match self.product {
+        unless_denied(match self.product {
             Product::MariaDb => conn.query("SELECT TID FROM information_schema.PROCESSLIST"),
             Product::MySql => conn.query(
                 "SELECT THREAD_OS_ID FROM performance_schema.threads \
                  WHERE THREAD_OS_ID IS NOT NULL AND PROCESSLIST_ID IS NOT NULL",
             ),
-        };
-        match answer {
-            Err(mysql::Error::MySqlError(error)) if error.code == ER_TABLEACCESS_DENIED_ERROR => {
-                Ok(Vec::new())
-            }
-            answer => Ok(answer?),
+        })
+    }
+}
+
+/// Nothing, where the account may not read a table.
+fn unless_denied<T>(answer: mysql::Result<Vec<T>>) -> Result<Vec<T>> {
+    const ER_TABLEACCESS_DENIED_ERROR: u16 = 1142;
+    match answer {
+        Err(mysql::Error::MySqlError(error)) if error.code == ER_TABLEACCESS_DENIED_ERROR => {
+            Ok(Vec::new())
         }
+        answer => Ok(answer?),
     }
 }
 

@@ -197,7 +197,11 @@ impl Method {
         let component = self.component.take().filter(|_| dialect.has_components());
         self.library = Some(match (dialect.product(), component) {
             (Product::MariaDb, _) => Library::Soname(plugin),
-            (Product::MySql, None) => Library::Plugin(plugin),
+            (Product::MySql, None) => {
+                // Its sessions keep it until they end, ours among them (8.0.33, 9.7.4).
+                self.switch = Switch::Restart;
+                Library::Plugin(plugin)
+            }
             (Product::MySql, Some(component)) => {
                 self.switch = component.switch.unwrap_or(self.switch);
                 self.name_as_component(&plugin);
@@ -486,9 +490,11 @@ mod tests {
         let plugin = tacho("8.0.33");
         assert_eq!(plugin.library, Some(Library::Plugin("tacho".to_owned())));
         assert_eq!(plugin.on[0], "SET GLOBAL tacho_logging = ON");
+        assert_eq!((plugin.switch, plugin.switch_installed), (Switch::Restart, Some(Switch::Live)));
         let component = tacho("9.7.4");
         assert_eq!(component.library, Some(Library::Component("component_tacho".to_owned())));
         assert_eq!(component.on[0], "SET GLOBAL tacho.logging = ON");
+        assert_eq!(component.switch, Switch::Reconnect);
         assert_eq!(component.on.last().unwrap(), "SET GLOBAL tacho.writer = 'EXTERNAL'");
         assert_eq!(component.log, ["{tacho.directory}/audit-*.jsonl"]);
         assert_eq!(component.bytes_status.as_deref(), Some("tacho.bytes_written"));
