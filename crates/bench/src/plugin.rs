@@ -45,6 +45,8 @@ pub fn find(
         places.push(program.to_owned());
     }
     places.push(system_directory(installation)?);
+    // Where Debian has them, and the scripts that put a server into a folder.
+    places.push(installation.usr().join("lib/mysql/plugin"));
     match places.iter().map(|place| place.join(&name)).find(|path| path.is_file()) {
         Some(path) => Ok(path),
         None => {
