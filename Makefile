@@ -3,9 +3,13 @@
 PREFIX ?= /usr/local
 # Outside the clone, so that several clones share what they compile.
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tachograph/target
-# Which MariaDB `make build`, `make run` and `make test` are about: mariadb is the one that is
-# installed here, 10.11; mariadb-11.8 one in a folder of its own.
+# Which server `make build`, `make run` and `make test` are about: mariadb is the one that is
+# installed here, 10.11; mariadb-11.8 and mysql-9.7 are in folders of their own.
 SERVER ?= mariadb
+# The installed one has another name, too.
+override SERVER := $(SERVER:mariadb-10.11=mariadb)
+# mariadb or mysql: each has scripts of its own.
+FAMILY := $(firstword $(subst -, ,$(SERVER)))
 export TACHO_SERVER = $(SERVER)
 # Where setup.sh puts Rust, if it had to; the shell that called make may not know yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
@@ -18,10 +22,10 @@ SHELL := /bin/bash
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-build: setup-run ## Build the plugin and the command into build/
+build: setup-run ## Build the plugin and the command into build/ (SERVER=mysql-9.7: the component)
 	cargo build --release -p tacho
 	install -D -m 755 "$(CARGO_TARGET_DIR)/release/tacho" build/bin/tacho
-	scripts/build-mariadb.sh $(SERVER)
+	scripts/build-$(FAMILY).sh $(SERVER)
 
 build-mysql: setup-mysql ## Build the component for MySQL 9.7 into build/mysql-9.7
 	scripts/build-mysql.sh mysql-9.7
@@ -29,7 +33,7 @@ build-mysql: setup-mysql ## Build the component for MySQL 9.7 into build/mysql-9
 setup-mysql: setup-run ## Fetch MySQL 9.7 into a folder of its own (two minutes; build-mysql does it, too)
 	@scripts/setup-mysql.sh mysql-9.7
 
-run: build ## Record a load on a private MariaDB, check the log, measure the cost
+run: build ## Record a load on a private server, check the log, measure the cost
 	cargo run --release -p tacho-tests --bin tacho-run
 
 ifeq ($(SERVER),mariadb)
@@ -44,6 +48,9 @@ test: setup-test build ## Run all tests (SERVER=mariadb-11.8: those with a serve
 	$(MAKE) test-118
 	scripts/test-mysql.sh
 	scripts/loom.sh
+else ifeq ($(FAMILY),mysql)
+test: setup-test build
+	scripts/test-mysql.sh $(SERVER)
 else
 test: setup-test build test-server
 	scripts/mtr.sh $(SERVER)
@@ -69,7 +76,7 @@ test-mysql: setup-test ## Run the tests with MySQL 9.7 (part of make test)
 test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
 	scripts/mtr.sh $(SERVER)
 
-deb: build ## Pack the command and the plugin for Debian into build/deb/
+deb: build ## Pack the command and the plugin, or component, for Debian into build/deb/
 	scripts/deb.sh $(SERVER)
 
 test-deb: setup-test deb ## Install the packages into a clean Debian and record there (needs root)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Packs what `make build` has built: build/deb/tacho_*.deb, the command with its manual pages, and
-# build/deb/mariadb-plugin-tacho_*.deb, the plugin for one release of MariaDB.
+# what goes into one release of a server: build/deb/mariadb-plugin-tacho_*.deb,
+# build/deb/mysql-component-tacho_*.deb, or build/deb/mysql-plugin-tacho_*.deb.
 #
-#   scripts/deb.sh [mariadb | mariadb-11.8]
+#   scripts/deb.sh [mariadb | mariadb-11.8 | mysql-9.7 | mysql-8.0]
 #
 # dpkg-deb alone: debhelper would build everything a second time in a tree of its own, and
 # cargo-deb knows nothing of the C++ half.
@@ -11,14 +12,17 @@ cd "$(dirname "$0")/.."
 
 release=${1:-mariadb}
 case "$release" in
-    mariadb) series=10.11 next=10.12 ;;
-    mariadb-11.8) series=11.8 next=11.9 ;;
+    mariadb) family=mariadb series=10.11 next=10.12 library=tacho.so ;;
+    mariadb-11.8) family=mariadb series=11.8 next=11.9 library=tacho.so ;;
+    mysql-9.7) family=mysql series=9.7 next=9.8 library=component_tacho.so ;;
+    mysql-8.0) family=mysql series=8.0 next=8.1 library=tacho.so ;;
     *)
-        echo "deb.sh: there is no release $release (mariadb, mariadb-11.8)" >&2
+        echo "deb.sh: there is no release $release (mariadb, mariadb-11.8, mysql-9.7, mysql-8.0)" >&2
         exit 2
         ;;
 esac
-for file in build/bin/tacho "build/$release/tacho.so"; do
+library=build/$release/$library
+for file in build/bin/tacho "$library"; do
     [ -f "$file" ] || {
         echo "deb.sh: $file is not built; run make build first" >&2
         exit 1
@@ -89,9 +93,9 @@ command_package() {
     cat >"$root/DEBIAN/control" <<CONTROL
 Depends: $(needs "$root/usr/bin/tacho")
 Recommends: tzdata
-Suggests: mariadb-plugin-tacho, sysbench, bpftrace
+Suggests: mariadb-plugin-tacho | mysql-component-tacho | mysql-plugin-tacho, sysbench, bpftrace
 Description: reads, checks and converts the audit log of Tachograph
- Tachograph records what happens in a MariaDB server, without losing anything silently. This is
+ Tachograph records what happens in a MariaDB or MySQL server, without losing anything silently. This is
  its command: it shows and follows the log, verifies its seal, converts it for other programs,
  recovers what a dead server had not written, writes the log in the place of the server if that
  is wanted (tacho-recorder.service), measures what auditing costs, and shows where the threads of
@@ -100,22 +104,35 @@ CONTROL
     pack tacho "$version"
 }
 
-plugin_package() {
-    local name=mariadb-plugin-tacho
+# server_package NAME OPTIONS UNIT DEPENDS: what goes into a server: library, option file, and
+# what its unit needs for the writer's priority. The description comes on stdin.
+server_package() {
+    local name=$1 options=$2 unit=$3 depends=$4
     local root=$work/$name
+    local installed
     # The directory of Debian's servers; not that of a server that happens to be installed here.
-    install -D -m 644 "build/$release/tacho.so" "$root/usr/lib/mysql/plugin/tacho.so"
-    strip --strip-debug "$root/usr/lib/mysql/plugin/tacho.so"
-    install -D -m 644 packaging/tacho.cnf "$root/etc/mysql/mariadb.conf.d/60-tacho.cnf"
-    install -D -m 644 packaging/tacho-priority.conf \
-        "$root/usr/lib/systemd/system/mariadb.service.d/tacho-priority.conf"
+    installed=$root/usr/lib/mysql/plugin/$(basename "$library")
+    install -D -m 644 "$library" "$installed"
+    strip --strip-debug "$installed"
+    install -D -m 644 "packaging/$(basename "$options")" "$root$(dirname "$options")/60-tacho.cnf"
+    install -d "$root/usr/lib/systemd/system/$unit.d"
+    sed "s/@PACKAGE@/$name/" packaging/tacho-priority.conf \
+        >"$root/usr/lib/systemd/system/$unit.d/tacho-priority.conf"
     mkdir -p "$root/DEBIAN"
-    echo /etc/mysql/mariadb.conf.d/60-tacho.cnf >"$root/DEBIAN/conffiles"
+    echo "$(dirname "$options")/60-tacho.cnf" >"$root/DEBIAN/conffiles"
     documents "$name"
     gzip -9nc docs/guide/settings.md >"$root/usr/share/doc/$name/settings.md.gz"
-    cat >"$root/DEBIAN/control" <<CONTROL
-Depends: $(needs "$root/usr/lib/mysql/plugin/tacho.so"), mariadb-server (>= 1:$series), mariadb-server (<< 1:$next~)
-Recommends: tacho
+    {
+        echo "Depends: $(needs "$installed"), $depends"
+        echo "Recommends: tacho"
+        cat
+    } >"$root/DEBIAN/control"
+    pack "$name" "$version+$family$series"
+}
+
+plugin_package() {
+    server_package mariadb-plugin-tacho /etc/mysql/mariadb.conf.d/tacho.cnf mariadb.service \
+        "mariadb-server (>= 1:$series), mariadb-server (<< 1:$next~)" <<CONTROL
 Enhances: mariadb-server
 Description: audit recorder for MariaDB $series that loses nothing silently
  A plugin for MariaDB $series. It records every statement, connection and error: the text before
@@ -125,8 +142,49 @@ Description: audit recorder for MariaDB $series that loses nothing silently
  It is not loaded by installing it: INSTALL SONAME 'tacho', or the option file
  /etc/mysql/mariadb.conf.d/60-tacho.cnf.
 CONTROL
-    pack "$name" "$version+mariadb$series"
+}
+
+# either NAME...: one of these packages, of this series.
+either() {
+    local bound bounds=() name choices
+    for bound in ">= $series~" "<< $next~"; do
+        choices=
+        for name in "$@"; do choices+="${choices:+ | }$name ($bound)"; done
+        bounds+=("$choices")
+    done
+    echo "${bounds[0]}, ${bounds[1]}"
+}
+
+component_package() {
+    server_package mysql-component-tacho /etc/mysql/mysql.conf.d/tacho-mysql.cnf mysql.service \
+        "$(either mysql-server-core mysql-community-server-core)" <<CONTROL
+Enhances: mysql-server
+Description: audit recorder for MySQL $series that loses nothing silently
+ A component for MySQL $series. It records statements, connections and errors: the text before
+ the statement runs, its outcome after. Query threads only copy into shared memory, which
+ survives the death of the server; a thread of its own writes JSON lines, sealed by a hash chain.
+ .
+ It is not loaded by installing it: INSTALL COMPONENT 'file://component_tacho'.
+CONTROL
+}
+
+mysql_plugin_package() {
+    server_package mysql-plugin-tacho /etc/mysql/mysql.conf.d/tacho-mysql-plugin.cnf mysql.service \
+        "$(either mysql-server-core-8.0 mysql-community-server-core)" <<CONTROL
+Enhances: mysql-server
+Description: audit recorder for MySQL $series that loses nothing silently
+ A plugin for MySQL $series. It records statements, connections and errors: the text before
+ the statement runs, its outcome after. Query threads only copy into shared memory, which
+ survives the death of the server; a thread of its own writes JSON lines, sealed by a hash chain.
+ .
+ It is not loaded by installing it: INSTALL PLUGIN tacho SONAME 'tacho.so', or the option file
+ /etc/mysql/mysql.conf.d/60-tacho.cnf.
+CONTROL
 }
 
 command_package
-plugin_package
+case "$release" in
+    mariadb*) plugin_package ;;
+    mysql-8.0) mysql_plugin_package ;;
+    *) component_package ;;
+esac

@@ -17,4 +17,8 @@ scripts/setup-mysql.sh "$release" || {
 }
 scripts/build-mysql.sh "$release"
 scripts/plugin-symbols.sh "$release"
-cargo test -p tacho-tests --no-fail-fast --test mysql_component --test mysql_hotzone -- --include-ignored
+# The bench's tests run the command as it is built.
+cargo build --release -p tacho
+install -D -m 755 "${CARGO_TARGET_DIR:-target}/release/tacho" build/bin/tacho
+cargo test -p tacho-tests --no-fail-fast --test mysql_component --test mysql_hotzone \
+    --test mysql_bench --test mysql_pmp -- --include-ignored

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`server`] | a private MariaDB in a directory of its own, to be killed at will |
 //! | [`mysql_server`] | the same with MySQL |
+//! | [`product`] | the same with any of them, for what is done with all |
 //! | [`client`] | a connection to it, and its status variables |
 //! | [`tagged`] | a load whose every statement carries an id, and that knows which were answered |
 //! | [`sysbench`] | the load everybody knows, and what it reports |
@@ -15,6 +16,7 @@
 //! | [`recorded`] | the lines of a log, connection by connection, in a short form |
 //! | [`verdict`] | the answered ids against the ids in the log |
 //! | [`audit`] | all of that about one log directory |
+//! | [`benched`] | `tacho bench`, and whether a server is as it was before |
 //! | [`converted`] | the log in another format |
 //! | [`arena`] | the few words of a living arena that a test looks at |
 //! | [`disk`] | a file system that is full, a device that fails or is slow |
@@ -26,12 +28,14 @@
 
 pub mod arena;
 pub mod audit;
+pub mod benched;
 pub mod converted;
 pub mod disk;
 pub mod log;
 pub mod map_auth;
 pub mod mysql_server;
 pub mod paired;
+pub mod product;
 pub mod raw;
 pub mod recorded;
 pub mod sealed;

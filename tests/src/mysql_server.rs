@@ -13,7 +13,7 @@ use tacho_bench::server as private;
 use crate::server;
 
 /// What MySQL warns of whenever it starts in a test: none of it is about the component.
-const KNOWN: &[&str] = &[
+pub(crate) const KNOWN: &[&str] = &[
     // The certificates that it makes for itself.
     "CA certificate",
     // What runs as root in a container.
@@ -29,7 +29,7 @@ const KNOWN: &[&str] = &[
 
 /// Its programs.
 pub fn installation() -> Installation {
-    Installation::mysql_in_folder(server::cache_directory().join("tachograph/mysql-9.7"))
+    Installation::in_folder(server::cache_directory().join("tachograph/mysql-9.7"))
 }
 
 /// Our component as it is built for it.
@@ -52,6 +52,12 @@ impl Builder {
     #[must_use]
     pub fn environment(self, name: &str, value: &str) -> Self {
         Self(self.0.environment(name, value))
+    }
+
+    /// Puts a copy of this shared library into the server's plugin directory.
+    #[must_use]
+    pub fn plugin(self, library: impl Into<PathBuf>) -> Self {
+        Self(self.0.plugin(library))
     }
 
     /// Initialises the data directory, starts the server and waits until it answers. The

@@ -17,8 +17,9 @@ use std::path::PathBuf;
 use std::thread;
 
 use anyhow::Result;
+use tacho_bench::dialect::{Dialect, Library};
 use tacho_bench::installation::Installation;
-use tacho_bench::server as private;
+use tacho_bench::{plugin as libraries, server as private};
 
 /// What the server writes when it dies by itself.
 const CRASH_MARKS: [&str; 5] =
@@ -94,6 +95,17 @@ pub fn plugin() -> PathBuf {
         Release::Mariadb118 => "mariadb-11.8",
     };
     crate::build_directory().join(folder).join("tacho.so")
+}
+
+/// MariaDB's own audit plugin.
+///
+/// # Errors
+/// This installation has none.
+pub fn server_audit() -> Result<PathBuf> {
+    let installation = installation();
+    let dialect = Dialect::of_installation(&installation)?;
+    let library = Library::Soname("server_audit".to_owned());
+    libraries::find(&installation, &dialect, &library, &[], &crate::build_directory().join("test"))
 }
 
 /// Settings of a server that is not started yet.

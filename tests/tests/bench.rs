@@ -1,39 +1,22 @@
 //! Zone: outside. `tacho bench` on real servers: what it writes, what it puts back, what it
 //! shows. That it measures *well* is nothing a test can say on a machine with other work.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tacho_tests::benched::{
+    self, State, differences, directory, lines, of_type, run, text, wait_for_blocks,
+};
 use tacho_tests::client::{Conn, Queryable};
 use tacho_tests::server::{self, MariaDb};
 use tacho_tests::{build_directory, wait};
 
-fn directory(name: &str) -> PathBuf {
-    let path = build_directory().join(format!("test/bench-{name}-{}", std::process::id()));
-    fs::create_dir_all(&path).expect("a directory");
-    path
-}
-
-/// The command, with results below `directory` and short blocks.
+/// As [`benched::bench`], with the server that the tests are about.
 fn bench(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(build_directory().join("bin/tacho"));
-    command
-        .arg("bench")
-        .arg("--directory")
-        .arg(directory)
-        .arg("--out")
-        .arg(directory.join("out"))
-        .args(["--threads", "4", "--rows", "100", "--tables", "1"])
-        .args(["--block", "0.2", "--guard", "0.05", "--warm-up", "0.1"])
-        // Noise is what a test machine has.
-        .args(["--noise-max", "1000000"])
-        .args(arguments)
-        .env_remove("MYSQL_PWD")
-        .stdin(Stdio::null());
+    let mut command = benched::bench(directory, arguments);
     // A server of somebody's own is what it is.
     if !arguments.iter().any(|argument| matches!(*argument, "--socket" | "--host")) {
         on_release(&mut command);
@@ -48,64 +31,16 @@ fn on_release(command: &mut Command) {
     }
 }
 
-fn run(mut command: Command) -> Output {
-    command.output().expect("tacho (make build)")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn lines(directory: &Path) -> Vec<Value> {
-    let file = fs::read_to_string(directory.join("out.jsonl")).expect("result lines");
-    file.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-}
-
-fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    lines.iter().filter(|line| line["type"] == kind).collect()
-}
-
-/// Everything that could have been changed, and is not a figure of the moment.
-fn state(conn: &mut Conn) -> BTreeMap<String, String> {
-    let mut state: BTreeMap<String, String> = BTreeMap::new();
-    let variables: Vec<(String, Option<String>)> = conn
-        .query(
-            "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.GLOBAL_VARIABLES \
-             WHERE VARIABLE_NAME NOT IN ('GTID_BINLOG_POS', 'GTID_BINLOG_STATE', 'GTID_CURRENT_POS')",
-        )
-        .expect("variables");
-    for (name, value) in variables {
-        state.insert(name, value.unwrap_or_default());
-    }
-    let names: Vec<String> = conn
-        .query(
-            "SELECT CONCAT('plugin ', PLUGIN_NAME) FROM information_schema.PLUGINS \
-             UNION ALL SELECT CONCAT('schema ', SCHEMA_NAME) FROM information_schema.SCHEMATA \
-             UNION ALL SELECT CONCAT('installed ', name) FROM mysql.plugin \
-             UNION ALL SELECT CONCAT('user ', User) FROM mysql.user",
-        )
-        .expect("names");
-    state.extend(names.into_iter().map(|name| (name, String::new())));
-    state
-}
-
-/// What is not as it was, one text for each.
-fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
-    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    names
-        .into_iter()
-        .filter(|name| before.get(*name) != after.get(*name))
-        .map(|name| format!("{name}: {:?} became {:?}", before.get(name), after.get(name)))
-        .collect()
-}
-
-fn wait_for_blocks(directory: &Path, count: usize, child: &mut Child) {
-    let path = directory.join("out.jsonl");
-    wait::until("the first blocks", || {
-        assert!(child.try_wait().expect("a child").is_none(), "the bench has ended by itself");
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        text.lines().filter(|line| line.contains("\"type\":\"block\"")).count() >= count
-    });
+fn state(conn: &mut Conn) -> State {
+    benched::state(
+        conn,
+        "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.GLOBAL_VARIABLES \
+         WHERE VARIABLE_NAME NOT IN ('GTID_BINLOG_POS', 'GTID_BINLOG_STATE', 'GTID_CURRENT_POS')",
+        "SELECT CONCAT('plugin ', PLUGIN_NAME) FROM information_schema.PLUGINS \
+         UNION ALL SELECT CONCAT('schema ', SCHEMA_NAME) FROM information_schema.SCHEMATA \
+         UNION ALL SELECT CONCAT('installed ', name) FROM mysql.plugin \
+         UNION ALL SELECT CONCAT('user ', User) FROM mysql.user",
+    )
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use tacho_format::Format;
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::raw::{Login, Raw, com};
-use tacho_tests::server::{MariaDb, installation};
+use tacho_tests::server::{self, MariaDb, installation};
 use tacho_tests::{build_directory, converted};
 
 /// What sessions send, as one who is recorded and as one who perhaps is not.
@@ -85,9 +85,7 @@ fn options(fragment: &str, place: &Path) -> Vec<String> {
 }
 
 fn server_audit() -> std::path::PathBuf {
-    let place = build_directory().join("test");
-    tacho_bench::plugin::library(&installation(), "server_audit", &[], &place)
-        .expect("server_audit")
+    server::server_audit().expect("server_audit")
 }
 
 /// What the operations and objects of a server_audit line are, with its user.

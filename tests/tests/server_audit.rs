@@ -7,11 +7,10 @@ use std::fs;
 use std::path::Path;
 
 use tacho_format::Format;
-use tacho_tests::build_directory;
 use tacho_tests::converted;
 use tacho_tests::map_auth;
 use tacho_tests::raw::{Login, Raw, com};
-use tacho_tests::server::{MariaDb, installation};
+use tacho_tests::server::{self, MariaDb};
 
 const SETUP: &[&str] = &[
     "CREATE DATABASE d",
@@ -89,8 +88,7 @@ fn is_ours_alone(line: &str) -> bool {
 /// A server with both plugins; what `work` did on it, as server_audit has it and as we have it,
 /// without times and without what only our log has.
 fn both(options: &[&str], library: Option<&Path>, work: impl FnOnce(&MariaDb)) -> [Vec<String>; 2] {
-    let place = build_directory().join("test");
-    let server_audit = tacho_bench::plugin::library(&installation(), "server_audit", &[], &place);
+    let server_audit = server::server_audit();
     let mut builder = MariaDb::builder()
         .plugin(server_audit.expect("server_audit"))
         .option("plugin-load-add=server_audit")

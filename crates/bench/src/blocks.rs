@@ -250,6 +250,14 @@ impl Bench {
         Ok(Block { at: from.at(), seconds, measured, histogram })
     }
 
+    /// Starts a private server anew, so that nothing is left of what was tried.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_afresh(&mut self) -> Result<()> {
+        if self.target.is_private() { self.restart(&[]) } else { Ok(()) }
+    }
+
     fn restart(&mut self, options: &[String]) -> Result<()> {
         self.target.restart(options)?;
         self.conn = self.target.connect()?;

@@ -22,33 +22,54 @@ pub struct Installation {
     product: Product,
 }
 
+impl Product {
+    /// The server program.
+    pub(crate) fn server_name(self) -> &'static str {
+        match self {
+            Self::MariaDb => "mariadbd",
+            Self::MySql => "mysqld",
+        }
+    }
+
+    /// Its client program: each knows how to log in to its own server.
+    pub(crate) fn client_name(self) -> &'static str {
+        match self {
+            Self::MariaDb => "mariadb",
+            Self::MySql => "mysql",
+        }
+    }
+
+    /// The option for the size of InnoDB's redo log.
+    pub fn redo_log_option(self, mebibytes: u32) -> String {
+        match self {
+            Self::MariaDb => format!("--innodb-log-file-size={mebibytes}M"),
+            Self::MySql => format!("--innodb-redo-log-capacity={mebibytes}M"),
+        }
+    }
+}
+
 impl Installation {
     /// That of this machine.
     pub fn system() -> Self {
         Self::default()
     }
 
-    /// One whose `/usr` lies in a folder, as `scripts/setup-mariadb-11.8.sh` makes it.
+    /// One whose `/usr` lies in a folder, as `scripts/setup-mariadb-11.8.sh` and
+    /// `scripts/setup-mysql.sh` make it. Which product it is, its server program tells.
     pub fn in_folder(root: impl Into<PathBuf>) -> Self {
-        Self { root: Some(root.into()), product: Product::MariaDb }
-    }
-
-    /// A MySQL in a folder, as `scripts/setup-mysql.sh` makes it.
-    pub fn mysql_in_folder(root: impl Into<PathBuf>) -> Self {
-        Self { root: Some(root.into()), product: Product::MySql }
+        let root = root.into();
+        let product = [Product::MariaDb, Product::MySql].into_iter().find(|product| {
+            ["usr/sbin", "usr/bin"]
+                .iter()
+                .any(|place| root.join(place).join(product.server_name()).is_file())
+        });
+        // Without one of them there is nothing to start, which starting it will say.
+        Self { root: Some(root), product: product.unwrap_or_default() }
     }
 
     /// Whose it is.
     pub fn product(&self) -> Product {
         self.product
-    }
-
-    /// The server program.
-    pub(crate) fn server_name(&self) -> &'static str {
-        match self.product {
-            Product::MariaDb => "mariadbd",
-            Product::MySql => "mysqld",
-        }
     }
 
     /// Its `/usr`.
@@ -79,6 +100,12 @@ impl Installation {
     /// Where its headers are, if it is in a folder of its own.
     pub(crate) fn headers(&self) -> Option<PathBuf> {
         self.root.as_ref().map(|_| self.usr().join("include/mariadb"))
+    }
+
+    /// Where the headers for a component of its MySQL are.
+    pub(crate) fn component_headers(&self) -> Option<PathBuf> {
+        let headers = self.root.as_ref()?.join("source/include");
+        headers.join("mysql/components").is_dir().then_some(headers)
     }
 
     /// Options by which its programs find their own files.

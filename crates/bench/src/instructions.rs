@@ -1,6 +1,6 @@
 //! Instructions of a point select, counted by callgrind: no load of the machine is in them.
 //!
-//! A private MariaDB runs under callgrind. One connection sends a short and a long batch of the
+//! A private server runs under callgrind. One connection sends a short and a long batch of the
 //! same point select by the text protocol; the difference between the two, divided by the
 //! difference in statements, is the cost of one: start-up, connecting and filling of caches
 //! cancel out.
@@ -23,6 +23,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::client::{Address, Conn, Queryable};
+use crate::dialect::Dialect;
+use crate::installation::{Installation, Product};
 use crate::lines::{EndLine, InstructionsLine, Line, RunLine, VERSION};
 use crate::load::SCHEMA;
 use crate::method::{Method, NONE};
@@ -48,21 +50,18 @@ const DUMP_STEADY: Duration = Duration::from_secs(2);
 
 /// What lies in the way of counting: memory the emulator does not have, and threads that do
 /// things of their own.
-const SERVER_OPTIONS: [&str; 4] = [
-    "innodb-buffer-pool-size-max=256M",
-    "innodb-use-native-aio=0",
-    "innodb-log-file-size=16M",
-    "performance-schema=OFF",
-];
+const SERVER_OPTIONS: [&str; 2] = ["innodb-use-native-aio=0", "performance-schema=OFF"];
+const MARIADB_OPTIONS: [&str; 1] = ["innodb-buffer-pool-size-max=256M"];
 
-/// What is in callgrind's file of a thread that serves a connection, and of tacho's writer.
-const QUERY_MARK: &str = "handle_one_connection";
+/// What is in callgrind's file of a thread that serves a connection: a function that both servers
+/// name in their symbols. And of tacho's writer.
+const QUERY_MARK: &str = "do_command(THD*";
 const WRITER_MARK: &str = "tacho_recorder";
 
 /// Counts, for [`NONE`] and all methods.
 ///
 /// # Errors
-/// valgrind or MariaDB is not installed, a method cannot be switched on, or the run was
+/// valgrind or the server is not installed, a method cannot be switched on, or the run was
 /// interrupted.
 pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> {
     let began = Instant::now();
@@ -70,18 +69,25 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
         .prefix("tacho-bench-")
         .tempdir_in(&options.directory)
         .with_context(|| format!("making a directory in {}", options.directory.display()))?;
-    for program in ["valgrind", "callgrind_control", "taskset", "chrt", "mariadb"] {
-        crate::installation::Installation::system().program(program)?;
+    for program in ["valgrind", "callgrind_control", "taskset", "chrt"] {
+        Installation::system().program(program)?;
     }
+    let installation = &options.private.installation;
+    let dialect = Dialect::of_installation(installation)?;
+    let client = installation.program(dialect.product().client_name())?;
     let mut private = options.private.clone();
     private.options = SERVER_OPTIONS.map(str::to_owned).into();
+    if dialect.product() == Product::MariaDb {
+        private.options.extend(MARIADB_OPTIONS.map(str::to_owned));
+    }
     private.options.extend(options.private.options.clone());
-    out.progress("starting a private MariaDB …");
-    let (mut target, missing) = Target::start_private(work.path(), &options.methods, &private)?;
+    out.progress("starting a private server …");
+    let wanted = options.methods_for(&dialect);
+    let (mut target, missing) = Target::start_private(work.path(), &dialect, &wanted, &private)?;
     let mut notes = Vec::new();
     let mut methods = vec![Method::none(NONE)];
-    for method in &options.methods {
-        match missing.get(&method.name).cloned().or_else(|| target.refuses(method)) {
+    for method in &wanted {
+        match target.refuses(method).or_else(|| missing.get(&method.name).cloned()) {
             None => methods.push(method.clone()),
             Some(reason) if options.methods_are_wanted => bail!("{}: {reason}", method.name),
             Some(reason) => notes.push(format!("{} left out: {reason}", method.name)),
@@ -89,7 +95,7 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
     }
     {
         let mut conn = target.connect()?;
-        fill(&mut conn)?;
+        fill(&mut conn, dialect.product())?;
         out.line(Line::Run(Box::new(RunLine {
             v: VERSION,
             tacho: env!("CARGO_PKG_VERSION").to_owned(),
@@ -104,7 +110,7 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
     for method in &methods {
         stop.check()?;
         out.progress(&format!("counting {} …", method.name));
-        let line = count(&mut target, method, work.path(), stop)
+        let line = count(&mut target, method, &client, work.path(), stop)
             .with_context(|| format!("counting {}", method.name))?;
         out.say(&format!("{}: {} instructions", method.name, line.process));
         out.line(Line::Instructions(line))?;
@@ -116,18 +122,24 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
 }
 
 /// One table of 10,000 rows, like sysbench's.
-fn fill(conn: &mut Conn) -> Result<()> {
+fn fill(conn: &mut Conn, product: Product) -> Result<()> {
     Undo::begin(conn)?;
+    let recursion = match product {
+        Product::MariaDb => "max_recursive_iterations",
+        Product::MySql => "cte_max_recursion_depth",
+    };
     for statement in [
+        // MySQL wants one for the rows' own source.
+        format!("USE {SCHEMA}"),
         format!(
             "CREATE TABLE {SCHEMA}.sbtest1 (id INT PRIMARY KEY, k INT NOT NULL, \
              c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL, KEY k_1 (k)) ENGINE=InnoDB"
         ),
-        "SET max_recursive_iterations = 20000".to_owned(),
+        format!("SET SESSION {recursion} = 20000"),
         format!(
             "INSERT INTO {SCHEMA}.sbtest1 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL \
-             SELECT i + 1 FROM n WHERE i < 10000) SELECT i, i % 5000, REPEAT(MD5(i), 3), MD5(i) \
-             FROM n"
+             SELECT i + 1 FROM n WHERE i < 10000) SELECT i, i % 5000, \
+             REPEAT(LEFT(SHA2(i, 256), 32), 3), LEFT(SHA2(i, 256), 32) FROM n"
         ),
     ] {
         conn.query_drop(statement)?;
@@ -146,6 +158,7 @@ struct Counted {
 fn count(
     target: &mut Target,
     method: &Method,
+    client: &Path,
     work: &Path,
     stop: &Stop,
 ) -> Result<InstructionsLine> {
@@ -163,7 +176,7 @@ fn count(
     target.restart_through(&words.map(str::to_owned), &method.options)?;
     let pid = target.pid.context("no process")?;
     let mut conn = target.connect()?;
-    let mut switcher = Switcher::new(&mut conn, Undo::default(), work)?;
+    let mut switcher = Switcher::new(&mut conn, target.dialect(), Undo::default(), work)?;
     switcher.prepare(&mut conn, method)?;
     switcher.set_up(&mut conn, method)?;
     switcher.on(&mut conn, method, stop)?;
@@ -171,7 +184,7 @@ fn count(
     let mut batches = Vec::new();
     for (index, size) in BATCHES.into_iter().enumerate() {
         stop.check()?;
-        send(target, &cpu, size)?;
+        send(target, client, &cpu, size)?;
         stop.sleep(WRITER_TIME)?;
         batches.push(dump(&base, pid, index + 1, stop)?);
     }
@@ -197,22 +210,23 @@ fn last_cpu() -> String {
     (count - 1).to_string()
 }
 
-fn send(target: &Target, cpu: &str, statements: u64) -> Result<()> {
+fn send(target: &Target, program: &Path, cpu: &str, statements: u64) -> Result<()> {
     let Address::Socket(socket) = &target.admin.address else { bail!("not by socket") };
     let mut client = Command::new("taskset")
         .args(["--cpu-list", cpu, "chrt", "--batch", "0", "nice", "-n", "19"])
-        .args(["mariadb", "--no-defaults", "--batch", "--skip-column-names"])
+        .arg(program)
+        .args(["--no-defaults", "--batch", "--skip-column-names"])
         .arg(format!("--database={SCHEMA}"))
         .arg(format!("--user={}", target.admin.user))
         .arg(format!("--socket={}", socket.display()))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
-        .context("starting the client mariadb")?;
+        .with_context(|| format!("starting {}", program.display()))?;
     let text = "SELECT c FROM sbtest1 WHERE id=4711;\n".repeat(statements as usize);
     client.stdin.take().context("no pipe")?.write_all(text.as_bytes())?;
     let status = client.wait()?;
-    ensure!(status.success(), "the client mariadb: {status}");
+    ensure!(status.success(), "{}: {status}", program.display());
     Ok(())
 }
 

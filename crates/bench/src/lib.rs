@@ -15,6 +15,7 @@
 //! | [`workload`], [`load`] | what clients do meanwhile |
 //! | [`histogram`] | latencies, counted by the load, read while it runs |
 //! | [`target`], [`plugin`], [`installation`] | the server: one's own, or a private one |
+//! | [`dialect`] | what servers say differently |
 //! | [`switch`], [`undo`] | methods on and off, and everything put back |
 //! | [`plan`], [`blocks`], [`run`] | the order of the blocks, and the run |
 //! | [`sample`], [`proc`], [`priority`] | counters at the edges of a block, read at once |
@@ -22,7 +23,7 @@
 //! | [`figures`], [`stats`] | from blocks to ratios with intervals |
 //! | [`lines`], [`output`], [`table`], [`report`] | what is told |
 //! | [`stop`] | interrupts |
-//! | [`server`] | a private MariaDB in a directory of its own, to be killed at will |
+//! | [`server`] | a private MariaDB or MySQL in a directory of its own, to be killed at will |
 //! | [`client`] | a connection to a server, its variables and status variables |
 //! | [`sysbench`] | the load everybody knows, and what it reports |
 //!
@@ -32,6 +33,7 @@
 pub mod blocks;
 pub mod client;
 pub mod companion;
+pub mod dialect;
 pub mod figures;
 pub mod histogram;
 pub mod installation;

@@ -2,15 +2,18 @@
 //!
 //! Those of `crates/bench/methods` are built in; `docs/specs/bench.md` has the format.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::companion;
+use crate::dialect::{Dialect, Library};
+use crate::installation::Product;
 
 /// The files that are built in.
-const BUILT_IN: [(&str, &str); 7] = [
+const BUILT_IN: [(&str, &str); 8] = [
     ("nothing", include_str!("../methods/nothing.toml")),
     ("tacho", include_str!("../methods/tacho.toml")),
     ("server_audit", include_str!("../methods/server_audit.toml")),
@@ -18,6 +21,7 @@ const BUILT_IN: [(&str, &str); 7] = [
     ("general_log_table", include_str!("../methods/general_log_table.toml")),
     ("slow_log", include_str!("../methods/slow_log.toml")),
     ("init_connect", include_str!("../methods/init_connect.toml")),
+    ("rewriter", include_str!("../methods/rewriter.toml")),
 ];
 
 /// The method that all others are compared with: what the server does anyway.
@@ -57,11 +61,12 @@ impl Switch {
 struct Declaration {
     name: String,
     title: String,
-    server: Option<String>,
-    version_min: Option<String>,
+    #[serde(default)]
+    versions: BTreeMap<String, String>,
     switch: Switch,
     switch_installed: Option<Switch>,
     plugin: Option<String>,
+    component: Option<Component>,
     #[serde(default)]
     private_only: bool,
     needs_variable: Option<String>,
@@ -86,6 +91,16 @@ struct Declaration {
     variants: Vec<Variant>,
 }
 
+/// What a method is where servers have components.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Component {
+    /// Its library, without ".so". Its settings are `plugin.x` instead of `plugin_x`.
+    pub name: String,
+    /// What must be new for it to be on or off, if not the same as for the plugin.
+    pub switch: Option<Switch>,
+}
+
 /// The same method with other settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -107,16 +122,18 @@ pub struct Method {
     pub name: String,
     /// For people.
     pub title: String,
-    /// "mariadb" or "mysql", if it is not for both.
-    pub server: Option<String>,
-    /// The oldest version it is for.
-    pub version_min: Option<String>,
+    /// The oldest versions it is for, of "mariadb" and "mysql"; empty if it is for all.
+    pub versions: BTreeMap<String, String>,
     /// What must be new for it to be on or off.
     pub switch: Switch,
     /// The same where the server has its plugin anyway.
     pub switch_installed: Option<Switch>,
-    /// A plugin library, without ".so", that is installed to switch it on.
+    /// The name of a plugin that is installed to switch it on.
     pub plugin: Option<String>,
+    /// What that is where servers have components.
+    pub component: Option<Component>,
+    /// The library with it, on the server that the method is for.
+    pub library: Option<Library>,
     /// Never on a server of somebody's own.
     pub private_only: bool,
     /// System variable without which the server does not have it. Looked for with the plugin
@@ -152,11 +169,12 @@ impl Method {
         Self {
             name: name.to_owned(),
             title: title.to_owned(),
-            server: None,
-            version_min: None,
+            versions: BTreeMap::new(),
             switch: Switch::Live,
             switch_installed: None,
             plugin: None,
+            component: None,
+            library: None,
             private_only: false,
             needs_variable: None,
             options: Vec::new(),
@@ -169,6 +187,61 @@ impl Method {
             bytes_status: None,
             records_status: None,
             companion: None,
+        }
+    }
+
+    /// The same as it is on a server.
+    #[must_use]
+    pub fn for_server(mut self, dialect: &Dialect) -> Self {
+        let Some(plugin) = self.plugin.clone() else { return self };
+        let component = self.component.take().filter(|_| dialect.has_components());
+        self.library = Some(match (dialect.product(), component) {
+            (Product::MariaDb, _) => Library::Soname(plugin),
+            (Product::MySql, None) => {
+                // Its sessions keep it until they end, ours among them (8.0.33, 9.7.4).
+                self.switch = Switch::Restart;
+                Library::Plugin(plugin)
+            }
+            (Product::MySql, Some(component)) => {
+                self.switch = component.switch.unwrap_or(self.switch);
+                self.name_as_component(&plugin);
+                Library::Component(component.name)
+            }
+        });
+        self
+    }
+
+    /// A component's settings and status variables are `name.x`, a plugin's `name_x`.
+    fn name_as_component(&mut self, plugin: &str) {
+        let rename = |name: &str| -> Option<String> {
+            let (start, rest) = (name.get(..plugin.len())?, name.get(plugin.len()..)?);
+            let rest = rest.strip_prefix('_')?;
+            start.eq_ignore_ascii_case(plugin).then(|| format!("{plugin}.{rest}"))
+        };
+        let statements =
+            [&mut self.setup, &mut self.on, &mut self.off, &mut self.teardown, &mut self.shrink];
+        for statement in statements.into_iter().flatten() {
+            if let Some(name) = variable_set_by(statement)
+                && let Some(renamed) = rename(name)
+            {
+                *statement = statement.replacen(name, &renamed, 1);
+            }
+        }
+        let names = [&mut self.needs_variable, &mut self.bytes_status, &mut self.records_status];
+        let companion_status = self.companion.as_mut().map(|companion| &mut companion.status);
+        for name in names.into_iter().flatten().chain(companion_status) {
+            if let Some(renamed) = rename(name) {
+                *name = renamed;
+            }
+        }
+        let words = self.companion.iter_mut().flat_map(|companion| &mut companion.command);
+        for text in self.log.iter_mut().chain(words) {
+            if let Some((before, rest)) = text.split_once('{')
+                && let Some((name, after)) = rest.split_once('}')
+                && let Some(renamed) = rename(name)
+            {
+                *text = format!("{before}{{{renamed}}}{after}");
+            }
         }
     }
 
@@ -186,7 +259,8 @@ pub fn variable_set_by(statement: &str) -> Option<&str> {
     let rest = strip_word(rest, "GLOBAL")?;
     let (name, value) = rest.split_once('=')?;
     let name = name.trim_end().trim_end_matches(':').trim_end();
-    let good = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let good =
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c));
     (good && !has_bare_comma(value)).then_some(name)
 }
 
@@ -248,11 +322,12 @@ impl Methods {
         let method = Method {
             name: file.name,
             title: file.title,
-            server: file.server,
-            version_min: file.version_min,
+            versions: file.versions,
             switch: file.switch,
             switch_installed: file.switch_installed,
+            library: None,
             plugin: file.plugin,
+            component: file.component,
             private_only: file.private_only,
             needs_variable: file.needs_variable,
             options: file.options,
@@ -308,7 +383,17 @@ impl Methods {
             let good = plugin.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
             ensure!(good && !plugin.is_empty(), "{name}: {plugin:?} is no name for a plugin");
         }
-        if let Some(server) = &method.server {
+        if let Some(component) = &method.component {
+            let name = &component.name;
+            let good = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+            ensure!(
+                good && !name.is_empty(),
+                "{}: {name:?} is no name for a component",
+                method.name
+            );
+            ensure!(method.plugin.is_some(), "{}: a component, and no plugin", method.name);
+        }
+        for server in method.versions.keys() {
             ensure!(matches!(&**server, "mariadb" | "mysql"), "{name}: no server {server:?}");
         }
         self.0.push(method);
@@ -384,7 +469,8 @@ mod tests {
             ("on = [\"SET GLOBAL a=1, GLOBAL b=2\"]", "SET GLOBAL variable = value"),
             ("options = [\"log-bin\"]", "restart"),
             ("onn = []", "unknown field"),
-            ("server = \"oracle\"", "oracle"),
+            ("versions = { oracle = \"23\" }", "oracle"),
+            ("component = { name = \"x\" }", "no plugin"),
             ("plugin = \"../x\"", "no name for a plugin"),
         ] {
             let told = add(&format!("{head}{line}\n")).expect_err(line);
@@ -395,9 +481,35 @@ mod tests {
     }
 
     #[test]
+    fn a_method_is_said_as_the_server_has_it() {
+        let methods = Methods::built_in().expect("good files");
+        let tacho = |version: &str| {
+            let method = methods.get("tacho:external").expect("a variant").clone();
+            method.for_server(&Dialect::of_version(version))
+        };
+        let plugin = tacho("8.0.33");
+        assert_eq!(plugin.library, Some(Library::Plugin("tacho".to_owned())));
+        assert_eq!(plugin.on[0], "SET GLOBAL tacho_logging = ON");
+        assert_eq!((plugin.switch, plugin.switch_installed), (Switch::Restart, Some(Switch::Live)));
+        let component = tacho("9.7.4");
+        assert_eq!(component.library, Some(Library::Component("component_tacho".to_owned())));
+        assert_eq!(component.on[0], "SET GLOBAL tacho.logging = ON");
+        assert_eq!(component.switch, Switch::Reconnect);
+        assert_eq!(component.on.last().unwrap(), "SET GLOBAL tacho.writer = 'EXTERNAL'");
+        assert_eq!(component.log, ["{tacho.directory}/audit-*.jsonl"]);
+        assert_eq!(component.bytes_status.as_deref(), Some("tacho.bytes_written"));
+        let companion = component.companion.expect("a recorder");
+        assert_eq!(companion.command.last().unwrap(), "{tacho.directory}");
+        // This program, not a variable.
+        assert_eq!(companion.command[0], "{tacho}");
+        assert_eq!(companion.status, "tacho.writer");
+    }
+
+    #[test]
     fn finds_the_variable_that_is_set() {
         assert_eq!(variable_set_by("SET GLOBAL a_b = 1"), Some("a_b"));
         assert_eq!(variable_set_by(" set  global x:='y = z'"), Some("x"));
+        assert_eq!(variable_set_by("SET GLOBAL tacho.logging = ON"), Some("tacho.logging"));
         assert_eq!(variable_set_by("SET GLOBALx = 1"), None);
         assert_eq!(variable_set_by("SET SESSION x = 1"), None);
         assert_eq!(variable_set_by("SETTLE"), None);

@@ -5,37 +5,48 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::dialect::{Dialect, Library};
 use crate::installation::Installation;
 
-/// The plugin that does nothing: what the server's interface costs by itself.
+/// The plugin, and the component, that do nothing: what the server's interface costs by itself.
 const NOTHING_C: &str = include_str!("../nothing.c");
+const NOTHING_CC: &str = include_str!("../component_nothing.cc");
 
-/// The library of a plugin, for a server of this MariaDB. What
-/// is built for it goes into `work`.
+/// The file of a library, for a server of this installation. What is built for it goes into
+/// `work`.
 ///
 /// # Errors
 /// There is none, or it cannot be built.
-pub fn library(
+pub fn find(
     installation: &Installation,
-    plugin: &str,
+    dialect: &Dialect,
+    library: &Library,
     chosen: &[PathBuf],
     work: &Path,
 ) -> Result<PathBuf> {
-    let name = format!("{plugin}.so");
+    let name = library.file();
     if let Some(path) = chosen.iter().find(|path| path.ends_with(&name)) {
         ensure!(path.is_file(), "{} is not a file", path.display());
         return Ok(path.clone());
     }
-    if plugin == "nothing" {
-        return build_nothing(installation, work);
+    match library {
+        Library::Component(component) if component == "component_nothing" => {
+            return build_component(installation, &work.join(name));
+        }
+        Library::Soname(plugin) if plugin == "nothing" => return build_nothing(installation, work),
+        // MySQL without components has one that does next to nothing, but of other classes.
+        Library::Plugin(plugin) if plugin == "nothing" => bail!("there is none for this server"),
+        _ => {}
     }
     let mut places = Vec::new();
     if let Some(program) = std::env::current_exe()?.parent() {
         // Beside the command, as in `build/` of the source tree.
-        places.push(program.join("../mariadb"));
+        places.push(program.join("..").join(dialect.build_folder()));
         places.push(program.to_owned());
     }
     places.push(system_directory(installation)?);
+    // Where Debian has them, and the scripts that put a server into a folder.
+    places.push(installation.usr().join("lib/mysql/plugin"));
     match places.iter().map(|place| place.join(&name)).find(|path| path.is_file()) {
         Some(path) => Ok(path),
         None => {
@@ -48,18 +59,19 @@ pub fn library(
 
 /// Where its server looks for plugins.
 fn system_directory(installation: &Installation) -> Result<PathBuf> {
-    let output = Command::new(installation.program("mariadbd")?)
+    let program = installation.product().server_name();
+    let output = Command::new(installation.program(program)?)
         .arg("--no-defaults")
         .args(installation.options())
         .args(["--verbose", "--help"])
         .output()
-        .context("asking mariadbd for its plugin directory")?;
+        .with_context(|| format!("asking {program} for its plugin directory"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let directory = text.lines().find_map(|line| {
         let rest = line.strip_prefix("plugin-dir")?;
         rest.starts_with(' ').then(|| PathBuf::from(rest.trim()))
     });
-    directory.context("mariadbd does not name its plugin directory")
+    directory.with_context(|| format!("{program} does not name its plugin directory"))
 }
 
 fn build_nothing(installation: &Installation, work: &Path) -> Result<PathBuf> {
@@ -84,17 +96,33 @@ fn build_nothing(installation: &Installation, work: &Path) -> Result<PathBuf> {
         // The server's own headers lie below those of its clients.
         compiler.arg(flag).arg(format!("{flag}/server"));
     }
-    let output = compiler
-        .arg(&source)
-        .arg("-o")
-        .arg(&library)
-        .output()
-        .context("a C compiler (cc) is needed to compile a plugin")?;
-    if !output.status.success() {
-        bail!(
-            "the plugin that does nothing does not compile (libmariadbd-dev has the headers):\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
+    compile(compiler.arg(&source), &library)
+        .context("the plugin that does nothing (libmariadbd-dev has the headers)")?;
     Ok(library)
+}
+
+fn build_component(installation: &Installation, library: &Path) -> Result<PathBuf> {
+    let headers = installation.component_headers().context(
+        "it is compiled for a MySQL in a folder with its source (scripts/setup-mysql.sh) only",
+    )?;
+    let source = library.with_extension("cc");
+    std::fs::write(&source, NOTHING_CC)?;
+    let mut compiler = Command::new("c++");
+    // Names of its own stay its own: the server has some of them, too.
+    compiler
+        .args(["-std=c++17", "-shared", "-fPIC", "-O2", "-Wl,-Bsymbolic", "-isystem"])
+        .arg(headers);
+    compile(compiler.arg(&source), library).context("the component that does nothing")?;
+    Ok(library.to_owned())
+}
+
+fn compile(compiler: &mut Command, library: &Path) -> Result<()> {
+    let output = compiler
+        .arg("-o")
+        .arg(library)
+        .output()
+        .context("a compiler (cc, c++) is needed to compile a plugin")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "it does not compile:\n{said}");
+    Ok(())
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::blocks::{Bench, Timing};
 use crate::client::{Conn, Login, Queryable};
+use crate::dialect::Dialect;
 use crate::figures::{self, FIGURES};
 use crate::lines::{EndLine, Line, MethodLine, ResultLine, RunLine, Settings, VERSION};
 use crate::load::{LoadPlan, SCHEMA};
@@ -54,6 +55,13 @@ pub struct Options {
     pub switch_off_audit: bool,
 }
 
+impl Options {
+    /// The methods as they are on a server.
+    pub(crate) fn methods_for(&self, dialect: &Dialect) -> Vec<Method> {
+        self.methods.iter().map(|method| method.clone().for_server(dialect)).collect()
+    }
+}
+
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -71,22 +79,31 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
         .prefix("tacho-bench-")
         .tempdir_in(&options.directory)
         .with_context(|| format!("making a directory in {}", options.directory.display()))?;
-    let (target, missing) = match &options.login {
-        Some(login) => (Target::own(login)?, BTreeMap::new()),
+    let (target, missing, methods) = match &options.login {
+        Some(login) => {
+            let target = Target::own(login)?;
+            let methods = options.methods_for(target.dialect());
+            (target, BTreeMap::new(), methods)
+        }
         None => {
-            out.progress("starting a private MariaDB …");
-            Target::start_private(work.path(), &options.methods, &options.private)?
+            let dialect = Dialect::of_installation(&options.private.installation)?;
+            let methods = options.methods_for(&dialect);
+            out.progress("starting a private server …");
+            let (target, missing) =
+                Target::start_private(work.path(), &dialect, &methods, &options.private)?;
+            (target, missing, methods)
         }
     };
+    let options = &Options { methods, ..options.clone() };
     stop.check()?;
     let mut conn = target.connect()?;
     lock(&mut conn)?;
     if !target.is_private() {
-        check_privileges(&mut conn, target.version(), &options.methods)?;
+        check_privileges(&mut conn, target.dialect(), &options.methods)?;
         take_up_what_is_left(&mut conn, out)?;
     }
     let undo = Undo::begin(&mut conn)?;
-    let switcher = Switcher::new(&mut conn, undo, work.path())?;
+    let switcher = Switcher::new(&mut conn, target.dialect(), undo, work.path())?;
     let mut bench = Bench::new(target, conn, switcher, stop.clone(), options.timing);
     priority::raise();
     let measured = measure(&mut bench, options, &missing, work.path(), out);
@@ -163,6 +180,10 @@ fn measure(
     let started = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let (methods, notes) = usable(bench, options, missing, out)?;
     ensure!(!methods.is_empty(), "no method can be used on this server:\n{}", notes.join("\n"));
+    if methods.iter().any(|method| method.library.is_some() && method.switch == Switch::Restart) {
+        // What was tried may be there until the server ends.
+        bench.start_afresh()?;
+    }
     let groups = plan::groups(&methods);
     let cells = plan::cells(&options.workloads, &options.threads, &options.rates);
     let mut titles = vec![Method::none(NONE)];
@@ -297,7 +318,7 @@ fn usable(
         }
         let method = &method;
         out.progress(&format!("trying {} …", method.name));
-        let refused = missing.get(&method.name).cloned().or_else(|| bench.target.refuses(method));
+        let refused = bench.target.refuses(method).or_else(|| missing.get(&method.name).cloned());
         let failed = match refused {
             Some(reason) => Some(reason),
             None => match bench.rehearse(method, options.switch_off_audit) {

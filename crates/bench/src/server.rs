@@ -191,6 +191,11 @@ pub struct MariaDb {
 }
 
 impl MariaDb {
+    /// Its programs.
+    pub fn installation(&self) -> &Installation {
+        &self.installation
+    }
+
     /// Everything of this server is in here.
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -343,7 +348,7 @@ impl MariaDb {
 
     fn spawn(&self) -> Result<Child> {
         let log: File = OpenOptions::new().create(true).append(true).open(&self.error_log)?;
-        let program = self.installation.program(self.installation.server_name())?;
+        let program = self.installation.program(self.installation.product().server_name())?;
         let mut command = match self.prefix.split_first() {
             None => Command::new(program),
             Some((first, others)) => {
@@ -366,7 +371,7 @@ impl MariaDb {
             .arg("--bind-address=127.0.0.1")
             .arg(format!("--max-allowed-packet={}", client::PACKET_BYTES_MAX))
             .arg("--innodb-buffer-pool-size=64M")
-            .arg(template::redo_log_option(self.installation.product()))
+            .arg(self.installation.product().redo_log_option(template::REDO_LOG_MIB))
             .args(product_options(self.installation.product()))
             // Commits survive the death of the process, which is what tests are about;
             // they need not wait for the disk.

@@ -10,7 +10,8 @@ use mysql::consts::ColumnType;
 
 use crate::client::{Conn, Queryable};
 use crate::companion::Companion;
-use crate::method::{Method, variable_set_by};
+use crate::dialect::{Dialect, Library};
+use crate::method::{Method, Switch, variable_set_by};
 use crate::stop::Stop;
 use crate::undo::{Undo, quote};
 
@@ -25,6 +26,7 @@ pub struct Switcher {
     original: BTreeMap<String, String>,
     /// Plugin libraries that the server had before.
     preinstalled: BTreeSet<String>,
+    dialect: Dialect,
     on: Option<String>,
     /// Processes of methods, by their names, and where they may write.
     companions: BTreeMap<String, Companion>,
@@ -36,17 +38,12 @@ impl Switcher {
     ///
     /// # Errors
     /// The server refuses.
-    pub fn new(conn: &mut Conn, undo: Undo, work: &Path) -> Result<Self> {
-        let libraries: Vec<String> = conn.query(
-            "SELECT DISTINCT PLUGIN_LIBRARY FROM information_schema.PLUGINS \
-             WHERE PLUGIN_LIBRARY IS NOT NULL",
-        )?;
-        let preinstalled =
-            libraries.iter().map(|name| name.trim_end_matches(".so").to_owned()).collect();
+    pub fn new(conn: &mut Conn, dialect: &Dialect, undo: Undo, work: &Path) -> Result<Self> {
         Ok(Self {
             undo,
             original: BTreeMap::new(),
-            preinstalled,
+            preinstalled: dialect.installed(conn)?,
+            dialect: dialect.clone(),
             on: None,
             companions: BTreeMap::new(),
             work: work.to_owned(),
@@ -56,7 +53,7 @@ impl Switcher {
     /// Whether the server had the method's plugin before: then it is never removed, and the
     /// price of the server's interface is in the baseline, too.
     pub fn was_installed(&self, method: &Method) -> bool {
-        method.plugin.as_ref().is_some_and(|plugin| self.preinstalled.contains(plugin))
+        method.library.as_ref().is_some_and(|library| self.preinstalled.contains(library.name()))
     }
 
     /// Notes the values of all variables of a method that the server has now, and tries whether
@@ -109,12 +106,12 @@ impl Switcher {
     pub fn on(&mut self, conn: &mut Conn, method: &Method, stop: &Stop) -> Result<()> {
         ensure!(self.on.is_none(), "{:?} is still on", self.on);
         self.on = Some(method.name.clone());
-        if let Some(plugin) = &method.plugin
+        if let Some(library) = &method.library
             && !self.was_installed(method)
         {
-            self.undo.note(conn, format!("UNINSTALL SONAME IF EXISTS '{plugin}'"))?;
-            conn.query_drop(format!("INSTALL SONAME '{plugin}'"))
-                .with_context(|| format!("{}: installing the plugin {plugin}", method.name))?;
+            self.undo.note(conn, library.uninstall())?;
+            let install = library.install();
+            conn.query_drop(&install).with_context(|| format!("{}: {install}", method.name))?;
         }
         if let Some(name) = &method.needs_variable {
             ensure!(
@@ -156,10 +153,15 @@ impl Switcher {
                 conn.query_drop(format!("SET GLOBAL {name} = {value}"))?;
             }
         }
-        if let Some(plugin) = &method.plugin
+        if let Some(library) = &method.library
             && !self.was_installed(method)
         {
-            uninstall(conn, plugin, stop).with_context(|| method.name.clone())?;
+            conn.query_drop(library.uninstall()).with_context(|| method.name.clone())?;
+            // A server that is started anew for the next block forgets it for certain.
+            if method.switch != Switch::Restart {
+                wait_until_gone(conn, &self.dialect, library, stop)
+                    .with_context(|| method.name.clone())?;
+            }
         }
         self.on = None;
         Ok(())
@@ -186,23 +188,22 @@ fn execute(conn: &mut Conn, method: &Method, statements: &[String]) -> Result<()
     Ok(())
 }
 
-/// Removes a plugin and waits until it is gone. Sessions that have used it hold it until their
-/// next statement; if none comes, the server keeps it until it stops.
-fn uninstall(conn: &mut Conn, plugin: &str, stop: &Stop) -> Result<()> {
-    conn.query_drop(format!("UNINSTALL SONAME '{plugin}'"))?;
+/// Waits until a library that was uninstalled is gone. Sessions that have used a plugin hold it
+/// until their next statement; if none comes, the server keeps it until it stops.
+fn wait_until_gone(
+    conn: &mut Conn,
+    dialect: &Dialect,
+    library: &Library,
+    stop: &Stop,
+) -> Result<()> {
     let deadline = Instant::now() + UNINSTALL_DEADLINE;
-    loop {
-        let left: Option<String> = conn.query_first(format!(
-            "SELECT PLUGIN_NAME FROM information_schema.PLUGINS WHERE PLUGIN_LIBRARY = '{plugin}.so'"
-        ))?;
-        if left.is_none() {
-            return Ok(());
-        }
+    while dialect.installed(conn)?.contains(library.name()) {
         if Instant::now() > deadline {
-            bail!("a session that does nothing holds the plugin {plugin}: it cannot be removed");
+            bail!("a session that does nothing holds {}: it cannot be removed", library.file());
         }
         stop.sleep(Duration::from_millis(10))?;
     }
+    Ok(())
 }
 
 /// The value of a global variable as a literal; nothing if there is none of this name.

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::client::{Address, Conn, Login, Queryable};
-use crate::installation::Installation;
+use crate::dialect::Dialect;
+use crate::installation::{Installation, Product};
 use crate::lines::ServerLine;
 use crate::load::SCHEMA;
 use crate::method::{Method, Switch};
@@ -49,6 +50,7 @@ pub struct Target {
     /// Its threads before any load, without those that served a connection then.
     idle_threads: BTreeSet<u32>,
     version: String,
+    dialect: Dialect,
 }
 
 /// What a private server needs to know.
@@ -71,9 +73,10 @@ impl Target {
     /// reasons why methods cannot be used.
     ///
     /// # Errors
-    /// MariaDB is not installed, or does not start.
+    /// It is not installed, or does not start.
     pub fn start_private(
         work: &Path,
+        dialect: &Dialect,
         methods: &[Method],
         wanted: &PrivateOptions,
     ) -> Result<(Self, BTreeMap<String, String>)> {
@@ -87,9 +90,14 @@ impl Target {
             .option(format!("back-log={}", 2 * wanted.threads_max + 80))
             // A table for each connection and table of the load.
             .option(format!("table-open-cache={}", 400 + 4 * wanted.threads_max));
+        let product = wanted.installation.product();
         if !wanted.small {
             builder =
-                builder.option("innodb-buffer-pool-size=256M").option("innodb-log-file-size=256M");
+                builder.option("innodb-buffer-pool-size=256M").option(product.redo_log_option(256));
+        }
+        if product == Product::MySql {
+            // As with MariaDB, a binary log is what a method adds.
+            builder = builder.option("disable-log-bin");
         }
         for option in &wanted.options {
             builder = builder.option(option);
@@ -97,9 +105,9 @@ impl Target {
         let mut missing = BTreeMap::new();
         let mut copied = BTreeSet::new();
         for method in methods {
-            let Some(plugin) = &method.plugin else { continue };
-            match plugin::library(&wanted.installation, plugin, &wanted.libraries, work) {
-                Ok(library) if copied.insert(plugin.clone()) => builder = builder.plugin(library),
+            let Some(library) = &method.library else { continue };
+            match plugin::find(&wanted.installation, dialect, library, &wanted.libraries, work) {
+                Ok(path) if copied.insert(library.clone()) => builder = builder.plugin(path),
                 Ok(_) => {}
                 Err(error) => {
                     missing.insert(method.name.clone(), format!("{error:#}"));
@@ -115,6 +123,7 @@ impl Target {
             private: Some(server),
             idle_threads: BTreeSet::new(),
             version: String::new(),
+            dialect: dialect.clone(),
         };
         let mut conn = target.connect()?;
         conn.query_drop(format!("CREATE USER {LOAD_USER}@localhost"))?;
@@ -138,6 +147,7 @@ impl Target {
             private: None,
             pid: local_pid(login, &mut conn)?,
             idle_threads: BTreeSet::new(),
+            dialect: Dialect::of_version(&version),
             version,
         };
         target.note_threads(&mut conn)?;
@@ -152,6 +162,11 @@ impl Target {
     /// `SELECT VERSION()`.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// What it understands.
+    pub fn dialect(&self) -> &Dialect {
+        &self.dialect
     }
 
     /// Connects as the bench.
@@ -205,7 +220,7 @@ impl Target {
     fn note_threads(&mut self, conn: &mut Conn) -> Result<()> {
         if let Some(pid) = self.pid {
             self.idle_threads = proc::read_process(pid)?.threads.into_keys().collect();
-            for tid in serving_threads(conn)? {
+            for tid in self.dialect.serving_threads(conn)? {
                 self.idle_threads.remove(&tid);
             }
         }
@@ -219,7 +234,7 @@ impl Target {
     pub fn probe(&mut self, conn: &mut Conn, method: &Method) -> Result<Probe> {
         if self.pid.is_some() {
             // A thread that had nothing to do before the load may serve it now.
-            for tid in serving_threads(conn)? {
+            for tid in self.dialect.serving_threads(conn)? {
                 self.idle_threads.remove(&tid);
             }
         }
@@ -241,22 +256,26 @@ impl Target {
 
     /// Why this server cannot have a method; nothing if it can.
     pub fn refuses(&self, method: &Method) -> Option<String> {
-        let is_mariadb = self.version.contains("MariaDB");
-        match method.server.as_deref() {
-            Some("mariadb") if !is_mariadb => return Some("it is for MariaDB".to_owned()),
-            Some("mysql") if is_mariadb => return Some("it is for MySQL".to_owned()),
+        let product = match self.dialect.product() {
+            Product::MariaDb => "mariadb",
+            Product::MySql => "mysql",
+        };
+        match method.versions.get(product) {
+            Some(least) if !self.dialect.is_at_least(least) => {
+                return Some(format!("it needs version {least}"));
+            }
+            None if !method.versions.is_empty() => {
+                let other = if product == "mysql" { "MariaDB" } else { "MySQL" };
+                return Some(format!("it is for {other}"));
+            }
             _ => {}
         }
-        if let Some(least) = &method.version_min
-            && version_numbers(&self.version) < version_numbers(least)
-        {
-            return Some(format!("it needs version {least}"));
-        }
         if !self.is_private() && method.switch == Switch::Restart {
-            return Some(match (&method.plugin, method.switch_installed) {
-                (Some(plugin), Some(_)) => format!(
-                    "the plugin {plugin} is not installed, and not one to install under load; \
-                     INSTALL SONAME '{plugin}' first"
+            return Some(match (&method.library, method.switch_installed) {
+                (Some(library), Some(_)) => format!(
+                    "{} is not installed, and not one to install under load; {} first",
+                    library.file(),
+                    library.install()
                 ),
                 _ => "it needs a restart, and your server is not restarted".to_owned(),
             });
@@ -288,22 +307,25 @@ impl Target {
 ///
 /// # Errors
 /// It is too old, or a privilege is missing; what is missing is named.
-pub fn check_privileges(conn: &mut Conn, version: &str, methods: &[Method]) -> Result<()> {
-    let least = if version.contains("MariaDB") { "10.4" } else { "8.0" };
-    if version_numbers(version) < version_numbers(least) {
-        bail!("this server is {version}; the bench needs {least} or later");
+pub fn check_privileges(conn: &mut Conn, dialect: &Dialect, methods: &[Method]) -> Result<()> {
+    let least = match dialect.product() {
+        Product::MariaDb => "10.4",
+        Product::MySql => "8.0",
+    };
+    if !dialect.is_at_least(least) {
+        bail!("this server is too old; the bench needs {least} or later");
     }
     let account: String = conn.query_first("SELECT CURRENT_USER()")?.context("no user")?;
-    if methods.iter().any(|method| method.plugin.is_some()) {
+    let tables: BTreeSet<_> =
+        methods.iter().filter_map(|m| Some(m.library.as_ref()?.remembered_in())).collect();
+    for (table, name) in tables {
         // EXPLAIN wants the privileges of the statement, and does not run it.
         for statement in [
-            "EXPLAIN INSERT INTO mysql.plugin SELECT * FROM mysql.plugin",
-            "EXPLAIN DELETE FROM mysql.plugin WHERE name = ''",
+            format!("EXPLAIN INSERT INTO {table} SELECT * FROM {table}"),
+            format!("EXPLAIN DELETE FROM {table} WHERE {name} = ''"),
         ] {
             conn.query_drop(statement).with_context(|| {
-                format!(
-                    "{account} may not install plugins: it needs INSERT and DELETE on mysql.plugin"
-                )
+                format!("{account} may not install plugins: it needs INSERT and DELETE on {table}")
             })?;
         }
     }
@@ -327,29 +349,6 @@ pub(crate) fn fill_in(conn: &mut Conn, pattern: &str) -> Result<String> {
         conn.query_first(format!("SHOW GLOBAL VARIABLES WHERE Variable_name = '{name}'"))?;
     let (_, value) = value.with_context(|| format!("the server has no variable {name}"))?;
     fill_in(conn, &format!("{before}{value}{after}"))
-}
-
-/// Threads of the server that serve a connection now. MariaDB says so; MySQL would in its
-/// performance schema.
-fn serving_threads(conn: &mut Conn) -> Result<Vec<u32>> {
-    let known: Option<String> = conn
-        .query_first("SHOW COLUMNS FROM information_schema.PROCESSLIST LIKE 'TID'")
-        .map(|row: Option<mysql::Row>| row.and_then(|mut row| row.take(0)))?;
-    match known {
-        Some(_) => Ok(conn.query("SELECT TID FROM information_schema.PROCESSLIST")?),
-        None => Ok(Vec::new()),
-    }
-}
-
-/// `10.11.19` of `10.11.19-MariaDB-…` as numbers.
-fn version_numbers(version: &str) -> Vec<u32> {
-    version
-        .split(|c: char| !c.is_ascii_digit() && c != '.')
-        .next()
-        .unwrap_or_default()
-        .split('.')
-        .map_while(|part| part.parse().ok())
-        .collect()
 }
 
 /// The process that the server's pid file names, or that listens at its socket.
@@ -376,17 +375,4 @@ fn local_pid(login: &Login, conn: &mut Conn) -> Result<Option<u32>> {
         UnixStream::connect(path).with_context(|| format!("connecting to {}", path.display()))?;
     let listener = rustix::net::sockopt::socket_peercred(&stream)?.pid;
     Ok(Some(listener.as_raw_nonzero().get() as u32).filter(is_server))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_compared_as_numbers() {
-        assert_eq!(version_numbers("10.11.19-MariaDB-0+deb12u1"), [10, 11, 19]);
-        assert!(version_numbers("10.11.2") > version_numbers("10.4"));
-        assert!(version_numbers("8.0.33") >= version_numbers("8.0"));
-        assert!(version_numbers("9.1") < version_numbers("10.4"));
-    }
 }

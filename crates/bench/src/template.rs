@@ -12,12 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::installation::{Installation, Product};
 
 /// InnoDB's redo log as the template has it. Servers that ask for another size resize it.
-pub(crate) fn redo_log_option(product: Product) -> &'static str {
-    match product {
-        Product::MariaDb => "--innodb-log-file-size=16M",
-        Product::MySql => "--innodb-redo-log-capacity=16M",
-    }
-}
+pub(crate) const REDO_LOG_MIB: u32 = 16;
 
 /// Makes `data_directory` a copy of the template, which is made first if there is none.
 pub(crate) fn fill_data_directory(
@@ -48,8 +43,9 @@ pub(crate) fn fill_data_directory(
         .with_context(|| format!("copying {} for a new server", template.display()))
 }
 
-fn server_version(installation: &Installation) -> Result<String> {
-    let name = installation.server_name();
+/// As `--version` has it.
+pub(crate) fn server_version(installation: &Installation) -> Result<String> {
+    let name = installation.product().server_name();
     let output = Command::new(installation.program(name)?).arg("--version").output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     // "/usr/sbin/mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on …"
@@ -76,7 +72,7 @@ fn initialise(installation: &Installation, data_directory: &Path) -> Result<()> 
         .args(installation.options())
         .arg(format!("--datadir={}", data_directory.display()))
         .arg(format!("--tmpdir={}", temporary.path().display()))
-        .arg(redo_log_option(installation.product()))
+        .arg(installation.product().redo_log_option(REDO_LOG_MIB))
         .args(options)
         .stdin(Stdio::null());
     if rustix::process::geteuid().is_root() {

@@ -7,6 +7,7 @@
 use anyhow::{Context, Result, bail};
 
 use crate::client::{Conn, Queryable};
+use crate::dialect::is_gone;
 use crate::load::SCHEMA;
 
 /// Statements that undo what has been done, the last first.
@@ -91,7 +92,9 @@ impl Undo {
     pub fn run(&mut self, conn: &mut Conn) -> Result<()> {
         let mut failed = Vec::new();
         for statement in self.statements.iter().rev() {
-            if let Err(error) = conn.query_drop(statement) {
+            if let Err(error) = conn.query_drop(statement)
+                && !is_gone(statement, &error)
+            {
                 failed.push(format!("{statement}: {error}"));
             }
         }

@@ -38,7 +38,7 @@ const EXIT_INTERRUPTED: u8 = 130;
 const QUICK: Duration = Duration::from_secs(100);
 
 /// Measured unless others are named.
-const DEFAULT_METHODS: [&str; 7] = [
+const DEFAULT_METHODS: [&str; 8] = [
     "nothing",
     "tacho",
     "server_audit",
@@ -46,15 +46,16 @@ const DEFAULT_METHODS: [&str; 7] = [
     "general_log_table",
     "slow_log",
     "init_connect",
+    "rewriter",
 ];
 
 /// Counted by `--instructions` unless others are named.
-const COUNTED_METHODS: [&str; 5] =
-    ["nothing", "tacho", "tacho:paced", "server_audit", "general_log"];
+const COUNTED_METHODS: [&str; 6] =
+    ["nothing", "tacho", "tacho:paced", "server_audit", "general_log", "rewriter"];
 
 /// Shown at the end of `tacho bench --help`.
 const BENCH_NOTES: &str = "\
-Without --socket and --host a private MariaDB is started, measured, and removed. Your own server
+Without --socket and --host a private MariaDB, or MySQL, is started, measured, and removed. Your own server
 gets a schema `tacho_bench`, which is removed at the end; every variable that is changed is put
 back, also after Ctrl-C. If the bench itself was killed, `--restore` (or the next run) does that.
 Other clients of the server feel the load, and their statements are counted as queries.
@@ -159,16 +160,16 @@ pub struct BenchArgs {
     #[arg(long)]
     pub restore: bool,
 
-    /// Option for mariadbd of the private server; may be repeated
+    /// Option for the private server; may be repeated
     #[arg(long, value_name = "OPTION", conflicts_with_all = ["socket", "host"])]
     pub server_option: Vec<String>,
 
-    /// Plugin library to use instead of the one that is found: path/tacho.so
+    /// Library to use instead of the one that is found: path/tacho.so, path/component_tacho.so
     #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "host"])]
     pub plugin: Vec<PathBuf>,
 
-    /// Folder with the MariaDB for the private server, if it is not the one that is installed: its
-    /// programs are in FOLDER/usr
+    /// Folder with the MariaDB or MySQL for the private server, if it is not the MariaDB that is
+    /// installed: its programs are in FOLDER/usr
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["socket", "host"])]
     pub server_folder: Option<PathBuf>,
 
@@ -300,7 +301,7 @@ fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow:
             chosen = methods.choose(&COUNTED_METHODS.map(str::to_owned))?;
         }
         if args.quick {
-            let slow = ["general_log_table", "slow_log", "init_connect"];
+            let slow = ["general_log_table", "slow_log", "init_connect", "rewriter"];
             chosen.retain(|method| !slow.contains(&&*method.name));
         }
         chosen

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
+use tacho_bench::server::MariaDb;
 use tacho_tests::client::{self, Queryable as _};
-use tacho_tests::server::MariaDb;
 use tacho_tests::wait;
 
 /// The sessions.

@@ -1,9 +1,11 @@
 //! Zone: outside. `make run`: everything once, on a private server, with a verdict.
 //!
-//! 1. A private MariaDB gets the plugin by `INSTALL SONAME 'tacho'`, nothing else.
+//! 1. A private server gets the plugin, or the component, by INSTALL, nothing else.
 //! 2. sysbench's `oltp_read_write` and the tagging client load it, both counting answers.
 //! 3. sysbench runs on while recording goes on and off in short blocks: the cost.
 //! 4. The server stops, and the log is held against what the clients counted.
+//!
+//! Which server that is, `TACHO_SERVER` says, and [`Product`] what is different there.
 
 mod check;
 mod summary;
@@ -16,9 +18,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use rustix::fs::{FlockOperation, flock};
+use tacho_bench::server::MariaDb;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::paired::{self, Measured, Plan};
-use tacho_tests::server::MariaDb;
+use tacho_tests::product::Product;
 use tacho_tests::sysbench::{Report, Second, Sysbench};
 use tacho_tests::tagged::{self, Load, Tally};
 
@@ -35,7 +38,7 @@ const TAGGING_THREADS: u64 = 4;
 /// sysbench must outlive the last block by this much.
 const PAIRED_SPARE_S: u64 = 5;
 
-/// Records a real load on a private MariaDB and checks that nothing is missing in the log.
+/// Records a real load on a private server and checks that nothing is missing in the log.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
@@ -73,24 +76,23 @@ fn run(arguments: &Arguments) -> Result<bool> {
         Some(directory) => std::path::absolute(directory)?,
         None => tacho_tests::build_directory().join("run"),
     };
+    let product = Product::wanted()?;
     let _lock = claim(&directory)?;
     let begin = Instant::now();
 
-    step("starting a private MariaDB and installing the plugin");
-    let mut server = MariaDb::builder()
-        .directory(directory.join("server"))
+    step(&format!("starting a private {}: {}", product.title, product.install));
+    let mut server = product
+        .builder(&directory.join("server"))
         .keep()
         .option(format!("max-connections={}", arguments.threads + 50))
         .option("innodb-buffer-pool-size=256M")
-        .option("innodb-log-file-size=256M")
+        .option(product.installation().product().redo_log_option(256))
         .start()?;
     let mut conn = server.connect()?;
-    conn.query_drop("INSTALL SONAME 'tacho'").context(
-        "INSTALL SONAME 'tacho' was refused (`make build` puts the plugin into build/mariadb)",
-    )?;
+    product.install(&mut conn)?;
     // An absolute path replaces the data directory, a relative one is below it.
     let log_directory =
-        server.data_directory().join(client::variable(&mut conn, "tacho_directory")?);
+        server.data_directory().join(client::variable(&mut conn, &product.variable("directory"))?);
 
     step("filling the tables");
     let load = Sysbench::new(server.socket(), "oltp_read_write").threads(arguments.threads);
@@ -102,17 +104,17 @@ fn run(arguments: &Arguments) -> Result<bool> {
         "recording oltp_read_write with {} connections for {} s, and the tagging client",
         arguments.threads, arguments.seconds
     ));
-    let (report, tally) = record(&counted, &server, &mut conn)?;
+    let (report, tally) = record(&counted, product, &server, &mut conn)?;
 
     step(&format!(
         "measuring the cost: {} pairs of {} ms without and with recording",
         arguments.pairs, arguments.block_ms
     ));
-    let measured = measure_cost(&load.user(PAIRED_USER), arguments, &mut conn)?;
+    let measured = measure_cost(&load.user(PAIRED_USER), product, arguments, &mut conn)?;
 
     step("stopping the server and checking the log");
-    let records_written = client::status_number(&mut conn, "Tacho_records_written")?;
-    let records_lost = client::status_number(&mut conn, "Tacho_records_lost")?;
+    let records_written = client::status_number(&mut conn, &product.status("records_written"))?;
+    let records_lost = client::status_number(&mut conn, &product.status("records_lost"))?;
     let status_conn = u64::from(conn.connection_id());
     drop(conn);
     server.stop()?;
@@ -122,12 +124,13 @@ fn run(arguments: &Arguments) -> Result<bool> {
     )?;
 
     let summary = Summary {
+        server: product,
         statements_acknowledged: report.answered() + tally.acknowledged.len() as u64,
         records_lost,
         log_directory: &log_directory,
         findings: &findings,
         measured: &measured,
-        complaints: server.complaints(&["max_open_files"]),
+        complaints: product.complaints(&server),
     };
     let result_path = directory.join("result.json");
     fs::write(&result_path, summary.to_json() + "\n")
@@ -160,7 +163,12 @@ fn claim(directory: &Path) -> Result<File> {
 }
 
 /// The load whose every statement has to be in the log.
-fn record(load: &Sysbench, server: &MariaDb, conn: &mut Conn) -> Result<(Report, Tally)> {
+fn record(
+    load: &Sysbench,
+    product: &Product,
+    server: &MariaDb,
+    conn: &mut Conn,
+) -> Result<(Report, Tally)> {
     let tagging = Load {
         threads: TAGGING_THREADS,
         // A witness, not the load.
@@ -170,7 +178,7 @@ fn record(load: &Sysbench, server: &MariaDb, conn: &mut Conn) -> Result<(Report,
     .start()?;
     let mut progress_error = None;
     let report = load.run(|second| {
-        if let Err(error) = show_progress(conn, second, tagging.acknowledged_count()) {
+        if let Err(error) = show_progress(conn, product, second, tagging.acknowledged_count()) {
             progress_error.get_or_insert(error);
         }
     })?;
@@ -181,22 +189,28 @@ fn record(load: &Sysbench, server: &MariaDb, conn: &mut Conn) -> Result<(Report,
     }
 }
 
-fn show_progress(conn: &mut Conn, second: Second, tagged: u64) -> Result<()> {
-    let status = client::status(conn, "Tacho_records_%")?;
-    let value = |name: &str| status.get(name).map_or("?", String::as_str);
+fn show_progress(conn: &mut Conn, product: &Product, second: Second, tagged: u64) -> Result<()> {
+    let status = client::status(conn, &product.status("records_%"))?;
+    let value = |name: &str| status.get(&product.status(name)).map_or("?", String::as_str);
     println!(
         "  {:>3} s  {:>7} transactions/s  {:>8} statements/s  tagged {}  recorded {}  lost {}",
         second.at_s,
         grouped(second.tps as u64),
         grouped(second.qps as u64),
         grouped(tagged),
-        value("Tacho_records_written").parse().map_or("?".to_owned(), grouped),
-        value("Tacho_records_lost"),
+        value("records_written").parse().map_or("?".to_owned(), grouped),
+        value("records_lost"),
     );
     Ok(())
 }
 
-fn measure_cost(load: &Sysbench, arguments: &Arguments, conn: &mut Conn) -> Result<Measured> {
+fn measure_cost(
+    load: &Sysbench,
+    product: &Product,
+    arguments: &Arguments,
+    conn: &mut Conn,
+) -> Result<Measured> {
+    let logging = product.variable("logging");
     let plan = Plan {
         pairs: arguments.pairs,
         block: Duration::from_millis(arguments.block_ms),
@@ -211,7 +225,7 @@ fn measure_cost(load: &Sysbench, arguments: &Arguments, conn: &mut Conn) -> Resu
         plan,
         |conn, on| {
             let value = if on { "ON" } else { "OFF" };
-            Ok(conn.query_drop(format!("SET GLOBAL tacho_logging={value}"))?)
+            Ok(conn.query_drop(format!("SET GLOBAL {logging} = {value}"))?)
         },
         |number, pair| {
             let ratio = if pair.stood_still() {
@@ -235,7 +249,7 @@ fn measure_cost(load: &Sysbench, arguments: &Arguments, conn: &mut Conn) -> Resu
     let status = sysbench.wait()?;
     let measured = measured?;
     ensure!(status.success(), "sysbench: {status}");
-    conn.query_drop("SET GLOBAL tacho_logging=ON")?;
+    conn.query_drop(format!("SET GLOBAL {logging} = ON"))?;
     Ok(measured)
 }
 

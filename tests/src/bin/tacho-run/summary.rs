@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tacho_tests::paired::Measured;
+use tacho_tests::product::Product;
 
 use crate::check::Findings;
 
@@ -13,6 +14,8 @@ const SAMPLE_CHARS_MAX: usize = 500;
 
 /// All there is to say.
 pub struct Summary<'a> {
+    /// What was recorded in.
+    pub server: &'a Product,
     /// Answers that sysbench and the tagging client got while recording was on.
     pub statements_acknowledged: u64,
     /// `Tacho_records_lost`.
@@ -33,6 +36,7 @@ impl Summary<'_> {
     pub fn to_json(&self) -> String {
         let one_decimal = |value: f64| (value * 10.0).round() / 10.0;
         let result = json!({
+            "server": self.server.name,
             "statements_acknowledged": self.statements_acknowledged,
             "records_written": self.findings.lines,
             "records_lost": self.records_lost,
@@ -98,7 +102,7 @@ impl Summary<'_> {
         println!("Next:");
         println!("  build/bin/tacho tail {log_directory}");
         println!("  grep -h '\"outcome\":\"error\"' {log_directory}/audit-*.jsonl | tail -3");
-        println!("  make install    # into the MariaDB of this machine");
+        println!("  docs/guide/install.md    # into a server of your own");
     }
 }
 

@@ -1,0 +1,143 @@
+//! A private server of any release that we record in, and what the recorder is called there.
+//!
+//! All that `make run` has to know of a server stands in one row of [`PRODUCTS`].
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tacho_bench::client::{Conn, Queryable as _};
+use tacho_bench::installation::Installation;
+use tacho_bench::server as private;
+
+use crate::{mysql_server, server};
+
+/// One row.
+#[derive(Debug)]
+pub struct Product {
+    /// As `SERVER=` of the Makefile has it.
+    pub name: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// The library, below `build/`.
+    library: &'static str,
+    /// What installs it.
+    pub install: &'static str,
+    /// Before the name of a setting, as `tacho_` in `tacho_logging`.
+    variable: &'static str,
+    /// Before the name of a status variable.
+    status: &'static str,
+    /// What makes the server do what the others do by themselves.
+    options: &'static [&'static str],
+    /// What it warns of whenever it starts.
+    known: &'static [&'static str],
+}
+
+const MARIADB: Product = Product {
+    name: "mariadb",
+    title: "MariaDB",
+    library: "mariadb/tacho.so",
+    install: "INSTALL SONAME 'tacho'",
+    variable: "tacho_",
+    status: "Tacho_",
+    options: &[],
+    known: &["max_open_files"],
+};
+
+/// Without a binary log, as MariaDB is by default: what is compared is recording.
+const MYSQL_OPTIONS: &[&str] = &["disable-log-bin"];
+
+const PRODUCTS: [Product; 4] = [
+    MARIADB,
+    Product {
+        name: "mariadb-11.8",
+        title: "MariaDB 11.8",
+        library: "mariadb-11.8/tacho.so",
+        ..MARIADB
+    },
+    Product {
+        name: "mysql-9.7",
+        title: "MySQL 9.7",
+        library: "mysql-9.7/component_tacho.so",
+        install: "INSTALL COMPONENT 'file://component_tacho'",
+        variable: "tacho.",
+        status: "tacho.",
+        options: MYSQL_OPTIONS,
+        known: mysql_server::KNOWN,
+    },
+    Product {
+        name: "mysql-8.0",
+        title: "MySQL 8.0",
+        library: "mysql-8.0/tacho.so",
+        install: "INSTALL PLUGIN tacho SONAME 'tacho.so'",
+        variable: "tacho_",
+        status: "Tacho_",
+        options: MYSQL_OPTIONS,
+        known: mysql_server::KNOWN,
+    },
+];
+
+impl Product {
+    /// The one that `TACHO_SERVER` names, or the MariaDB of this machine.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn wanted() -> Result<&'static Self> {
+        let name = match std::env::var("TACHO_SERVER") {
+            Ok(name) if !name.is_empty() => name,
+            _ => MARIADB.name.to_owned(),
+        };
+        PRODUCTS.iter().find(|product| product.name == name).with_context(|| {
+            let names: Vec<&str> = PRODUCTS.iter().map(|product| product.name).collect();
+            format!("there is no server {name}; there are {}", names.join(", "))
+        })
+    }
+
+    /// Its programs.
+    pub fn installation(&self) -> Installation {
+        if self.name == MARIADB.name {
+            return Installation::system();
+        }
+        Installation::in_folder(server::cache_directory().join("tachograph").join(self.name))
+    }
+
+    /// Our library as it is built for it.
+    pub fn library(&self) -> PathBuf {
+        crate::build_directory().join(self.library)
+    }
+
+    /// A server with small buffers and otherwise default settings in this directory, with our
+    /// library in its plugin directory.
+    pub fn builder(&self, directory: &Path) -> private::Builder {
+        let builder = private::Builder::new(crate::build_directory().join("test"))
+            .installation(self.installation())
+            .directory(directory)
+            .plugin(self.library())
+            .option(server::NO_NATIVE_AIO);
+        self.options.iter().fold(builder, |builder, option| builder.option(option))
+    }
+
+    /// A setting, as `logging`, by its name in this server.
+    pub fn variable(&self, name: &str) -> String {
+        format!("{}{name}", self.variable)
+    }
+
+    /// A status variable, as `records_lost`, by its name in this server.
+    pub fn status(&self, name: &str) -> String {
+        format!("{}{name}", self.status)
+    }
+
+    /// Installs the library.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn install(&self, conn: &mut Conn) -> Result<()> {
+        let library = self.library();
+        conn.query_drop(self.install)
+            .with_context(|| format!("{} was refused ({})", self.install, library.display()))
+    }
+
+    /// Lines of the error log that are errors, warnings or marks of a crash, and not known.
+    pub fn complaints(&self, server: &private::MariaDb) -> Vec<String> {
+        server::complaints(&server.error_log(), self.known)
+    }
+}

@@ -1,0 +1,222 @@
+//! Zone: outside. `tacho bench` on MySQL: what is different there from `bench.rs`.
+//! `scripts/test-mysql.sh` runs them.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tacho_tests::benched::{
+    self, State, differences, directory, lines, of_type, run, text, wait_for_blocks,
+};
+use tacho_tests::client::{Conn, Queryable};
+use tacho_tests::mysql_server::{self, MySql};
+use tacho_tests::wait;
+
+/// On a private MySQL.
+fn bench(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = benched::bench(directory, arguments);
+    on_mysql(&mut command);
+    command
+}
+
+fn on_mysql(command: &mut Command) {
+    let usr = mysql_server::installation().usr();
+    command
+        .arg("--server-folder")
+        .arg(usr.parent().expect("its folder"))
+        .arg("--plugin")
+        .arg(mysql_server::component());
+}
+
+fn state(conn: &mut Conn) -> State {
+    benched::state(
+        conn,
+        "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_variables \
+         WHERE VARIABLE_NAME NOT LIKE 'gtid%'",
+        "SELECT CONCAT('plugin ', PLUGIN_NAME) FROM information_schema.PLUGINS \
+         UNION ALL SELECT CONCAT('schema ', SCHEMA_NAME) FROM information_schema.SCHEMATA \
+         UNION ALL SELECT CONCAT('installed ', name) FROM mysql.plugin \
+         UNION ALL SELECT CONCAT('installed ', component_urn) FROM mysql.component \
+         UNION ALL SELECT CONCAT('user ', User) FROM mysql.user",
+    )
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_private_server_is_measured_and_removed() {
+    let directory = directory("mysql-private");
+    let methods = "tacho,nothing,general_log,slow_log,init_connect,rewriter";
+    let arguments = ["--method", methods, "--pairs", "1", "--workload", "oltp_point_select"];
+    let output = run(bench(&directory, &arguments));
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}{said}");
+    let lines = lines(&directory);
+    let version = lines[0]["server"]["version"].as_str().expect("a version");
+    assert!(!version.contains("MariaDB"), "{version}");
+    let blocks = of_type(&lines, "block");
+    // A/A, tacho, the two logs; with restarts A/A, nothing, init_connect, rewriter.
+    assert_eq!(blocks.len(), (4 + 4) * 2, "{told}");
+    for block in &blocks {
+        let queries = block["queries"].as_u64().expect("a number");
+        assert!(queries > 0 && block["events"].as_u64().expect("a number") > 0, "{block}");
+        let cpu = |name: &str| block["cpu"][name].as_f64().expect("a number");
+        // The threads of its connections are known.
+        assert!(cpu("query_s") > 0.0 && cpu("query_s") > cpu("rest_s"), "{block}");
+        match block["method"].as_str().expect("a name") {
+            "tacho" => {
+                assert!(block["bytes_written"].as_u64().expect("a number") > queries * 50);
+                assert!(block["records_written"].as_u64().expect("a number") > queries / 2);
+                assert!(cpu("writer_s") > 0.0, "{block}");
+            }
+            "general_log" | "slow_log" => {
+                assert!(block["log_bytes"].as_u64().expect("a size") > queries * 20, "{block}");
+            }
+            _ => {}
+        }
+    }
+    let mut left: Vec<String> = fs::read_dir(&directory)
+        .expect("the directory")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["out.html", "out.jsonl"]);
+
+    let output = run(bench(&directory, &["--method", "server_audit", "--pairs", "1"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("it is for MariaDB"), "{}", text(&output.stderr));
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn every_variant_of_tacho_can_be_measured() {
+    let directory = directory("mysql-variants");
+    let arguments = ["--pairs", "1", "--method", "tacho:*", "--workload", "oltp_point_select"];
+    let output = run(bench(&directory, &arguments));
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}{said}");
+    let lines = lines(&directory);
+    let mut seen = 0;
+    for block in of_type(&lines, "block") {
+        let name = block["method"].as_str().expect("a name");
+        if let Some(variant) = name.strip_prefix("tacho") {
+            seen += 1;
+            // What is in the file, for counters come later; with an interval of five seconds that
+            // does, too. Off leaves the lines that say so.
+            if variant != ":paced" {
+                let bytes = block["log_bytes"].as_u64().expect("a number");
+                assert_eq!(bytes < 5000, variant == ":off", "{block}");
+            }
+        }
+    }
+    assert_eq!(seen, 9, "{told}");
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn instructions_are_counted() {
+    let directory = directory("mysql-instructions");
+    // None of the options of a load: it has its own.
+    let mut command = Command::new(tacho_tests::build_directory().join("bin/tacho"));
+    command
+        .args(["bench", "--instructions", "--method", "tacho", "--directory"])
+        .arg(&directory)
+        .arg("--out")
+        .arg(directory.join("out"))
+        .stdin(Stdio::null());
+    on_mysql(&mut command);
+    let output = run(command);
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}{said}");
+    let lines = lines(&directory);
+    let counted = of_type(&lines, "instructions");
+    let of = |method: &str, part: &str| {
+        let line = counted.iter().find(|line| line["method"] == method);
+        line.unwrap_or_else(|| panic!("no {method}: {told}"))[part].as_i64().expect("a number")
+    };
+    assert!(of("none", "query") > 20_000, "{told}");
+    assert_eq!(of("none", "writer"), 0, "{told}");
+    let added = of("tacho", "query") - of("none", "query");
+    assert!((1_000..20_000).contains(&added), "{told}");
+    assert!(of("tacho", "writer") > 1_000, "{told}");
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn an_own_server_is_as_before() {
+    const METHODS: &str = "tacho,general_log,slow_log";
+    let directory = directory("mysql-own");
+    let server = MySql::builder()
+        // Values that are not the defaults, of every type.
+        .option("log-output=TABLE")
+        .option("general-log-file=mine.log")
+        .option("long-query-time=3.25")
+        .option("slow-query-log-file=it's mine.log")
+        .start()
+        .expect("a server");
+    let mut conn = server.connect().expect("a session");
+    let before = state(&mut conn);
+    let socket = server.socket().display().to_string();
+    let load = ["--workload", "oltp_point_select", "--method", METHODS];
+    let by_socket = |pairs| {
+        let mut arguments = vec!["--socket", &*socket, "--user", "root", "--pairs", pairs];
+        arguments.extend(load);
+        benched::bench(&directory, &arguments)
+    };
+    let output = run(by_socket("1"));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
+    let lines = lines(&directory);
+    assert_eq!(lines[0]["server"]["local"], true);
+    assert_eq!(of_type(&lines, "block").len(), 2 * 4);
+    assert!(said.contains("left behind: ") && said.contains("/tacho/audit-"), "{said}");
+
+    // Over TCP, with a password: no TLS, so it goes encrypted with the server's key.
+    conn.query_drop("CREATE USER rich IDENTIFIED BY 'p#ss=w'").expect("a user");
+    conn.query_drop("GRANT ALL ON *.* TO rich").expect("a grant");
+    let file = directory.join("password");
+    fs::write(&file, "p#ss=w\n").expect("a file");
+    let (file, port) = (file.display().to_string(), server.port().to_string());
+    let mut by_tcp = vec!["--host", "127.0.0.1", "--port", &port, "--user", "rich"];
+    by_tcp.extend(["--password-file", &file, "--method", "general_log", "--pairs", "1"]);
+    let output = run(benched::bench(&directory, &by_tcp));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    conn.query_drop("DROP USER rich").expect("dropping the user");
+
+    // Who may not install a component is told before anything is done.
+    conn.query_drop("CREATE USER poor@localhost").expect("a user");
+    conn.query_drop("GRANT ALL ON tacho_bench.* TO poor@localhost").expect("a grant");
+    let poor = ["--socket", &socket, "--user", "poor", "--method", "tacho", "--pairs", "1"];
+    let output = run(benched::bench(&directory, &poor));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("INSERT and DELETE on mysql.component"), "{said}");
+    conn.query_drop("DROP USER poor@localhost").expect("dropping the user");
+    assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
+
+    // Killed in the middle, it leaves notes for the next one.
+    fs::remove_file(directory.join("out.jsonl")).expect("the lines of before");
+    let mut child = by_socket("9999").stderr(Stdio::piped()).spawn().expect("tacho");
+    wait_for_blocks(&directory, 5, &mut child);
+    kill_process(Pid::from_child(&child), Signal::KILL).expect("a signal");
+    child.wait().expect("an end");
+    wait::until("the end of its connections", || {
+        let others: Vec<u64> = conn
+            .query(
+                "SELECT PROCESSLIST_ID FROM performance_schema.threads \
+                 WHERE PROCESSLIST_USER = 'root' AND PROCESSLIST_ID <> CONNECTION_ID()",
+            )
+            .expect("the connections");
+        others.is_empty()
+    });
+    assert_ne!(differences(&before, &state(&mut conn)), [""; 0]);
+    let restore = ["--socket", &socket, "--user", "root", "--restore"];
+    let output = run(benched::bench(&directory, &restore));
+    assert_eq!(text(&output.stdout), "put back\n", "{}", text(&output.stderr));
+    assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
