@@ -92,6 +92,10 @@ fetch_80() {
     chmod 755 "$work"/root/usr/bin/*
     mv "$work/root/usr/lib/plugin" "$work/root/usr/lib/mysql/plugin"
     cp -r "$headers/include" "$headers/components" "$headers/LICENSE" "$work/root/source"
+    # plugin.h includes the server's own header, for one macro of variables that sessions have.
+    mkdir "$work/root/source/include/sql"
+    printf '/* In place of a header of the server, of which a plugin needs nothing. */\n' \
+        >"$work/root/source/include/sql/sql_plugin.h"
     for header in mysql_version.h mysqld_error.h; do
         cp "$work/root/usr/include/$header" "$work/root/source/include/$header"
     done

@@ -9,15 +9,10 @@
 // events off (9.7.4). So this library stays mapped (RTLD_NODELETE), its services stay registered,
 // and after UNINSTALL COMPONENT they do nothing. docs/specs/mysql-events.md, "Coming and going".
 #include "../common/message.h"
-#include "../common/settings.h"
 #include "adapter.h"
-#include "sql_commands.h"
+#include "recorder.h"
 #include "text_variables.h"
 #include "visits.h"
-
-#include <climits>
-#include <cstdio>
-#include <cstring>
 
 #include <dlfcn.h>
 
@@ -38,8 +33,6 @@ REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
 
 namespace tacho {
-
-tacho_embed* g_recorder = nullptr;
 
 namespace {
 
@@ -126,87 +119,32 @@ bool tell_unloaded() noexcept {
         "dynamic_loader_services_unload_notification");
 }
 
-// Binary: the server compares it with the names that it knows by its collation, for each figure,
-// and that of utf8mb4 takes most of the time that recording a statement takes.
-my_h_string make_string(const char* text) noexcept {
-    my_h_string made = nullptr;
-    if (mysql_service_mysql_string_converter->convert_from_buffer(&made, text, strlen(text),
-                                                                  "binary") != 0) {
-        return nullptr;
-    }
-    return made;
-}
+SHOW_VAR* g_status;
 
-void make_figure_names() noexcept {
-    g_figure_names = {make_string("query_time"), make_string("rows_sent"),
-                      make_string("rows_examined")};
-    if (g_figure_names.query_time == nullptr || g_figure_names.rows_sent == nullptr ||
-        g_figure_names.rows_examined == nullptr) {
-        log(kWarning, "%s", "some statement figures are not available on this server");
-    }
-}
-
-void free_figure_names() noexcept {
-    my_h_string* const all[] = {&g_figure_names.query_time, &g_figure_names.rows_sent,
-                                &g_figure_names.rows_examined};
-    for (my_h_string* name : all) {
-        if (*name != nullptr) {
-            mysql_service_mysql_string_factory->destroy(*name);
-            *name = nullptr;
-        }
-    }
-}
-
-bool absolute_setting(int32_t number, const char* name, char* path) noexcept {
-    const char* given = variable_text(number);
-    path[0] = '\0';
-    if (given[0] != '\0' && !absolute_path(given, path, PATH_MAX)) {
-        log(kError, "tacho.%s: the path is too long", name);
+bool register_status() noexcept {
+    SHOW_VAR* variables = status_variables();
+    if (mysql_service_status_variable_registration->register_variable(variables) != 0) {
         return false;
     }
-    show_text(number, path);
+    g_status = variables;
     return true;
 }
 
-tacho_embed* start_recorder() noexcept {
-    char directory[PATH_MAX];
-    char signing_key_file[PATH_MAX];
-    if (!absolute_setting(kSettingDirectory, "directory", directory) ||
-        !absolute_setting(kSettingSigningKeyFile, "signing_key_file", signing_key_file)) {
-        return nullptr;
+bool unregister_status() noexcept {
+    if (g_status != nullptr &&
+        mysql_service_status_variable_registration->unregister_variable(g_status) != 0) {
+        return false;
     }
-    const tacho_embed_config config = {
-        directory, variable_text(kSettingArenaDirectory), signing_key_file,
-        // Of the headers; the server tells no component which patch level it is.
-        "MySQL " MYSQL_SERVER_VERSION, variable_number(kSettingArenaBytes), nullptr, false, false,
-        variable_number(TACHO_SETTING_WRITER) != 0};
-    char error[1024] = "";
-    tacho_embed* recorder = tacho_embed_start(&config, error, sizeof(error));
-    if (recorder == nullptr) {
-        log(kError, "recording cannot start: %s", error);
-        return nullptr;
-    }
-    sql_commands_load(recorder);
-    apply_text_variables(recorder);
-    apply_variables(recorder);
-    log(kNote, "recording to %s", directory);
-    return recorder;
-}
-
-void stop_recorder() noexcept {
-    tacho_embed* recorder = g_recorder;
-    g_recorder = nullptr;
-    if (recorder != nullptr) {
-        tacho_embed_stop(recorder, kStopPatienceMs);
-    }
+    g_status = nullptr;
+    return true;
 }
 
 bool begin() noexcept {
     if (!has_events() || !register_variables() || !register_text_variables()) {
         return false;
     }
-    g_recorder = start_recorder();
-    if (g_recorder == nullptr) {
+    // Of the headers; the server tells no component which patch level it is.
+    if (!start_recorder("MySQL " MYSQL_SERVER_VERSION)) {
         return false;
     }
     make_figure_names();
@@ -260,6 +198,18 @@ mysql_service_status_t deinit() noexcept {
 }
 
 } // namespace
+
+bool register_variable(const char* name, int flags, const char* comment,
+                       mysql_sys_var_check_func check, mysql_sys_var_update_func update,
+                       void* check_arg, void* value) noexcept {
+    return mysql_service_component_sys_variable_register->register_variable(
+               "tacho", name, flags, comment, check, update, check_arg, value) == 0;
+}
+
+bool unregister_variable(const char* name) noexcept {
+    return mysql_service_component_sys_variable_unregister->unregister_variable("tacho", name) == 0;
+}
+
 } // namespace tacho
 
 BEGIN_COMPONENT_PROVIDES(component_tacho)

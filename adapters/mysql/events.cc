@@ -539,4 +539,22 @@ mysql_service_status_t notify_connection(const mysql_event_tracking_connection_d
     return 0;
 }
 
+void notify_error(uint64_t conn, uint32_t error_code, tacho_bytes message) noexcept {
+    const Visit visit(conn);
+    if (visit.probe() == nullptr) {
+        return;
+    }
+    enter(visit);
+    if ((t_state.conn == conn && t_state.skipped) || !tacho_probe_logging(visit.probe())) {
+        return;
+    }
+    const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
+    tacho_event out;
+    begin_event(TACHO_KIND_ERROR, conn, now_us, &out);
+    out.error_code = error_code;
+    out.text = message;
+    out.present = TACHO_PRESENT_TEXT;
+    emit(visit.probe(), current_session(), tacho_probe_session(visit.probe(), conn, now_us), out);
+}
+
 } // namespace tacho

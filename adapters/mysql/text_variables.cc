@@ -19,9 +19,8 @@ namespace tacho {
 
 namespace {
 
-constexpr char kComponent[] = "tacho";
-constexpr char kBoth[] =
-    "tacho.filter and tacho.filter_file cannot both be set: set the other one to '' first";
+constexpr char kBoth[] = TACHO_VARIABLE("filter") " and " TACHO_VARIABLE(
+    "filter_file") " cannot both be set: set the other one to '' first";
 
 struct TextVariable {
     const char* name;
@@ -39,21 +38,21 @@ enum Which { kFilter = 0, kFilterFile = 1, kRecipients = 2, kCount = 3 };
 
 TextVariable g_variables[kCount] = {
     {"filter",
-     "tacho.filter",
+     TACHO_VARIABLE("filter"),
      "Which statements are recorded, and how: rules in JSON; empty = all, whole",
      nullptr,
      nullptr,
      {false},
      false},
     {"filter_file",
-     "tacho.filter_file",
-     "File with the rules of tacho.filter, read when this is set",
+     TACHO_VARIABLE("filter_file"),
+     "File with the rules of " TACHO_VARIABLE("filter") ", read when this is set",
      nullptr,
      nullptr,
      {false},
      false},
     {"encryption_recipients_file",
-     "tacho.encryption_recipients_file",
+     TACHO_VARIABLE("encryption_recipients_file"),
      "File with the public keys (age1...) that closed files are encrypted to, read when this is "
      "set; empty: they are not encrypted",
      nullptr,
@@ -171,9 +170,8 @@ template <Which kWhich> bool add() noexcept {
     static char empty[] = "";
     arg.def_val = empty;
     variable->registered =
-        mysql_service_component_sys_variable_register->register_variable(
-            kComponent, variable->name, PLUGIN_VAR_STR | PLUGIN_VAR_RQCMDARG, variable->comment,
-            check<kWhich>, update<kWhich>, &arg, &variable->shown) == 0;
+        register_variable(variable->name, PLUGIN_VAR_STR | PLUGIN_VAR_RQCMDARG, variable->comment,
+                          check<kWhich>, update<kWhich>, &arg, &variable->shown);
     return variable->registered;
 }
 
@@ -188,8 +186,7 @@ bool unregister_text_variables() noexcept {
         if (!variable.registered) {
             continue;
         }
-        if (mysql_service_component_sys_variable_unregister->unregister_variable(
-                kComponent, variable.name) != 0) {
+        if (!unregister_variable(variable.name)) {
             return false;
         }
         variable.registered = false;
@@ -199,6 +196,14 @@ bool unregister_text_variables() noexcept {
         variable.set.store(false, std::memory_order_relaxed);
     }
     return true;
+}
+
+void forget_text_variables() noexcept {
+    for (TextVariable& variable : g_variables) {
+        variable.shown = nullptr;
+        variable.owned = nullptr;
+        variable.set.store(false, std::memory_order_relaxed);
+    }
 }
 
 void apply_text_variables(const tacho_embed* recorder) noexcept {

@@ -16,7 +16,6 @@ namespace tacho {
 
 namespace {
 
-constexpr char kComponent[] = "tacho";
 constexpr size_t kNameBytes = 64;
 constexpr size_t kChoicesMax = 8;
 
@@ -43,7 +42,7 @@ void note(MYSQL_THD thd, const Setting& setting, const char* before, const char*
         return;
     }
     char variable[kNameBytes];
-    snprintf(variable, sizeof(variable), "%s.%s", kComponent, setting.name);
+    snprintf(variable, sizeof(variable), TACHO_VARIABLE("%s"), setting.name);
     const tacho_who who = who_of(thd);
     tacho_embed_note_config(g_recorder, &who, variable, before, after);
 }
@@ -104,9 +103,8 @@ void update_choice(MYSQL_THD thd, SYS_VAR*, void* variable, const void* save) no
 
 bool add(size_t index, int flags, mysql_sys_var_update_func update, void* check_arg) noexcept {
     const Setting& setting = kSettings[index];
-    return mysql_service_component_sys_variable_register->register_variable(
-               kComponent, setting.name, flags, setting.comment, nullptr, update, check_arg,
-               &g_values[index]) == 0;
+    return register_variable(setting.name, flags, setting.comment, nullptr, update, check_arg,
+                             &g_values[index]);
 }
 
 bool add_number(size_t index) noexcept {
@@ -174,7 +172,8 @@ bool register_variables() noexcept {
     for (size_t index = 0; index < kSettingCount; ++index) {
         g_registered[index] = register_one(index);
         if (!g_registered[index]) {
-            log(kError, "the variable tacho.%s cannot be registered", kSettings[index].name);
+            log(kError, "the variable " TACHO_VARIABLE("%s") " cannot be registered",
+                kSettings[index].name);
             return false;
         }
     }
@@ -186,9 +185,9 @@ bool unregister_variables() noexcept {
         if (!g_registered[index]) {
             continue;
         }
-        if (mysql_service_component_sys_variable_unregister->unregister_variable(
-                kComponent, kSettings[index].name) != 0) {
-            log(kError, "the variable tacho.%s cannot be taken away", kSettings[index].name);
+        if (!unregister_variable(kSettings[index].name)) {
+            log(kError, "the variable " TACHO_VARIABLE("%s") " cannot be taken away",
+                kSettings[index].name);
             return false;
         }
         g_registered[index] = false;

@@ -1,0 +1,180 @@
+// Zone: cold
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// The plugin for MySQL 8.0: descriptor, what it needs of the server, init, deinit. What it records,
+// and its variables, are those of the component (adapters/mysql).
+#include "../common/message.h"
+#include "../mysql/adapter.h"
+#include "../mysql/recorder.h"
+#include "../mysql/text_variables.h"
+#include "../mysql/visits.h"
+#include "attributes.h"
+#include "events.h"
+#include "variables.h"
+
+#include <cstdio>
+
+#include <dlfcn.h>
+
+#include <mysql/service_plugin_registry.h>
+
+REQUIRES_SERVICE_PLACEHOLDER(registry);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_current_thread_reader);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_security_context);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_security_context_options);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_attributes);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_runtime_error);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_string_factory);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_string_converter);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
+
+// The server looks for this name when it loads a plugin, and puts its functions in place of the
+// version that is asked for.
+extern "C" {
+decltype(plugin_registry_service) plugin_registry_service =
+    reinterpret_cast<decltype(plugin_registry_service)>(0x0100);
+}
+
+namespace tacho {
+
+namespace {
+
+// Where a service goes: all of them are pointers.
+struct Required {
+    const char* name;
+    const void** slot;
+};
+
+#define TACHO_REQUIRED(service)                                                                    \
+    Required {                                                                                     \
+#service, reinterpret_cast < const void**>(&mysql_service_##service)                       \
+    }
+
+const Required g_required[] = {
+    TACHO_REQUIRED(mysql_current_thread_reader),
+    TACHO_REQUIRED(mysql_thd_security_context),
+    TACHO_REQUIRED(mysql_security_context_options),
+    TACHO_REQUIRED(mysql_thd_attributes),
+    TACHO_REQUIRED(mysql_runtime_error),
+    TACHO_REQUIRED(mysql_string_factory),
+    TACHO_REQUIRED(mysql_string_converter),
+    TACHO_REQUIRED(mysql_string_get_data_in_charset),
+    TACHO_REQUIRED(mysql_audit_print_service_longlong_data_source),
+};
+
+void release_services() noexcept {
+    restore_attributes();
+    for (const Required& required : g_required) {
+        if (*required.slot != nullptr) {
+            auto* service = const_cast<void*>(*required.slot);
+            mysql_service_registry->release(reinterpret_cast<my_h_service>(service));
+            *required.slot = nullptr;
+        }
+    }
+    if (mysql_service_registry != nullptr) {
+        mysql_plugin_registry_release(mysql_service_registry);
+        mysql_service_registry = nullptr;
+    }
+}
+
+bool acquire_services() noexcept {
+    mysql_service_registry = mysql_plugin_registry_acquire();
+    if (mysql_service_registry == nullptr) {
+        log(kError, "%s", "recording cannot start: the server has no registry of services");
+        return false;
+    }
+    for (const Required& required : g_required) {
+        my_h_service service = nullptr;
+        if (mysql_service_registry->acquire(required.name, &service) != 0) {
+            log(kError, "recording cannot start: the server has no service %s", required.name);
+            return false;
+        }
+        *required.slot = service;
+    }
+    extend_attributes();
+    return true;
+}
+
+bool begin() noexcept {
+    if (!variables_are_complete()) {
+        log(kError, "%s", "recording cannot start: this build has more variables than room");
+        return false;
+    }
+    if (!acquire_services()) {
+        return false;
+    }
+    const auto* version = static_cast<const char*>(dlsym(RTLD_DEFAULT, symbols::kServerVersion));
+    char server[256];
+    snprintf(server, sizeof(server), "MySQL %s", version != nullptr ? version : "8.0");
+    if (!start_recorder(server)) {
+        return false;
+    }
+    make_figure_names();
+    find_command_names();
+    open_visits(tacho_embed_probe(g_recorder));
+    return true;
+}
+
+// A refused INSTALL PLUGIN says why in the error log only: what a plugin tells the client is
+// replaced by the server's own message.
+int init(MYSQL_PLUGIN) noexcept {
+    if (begin()) {
+        return 0;
+    }
+    stop_recorder();
+    release_services();
+    return 1;
+}
+
+// The server calls this when no session holds the plugin any more: no event is in flight.
+int deinit(MYSQL_PLUGIN) noexcept {
+    (void)close_visits(0);
+    stop_recorder();
+    forget_text_variables();
+    free_figure_names();
+    release_services();
+    return 0;
+}
+
+st_mysql_audit g_descriptor = {
+    MYSQL_AUDIT_INTERFACE_VERSION,
+    nullptr,
+    notify,
+    {
+        MYSQL_AUDIT_GENERAL_ERROR,
+        MYSQL_AUDIT_CONNECTION_CONNECT | MYSQL_AUDIT_CONNECTION_DISCONNECT |
+            MYSQL_AUDIT_CONNECTION_CHANGE_USER,
+        MYSQL_AUDIT_PARSE_PREPARSE,
+        0,
+        0,
+        0,
+        0,
+        0,
+        MYSQL_AUDIT_COMMAND_START | MYSQL_AUDIT_COMMAND_END,
+        MYSQL_AUDIT_QUERY_START | MYSQL_AUDIT_QUERY_STATUS_END,
+        0,
+        0,
+        0,
+    },
+};
+
+} // namespace
+} // namespace tacho
+
+mysql_declare_plugin(tacho){
+    MYSQL_AUDIT_PLUGIN,
+    &tacho::g_descriptor,
+    "tacho",
+    "Tachograph",
+    "Records everything, loses nothing",
+    PLUGIN_LICENSE_GPL,
+    tacho::init,
+    nullptr,
+    tacho::deinit,
+    0x0001,
+    tacho::status_variables(),
+    tacho::g_system_variables,
+    nullptr,
+    0,
+} mysql_declare_plugin_end;
