@@ -38,11 +38,11 @@ static_assert(sizeof(st_mysql_plugin) == 112 && sizeof(st_mysql_audit) == 128, "
 namespace tacho::symbols {
 
 // Names that mysqld exports, and no public header declares. They are looked up at run time; without
-// them a line has no character set, and no sql_command.
+// the first one a line has no character set.
 
 // const CHARSET_INFO* thd_charset(THD*): that of the texts which a session sends.
 constexpr char kThdCharset[] = "_Z11thd_charsetP3THD";
-// LEX_CSTRING sql_statement_names[SQLCOM_END + 1]: by the numbers that events have.
+// LEX_CSTRING sql_statement_names[SQLCOM_END + 1]: by the numbers that events have. To compare.
 constexpr char kSqlStatementNames[] = "sql_statement_names";
 // char server_version[].
 constexpr char kServerVersion[] = "server_version";

@@ -9,6 +9,7 @@
 #include "../common/message.h"
 #include "../mysql/adapter.h"
 #include "../mysql/session.h"
+#include "../mysql/sql_commands.h"
 
 #include <dlfcn.h>
 
@@ -66,8 +67,13 @@ constexpr const char* kCommands[] = {
 constexpr size_t kCommandCount = sizeof(kCommands) / sizeof(kCommands[0]);
 static_assert(kCommandCount == COM_END, "one for each");
 
-// One for each number that an event can have.
-const MYSQL_LEX_CSTRING* g_sql_commands;
+// How many of 8.0's numbers of SQL commands are those of 9.7, by whose names they go here, too:
+// all, unless a server derived from it has put others in between. Behind them are such a server's
+// own.
+constexpr size_t kSqlCommandCount = 159;
+size_t g_sql_command_count;
+// 8.0 has this name for a stored function, and for the other kind another one.
+constexpr size_t kCreateStoredFunction = 90;
 
 mysql_cstring_with_length text_of(const MYSQL_LEX_CSTRING& text) noexcept {
     return {text.str, text.length};
@@ -78,7 +84,8 @@ void query(const mysql_event_query* in) noexcept {
     out.event_subclass = in->event_subclass;
     out.status = in->status;
     out.connection_id = in->connection_id;
-    out.sql_command = g_sql_commands == nullptr ? nullptr : g_sql_commands[in->sql_command_id].str;
+    const auto number = static_cast<size_t>(in->sql_command_id);
+    out.sql_command = number < g_sql_command_count ? sql_command_name(number) : nullptr;
     out.query = text_of(in->query);
     out.query_charset = in->query_charset == nullptr ? nullptr : in->query_charset->csname;
     (void)notify_query(&out);
@@ -128,11 +135,22 @@ void general(const mysql_event_general* in) noexcept {
 
 } // namespace
 
-void find_command_names() noexcept {
-    g_sql_commands =
+void check_command_numbers() noexcept {
+    g_sql_command_count = kSqlCommandCount;
+    const auto* servers =
         static_cast<const MYSQL_LEX_CSTRING*>(dlsym(RTLD_DEFAULT, symbols::kSqlStatementNames));
-    if (g_sql_commands == nullptr) {
-        log(kWarning, "%s", "the log will have no sql_command: this server does not export them");
+    if (servers == nullptr) {
+        return;
+    }
+    // Its names are not always ours. But one that we have, too, must be at the same place.
+    for (size_t number = 0; number < kSqlCommandCount; ++number) {
+        const int32_t ours = sql_command_number(servers[number].str);
+        if (ours >= 0 && static_cast<size_t>(ours) != number && number != kCreateStoredFunction) {
+            g_sql_command_count = number;
+            log(kWarning, "some lines will have no sql_command: this server has others from %s on",
+                servers[number].str);
+            return;
+        }
     }
 }
 

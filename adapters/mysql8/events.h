@@ -10,8 +10,9 @@ namespace tacho {
 // What the server calls for each event. Always 0: an event is never refused.
 int notify(MYSQL_THD thd, mysql_event_class_t event_class, const void* event) noexcept;
 
-// Where the server has the names of SQL commands. Before the first event.
-void find_command_names() noexcept;
+// Compares the server's numbers of SQL commands with ours. After sql_commands_load, before the
+// first event.
+void check_command_numbers() noexcept;
 
 } // namespace tacho
 

@@ -111,7 +111,7 @@ bool begin() noexcept {
         return false;
     }
     make_figure_names();
-    find_command_names();
+    check_command_numbers();
     open_visits(tacho_embed_probe(g_recorder));
     return true;
 }

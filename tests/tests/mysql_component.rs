@@ -1,5 +1,5 @@
-//! Zone: outside. The component in a real MySQL 9.7: what is recorded, exactly once, and how it
-//! comes and goes. `scripts/test-mysql.sh` runs them.
+//! Zone: outside. The component in a real MySQL 9.7, or the plugin in a real 8.0: what is recorded,
+//! exactly once, and how it comes and goes. `scripts/test-mysql.sh` runs them with each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 use tacho_tests::audit::Audit;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::disk::Disk;
-use tacho_tests::mysql_server::{Builder, MySql};
+use tacho_tests::mysql_server::{
+    Builder, MySql, Release, install, named, release, status_name, uninstall,
+};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::tagged::{self, Load, Running};
 use tacho_tests::{build_directory, wait};
-
-const INSTALL: &str = "INSTALL COMPONENT 'file://component_tacho'";
-const UNINSTALL: &str = "UNINSTALL COMPONENT 'file://component_tacho'";
 
 /// `ENOSPC`.
 const NO_SPACE: i32 = 28;
@@ -34,8 +33,8 @@ impl Place {
 
     fn builder(&self) -> Builder {
         MySql::builder()
-            .option(format!("loose-tacho.directory={}", self.log().display()))
-            .option(format!("loose-tacho.arena-directory={}/arenas", self.0.display()))
+            .option(named(&format!("loose-tacho.directory={}", self.log().display())))
+            .option(named(&format!("loose-tacho.arena-directory={}/arenas", self.0.display())))
     }
 
     fn arena_count(&self) -> usize {
@@ -86,7 +85,7 @@ fn a_load_is_recorded_exactly_once() {
     let place = Place::new("load");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
-    root.query_drop(INSTALL).expect("installing");
+    root.query_drop(install()).expect("installing");
     tagged::prepare(&mut root, 4).expect("a table");
     let running = start_load(server.socket(), "load");
     wait_for_answers(&running, 3000);
@@ -107,7 +106,7 @@ fn a_kill_under_load_loses_nothing() {
     let place = Place::new("kill");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
-    root.query_drop(INSTALL).expect("installing");
+    root.query_drop(install()).expect("installing");
     tagged::prepare(&mut root, 4).expect("a table");
     drop(root);
     let running = start_load(server.socket(), "kill");
@@ -136,7 +135,7 @@ fn each_kind_of_statement_has_its_line() {
     let place = Place::new("kinds");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
-    root.query_drop(INSTALL).expect("installing");
+    root.query_drop(install()).expect("installing");
     root.query_drop("CREATE DATABASE d").expect("an answer");
     let mut conn = client::connect(server.socket(), "root", "d").expect("a connection");
     let id = conn_id(&mut conn);
@@ -167,7 +166,11 @@ fn each_kind_of_statement_has_its_line() {
     server.stop().expect("stopping");
     let lines = recorded::read(&place.log()).expect("a readable log");
     let found = briefs(&lines, id);
-    assert_eq!(found, EXPECTED, "{}", found.join("\n"));
+    let expected = match release() {
+        Release::Mysql97 => EXPECTED,
+        Release::Mysql80 => EXPECTED_80,
+    };
+    assert_eq!(found, expected, "{}", found.join("\n"));
     let db: Vec<_> = recorded::of_conn(&lines, id)
         .into_iter()
         .filter(|line| matches!(recorded::text(line, "sql"), Some("USE mysql" | "DO 1")))
@@ -208,6 +211,36 @@ const EXPECTED: &[&str] = &[
     "disconnect",
 ];
 
+/// Its events have the messages of errors.
+const EXPECTED_80: &[&str] = &[
+    "connect ok",
+    r#"Query select ok "SELECT CONNECTION_ID()" sent=1 examined=1"#,
+    r#"Query create_table ok "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))" sent=0 examined=0"#,
+    r#"Query insert ok "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')" sent=0 examined=0"#,
+    r#"Query prepare ok "PREPARE s FROM 'SELECT v FROM t WHERE id = ?'" sent=0 examined=0"#,
+    r#"Query set_option ok "SET @one = 1" sent=0 examined=0"#,
+    r#"Query execute ok "EXECUTE s USING @one" sent=1 examined=1"#,
+    r#"Query select ok "SELECT v FROM t WHERE id = 1""#,
+    r#"Query create_procedure ok "CREATE PROCEDURE p() SELECT COUNT(*) FROM t" sent=0 examined=0"#,
+    r#"Query call ok "CALL p()" sent=1 examined=0"#,
+    r#"Query change_db ok "USE mysql" sent=0 examined=0"#,
+    r#"Query do ok "DO 1" sent=0 examined=1"#,
+    r#"Query create_user ok "CREATE USER u IDENTIFIED BY <secret>" sent=0 examined=0"#,
+    r#"Query select error 1054/- "SELECT nothing" sent=0 examined=0"#,
+    r#"Query error 1064/- "THIS IS NOT SQL" sent=0 examined=0"#,
+    r#"Query insert error 1062/- "INSERT INTO d.t VALUES (1, 'again')" sent=0 examined=0"#,
+    r#"Query select ok "SELECT 1" sent=1 examined=1"#,
+    r#"Query select ok "SELECT 2" sent=1 examined=1"#,
+    r#"Query select ok "SELECT 3" sent=1 examined=1"#,
+    r#"Query select ok "SELECT 4" sent=1 examined=1"#,
+    r#"Query error 1064/- "NOT SQL; SELECT 5" sent=0 examined=0"#,
+    r#"Prepare ok "SELECT v FROM d.t WHERE id = ?" sent=0 examined=0"#,
+    r#"Execute select ok "SELECT v FROM d.t WHERE id = 2" sent=1 examined=1"#,
+    r#"Prepare error 1146/- "SELECT v FROM d.nothing" sent=0 examined=0"#,
+    "Quit ok",
+    "disconnect",
+];
+
 /// Rules go by it, so nobody may be able to hide it.
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
@@ -215,7 +248,7 @@ fn the_database_is_right_wherever_it_changes() {
     let place = Place::new("database");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
-    root.query_drop(INSTALL).expect("installing");
+    root.query_drop(install()).expect("installing");
     for sql in ["CREATE DATABASE d", "CREATE DATABASE e", "CREATE DATABASE f"] {
         root.query_drop(sql).expect("an answer");
     }
@@ -262,7 +295,7 @@ fn what_has_to_be_prepared_anew_has_one_line() {
     let place = Place::new("anew");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
-    root.query_drop(INSTALL).expect("installing");
+    root.query_drop(install()).expect("installing");
     root.query_drop("CREATE DATABASE d").expect("an answer");
     root.query_drop("CREATE TABLE d.t (id INT PRIMARY KEY)").expect("an answer");
     root.query_drop("INSERT INTO d.t VALUES (1), (2)").expect("an answer");
@@ -291,7 +324,7 @@ fn connections_are_recorded() {
     let place = Place::new("connections");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
-    root.query_drop(INSTALL).expect("installing");
+    root.query_drop(install()).expect("installing");
     root.query_drop("CREATE USER visitor").expect("an answer");
     let mut conn = client::connect(server.socket(), "visitor", "").expect("a connection");
     let id = conn_id(&mut conn);
@@ -334,18 +367,18 @@ fn it_comes_and_goes_under_load() {
     let place = Place::new("uninstall");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
-    root.query_drop(INSTALL).expect("installing");
+    root.query_drop(install()).expect("installing");
     tagged::prepare(&mut root, 4).expect("a table");
     let mut idle = server.connect().expect("a connection");
     idle.query_drop("DO 'before'").expect("an answer");
     let running = start_load(server.socket(), "uninstall");
     for round in 0..5 {
         wait_for_answers(&running, 200);
-        root.query_drop(UNINSTALL).expect("uninstalling");
+        root.query_drop(uninstall()).expect("uninstalling");
         assert_eq!(place.arena_count(), 0, "round {round}");
         wait_for_answers(&running, 200);
         idle.query_drop("DO 'between'").expect("an answer");
-        root.query_drop(INSTALL).expect("installing again");
+        root.query_drop(install()).expect("installing again");
         idle.query_drop(format!("DO 'round {round}'")).expect("an answer");
     }
     let before = running.acknowledged_count();
@@ -366,12 +399,12 @@ fn it_comes_and_goes_under_load() {
         assert_eq!(count(&format!("DO 'round {round}'")), 1);
     }
     // Those that install it and take it away have their lines, too.
-    assert_eq!((count(INSTALL), count(UNINSTALL)), (6, 5));
+    assert_eq!((count(install()), count(uninstall())), (6, 5));
     let running = |line: &&Line| recorded::text(line, "outcome") == Some("running");
     let open: Vec<_> = lines.iter().filter(running).collect();
     // What the sessions of the load were about when it went away: one each.
     assert!(open.len() <= 5 * 4, "{open:?}");
-    assert!(open.iter().all(|line| recorded::text(line, "sql") != Some(UNINSTALL)));
+    assert!(open.iter().all(|line| recorded::text(line, "sql") != Some(uninstall())));
     server.assert_clean_log(&[]);
     drop(server);
     place.remove();
@@ -383,30 +416,35 @@ fn settings_can_be_seen_and_set() {
     let place = Place::new("settings");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
-    root.query_drop(INSTALL).expect("installing");
+    root.query_drop(install()).expect("installing");
     let variable = |root: &mut Conn, name: &str| client::variable(root, name).expect("a variable");
-    assert_eq!(variable(&mut root, "tacho.directory"), place.log().to_str().expect("text"));
-    assert_eq!(variable(&mut root, "tacho.overflow"), "BLOCK");
-    assert_eq!(variable(&mut root, "tacho.arena_bytes"), "67108864");
-    root.query_drop("SET GLOBAL tacho.overflow = 'DROP'").expect("an answer");
-    assert_eq!(variable(&mut root, "tacho.overflow"), "DROP");
-    root.query_drop("SET GLOBAL tacho.overflow = 'NOTHING'").expect_err("there is no such policy");
-    root.query_drop("SET GLOBAL tacho.flush_interval_ms = 50").expect("an answer");
-    root.query_drop("SET GLOBAL tacho.directory = '/tmp'").expect_err("not while it runs");
+    assert_eq!(variable(&mut root, &named("tacho.directory")), place.log().to_str().expect("text"));
+    assert_eq!(variable(&mut root, &named("tacho.overflow")), "BLOCK");
+    assert_eq!(variable(&mut root, &named("tacho.arena_bytes")), "67108864");
+    root.query_drop(named("SET GLOBAL tacho.overflow = 'DROP'")).expect("an answer");
+    assert_eq!(variable(&mut root, &named("tacho.overflow")), "DROP");
+    root.query_drop(named("SET GLOBAL tacho.overflow = 'NOTHING'"))
+        .expect_err("there is no such policy");
+    root.query_drop(named("SET GLOBAL tacho.flush_interval_ms = 50")).expect("an answer");
+    root.query_drop(named("SET GLOBAL tacho.directory = '/tmp'")).expect_err("not while it runs");
     let file = |root: &mut Conn| {
-        client::status(root, "tacho.current_file").expect("a status")["tacho.current_file"].clone()
+        let name = status_name("current_file");
+        client::status(root, &name).expect("a status")[&name].clone()
     };
     let first = file(&mut root);
-    root.query_drop("SET GLOBAL tacho.rotate_now = 1").expect("an answer");
+    root.query_drop(named("SET GLOBAL tacho.rotate_now = 1")).expect("an answer");
     wait::until("there is another file", || file(&mut root) != first);
-    root.query_drop("SET GLOBAL tacho.logging = OFF").expect("an answer");
+    root.query_drop(named("SET GLOBAL tacho.logging = OFF")).expect("an answer");
     root.query_drop("DO 'unseen'").expect("an answer");
-    root.query_drop("SET GLOBAL tacho.logging = ON").expect("an answer");
+    root.query_drop(named("SET GLOBAL tacho.logging = ON")).expect("an answer");
     root.query_drop("DO 'seen'").expect("an answer");
     wait::until("it is written", || {
-        client::status_number(&mut root, "tacho.records_written").expect("a status") > 0
+        client::status_number(&mut root, &status_name("records_written")).expect("a status") > 0
     });
-    assert_eq!(client::status_number(&mut root, "tacho.records_lost").expect("a status"), 0);
+    assert_eq!(
+        client::status_number(&mut root, &status_name("records_lost")).expect("a status"),
+        0
+    );
     drop(root);
     server.stop().expect("stopping");
     let lines = recorded::read(&place.log()).expect("a readable log");
@@ -427,10 +465,10 @@ fn settings_can_be_seen_and_set() {
     assert_eq!(
         changes,
         [
-            "root tacho.overflow BLOCK DROP",
-            "root tacho.flush_interval_ms 100 50",
-            "root tacho.logging ON OFF",
-            "root tacho.logging OFF ON",
+            named("root tacho.overflow BLOCK DROP"),
+            named("root tacho.flush_interval_ms 100 50"),
+            named("root tacho.logging ON OFF"),
+            named("root tacho.logging OFF ON"),
         ]
     );
     let count =
@@ -447,29 +485,34 @@ fn a_filter_keeps_statements_out() {
     let place = Place::new("filter");
     let mut server = place.builder().start().expect("a server");
     let mut root = server.connect().expect("a connection");
-    root.query_drop(INSTALL).expect("installing");
+    root.query_drop(install()).expect("installing");
     root.query_drop("CREATE USER robot").expect("an answer");
     let mut robot = client::connect(server.socket(), "robot", "").expect("a connection");
     robot.query_drop("DO 'before'").expect("an answer");
-    let error = root.query_drop("SET GLOBAL tacho.filter = '{\"rules\": 1}'").expect_err("wrong");
-    assert!(error.to_string().contains("tacho.filter"), "{error}");
-    root.query_drop(
+    let error =
+        root.query_drop(named("SET GLOBAL tacho.filter = '{\"rules\": 1}'")).expect_err("wrong");
+    assert!(error.to_string().contains(&named("tacho.filter")), "{error}");
+    root.query_drop(named(
         r#"SET GLOBAL tacho.filter = '{"rules": [{"user": "robot", "action": "skip"}]}'"#,
-    )
+    ))
     .expect("an answer");
-    assert_eq!(client::status_number(&mut root, "tacho.filter_rules").expect("a status"), 1);
-    let error = root.query_drop("SET GLOBAL tacho.filter_file = '/nowhere'").expect_err("both");
+    assert_eq!(
+        client::status_number(&mut root, &status_name("filter_rules")).expect("a status"),
+        1
+    );
+    let error =
+        root.query_drop(named("SET GLOBAL tacho.filter_file = '/nowhere'")).expect_err("both");
     assert!(error.to_string().contains("cannot both be set"), "{error}");
     robot.query_drop("DO 'skipped'").expect("an answer");
     robot.query_drop("NOT SQL").expect_err("an error");
     robot.prep("SELECT 'skipped', ?").expect("a statement");
     root.query_drop("DO 'seen'").expect("an answer");
-    root.query_drop("SET GLOBAL tacho.filter = ''").expect("an answer");
+    root.query_drop(named("SET GLOBAL tacho.filter = ''")).expect("an answer");
     robot.query_drop("DO 'after'").expect("an answer");
     drop(robot);
     // A thread tells what it has left out when its session ends.
     wait::until("it is counted", || {
-        client::status_number(&mut root, "tacho.records_filtered").expect("a status") > 0
+        client::status_number(&mut root, &status_name("records_filtered")).expect("a status") > 0
     });
     drop(root);
     server.stop().expect("stopping");
@@ -493,32 +536,32 @@ fn it_stays_while_a_session_waits_for_room() {
     let place = Place::new("full");
     let disk = Disk::plain(&place.0.join("disk")).expect("a disk");
     let builder = MySql::builder()
-        .option(format!("loose-tacho.directory={}", disk.log_directory().display()))
-        .option(format!("loose-tacho.arena-directory={}/arenas", place.0.display()))
-        .option("loose-tacho.arena-bytes=1M");
+        .option(named(&format!("loose-tacho.directory={}", disk.log_directory().display())))
+        .option(named(&format!("loose-tacho.arena-directory={}/arenas", place.0.display())))
+        .option(named("loose-tacho.arena-bytes=1M"));
     let with = |builder: Builder, (name, value): &(&str, String)| builder.environment(name, value);
     let mut server = disk.environment().iter().fold(builder, with).start().expect("a server");
     let mut root = server.connect().expect("a connection");
-    root.query_drop(INSTALL).expect("installing");
+    root.query_drop(install()).expect("installing");
     tagged::prepare(&mut root, 4).expect("a table");
     root.query_drop("CREATE USER worker").expect("an answer");
     root.query_drop("GRANT ALL ON tagged.* TO worker").expect("an answer");
     // Root shall not wait as well.
-    root.query_drop(
+    root.query_drop(named(
         r#"SET GLOBAL tacho.filter = '{"rules": [{"user": "root", "action": "record", "overflow": "DROP"}]}'"#,
-    )
+    ))
     .expect("an answer");
     disk.fail_writes(NO_SPACE, 0).expect("a fault");
     let load =
         Load { user: "worker".to_owned(), big_every: 3, ..Load::new(server.socket(), "full") };
     let running = load.start().expect("a load");
     let answered = wait::until_steady("all sessions wait", || running.acknowledged_count());
-    root.query_drop(UNINSTALL).expect_err("sessions are inside");
+    root.query_drop(uninstall()).expect_err("sessions are inside");
     assert_eq!(running.acknowledged_count(), answered, "they still wait");
     disk.mend_writes().expect("a mended disk");
     wait_for_answers(&running, 200);
     let tally = running.stop().expect("a tally");
-    root.query_drop(UNINSTALL).expect("uninstalling");
+    root.query_drop(uninstall()).expect("uninstalling");
     drop(root);
     server.stop().expect("stopping");
     let audit = Audit::of(&disk.log_directory_here(), "full").expect("a readable log");
