@@ -15,6 +15,7 @@ use tacho_tests::mysql_server::{
     Builder, MySql, Release, install, named, release, status_name, uninstall,
 };
 use tacho_tests::recorded::{self, Line};
+use tacho_tests::sysbench::Sysbench;
 use tacho_tests::tagged::{self, Load, Running};
 use tacho_tests::{build_directory, wait};
 
@@ -104,6 +105,40 @@ fn a_load_is_recorded_exactly_once() {
     place.remove();
 }
 
+/// The server's own counters are the witness.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn sysbench_with_sixteen_sessions_is_recorded_exactly_once() {
+    let place = Place::new("sysbench");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    let bench = Sysbench::new(server.socket(), "oltp_read_write").threads(16).seconds(3);
+    bench.prepare(&mut root).expect("tables");
+    root.query_drop(install()).expect("installing");
+    let names = ["Com_stmt_execute", "Com_stmt_prepare", "Com_stmt_close"];
+    let counted =
+        |root: &mut Conn| names.map(|name| client::status_number(root, name).expect("a status"));
+    let before = counted(&mut root);
+    bench.run(|_| {}).expect("a run");
+    let after = counted(&mut root);
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let count = |command: &str| {
+        let is = |line: &&Line| recorded::text(line, "command") == Some(command);
+        lines.iter().filter(is).count() as u64
+    };
+    assert!(after[0] - before[0] > 1000, "it has worked: {before:?} {after:?}");
+    let expected = [0, 1, 2].map(|i| after[i] - before[i]);
+    assert_eq!(["Execute", "Prepare", "Close stmt"].map(count), expected);
+    let statements: Vec<&Line> =
+        lines.iter().filter(|line| recorded::text(line, "command") == Some("Execute")).collect();
+    assert_eq!(recorded::problems(&statements), [""; 0]);
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_kill_under_load_loses_nothing() {
@@ -175,6 +210,15 @@ fn each_kind_of_statement_has_its_line() {
         Release::Mysql80 => EXPECTED_80,
     };
     assert_eq!(found, expected, "{}", found.join("\n"));
+    if release() == Release::Mysql80 {
+        let message = |sql: &str| {
+            let line = lines.iter().find(|line| recorded::text(line, "sql") == Some(sql));
+            recorded::text(line.expect("a line"), "error").expect("a message")
+        };
+        assert_eq!(message("SELECT nothing"), "Unknown column 'nothing' in 'field list'");
+        assert!(message("THIS IS NOT SQL").starts_with("You have an error in your SQL syntax"));
+        assert_eq!(message("SELECT v FROM d.nothing"), "Table 'd.nothing' doesn't exist");
+    }
     let db: Vec<_> = recorded::of_conn(&lines, id)
         .into_iter()
         .filter(|line| matches!(recorded::text(line, "sql"), Some("USE mysql" | "DO 1")))
@@ -626,21 +670,21 @@ fn a_filter_keeps_statements_out() {
     place.remove();
 }
 
-/// Who uninstalls must not pull the arena from under a session that waits for room in it.
-#[test]
-#[ignore = "needs MySQL: scripts/test-mysql.sh"]
-fn it_stays_while_a_session_waits_for_room() {
-    let place = Place::new("full");
+/// A server with a small arena, whose log is on a disk of its own.
+fn start_with_disk(place: &Place) -> (MySql, Disk) {
     let disk = Disk::plain(&place.0.join("disk")).expect("a disk");
     let builder = MySql::builder()
         .option(named(&format!("loose-tacho.directory={}", disk.log_directory().display())))
         .option(named(&format!("loose-tacho.arena-directory={}/arenas", place.0.display())))
         .option(named("loose-tacho.arena-bytes=1M"));
     let with = |builder: Builder, (name, value): &(&str, String)| builder.environment(name, value);
-    let mut server = disk.environment().iter().fold(builder, with).start().expect("a server");
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
-    tagged::prepare(&mut root, 4).expect("a table");
+    let server = disk.environment().iter().fold(builder, with).start().expect("a server");
+    (server, disk)
+}
+
+/// Makes what the clients need who shall wait while root shall not.
+fn prepare_workers(root: &mut Conn) {
+    tagged::prepare(root, 4).expect("a table");
     root.query_drop("CREATE USER worker").expect("an answer");
     root.query_drop("GRANT ALL ON tagged.* TO worker").expect("an answer");
     // Root shall not wait as well.
@@ -648,6 +692,17 @@ fn it_stays_while_a_session_waits_for_room() {
         r#"SET GLOBAL tacho.filter = '{"rules": [{"user": "root", "action": "record", "overflow": "DROP"}]}'"#,
     ))
     .expect("an answer");
+}
+
+/// Who uninstalls must not pull the arena from under a session that waits for room in it.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn it_stays_while_a_session_waits_for_room() {
+    let place = Place::new("full");
+    let (mut server, disk) = start_with_disk(&place);
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(install()).expect("installing");
+    prepare_workers(&mut root);
     disk.fail_writes(NO_SPACE, 0).expect("a fault");
     let load =
         Load { user: "worker".to_owned(), big_every: 3, ..Load::new(server.socket(), "full") };
@@ -673,6 +728,40 @@ fn it_stays_while_a_session_waits_for_room() {
     let says_so = server.complaints(&[]).iter().any(|line| line.contains("recording goes on"));
     assert_eq!(says_so, release() == Release::Mysql97);
     assert_eq!(place.arena_count(), 0);
+    drop((server, disk));
+    place.remove();
+}
+
+/// Who is killed while it waits for room gives its record up, and that is counted.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_killed_session_waits_no_longer() {
+    let place = Place::new("killed");
+    let (mut server, disk) = start_with_disk(&place);
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(install()).expect("installing");
+    prepare_workers(&mut root);
+    disk.fail_writes(NO_SPACE, 0).expect("a fault");
+    let load =
+        Load { user: "worker".to_owned(), big_every: 3, ..Load::new(server.socket(), "killed") };
+    let running = load.start().expect("a load");
+    wait::until_steady("all sessions wait", || running.acknowledged_count());
+    let sessions: Vec<u64> = root
+        .query("SELECT id FROM information_schema.processlist WHERE user = 'worker'")
+        .expect("an answer");
+    let first = sessions.first().expect("a session");
+    root.query_drop(format!("KILL {first}")).expect("an answer");
+    wait::until("it is counted", || {
+        let name = status_name("records_lost_killed");
+        client::status_number(&mut root, &name).expect("a status") > 0
+    });
+    disk.mend_writes().expect("a mended disk");
+    wait_for_answers(&running, 100);
+    let tally = running.stop().expect("a tally");
+    drop(root);
+    server.stop().expect("stopping");
+    let audit = Audit::of(&disk.log_directory_here(), "killed").expect("a readable log");
+    audit.assert_declared(&tally);
     drop((server, disk));
     place.remove();
 }
