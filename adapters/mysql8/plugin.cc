@@ -127,6 +127,15 @@ int init(MYSQL_PLUGIN) noexcept {
     return 1;
 }
 
+// UNINSTALL PLUGIN begins, and cannot be refused. Each session that had an event holds the plugin
+// until it ends.
+int begin_uninstall(MYSQL_PLUGIN) noexcept {
+    log(kNote, "%s",
+        "UNINSTALL PLUGIN: sessions that are recorded stay so until they end, and new ones are not "
+        "recorded from now on");
+    return 0;
+}
+
 // The server calls this when no session holds the plugin any more: no event is in flight.
 int deinit(MYSQL_PLUGIN) noexcept {
     (void)close_visits(0);
@@ -170,7 +179,7 @@ mysql_declare_plugin(tacho){
     "Records everything, loses nothing",
     PLUGIN_LICENSE_GPL,
     tacho::init,
-    nullptr,
+    tacho::begin_uninstall,
     tacho::deinit,
     0x0001,
     tacho::status_variables(),
