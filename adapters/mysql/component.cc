@@ -11,8 +11,10 @@
 #include "../common/message.h"
 #include "../common/settings.h"
 #include "adapter.h"
+#include "events.h"
 #include "sql_commands.h"
 #include "text_variables.h"
+#include "traces.h"
 #include "visits.h"
 
 #include <climits>
@@ -36,6 +38,7 @@ REQUIRES_SERVICE_PLACEHOLDER(mysql_string_factory);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_string_converter);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_server_telemetry_traces_v1);
 
 namespace tacho {
 
@@ -52,17 +55,28 @@ SERVICE_TYPE_NO_CONST(event_tracking_query) g_query = {notify_query};
 SERVICE_TYPE_NO_CONST(event_tracking_parse) g_parse = {notify_parse};
 SERVICE_TYPE_NO_CONST(event_tracking_command) g_command = {notify_command};
 SERVICE_TYPE_NO_CONST(event_tracking_connection) g_connection = {notify_connection};
+SERVICE_TYPE_NO_CONST(event_tracking_table_access) g_table_access = {notify_table_access};
 
 EventService g_services[] = {
     {"event_tracking_command.tacho", &g_command},
     {"event_tracking_connection.tacho", &g_connection},
     {"event_tracking_parse.tacho", &g_parse},
     {"event_tracking_query.tacho", &g_query},
+    // The last: only with tacho.tables.
+    {"event_tracking_table_access.tacho", &g_table_access},
 };
 constexpr size_t kServiceCount = sizeof(g_services) / sizeof(g_services[0]);
 
 // The library is loaded once in the life of a server, so this is known again at the next INSTALL.
 bool g_registered[kServiceCount];
+
+// How many of them are wanted.
+size_t service_count() noexcept {
+    return variable_number(kSettingTables) != 0 ? kServiceCount : kServiceCount - 1;
+}
+
+// How long deinit waits when nothing is recorded any more.
+constexpr uint64_t kClosePatienceMs = 1000;
 
 bool keep_library() noexcept {
     Dl_info info;
@@ -71,7 +85,7 @@ bool keep_library() noexcept {
 }
 
 bool register_services() noexcept {
-    for (size_t i = 0; i < kServiceCount; ++i) {
+    for (size_t i = 0; i < service_count(); ++i) {
         if (g_registered[i]) {
             continue;
         }
@@ -93,10 +107,12 @@ template <typename Notification> bool tell(const char* notification) noexcept {
         return false;
     }
     const char* names[kServiceCount];
-    for (size_t i = 0; i < kServiceCount; ++i) {
+    const size_t count = service_count();
+    for (size_t i = 0; i < count; ++i) {
         names[i] = g_services[i].name;
     }
-    const bool told = reinterpret_cast<Notification*>(handle)->notify(names, kServiceCount) == 0;
+    const bool told = reinterpret_cast<Notification*>(handle)->notify(
+                          names, static_cast<unsigned int>(count)) == 0;
     mysql_service_registry->release(handle);
     return told;
 }
@@ -178,8 +194,8 @@ tacho_embed* start_recorder() noexcept {
     const tacho_embed_config config = {
         directory, variable_text(kSettingArenaDirectory), signing_key_file,
         // Of the headers; the server tells no component which patch level it is.
-        "MySQL " MYSQL_SERVER_VERSION, variable_number(kSettingArenaBytes), nullptr, false, false,
-        variable_number(TACHO_SETTING_WRITER) != 0};
+        "MySQL " MYSQL_SERVER_VERSION, variable_number(kSettingArenaBytes), nullptr,
+        variable_number(kSettingTables) != 0, false, variable_number(TACHO_SETTING_WRITER) != 0};
     char error[1024] = "";
     tacho_embed* recorder = tacho_embed_start(&config, error, sizeof(error));
     if (recorder == nullptr) {
@@ -215,12 +231,14 @@ bool begin() noexcept {
         return false;
     }
     open_visits(tacho_embed_probe(g_recorder));
+    note_own_statement();
     if (!tell_loaded()) {
         log(kError, "%s", "recording cannot start: the server has no cache of services");
         // Nobody was told of it: nobody is inside.
         (void)close_visits(0);
         return false;
     }
+    apply_traces(variable_number(kSettingTraces) != 0);
     return true;
 }
 
@@ -237,20 +255,35 @@ mysql_service_status_t init() noexcept {
     return 1;
 }
 
+// It stays.
+void go_on() noexcept {
+    (void)tell_loaded();
+    apply_traces(variable_number(kSettingTraces) != 0);
+}
+
 mysql_service_status_t deinit() noexcept {
+    static const char kWaits[] =
+        "a session waits for room in the arena: the component stays, and recording goes on";
+    // Nothing was touched: nothing is lost.
+    if (!await_visits(kStopPatienceMs)) {
+        log(kError, "%s", kWaits);
+        return 1;
+    }
+    apply_traces(false);
     if (!tell_unloaded()) {
         log(kWarning, "%s", "the server goes on raising events for a component that is gone");
     }
-    if (!close_visits(kStopPatienceMs)) {
-        log(kError, "%s",
-            "a session waits for room in the arena: the component stays, and recording goes on");
-        (void)tell_loaded();
+    // The arena may have become full since, but hardly.
+    if (!close_visits(kClosePatienceMs)) {
+        log(kError, "%s", kWaits);
+        log(kWarning, "%s", "what other sessions did in the last second is not recorded");
+        go_on();
         return 1;
     }
     if (!unregister_status() || !unregister_text_variables() || !unregister_variables()) {
         log(kError, "%s", "a variable is in use: the component stays, and recording goes on");
         open_visits(tacho_embed_probe(g_recorder));
-        (void)tell_loaded();
+        go_on();
         return 1;
     }
     end_own_statement(tacho_embed_probe(g_recorder));
@@ -273,7 +306,8 @@ REQUIRES_SERVICE(registry_registration), REQUIRES_SERVICE(component_sys_variable
     REQUIRES_SERVICE(mysql_thd_attributes), REQUIRES_SERVICE(mysql_runtime_error),
     REQUIRES_SERVICE(mysql_string_factory), REQUIRES_SERVICE(mysql_string_converter),
     REQUIRES_SERVICE(mysql_string_get_data_in_charset),
-    REQUIRES_SERVICE(mysql_audit_print_service_longlong_data_source), END_COMPONENT_REQUIRES();
+    REQUIRES_SERVICE(mysql_audit_print_service_longlong_data_source),
+    REQUIRES_SERVICE(mysql_server_telemetry_traces_v1), END_COMPONENT_REQUIRES();
 
 BEGIN_COMPONENT_METADATA(component_tacho)
 METADATA("mysql.author", "Tachograph"), METADATA("mysql.license", "GPL"),

@@ -6,6 +6,7 @@
 #include "../common/message.h"
 #include "../common/settings.h"
 #include "adapter.h"
+#include "traces.h"
 #include "who.h"
 
 #include <climits>
@@ -49,7 +50,9 @@ void note(MYSQL_THD thd, const Setting& setting, const char* before, const char*
 }
 
 void set(const Setting& setting, uint64_t value) noexcept {
-    if (g_recorder != nullptr) {
+    if (setting.number == kSettingTraces) {
+        apply_traces(value != 0);
+    } else if (g_recorder != nullptr) {
         tacho_embed_set(g_recorder, setting.number, value);
     }
 }
@@ -146,6 +149,12 @@ bool add_flag(size_t index) noexcept {
                setting.kind == SettingKind::kCommand ? update_command : update_flag, &arg);
 }
 
+bool add_fixed(size_t index) noexcept {
+    BOOL_CHECK_ARG(flag) arg;
+    arg.def_val = kSettings[index].default_value != 0;
+    return add(index, PLUGIN_VAR_BOOL | PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY, nullptr, &arg);
+}
+
 bool add_text(size_t index) noexcept {
     STR_CHECK_ARG(text) arg;
     // Only read.
@@ -161,6 +170,8 @@ bool register_one(size_t index) noexcept {
         return add_choice(index);
     case SettingKind::kText:
         return add_text(index);
+    case SettingKind::kFixed:
+        return add_fixed(index);
     case SettingKind::kSwitch:
     case SettingKind::kCommand:
         return add_flag(index);

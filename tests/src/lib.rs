@@ -30,6 +30,7 @@ pub mod converted;
 pub mod disk;
 pub mod log;
 pub mod map_auth;
+pub mod mysql_place;
 pub mod mysql_server;
 pub mod paired;
 pub mod raw;
