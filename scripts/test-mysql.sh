@@ -17,4 +17,4 @@ scripts/setup-mysql.sh "$release" || {
 }
 scripts/build-mysql.sh "$release"
 scripts/plugin-symbols.sh "$release"
-cargo test -p tacho-tests --no-fail-fast --test mysql_component --test mysql_hotzone --test mysql_traces -- --include-ignored
+cargo test -p tacho-tests --no-fail-fast --test mysql_component --test mysql_hotzone --test mysql_privileges --test mysql_traces -- --include-ignored

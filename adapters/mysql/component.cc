@@ -12,6 +12,7 @@
 #include "../common/settings.h"
 #include "adapter.h"
 #include "events.h"
+#include "privilege.h"
 #include "sql_commands.h"
 #include "text_variables.h"
 #include "traces.h"
@@ -39,6 +40,8 @@ REQUIRES_SERVICE_PLACEHOLDER(mysql_string_converter);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_server_telemetry_traces_v1);
+REQUIRES_SERVICE_PLACEHOLDER(dynamic_privilege_register);
+REQUIRES_SERVICE_PLACEHOLDER(global_grants_check);
 
 namespace tacho {
 
@@ -226,7 +229,7 @@ bool begin() noexcept {
         return false;
     }
     make_figure_names();
-    if (!register_status() || !keep_library() || !register_services()) {
+    if (!register_privilege() || !register_status() || !keep_library() || !register_services()) {
         log(kError, "%s", "recording cannot start: the server does not take what is needed");
         return false;
     }
@@ -247,6 +250,7 @@ mysql_service_status_t init() noexcept {
         return 0;
     }
     // Nothing of this is in use yet, and what was not registered is left alone.
+    unregister_privilege();
     (void)unregister_status();
     (void)unregister_text_variables();
     (void)unregister_variables();
@@ -286,6 +290,7 @@ mysql_service_status_t deinit() noexcept {
         go_on();
         return 1;
     }
+    unregister_privilege();
     end_own_statement(tacho_embed_probe(g_recorder));
     stop_recorder();
     free_figure_names();
@@ -307,7 +312,9 @@ REQUIRES_SERVICE(registry_registration), REQUIRES_SERVICE(component_sys_variable
     REQUIRES_SERVICE(mysql_string_factory), REQUIRES_SERVICE(mysql_string_converter),
     REQUIRES_SERVICE(mysql_string_get_data_in_charset),
     REQUIRES_SERVICE(mysql_audit_print_service_longlong_data_source),
-    REQUIRES_SERVICE(mysql_server_telemetry_traces_v1), END_COMPONENT_REQUIRES();
+    REQUIRES_SERVICE(mysql_server_telemetry_traces_v1),
+    REQUIRES_SERVICE(dynamic_privilege_register), REQUIRES_SERVICE(global_grants_check),
+    END_COMPONENT_REQUIRES();
 
 BEGIN_COMPONENT_METADATA(component_tacho)
 METADATA("mysql.author", "Tachograph"), METADATA("mysql.license", "GPL"),

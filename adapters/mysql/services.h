@@ -14,6 +14,7 @@
 #include <mysql/components/services/component_status_var_service.h>
 #include <mysql/components/services/component_sys_var_service.h>
 #include <mysql/components/services/dynamic_loader_service_notification.h>
+#include <mysql/components/services/dynamic_privilege.h>
 #include <mysql/components/services/event_tracking_command_service.h>
 #include <mysql/components/services/event_tracking_connection_service.h>
 #include <mysql/components/services/event_tracking_parse_service.h>
@@ -43,5 +44,7 @@ extern REQUIRES_SERVICE_PLACEHOLDER(mysql_string_converter);
 extern REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
 extern REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
 extern REQUIRES_SERVICE_PLACEHOLDER(mysql_server_telemetry_traces_v1);
+extern REQUIRES_SERVICE_PLACEHOLDER(dynamic_privilege_register);
+extern REQUIRES_SERVICE_PLACEHOLDER(global_grants_check);
 
 #endif

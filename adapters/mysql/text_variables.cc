@@ -6,6 +6,7 @@
 // one on system variables.
 #include "text_variables.h"
 
+#include "privilege.h"
 #include "who.h"
 
 #include <atomic>
@@ -98,7 +99,11 @@ bool try_value(Which which, const tacho_who* who, const char* text, bool apply, 
     return tacho_embed_filter(g_recorder, who, text, flags, error, error_bytes);
 }
 
-template <Which kWhich> int check(MYSQL_THD, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
+template <Which kWhich>
+int check(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
+    if (!may_change(thd)) {
+        return 1;
+    }
     // Without room of ours, what the server hands out lives until the statement ends.
     char no_room[1] = "";
     int length = 0;

@@ -6,6 +6,7 @@
 #include "../common/message.h"
 #include "../common/settings.h"
 #include "adapter.h"
+#include "checks.h"
 #include "traces.h"
 #include "who.h"
 
@@ -108,7 +109,7 @@ void update_choice(MYSQL_THD thd, SYS_VAR*, void* variable, const void* save) no
 bool add(size_t index, int flags, mysql_sys_var_update_func update, void* check_arg) noexcept {
     const Setting& setting = kSettings[index];
     return mysql_service_component_sys_variable_register->register_variable(
-               kComponent, setting.name, flags, setting.comment, nullptr, update, check_arg,
+               kComponent, setting.name, flags, setting.comment, check_of(index), update, check_arg,
                &g_values[index]) == 0;
 }
 
