@@ -144,6 +144,10 @@ void keep(TextVariable* variable, const char* text) noexcept {
 // A file may have changed since it was checked: then what was in effect stays, and so does the
 // value of the variable.
 template <Which kWhich> void update(MYSQL_THD thd, SYS_VAR*, void*, const void* save) noexcept {
+    // See variables.cc: of DEFAULT the check function is not told.
+    if (!may_change(thd)) {
+        return;
+    }
     const char* wanted = *static_cast<const char* const*>(save);
     TextVariable* variable = &g_variables[kWhich];
     const Which other = kWhich == kFilter ? kFilterFile : kFilter;

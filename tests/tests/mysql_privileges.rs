@@ -55,6 +55,15 @@ fn only_who_has_the_privilege_changes_it() {
         assert_eq!(code(&mut dba, sql), DENIED, "dba: {sql}");
         assert_eq!(code(&mut app, sql), DENIED, "app: {sql}");
     }
+    assert_eq!(code(&mut root, "SET GLOBAL tacho.redact = LITERALS, GLOBAL tacho.filter = '{}'"), 0);
+    for name in ["redact", "filter", "rotate_bytes", "logging"] {
+        // The server asks no component about it.
+        let sql = format!("SET GLOBAL tacho.{name} = DEFAULT");
+        assert_eq!(code(&mut dba, &sql), DENIED, "dba: {sql}");
+    }
+    assert_eq!(client::variable(&mut root, "tacho.redact").expect("a variable"), "LITERALS");
+    assert_eq!(client::variable(&mut root, "tacho.filter").expect("a variable"), "{}");
+    assert_eq!(code(&mut auditor, "SET GLOBAL tacho.redact = DEFAULT"), 0);
     assert_eq!(code(&mut dba, "SET GLOBAL tacho.logging = OFF"), DENIED);
     assert_eq!(code(&mut auditor, "SET GLOBAL tacho.flush_interval_ms = 50"), 0);
     assert_eq!(client::variable(&mut root, "tacho.logging").expect("a variable"), "1");
@@ -66,7 +75,10 @@ fn only_who_has_the_privilege_changes_it() {
         .filter(|line| recorded::text(line, "event") == Some("config"))
         .map(|line| (recorded::text(line, "user"), recorded::text(line, "variable")))
         .collect();
-    assert_eq!(changes, [(Some("auditor"), Some("tacho.flush_interval_ms"))]);
+    let by = |user| changes.iter().filter(|change| change.0 == Some(user)).count();
+    assert_eq!((by("root"), by("auditor"), by("dba"), by("app")), (2, 2, 0, 0), "{changes:?}");
+    let last = changes.last();
+    assert_eq!(last, Some(&(Some("auditor"), Some("tacho.flush_interval_ms"))));
     let refused = lines.iter().find(|line| {
         recorded::text(line, "sql") == Some("SET GLOBAL tacho.logging = OFF")
             && recorded::text(line, "user") == Some("dba")
