@@ -220,6 +220,16 @@ void stop_recorder() noexcept {
     }
 }
 
+// Whether the server's own taker of traces has them, before we take them.
+bool has_other_taker() noexcept {
+    char value[8] = "";
+    void* room = value;
+    size_t bytes = sizeof(value) - 1;
+    return mysql_service_component_sys_variable_register->get_variable("telemetry", "trace_enabled",
+                                                                       &room, &bytes) == 0 &&
+           strcmp(value, "ON") == 0;
+}
+
 bool begin() noexcept {
     if (!has_events() || !register_variables() || !register_text_variables()) {
         return false;
@@ -241,7 +251,14 @@ bool begin() noexcept {
         (void)close_visits(0);
         return false;
     }
-    apply_traces(variable_number(kSettingTraces) != 0);
+    const bool traces = variable_number(kSettingTraces) != 0;
+    if (traces && has_other_taker()) {
+        log(kWarning, "%s",
+            "tacho.traces=ON takes the server's traces from component_telemetry, which exports "
+            "none "
+            "from now on");
+    }
+    apply_traces(traces);
     return true;
 }
 

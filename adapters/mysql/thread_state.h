@@ -63,7 +63,7 @@ struct ThreadState {
     // The outermost of them has had others inside.
     bool has_nested;
     // SQL command of the statement of a stored program that has a START in the arena, by the number
-    // of statements around it; kNotRecorded where there is none. Valid below `traced`.
+    // of statements around it; kNotRecorded where there is none. Valid up to `traced`.
     int16_t nested[kTraceLevels];
     // Current database of the session `db_conn`.
     uint64_t db_conn;

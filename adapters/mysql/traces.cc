@@ -52,8 +52,16 @@ telemetry_locker_t* statement_start(telemetry_session_t*, uint64_t* flags) noexc
     return reinterpret_cast<telemetry_locker_t*>(&g_any);
 }
 
-telemetry_locker_t* statement_notify_qa(telemetry_locker_t* locker, bool, uint64_t*) noexcept {
-    return locker;
+// The statement has been parsed. What is not recorded needs no figures: the server spares itself the
+// text of its digest then, and what it executes is seen without a trace around it.
+telemetry_locker_t* statement_notify_qa(telemetry_locker_t* locker, bool,
+                                        uint64_t* flags) noexcept {
+    if (t_state.traced != 1 || !t_state.announced || (t_state.recorded & 1) != 0) {
+        return locker;
+    }
+    t_state.traced = 0;
+    *flags = TRACE_NOTHING;
+    return nullptr;
 }
 
 // Takes the innermost trace off; 0: this thread has none.

@@ -55,7 +55,10 @@ fn only_who_has_the_privilege_changes_it() {
         assert_eq!(code(&mut dba, sql), DENIED, "dba: {sql}");
         assert_eq!(code(&mut app, sql), DENIED, "app: {sql}");
     }
-    assert_eq!(code(&mut root, "SET GLOBAL tacho.redact = LITERALS, GLOBAL tacho.filter = '{}'"), 0);
+    assert_eq!(
+        code(&mut root, "SET GLOBAL tacho.redact = LITERALS, GLOBAL tacho.filter = '{}'"),
+        0
+    );
     for name in ["redact", "filter", "rotate_bytes", "logging"] {
         // The server asks no component about it.
         let sql = format!("SET GLOBAL tacho.{name} = DEFAULT");

@@ -6,14 +6,18 @@ use std::thread;
 
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::{INSTALL, Place};
-use tacho_tests::mysql_server::MySql;
+use tacho_tests::mysql_server::{Builder, MySql};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
 
 /// A server with a database `d`, and root's connection.
 fn start(place: &Place, options: &[&str]) -> (MySql, Conn) {
-    let with = |builder: tacho_tests::mysql_server::Builder, option: &&str| builder.option(option);
-    let server = options.iter().fold(place.builder(), with).start().expect("a server");
+    start_with(place.builder(), options)
+}
+
+fn start_with(builder: Builder, options: &[&str]) -> (MySql, Conn) {
+    let with = |builder: Builder, option: &&str| builder.option(option);
+    let server = options.iter().fold(builder, with).start().expect("a server");
     let mut root = server.connect().expect("a connection");
     root.query_drop(INSTALL).expect("installing");
     for sql in [
@@ -368,6 +372,187 @@ fn tables_are_with_their_statement() {
         assert_eq!(touched.join(", "), expected, "{sql}");
     }
     server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+/// The server's own `component_telemetry` takes them, and gives them back.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn another_taker_of_traces_costs_no_line() {
+    const TELEMETRY: &str = "COMPONENT 'file://component_telemetry'";
+    let place = Place::new("taker");
+    let builder = place.builder().library("component_telemetry.so");
+    let (mut server, mut root) = start_with(builder, &[]);
+    let mut conn = client::connect(server.socket(), "root", "d").expect("a connection");
+    let id = conn_id(&mut conn);
+    let mut run = |text: &str| {
+        for number in 0..3 {
+            conn.query_drop(format!("UPDATE t SET v = '{text} {number}'")).expect("an answer");
+        }
+    };
+    run("ours");
+    root.query_drop(format!("INSTALL {TELEMETRY}")).expect("installing");
+    root.query_drop("SET GLOBAL telemetry.trace_enabled = ON").expect("an answer");
+    run("theirs");
+    switch(&mut root, "OFF");
+    switch(&mut root, "ON");
+    run("ours again");
+    root.query_drop(format!("UNINSTALL {TELEMETRY}")).expect("uninstalling");
+    run("still ours");
+    drop((conn, root));
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let of_conn = recorded::of_conn(&lines, id);
+    for text in ["ours", "theirs", "ours again", "still ours"] {
+        for number in 0..3 {
+            let sql = format!("UPDATE t SET v = '{text} {number}'");
+            let found: Vec<_> =
+                of_conn.iter().filter(|line| recorded::text(line, "sql") == Some(&sql)).collect();
+            assert_eq!(found.len(), 1, "{sql}");
+            assert_eq!(recorded::text(found[0], "outcome"), Some("ok"), "{sql}");
+        }
+        // A session notices another taker at one packet, and takes it up at the next.
+        let last = with_sql(&lines, &format!("UPDATE t SET v = '{text} 2'"));
+        assert_eq!(last.contains_key("rows_affected"), text != "theirs", "{text}");
+    }
+    assert_eq!(recorded::problems(&of_conn), [""; 0]);
+    drop(server);
+    place.remove();
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn sessions_of_a_thread_pool_are_recorded_exactly_once() {
+    const SESSIONS: usize = 24;
+    const ROUNDS: usize = 50;
+    let place = Place::new("pool");
+    let builder = place.builder().library("thread_pool.so");
+    let options = ["plugin-load-add=thread_pool.so", "thread-pool-size=2"];
+    let (mut server, mut root) = start_with(builder, &options);
+    root.query_drop("CREATE PROCEDURE d.one(s INT) BEGIN INSERT INTO seen VALUES (s); END")
+        .expect("an answer");
+    thread::scope(|scope| {
+        for session in 0..SESSIONS {
+            let mut conn = client::connect(server.socket(), "root", "d").expect("a connection");
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    conn.query_drop(format!("CALL one({session}{round:03})")).expect("an answer");
+                    conn.query_drop(format!("SELECT missing_{session}_{round}"))
+                        .expect_err("an error");
+                }
+            });
+        }
+    });
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let count = |begin: &str, outcome: &str| {
+        let is_it = |line: &&Line| {
+            recorded::text(line, "sql").is_some_and(|sql| sql.starts_with(begin))
+                && recorded::text(line, "outcome") == Some(outcome)
+        };
+        lines.iter().filter(is_it).count()
+    };
+    let all = SESSIONS * ROUNDS;
+    assert_eq!((count("CALL one", "ok"), count("SELECT missing", "error")), (all, all));
+    let all_lines: Vec<&Line> = lines.iter().filter(|line| line.contains_key("conn")).collect();
+    assert_eq!(recorded::problems(&all_lines), [""; 0]);
+    drop(server);
+    place.remove();
+}
+
+/// The texts of stored programs and the messages of errors have secrets in them, too.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn no_secret_is_in_a_program_or_in_a_message() {
+    const SECRET: &str = "hush-hush";
+    let place = Place::new("secrets");
+    let (mut server, mut root) = start(&place, &[]);
+    let create = format!("CREATE USER w IDENTIFIED BY '{SECRET}'");
+    root.query_drop(format!("CREATE PROCEDURE d.make() {create}")).expect("an answer");
+    root.query_drop("CALL d.make()").expect("an answer");
+    root.query_drop("CALL d.make()").expect_err("it is there");
+    root.query_drop(format!("{create} NONSENSE")).expect_err("an error");
+    root.query_drop(format!("CREATE USER v IDENTIFIED BY NONSENSE '{SECRET}'"))
+        .expect_err("an error");
+    root.query_drop(format!("SET PASSWORD FOR nobody = '{SECRET}'")).expect_err("an error");
+    root.query_drop(format!("PREPARE s FROM \"ALTER USER w IDENTIFIED BY '{SECRET}'\""))
+        .expect("an answer");
+    root.query_drop("EXECUTE s").expect("an answer");
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let secret = lines.iter().find(|line| format!("{line:?}").contains(SECRET));
+    assert_eq!(secret, None);
+    let inner = |line: &&Line| {
+        recorded::text(line, "sql").is_some_and(|sql| sql.starts_with("CREATE USER w"))
+            && recorded::text(line, "sql_command") == Some("create_user")
+    };
+    assert_eq!(lines.iter().filter(inner).count(), 2, "those of the procedure");
+    let messages = lines.iter().filter(|line| line.contains_key("error")).count();
+    assert!(messages >= 4, "the errors have their messages still");
+    drop(server);
+    place.remove();
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn what_a_skipped_statement_executes_is_skipped() {
+    let place = Place::new("skipped");
+    let (mut server, mut root) = start(&place, &[]);
+    for sql in [
+        "CREATE PROCEDURE d.p() BEGIN DO 'in p'; PREPARE s FROM 'DO 7'; EXECUTE s; END",
+        "CREATE USER robot",
+        "GRANT ALL ON d.* TO robot",
+        r#"SET GLOBAL tacho.filter = '{"rules": [{"user": "robot", "action": "skip"}]}'"#,
+    ] {
+        root.query_drop(sql).expect("an answer");
+    }
+    let mut robot = client::connect(server.socket(), "robot", "d").expect("a connection");
+    robot.query_drop("CALL p()").expect("an answer");
+    robot.query_drop("SELECT missing").expect_err("an error");
+    let call = robot.prep("CALL p()").expect("a statement");
+    robot.exec_drop(&call, ()).expect("an answer");
+    root.query_drop("CALL d.p()").expect("an answer");
+    root.query_drop("SET GLOBAL tacho.filter = ''").expect("an answer");
+    robot.query_drop("CALL p()").expect("an answer");
+    drop((robot, root));
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let count =
+        |sql: &str| lines.iter().filter(|line| recorded::text(line, "sql") == Some(sql)).count();
+    // Root's, and the robot's last one.
+    assert_eq!((count("DO 'in p'"), count("DO 7"), count("CALL p()")), (2, 2, 1));
+    assert_eq!((count("CALL d.p()"), count("SELECT missing")), (1, 0));
+    drop(server);
+    place.remove();
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_kill_inside_of_a_program_leaves_it_interrupted() {
+    let place = Place::new("killed");
+    let (mut server, mut root) = start(&place, &[]);
+    root.query_drop("CREATE PROCEDURE d.p() BEGIN DO 'done'; DO SLEEP(1000); END")
+        .expect("an answer");
+    let mut conn = client::connect(server.socket(), "root", "d").expect("a connection");
+    let caller = thread::spawn(move || conn.query_drop("CALL p()"));
+    wait::until("it sleeps", || {
+        let query =
+            "SELECT COUNT(*) FROM performance_schema.processlist WHERE STATE = 'User sleep'";
+        root.query_first(query).expect("an answer") == Some(1_u64)
+    });
+    drop(root);
+    server.kill9().expect("killing");
+    caller.join().expect("its thread").expect_err("the server is gone");
+    server.restart().expect("restarting");
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let outcome = |sql: &str| recorded::text(with_sql(&lines, sql), "outcome");
+    assert_eq!(outcome("CALL p()"), Some("interrupted"));
+    assert_eq!(outcome("DO 'done'"), Some("ok"));
+    assert_eq!(outcome("DO SLEEP(1000)"), Some("interrupted"));
     drop(server);
     place.remove();
 }
