@@ -13,6 +13,7 @@
 #include "adapter.h"
 #include "events.h"
 #include "privilege.h"
+#include "session.h"
 #include "sql_commands.h"
 #include "text_variables.h"
 #include "traces.h"
@@ -42,6 +43,7 @@ REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_server_telemetry_traces_v1);
 REQUIRES_SERVICE_PLACEHOLDER(dynamic_privilege_register);
 REQUIRES_SERVICE_PLACEHOLDER(global_grants_check);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_system_variable_reader);
 
 namespace tacho {
 
@@ -225,8 +227,8 @@ bool has_other_taker() noexcept {
     char value[8] = "";
     void* room = value;
     size_t bytes = sizeof(value) - 1;
-    return mysql_service_component_sys_variable_register->get_variable("telemetry", "trace_enabled",
-                                                                       &room, &bytes) == 0 &&
+    return mysql_service_mysql_system_variable_reader->get(current_session(), "GLOBAL", "telemetry",
+                                                           "trace_enabled", &room, &bytes) == 0 &&
            strcmp(value, "ON") == 0;
 }
 
@@ -331,7 +333,7 @@ REQUIRES_SERVICE(registry_registration), REQUIRES_SERVICE(component_sys_variable
     REQUIRES_SERVICE(mysql_audit_print_service_longlong_data_source),
     REQUIRES_SERVICE(mysql_server_telemetry_traces_v1),
     REQUIRES_SERVICE(dynamic_privilege_register), REQUIRES_SERVICE(global_grants_check),
-    END_COMPONENT_REQUIRES();
+    REQUIRES_SERVICE(mysql_system_variable_reader), END_COMPONENT_REQUIRES();
 
 BEGIN_COMPONENT_METADATA(component_tacho)
 METADATA("mysql.author", "Tachograph"), METADATA("mysql.license", "GPL"),

@@ -25,6 +25,7 @@
 #include <mysql/components/services/mysql_runtime_error_service.h>
 #include <mysql/components/services/mysql_server_telemetry_traces_service.h>
 #include <mysql/components/services/mysql_string.h>
+#include <mysql/components/services/mysql_system_variable.h>
 #include <mysql/components/services/mysql_thd_attributes.h>
 #include <mysql/components/services/registry.h>
 #include <mysql/components/services/security_context.h>
@@ -46,5 +47,6 @@ extern REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_sour
 extern REQUIRES_SERVICE_PLACEHOLDER(mysql_server_telemetry_traces_v1);
 extern REQUIRES_SERVICE_PLACEHOLDER(dynamic_privilege_register);
 extern REQUIRES_SERVICE_PLACEHOLDER(global_grants_check);
+extern REQUIRES_SERVICE_PLACEHOLDER(mysql_system_variable_reader);
 
 #endif

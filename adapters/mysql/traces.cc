@@ -52,8 +52,8 @@ telemetry_locker_t* statement_start(telemetry_session_t*, uint64_t* flags) noexc
     return reinterpret_cast<telemetry_locker_t*>(&g_any);
 }
 
-// The statement has been parsed. What is not recorded needs no figures: the server spares itself the
-// text of its digest then, and what it executes is seen without a trace around it.
+// The statement has been parsed. What is not recorded needs no figures: the server spares itself
+// the text of its digest then, and what it executes is seen without a trace around it.
 telemetry_locker_t* statement_notify_qa(telemetry_locker_t* locker, bool,
                                         uint64_t* flags) noexcept {
     if (t_state.traced != 1 || !t_state.announced || (t_state.recorded & 1) != 0) {

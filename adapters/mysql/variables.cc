@@ -3,8 +3,8 @@
 //
 // System variables, from the table of settings. An update function runs with the server's lock on
 // system variables held: it stores a value and wakes the writer, and never waits. It asks for the
-// privilege, too, because of `SET GLOBAL … = DEFAULT` the check function is not told: the error that
-// it raises is the statement's.
+// privilege, too, because of `SET GLOBAL … = DEFAULT` the check function is not told: the error
+// that it raises is the statement's.
 #include "../common/message.h"
 #include "../common/settings.h"
 #include "adapter.h"

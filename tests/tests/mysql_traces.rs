@@ -486,7 +486,7 @@ fn no_secret_is_in_a_program_or_in_a_message() {
     let secret = lines.iter().find(|line| format!("{line:?}").contains(SECRET));
     assert_eq!(secret, None);
     let inner = |line: &&Line| {
-        recorded::text(line, "sql").is_some_and(|sql| sql.starts_with("CREATE USER w"))
+        recorded::text(line, "sql").is_some_and(|sql| sql.starts_with("CREATE USER"))
             && recorded::text(line, "sql_command") == Some("create_user")
     };
     assert_eq!(lines.iter().filter(inner).count(), 2, "those of the procedure");
