@@ -18,7 +18,9 @@ test_release() {
     scripts/build-mysql.sh "$release"
     scripts/plugin-symbols.sh "$release"
     TACHO_SERVER=$release cargo test -p tacho-tests --no-fail-fast \
-        --test mysql_component --test mysql_hotzone -- --include-ignored
+        --test mysql_clients --test mysql_component --test mysql_hotzone \
+        --test mysql_privileges --test mysql_traces \
+        -- --include-ignored
 }
 
 if [ $# -gt 0 ]; then

@@ -16,7 +16,7 @@ namespace tacho {
 // are gone. Events have g_probe (visits.h).
 extern tacho_embed* g_recorder;
 
-// The session whose command runs on this thread; 0 = not known.
+// The session whose command runs on this thread; 0 = not known (thread_state.cc).
 uint64_t current_conn() noexcept;
 
 // Names of figures, as the server's services want them: made by init, only read by events.
@@ -27,16 +27,11 @@ struct FigureNames {
 };
 extern FigureNames g_figure_names;
 
+// This thread executes what installs the component: its next event is no command's first.
+void note_own_statement() noexcept;
+
 // The end of the statement that this thread executes, if it has none yet (events.cc).
 void end_own_statement(const tacho_probe* probe) noexcept;
-
-// Event services (events.cc).
-mysql_service_status_t notify_query(const mysql_event_tracking_query_data* in) noexcept;
-mysql_service_status_t notify_parse(mysql_event_tracking_parse_data* in) noexcept;
-mysql_service_status_t notify_command(const mysql_event_tracking_command_data* in) noexcept;
-mysql_service_status_t notify_connection(const mysql_event_tracking_connection_data* in) noexcept;
-// The message of an error, when it is raised: not in a component, which has no event for it.
-void notify_error(uint64_t conn, uint32_t error_code, tacho_bytes message) noexcept;
 
 // How the server is told of a variable, and what it then calls it: a component says it by the
 // service component_sys_variable_register, whose arguments these are, a plugin has a list of them.

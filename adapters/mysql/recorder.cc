@@ -54,7 +54,7 @@ bool start_recorder(const char* server) noexcept {
                                        server,
                                        variable_number(kSettingArenaBytes),
                                        nullptr,
-                                       false,
+                                       variable_number(kSettingTables) != 0,
                                        false,
                                        variable_number(TACHO_SETTING_WRITER) != 0};
     char error[1024] = "";

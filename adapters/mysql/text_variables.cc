@@ -6,6 +6,7 @@
 // one on system variables.
 #include "text_variables.h"
 
+#include "privilege.h"
 #include "who.h"
 
 #include <atomic>
@@ -97,7 +98,11 @@ bool try_value(Which which, const tacho_who* who, const char* text, bool apply, 
     return tacho_embed_filter(g_recorder, who, text, flags, error, error_bytes);
 }
 
-template <Which kWhich> int check(MYSQL_THD, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
+template <Which kWhich>
+int check(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
+    if (!may_change(thd)) {
+        return 1;
+    }
     // Without room of ours, what the server hands out lives until the statement ends.
     char no_room[1] = "";
     int length = 0;
@@ -138,6 +143,10 @@ void keep(TextVariable* variable, const char* text) noexcept {
 // A file may have changed since it was checked: then what was in effect stays, and so does the
 // value of the variable.
 template <Which kWhich> void update(MYSQL_THD thd, SYS_VAR*, void*, const void* save) noexcept {
+    // See variables.cc: of DEFAULT the check function is not told.
+    if (!may_change(thd)) {
+        return;
+    }
     const char* wanted = *static_cast<const char* const*>(save);
     TextVariable* variable = &g_variables[kWhich];
     const Which other = kWhich == kFilter ? kFilterFile : kFilter;

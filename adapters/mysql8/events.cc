@@ -8,6 +8,7 @@
 
 #include "../common/message.h"
 #include "../mysql/adapter.h"
+#include "../mysql/events.h"
 #include "../mysql/session.h"
 #include "../mysql/sql_commands.h"
 
@@ -18,6 +19,8 @@ namespace tacho {
 namespace {
 
 static_assert(MYSQL_AUDIT_QUERY_START == EVENT_TRACKING_QUERY_START &&
+                  MYSQL_AUDIT_QUERY_NESTED_START == EVENT_TRACKING_QUERY_NESTED_START &&
+                  MYSQL_AUDIT_TABLE_ACCESS_READ == EVENT_TRACKING_TABLE_ACCESS_READ &&
                   MYSQL_AUDIT_QUERY_STATUS_END == EVENT_TRACKING_QUERY_STATUS_END &&
                   MYSQL_AUDIT_PARSE_PREPARSE == EVENT_TRACKING_PARSE_PREPARSE &&
                   MYSQL_AUDIT_COMMAND_START == EVENT_TRACKING_COMMAND_START &&
@@ -127,6 +130,16 @@ void connection(const mysql_event_connection* in) noexcept {
     (void)notify_connection(&out);
 }
 
+void table_access(const mysql_event_table_access* in) noexcept {
+    mysql_event_tracking_table_access_data out = {};
+    out.event_subclass =
+        static_cast<mysql_event_tracking_table_access_subclass_t>(in->event_subclass);
+    out.connection_id = in->connection_id;
+    out.table_database = text_of(in->table_database);
+    out.table_name = text_of(in->table_name);
+    (void)notify_table_access(&out);
+}
+
 void general(const mysql_event_general* in) noexcept {
     // The message is where the command's name is in other events of this class.
     notify_error(in->general_thread_id, static_cast<uint32_t>(in->general_error_code),
@@ -164,6 +177,9 @@ int notify(MYSQL_THD thd, mysql_event_class_t event_class, const void* event) no
         break;
     case MYSQL_AUDIT_PARSE_CLASS:
         parse(thd, static_cast<const mysql_event_parse*>(event));
+        break;
+    case MYSQL_AUDIT_TABLE_ACCESS_CLASS:
+        table_access(static_cast<const mysql_event_table_access*>(event));
         break;
     case MYSQL_AUDIT_COMMAND_CLASS:
         command(thd, static_cast<const mysql_event_command*>(event));

@@ -4,9 +4,12 @@
 // The plugin for MySQL 8.0: descriptor, what it needs of the server, init, deinit. What it records,
 // and its variables, are those of the component (adapters/mysql).
 #include "../common/message.h"
+#include "../common/settings.h"
 #include "../mysql/adapter.h"
+#include "../mysql/privilege.h"
 #include "../mysql/recorder.h"
 #include "../mysql/text_variables.h"
+#include "../mysql/traces.h"
 #include "../mysql/visits.h"
 #include "attributes.h"
 #include "events.h"
@@ -28,17 +31,42 @@ REQUIRES_SERVICE_PLACEHOLDER(mysql_string_factory);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_string_converter);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_server_telemetry_traces_v1);
+REQUIRES_SERVICE_PLACEHOLDER(dynamic_privilege_register);
+REQUIRES_SERVICE_PLACEHOLDER(global_grants_check);
 
 // The server looks for this name when it loads a plugin, and puts its functions in place of the
 // version that is asked for.
+#define TACHO_REGISTRY_VERSION reinterpret_cast<decltype(plugin_registry_service)>(0x0100)
 extern "C" {
-decltype(plugin_registry_service) plugin_registry_service =
-    reinterpret_cast<decltype(plugin_registry_service)>(0x0100);
+decltype(plugin_registry_service) plugin_registry_service = TACHO_REGISTRY_VERSION;
 }
 
 namespace tacho {
 
 namespace {
+
+st_mysql_audit g_descriptor = {
+    MYSQL_AUDIT_INTERFACE_VERSION,
+    nullptr,
+    notify,
+    {
+        MYSQL_AUDIT_GENERAL_ERROR,
+        MYSQL_AUDIT_CONNECTION_CONNECT | MYSQL_AUDIT_CONNECTION_DISCONNECT |
+            MYSQL_AUDIT_CONNECTION_CHANGE_USER,
+        MYSQL_AUDIT_PARSE_PREPARSE,
+        0,
+        0,
+        0,
+        0,
+        0,
+        MYSQL_AUDIT_COMMAND_START | MYSQL_AUDIT_COMMAND_END,
+        MYSQL_AUDIT_QUERY_START | MYSQL_AUDIT_QUERY_NESTED_START | MYSQL_AUDIT_QUERY_STATUS_END,
+        0,
+        0,
+        0,
+    },
+};
 
 // Where a service goes: all of them are pointers.
 struct Required {
@@ -61,7 +89,12 @@ const Required g_required[] = {
     TACHO_REQUIRED(mysql_string_converter),
     TACHO_REQUIRED(mysql_string_get_data_in_charset),
     TACHO_REQUIRED(mysql_audit_print_service_longlong_data_source),
+    TACHO_REQUIRED(dynamic_privilege_register),
+    TACHO_REQUIRED(global_grants_check),
+    // The last: only for traces.
+    TACHO_REQUIRED(mysql_server_telemetry_traces_v1),
 };
+constexpr size_t kRequiredCount = sizeof(g_required) / sizeof(g_required[0]);
 
 void release_services() noexcept {
     restore_attributes();
@@ -76,6 +109,8 @@ void release_services() noexcept {
         mysql_plugin_registry_release(mysql_service_registry);
         mysql_service_registry = nullptr;
     }
+    // The library stays: the next INSTALL PLUGIN finds it as this leaves it.
+    plugin_registry_service = TACHO_REGISTRY_VERSION;
 }
 
 bool acquire_services() noexcept {
@@ -87,6 +122,9 @@ bool acquire_services() noexcept {
     for (const Required& required : g_required) {
         my_h_service service = nullptr;
         if (mysql_service_registry->acquire(required.name, &service) != 0) {
+            if (&required == &g_required[kRequiredCount - 1]) {
+                break;
+            }
             log(kError, "recording cannot start: the server has no service %s", required.name);
             return false;
         }
@@ -94,6 +132,13 @@ bool acquire_services() noexcept {
     }
     extend_attributes();
     return true;
+}
+
+// The server keeps the addresses of what takes its traces, in sessions that it goes on calling for.
+bool keep_library() noexcept {
+    Dl_info info;
+    return dladdr(&g_required, &info) != 0 &&
+           dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != nullptr;
 }
 
 bool begin() noexcept {
@@ -112,7 +157,16 @@ bool begin() noexcept {
     }
     make_figure_names();
     check_command_numbers();
+    if (!register_privilege() || !keep_library()) {
+        log(kError, "%s", "recording cannot start: the server does not take what is needed");
+        return false;
+    }
+    // The server reads it when this returns.
+    g_descriptor.class_mask[MYSQL_AUDIT_TABLE_ACCESS_CLASS] =
+        variable_number(kSettingTables) != 0 ? MYSQL_AUDIT_TABLE_ACCESS_ALL : 0;
     open_visits(tacho_embed_probe(g_recorder));
+    note_own_statement();
+    apply_traces(variable_number(kSettingTraces) != 0);
     return true;
 }
 
@@ -122,7 +176,11 @@ int init(MYSQL_PLUGIN) noexcept {
     if (begin()) {
         return 0;
     }
-    stop_recorder();
+    if (g_recorder != nullptr) {
+        unregister_privilege();
+        stop_recorder();
+        free_figure_names();
+    }
     release_services();
     return 1;
 }
@@ -136,37 +194,20 @@ int begin_uninstall(MYSQL_PLUGIN) noexcept {
     return 0;
 }
 
-// The server calls this when no session holds the plugin any more: no event is in flight.
+// The server calls this when no session holds the plugin any more: none of its events is in flight,
+// and none waits for room. A trace may be: of a session that is not recorded.
 int deinit(MYSQL_PLUGIN) noexcept {
-    (void)close_visits(0);
+    apply_traces(false);
+    while (!close_visits(kStopPatienceMs)) {
+        log(kWarning, "%s", "the end of a trace takes long: the plugin waits for it");
+    }
+    unregister_privilege();
     stop_recorder();
     forget_text_variables();
     free_figure_names();
     release_services();
     return 0;
 }
-
-st_mysql_audit g_descriptor = {
-    MYSQL_AUDIT_INTERFACE_VERSION,
-    nullptr,
-    notify,
-    {
-        MYSQL_AUDIT_GENERAL_ERROR,
-        MYSQL_AUDIT_CONNECTION_CONNECT | MYSQL_AUDIT_CONNECTION_DISCONNECT |
-            MYSQL_AUDIT_CONNECTION_CHANGE_USER,
-        MYSQL_AUDIT_PARSE_PREPARSE,
-        0,
-        0,
-        0,
-        0,
-        0,
-        MYSQL_AUDIT_COMMAND_START | MYSQL_AUDIT_COMMAND_END,
-        MYSQL_AUDIT_QUERY_START | MYSQL_AUDIT_QUERY_STATUS_END,
-        0,
-        0,
-        0,
-    },
-};
 
 } // namespace
 } // namespace tacho

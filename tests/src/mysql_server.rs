@@ -118,6 +118,13 @@ impl Builder {
         Self(self.0.environment(name, value))
     }
 
+    /// Puts a plugin or component of the server's own, by the name of its file, into the plugin
+    /// directory.
+    #[must_use]
+    pub fn library(self, name: &str) -> Self {
+        Self(self.0.plugin(installation().usr().join("lib/mysql/plugin").join(name)))
+    }
+
     /// Initialises the data directory, starts the server and waits until it answers. The
     /// library is in its plugin directory, and not installed.
     ///

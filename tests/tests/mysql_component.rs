@@ -2,8 +2,7 @@
 //! exactly once, and how it comes and goes. `scripts/test-mysql.sh` runs them with each.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -11,46 +10,17 @@ use std::thread;
 use tacho_tests::audit::Audit;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::disk::Disk;
+use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_server::{
     Builder, MySql, Release, install, named, release, status_name, uninstall,
 };
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::sysbench::Sysbench;
 use tacho_tests::tagged::{self, Load, Running};
-use tacho_tests::{build_directory, wait};
+use tacho_tests::wait;
 
 /// `ENOSPC`.
 const NO_SPACE: i32 = 28;
-
-/// Log and arenas of one test.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Self {
-        let path = build_directory().join(format!("test/mysql-{name}-{}", std::process::id()));
-        fs::create_dir_all(path.join("arenas")).expect("a directory");
-        Self(path)
-    }
-
-    fn log(&self) -> PathBuf {
-        self.0.join("log")
-    }
-
-    fn builder(&self) -> Builder {
-        MySql::builder()
-            .option(named(&format!("loose-tacho.directory={}", self.log().display())))
-            .option(named(&format!("loose-tacho.arena-directory={}/arenas", self.0.display())))
-    }
-
-    fn arena_count(&self) -> usize {
-        fs::read_dir(self.0.join("arenas")).expect("a directory").count()
-    }
-
-    /// Nothing of it is needed any more.
-    fn remove(self) {
-        fs::remove_dir_all(self.0).expect("removing");
-    }
-}
 
 fn start_load(socket: &Path, run: &str) -> Running {
     Load { big_every: 200, ..Load::new(socket, run) }.start().expect("a load")
@@ -205,11 +175,7 @@ fn each_kind_of_statement_has_its_line() {
     server.stop().expect("stopping");
     let lines = recorded::read(&place.log()).expect("a readable log");
     let found = briefs(&lines, id);
-    let expected = match release() {
-        Release::Mysql97 => EXPECTED,
-        Release::Mysql80 => EXPECTED_80,
-    };
-    assert_eq!(found, expected, "{}", found.join("\n"));
+    assert_eq!(found, EXPECTED, "{}", found.join("\n"));
     if release() == Release::Mysql80 {
         let message = |sql: &str| {
             let line = lines.iter().find(|line| recorded::text(line, "sql") == Some(sql));
@@ -232,59 +198,30 @@ fn each_kind_of_statement_has_its_line() {
 
 const EXPECTED: &[&str] = &[
     "connect ok",
-    r#"Query select ok "SELECT CONNECTION_ID()" sent=1 examined=1"#,
-    r#"Query create_table ok "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))" sent=0 examined=0"#,
-    r#"Query insert ok "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')" sent=0 examined=0"#,
-    r#"Query prepare ok "PREPARE s FROM 'SELECT v FROM t WHERE id = ?'" sent=0 examined=0"#,
-    r#"Query set_option ok "SET @one = 1" sent=0 examined=0"#,
-    r#"Query execute ok "EXECUTE s USING @one" sent=1 examined=1"#,
+    r#"Query select ok "SELECT CONNECTION_ID()" sent=1 examined=1 lock"#,
+    r#"Query create_table ok "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))" sent=0 examined=0 affected=0 lock"#,
+    r#"Query insert ok "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')" sent=0 examined=0 affected=3 lock"#,
+    r#"Query prepare ok "PREPARE s FROM 'SELECT v FROM t WHERE id = ?'" sent=0 examined=0 affected=0 lock"#,
+    r#"Query set_option ok "SET @one = 1" sent=0 examined=0 affected=0 lock"#,
+    r#"Query execute ok "EXECUTE s USING @one" sent=1 examined=1 lock"#,
     r#"Query select ok "SELECT v FROM t WHERE id = 1""#,
-    r#"Query create_procedure ok "CREATE PROCEDURE p() SELECT COUNT(*) FROM t" sent=0 examined=0"#,
-    r#"Query call ok "CALL p()" sent=1 examined=0"#,
-    r#"Query change_db ok "USE mysql" sent=0 examined=0"#,
-    r#"Query do ok "DO 1" sent=0 examined=1"#,
-    r#"Query create_user ok "CREATE USER u IDENTIFIED BY <secret>" sent=0 examined=0"#,
-    r#"Query select error 1054/- "SELECT nothing" sent=0 examined=0 no-message"#,
-    r#"Query error 1064/- "THIS IS NOT SQL" sent=0 examined=0 no-message"#,
-    r#"Query insert error 1062/- "INSERT INTO d.t VALUES (1, 'again')" sent=0 examined=0 no-message"#,
-    r#"Query select ok "SELECT 1" sent=1 examined=1"#,
-    r#"Query select ok "SELECT 2" sent=1 examined=1"#,
-    r#"Query select ok "SELECT 3" sent=1 examined=1"#,
-    r#"Query select ok "SELECT 4" sent=1 examined=1"#,
-    r#"Query error 1064/- "NOT SQL; SELECT 5" sent=0 examined=0 no-message"#,
-    r#"Prepare ok "SELECT v FROM d.t WHERE id = ?" sent=0 examined=0"#,
-    r#"Execute select ok "SELECT v FROM d.t WHERE id = 2" sent=1 examined=1"#,
-    r#"Prepare error 1146/- "SELECT v FROM d.nothing" sent=0 examined=0 no-message"#,
-    "Quit ok",
-    "disconnect",
-];
-
-/// Its events have the messages of errors.
-const EXPECTED_80: &[&str] = &[
-    "connect ok",
-    r#"Query select ok "SELECT CONNECTION_ID()" sent=1 examined=1"#,
-    r#"Query create_table ok "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))" sent=0 examined=0"#,
-    r#"Query insert ok "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')" sent=0 examined=0"#,
-    r#"Query prepare ok "PREPARE s FROM 'SELECT v FROM t WHERE id = ?'" sent=0 examined=0"#,
-    r#"Query set_option ok "SET @one = 1" sent=0 examined=0"#,
-    r#"Query execute ok "EXECUTE s USING @one" sent=1 examined=1"#,
-    r#"Query select ok "SELECT v FROM t WHERE id = 1""#,
-    r#"Query create_procedure ok "CREATE PROCEDURE p() SELECT COUNT(*) FROM t" sent=0 examined=0"#,
-    r#"Query call ok "CALL p()" sent=1 examined=0"#,
-    r#"Query change_db ok "USE mysql" sent=0 examined=0"#,
-    r#"Query do ok "DO 1" sent=0 examined=1"#,
-    r#"Query create_user ok "CREATE USER u IDENTIFIED BY <secret>" sent=0 examined=0"#,
-    r#"Query select error 1054/- "SELECT nothing" sent=0 examined=0"#,
-    r#"Query error 1064/- "THIS IS NOT SQL" sent=0 examined=0"#,
-    r#"Query insert error 1062/- "INSERT INTO d.t VALUES (1, 'again')" sent=0 examined=0"#,
-    r#"Query select ok "SELECT 1" sent=1 examined=1"#,
-    r#"Query select ok "SELECT 2" sent=1 examined=1"#,
-    r#"Query select ok "SELECT 3" sent=1 examined=1"#,
-    r#"Query select ok "SELECT 4" sent=1 examined=1"#,
-    r#"Query error 1064/- "NOT SQL; SELECT 5" sent=0 examined=0"#,
-    r#"Prepare ok "SELECT v FROM d.t WHERE id = ?" sent=0 examined=0"#,
-    r#"Execute select ok "SELECT v FROM d.t WHERE id = 2" sent=1 examined=1"#,
-    r#"Prepare error 1146/- "SELECT v FROM d.nothing" sent=0 examined=0"#,
+    r#"Query create_procedure ok "CREATE PROCEDURE p() SELECT COUNT(*) FROM t" sent=0 examined=0 affected=0 lock"#,
+    r#"Query call ok "CALL p()" sent=1 examined=0 affected=0 lock"#,
+    r#"Query select ok "SELECT COUNT(*) FROM t""#,
+    r#"Query change_db ok "USE mysql" sent=0 examined=0 affected=0 lock"#,
+    r#"Query do ok "DO 1" sent=0 examined=1 affected=0 lock"#,
+    r#"Query create_user ok "CREATE USER u IDENTIFIED BY <secret>" sent=0 examined=0 affected=0 lock"#,
+    r#"Query select error 1054/42S22 "SELECT nothing" sent=0 examined=0 lock"#,
+    r#"Query error 1064/42000 "THIS IS NOT SQL" sent=0 examined=0 lock"#,
+    r#"Query insert error 1062/23000 "INSERT INTO d.t VALUES (1, 'again')" sent=0 examined=0 lock"#,
+    r#"Query select ok "SELECT 1" sent=1 examined=1 lock"#,
+    r#"Query select ok "SELECT 2" sent=1 examined=1 lock"#,
+    r#"Query select ok "SELECT 3" sent=1 examined=1 lock"#,
+    r#"Query select ok "SELECT 4" sent=1 examined=1 lock"#,
+    r#"Query error 1064/42000 "NOT SQL; SELECT 5" sent=0 examined=0 lock"#,
+    r#"Prepare ok "SELECT v FROM d.t WHERE id = ?" sent=0 examined=0 lock"#,
+    r#"Execute select ok "SELECT v FROM d.t WHERE id = 2" sent=1 examined=1 lock"#,
+    r#"Prepare error 1146/42S02 "SELECT v FROM d.nothing" sent=0 examined=0 lock"#,
     "Quit ok",
     "disconnect",
 ];
@@ -672,10 +609,10 @@ fn a_filter_keeps_statements_out() {
 
 /// A server with a small arena, whose log is on a disk of its own.
 fn start_with_disk(place: &Place) -> (MySql, Disk) {
-    let disk = Disk::plain(&place.0.join("disk")).expect("a disk");
+    let disk = Disk::plain(&place.path().join("disk")).expect("a disk");
     let builder = MySql::builder()
         .option(named(&format!("loose-tacho.directory={}", disk.log_directory().display())))
-        .option(named(&format!("loose-tacho.arena-directory={}/arenas", place.0.display())))
+        .option(named(&format!("loose-tacho.arena-directory={}/arenas", place.path().display())))
         .option(named("loose-tacho.arena-bytes=1M"));
     let with = |builder: Builder, (name, value): &(&str, String)| builder.environment(name, value);
     let server = disk.environment().iter().fold(builder, with).start().expect("a server");
