@@ -27,11 +27,13 @@ build: setup-run ## Build the plugin and the command into build/ (SERVER=mysql-9
 	install -D -m 755 "$(CARGO_TARGET_DIR)/release/tacho" build/bin/tacho
 	scripts/build-$(FAMILY).sh $(SERVER)
 
-build-mysql: setup-mysql ## Build the component for MySQL 9.7 into build/mysql-9.7
+build-mysql: setup-mysql ## Build what MySQL loads into build/mysql-9.7 (component), build/mysql-8.0 (plugin)
 	scripts/build-mysql.sh mysql-9.7
+	scripts/build-mysql.sh mysql-8.0
 
-setup-mysql: setup-run ## Fetch MySQL 9.7 into a folder of its own (two minutes; build-mysql does it, too)
+setup-mysql: setup-test ## Fetch MySQL 9.7 and 8.0 into folders of their own (four minutes; build-mysql does it, too)
 	@scripts/setup-mysql.sh mysql-9.7
+	@scripts/setup-mysql.sh mysql-8.0
 
 run: build ## Record a load on a private server, check the log, measure the cost
 	cargo run --release -p tacho-tests --bin tacho-run
@@ -70,8 +72,8 @@ test-118: setup-test
 		--test crash --test figures --test hotzone --test server_audit --test sessions --test tables
 	scripts/mtr.sh mariadb-11.8
 
-test-mysql: setup-test ## Run the tests with MySQL 9.7 (part of make test)
-	scripts/test-mysql.sh mysql-9.7
+test-mysql: setup-test ## Run the tests with MySQL 9.7 and 8.0 (part of make test)
+	scripts/test-mysql.sh
 
 test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
 	scripts/mtr.sh $(SERVER)

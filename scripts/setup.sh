@@ -17,6 +17,7 @@ run_packages=(
 test_packages=(
     age bpftrace chromium clang-format elfutils mariadb-test mmdebstrap openssl percona-toolkit
     shellcheck valgrind
+    libaio1 libnuma1 maven unzip # MySQL 8.0 and how to get it
 )
 bench_packages=(libspdlog-dev)
 

@@ -14,7 +14,42 @@
 #ifdef MARIADB_BASE_VERSION
 #error "these are the headers of MariaDB"
 #endif
-#if MYSQL_VERSION_ID < 90700
+#if MYSQL_VERSION_ID < 80300
+
+// The last releases without event services: the recorder is a plugin there. All of this is compiled
+// against headers of 9.7, which still has that plugin interface; mysql_version.h is the server's
+// own.
+#define TACHO_MYSQL_PLUGIN 1
+#define MYSQL_DYNAMIC_PLUGIN 1
+#if MYSQL_VERSION_ID < 80033
+#error "MySQL 8.0.33 is the oldest release that the plugin is tested with"
+#endif
+
+#include <mysql/plugin.h>
+#include <mysql/plugin_audit.h>
+#include <mysql/strings/m_ctype.h>
+
+// What 8.0 demands of a plugin (include/mysql/plugin.h and plugin_audit.h there).
+static_assert(MYSQL_PLUGIN_INTERFACE_VERSION == 0x010B && MYSQL_AUDIT_INTERFACE_VERSION == 0x0401,
+              "the interface of 8.0");
+static_assert(MYSQL_AUDIT_CLASS_MASK_SIZE == 13, "its classes of events");
+static_assert(sizeof(st_mysql_plugin) == 112 && sizeof(st_mysql_audit) == 128, "its descriptors");
+
+namespace tacho::symbols {
+
+// Names that mysqld exports, and no public header declares. They are looked up at run time; without
+// the first one a line has no character set.
+
+// const CHARSET_INFO* thd_charset(THD*): that of the texts which a session sends.
+constexpr char kThdCharset[] = "_Z11thd_charsetP3THD";
+// LEX_CSTRING sql_statement_names[SQLCOM_END + 1]: by the numbers that events have. To compare.
+constexpr char kSqlStatementNames[] = "sql_statement_names";
+// char server_version[].
+constexpr char kServerVersion[] = "server_version";
+
+} // namespace tacho::symbols
+
+#elif MYSQL_VERSION_ID < 90700
 #error "MySQL 9.7 is the oldest release that the component is tested with"
 #endif
 

@@ -36,6 +36,10 @@ constexpr Setting flag(const char* name, int32_t number, bool default_value, con
     return {name, SettingKind::kSwitch, number, comment, default_value, 0, 1, nullptr, nullptr};
 }
 
+constexpr Setting fixed(const char* name, int32_t number, const char* comment) {
+    return {name, SettingKind::kFixed, number, comment, 0, 0, 1, nullptr, nullptr};
+}
+
 constexpr Setting command(const char* name, int32_t number, const char* comment) {
     return {name, SettingKind::kCommand, number, comment, 0, 0, 1, nullptr, nullptr};
 }
@@ -53,6 +57,8 @@ const Setting kSettings[kSettingCount] = {
         "data directory. Empty: the log is not sealed"),
     number("arena_bytes", kSettingArenaBytes, 64ULL << 20, 1ULL << 20, 1ULL << 36,
            "Size of the arena: what can wait for the log when it is slow"),
+    fixed("tables", kSettingTables,
+          "Record which tables each statement touches; costs one event for each"),
     // What the last server has left in another format comes before everything that moves files.
     choice("timestamps", TACHO_SETTING_TIMESTAMPS, kTimestamps,
            "Zone of the time stamps: SYSTEM (local time with offset) or UTC"),
@@ -98,6 +104,9 @@ const Setting kSettings[kSettingCount] = {
     choice("writer", TACHO_SETTING_WRITER, kWriter,
            "Who writes the log: EMBEDDED (a thread of the server), or EXTERNAL (the process `tacho "
            "recorder`; the thread, while there is none)"),
+    flag("traces", kSettingTraces, true,
+         "Take the server's telemetry traces, of which it has one taker: changed rows, lock times, "
+         "messages of errors, and the statements of stored programs"),
     command("rotate_now", kSettingRotateNow, "Set to 1: begin a new file now"),
     command("flush_now", kSettingFlushNow,
             "Set to 1: write what has ended now, not after tacho.flush_interval_ms"),

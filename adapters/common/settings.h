@@ -14,6 +14,7 @@ namespace tacho {
 
 enum class SettingKind {
     kSwitch,  // ON or OFF
+    kFixed,   // the same; cannot change while the recorder runs
     kNumber,  // within bounds
     kChoice,  // one of some names
     kText,    // a path; cannot change while the recorder runs
@@ -28,6 +29,8 @@ enum SettingNumber : int32_t {
     kSettingArenaBytes = -4,
     kSettingRotateNow = -5,
     kSettingFlushNow = -6,
+    kSettingTables = -7,
+    kSettingTraces = -8,
 };
 
 struct Setting {
@@ -43,7 +46,7 @@ struct Setting {
 };
 
 // In the order in which they are applied to a recorder that was just started; logging is last.
-constexpr size_t kSettingCount = 26;
+constexpr size_t kSettingCount = 28;
 extern const Setting kSettings[kSettingCount];
 
 // Place in kSettings.

@@ -16,7 +16,7 @@ namespace tacho {
 // are gone. Events have g_probe (visits.h).
 extern tacho_embed* g_recorder;
 
-// The session whose command runs on this thread; 0 = not known.
+// The session whose command runs on this thread; 0 = not known (thread_state.cc).
 uint64_t current_conn() noexcept;
 
 // Names of figures, as the server's services want them: made by init, only read by events.
@@ -27,14 +27,25 @@ struct FigureNames {
 };
 extern FigureNames g_figure_names;
 
+// This thread executes what installs the component: its next event is no command's first.
+void note_own_statement() noexcept;
+
 // The end of the statement that this thread executes, if it has none yet (events.cc).
 void end_own_statement(const tacho_probe* probe) noexcept;
 
-// Event services (events.cc).
-mysql_service_status_t notify_query(const mysql_event_tracking_query_data* in) noexcept;
-mysql_service_status_t notify_parse(mysql_event_tracking_parse_data* in) noexcept;
-mysql_service_status_t notify_command(const mysql_event_tracking_command_data* in) noexcept;
-mysql_service_status_t notify_connection(const mysql_event_tracking_connection_data* in) noexcept;
+// How the server is told of a variable, and what it then calls it: a component says it by the
+// service component_sys_variable_register, whose arguments these are, a plugin has a list of them.
+#ifdef TACHO_MYSQL_PLUGIN
+#define TACHO_VARIABLE(name) "tacho_" name
+#define TACHO_STATUS(name) "Tacho_" name
+#else
+#define TACHO_VARIABLE(name) "tacho." name
+#define TACHO_STATUS(name) "tacho." name
+#endif
+bool register_variable(const char* name, int flags, const char* comment,
+                       mysql_sys_var_check_func check, mysql_sys_var_update_func update,
+                       void* check_arg, void* value) noexcept;
+bool unregister_variable(const char* name) noexcept;
 
 // System variables (variables.cc). False: why is in the error log.
 bool register_variables() noexcept;
@@ -48,9 +59,8 @@ void show_text(int32_t number, const char* path) noexcept;
 // Applies all settings to a recorder that was just started; logging last.
 void apply_variables(const tacho_embed* recorder) noexcept;
 
-// Status variables (status.cc).
-bool register_status() noexcept;
-bool unregister_status() noexcept;
+// Status variables (status.cc): makes the list of them, which ends with one without a name.
+SHOW_VAR* status_variables() noexcept;
 
 } // namespace tacho
 

@@ -11,12 +11,14 @@
 #include "../common/message.h"
 #include "../common/settings.h"
 #include "adapter.h"
-#include "sql_commands.h"
+#include "events.h"
+#include "privilege.h"
+#include "recorder.h"
+#include "session.h"
 #include "text_variables.h"
+#include "traces.h"
 #include "visits.h"
 
-#include <climits>
-#include <cstdio>
 #include <cstring>
 
 #include <dlfcn.h>
@@ -36,10 +38,12 @@ REQUIRES_SERVICE_PLACEHOLDER(mysql_string_factory);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_string_converter);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
 REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_server_telemetry_traces_v1);
+REQUIRES_SERVICE_PLACEHOLDER(dynamic_privilege_register);
+REQUIRES_SERVICE_PLACEHOLDER(global_grants_check);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_system_variable_reader);
 
 namespace tacho {
-
-tacho_embed* g_recorder = nullptr;
 
 namespace {
 
@@ -52,17 +56,28 @@ SERVICE_TYPE_NO_CONST(event_tracking_query) g_query = {notify_query};
 SERVICE_TYPE_NO_CONST(event_tracking_parse) g_parse = {notify_parse};
 SERVICE_TYPE_NO_CONST(event_tracking_command) g_command = {notify_command};
 SERVICE_TYPE_NO_CONST(event_tracking_connection) g_connection = {notify_connection};
+SERVICE_TYPE_NO_CONST(event_tracking_table_access) g_table_access = {notify_table_access};
 
 EventService g_services[] = {
     {"event_tracking_command.tacho", &g_command},
     {"event_tracking_connection.tacho", &g_connection},
     {"event_tracking_parse.tacho", &g_parse},
     {"event_tracking_query.tacho", &g_query},
+    // The last: only with tacho.tables.
+    {"event_tracking_table_access.tacho", &g_table_access},
 };
 constexpr size_t kServiceCount = sizeof(g_services) / sizeof(g_services[0]);
 
 // The library is loaded once in the life of a server, so this is known again at the next INSTALL.
 bool g_registered[kServiceCount];
+
+// How many of them are wanted.
+size_t service_count() noexcept {
+    return variable_number(kSettingTables) != 0 ? kServiceCount : kServiceCount - 1;
+}
+
+// How long deinit waits when nothing is recorded any more.
+constexpr uint64_t kClosePatienceMs = 1000;
 
 bool keep_library() noexcept {
     Dl_info info;
@@ -71,7 +86,7 @@ bool keep_library() noexcept {
 }
 
 bool register_services() noexcept {
-    for (size_t i = 0; i < kServiceCount; ++i) {
+    for (size_t i = 0; i < service_count(); ++i) {
         if (g_registered[i]) {
             continue;
         }
@@ -93,10 +108,12 @@ template <typename Notification> bool tell(const char* notification) noexcept {
         return false;
     }
     const char* names[kServiceCount];
-    for (size_t i = 0; i < kServiceCount; ++i) {
+    const size_t count = service_count();
+    for (size_t i = 0; i < count; ++i) {
         names[i] = g_services[i].name;
     }
-    const bool told = reinterpret_cast<Notification*>(handle)->notify(names, kServiceCount) == 0;
+    const bool told = reinterpret_cast<Notification*>(handle)->notify(
+                          names, static_cast<unsigned int>(count)) == 0;
     mysql_service_registry->release(handle);
     return told;
 }
@@ -126,101 +143,65 @@ bool tell_unloaded() noexcept {
         "dynamic_loader_services_unload_notification");
 }
 
-// Binary: the server compares it with the names that it knows by its collation, for each figure,
-// and that of utf8mb4 takes most of the time that recording a statement takes.
-my_h_string make_string(const char* text) noexcept {
-    my_h_string made = nullptr;
-    if (mysql_service_mysql_string_converter->convert_from_buffer(&made, text, strlen(text),
-                                                                  "binary") != 0) {
-        return nullptr;
-    }
-    return made;
-}
+SHOW_VAR* g_status;
 
-void make_figure_names() noexcept {
-    g_figure_names = {make_string("query_time"), make_string("rows_sent"),
-                      make_string("rows_examined")};
-    if (g_figure_names.query_time == nullptr || g_figure_names.rows_sent == nullptr ||
-        g_figure_names.rows_examined == nullptr) {
-        log(kWarning, "%s", "some statement figures are not available on this server");
-    }
-}
-
-void free_figure_names() noexcept {
-    my_h_string* const all[] = {&g_figure_names.query_time, &g_figure_names.rows_sent,
-                                &g_figure_names.rows_examined};
-    for (my_h_string* name : all) {
-        if (*name != nullptr) {
-            mysql_service_mysql_string_factory->destroy(*name);
-            *name = nullptr;
-        }
-    }
-}
-
-bool absolute_setting(int32_t number, const char* name, char* path) noexcept {
-    const char* given = variable_text(number);
-    path[0] = '\0';
-    if (given[0] != '\0' && !absolute_path(given, path, PATH_MAX)) {
-        log(kError, "tacho.%s: the path is too long", name);
+bool register_status() noexcept {
+    SHOW_VAR* variables = status_variables();
+    if (mysql_service_status_variable_registration->register_variable(variables) != 0) {
         return false;
     }
-    show_text(number, path);
+    g_status = variables;
     return true;
 }
 
-tacho_embed* start_recorder() noexcept {
-    char directory[PATH_MAX];
-    char signing_key_file[PATH_MAX];
-    if (!absolute_setting(kSettingDirectory, "directory", directory) ||
-        !absolute_setting(kSettingSigningKeyFile, "signing_key_file", signing_key_file)) {
-        return nullptr;
+bool unregister_status() noexcept {
+    if (g_status != nullptr &&
+        mysql_service_status_variable_registration->unregister_variable(g_status) != 0) {
+        return false;
     }
-    const tacho_embed_config config = {
-        directory, variable_text(kSettingArenaDirectory), signing_key_file,
-        // Of the headers; the server tells no component which patch level it is.
-        "MySQL " MYSQL_SERVER_VERSION, variable_number(kSettingArenaBytes), nullptr, false, false,
-        variable_number(TACHO_SETTING_WRITER) != 0};
-    char error[1024] = "";
-    tacho_embed* recorder = tacho_embed_start(&config, error, sizeof(error));
-    if (recorder == nullptr) {
-        log(kError, "recording cannot start: %s", error);
-        return nullptr;
-    }
-    sql_commands_load(recorder);
-    apply_text_variables(recorder);
-    apply_variables(recorder);
-    log(kNote, "recording to %s", directory);
-    return recorder;
+    g_status = nullptr;
+    return true;
 }
 
-void stop_recorder() noexcept {
-    tacho_embed* recorder = g_recorder;
-    g_recorder = nullptr;
-    if (recorder != nullptr) {
-        tacho_embed_stop(recorder, kStopPatienceMs);
-    }
+// Whether the server's own taker of traces has them, before we take them.
+bool has_other_taker() noexcept {
+    char value[8] = "";
+    void* room = value;
+    size_t bytes = sizeof(value) - 1;
+    return mysql_service_mysql_system_variable_reader->get(current_session(), "GLOBAL", "telemetry",
+                                                           "trace_enabled", &room, &bytes) == 0 &&
+           strcmp(value, "ON") == 0;
 }
 
 bool begin() noexcept {
     if (!has_events() || !register_variables() || !register_text_variables()) {
         return false;
     }
-    g_recorder = start_recorder();
-    if (g_recorder == nullptr) {
+    // Of the headers; the server tells no component which patch level it is.
+    if (!start_recorder("MySQL " MYSQL_SERVER_VERSION)) {
         return false;
     }
     make_figure_names();
-    if (!register_status() || !keep_library() || !register_services()) {
+    if (!register_privilege() || !register_status() || !keep_library() || !register_services()) {
         log(kError, "%s", "recording cannot start: the server does not take what is needed");
         return false;
     }
     open_visits(tacho_embed_probe(g_recorder));
+    note_own_statement();
     if (!tell_loaded()) {
         log(kError, "%s", "recording cannot start: the server has no cache of services");
         // Nobody was told of it: nobody is inside.
         (void)close_visits(0);
         return false;
     }
+    const bool traces = variable_number(kSettingTraces) != 0;
+    if (traces && has_other_taker()) {
+        log(kWarning, "%s",
+            "tacho.traces=ON takes the server's traces from component_telemetry, which exports "
+            "none "
+            "from now on");
+    }
+    apply_traces(traces);
     return true;
 }
 
@@ -229,6 +210,7 @@ mysql_service_status_t init() noexcept {
         return 0;
     }
     // Nothing of this is in use yet, and what was not registered is left alone.
+    unregister_privilege();
     (void)unregister_status();
     (void)unregister_text_variables();
     (void)unregister_variables();
@@ -237,22 +219,38 @@ mysql_service_status_t init() noexcept {
     return 1;
 }
 
+// It stays.
+void go_on() noexcept {
+    (void)tell_loaded();
+    apply_traces(variable_number(kSettingTraces) != 0);
+}
+
 mysql_service_status_t deinit() noexcept {
+    static const char kWaits[] =
+        "a session waits for room in the arena: the component stays, and recording goes on";
+    // Nothing was touched: nothing is lost.
+    if (!await_visits(kStopPatienceMs)) {
+        log(kError, "%s", kWaits);
+        return 1;
+    }
+    apply_traces(false);
     if (!tell_unloaded()) {
         log(kWarning, "%s", "the server goes on raising events for a component that is gone");
     }
-    if (!close_visits(kStopPatienceMs)) {
-        log(kError, "%s",
-            "a session waits for room in the arena: the component stays, and recording goes on");
-        (void)tell_loaded();
+    // The arena may have become full since, but hardly.
+    if (!close_visits(kClosePatienceMs)) {
+        log(kError, "%s", kWaits);
+        log(kWarning, "%s", "what other sessions did in the last second is not recorded");
+        go_on();
         return 1;
     }
     if (!unregister_status() || !unregister_text_variables() || !unregister_variables()) {
         log(kError, "%s", "a variable is in use: the component stays, and recording goes on");
         open_visits(tacho_embed_probe(g_recorder));
-        (void)tell_loaded();
+        go_on();
         return 1;
     }
+    unregister_privilege();
     end_own_statement(tacho_embed_probe(g_recorder));
     stop_recorder();
     free_figure_names();
@@ -260,6 +258,18 @@ mysql_service_status_t deinit() noexcept {
 }
 
 } // namespace
+
+bool register_variable(const char* name, int flags, const char* comment,
+                       mysql_sys_var_check_func check, mysql_sys_var_update_func update,
+                       void* check_arg, void* value) noexcept {
+    return mysql_service_component_sys_variable_register->register_variable(
+               "tacho", name, flags, comment, check, update, check_arg, value) == 0;
+}
+
+bool unregister_variable(const char* name) noexcept {
+    return mysql_service_component_sys_variable_unregister->unregister_variable("tacho", name) == 0;
+}
+
 } // namespace tacho
 
 BEGIN_COMPONENT_PROVIDES(component_tacho)
@@ -273,7 +283,10 @@ REQUIRES_SERVICE(registry_registration), REQUIRES_SERVICE(component_sys_variable
     REQUIRES_SERVICE(mysql_thd_attributes), REQUIRES_SERVICE(mysql_runtime_error),
     REQUIRES_SERVICE(mysql_string_factory), REQUIRES_SERVICE(mysql_string_converter),
     REQUIRES_SERVICE(mysql_string_get_data_in_charset),
-    REQUIRES_SERVICE(mysql_audit_print_service_longlong_data_source), END_COMPONENT_REQUIRES();
+    REQUIRES_SERVICE(mysql_audit_print_service_longlong_data_source),
+    REQUIRES_SERVICE(mysql_server_telemetry_traces_v1),
+    REQUIRES_SERVICE(dynamic_privilege_register), REQUIRES_SERVICE(global_grants_check),
+    REQUIRES_SERVICE(mysql_system_variable_reader), END_COMPONENT_REQUIRES();
 
 BEGIN_COMPONENT_METADATA(component_tacho)
 METADATA("mysql.author", "Tachograph"), METADATA("mysql.license", "GPL"),

@@ -14,14 +14,18 @@
 #include <mysql/components/services/component_status_var_service.h>
 #include <mysql/components/services/component_sys_var_service.h>
 #include <mysql/components/services/dynamic_loader_service_notification.h>
+#include <mysql/components/services/dynamic_privilege.h>
 #include <mysql/components/services/event_tracking_command_service.h>
 #include <mysql/components/services/event_tracking_connection_service.h>
 #include <mysql/components/services/event_tracking_parse_service.h>
 #include <mysql/components/services/event_tracking_query_service.h>
+#include <mysql/components/services/event_tracking_table_access_service.h>
 #include <mysql/components/services/mysql_audit_print_service_longlong_data_source.h>
 #include <mysql/components/services/mysql_current_thread_reader.h>
 #include <mysql/components/services/mysql_runtime_error_service.h>
+#include <mysql/components/services/mysql_server_telemetry_traces_service.h>
 #include <mysql/components/services/mysql_string.h>
+#include <mysql/components/services/mysql_system_variable.h>
 #include <mysql/components/services/mysql_thd_attributes.h>
 #include <mysql/components/services/registry.h>
 #include <mysql/components/services/security_context.h>
@@ -40,5 +44,9 @@ extern REQUIRES_SERVICE_PLACEHOLDER(mysql_string_factory);
 extern REQUIRES_SERVICE_PLACEHOLDER(mysql_string_converter);
 extern REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
 extern REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
+extern REQUIRES_SERVICE_PLACEHOLDER(mysql_server_telemetry_traces_v1);
+extern REQUIRES_SERVICE_PLACEHOLDER(dynamic_privilege_register);
+extern REQUIRES_SERVICE_PLACEHOLDER(global_grants_check);
+extern REQUIRES_SERVICE_PLACEHOLDER(mysql_system_variable_reader);
 
 #endif

@@ -220,6 +220,10 @@ void sql_commands_load(const tacho_embed* recorder) noexcept {
     }
 }
 
+const char* sql_command_name(size_t number) noexcept {
+    return number < kNameCount ? kNames[number] : nullptr;
+}
+
 int32_t sql_command_number(const char* name) noexcept {
     if (name == nullptr || name[0] == '\0') {
         return -1;

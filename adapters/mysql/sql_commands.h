@@ -19,6 +19,9 @@ constexpr int32_t kSqlCall = 91;
 // Makes the table, and tells the recorder the names. Before the first event.
 void sql_commands_load(const tacho_embed* recorder) noexcept;
 
+// The name of a number; null: there is none.
+const char* sql_command_name(size_t number) noexcept;
+
 // Number of a name as an event has it; -1: it is empty, or not known.
 int32_t sql_command_number(const char* name) noexcept;
 

@@ -1,7 +1,7 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// SHOW STATUS LIKE 'tacho.%'. The server calls back with LOCK_status held: a figure is read, and
+// SHOW STATUS LIKE 'tacho%'. The server calls back with LOCK_status held: a figure is read, and
 // nothing is waited for.
 #include "../common/figures_shown.h"
 #include "adapter.h"
@@ -18,7 +18,6 @@ constexpr size_t kNameBytes = 40;
 
 SHOW_VAR g_variables[kVariableCount + 1];
 char g_names[kVariableCount][kNameBytes];
-bool g_registered;
 
 // One function for each place in the tables: the server tells no more than where to put the value.
 template <size_t Index> int show_number(MYSQL_THD, SHOW_VAR* out, char* buffer) noexcept {
@@ -46,7 +45,7 @@ template <size_t Index> int show_text(MYSQL_THD, SHOW_VAR* out, char* buffer) no
 }
 
 void describe(size_t place, const char* name, mysql_show_var_func function) noexcept {
-    snprintf(g_names[place], kNameBytes, "tacho.%s", name);
+    snprintf(g_names[place], kNameBytes, TACHO_STATUS("%s"), name);
     g_variables[place] = {g_names[place], reinterpret_cast<char*>(function), SHOW_FUNC,
                           SHOW_SCOPE_GLOBAL};
 }
@@ -67,21 +66,11 @@ template <size_t Index = 0> void describe_texts() noexcept {
 
 } // namespace
 
-bool register_status() noexcept {
+SHOW_VAR* status_variables() noexcept {
     describe_numbers();
     describe_texts();
     g_variables[kVariableCount] = {nullptr, nullptr, SHOW_UNDEF, SHOW_SCOPE_UNDEF};
-    g_registered = mysql_service_status_variable_registration->register_variable(g_variables) == 0;
-    return g_registered;
-}
-
-bool unregister_status() noexcept {
-    if (g_registered &&
-        mysql_service_status_variable_registration->unregister_variable(g_variables) != 0) {
-        return false;
-    }
-    g_registered = false;
-    return true;
+    return g_variables;
 }
 
 } // namespace tacho

@@ -6,6 +6,7 @@
 // one on system variables.
 #include "text_variables.h"
 
+#include "privilege.h"
 #include "who.h"
 
 #include <atomic>
@@ -19,9 +20,8 @@ namespace tacho {
 
 namespace {
 
-constexpr char kComponent[] = "tacho";
-constexpr char kBoth[] =
-    "tacho.filter and tacho.filter_file cannot both be set: set the other one to '' first";
+constexpr char kBoth[] = TACHO_VARIABLE("filter") " and " TACHO_VARIABLE(
+    "filter_file") " cannot both be set: set the other one to '' first";
 
 struct TextVariable {
     const char* name;
@@ -39,21 +39,21 @@ enum Which { kFilter = 0, kFilterFile = 1, kRecipients = 2, kCount = 3 };
 
 TextVariable g_variables[kCount] = {
     {"filter",
-     "tacho.filter",
+     TACHO_VARIABLE("filter"),
      "Which statements are recorded, and how: rules in JSON; empty = all, whole",
      nullptr,
      nullptr,
      {false},
      false},
     {"filter_file",
-     "tacho.filter_file",
-     "File with the rules of tacho.filter, read when this is set",
+     TACHO_VARIABLE("filter_file"),
+     "File with the rules of " TACHO_VARIABLE("filter") ", read when this is set",
      nullptr,
      nullptr,
      {false},
      false},
     {"encryption_recipients_file",
-     "tacho.encryption_recipients_file",
+     TACHO_VARIABLE("encryption_recipients_file"),
      "File with the public keys (age1...) that closed files are encrypted to, read when this is "
      "set; empty: they are not encrypted",
      nullptr,
@@ -98,7 +98,11 @@ bool try_value(Which which, const tacho_who* who, const char* text, bool apply, 
     return tacho_embed_filter(g_recorder, who, text, flags, error, error_bytes);
 }
 
-template <Which kWhich> int check(MYSQL_THD, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
+template <Which kWhich>
+int check(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
+    if (!may_change(thd)) {
+        return 1;
+    }
     // Without room of ours, what the server hands out lives until the statement ends.
     char no_room[1] = "";
     int length = 0;
@@ -139,6 +143,10 @@ void keep(TextVariable* variable, const char* text) noexcept {
 // A file may have changed since it was checked: then what was in effect stays, and so does the
 // value of the variable.
 template <Which kWhich> void update(MYSQL_THD thd, SYS_VAR*, void*, const void* save) noexcept {
+    // See variables.cc: of DEFAULT the check function is not told.
+    if (!may_change(thd)) {
+        return;
+    }
     const char* wanted = *static_cast<const char* const*>(save);
     TextVariable* variable = &g_variables[kWhich];
     const Which other = kWhich == kFilter ? kFilterFile : kFilter;
@@ -171,9 +179,8 @@ template <Which kWhich> bool add() noexcept {
     static char empty[] = "";
     arg.def_val = empty;
     variable->registered =
-        mysql_service_component_sys_variable_register->register_variable(
-            kComponent, variable->name, PLUGIN_VAR_STR | PLUGIN_VAR_RQCMDARG, variable->comment,
-            check<kWhich>, update<kWhich>, &arg, &variable->shown) == 0;
+        register_variable(variable->name, PLUGIN_VAR_STR | PLUGIN_VAR_RQCMDARG, variable->comment,
+                          check<kWhich>, update<kWhich>, &arg, &variable->shown);
     return variable->registered;
 }
 
@@ -188,8 +195,7 @@ bool unregister_text_variables() noexcept {
         if (!variable.registered) {
             continue;
         }
-        if (mysql_service_component_sys_variable_unregister->unregister_variable(
-                kComponent, variable.name) != 0) {
+        if (!unregister_variable(variable.name)) {
             return false;
         }
         variable.registered = false;
@@ -199,6 +205,14 @@ bool unregister_text_variables() noexcept {
         variable.set.store(false, std::memory_order_relaxed);
     }
     return true;
+}
+
+void forget_text_variables() noexcept {
+    for (TextVariable& variable : g_variables) {
+        variable.shown = nullptr;
+        variable.owned = nullptr;
+        variable.set.store(false, std::memory_order_relaxed);
+    }
 }
 
 void apply_text_variables(const tacho_embed* recorder) noexcept {

@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // System variables, from the table of settings. An update function runs with the server's lock on
-// system variables held: it stores a value and wakes the writer, and never waits.
+// system variables held: it stores a value and wakes the writer, and never waits. It asks for the
+// privilege, too, because of `SET GLOBAL … = DEFAULT` the check function is not told: the error
+// that it raises is the statement's.
 #include "../common/message.h"
 #include "../common/settings.h"
 #include "adapter.h"
+#include "checks.h"
+#include "privilege.h"
+#include "traces.h"
 #include "who.h"
 
 #include <climits>
@@ -16,7 +21,6 @@ namespace tacho {
 
 namespace {
 
-constexpr char kComponent[] = "tacho";
 constexpr size_t kNameBytes = 64;
 constexpr size_t kChoicesMax = 8;
 
@@ -43,18 +47,23 @@ void note(MYSQL_THD thd, const Setting& setting, const char* before, const char*
         return;
     }
     char variable[kNameBytes];
-    snprintf(variable, sizeof(variable), "%s.%s", kComponent, setting.name);
+    snprintf(variable, sizeof(variable), TACHO_VARIABLE("%s"), setting.name);
     const tacho_who who = who_of(thd);
     tacho_embed_note_config(g_recorder, &who, variable, before, after);
 }
 
 void set(const Setting& setting, uint64_t value) noexcept {
-    if (g_recorder != nullptr) {
+    if (setting.number == kSettingTraces) {
+        apply_traces(value != 0);
+    } else if (g_recorder != nullptr) {
         tacho_embed_set(g_recorder, setting.number, value);
     }
 }
 
 void update_flag(MYSQL_THD thd, SYS_VAR*, void* variable, const void* save) noexcept {
+    if (!may_change(thd)) {
+        return;
+    }
     const Setting& setting = kSettings[index_of(variable)];
     auto* current = static_cast<bool*>(variable);
     const bool wanted = *static_cast<const bool*>(save);
@@ -76,6 +85,9 @@ void update_command(MYSQL_THD, SYS_VAR*, void* variable, const void* save) noexc
 }
 
 void update_number(MYSQL_THD thd, SYS_VAR*, void* variable, const void* save) noexcept {
+    if (!may_change(thd)) {
+        return;
+    }
     const Setting& setting = kSettings[index_of(variable)];
     auto* current = static_cast<unsigned long long*>(variable);
     const auto before = *current;
@@ -94,6 +106,9 @@ void update_number(MYSQL_THD thd, SYS_VAR*, void* variable, const void* save) no
 }
 
 void update_choice(MYSQL_THD thd, SYS_VAR*, void* variable, const void* save) noexcept {
+    if (!may_change(thd)) {
+        return;
+    }
     const Setting& setting = kSettings[index_of(variable)];
     auto* current = static_cast<unsigned long*>(variable);
     const auto wanted = *static_cast<const unsigned long*>(save);
@@ -104,9 +119,8 @@ void update_choice(MYSQL_THD thd, SYS_VAR*, void* variable, const void* save) no
 
 bool add(size_t index, int flags, mysql_sys_var_update_func update, void* check_arg) noexcept {
     const Setting& setting = kSettings[index];
-    return mysql_service_component_sys_variable_register->register_variable(
-               kComponent, setting.name, flags, setting.comment, nullptr, update, check_arg,
-               &g_values[index]) == 0;
+    return register_variable(setting.name, flags, setting.comment, check_of(index), update,
+                             check_arg, &g_values[index]);
 }
 
 bool add_number(size_t index) noexcept {
@@ -146,6 +160,12 @@ bool add_flag(size_t index) noexcept {
                setting.kind == SettingKind::kCommand ? update_command : update_flag, &arg);
 }
 
+bool add_fixed(size_t index) noexcept {
+    BOOL_CHECK_ARG(flag) arg;
+    arg.def_val = kSettings[index].default_value != 0;
+    return add(index, PLUGIN_VAR_BOOL | PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY, nullptr, &arg);
+}
+
 bool add_text(size_t index) noexcept {
     STR_CHECK_ARG(text) arg;
     // Only read.
@@ -161,6 +181,8 @@ bool register_one(size_t index) noexcept {
         return add_choice(index);
     case SettingKind::kText:
         return add_text(index);
+    case SettingKind::kFixed:
+        return add_fixed(index);
     case SettingKind::kSwitch:
     case SettingKind::kCommand:
         return add_flag(index);
@@ -174,7 +196,8 @@ bool register_variables() noexcept {
     for (size_t index = 0; index < kSettingCount; ++index) {
         g_registered[index] = register_one(index);
         if (!g_registered[index]) {
-            log(kError, "the variable tacho.%s cannot be registered", kSettings[index].name);
+            log(kError, "the variable " TACHO_VARIABLE("%s") " cannot be registered",
+                kSettings[index].name);
             return false;
         }
     }
@@ -186,9 +209,9 @@ bool unregister_variables() noexcept {
         if (!g_registered[index]) {
             continue;
         }
-        if (mysql_service_component_sys_variable_unregister->unregister_variable(
-                kComponent, kSettings[index].name) != 0) {
-            log(kError, "the variable tacho.%s cannot be taken away", kSettings[index].name);
+        if (!unregister_variable(kSettings[index].name)) {
+            log(kError, "the variable " TACHO_VARIABLE("%s") " cannot be taken away",
+                kSettings[index].name);
             return false;
         }
         g_registered[index] = false;

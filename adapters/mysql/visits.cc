@@ -14,6 +14,16 @@ std::atomic<uint32_t> g_life{0};
 
 namespace {
 
+// Visits are microseconds long, unless the arena is full.
+void wait_a_moment() noexcept {
+    const timespec a_moment = {0, 1000000};
+    nanosleep(&a_moment, nullptr);
+}
+
+int64_t deadline(uint64_t patience_ms) noexcept {
+    return microseconds(CLOCK_MONOTONIC) + static_cast<int64_t>(patience_ms) * 1000;
+}
+
 bool is_anybody_inside() noexcept {
     for (const VisitCount& count : g_visits) {
         // SYNC visit: see Visit.
@@ -32,21 +42,32 @@ void open_visits(const tacho_probe* probe) noexcept {
     g_probe.store(probe, std::memory_order_seq_cst);
 }
 
+bool await_visits(uint64_t patience_ms) noexcept {
+    const int64_t deadline_us = deadline(patience_ms);
+    for (const VisitCount& count : g_visits) {
+        // Relaxed: it is a guess, and `close_visits` makes sure.
+        while (count.inside.load(std::memory_order_relaxed) != 0) {
+            if (microseconds(CLOCK_MONOTONIC) > deadline_us) {
+                return false;
+            }
+            wait_a_moment();
+        }
+    }
+    return true;
+}
+
 bool close_visits(uint64_t patience_ms) noexcept {
     const tacho_probe* probe = g_probe.load(std::memory_order_relaxed);
     // SYNC visit: see Visit.
     g_probe.store(nullptr, std::memory_order_seq_cst);
-    const int64_t deadline_us =
-        microseconds(CLOCK_MONOTONIC) + static_cast<int64_t>(patience_ms) * 1000;
+    const int64_t deadline_us = deadline(patience_ms);
     while (is_anybody_inside()) {
         if (microseconds(CLOCK_MONOTONIC) > deadline_us) {
-            // SYNC visit: see Visit.
-            g_probe.store(probe, std::memory_order_seq_cst);
+            // What threads know of what they were about is out of date.
+            open_visits(probe);
             return false;
         }
-        // Visits are microseconds long, unless the arena is full.
-        const timespec a_moment = {0, 1000000};
-        nanosleep(&a_moment, nullptr);
+        wait_a_moment();
     }
     return true;
 }

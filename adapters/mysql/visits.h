@@ -59,8 +59,12 @@ private:
 // A new recorder's.
 void open_visits(const tacho_probe* probe) noexcept;
 
+// Waits until each counter was seen at zero: nobody stays inside for longer than it takes to record
+// something. Visits go on meanwhile. False: after `patience_ms` somebody is still waiting there.
+bool await_visits(uint64_t patience_ms) noexcept;
+
 // No more visits; waits for those that are there. False: after `patience_ms` there are still some,
-// and all is as it was.
+// and visits begin anew.
 bool close_visits(uint64_t patience_ms) noexcept;
 
 } // namespace tacho

@@ -35,7 +35,9 @@
 #include <unistd.h>
 
 /* The parts of <mysql/plugin_audit.h> and <mysql/plugin.h> that are used, by the same names. */
-enum { MYSQL_AUDIT_PLUGIN = 5, MYSQL_AUDIT_INTERFACE_VERSION = 0x0302 };
+enum { MYSQL_AUDIT_PLUGIN = 5 };
+/* MYSQL_AUDIT_INTERFACE_VERSION of MariaDB, and of MySQL 8.0, whose callbacks answer. */
+enum { MARIADB_VERSION = 0x0302, MYSQL_VERSION = 0x0401 };
 
 struct st_mysql_audit {
   int interface_version;
@@ -125,6 +127,15 @@ static void watched_notify(void *thd, unsigned int event_class, const void *even
   detector_leave(before);
 }
 
+static int (*mysql_plugin_notify)(void *thd, unsigned int event_class, const void *event);
+
+static int watched_mysql_notify(void *thd, unsigned int event_class, const void *event) {
+  const int before = detector_enter();
+  const int answer = mysql_plugin_notify(thd, event_class, event);
+  detector_leave(before);
+  return answer;
+}
+
 /* The real function behind an interposed one. */
 #define REAL(type, name, version)                                          \
   static __typeof__(type) *real;                                           \
@@ -146,14 +157,24 @@ static bool is_watched_plugin(const void *symbol) {
 static void watch(struct st_maria_plugin_head *plugin) {
   struct st_mysql_audit *audit = plugin->info;
   if (plugin->type != MYSQL_AUDIT_PLUGIN || audit == NULL ||
-      audit->interface_version != MYSQL_AUDIT_INTERFACE_VERSION) {
+      (audit->interface_version != MARIADB_VERSION &&
+       audit->interface_version != MYSQL_VERSION)) {
     dprintf(STDERR_FILENO, "tacho detector: not an audit plugin of the known version\n");
     abort();
   }
-  if (audit->event_notify == watched_notify) {
+  const bool is_mysql = audit->interface_version == MYSQL_VERSION;
+  void (*const own)(void *, unsigned int, const void *) =
+      is_mysql ? (void (*)(void *, unsigned int, const void *))(void (*)(void))watched_mysql_notify
+               : watched_notify;
+  if (audit->event_notify == own) {
     return;
   }
-  plugin_notify = audit->event_notify;
+  if (is_mysql) {
+    mysql_plugin_notify =
+        (int (*)(void *, unsigned int, const void *))(void (*)(void))audit->event_notify;
+  } else {
+    plugin_notify = audit->event_notify;
+  }
   /* The descriptor may lie in memory that is read-only after relocation. */
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   const uintptr_t start = (uintptr_t)audit & ~(page - 1);
@@ -161,7 +182,7 @@ static void watch(struct st_maria_plugin_head *plugin) {
   if (mprotect((void *)start, end - start, PROT_READ | PROT_WRITE) != 0) {
     abort();
   }
-  audit->event_notify = watched_notify;
+  audit->event_notify = own;
 }
 
 /* In detector_component.c, if that is linked in: for a component of MySQL. */
@@ -170,7 +191,9 @@ extern void *detector_components(void *list_components) __attribute__((weak));
 void *dlsym(void *handle, const char *name) {
   REAL(void *(void *, const char *), "dlsym", "GLIBC_2.2.5")
   void *symbol = real(handle, name);
-  if (symbol != NULL && strcmp(name, "_maria_plugin_declarations_") == 0 &&
+  if (symbol != NULL &&
+      (strcmp(name, "_maria_plugin_declarations_") == 0 ||
+       strcmp(name, "_mysql_plugin_declarations_") == 0) &&
       is_watched_plugin(symbol)) {
     watch(symbol);
   }

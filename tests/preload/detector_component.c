@@ -3,8 +3,10 @@
  * The part of the detector (detector.c) for a component of MySQL. The server asks dlsym for the
  * list of components, and gets it with the component's init replaced. That one puts itself between
  * the component and the registry: each event service that is registered is registered with a
- * callback of ours, which arms the thread, calls the real one and disarms it.
+ * callback of ours, which arms the thread, calls the real one and disarms it. The callbacks for
+ * traces are watched in the same way.
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +40,22 @@ struct event_service {
   int (*notify)(const void *event);
 };
 
-#define SERVICES_MAX 4
+/* <mysql/components/services/bits/server_telemetry_traces_bits.h> */
+struct traces {
+  void *(*session_create)(void);
+  void (*session_destroy)(void *session);
+  void *(*start)(void *session, uint64_t *flags);
+  void *(*notify_attributes)(void *locker, bool with_attributes, uint64_t *flags);
+  void (*abort)(void *locker);
+  void (*end)(void *locker, void *data);
+};
+struct trace_registration {
+  bool (*register_telemetry)(struct traces *traces);
+  void (*abort_telemetry)(void *session);
+  bool (*unregister_telemetry)(struct traces *traces);
+};
+
+#define SERVICES_MAX 5
 static struct event_service real_services[SERVICES_MAX];
 
 #define WATCHED(number)                                     \
@@ -52,8 +69,9 @@ WATCHED(0)
 WATCHED(1)
 WATCHED(2)
 WATCHED(3)
+WATCHED(4)
 static struct event_service watched_services[SERVICES_MAX] = {
-    {watched_0}, {watched_1}, {watched_2}, {watched_3}};
+    {watched_0}, {watched_1}, {watched_2}, {watched_3}, {watched_4}};
 static int service_count;
 
 static struct component *(*real_list)(void);
@@ -74,23 +92,68 @@ static int register_service(const char *name, void *service) {
   return real_registration->register_service(name, &watched_services[service_count++]);
 }
 
-static int watched_init(void) {
+static struct traces real_traces;
+static const struct trace_registration *real_trace_registration;
+static struct trace_registration watched_trace_registration;
+
+static void *trace_start(void *session, uint64_t *flags) {
+  const int before = detector_enter();
+  void *locker = real_traces.start(session, flags);
+  detector_leave(before);
+  return locker;
+}
+
+static void *trace_attributes(void *locker, bool with_attributes, uint64_t *flags) {
+  const int before = detector_enter();
+  void *result = real_traces.notify_attributes(locker, with_attributes, flags);
+  detector_leave(before);
+  return result;
+}
+
+static void trace_end(void *locker, void *data) {
+  const int before = detector_enter();
+  real_traces.end(locker, data);
+  detector_leave(before);
+}
+
+static bool register_telemetry(struct traces *traces) {
+  static struct traces watched;
+  real_traces = *traces;
+  watched = real_traces;
+  watched.start = trace_start;
+  watched.notify_attributes = trace_attributes;
+  watched.end = trace_end;
+  return real_trace_registration->register_telemetry(&watched);
+}
+
+/* Where the component finds the service of this name. */
+static void **required(const char *name) {
   struct placeholder *wanted = watched_component->requires_service;
-  while (wanted->name != NULL && strcmp(wanted->name, "registry_registration") != 0) {
+  while (wanted->name != NULL && strcmp(wanted->name, name) != 0) {
     wanted++;
   }
   if (wanted->name == NULL) {
-    dprintf(STDERR_FILENO, "tacho detector: the component registers no services itself\n");
+    dprintf(STDERR_FILENO, "tacho detector: the component does not use %s\n", name);
     abort();
   }
-  real_registration = *wanted->implementation;
+  return wanted->implementation;
+}
+
+static int watched_init(void) {
+  void **registration = required("registry_registration");
+  real_registration = *registration;
   watched_registration = *real_registration;
   watched_registration.register_service = register_service;
-  void *given = *wanted->implementation;
-  *wanted->implementation = &watched_registration;
+  void **traces = required("mysql_server_telemetry_traces_v1");
+  real_trace_registration = *traces;
+  watched_trace_registration = *real_trace_registration;
+  watched_trace_registration.register_telemetry = register_telemetry;
+  *registration = &watched_registration;
+  *traces = &watched_trace_registration;
   const int result = real_init();
   /* The server gives back what it has given. */
-  *wanted->implementation = given;
+  *registration = (void *)(uintptr_t)real_registration;
+  *traces = (void *)(uintptr_t)real_trace_registration;
   return result;
 }
 

@@ -1,5 +1,5 @@
-//! A private MySQL below `build/`, with the component that has been built for it: what
-//! [`crate::server`] is for MariaDB.
+//! A private MySQL below `build/`, with the component, or the plugin, that has been built for it:
+//! what [`crate::server`] is for MariaDB.
 //!
 //! The server is the one that `scripts/setup-mysql.sh` has put into a folder of its own.
 
@@ -12,7 +12,7 @@ use tacho_bench::server as private;
 
 use crate::server;
 
-/// What MySQL warns of whenever it starts in a test: none of it is about the component.
+/// What MySQL warns of whenever it starts in a test: none of it is about ours.
 pub(crate) const KNOWN: &[&str] = &[
     // The certificates that it makes for itself.
     "CA certificate",
@@ -23,18 +23,82 @@ pub(crate) const KNOWN: &[&str] = &[
     "innodb_redo_log_capacity",
     "Insecure configuration for --pid-file",
     "Aborted connection",
-    // It reads its options before the component is there.
+    // It reads its options before ours is there.
     "unknown variable 'loose-tacho",
 ];
 
-/// Its programs.
-pub fn installation() -> Installation {
-    Installation::in_folder(server::cache_directory().join("tachograph/mysql-9.7"))
+/// Which MySQL the tests are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// 9.7, where we are a component: unless something else is asked for.
+    Mysql97,
+    /// 8.0, where we are a plugin: with `TACHO_SERVER=mysql-8.0`.
+    Mysql80,
 }
 
-/// Our component as it is built for it.
-pub fn component() -> PathBuf {
-    crate::build_directory().join("mysql-9.7/component_tacho.so")
+/// Which one it is.
+pub fn release() -> Release {
+    match std::env::var("TACHO_SERVER").as_deref() {
+        Ok("mysql-8.0") => Release::Mysql80,
+        _ => Release::Mysql97,
+    }
+}
+
+fn folder() -> &'static str {
+    match release() {
+        Release::Mysql97 => "mysql-9.7",
+        Release::Mysql80 => "mysql-8.0",
+    }
+}
+
+/// Its programs.
+pub fn installation() -> Installation {
+    Installation::in_folder(server::cache_directory().join("tachograph").join(folder()))
+}
+
+/// Our library's file.
+pub fn library_name() -> &'static str {
+    match release() {
+        Release::Mysql97 => "component_tacho.so",
+        Release::Mysql80 => "tacho.so",
+    }
+}
+
+/// Our library as it is built for it.
+pub fn library() -> PathBuf {
+    crate::build_directory().join(folder()).join(library_name())
+}
+
+/// The statement that installs it.
+pub fn install() -> &'static str {
+    match release() {
+        Release::Mysql97 => "INSTALL COMPONENT 'file://component_tacho'",
+        Release::Mysql80 => "INSTALL PLUGIN tacho SONAME 'tacho.so'",
+    }
+}
+
+/// The statement that takes it away.
+pub fn uninstall() -> &'static str {
+    match release() {
+        Release::Mysql97 => "UNINSTALL COMPONENT 'file://component_tacho'",
+        Release::Mysql80 => "UNINSTALL PLUGIN tacho",
+    }
+}
+
+/// A text with names of variables, `tacho.overflow`, as they are there.
+pub fn named(text: &str) -> String {
+    match release() {
+        Release::Mysql97 => text.to_owned(),
+        Release::Mysql80 => text.replace("tacho.", "tacho_"),
+    }
+}
+
+/// A status figure as it is called there.
+pub fn status_name(name: &str) -> String {
+    match release() {
+        Release::Mysql97 => format!("tacho.{name}"),
+        Release::Mysql80 => format!("Tacho_{name}"),
+    }
 }
 
 /// Settings of a server that is not started yet.
@@ -60,13 +124,20 @@ impl Builder {
         Self(self.0.plugin(library))
     }
 
+    /// Puts a plugin or component of the server's own, by the name of its file, into the plugin
+    /// directory.
+    #[must_use]
+    pub fn library(self, name: &str) -> Self {
+        Self(self.0.plugin(installation().usr().join("lib/mysql/plugin").join(name)))
+    }
+
     /// Initialises the data directory, starts the server and waits until it answers. The
-    /// component is in its plugin directory, and not installed.
+    /// library is in its plugin directory, and not installed.
     ///
     /// # Errors
-    /// The component is not built, the server is not there, or did not come up.
+    /// The library is not built, the server is not there, or did not come up.
     pub fn start(self) -> Result<MySql> {
-        let built = component();
+        let built = library();
         ensure!(built.exists(), "{} is missing: make build-mysql", built.display());
         Ok(MySql(self.0.plugin(built).start()?))
     }

@@ -71,12 +71,20 @@ pub struct Login<'l> {
     pub collation: u8,
     /// What is sent in the place of the scrambled password.
     pub response: &'l [u8],
+    /// What this client can do beyond what all of these can.
+    pub capabilities: u32,
 }
 
 impl Login<'_> {
     /// As `user`, without a password or a database, in utf8mb4.
     pub fn new(user: &str) -> Login<'_> {
-        Login { user: user.as_bytes(), db: None, collation: UTF8MB4, response: b"" }
+        Login {
+            user: user.as_bytes(),
+            db: None,
+            collation: UTF8MB4,
+            response: b"",
+            capabilities: 0,
+        }
     }
 }
 
@@ -179,7 +187,7 @@ impl Raw {
         let id = greeting.get(version_end + 1..version_end + 5).ok_or(ErrorKind::InvalidData)?;
         raw.conn = id.iter().rev().fold(0, |id, byte| id << 8 | u64::from(*byte));
         let with_db = if login.db.is_some() { CLIENT_CONNECT_WITH_DB } else { 0 };
-        let mut packet = (CAPABILITIES | with_db).to_le_bytes().to_vec();
+        let mut packet = (CAPABILITIES | with_db | login.capabilities).to_le_bytes().to_vec();
         packet.extend(u32::MAX.to_le_bytes());
         packet.push(login.collation);
         packet.extend([0; 19]);

@@ -26,7 +26,7 @@ fn on_mysql(command: &mut Command) {
         .arg("--server-folder")
         .arg(usr.parent().expect("its folder"))
         .arg("--plugin")
-        .arg(mysql_server::component());
+        .arg(mysql_server::library());
 }
 
 fn state(conn: &mut Conn) -> State {

@@ -1,0 +1,107 @@
+// Zone: cold
+// SPDX-License-Identifier: GPL-2.0-only
+#include "checks.h"
+
+#include "../common/settings.h"
+#include "privilege.h"
+
+#include <strings.h>
+#include <utility>
+
+namespace tacho {
+
+namespace {
+
+// Longest name of a choice, with some room.
+constexpr int kNameBytes = 64;
+const char* const kSwitch[] = {"OFF", "ON", nullptr};
+
+// The number of a name, or a number that one of them has; -1: neither.
+long chosen(st_mysql_value* value, const char* const* names) noexcept {
+    long count = 0;
+    while (names[count] != nullptr) {
+        ++count;
+    }
+    if (value->value_type(value) != MYSQL_VALUE_TYPE_STRING) {
+        long long number = -1;
+        const bool given = value->val_int(value, &number) == 0;
+        return given && number >= 0 && number < count ? static_cast<long>(number) : -1;
+    }
+    char room[kNameBytes];
+    int length = kNameBytes;
+    const char* text = value->val_str(value, room, &length);
+    for (long i = 0; text != nullptr && i < count; ++i) {
+        if (strncasecmp(text, names[i], static_cast<size_t>(length)) == 0 &&
+            names[i][length] == '\0') {
+            return i;
+        }
+    }
+    return -1;
+}
+
+int check_flag(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
+    const long number = chosen(value, kSwitch);
+    if (number < 0 || !may_change(thd)) {
+        return 1;
+    }
+    *static_cast<bool*>(save) = number != 0;
+    return 0;
+}
+
+template <size_t Index>
+int check_choice(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
+    const long number = chosen(value, kSettings[Index].choices);
+    if (number < 0 || !may_change(thd)) {
+        return 1;
+    }
+    *static_cast<unsigned long*>(save) = static_cast<unsigned long>(number);
+    return 0;
+}
+
+// Out of its range it is refused, and never bent to fit.
+template <size_t Index>
+int check_number(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
+    long long number = 0;
+    if (value->val_int(value, &number) != 0) {
+        return 1;
+    }
+    const bool negative = number < 0 && value->is_unsigned(value) == 0;
+    const auto wanted = static_cast<unsigned long long>(number);
+    if (negative || wanted < kSettings[Index].min || wanted > kSettings[Index].max ||
+        !may_change(thd)) {
+        return 1;
+    }
+    *static_cast<unsigned long long*>(save) = wanted;
+    return 0;
+}
+
+template <size_t Index> mysql_sys_var_check_func check_at() noexcept {
+    switch (kSettings[Index].kind) {
+    case SettingKind::kNumber:
+        return check_number<Index>;
+    case SettingKind::kChoice:
+        return check_choice<Index>;
+    case SettingKind::kSwitch:
+    case SettingKind::kCommand:
+        return check_flag;
+    case SettingKind::kFixed:
+    case SettingKind::kText:
+        // Nobody can set them.
+        return nullptr;
+    }
+    return nullptr;
+}
+
+template <size_t... Indexes>
+mysql_sys_var_check_func check_among(size_t index, std::index_sequence<Indexes...>) noexcept {
+    const mysql_sys_var_check_func all[] = {check_at<Indexes>()...};
+    return all[index];
+}
+
+} // namespace
+
+mysql_sys_var_check_func check_of(size_t index) noexcept {
+    return check_among(index, std::make_index_sequence<kSettingCount>());
+}
+
+} // namespace tacho

@@ -1,0 +1,31 @@
+// Zone: hot (declarations)
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Callbacks of the server's event services, and what they share.
+#ifndef TACHO_MYSQL_EVENTS_H
+#define TACHO_MYSQL_EVENTS_H
+
+#include "adapter.h"
+
+#include <mysql/components/services/mysql_server_telemetry_traces_service.h>
+
+namespace tacho {
+
+// events.cc
+mysql_service_status_t notify_query(const mysql_event_tracking_query_data* in) noexcept;
+mysql_service_status_t notify_parse(mysql_event_tracking_parse_data* in) noexcept;
+mysql_service_status_t notify_command(const mysql_event_tracking_command_data* in) noexcept;
+// The message of an error, when it is raised: in 8.0, whose plugins have an event for that.
+void notify_error(uint64_t conn, uint32_t error_code, tacho_bytes message) noexcept;
+// connections.cc
+mysql_service_status_t notify_connection(const mysql_event_tracking_connection_data* in) noexcept;
+// tables.cc
+mysql_service_status_t
+notify_table_access(const mysql_event_tracking_table_access_data* in) noexcept;
+
+// The command of this thread has ended: its END, or a POINT where nothing has started.
+void end_command(const tacho_probe* probe, const telemetry_stmt_data_t* traced) noexcept;
+
+} // namespace tacho
+
+#endif

@@ -1,0 +1,44 @@
+// Zone: hot
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Which tables a statement touches (tacho.tables=ON). The server tells it when it has opened them,
+// one event for each.
+#include "events.h"
+#include "records.h"
+#include "thread_state.h"
+
+namespace tacho {
+
+namespace {
+
+void table(const tacho_probe* probe, const mysql_event_tracking_table_access_data* in) noexcept {
+    const uint64_t conn = in->connection_id;
+    if ((t_state.conn == conn && t_state.skipped) || !tacho_probe_logging(probe)) {
+        return;
+    }
+    // One digit, see line.rs: read, write.
+    static const char kAccess[] = "01";
+    const size_t access = in->event_subclass == EVENT_TRACKING_TABLE_ACCESS_READ ? 0 : 1;
+    const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
+    tacho_event out;
+    begin_event(TACHO_KIND_TABLE, conn, now_us, &out);
+    clear_strings(&out);
+    out.strings[TACHO_STRING_USER] = bytes_of(kAccess + access, 1);
+    out.strings[TACHO_STRING_DB] = bytes_of(in->table_database);
+    out.strings[TACHO_STRING_PRIV_USER] = bytes_of(in->table_name);
+    emit(probe, current_session(), tacho_probe_session(probe, conn, now_us), out);
+}
+
+} // namespace
+
+mysql_service_status_t
+notify_table_access(const mysql_event_tracking_table_access_data* in) noexcept {
+    const Visit visit(in->connection_id);
+    if (visit.probe() != nullptr) {
+        enter(visit);
+        table(visit.probe(), in);
+    }
+    return 0;
+}
+
+} // namespace tacho

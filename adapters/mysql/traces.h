@@ -1,0 +1,16 @@
+// Zone: cold
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef TACHO_MYSQL_TRACES_H
+#define TACHO_MYSQL_TRACES_H
+
+#include "services.h"
+
+namespace tacho {
+
+// Takes the server's traces, or leaves them: from the next command of each session on. What runs
+// stays as it is.
+void apply_traces(bool on) noexcept;
+
+} // namespace tacho
+
+#endif

@@ -1,0 +1,196 @@
+// Zone: hot (notify), cold (the rest)
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Events of the audit plugin API, handed over as those of the event services that took its place:
+// the same ones at the same moments (docs/specs/mysql-events.md says what is different). The
+// structures are on the stack, and point to what the server's own point to.
+#include "events.h"
+
+#include "../common/message.h"
+#include "../mysql/adapter.h"
+#include "../mysql/events.h"
+#include "../mysql/session.h"
+#include "../mysql/sql_commands.h"
+
+#include <dlfcn.h>
+
+namespace tacho {
+
+namespace {
+
+static_assert(MYSQL_AUDIT_QUERY_START == EVENT_TRACKING_QUERY_START &&
+                  MYSQL_AUDIT_QUERY_NESTED_START == EVENT_TRACKING_QUERY_NESTED_START &&
+                  MYSQL_AUDIT_TABLE_ACCESS_READ == EVENT_TRACKING_TABLE_ACCESS_READ &&
+                  MYSQL_AUDIT_QUERY_STATUS_END == EVENT_TRACKING_QUERY_STATUS_END &&
+                  MYSQL_AUDIT_PARSE_PREPARSE == EVENT_TRACKING_PARSE_PREPARSE &&
+                  MYSQL_AUDIT_COMMAND_START == EVENT_TRACKING_COMMAND_START &&
+                  MYSQL_AUDIT_COMMAND_END == EVENT_TRACKING_COMMAND_END &&
+                  MYSQL_AUDIT_CONNECTION_CONNECT == EVENT_TRACKING_CONNECTION_CONNECT &&
+                  MYSQL_AUDIT_CONNECTION_DISCONNECT == EVENT_TRACKING_CONNECTION_DISCONNECT &&
+                  MYSQL_AUDIT_CONNECTION_CHANGE_USER == EVENT_TRACKING_CONNECTION_CHANGE_USER,
+              "the same bits");
+
+// By the numbers of enum_server_command, which are the protocol's; as 8.0 calls them.
+constexpr const char* kCommands[] = {
+    "Sleep",
+    "Quit",
+    "Init DB",
+    "Query",
+    "Field List",
+    "Create DB",
+    "Drop DB",
+    "Refresh",
+    "Shutdown",
+    "Statistics",
+    "Processlist",
+    "Connect",
+    "Kill",
+    "Debug",
+    "Ping",
+    "Time",
+    "Delayed insert",
+    "Change user",
+    "Binlog Dump",
+    "Table Dump",
+    "Connect Out",
+    "Register Replica",
+    "Prepare",
+    "Execute",
+    "Long Data",
+    "Close stmt",
+    "Reset stmt",
+    "Set option",
+    "Fetch",
+    "Daemon",
+    "Binlog Dump GTID",
+    "Reset Connection",
+    "clone",
+    "Group Replication Data Stream subscription",
+};
+constexpr size_t kCommandCount = sizeof(kCommands) / sizeof(kCommands[0]);
+static_assert(kCommandCount == COM_END, "one for each");
+
+// How many of 8.0's numbers of SQL commands are those of 9.7, by whose names they go here, too:
+// all, unless a server derived from it has put others in between. Behind them are such a server's
+// own.
+constexpr size_t kSqlCommandCount = 159;
+size_t g_sql_command_count;
+// 8.0 has this name for a stored function, and for the other kind another one.
+constexpr size_t kCreateStoredFunction = 90;
+
+mysql_cstring_with_length text_of(const MYSQL_LEX_CSTRING& text) noexcept {
+    return {text.str, text.length};
+}
+
+void query(const mysql_event_query* in) noexcept {
+    mysql_event_tracking_query_data out = {};
+    out.event_subclass = in->event_subclass;
+    out.status = in->status;
+    out.connection_id = in->connection_id;
+    const auto number = static_cast<size_t>(in->sql_command_id);
+    out.sql_command = number < g_sql_command_count ? sql_command_name(number) : nullptr;
+    out.query = text_of(in->query);
+    out.query_charset = in->query_charset == nullptr ? nullptr : in->query_charset->csname;
+    (void)notify_query(&out);
+}
+
+void parse(MYSQL_THD thd, const mysql_event_parse* in) noexcept {
+    mysql_event_tracking_parse_data out = {};
+    out.event_subclass = in->event_subclass;
+    out.connection_id = thd_get_thread_id(thd);
+    out.query = text_of(in->query);
+    (void)notify_parse(&out);
+}
+
+void command(MYSQL_THD thd, const mysql_event_command* in) noexcept {
+    mysql_event_tracking_command_data out = {};
+    out.event_subclass = in->event_subclass;
+    out.status = in->status;
+    // The event's own is 1, whoever it is about: the server puts a condition there (8.0.33).
+    out.connection_id = thd_get_thread_id(thd);
+    const auto number = static_cast<size_t>(in->command_id);
+    const char* name = number < kCommandCount ? kCommands[number] : "Error";
+    out.command = {name, strlen(name)};
+    (void)notify_command(&out);
+}
+
+void connection(const mysql_event_connection* in) noexcept {
+    mysql_event_tracking_connection_data out = {};
+    out.event_subclass = in->event_subclass;
+    out.status = in->status;
+    out.connection_id = in->connection_id;
+    out.user = text_of(in->user);
+    out.priv_user = text_of(in->priv_user);
+    out.external_user = text_of(in->external_user);
+    out.proxy_user = text_of(in->proxy_user);
+    out.host = text_of(in->host);
+    out.ip = text_of(in->ip);
+    out.database = text_of(in->database);
+    out.connection_type = in->connection_type;
+    (void)notify_connection(&out);
+}
+
+void table_access(const mysql_event_table_access* in) noexcept {
+    mysql_event_tracking_table_access_data out = {};
+    out.event_subclass =
+        static_cast<mysql_event_tracking_table_access_subclass_t>(in->event_subclass);
+    out.connection_id = in->connection_id;
+    out.table_database = text_of(in->table_database);
+    out.table_name = text_of(in->table_name);
+    (void)notify_table_access(&out);
+}
+
+void general(const mysql_event_general* in) noexcept {
+    // The message is where the command's name is in other events of this class.
+    notify_error(in->general_thread_id, static_cast<uint32_t>(in->general_error_code),
+                 bytes_of(in->general_command));
+}
+
+} // namespace
+
+void check_command_numbers() noexcept {
+    g_sql_command_count = kSqlCommandCount;
+    const auto* servers =
+        static_cast<const MYSQL_LEX_CSTRING*>(dlsym(RTLD_DEFAULT, symbols::kSqlStatementNames));
+    if (servers == nullptr) {
+        return;
+    }
+    // Its names are not always ours. But one that we have, too, must be at the same place.
+    for (size_t number = 0; number < kSqlCommandCount; ++number) {
+        const int32_t ours = sql_command_number(servers[number].str);
+        if (ours >= 0 && static_cast<size_t>(ours) != number && number != kCreateStoredFunction) {
+            g_sql_command_count = number;
+            log(kWarning, "some lines will have no sql_command: this server has others from %s on",
+                servers[number].str);
+            return;
+        }
+    }
+}
+
+int notify(MYSQL_THD thd, mysql_event_class_t event_class, const void* event) noexcept {
+    switch (event_class) {
+    case MYSQL_AUDIT_GENERAL_CLASS:
+        general(static_cast<const mysql_event_general*>(event));
+        break;
+    case MYSQL_AUDIT_CONNECTION_CLASS:
+        connection(static_cast<const mysql_event_connection*>(event));
+        break;
+    case MYSQL_AUDIT_PARSE_CLASS:
+        parse(thd, static_cast<const mysql_event_parse*>(event));
+        break;
+    case MYSQL_AUDIT_TABLE_ACCESS_CLASS:
+        table_access(static_cast<const mysql_event_table_access*>(event));
+        break;
+    case MYSQL_AUDIT_COMMAND_CLASS:
+        command(thd, static_cast<const mysql_event_command*>(event));
+        break;
+    case MYSQL_AUDIT_QUERY_CLASS:
+        query(static_cast<const mysql_event_query*>(event));
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+} // namespace tacho

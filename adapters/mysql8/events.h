@@ -1,0 +1,19 @@
+// Zone: hot (notify), cold (the rest)
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef TACHO_MYSQL8_EVENTS_H
+#define TACHO_MYSQL8_EVENTS_H
+
+#include "../common/server_compat.h"
+
+namespace tacho {
+
+// What the server calls for each event. Always 0: an event is never refused.
+int notify(MYSQL_THD thd, mysql_event_class_t event_class, const void* event) noexcept;
+
+// Compares the server's numbers of SQL commands with ours. After sql_commands_load, before the
+// first event.
+void check_command_numbers() noexcept;
+
+} // namespace tacho
+
+#endif

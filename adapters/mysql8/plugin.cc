@@ -1,0 +1,230 @@
+// Zone: cold
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// The plugin for MySQL 8.0: descriptor, what it needs of the server, init, deinit. What it records,
+// and its variables, are those of the component (adapters/mysql).
+#include "../common/message.h"
+#include "../common/settings.h"
+#include "../mysql/adapter.h"
+#include "../mysql/privilege.h"
+#include "../mysql/recorder.h"
+#include "../mysql/text_variables.h"
+#include "../mysql/traces.h"
+#include "../mysql/visits.h"
+#include "attributes.h"
+#include "events.h"
+#include "variables.h"
+
+#include <cstdio>
+
+#include <dlfcn.h>
+
+#include <mysql/service_plugin_registry.h>
+
+REQUIRES_SERVICE_PLACEHOLDER(registry);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_current_thread_reader);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_security_context);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_security_context_options);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_attributes);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_runtime_error);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_string_factory);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_string_converter);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
+REQUIRES_SERVICE_PLACEHOLDER(mysql_server_telemetry_traces_v1);
+REQUIRES_SERVICE_PLACEHOLDER(dynamic_privilege_register);
+REQUIRES_SERVICE_PLACEHOLDER(global_grants_check);
+
+// The server looks for this name when it loads a plugin, and puts its functions in place of the
+// version that is asked for.
+#define TACHO_REGISTRY_VERSION reinterpret_cast<decltype(plugin_registry_service)>(0x0100)
+extern "C" {
+decltype(plugin_registry_service) plugin_registry_service = TACHO_REGISTRY_VERSION;
+}
+
+namespace tacho {
+
+namespace {
+
+st_mysql_audit g_descriptor = {
+    MYSQL_AUDIT_INTERFACE_VERSION,
+    nullptr,
+    notify,
+    {
+        MYSQL_AUDIT_GENERAL_ERROR,
+        MYSQL_AUDIT_CONNECTION_CONNECT | MYSQL_AUDIT_CONNECTION_DISCONNECT |
+            MYSQL_AUDIT_CONNECTION_CHANGE_USER,
+        MYSQL_AUDIT_PARSE_PREPARSE,
+        0,
+        0,
+        0,
+        0,
+        0,
+        MYSQL_AUDIT_COMMAND_START | MYSQL_AUDIT_COMMAND_END,
+        MYSQL_AUDIT_QUERY_START | MYSQL_AUDIT_QUERY_NESTED_START | MYSQL_AUDIT_QUERY_STATUS_END,
+        0,
+        0,
+        0,
+    },
+};
+
+// Where a service goes: all of them are pointers.
+struct Required {
+    const char* name;
+    const void** slot;
+};
+
+#define TACHO_REQUIRED(service)                                                                    \
+    Required {                                                                                     \
+#service, reinterpret_cast < const void**>(&mysql_service_##service)                       \
+    }
+
+const Required g_required[] = {
+    TACHO_REQUIRED(mysql_current_thread_reader),
+    TACHO_REQUIRED(mysql_thd_security_context),
+    TACHO_REQUIRED(mysql_security_context_options),
+    TACHO_REQUIRED(mysql_thd_attributes),
+    TACHO_REQUIRED(mysql_runtime_error),
+    TACHO_REQUIRED(mysql_string_factory),
+    TACHO_REQUIRED(mysql_string_converter),
+    TACHO_REQUIRED(mysql_string_get_data_in_charset),
+    TACHO_REQUIRED(mysql_audit_print_service_longlong_data_source),
+    TACHO_REQUIRED(dynamic_privilege_register),
+    TACHO_REQUIRED(global_grants_check),
+    // The last: only for traces.
+    TACHO_REQUIRED(mysql_server_telemetry_traces_v1),
+};
+constexpr size_t kRequiredCount = sizeof(g_required) / sizeof(g_required[0]);
+
+void release_services() noexcept {
+    restore_attributes();
+    for (const Required& required : g_required) {
+        if (*required.slot != nullptr) {
+            auto* service = const_cast<void*>(*required.slot);
+            mysql_service_registry->release(reinterpret_cast<my_h_service>(service));
+            *required.slot = nullptr;
+        }
+    }
+    if (mysql_service_registry != nullptr) {
+        mysql_plugin_registry_release(mysql_service_registry);
+        mysql_service_registry = nullptr;
+    }
+    // The library stays: the next INSTALL PLUGIN finds it as this leaves it.
+    plugin_registry_service = TACHO_REGISTRY_VERSION;
+}
+
+bool acquire_services() noexcept {
+    mysql_service_registry = mysql_plugin_registry_acquire();
+    if (mysql_service_registry == nullptr) {
+        log(kError, "%s", "recording cannot start: the server has no registry of services");
+        return false;
+    }
+    for (const Required& required : g_required) {
+        my_h_service service = nullptr;
+        if (mysql_service_registry->acquire(required.name, &service) != 0) {
+            if (&required == &g_required[kRequiredCount - 1]) {
+                break;
+            }
+            log(kError, "recording cannot start: the server has no service %s", required.name);
+            return false;
+        }
+        *required.slot = service;
+    }
+    extend_attributes();
+    return true;
+}
+
+// The server keeps the addresses of what takes its traces, in sessions that it goes on calling for.
+bool keep_library() noexcept {
+    Dl_info info;
+    return dladdr(&g_required, &info) != 0 &&
+           dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != nullptr;
+}
+
+bool begin() noexcept {
+    if (!variables_are_complete()) {
+        log(kError, "%s", "recording cannot start: this build has more variables than room");
+        return false;
+    }
+    if (!acquire_services()) {
+        return false;
+    }
+    const auto* version = static_cast<const char*>(dlsym(RTLD_DEFAULT, symbols::kServerVersion));
+    char server[256];
+    snprintf(server, sizeof(server), "MySQL %s", version != nullptr ? version : "8.0");
+    if (!start_recorder(server)) {
+        return false;
+    }
+    make_figure_names();
+    check_command_numbers();
+    if (!register_privilege() || !keep_library()) {
+        log(kError, "%s", "recording cannot start: the server does not take what is needed");
+        return false;
+    }
+    // The server reads it when this returns.
+    g_descriptor.class_mask[MYSQL_AUDIT_TABLE_ACCESS_CLASS] =
+        variable_number(kSettingTables) != 0 ? MYSQL_AUDIT_TABLE_ACCESS_ALL : 0;
+    open_visits(tacho_embed_probe(g_recorder));
+    note_own_statement();
+    apply_traces(variable_number(kSettingTraces) != 0);
+    return true;
+}
+
+// A refused INSTALL PLUGIN says why in the error log only: what a plugin tells the client is
+// replaced by the server's own message.
+int init(MYSQL_PLUGIN) noexcept {
+    if (begin()) {
+        return 0;
+    }
+    if (g_recorder != nullptr) {
+        unregister_privilege();
+        stop_recorder();
+        free_figure_names();
+    }
+    release_services();
+    return 1;
+}
+
+// UNINSTALL PLUGIN begins, and cannot be refused. Each session that had an event holds the plugin
+// until it ends.
+int begin_uninstall(MYSQL_PLUGIN) noexcept {
+    log(kNote, "%s",
+        "UNINSTALL PLUGIN: sessions that are recorded stay so until they end, and new ones are not "
+        "recorded from now on");
+    return 0;
+}
+
+// The server calls this when no session holds the plugin any more: none of its events is in flight,
+// and none waits for room. A trace may be: of a session that is not recorded.
+int deinit(MYSQL_PLUGIN) noexcept {
+    apply_traces(false);
+    while (!close_visits(kStopPatienceMs)) {
+        log(kWarning, "%s", "the end of a trace takes long: the plugin waits for it");
+    }
+    unregister_privilege();
+    stop_recorder();
+    forget_text_variables();
+    free_figure_names();
+    release_services();
+    return 0;
+}
+
+} // namespace
+} // namespace tacho
+
+mysql_declare_plugin(tacho){
+    MYSQL_AUDIT_PLUGIN,
+    &tacho::g_descriptor,
+    "tacho",
+    "Tachograph",
+    "Records everything, loses nothing",
+    PLUGIN_LICENSE_GPL,
+    tacho::init,
+    tacho::begin_uninstall,
+    tacho::deinit,
+    0x0001,
+    tacho::status_variables(),
+    tacho::g_system_variables,
+    nullptr,
+    0,
+} mysql_declare_plugin_end;
