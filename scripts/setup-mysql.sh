@@ -77,7 +77,7 @@ fetch_80() {
 
     say "fetching MySQL 8.0.33 (550 MB)"
     # A repository of its own, which goes away: the archive would stay in the user's for ever.
-    (cd "$work" && mvn --batch-mode --quiet "$copy" "-Dartifact=$artifact" \
+    (cd "$work" && mvn --batch-mode --quiet --strict-checksums "$copy" "-Dartifact=$artifact" \
         "-DoutputDirectory=$work" "-Dmaven.repo.local=$work/repository" >&2) ||
         not_to_be_had "Maven cannot fetch $artifact"
     rm -rf "$work/repository"

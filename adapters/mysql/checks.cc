@@ -5,6 +5,7 @@
 #include "../common/settings.h"
 #include "privilege.h"
 
+#include <cstring>
 #include <strings.h>
 #include <utility>
 
@@ -31,8 +32,9 @@ long chosen(st_mysql_value* value, const char* const* names) noexcept {
     int length = kNameBytes;
     const char* text = value->val_str(value, room, &length);
     for (long i = 0; text != nullptr && i < count; ++i) {
-        if (strncasecmp(text, names[i], static_cast<size_t>(length)) == 0 &&
-            names[i][length] == '\0') {
+        // A text may have NUL in it, and be of any length.
+        const size_t bytes = strlen(names[i]);
+        if (static_cast<size_t>(length) == bytes && strncasecmp(text, names[i], bytes) == 0) {
             return i;
         }
     }
@@ -40,8 +42,8 @@ long chosen(st_mysql_value* value, const char* const* names) noexcept {
 }
 
 int check_flag(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
-    const long number = chosen(value, kSwitch);
-    if (number < 0 || !may_change(thd)) {
+    const long number = may_change(thd) ? chosen(value, kSwitch) : -1;
+    if (number < 0) {
         return 1;
     }
     *static_cast<bool*>(save) = number != 0;
@@ -50,8 +52,8 @@ int check_flag(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noexc
 
 template <size_t Index>
 int check_choice(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
-    const long number = chosen(value, kSettings[Index].choices);
-    if (number < 0 || !may_change(thd)) {
+    const long number = may_change(thd) ? chosen(value, kSettings[Index].choices) : -1;
+    if (number < 0) {
         return 1;
     }
     *static_cast<unsigned long*>(save) = static_cast<unsigned long>(number);
@@ -62,13 +64,12 @@ int check_choice(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noe
 template <size_t Index>
 int check_number(MYSQL_THD thd, SYS_VAR*, void* save, st_mysql_value* value) noexcept {
     long long number = 0;
-    if (value->val_int(value, &number) != 0) {
+    if (!may_change(thd) || value->val_int(value, &number) != 0) {
         return 1;
     }
     const bool negative = number < 0 && value->is_unsigned(value) == 0;
     const auto wanted = static_cast<unsigned long long>(number);
-    if (negative || wanted < kSettings[Index].min || wanted > kSettings[Index].max ||
-        !may_change(thd)) {
+    if (negative || wanted < kSettings[Index].min || wanted > kSettings[Index].max) {
         return 1;
     }
     *static_cast<unsigned long long*>(save) = wanted;

@@ -210,7 +210,7 @@ mysql_service_status_t init() noexcept {
         return 0;
     }
     // Nothing of this is in use yet, and what was not registered is left alone.
-    unregister_privilege();
+    (void)unregister_privilege();
     (void)unregister_status();
     (void)unregister_text_variables();
     (void)unregister_variables();
@@ -221,6 +221,9 @@ mysql_service_status_t init() noexcept {
 
 // It stays.
 void go_on() noexcept {
+    if (!register_privilege()) {
+        log(kWarning, "%s", "TACHO_ADMIN is gone: settings can be changed with SUPER alone");
+    }
     (void)tell_loaded();
     apply_traces(variable_number(kSettingTraces) != 0);
 }
@@ -231,6 +234,11 @@ mysql_service_status_t deinit() noexcept {
     // Nothing was touched: nothing is lost.
     if (!await_visits(kStopPatienceMs)) {
         log(kError, "%s", kWaits);
+        return 1;
+    }
+    // It may wait for somebody's GRANT to be committed: while all is recorded, still.
+    if (!unregister_privilege()) {
+        log(kError, "%s", "TACHO_ADMIN cannot be taken back: the component stays");
         return 1;
     }
     apply_traces(false);
@@ -250,7 +258,6 @@ mysql_service_status_t deinit() noexcept {
         go_on();
         return 1;
     }
-    unregister_privilege();
     end_own_statement(tacho_embed_probe(g_recorder));
     stop_recorder();
     free_figure_names();

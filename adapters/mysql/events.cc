@@ -94,6 +94,12 @@ void parse(const tacho_probe* probe, const mysql_event_tracking_parse_data* in) 
     t_state.announced = true;
 }
 
+// How many statements are around one that has not told its STATUS_END, beside those that have had a
+// START of this kind: the statement of a scheduled event has a NESTED_START, and no command.
+uint32_t around() noexcept {
+    return t_state.command == nullptr && t_state.traced > 1 ? 1 : 0;
+}
+
 // What a statement executes goes with it.
 void start_inner(const tacho_probe* probe, const mysql_event_tracking_query_data* in,
                  uint32_t present) noexcept {
@@ -111,7 +117,7 @@ void query_start(const tacho_probe* probe, const mysql_event_tracking_query_data
     if (t_state.conn != conn) {
         begin_session(conn);
     }
-    const uint32_t depth = t_state.depth++;
+    const uint32_t depth = t_state.depth++ + around();
     if (depth == 0) {
         if (!t_state.announced && !(t_state.executes && t_state.begun)) {
             start_outermost(probe, conn, bytes_of(in->query));
@@ -137,18 +143,21 @@ void nested_start(const tacho_probe* probe, const mysql_event_tracking_query_dat
         begin_session(conn);
     }
     const uint32_t level = t_state.traced;
-    if (level < 2 || level >= kTraceLevels || t_state.skipped ||
+    // Nobody has called what the event scheduler runs.
+    const bool called = t_state.command != nullptr || t_state.depth != 0;
+    if (level < 2 || level >= kTraceLevels || (called && t_state.skipped) ||
         t_state.nested[level] != kNotRecorded) {
         // The last: it had to be prepared anew, and is tried again.
         return;
     }
-    // Nobody has called what the event scheduler runs.
-    const bool called = t_state.command != nullptr || t_state.depth != 0;
-    if (called ? !tacho_probe_logging(probe)
-               : wanted(probe, current_session(), conn) != TACHO_WANTED_RECORD) {
+    if (!called) {
+        // Its tables, and what it executes, go with it.
+        t_state.skipped = wanted(probe, current_session(), conn) != TACHO_WANTED_RECORD;
+    }
+    if (t_state.skipped || !tacho_probe_logging(probe)) {
         return;
     }
-    t_state.nested[level] = static_cast<int16_t>(sql_command_number(in->sql_command));
+    t_state.nested[level] = traced_command(sql_command_number(in->sql_command));
     start_inner(probe, in, TACHO_PRESENT_NESTED);
 }
 
@@ -173,7 +182,7 @@ void query_end(const tacho_probe* probe, const mysql_event_tracking_query_data* 
     if (t_state.conn != conn || t_state.depth == 0) {
         return;
     }
-    const uint32_t depth = --t_state.depth;
+    const uint32_t depth = --t_state.depth + around();
     const auto error_code = static_cast<uint32_t>(in->status);
     const int32_t sql_command =
         depth == 0 ? t_state.sql_command : sql_command_number(in->sql_command);
@@ -192,6 +201,11 @@ void query_end(const tacho_probe* probe, const mysql_event_tracking_query_data* 
 }
 
 void command_start(const mysql_event_tracking_command_data* in) noexcept {
+    // Inside of a statement of another session: the traces are of that one.
+    const bool is_inside = t_state.conn != 0 && t_state.conn != in->connection_id;
+    if (is_inside) {
+        t_state.traced = 0;
+    }
     begin_session(in->connection_id);
     t_state.installs = false;
     // A constant of the server.

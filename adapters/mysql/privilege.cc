@@ -33,9 +33,10 @@ bool register_privilege() noexcept {
     return mysql_service_dynamic_privilege_register->register_privilege(kName, strlen(kName)) == 0;
 }
 
-void unregister_privilege() noexcept {
+bool unregister_privilege() noexcept {
     // What was granted stays granted, and counts when it is registered again.
-    (void)mysql_service_dynamic_privilege_register->unregister_privilege(kName, strlen(kName));
+    return mysql_service_dynamic_privilege_register->unregister_privilege(kName, strlen(kName)) ==
+           0;
 }
 
 bool may_change(MYSQL_THD thd) noexcept {

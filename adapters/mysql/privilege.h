@@ -13,7 +13,7 @@ namespace tacho {
 
 // Makes the name known, so that it can be granted.
 bool register_privilege() noexcept;
-void unregister_privilege() noexcept;
+bool unregister_privilege() noexcept;
 
 // Whether this session may change a setting: it has TACHO_ADMIN or SUPER. False: the server tells
 // its client why.

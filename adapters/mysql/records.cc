@@ -35,7 +35,7 @@ void set_rows(MYSQL_THD thd, tacho_event* out) noexcept {
 
 // Only DA_OK has these five characters: a result set (DA_EOF) counts no rows that were changed.
 bool is_ok(const telemetry_stmt_data_t& traced) noexcept {
-    return traced.m_sqlstate != nullptr && memcmp(traced.m_sqlstate, "00000", 6) == 0;
+    return traced.m_sqlstate != nullptr && strcmp(traced.m_sqlstate, "00000") == 0;
 }
 
 void set_traced_error(const telemetry_stmt_data_t& traced, tacho_event* out) noexcept {

@@ -19,8 +19,17 @@ constexpr size_t kDatabaseBytesMax = 192;
 constexpr uint32_t kDepthMax = 32;
 // Stored programs in each other whose statements are recorded.
 constexpr uint32_t kTraceLevels = 128;
-// In ThreadState.nested: no START in the arena.
-constexpr int16_t kNotRecorded = -2;
+// In ThreadState.nested: no START in the arena; a command without a number.
+constexpr uint8_t kNotRecorded = 255;
+constexpr uint8_t kNoNumber = 254;
+
+// An SQL command as it stands in ThreadState.nested, and back. The servers have fewer than 200.
+constexpr uint8_t traced_command(int32_t number) noexcept {
+    return number < 0 || number >= kNoNumber ? kNoNumber : static_cast<uint8_t>(number);
+}
+constexpr int32_t command_of_traced(uint8_t traced) noexcept {
+    return traced == kNoNumber ? -1 : traced;
+}
 
 struct ThreadState {
     tacho_thread probe;
@@ -64,7 +73,7 @@ struct ThreadState {
     bool has_nested;
     // SQL command of the statement of a stored program that has a START in the arena, by the number
     // of statements around it; kNotRecorded where there is none. Valid up to `traced`.
-    int16_t nested[kTraceLevels];
+    uint8_t nested[kTraceLevels];
     // Current database of the session `db_conn`.
     uint64_t db_conn;
     uint32_t db_changes;

@@ -27,7 +27,7 @@ mysql_service_status_t get(MYSQL_THD thd, const char* name, void* out) noexcept 
         return 0;
     }
     if (strcmp(name, "query_charset") == 0) {
-        if (g_thd_charset == nullptr) {
+        if (thd == nullptr || g_thd_charset == nullptr) {
             return 1;
         }
         const char* charset = g_thd_charset(thd)->csname;

@@ -146,6 +146,11 @@ bool begin() noexcept {
         log(kError, "%s", "recording cannot start: this build has more variables than room");
         return false;
     }
+    // Before it has a thread.
+    if (!keep_library()) {
+        log(kError, "recording cannot start: the library cannot be kept: %s", dlerror());
+        return false;
+    }
     if (!acquire_services()) {
         return false;
     }
@@ -157,7 +162,7 @@ bool begin() noexcept {
     }
     make_figure_names();
     check_command_numbers();
-    if (!register_privilege() || !keep_library()) {
+    if (!register_privilege()) {
         log(kError, "%s", "recording cannot start: the server does not take what is needed");
         return false;
     }
@@ -177,7 +182,7 @@ int init(MYSQL_PLUGIN) noexcept {
         return 0;
     }
     if (g_recorder != nullptr) {
-        unregister_privilege();
+        (void)unregister_privilege();
         stop_recorder();
         free_figure_names();
     }
@@ -201,7 +206,7 @@ int deinit(MYSQL_PLUGIN) noexcept {
     while (!close_visits(kStopPatienceMs)) {
         log(kWarning, "%s", "the end of a trace takes long: the plugin waits for it");
     }
-    unregister_privilege();
+    (void)unregister_privilege();
     stop_recorder();
     forget_text_variables();
     free_figure_names();

@@ -119,6 +119,9 @@ fn values_that_it_cannot_have_are_refused() {
         "tacho.flush_interval_ms = 60001",
         "tacho.flush_interval_ms = NULL",
         "tacho.flush_interval_ms = 'soon'",
+        // A name, and so much behind it that it is far from any of ours.
+        "tacho.logging = CONCAT('ON', REPEAT(CHAR(0), 30000000))",
+        "tacho.overflow = CONCAT('DROP', REPEAT(CHAR(0), 30000000))",
     ] {
         assert_ne!(code(&mut root, &named(&format!("SET GLOBAL {wrong}"))), 0, "{wrong}");
     }

@@ -200,7 +200,8 @@ fn what_stored_programs_execute_is_recorded() {
         root.query_drop(sql).expect("an answer");
     }
     root.query_drop(
-        "CREATE EVENT d.e ON SCHEDULE AT NOW() DO BEGIN INSERT INTO seen VALUES (77); \
+        "CREATE EVENT d.e ON SCHEDULE AT NOW() DO BEGIN INSERT INTO seen VALUES (76); \
+         PREPARE ev FROM 'UPDATE seen SET id = 77 WHERE id = 76'; EXECUTE ev; \
          UPDATE seen SET id = 78 WHERE id = 77; END",
     )
     .expect("an answer");
@@ -223,10 +224,17 @@ fn what_stored_programs_execute_is_recorded() {
         .map(executed)
         .collect();
     assert_eq!(found, EXECUTED, "{}", found.join("\n"));
-    let of_event = with_sql(&lines, "UPDATE seen SET id = 78 WHERE id = 77");
-    assert_eq!(recorded::text(of_event, "outcome"), Some("ok"));
-    assert_eq!(recorded::number(of_event, "rows_affected"), Some(1));
-    assert_eq!(recorded::text(of_event, "user"), Some("root"));
+    let executed_by_event = "UPDATE seen SET id = 77 WHERE id = 76";
+    for sql in ["EXECUTE ev", executed_by_event, "UPDATE seen SET id = 78 WHERE id = 77"] {
+        let of_event = with_sql(&lines, sql);
+        assert_eq!(recorded::text(of_event, "outcome"), Some("ok"), "{sql}");
+        assert_eq!(recorded::text(of_event, "user"), Some("root"), "{sql}");
+        if sql != executed_by_event {
+            assert_eq!(recorded::number(of_event, "rows_affected"), Some(1), "{sql}");
+        }
+        let command = if sql == "EXECUTE ev" { "execute" } else { "update" };
+        assert_eq!(recorded::text(of_event, "sql_command"), Some(command), "{sql}");
+    }
     let problems = recorded::problems(&lines.iter().collect::<Vec<_>>());
     let lone = |problem: &&String| problem.contains("\"conn\"");
     assert_eq!(problems.iter().find(lone), None);
@@ -498,6 +506,14 @@ fn no_secret_is_in_a_program_or_in_a_message() {
     root.query_drop(format!("PREPARE s FROM \"ALTER USER w IDENTIFIED BY '{SECRET}'\""))
         .expect("an answer");
     root.query_drop("EXECUTE s").expect("an answer");
+    // The text is in no statement, and the error of what is prepared is that of the CALL, too.
+    let reversed: String = SECRET.chars().rev().collect();
+    root.query_drop(
+        "CREATE PROCEDURE d.misspelt(r TEXT) BEGIN SET @s = \
+         CONCAT('CREATE USR u IDENTIFIED BY ''', REVERSE(r), ''''); PREPARE s FROM @s; END",
+    )
+    .expect("an answer");
+    root.query_drop(format!("CALL d.misspelt('{reversed}')")).expect_err("it is misspelt");
     drop(root);
     server.stop().expect("stopping");
     let lines = recorded::read(&place.log()).expect("a readable log");

@@ -132,6 +132,15 @@ fn secrets_never_reach_the_log_directory() {
         .expect("an answer");
     secrets.push(secret);
 
+    // A text that is in no statement: the error of what a procedure prepares is that of its CALL.
+    let secret = next("S3");
+    let reversed: String = secret.chars().rev().collect();
+    raw.must(&["CREATE PROCEDURE d.misspelt(r TEXT) BEGIN SET @s = \
+         CONCAT('CREATE USR u IDENTIFIED BY ''', REVERSE(r), ''''); PREPARE s FROM @s; END"]);
+    let answers = raw.query(format!("CALL d.misspelt('{reversed}')")).expect("an answer");
+    assert!(format!("{answers:?}").contains("1064"), "{answers:?}");
+    secrets.push(secret);
+
     // While the server runs the arena has the raw texts: nobody else may read it. After an
     // orderly stop it is gone.
     let mut conn = server.connect().expect("a connection");

@@ -94,10 +94,9 @@ impl Class {
             | "xa_commit"
             | "xa_rollback"
             | "xa_recover" => Class::Transaction,
-            "call_procedure" | "compound_sql" | "do" | "execute_sql" | "execute_immediate"
-            | "prepare_sql" | "dealloc_sql" | "signal" | "resignal" | "get_diagnostics" => {
-                Class::Program
-            }
+            "call_procedure" | "call" | "compound_sql" | "do" | "execute_sql" | "execute"
+            | "execute_immediate" | "prepare_sql" | "prepare" | "dealloc_sql"
+            | "deallocate_prepare" | "signal" | "resignal" | "get_diagnostics" => Class::Program,
             "set_option" | "change_db" | "set_resource_group" => Class::Session,
             "rename_table" | "truncate" | "import" => Class::Ddl,
             "alter_instance"
@@ -111,14 +110,18 @@ impl Class {
             | "lock_instance"
             | "unlock_instance"
             | "binlog"
+            | "binlog_base64_event"
             | "change_master"
             | "change_replication_source"
             | "change_repl_filter"
+            | "change_replication_filter"
             | "check"
             | "clone"
             | "flush"
             | "group_replication_start"
             | "group_replication_stop"
+            | "start_group_replication"
+            | "stop_group_replication"
             | "install_component"
             | "install_plugin"
             | "uninstall_component"
@@ -128,9 +131,11 @@ impl Class {
             | "preload_keys"
             | "purge"
             | "purge_before_date"
+            | "purge_before"
             | "repair"
             | "reset"
             | "restart"
+            | "restart_server"
             | "shutdown"
             | "start_all_slaves"
             | "start_slave"

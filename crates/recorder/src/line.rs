@@ -25,7 +25,9 @@ use crate::join::{Ending, NoText, Open, Place, Start, StatementEnd, Told};
 use digests::Digests;
 use load::{Buffers, Loaded};
 use parts::{Commands, Known, TextKind, end_of, identify, know, outcome_of, table_of};
-use secrets::{Shown, clean_message, executes_text, has_literal, is_given_up, show};
+use secrets::{
+    Shown, clean_message, executes_text, has_literal, is_given_up, quotes_another_text, show,
+};
 
 pub use load::Shortfall;
 
@@ -393,7 +395,7 @@ pub fn write_statement(
         let has_secret = redacted || told.is_some_and(|told| told.has_secret);
         let has_literal =
             text.is_some_and(has_literal) || told.is_some_and(|told| told.has_literal);
-        let is_hidden = executes_text(&record) && !has_literal;
+        let is_hidden = executes_text(&record) && !has_literal || quotes_another_text(&record);
         clean_message(message, has_secret || is_hidden || is_gone)
     });
     if let Some(shown) = &shown {

@@ -75,7 +75,16 @@ pub(super) fn is_given_up(shown: &Shown<'_>) -> bool {
 /// Whether it prepares another text. One without a literal does not show it, because it comes
 /// from a variable: nobody can tell whether there is a secret in it.
 pub(super) fn executes_text(record: &Record<'_>) -> bool {
-    matches!(record.sql_command, b"prepare_sql" | b"execute_immediate")
+    matches!(record.sql_command, b"prepare_sql" | b"prepare" | b"execute_immediate")
+}
+
+/// Whether an error's message quotes a text that is not the statement's: a CALL that runs has been
+/// parsed, so what could not be parsed is a text that the procedure has prepared.
+pub(super) fn quotes_another_text(record: &Record<'_>) -> bool {
+    const ER_PARSE_ERROR: u32 = 1064;
+    const ER_SYNTAX_ERROR: u32 = 1149;
+    matches!(record.sql_command, b"call_procedure" | b"call")
+        && matches!(record.errno, ER_PARSE_ERROR | ER_SYNTAX_ERROR)
 }
 
 /// Whether there is a literal in a text.
