@@ -4,41 +4,21 @@
 
 #[path = "pmp/crowd.rs"]
 mod crowd;
+#[path = "pmp/find.rs"]
+mod find;
 
 use std::fs;
 use std::process::{Command, Stdio};
 
 use crowd::Crowd;
-use tacho_pmp::processlist::{ProcessList, SqlStates};
+use find::find;
+use tacho_pmp::processlist::SqlStates;
 use tacho_pmp::sampler::{Sampler, StopPolicy};
-use tacho_pmp::verdict::{Finding, Patterns};
+use tacho_pmp::verdict::Patterns;
 use tacho_tests::client::Queryable as _;
 use tacho_tests::disk::Disk;
 use tacho_tests::mysql_server::{self, Builder, MySql};
 use tacho_tests::{build_directory, wait};
-
-/// A pattern counts as found with this many samples.
-const SAMPLES_ENOUGH: u64 = 3;
-
-/// Looks at the server until the pattern has been seen often enough.
-fn find(server: &MySql, name: &str) -> Finding {
-    let patterns = Patterns::built_in().expect("patterns");
-    let pid = server.pid().expect("a running server") as i32;
-    let mut sampler =
-        Sampler::new(pid, "mysqld", StopPolicy::Needed, &patterns).expect("a sampler");
-    let socket = format!("--socket={}", server.socket().display());
-    let options = ["--no-defaults".into(), socket.into(), "--user=root".into()];
-    let process_list = ProcessList::start(&options).expect("a process list");
-    let mut found = None;
-    wait::until(&format!("the pattern {name:?} is seen"), || {
-        assert!(sampler.round(&process_list.take()).expect("a round"), "the server ended");
-        let findings = patterns.findings(sampler.profile());
-        found = findings.into_iter().find(|finding| finding.name == name);
-        found.as_ref().is_some_and(|finding| finding.samples >= SAMPLES_ENOUGH)
-    });
-    assert_eq!(sampler.profile().stops.refused, 0);
-    found.expect("a finding")
-}
 
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]

@@ -6,6 +6,8 @@
 
 #[path = "pmp/crowd.rs"]
 mod crowd;
+#[path = "pmp/find.rs"]
+mod find;
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +16,8 @@ use std::thread;
 use std::time::Duration;
 
 use crowd::Crowd;
-use tacho_pmp::processlist::{ProcessList, SqlStates};
+use find::find;
+use tacho_pmp::processlist::SqlStates;
 use tacho_pmp::sampler::{Sampler, StopPolicy};
 use tacho_pmp::verdict::{Finding, Patterns};
 use tacho_tests::arena::Arena;
@@ -24,30 +27,7 @@ use tacho_tests::disk::Disk;
 use tacho_tests::server::{MariaDb, installation};
 use tacho_tests::wait;
 
-/// A pattern counts as found with this many samples.
-const SAMPLES_ENOUGH: u64 = 3;
-
 const ALLOWED: &[&str] = &["max_open_files", "Aborted connection"];
-
-/// Looks at the server until the pattern has been seen often enough.
-fn find(server: &MariaDb, name: &str) -> Finding {
-    let patterns = Patterns::built_in().expect("patterns");
-    let pid = server.pid().expect("a running server") as i32;
-    let mut sampler =
-        Sampler::new(pid, "mariadbd", StopPolicy::Needed, &patterns).expect("a sampler");
-    let socket = format!("--socket={}", server.socket().display());
-    let options = ["--no-defaults".into(), socket.into(), "--user=root".into()];
-    let process_list = ProcessList::start(&options).expect("a process list");
-    let mut found = None;
-    wait::until(&format!("the pattern {name:?} is seen"), || {
-        assert!(sampler.round(&process_list.take()).expect("a round"), "the server ended");
-        let findings = patterns.findings(sampler.profile());
-        found = findings.into_iter().find(|finding| finding.name == name);
-        found.as_ref().is_some_and(|finding| finding.samples >= SAMPLES_ENOUGH)
-    });
-    assert_eq!(sampler.profile().stops.refused, 0);
-    found.expect("a finding")
-}
 
 #[test]
 fn the_time_zone_lock_is_found() {
