@@ -77,10 +77,7 @@ mysql_service_status_t notify_connection(const mysql_event_tracking_connection_d
     const Visit visit(in->connection_id);
     if (visit.probe() != nullptr) {
         enter(visit);
-        if (t_state.end_waits) {
-            // Its trace ends in vain (events.cc, `settle`).
-            end_command(visit.probe(), nullptr);
-        }
+        settle(visit.probe());
         connection(visit.probe(), in);
     }
     return 0;

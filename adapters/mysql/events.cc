@@ -94,8 +94,8 @@ void parse(const tacho_probe* probe, const mysql_event_tracking_parse_data* in) 
     t_state.announced = true;
 }
 
-// How many statements are around one that has not told its STATUS_END, beside those that have had a
-// START of this kind: the statement of a scheduled event has a NESTED_START, and no command.
+// Statements around the outermost QUERY START. The statement of a scheduled event is one: it has a
+// NESTED_START in place of a QUERY START, and belongs to no command.
 uint32_t around() noexcept {
     return t_state.command == nullptr && t_state.traced > 1 ? 1 : 0;
 }
@@ -248,6 +248,8 @@ void command_end(const tacho_probe* probe, const mysql_event_tracking_command_da
     begin_session(0);
 }
 
+} // namespace
+
 // An event, and no end of a trace: whoever waits for one waits in vain. (The thread executes
 // something else by now, or the server has given up tracing.)
 void settle(const tacho_probe* probe) noexcept {
@@ -255,8 +257,6 @@ void settle(const tacho_probe* probe) noexcept {
         end_command(probe, nullptr);
     }
 }
-
-} // namespace
 
 void end_command(const tacho_probe* probe, const telemetry_stmt_data_t* traced) noexcept {
     const uint64_t conn = t_state.conn;

@@ -26,6 +26,10 @@ notify_table_access(const mysql_event_tracking_table_access_data* in) noexcept;
 // The command of this thread has ended: its END, or a POINT where nothing has started.
 void end_command(const tacho_probe* probe, const telemetry_stmt_data_t* traced) noexcept;
 
+// What can only come after the end of a command: if that still waits for its trace, it waits in
+// vain.
+void settle(const tacho_probe* probe) noexcept;
+
 } // namespace tacho
 
 #endif

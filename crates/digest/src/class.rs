@@ -76,3 +76,18 @@ pub(crate) fn is_joint(byte: u8) -> bool {
 pub(crate) const fn opens_number(byte: u8) -> bool {
     byte < 0x40 && !matches!(byte, b'0'..=b'9' | b'.' | b'$')
 }
+
+/// Whether a number is over before this byte, if all of it before that is digits.
+#[inline]
+pub(crate) fn ends_number(byte: u8) -> bool {
+    static ENDS: [bool; 256] = {
+        let mut ends = [false; 256];
+        let mut byte = 0;
+        while byte < 0x80 {
+            ends[byte] = byte as u8 != b'.' && !is_word(byte as u8);
+            byte += 1;
+        }
+        ends
+    };
+    ENDS[usize::from(byte)]
+}

@@ -12,7 +12,7 @@
 use memchr::memchr;
 
 use crate::block::{BLOCK_BYTES, Block, CONTROL_MAX, Parts};
-use crate::class::{is_word, opens_number};
+use crate::class::{ends_number, is_word, opens_number};
 use crate::mode::Mode;
 use crate::text::{MORE_ROWS, long_comment_end, quoted_end, versioned_opener};
 
@@ -74,8 +74,7 @@ impl Reader<'_> {
             while at < window_end {
                 let plain = (marks >> (at - start)).trailing_zeros() as usize;
                 let stop = window_end.min(at + plain);
-                self.copy(at, stop, form, end);
-                end += stop - at;
+                end = self.copy(at, stop, form, end);
                 at = stop;
                 if at < window_end {
                     let (after, blank) = self.other(at, start, &window)?;
@@ -83,8 +82,7 @@ impl Reader<'_> {
                         *form.get_mut(end)? = blank;
                         end += 1;
                     } else {
-                        self.copy(at, after, form, end);
-                        end += after - at;
+                        end = self.copy(at, after, form, end);
                     }
                     at = after;
                 }
@@ -93,15 +91,17 @@ impl Reader<'_> {
         Some(end)
     }
 
-    /// Whole blocks are copied: of a length that the compiler knows.
+    /// Leaves what is before `stop` as it is: the new end of the form. Whole blocks are copied, of a
+    /// length that the compiler knows.
     #[inline]
-    fn copy(&self, at: usize, stop: usize, form: &mut Buffer, end: usize) {
+    fn copy(&self, at: usize, stop: usize, form: &mut Buffer, end: usize) -> usize {
         let mut copied = 0;
         while copied < stop - at {
             let block = Block::at(self.text, at + copied);
             form[end + copied..][..BLOCK_BYTES].copy_from_slice(&block.bytes());
             copied += BLOCK_BYTES;
         }
+        end + stop - at
     }
 
     /// What is in the window at `start`.
@@ -214,12 +214,6 @@ impl Reader<'_> {
         let (end, is_closed) = long_comment_end(self.text, at + 2);
         is_closed.then_some(end)
     }
-}
-
-/// Whether a number is over before this byte, if all of it is digits.
-#[inline]
-fn ends_number(byte: u8) -> bool {
-    byte < 0x80 && byte != b'.' && !is_word(byte)
 }
 
 #[cfg(test)]

@@ -8,28 +8,13 @@ use memchr::memchr;
 
 use super::{Lexer, WINDOW_BYTES, Window, has_comment_mark};
 use crate::block::{BLOCK_BYTES, Block};
-use crate::class::{CLASSES, Class, is_word};
+use crate::class::{CLASSES, Class, ends_number};
 use crate::fold::{Fold, Shape};
 use crate::mode::Doubt;
 use crate::text::quoted_end;
 
 /// Blocks of a string that are looked at one by one.
 const SIMPLE_BLOCKS: usize = 4;
-
-/// Whether a number is over before this byte, if all of it before that is digits.
-#[inline]
-fn ends_number(byte: u8) -> bool {
-    static ENDS: [bool; 256] = {
-        let mut ends = [false; 256];
-        let mut byte = 0;
-        while byte < 0x80 {
-            ends[byte] = byte as u8 != b'.' && !is_word(byte as u8);
-            byte += 1;
-        }
-        ends
-    };
-    ENDS[usize::from(byte)]
-}
 
 /// Whether the last of the first `bytes` is a digit.
 #[inline]
