@@ -1,6 +1,8 @@
 //! Whatever happens on the way, in the end each rendition is what the lines of the log make.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::path::PathBuf;
 
 use proptest::prelude::*;
 use tacho_format::Formatter;
@@ -221,6 +223,8 @@ proptest! {
         let mut scene = Scene::new(format);
         // The list is there from the first step on.
         scene.step().expect("nothing is wrong yet");
+        // How long renditions were before they were cut.
+        let mut cut_from: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for happening in happenings {
             // What is complete and off the list, nobody looks at again.
             let unfinished = |scene: &Scene, back: usize| {
@@ -241,10 +245,21 @@ proptest! {
                     unfinished(&scene, back).inspect(|path| scene.fs.unlink(path));
                 }
                 Happening::Cut(back, bytes) => {
-                    unfinished(&scene, back).inspect(|path| scene.fs.truncate(path, bytes));
+                    if let Some(path) = unfinished(&scene, back) {
+                        let length = scene.fs.read(&path).len();
+                        scene.fs.truncate(&path, bytes);
+                        let longest = cut_from.entry(path).or_default();
+                        *longest = length.max(*longest);
+                    }
                 }
                 Happening::Scribble(back) => {
-                    unfinished(&scene, back).inspect(|path| scene.fs.append(path, b"scribble\n"));
+                    // Only by its length is a change seen in what is written already: one that is cut, and
+                    // as long again before anybody looks, is not.
+                    let is_whole = |path: &PathBuf| {
+                        cut_from.get(path).is_none_or(|length| scene.fs.read(path).len() >= *length)
+                    };
+                    let path = unfinished(&scene, back).filter(is_whole);
+                    path.inspect(|path| scene.fs.append(path, b"scribble\n"));
                 }
             }
         }
