@@ -6,6 +6,8 @@ mod scene;
 
 #[path = "external/filters.rs"]
 mod filters;
+#[path = "external/large.rs"]
+mod large;
 #[path = "external/strangers.rs"]
 mod strangers;
 

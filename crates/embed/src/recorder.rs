@@ -134,7 +134,7 @@ impl Recorder {
             error_log::write(Severity::Warning, &text);
         }
         let arena = arena_file.arena();
-        let mut writer = writer.with_arena(arena);
+        let mut writer = writer.with_arena(arena_file.source()?);
         drop(nothing);
         writer.note(EventKind::Start, &config.server);
         // In the file before the first statement: what recovery may have to bring of this
@@ -379,8 +379,7 @@ impl Recorder {
         let Some(arena_file) = self.arena_file.take() else { return };
         if self.drained.load(Ordering::Relaxed) {
             if let Err(error) = arena_file.remove() {
-                let text = format!("removing the arena {}: {error}", self.arena_path);
-                error_log::write(Severity::Warning, &text);
+                error_log::write(Severity::Warning, &error.to_string());
             }
         } else {
             let text = format!(

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
-use tacho_recorder::arena_file::ArenaFile;
+use tacho_recorder::arena_file::{ArenaError, ArenaFile};
 use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Severity, Status};
 use tacho_recorder::external::channel::{Received, wait};
@@ -289,7 +289,7 @@ impl Supervisor {
         let since_us = sys::monotonic_us();
         let mut said = String::new();
         let mut ending = Ending::default();
-        let (files, last_seq, nothing) = loop {
+        let (files, last_seq, nothing, living) = loop {
             let opened =
                 opening::open(&self.log_directory, &self.signing_key_file, &error_log::write);
             let opened = opened.map_err(|error| {
@@ -298,8 +298,13 @@ impl Supervisor {
                 let is_told = error.locked_by().is_none() || !is_soon;
                 (error.to_string(), is_told)
             });
-            let nothing = ArenaFile::placeholder().map_err(|error| (error.to_string(), true));
-            match opened.and_then(|(files, last_seq)| Ok((files, last_seq, nothing?))) {
+            let opened = opened.and_then(|(files, last_seq)| {
+                let nothing = ArenaFile::placeholder();
+                let living = recover::take_up_living(self.arena, &self.arena_path, last_seq);
+                let told = |error: ArenaError| (error.to_string(), true);
+                Ok((files, last_seq, nothing.map_err(told)?, living.map_err(told)?))
+            });
+            match opened {
                 Ok(opened) => break opened,
                 Err((why, is_told)) => {
                     if is_told && why != said {
@@ -326,7 +331,7 @@ impl Supervisor {
         let log = Box::new(error_log::write);
         let writer = Writer::new(nothing.arena(), files, last_seq, control, status, log);
         let (writer, recovered) =
-            recover::succeed(writer, self.arena, &self.arena_directory, &self.log_directory);
+            recover::succeed(writer, living, &self.arena_directory, &self.log_directory);
         if let Err(error) = recovered {
             error_log::write(Severity::Warning, &error.to_string());
         }

@@ -17,6 +17,8 @@ use tacho_ring::arena::Arena;
 use tacho_ring::layout::{Geometry, Header, MAGIC, PAGE_BYTES};
 use tacho_ring::sys;
 
+use crate::annex::{self, Source};
+
 /// When an arena was made, µs since 1970-01-01 UTC, by its name.
 pub fn created_us(path: &Path) -> Option<i64> {
     path.file_stem()?.to_str()?.split('-').nth(2)?.parse().ok()
@@ -103,7 +105,7 @@ impl ArenaError {
 /// Room for the log directory in a header, with a NUL.
 const LOG_DIRECTORY_BYTES: usize = 3072;
 
-fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ArenaError {
+pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ArenaError {
     let path = path.to_owned();
     move |source| ArenaError::Io { action, path, source }
 }
@@ -256,14 +258,29 @@ impl ArenaFile {
         unsafe { Arena::from_raw(self.base, self.geometry) }
     }
 
+    /// The mapping, with what is in its annex.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub fn source(&self) -> Result<Source, ArenaError> {
+        Source::open(self.arena(), &self.path)
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes the file: nothing in it is needed any more.
-    pub fn remove(self) -> io::Result<()> {
-        std::fs::remove_file(&self.path)
+    /// Removes the file, and its annex: nothing in them is needed any more.
+    ///
+    /// # Errors
+    /// One of them is still there.
+    pub fn remove(self) -> Result<(), ArenaError> {
+        // The annex first: nobody would look for that of an arena that is gone. What others have put
+        // in its place does not keep the arena.
+        let annex = annex::remove_all(&self.path);
+        std::fs::remove_file(&self.path).map_err(io_error("removing the arena", &self.path))?;
+        annex
     }
 
     /// Whether somebody holds the lock.
@@ -363,7 +380,7 @@ fn open(path: &Path) -> Result<(File, u32), ArenaError> {
     Ok((file, metadata.uid()))
 }
 
-fn user_id() -> u32 {
+pub(crate) fn user_id() -> u32 {
     // SAFETY: geteuid takes no argument and cannot fail.
     unsafe { libc::geteuid() }
 }

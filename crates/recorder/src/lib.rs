@@ -17,6 +17,7 @@
 //! | module | what it owns |
 //! |---|---|
 //! | [`arena_file`] | the arena as a file, its lock, its discovery after a crash |
+//! | [`annex`] | the file beside it, for records that are larger than it |
 //! | [`arena_list`] | which arenas belong to the log |
 //! | [`drain`] | reading records, recycling chunks |
 //! | [`join`] | which end belongs to which start |
@@ -28,6 +29,7 @@
 //! | [`opening`] | the log directory opened, and sealed, with words for the error log |
 //! | [`external`] | the writer in a process of its own |
 
+pub mod annex;
 pub mod arena_file;
 pub mod arena_list;
 pub mod control;

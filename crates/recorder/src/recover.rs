@@ -11,7 +11,7 @@
 //! several arenas: while the disk is full, the lines of a dead server wait in the memory of
 //! the next one, before its own, with the arena as their copy; and that one may die, too.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -22,6 +22,7 @@ use tacho_ring::layout::FRAGMENT_WHOLE;
 use tacho_ring::session::epoch_of;
 use tacho_ring::sys;
 
+use crate::annex::Source;
 use crate::arena_file::{self, ArenaError, ArenaFile};
 use crate::arena_list;
 use crate::control::Severity;
@@ -67,16 +68,26 @@ pub fn recover_all<F: Fs>(
 /// A writer begins where another one has left off, or died, while its server goes on: first what dead
 /// servers have left, as at the start of a server, then the living arena. The writer's files hold the lock
 /// of the log, and it has no arena of its own yet.
+/// `living` is what [`take_up_living`] has found.
 pub fn succeed<F: Fs>(
     writer: Writer<F>,
-    living: Arena,
+    living: Source,
     arena_directory: &Path,
     log_directory: &Path,
 ) -> (Writer<F>, Result<Recovered, RecoverError>) {
-    // Before the first line is written, in this arena like in the others.
-    take_back_marks(living, writer.last_seq());
     let (writer, result) = recover_all(writer, arena_directory, log_directory);
     (writer.take_over(living), result)
+}
+
+/// The arena of a living server, at `path`, for the next writer of its log, whose last line is `last_seq`
+/// and whose lock that has: before it writes anything.
+///
+/// # Errors
+/// A part of it cannot be read, or not be marked: the log must not be taken.
+pub fn take_up_living(arena: Arena, path: &Path, last_seq: u64) -> Result<Source, ArenaError> {
+    let living = Source::open(arena, path)?;
+    take_back_marks(living.clone(), last_seq)?;
+    Ok(living)
 }
 
 fn recover_dead<F: Fs>(
@@ -128,7 +139,9 @@ fn recover_dead<F: Fs>(
 fn take_back_living<F: Fs>(writer: &Writer<F>, log_directory: &Path, path: &Path) {
     match ArenaFile::open_living(path) {
         Ok(living) if living.info().log_directory == log_directory => {
-            take_back_marks(living.arena(), writer.last_seq());
+            let source = living.source();
+            let taken = source.and_then(|source| take_back_marks(source, writer.last_seq()));
+            taken.unwrap_or_else(|error| tell_unread(writer, &error));
         }
         Ok(_) => {}
         // Its server has ended in the orderly way meanwhile.
@@ -174,16 +187,26 @@ pub fn recover_files<F: Fs>(
 ) -> Result<Recovered, RecoverError> {
     // One that cannot be read was told of by who searched for the arenas.
     let known = arena_list::read(writer.log_directory()).unwrap_or_default();
-    for dead in &found {
+    let mut readable = Vec::new();
+    let mut unread = None;
+    for dead in found {
         let limit = arena_list::limit(&known, dead.path(), writer.last_seq());
-        take_back_marks(dead.arena(), limit);
+        let source = dead.source();
+        match source.and_then(|source| take_back_marks(source.clone(), limit).map(|()| source)) {
+            Ok(source) => readable.push((dead, source)),
+            Err(error) => {
+                tell_unread(writer, &error);
+                keep(writer, writer.log_directory(), dead.path());
+                unread.get_or_insert(error);
+            }
+        }
     }
     let mut total = Recovered::default();
     let mut unwritten = None;
-    for dead in found {
+    for (dead, source) in readable {
         let owner_pid = dead.info().owner_pid;
         let first_seq = writer.next_seq();
-        writer.take_up(dead.arena());
+        writer.take_up(source);
         writer.take_filters_of_dead(dead.path());
         let is_written = recover_one(writer);
         let lines = writer.next_seq() - first_seq;
@@ -207,12 +230,19 @@ pub fn recover_files<F: Fs>(
     if let Some(path) = unwritten {
         return Err(RecoverError::NotWritten(path));
     }
+    if let Some(error) = unread {
+        return Err(error.into());
+    }
     Ok(total)
 }
 
 /// Takes back the marks of lines that never reached the file, whose last line is `last_seq`.
-pub(crate) fn take_back_marks(arena: Arena, last_seq: u64) {
-    let mut drain = Drain::new(arena);
+///
+/// # Errors
+/// One of them stays: no new line may get its number, or what it is of counts as written.
+pub(crate) fn take_back_marks(source: impl Into<Source>, last_seq: u64) -> Result<(), ArenaError> {
+    let mut drain = Drain::new(source);
+    let arena = *drain.arena();
     let mut stale: Vec<Ref> = Vec::new();
     drain.pass(|head, at| {
         if head.line_seq > last_seq {
@@ -220,7 +250,7 @@ pub(crate) fn take_back_marks(arena: Arena, last_seq: u64) {
         }
     });
     for at in stale {
-        drain.settle_back(at);
+        drain.settle_back(at)?;
     }
     writer::confirm_losses(&arena, last_seq);
     let shared = arena.shared();
@@ -237,12 +267,14 @@ pub(crate) fn take_back_marks(arena: Arena, last_seq: u64) {
             }
         }
     }
+    Ok(())
 }
 
 /// Writes everything in the writer's arena that no mark says is written. `false`: the file
 /// cannot be written at the moment, and the lines wait in the writer.
 pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
     writer.note_missing_start();
+    let written_seq = writer.last_seq();
     let (drain, join, ready) = writer.parts();
     let mut found: Vec<(Head, Ref)> = Vec::new();
     drain.pass(|head, at| {
@@ -250,6 +282,7 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
             found.push((*head, at));
         }
     });
+    drop_doubles(drain, &mut found, written_seq);
     restore_running(drain, |conn, open| join.restore(conn, open));
     sort(&mut found);
     join.begin_pass();
@@ -263,6 +296,24 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
     writer.enqueue();
     writer.tell_last_losses(now_us);
     writer.flush()
+}
+
+/// A writer that dies while it moves a piece of a record to the annex leaves it in the arena, too: that
+/// one counts as written.
+pub(crate) fn drop_doubles(drain: &mut Drain, found: &mut Vec<(Head, Ref)>, written_seq: u64) {
+    let name = |head: &Head| (head.conn, head.rec_no, head.fragment_number);
+    let moved = found.iter().filter(|(_, at)| at.is_annexed()).map(|(head, _)| name(head));
+    let moved: HashSet<_> = moved.collect();
+    if moved.is_empty() {
+        return;
+    }
+    found.retain(|(head, at)| {
+        let is_double = !at.is_annexed() && moved.contains(&name(head));
+        if is_double {
+            drain.settle(*at, written_seq);
+        }
+        !is_double
+    });
 }
 
 /// Puts records into the order in which they happened, connection by connection.

@@ -6,17 +6,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{DEADLINE, Place, emit, event, place};
+use support::{DEADLINE, Place, drain_while, emit, event, place};
 use tacho_probe::{Probe, Thread, tacho_probe_emit};
+use tacho_recorder::annex::{self, Source};
 use tacho_recorder::arena_file::ArenaFile;
+use tacho_recorder::control::Severity;
+use tacho_recorder::drain::Drain;
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::{Event, RecordKind};
 
 /// Another writer, as the server and the recorder begin when the one before is gone.
-fn successor(place: &Place, arena: Arena) -> Writer {
+fn successor(place: &Place, source: impl Into<Source>) -> Writer {
     let nothing = ArenaFile::placeholder().expect("memory");
-    place.writer(nothing.arena()).take_over(arena)
+    place.writer(nothing.arena()).take_over(source)
 }
 
 /// The end of a statement of connection 1, as the server tells it: without its text.
@@ -25,9 +28,9 @@ fn end(query_id: u64) -> Event {
 }
 
 /// The writer dies, and has a successor.
-fn succeed(writer: &mut Option<Writer>, place: &Place, arena: Arena) {
+fn succeed(writer: &mut Option<Writer>, place: &Place, source: impl Into<Source>) {
     drop(writer.take());
-    *writer = Some(successor(place, arena));
+    *writer = Some(successor(place, source));
 }
 
 fn round(writer: &mut Option<Writer>) {
@@ -121,6 +124,140 @@ fn writers_follow_each_other_while_connections_move_between_threads() {
     expected.retain(|_, count| *count > 0);
     assert_eq!(numbers, expected);
     assert!(running.is_empty(), "{running:?}");
+}
+
+#[test]
+fn texts_larger_than_the_arena_outlive_their_writers() {
+    const CONNS: u64 = 3;
+    const EACH: u64 = 3;
+    let place = place();
+    let file = place.arena();
+    let arena = file.arena();
+    let is_annexed = || !annex::files(file.path()).expect("lists").is_empty();
+    let mut writer = Some(place.writer(arena).with_arena(file.source().expect("reads")));
+    let mut succession_count = 0;
+    std::thread::scope(|scope| {
+        let producers = (1..=CONNS).map(|conn| {
+            scope.spawn(move || {
+                let probe = Probe::new(arena, 1);
+                let mut thread = Thread::default();
+                for id in (0..EACH).map(|number| 10 * conn + number) {
+                    emit(&probe, &mut thread, &event(RecordKind::Start, conn, id, large(id)));
+                    emit(&probe, &mut thread, &Event { conn, ..end(id) });
+                }
+            })
+        });
+        let producers: Vec<_> = producers.collect();
+        let since = Instant::now();
+        for pass in 0_u64.. {
+            if producers.iter().all(|producer| producer.is_finished()) {
+                break;
+            }
+            round(&mut writer);
+            // Moments of all kinds: some pieces are there, some have just been written.
+            if (succession_count < 12 || pass % 5 < 2) && is_annexed() {
+                let living = file.source().expect("reads");
+                succeed(&mut writer, &place, living);
+                succession_count += 1;
+            }
+            if since.elapsed() > DEADLINE {
+                arena.shared().settings.0.logging.store(0, Ordering::Relaxed);
+                panic!("a producer waits for ever");
+            }
+            std::thread::yield_now();
+        }
+    });
+    // At least once for each of a connection's texts: those of the others may come at the same time.
+    assert!(succession_count >= EACH, "{succession_count}");
+    assert!(writer.expect("there is one").finish());
+    assert!(!is_annexed(), "all of it is in the log");
+    let lines = place.lines();
+    for id in (1..=CONNS).flat_map(|conn| (0..EACH).map(move |number| 10 * conn + number)) {
+        let is_it = |line: &&String| line.contains(&format!("\"query_id\":{id},"));
+        let of: Vec<_> = lines.iter().filter(is_it).collect();
+        let whole = format!("\"sql\":\"{}\"", String::from_utf8_lossy(large(id)));
+        assert_eq!(of.iter().filter(|line| line.contains(&whole)).count(), 1, "{id}");
+        let ok_count = of.iter().filter(|line| line.contains("\"outcome\":\"ok\"")).count();
+        assert_eq!(ok_count, 1, "{id}");
+    }
+    assert!(!lines.iter().any(|line| line.contains("\"event\":\"lost\"")));
+    assert_eq!(place.said(Severity::Warning), <[String; 0]>::default());
+}
+
+/// A text that is larger than the arena.
+fn large(id: u64) -> &'static [u8] {
+    format!("{id:x} ").repeat(700_000).into_bytes().leak()
+}
+
+/// A writer dies while it moves the pieces of a text: some are in both places, some of these are marked.
+#[test]
+fn pieces_that_are_in_two_places_are_in_one_line() {
+    let text: &'static [u8] = b"piece ".repeat(100_000).leak();
+    for (moved, marked) in [(1, 0), (1, 1), (5, 0), (5, 3), (5, 5), (60, 59)] {
+        for is_alive in [true, false] {
+            let place = place();
+            let file = place.arena();
+            let mut writer = place.writer(file.arena());
+            writer.note(tacho_event::record::EventKind::Start, "");
+            assert!(writer.round());
+            let written_seq = writer.last_seq();
+            drop(writer);
+            let probe = Probe::new(file.arena(), 1);
+            let mut thread = Thread::default();
+            emit(&probe, &mut thread, &event(RecordKind::Start, 1, 7, text));
+            emit(&probe, &mut thread, &end(7));
+            emit(&probe, &mut thread, &event(RecordKind::Point, 1, 8, b"SELECT 'after'"));
+            let mut drain = Drain::new(file.source().expect("reads"));
+            let mut found = Vec::new();
+            drain.pass(|head, at| found.push((head.rec_no, head.fragment_number, at)));
+            found.sort_by_key(|(rec_no, fragment, _)| (*rec_no, *fragment));
+            assert!(found.len() > 60);
+            for (number, (_, _, at)) in found.iter().take(moved).enumerate() {
+                drain.annex(*at).expect("there is room");
+                if number < marked {
+                    drain.settle(*at, written_seq);
+                }
+            }
+            drop(drain);
+            if is_alive {
+                let mut writer = successor(&place, file.source().expect("reads"));
+                assert!(writer.round() && writer.finish());
+                assert_eq!(annex::files(file.path()).expect("lists"), []);
+            } else {
+                drop(file);
+                let (_writer, recovered) = place.recover();
+                recovered.expect("recovers");
+            }
+            let lines = place.lines();
+            let whole = format!("\"sql\":\"{}\"", String::from_utf8_lossy(text));
+            let of = lines.iter().filter(|line| line.contains(&whole)).collect::<Vec<_>>();
+            assert!(of.len() == 1 && of[0].contains("\"outcome\":\"ok\""), "{moved} {marked}");
+            let after = lines.iter().filter(|line| line.contains("'after'")).count();
+            assert_eq!((after, lines.iter().any(|line| line.contains("\"lost\""))), (1, false));
+            let left = std::fs::read_dir(&place.arenas).expect("lists").count();
+            assert_eq!(left, usize::from(is_alive), "the arena of a living server");
+        }
+    }
+}
+
+/// Where the pieces of a text have no room beside the arena, they are in memory.
+#[test]
+fn a_text_is_whole_without_an_annex() {
+    let place = place();
+    let file = place.arena();
+    let mut writer = place.writer(file.arena()).with_arena(file.source().expect("reads"));
+    let in_the_way = file.path().with_extension("0.annex");
+    std::fs::create_dir(in_the_way).expect("makes");
+    drain_while(file.arena(), &mut writer, |probe| {
+        let mut thread = Thread::default();
+        emit(probe, &mut thread, &event(RecordKind::Start, 1, 7, large(7)));
+        emit(probe, &mut thread, &end(7));
+    });
+    assert!(writer.finish());
+    let whole = format!("\"sql\":\"{}\"", String::from_utf8_lossy(large(7)));
+    assert_eq!(place.lines().iter().filter(|line| line.contains(&whole)).count(), 1);
+    let said = place.said(Severity::Warning);
+    assert!(said.len() == 1 && said[0].contains(".0.annex: "), "{said:?}");
 }
 
 /// Its beginning stays in the arena; the rest was in the memory of the writer that died.

@@ -343,6 +343,8 @@ impl Recorder {
                 Err(error) => return Err(error.to_string()),
             }
         };
+        let living = recover::take_up_living(arena_file.arena(), arena_file.path(), last_seq);
+        let living = living.map_err(|error| error.to_string())?;
         // One that was asleep for long has been given up, and knows nothing of what came since.
         let told = lock(channel).send(&ToServer::Opened);
         told.map_err(|_| "the server has taken it back".to_owned())?;
@@ -357,9 +359,8 @@ impl Recorder {
             let _: io::Result<()> =
                 channel.send(&ToServer::Told { number, seq }).and_then(|()| channel.flush_all());
         }));
-        let arena = arena_file.arena();
         let (mut writer, recovered) =
-            recover::succeed(writer, arena, &self.place.arena_directory, ours);
+            recover::succeed(writer, living, &self.place.arena_directory, ours);
         drop(nothing);
         if let Err(error) = recovered {
             writer.say(Severity::Warning, &error.to_string());

@@ -50,6 +50,7 @@ use tacho_ring::producer::Futex;
 use tacho_ring::sync::fence;
 use tacho_ring::{session, sys};
 
+use crate::annex::Source;
 use crate::arena_file::ArenaFile;
 use crate::control::{ConfigTold, Control, Log, Severity, Status, Timestamps};
 use crate::drain::Drain;
@@ -115,6 +116,7 @@ pub struct Writer<F: Fs = RealFs> {
     lost_unsaid: u64,
     lost_seldom: Seldom,
     memory_seldom: Seldom,
+    annex_seldom: Seldom,
     /// The `stop` line is in the batch, or in the file.
     stop_told: bool,
     /// Arenas of dead servers that may go when the batch is written: their records are in it.
@@ -130,7 +132,7 @@ impl<F: Fs> Writer<F> {
     /// Writes what comes through `arena` into `files`; `last_seq` is the `seq` of the last
     /// line there.
     pub fn new(
-        arena: Arena,
+        source: impl Into<Source>,
         files: LogFiles<F>,
         last_seq: u64,
         control: Arc<Control>,
@@ -139,7 +141,7 @@ impl<F: Fs> Writer<F> {
     ) -> Writer<F> {
         let now_us = sys::now_us();
         let mut writer = Writer {
-            drain: Drain::new(arena),
+            drain: Drain::new(source),
             join: Join::default(),
             files,
             control,
@@ -168,6 +170,7 @@ impl<F: Fs> Writer<F> {
             lost_unsaid: 0,
             lost_seldom: Seldom::default(),
             memory_seldom: Seldom::default(),
+            annex_seldom: Seldom::default(),
             stop_told: false,
             recovered: Vec::new(),
             gone: Vec::new(),
@@ -182,15 +185,15 @@ impl<F: Fs> Writer<F> {
     }
 
     /// Takes up another arena: after the records of a dead one, those of ours.
-    pub fn with_arena(mut self, arena: Arena) -> Writer<F> {
-        self.take_up(arena);
+    pub fn with_arena(mut self, source: impl Into<Source>) -> Writer<F> {
+        self.take_up(source);
         self
     }
 
     /// Leaves the arena for another one. What is in the batch still goes to the file; what is
     /// not formatted yet stays unmarked in the arena that it is in.
-    pub(crate) fn take_up(&mut self, arena: Arena) {
-        self.drain = Drain::new(arena);
+    pub(crate) fn take_up(&mut self, source: impl Into<Source>) {
+        self.drain = Drain::new(source);
         self.join = Join::default();
         // All of these speak of places in the old arena.
         self.queue.clear(&mut self.ready);
@@ -200,7 +203,7 @@ impl<F: Fs> Writer<F> {
         self.judging.begin_arena();
         // The losses that no line tells of are from any time of its life: its writer may have
         // looked at them long before it died, and never have been able to write.
-        self.lost_seen_us = arena.header().created_us;
+        self.lost_seen_us = self.arena().header().created_us;
     }
 
     /// Who is to hear of the lines of changes.
@@ -343,6 +346,7 @@ impl<F: Fs> Writer<F> {
         let written = self.write_queue(now_us) && self.write_out(now_us);
         self.files.tick();
         self.recycle();
+        self.tell_annex_failure();
         if written {
             self.pack();
             self.retain();

@@ -86,12 +86,10 @@ impl<F: Fs> Writer<F> {
             self.forget_arena(&path);
         }
         for dead in std::mem::take(&mut self.recovered) {
-            let path = dead.path().to_owned();
-            self.forget_arena(&path);
+            self.forget_arena(dead.path());
             // Harmless but for the memory: all its records are marked as written.
             if let Err(error) = dead.remove() {
-                let text = format!("removing the arena {}: {error}", path.display());
-                self.say(Severity::Warning, &text);
+                self.say(Severity::Warning, &error.to_string());
             }
         }
     }

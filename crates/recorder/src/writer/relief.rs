@@ -2,12 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use tacho_ring::{free, session};
+use tacho_ring::{free, session, sys};
 
 use super::Writer;
-use crate::drain::Ref;
+use crate::arena_file::ArenaError;
+use crate::control::Severity;
+use crate::drain::{Drain, Ref};
 use crate::files::Fs;
-use crate::join::EarlyRecord;
+use crate::join::{EarlyRecord, Partial};
 
 impl<F: Fs> Writer<F> {
     /// Makes room when chunks are short. `false`: the file cannot be written.
@@ -66,6 +68,10 @@ impl<F: Fs> Writer<F> {
         let mut taken: Vec<Ref> = Vec::new();
         let mut piece = Vec::new();
         for (_, partial) in self.join.partials().filter(|(_, p)| p.awaited) {
+            if move_out(&mut self.drain, partial, &mut taken) {
+                continue;
+            }
+            // No room beside the arena: into memory, where it is lost with this process.
             if partial.early.is_none() {
                 let mut early = Box::<EarlyRecord>::default();
                 if let Some(bytes) = partial.first.and_then(|at| self.drain.fetch(at, &mut piece)) {
@@ -84,18 +90,54 @@ impl<F: Fs> Writer<F> {
         }
         if self.give_back(taken) == 0 {
             // So many large records come in at once that their beginnings fill the arena.
-            let partials = self.join.partials().filter(|(_, p)| p.awaited);
-            let firsts = partials.filter_map(|(_, partial)| partial.first.take()).collect();
+            let in_memory = self.join.partials().filter(|(_, p)| p.early.is_some());
+            let in_arena = |at: &mut Ref| !at.is_annexed();
+            let firsts = in_memory.filter_map(|(_, p)| p.first.take_if(in_arena)).collect();
             self.give_back(firsts);
         }
         self.may_judge() && self.write_queue(now_us)
     }
 
-    /// Gives back the chunks of what is in memory now. Returns how many.
+    pub(super) fn tell_annex_failure(&mut self) {
+        let Some(error) = self.drain.take_annex_error() else { return };
+        if !self.annex_seldom.allows(sys::monotonic_us()) {
+            return;
+        }
+        let text = match &*error {
+            ArenaError::Foreign { .. } | ArenaError::NotAnArena { .. } => format!(
+                "{error}. If pieces of statements of this log are in it, they are missing there"
+            ),
+            _ => format!(
+                "{error}. Until that is mended, a statement that is larger than what is free in \
+                 the arena is in the memory of its writer, and lost or doubled if that is killed \
+                 before its line is written. Give tacho_arena_directory more room, or make \
+                 tacho_arena_bytes larger"
+            ),
+        };
+        self.say(Severity::Warning, &text);
+    }
+
+    /// Gives back the chunks of what is elsewhere now. Returns how many.
     fn give_back(&mut self, taken: Vec<Ref>) -> u32 {
         for at in taken {
             self.drain.settle(at, self.written_seq);
         }
         self.recycle()
     }
+}
+
+/// Moves what there is of a record to the annex; `taken`: what is not needed in the arena any more.
+/// `false`: not all of it has room there, or some of it is in memory already.
+fn move_out(drain: &mut Drain, partial: &mut Partial, taken: &mut Vec<Ref>) -> bool {
+    // The numbers of fragments have 16 bits. Where they begin anew, one in the arena has that of one that
+    // was moved, and nobody could say whether it is the same.
+    let fragment_count = partial.head.text_bytes / (drain.arena().geometry().chunk_bytes / 2);
+    if partial.early.is_some() || fragment_count > u32::from(u16::MAX) {
+        return false;
+    }
+    for at in partial.first.iter_mut().chain(&mut partial.more).filter(|at| !at.is_annexed()) {
+        let Some(moved) = drain.annex(*at) else { return false };
+        taken.push(std::mem::replace(at, moved));
+    }
+    true
 }

@@ -30,6 +30,8 @@ use tacho_ring::session::{self, REC_NO_BITS, epoch_of};
 use tacho_ring::sys;
 
 use super::Writer;
+use crate::annex::Source;
+use crate::control::Severity;
 use crate::drain::{Head, Ref};
 use crate::files::Fs;
 use crate::recover;
@@ -173,8 +175,10 @@ impl<F: Fs> Writer<F> {
     /// Takes up an arena whose server lives, and whose writer is gone: these files hold the lock of
     /// the log, so there is no other one.
     #[must_use]
-    pub fn take_over(mut self, arena: Arena) -> Writer<F> {
-        self.take_up(arena);
+    pub fn take_over(mut self, source: impl Into<Source>) -> Writer<F> {
+        let source = source.into();
+        self.take_up(source.clone());
+        let arena = *self.arena();
         self.doubt_device();
         let shared = arena.shared();
         // It may have died in its sleep.
@@ -182,7 +186,9 @@ impl<F: Fs> Writer<F> {
         self.lost_seen_us = shared.writer.0.heartbeat_us.load(Ordering::Relaxed).min(sys::now_us());
         // Before anything is looked at.
         let held = slots(&arena);
-        recover::take_back_marks(arena, self.written_seq);
+        if let Err(error) = recover::take_back_marks(source, self.written_seq) {
+            self.say(Severity::Error, &error.to_string());
+        }
         for entry in arena.running() {
             if entry.done_seq.load(Ordering::Relaxed) != 0 {
                 entry.running_seq.store(0, Ordering::Relaxed);
@@ -225,6 +231,7 @@ impl<F: Fs> Writer<F> {
             }
             head.line_seq == 0
         });
+        recover::drop_doubles(&mut self.drain, &mut found, self.written_seq);
         found
     }
 

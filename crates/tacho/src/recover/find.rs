@@ -148,9 +148,9 @@ pub struct Waiting {
 }
 
 /// Counts what is not in the log, whose last line has the number `last_seq`.
-pub fn waiting(dead: &ArenaFile, last_seq: u64) -> Waiting {
+pub fn waiting(dead: &ArenaFile, last_seq: u64) -> Result<Waiting, ArenaError> {
     let arena = dead.arena();
-    let mut drain = Drain::new(arena);
+    let mut drain = Drain::new(dead.source()?);
     let mut waiting = Waiting::default();
     drain.pass(|head, _| {
         let begins = head.fragment <= FRAGMENT_FIRST;
@@ -166,5 +166,5 @@ pub fn waiting(dead: &ArenaFile, last_seq: u64) -> Waiting {
             waiting.running += 1;
         }
     }
-    waiting
+    Ok(waiting)
 }

@@ -113,7 +113,7 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
             ))?;
         } else {
             let limit = arena_list::limit(&search.known, &path, last_seq);
-            let waiting = describe(find::waiting(&file, limit));
+            let waiting = find::waiting(&file, limit).map_or_else(|e| e.to_string(), describe);
             say::result(&format!("  {server}, process {owner_pid}: ended, {waiting}"))?;
             dead.push(path);
         }
