@@ -174,6 +174,8 @@ impl Annex {
     }
 
     /// The next of the records that were in it when it was opened.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn next(&mut self) -> Option<Ref> {
         let at = self.unread.pop()?;
         if let Some(part) = self.part_mut(at) {
@@ -183,6 +185,8 @@ impl Annex {
     }
 
     /// Puts a record at the end. `None`: it has no room.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn append(&mut self, record: &[u8]) -> Option<Ref> {
         let bytes = u32::from_le_bytes(*record.first_chunk()?);
         if !self.may_be_size(bytes) || bytes as usize != record.len() {
@@ -240,6 +244,8 @@ impl Annex {
     }
 
     /// Copies a record into `buffer`.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn fetch<'b>(&self, at: Ref, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
         let to = buffer.get_mut(..at.bytes as usize)?;
         // What cannot be read is counted as damaged by who wants it.
@@ -255,6 +261,8 @@ impl Annex {
     }
 
     /// A record went into line `seq`.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn settle(&mut self, at: Ref, seq: u64) {
         if let Err(error) = self.mark(at, seq) {
             // Its line is written all the same.
@@ -270,6 +278,8 @@ impl Annex {
     ///
     /// # Errors
     /// It has its old one.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn mark(&self, at: Ref, seq: u64) -> Result<(), ArenaError> {
         let Some(part) = self.part(at) else { return Ok(()) };
         let mark_at = at.offset() + offset_of!(RecordHeader, line_seq) as u64;
@@ -278,10 +288,16 @@ impl Annex {
     }
 
     /// Removes what is in lines up to `written_seq`, file by file.
+    #[inline]
     pub(crate) fn remove_written(&mut self, written_seq: u64) {
-        if self.parts.is_empty() || !self.unread.is_empty() {
-            return;
+        if !self.parts.is_empty() && self.unread.is_empty() {
+            self.remove_parts(written_seq);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn remove_parts(&mut self, written_seq: u64) {
         let Annex { parts, open, error, .. } = self;
         parts.retain(|part| {
             if part.unsettled > 0 || part.max_seq > written_seq {

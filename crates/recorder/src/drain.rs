@@ -372,14 +372,13 @@ impl Drain {
 
     /// A record went into line `seq`.
     pub fn settle(&mut self, at: Ref, seq: u64) {
-        if at.is_annexed() {
-            return self.annex.settle(at, seq);
-        }
         consumer::settle(&self.arena, at.chunk, at.position, seq);
-        if let Some(track) = self.tracks.get_mut(at.chunk as usize) {
-            track.unsettled = track.unsettled.saturating_sub(1);
-            track.max_seq = track.max_seq.max(seq);
-        }
+        let Some(track) = self.tracks.get_mut(at.chunk as usize) else {
+            // No such chunk.
+            return self.annex.settle(at, seq);
+        };
+        track.unsettled = track.unsettled.saturating_sub(1);
+        track.max_seq = track.max_seq.max(seq);
     }
 
     /// A record went into a line that never reached the file.
