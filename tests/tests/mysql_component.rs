@@ -207,7 +207,7 @@ const EXPECTED: &[&str] = &[
     r#"Query select ok "SELECT v FROM t WHERE id = 1""#,
     r#"Query create_procedure ok "CREATE PROCEDURE p() SELECT COUNT(*) FROM t" sent=0 examined=0 affected=0 lock"#,
     r#"Query call ok "CALL p()" sent=1 examined=0 affected=0 lock"#,
-    r#"Query select ok "SELECT COUNT(*) FROM t""#,
+    r#"Query select ok "SELECT COUNT(*) FROM t" sent=1 examined=0"#,
     r#"Query change_db ok "USE mysql" sent=0 examined=0 affected=0 lock"#,
     r#"Query do ok "DO 1" sent=0 examined=1 affected=0 lock"#,
     r#"Query create_user ok "CREATE USER u IDENTIFIED BY <secret>" sent=0 examined=0 affected=0 lock"#,
