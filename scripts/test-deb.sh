@@ -2,7 +2,10 @@
 # Installs the packages of scripts/deb.sh into a clean Debian, starts its server and records a
 # statement. Needs root, for the chroot, and some 700 MB for a while.
 #
-#   scripts/test-deb.sh [mariadb | mariadb-11.8 | mysql-9.7]
+#   scripts/test-deb.sh [mariadb | mariadb-11.8 | mysql-9.7 | mysql-8.0]
+#
+# Debian has no MySQL 8.0: there the binaries of scripts/setup-mysql.sh are packed under the name
+# that Oracle's own package has, and installed with ours.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,8 +14,9 @@ case "$release" in
     mariadb) suite=bookworm family=mariadb series=10.11 ;;
     mariadb-11.8) suite=trixie family=mariadb series=11.8 ;;
     mysql-9.7) suite=sid family=mysql series=9.7 ;;
+    mysql-8.0) suite=bookworm family=mysql series=8.0 ;;
     *)
-        echo "test-deb.sh: there is no release $release (mariadb, mariadb-11.8, mysql-9.7)" >&2
+        echo "test-deb.sh: there is no release $release (mariadb, mariadb-11.8, mysql-9.7, mysql-8.0)" >&2
         exit 2
         ;;
 esac
@@ -36,17 +40,25 @@ version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Carg
 architecture=$(dpkg --print-architecture)
 # What is called differently. A component is remembered by the server, a plugin in the option file.
 sources=("deb $mirror $suite main")
+kind=plugin needed=()
 if [ "$family" = mariadb ]; then
     package=mariadb-plugin-tacho options=/etc/mysql/mariadb.conf.d/60-tacho.cnf
-    daemon=mariadbd client=mariadb admin=mariadb-admin needed=()
+    daemon=mariadbd client=mariadb admin=mariadb-admin
     install="INSTALL SONAME 'tacho'" uninstall="UNINSTALL SONAME 'tacho'"
     sources+=("deb $security $suite-security main")
 else
-    package=mysql-component-tacho options=/etc/mysql/mysql.conf.d/60-tacho.cnf
-    # The data directory and the option files are those of the whole server.
-    daemon=mysqld client=mysql admin=mysqladmin needed=(mysql-server)
-    install="INSTALL COMPONENT 'file://component_tacho'"
-    uninstall="UNINSTALL COMPONENT 'file://component_tacho'"
+    options=/etc/mysql/mysql.conf.d/60-tacho.cnf
+    daemon=mysqld client=mysql admin=mysqladmin
+    if [ "$release" = mysql-8.0 ]; then
+        package=mysql-plugin-tacho
+        install="INSTALL PLUGIN tacho SONAME 'tacho.so'" uninstall="UNINSTALL PLUGIN tacho"
+    else
+        package=mysql-component-tacho kind=component
+        # The data directory and the option files are those of the whole server.
+        needed=(mysql-server)
+        install="INSTALL COMPONENT 'file://component_tacho'"
+        uninstall="UNINSTALL COMPONENT 'file://component_tacho'"
+    fi
 fi
 packages=(
     "build/deb/tacho_${version}_$architecture.deb"
@@ -82,6 +94,56 @@ mount -t tmpfs -o mode=1777,size=512m tmpfs "$root/dev/shm"
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
 cp "${packages[@]}" "$root/tmp/"
+
+# pack_server FOLDER: what scripts/setup-mysql.sh has fetched as Oracle's package of a server, with
+# its places, and with what Debian's scripts do for theirs: the user, option files, a data directory.
+pack_server() {
+    local from=$1/usr to=$work/server number
+    number=$("$from/bin/mysqld" --no-defaults --version | sed -n 's/.* Ver \([0-9.]*\) .*/\1/p')
+    mkdir -p "$to"/DEBIAN "$to"/usr/{sbin,bin,lib/mysql,share} "$to"/etc/mysql/mysql.conf.d
+    cp "$from/bin/mysqld" "$to/usr/sbin/"
+    cp "$from"/bin/{mysql,mysqladmin} "$to/usr/bin/"
+    cp -r "$from/lib/private" "$to/usr/lib/"
+    cp -r "$from/lib/mysql/plugin" "$to/usr/lib/mysql/"
+    cp -r "$from/share" "$to/usr/share/mysql-$series"
+    cat >"$to/etc/mysql/my.cnf" <<OPTIONS
+[mysqld]
+basedir = /usr
+datadir = /var/lib/mysql
+plugin_dir = /usr/lib/mysql/plugin
+lc_messages_dir = /usr/share/mysql-$series
+character_sets_dir = /usr/share/mysql-$series/charsets
+socket = /run/mysqld/mysqld.sock
+# Its port would be that of other servers on this machine.
+mysqlx = OFF
+[client]
+socket = /run/mysqld/mysqld.sock
+!includedir /etc/mysql/mysql.conf.d/
+OPTIONS
+    cat >"$to/DEBIAN/postinst" <<'SCRIPT'
+#!/bin/sh
+set -e
+[ "$1" = configure ] || exit 0
+getent passwd mysql >/dev/null || useradd --system --home-dir /var/lib/mysql mysql
+[ -d /var/lib/mysql ] || mysqld --no-defaults --basedir=/usr --datadir=/var/lib/mysql \
+    --lc-messages-dir="$(echo /usr/share/mysql-*)" --user=mysql --initialize-insecure
+SCRIPT
+    chmod 755 "$to/DEBIAN/postinst"
+    cat >"$to/DEBIAN/control" <<CONTROL
+Package: mysql-community-server-core
+Version: $number-1debian12
+Architecture: $architecture
+Maintainer: Tachograph <tacho@localhost>
+Depends: libaio1, libncurses6, libnuma1, libstdc++6, passwd
+Description: MySQL $number, packed for a test
+CONTROL
+    # It lives for minutes: no time for making it small.
+    dpkg-deb --root-owner-group -Znone --build "$to" "$root/tmp/server.deb" >/dev/null
+    rm -rf "$to"
+}
+if [ "$release" = mysql-8.0 ]; then
+    pack_server "$(scripts/setup-mysql.sh "$release")"
+fi
 inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"; }
 
 echo "test-deb.sh: installing the packages"
@@ -124,7 +186,7 @@ has() {
 
 echo "test-deb.sh: $install in a server that runs"
 start
-if [ "$family" = mariadb ]; then
+if [ "$kind" = plugin ]; then
     # What the option file says, where it is used.
     loaded() { sql "SELECT load_option FROM information_schema.plugins WHERE plugin_name = 'tacho'"; }
     wanted=FORCE_PLUS_PERMANENT
@@ -139,7 +201,7 @@ stop
 has "SELECT 'after INSTALL'"
 
 echo "test-deb.sh: the option file, without its comment signs"
-if [ "$family" = mariadb ]; then
+if [ "$kind" = plugin ]; then
     start
     sql "$uninstall" >/dev/null
     stop
@@ -154,7 +216,7 @@ key=$(sed -n '0,/"signing_key"/s/.*"signing_key":"\([^"]*\)".*/\1/p' "$work/log"
 inside tacho verify --key "$key" /var/lib/mysql/tacho || fail "the log does not verify"
 
 echo "test-deb.sh: removing them"
-if [ "$family" = mysql ]; then
+if [ "$kind" = component ]; then
     start
     sql "$uninstall"
     stop

@@ -25,23 +25,8 @@
 
 #include <mysql_version.h>
 
-REQUIRES_SERVICE_PLACEHOLDER(registry_registration);
-REQUIRES_SERVICE_PLACEHOLDER(component_sys_variable_register);
-REQUIRES_SERVICE_PLACEHOLDER(component_sys_variable_unregister);
-REQUIRES_SERVICE_PLACEHOLDER(status_variable_registration);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_current_thread_reader);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_security_context);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_security_context_options);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_attributes);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_runtime_error);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_string_factory);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_string_converter);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_server_telemetry_traces_v1);
-REQUIRES_SERVICE_PLACEHOLDER(dynamic_privilege_register);
-REQUIRES_SERVICE_PLACEHOLDER(global_grants_check);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_system_variable_reader);
+TACHO_SERVICES(TACHO_DEFINE_SERVICE)
+TACHO_COMPONENT_SERVICES(TACHO_DEFINE_SERVICE)
 
 namespace tacho {
 
@@ -282,18 +267,12 @@ bool unregister_variable(const char* name) noexcept {
 BEGIN_COMPONENT_PROVIDES(component_tacho)
 END_COMPONENT_PROVIDES();
 
+#define TACHO_REQUIRE_SERVICE(service) REQUIRES_SERVICE(service),
+
 BEGIN_COMPONENT_REQUIRES(component_tacho)
-REQUIRES_SERVICE(registry_registration), REQUIRES_SERVICE(component_sys_variable_register),
-    REQUIRES_SERVICE(component_sys_variable_unregister),
-    REQUIRES_SERVICE(status_variable_registration), REQUIRES_SERVICE(mysql_current_thread_reader),
-    REQUIRES_SERVICE(mysql_thd_security_context), REQUIRES_SERVICE(mysql_security_context_options),
-    REQUIRES_SERVICE(mysql_thd_attributes), REQUIRES_SERVICE(mysql_runtime_error),
-    REQUIRES_SERVICE(mysql_string_factory), REQUIRES_SERVICE(mysql_string_converter),
-    REQUIRES_SERVICE(mysql_string_get_data_in_charset),
-    REQUIRES_SERVICE(mysql_audit_print_service_longlong_data_source),
-    REQUIRES_SERVICE(mysql_server_telemetry_traces_v1),
-    REQUIRES_SERVICE(dynamic_privilege_register), REQUIRES_SERVICE(global_grants_check),
-    REQUIRES_SERVICE(mysql_system_variable_reader), END_COMPONENT_REQUIRES();
+TACHO_SERVICES(TACHO_REQUIRE_SERVICE)
+TACHO_COMPONENT_SERVICES(TACHO_REQUIRE_SERVICE)
+END_COMPONENT_REQUIRES();
 
 BEGIN_COMPONENT_METADATA(component_tacho)
 METADATA("mysql.author", "Tachograph"), METADATA("mysql.license", "GPL"),

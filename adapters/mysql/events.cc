@@ -158,6 +158,7 @@ void nested_start(const tacho_probe* probe, const mysql_event_tracking_query_dat
         return;
     }
     t_state.nested[level] = traced_command(sql_command_number(in->sql_command));
+    note_rows(current_session(), level);
     start_inner(probe, in, TACHO_PRESENT_NESTED);
 }
 

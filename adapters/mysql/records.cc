@@ -33,6 +33,35 @@ void set_rows(MYSQL_THD thd, tacho_event* out) noexcept {
                out);
 }
 
+// Where a level has its place; kRowLevels or more: it has none. The first stored program's is 2.
+uint32_t row_place(uint32_t level) noexcept {
+    return level - 2;
+}
+
+// No figure is better than a wrong one.
+void count_from(uint64_t before, uint32_t bit, uint64_t* figure, tacho_event* out) noexcept {
+    if (*figure < before) {
+        *figure = 0;
+        out->present &= ~bit;
+    } else {
+        *figure -= before;
+    }
+}
+
+// The rows of a stored program's statement, with those of what it has called. A procedure goes on
+// counting where the statement before it has ended. A function or a trigger begins at zero, and the
+// server adds what it has examined to what was counted around it when it ends. So in each of them
+// it is what is more than when the statement began; the traces' own figures are not.
+void set_rows_of_nested(MYSQL_THD thd, uint32_t level, tacho_event* out) noexcept {
+    if (row_place(level) >= kRowLevels) {
+        return;
+    }
+    const RowCounts& before = t_state.rows_before[row_place(level)];
+    set_rows(thd, out);
+    count_from(before.sent, TACHO_PRESENT_ROWS_SENT, &out->figures[0], out);
+    count_from(before.examined, TACHO_PRESENT_ROWS_EXAMINED, &out->figures[1], out);
+}
+
 // Only DA_OK has these five characters: a result set (DA_EOF) counts no rows that were changed.
 bool is_ok(const telemetry_stmt_data_t& traced) noexcept {
     return traced.m_sqlstate != nullptr && strcmp(traced.m_sqlstate, "00000") == 0;
@@ -137,6 +166,17 @@ void set_figures(MYSQL_THD thd, bool rows, tacho_event* out) noexcept {
     }
 }
 
+void note_rows(MYSQL_THD thd, uint32_t level) noexcept {
+    if (row_place(level) >= kRowLevels) {
+        return;
+    }
+    // What the server does not tell is more than whatever it will tell.
+    RowCounts counts = {UINT64_MAX, UINT64_MAX};
+    (void)figure_of(thd, g_figure_names.rows_sent, &counts.sent);
+    (void)figure_of(thd, g_figure_names.rows_examined, &counts.examined);
+    t_state.rows_before[row_place(level)] = counts;
+}
+
 void start(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn, uint32_t present,
            tacho_bytes text, tacho_bytes charset) noexcept {
     const int64_t now_us = microseconds(CLOCK_REALTIME);
@@ -177,7 +217,8 @@ void end_outermost(const tacho_probe* probe, MYSQL_THD thd, uint32_t error_code,
 }
 
 void end_innermost(const tacho_probe* probe, uint64_t conn, int32_t sql_command,
-                   uint32_t error_code, const telemetry_stmt_data_t* traced) noexcept {
+                   uint32_t error_code, const telemetry_stmt_data_t* traced,
+                   uint32_t level) noexcept {
     MYSQL_THD thd = current_session();
     const int64_t now_us = microseconds(CLOCK_REALTIME);
     error_message(probe, thd, conn, now_us, traced);
@@ -188,8 +229,8 @@ void end_innermost(const tacho_probe* probe, uint64_t conn, int32_t sql_command,
     out.shown_bytes = UINT32_MAX;
     out.present = TACHO_PRESENT_INNERMOST | TACHO_PRESENT_SQL_COMMAND;
     if (traced != nullptr) {
-        // Not its rows: in a procedure the server counts those of the statements before it, too.
         memset(out.figures, 0, sizeof(out.figures));
+        set_rows_of_nested(thd, level, &out);
         set_traced_changes(*traced, &out);
         set_traced_error(*traced, &out);
     }

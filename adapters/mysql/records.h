@@ -32,14 +32,19 @@ void set_figures(MYSQL_THD thd, bool rows, tacho_event* out) noexcept;
 void start(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn, uint32_t present,
            tacho_bytes text, tacho_bytes charset) noexcept;
 
+// A statement of a stored program begins: notes what has been counted before it. `level`: the
+// number of its trace among those that are open.
+void note_rows(MYSQL_THD thd, uint32_t level) noexcept;
+
 // The end of the outermost statement. `traced`: what its trace says, or null. Without, `last` says
 // that no other has begun, which sets what the server has counted to zero.
 void end_outermost(const tacho_probe* probe, MYSQL_THD thd, uint32_t error_code, bool last,
                    const telemetry_stmt_data_t* traced) noexcept;
 
-// The end of the innermost statement that is open.
+// The end of the innermost statement that is open. `level`: that of its trace, if it has one.
 void end_innermost(const tacho_probe* probe, uint64_t conn, int32_t sql_command,
-                   uint32_t error_code, const telemetry_stmt_data_t* traced) noexcept;
+                   uint32_t error_code, const telemetry_stmt_data_t* traced,
+                   uint32_t level = 0) noexcept;
 
 // The command of this thread has ended, and nothing of it has started. `text`: what is known of it.
 void point(const tacho_probe* probe, MYSQL_THD thd, tacho_bytes text,

@@ -31,22 +31,34 @@
 #include <mysql/components/services/security_context.h>
 #include <mysql/mysql_lex_string.h>
 
-extern REQUIRES_SERVICE_PLACEHOLDER(registry);
-extern REQUIRES_SERVICE_PLACEHOLDER(registry_registration);
-extern REQUIRES_SERVICE_PLACEHOLDER(component_sys_variable_register);
-extern REQUIRES_SERVICE_PLACEHOLDER(component_sys_variable_unregister);
-extern REQUIRES_SERVICE_PLACEHOLDER(status_variable_registration);
-extern REQUIRES_SERVICE_PLACEHOLDER(mysql_current_thread_reader);
-extern REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_security_context);
-extern REQUIRES_SERVICE_PLACEHOLDER(mysql_security_context_options);
-extern REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_attributes);
-extern REQUIRES_SERVICE_PLACEHOLDER(mysql_string_factory);
-extern REQUIRES_SERVICE_PLACEHOLDER(mysql_string_converter);
-extern REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
-extern REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
-extern REQUIRES_SERVICE_PLACEHOLDER(mysql_server_telemetry_traces_v1);
-extern REQUIRES_SERVICE_PLACEHOLDER(dynamic_privilege_register);
-extern REQUIRES_SERVICE_PLACEHOLDER(global_grants_check);
-extern REQUIRES_SERVICE_PLACEHOLDER(mysql_system_variable_reader);
+// Each service that is taken, once: EACH(its name). The server hands them to the component, which
+// needs all; the plugin asks for them, and does without the last.
+#define TACHO_SERVICES(EACH)                                                                       \
+    EACH(mysql_current_thread_reader)                                                              \
+    EACH(mysql_thd_security_context)                                                               \
+    EACH(mysql_security_context_options)                                                           \
+    EACH(mysql_thd_attributes)                                                                     \
+    EACH(mysql_runtime_error)                                                                      \
+    EACH(mysql_string_factory)                                                                     \
+    EACH(mysql_string_converter)                                                                   \
+    EACH(mysql_string_get_data_in_charset)                                                         \
+    EACH(mysql_audit_print_service_longlong_data_source)                                           \
+    EACH(dynamic_privilege_register)                                                               \
+    EACH(global_grants_check)                                                                      \
+    EACH(mysql_server_telemetry_traces_v1)
+
+// What the component takes besides: its events, variables and status are registered by services.
+#define TACHO_COMPONENT_SERVICES(EACH)                                                             \
+    EACH(registry_registration)                                                                    \
+    EACH(component_sys_variable_register)                                                          \
+    EACH(component_sys_variable_unregister)                                                        \
+    EACH(status_variable_registration)                                                             \
+    EACH(mysql_system_variable_reader)
+
+#define TACHO_DECLARE_SERVICE(service) extern REQUIRES_SERVICE_PLACEHOLDER(service);
+#define TACHO_DEFINE_SERVICE(service) REQUIRES_SERVICE_PLACEHOLDER(service);
+
+TACHO_DECLARE_SERVICE(registry)
+TACHO_SERVICES(TACHO_DECLARE_SERVICE)
 
 #endif

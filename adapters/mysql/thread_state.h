@@ -19,6 +19,8 @@ constexpr size_t kDatabaseBytesMax = 192;
 constexpr uint32_t kDepthMax = 32;
 // Stored programs in each other whose statements are recorded.
 constexpr uint32_t kTraceLevels = 128;
+// Of these, those whose statements have their rows: what a thread keeps has to be small.
+constexpr uint32_t kRowLevels = 8;
 // In ThreadState.nested: no START in the arena; a command without a number.
 constexpr uint8_t kNotRecorded = 255;
 constexpr uint8_t kNoNumber = 254;
@@ -30,6 +32,12 @@ constexpr uint8_t traced_command(int32_t number) noexcept {
 constexpr int32_t command_of_traced(uint8_t traced) noexcept {
     return traced == kNoNumber ? -1 : traced;
 }
+
+// Rows that a session has counted so far.
+struct RowCounts {
+    uint64_t sent;
+    uint64_t examined;
+};
 
 struct ThreadState {
     tacho_thread probe;
@@ -74,6 +82,8 @@ struct ThreadState {
     // SQL command of the statement of a stored program that has a START in the arena, by the number
     // of statements around it; kNotRecorded where there is none. Valid up to `traced`.
     uint8_t nested[kTraceLevels];
+    // What was counted when it began, from the outermost stored program on. Valid as `nested` is.
+    RowCounts rows_before[kRowLevels];
     // Current database of the session `db_conn`.
     uint64_t db_conn;
     uint32_t db_changes;

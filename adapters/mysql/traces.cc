@@ -86,7 +86,7 @@ void ended(const tacho_probe* probe, const telemetry_stmt_data_t* data) noexcept
         outermost_ended(probe, data);
     } else if (level != 0 && level < kTraceLevels && t_state.nested[level] != kNotRecorded) {
         end_innermost(probe, t_state.conn, command_of_traced(t_state.nested[level]),
-                      static_cast<uint32_t>(data->m_sql_errno), data);
+                      static_cast<uint32_t>(data->m_sql_errno), data, level);
         // Around it is another program, or none.
         forget_database(t_state.conn);
     }

@@ -21,19 +21,8 @@
 
 #include <mysql/service_plugin_registry.h>
 
-REQUIRES_SERVICE_PLACEHOLDER(registry);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_current_thread_reader);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_security_context);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_security_context_options);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_thd_attributes);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_runtime_error);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_string_factory);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_string_converter);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_string_get_data_in_charset);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_audit_print_service_longlong_data_source);
-REQUIRES_SERVICE_PLACEHOLDER(mysql_server_telemetry_traces_v1);
-REQUIRES_SERVICE_PLACEHOLDER(dynamic_privilege_register);
-REQUIRES_SERVICE_PLACEHOLDER(global_grants_check);
+TACHO_DEFINE_SERVICE(registry)
+TACHO_SERVICES(TACHO_DEFINE_SERVICE)
 
 // The server looks for this name when it loads a plugin, and puts its functions in place of the
 // version that is asked for.
@@ -75,25 +64,10 @@ struct Required {
 };
 
 #define TACHO_REQUIRED(service)                                                                    \
-    Required {                                                                                     \
-#service, reinterpret_cast < const void**>(&mysql_service_##service)                       \
-    }
+    Required{#service, reinterpret_cast<const void**>(&mysql_service_##service)},
 
-const Required g_required[] = {
-    TACHO_REQUIRED(mysql_current_thread_reader),
-    TACHO_REQUIRED(mysql_thd_security_context),
-    TACHO_REQUIRED(mysql_security_context_options),
-    TACHO_REQUIRED(mysql_thd_attributes),
-    TACHO_REQUIRED(mysql_runtime_error),
-    TACHO_REQUIRED(mysql_string_factory),
-    TACHO_REQUIRED(mysql_string_converter),
-    TACHO_REQUIRED(mysql_string_get_data_in_charset),
-    TACHO_REQUIRED(mysql_audit_print_service_longlong_data_source),
-    TACHO_REQUIRED(dynamic_privilege_register),
-    TACHO_REQUIRED(global_grants_check),
-    // The last: only for traces.
-    TACHO_REQUIRED(mysql_server_telemetry_traces_v1),
-};
+// The last: only for traces.
+const Required g_required[] = {TACHO_SERVICES(TACHO_REQUIRED)};
 constexpr size_t kRequiredCount = sizeof(g_required) / sizeof(g_required[0]);
 
 void release_services() noexcept {

@@ -5,10 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::client::{Conn, Queryable as _};
 use crate::{build_directory, wait};
+
+/// Long enough for several rounds of tacho's writer, each of which is told by a status variable some
+/// time later: for tests that look at what a method has written in a block, seconds.
+pub const BLOCK_OF_ROUNDS: &str = "1";
 
 /// A place for the results of a test.
 ///
@@ -22,6 +27,11 @@ pub fn directory(name: &str) -> PathBuf {
 
 /// The command, with results below `directory` and short blocks.
 pub fn bench(directory: &Path, arguments: &[&str]) -> Command {
+    bench_with_blocks(directory, "0.2", arguments)
+}
+
+/// The same with blocks of this length, seconds.
+pub fn bench_with_blocks(directory: &Path, block: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(build_directory().join("bin/tacho"));
     command
         .arg("bench")
@@ -30,13 +40,36 @@ pub fn bench(directory: &Path, arguments: &[&str]) -> Command {
         .arg("--out")
         .arg(directory.join("out"))
         .args(["--threads", "4", "--rows", "100", "--tables", "1"])
-        .args(["--block", "0.2", "--guard", "0.05", "--warm-up", "0.1"])
+        .args(["--block", block, "--guard", "0.05", "--warm-up", "0.1"])
         // Noise is what a test machine has.
         .args(["--noise-max", "1000000"])
         .args(arguments)
         .env_remove("MYSQL_PWD")
         .stdin(Stdio::null());
     command
+}
+
+/// The command that counts instructions: none of the options of a load, for it has its own.
+pub fn instructions(directory: &Path) -> Command {
+    let mut command = Command::new(build_directory().join("bin/tacho"));
+    command
+        .args(["bench", "--instructions", "--method", "tacho", "--directory"])
+        .arg(directory)
+        .arg("--out")
+        .arg(directory.join("out"))
+        .stdin(Stdio::null());
+    command
+}
+
+/// The instructions of a method in one of its parts.
+///
+/// # Panics
+/// There is no such line.
+pub fn counted(lines: &[Value], method: &str, part: &str) -> i64 {
+    let of_method =
+        of_type(lines, "instructions").into_iter().find(|line| line["method"] == method);
+    let line = of_method.unwrap_or_else(|| panic!("no {method}: {lines:?}"));
+    line[part].as_i64().expect("a number")
 }
 
 /// # Panics
@@ -98,5 +131,51 @@ pub fn wait_for_blocks(directory: &Path, count: usize, child: &mut Child) {
         assert!(child.try_wait().expect("a child").is_none(), "the bench has ended by itself");
         let text = fs::read_to_string(&path).unwrap_or_default();
         text.lines().filter(|line| line.contains("\"type\":\"block\"")).count() >= count
+    });
+}
+
+/// # Panics
+/// Something else than the results is left in the directory.
+pub fn assert_results_alone(directory: &Path) {
+    let mut left: Vec<String> = fs::read_dir(directory)
+        .expect("the directory")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["out.html", "out.jsonl"]);
+}
+
+/// Runs the general log over TCP, as a user with a password that is in a file.
+///
+/// # Panics
+/// It fails.
+pub fn run_over_tcp(conn: &mut Conn, directory: &Path, port: u16) {
+    conn.query_drop("CREATE USER rich IDENTIFIED BY 'p#ss=\"w'").expect("a user");
+    conn.query_drop("GRANT ALL ON *.* TO rich").expect("a grant");
+    let file = directory.join("password");
+    fs::write(&file, "p#ss=\"w\n").expect("a file");
+    let (file, port) = (file.display().to_string(), port.to_string());
+    let mut by_tcp = vec!["--host", "127.0.0.1", "--port", &port, "--user", "rich"];
+    by_tcp.extend(["--password-file", &file, "--method", "general_log", "--pairs", "1"]);
+    let output = run(bench(directory, &by_tcp));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(lines(directory)[0]["server"]["local"], true);
+    conn.query_drop("DROP USER rich").expect("dropping the user");
+}
+
+/// Kills a bench that would not end by itself in the middle of its blocks, and waits until it has no
+/// connection any more: what `others`, a query for the connections besides ours, says.
+///
+/// # Panics
+/// It ends before, or its connections stay.
+pub fn kill_in_the_middle(mut command: Command, directory: &Path, conn: &mut Conn, others: &str) {
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("tacho");
+    wait_for_blocks(directory, 5, &mut child);
+    kill_process(Pid::from_child(&child), Signal::KILL).expect("a signal");
+    child.wait().expect("an end");
+    // Its load has ended with it; its lock ends with its connection.
+    wait::until("the end of its connections", || {
+        let others: Vec<u64> = conn.query(others).expect("the connections");
+        others.is_empty()
     });
 }

@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tacho_tests::benched::{
-    self, State, differences, directory, lines, of_type, run, text, wait_for_blocks,
+    self, BLOCK_OF_ROUNDS, State, counted, differences, directory, lines, of_type, run, text,
+    wait_for_blocks,
 };
 use tacho_tests::client::{Conn, Queryable};
 use tacho_tests::server::{self, MariaDb};
-use tacho_tests::{build_directory, wait};
 
 /// As [`benched::bench`], with the server that the tests are about.
 fn bench(directory: &Path, arguments: &[&str]) -> Command {
@@ -102,13 +102,7 @@ fn a_private_server_is_measured_and_removed() {
         assert!(figure("floor_low") <= figure("floor_high"), "{qps}");
     }
     assert!(told.contains("server_audit") && told.contains("oltp_read_write"), "{told}");
-    // Nothing is left but the results.
-    let mut left: Vec<String> = fs::read_dir(&directory)
-        .expect("the directory")
-        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-        .collect();
-    left.sort();
-    assert_eq!(left, ["out.html", "out.jsonl"]);
+    benched::assert_results_alone(&directory);
     fs::remove_dir_all(directory).expect("removing the directory");
 }
 
@@ -124,9 +118,11 @@ fn every_variant_of_tacho_can_be_measured() {
         "tacho:external",
     ];
     let directory = directory("variants");
-    let mut arguments = vec!["--pairs", "1"];
+    let mut arguments = vec!["--pairs", "1", "--workload", "oltp_point_select"];
     arguments.extend(VARIANTS.iter().flat_map(|name| ["--method", name]));
-    let output = run(bench(&directory, &arguments));
+    let mut command = benched::bench_with_blocks(&directory, BLOCK_OF_ROUNDS, &arguments);
+    on_release(&mut command);
+    let output = run(command);
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{told}{said}");
     let lines = lines(&directory);
@@ -146,24 +142,13 @@ fn every_variant_of_tacho_can_be_measured() {
 #[test]
 fn instructions_are_counted() {
     let directory = directory("instructions");
-    // None of the options of a load: it has its own.
-    let mut command = Command::new(build_directory().join("bin/tacho"));
-    command
-        .args(["bench", "--instructions", "--method", "tacho", "--directory"])
-        .arg(&directory)
-        .arg("--out")
-        .arg(directory.join("out"))
-        .stdin(Stdio::null());
+    let mut command = benched::instructions(&directory);
     on_release(&mut command);
     let output = run(command);
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{told}{said}");
     let lines = lines(&directory);
-    let counted = of_type(&lines, "instructions");
-    let of = |method: &str, part: &str| {
-        let line = counted.iter().find(|line| line["method"] == method);
-        line.unwrap_or_else(|| panic!("no {method}: {told}"))[part].as_i64().expect("a number")
-    };
+    let of = |method: &str, part: &str| counted(&lines, method, part);
     // A point select takes tens of thousands; recording it some thousands more, here and in the
     // writer, and that is no matter of the machine's load.
     assert!(of("none", "query") > 20_000, "{told}");
@@ -214,18 +199,7 @@ fn an_own_server_is_as_before() {
     assert!(names.iter().all(|name| !name.contains("tacho_bench")), "{names:?}");
     assert!(said.contains("left behind: ") && said.contains("/tacho/audit-"), "{said}");
 
-    // Over TCP, with a password that is in a file.
-    conn.query_drop("CREATE USER rich IDENTIFIED BY 'p#ss=\"w'").expect("a user");
-    conn.query_drop("GRANT ALL ON *.* TO rich").expect("a grant");
-    let file = directory.join("password");
-    fs::write(&file, "p#ss=\"w\n").expect("a file");
-    let (file, port) = (file.display().to_string(), server.port().to_string());
-    let mut by_tcp = vec!["--host", "127.0.0.1", "--port", &port, "--user", "rich"];
-    by_tcp.extend(["--password-file", &file, "--method", "general_log", "--pairs", "1"]);
-    let output = run(bench(&directory, &by_tcp));
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert_eq!(self::lines(&directory)[0]["server"]["local"], true);
-    conn.query_drop("DROP USER rich").expect("dropping the user");
+    benched::run_over_tcp(&mut conn, &directory, server.port());
     assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
 
     // The same is refused where it must be.
@@ -281,20 +255,9 @@ fn an_interrupted_bench_puts_everything_back() {
     }
 
     // The one signal that cannot be caught: the notes in the schema are for the next one.
-    let mut child = bench(&directory, &arguments).stderr(Stdio::piped()).spawn().expect("tacho");
-    wait_for_blocks(&directory, 5, &mut child);
-    kill_process(Pid::from_child(&child), Signal::KILL).expect("a signal");
-    child.wait().expect("an end");
-    // Its load has ended with it; its lock ends with its connection.
-    wait::until("the end of its connections", || {
-        let others: Vec<u64> = conn
-            .query(
-                "SELECT ID FROM information_schema.PROCESSLIST \
-                 WHERE USER = 'root' AND ID <> CONNECTION_ID()",
-            )
-            .expect("the connections");
-        others.is_empty()
-    });
+    let others = "SELECT ID FROM information_schema.PROCESSLIST \
+                  WHERE USER = 'root' AND ID <> CONNECTION_ID()";
+    benched::kill_in_the_middle(bench(&directory, &arguments), &directory, &mut conn, others);
     assert_ne!(differences(&before, &state(&mut conn)), [""; 0]);
     let restore = ["--socket", &socket, "--user", "root", "--restore"];
     let output = run(bench(&directory, &restore));

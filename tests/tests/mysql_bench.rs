@@ -1,17 +1,15 @@
-//! Zone: outside. `tacho bench` on MySQL: what is different there from `bench.rs`.
-//! `scripts/test-mysql.sh` runs them.
+//! Zone: outside. `tacho bench` on MySQL, 9.7 and 8.0: what is different there from `bench.rs`.
+//! `scripts/test-mysql.sh` runs them with each.
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use rustix::process::{Pid, Signal, kill_process};
 use tacho_tests::benched::{
-    self, State, differences, directory, lines, of_type, run, text, wait_for_blocks,
+    self, BLOCK_OF_ROUNDS, State, counted, differences, directory, lines, of_type, run, text,
 };
 use tacho_tests::client::{Conn, Queryable};
-use tacho_tests::mysql_server::{self, MySql};
-use tacho_tests::wait;
+use tacho_tests::mysql_server::{self, MySql, Release, install, named, release};
 
 /// On a private MySQL.
 fn bench(directory: &Path, arguments: &[&str]) -> Command {
@@ -46,7 +44,11 @@ fn state(conn: &mut Conn) -> State {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_private_server_is_measured_and_removed() {
     let directory = directory("mysql-private");
-    let methods = "tacho,nothing,general_log,slow_log,init_connect,rewriter";
+    let methods = match release() {
+        Release::Mysql97 => "tacho,nothing,general_log,slow_log,init_connect,rewriter",
+        // It has no component that does nothing.
+        Release::Mysql80 => "tacho,general_log,slow_log,init_connect,rewriter",
+    };
     let arguments = ["--method", methods, "--pairs", "1", "--workload", "oltp_point_select"];
     let output = run(bench(&directory, &arguments));
     let (told, said) = (text(&output.stdout), text(&output.stderr));
@@ -55,8 +57,19 @@ fn a_private_server_is_measured_and_removed() {
     let version = lines[0]["server"]["version"].as_str().expect("a version");
     assert!(!version.contains("MariaDB"), "{version}");
     let blocks = of_type(&lines, "block");
-    // A/A, tacho, the two logs; with restarts A/A, nothing, init_connect, rewriter.
-    assert_eq!(blocks.len(), (4 + 4) * 2, "{told}");
+    // Under one load and with restarts, A/A in each: the logs, and tacho where it comes and goes
+    // under load; init_connect, rewriter, and nothing or tacho.
+    let (one_load, restarts) = match release() {
+        Release::Mysql97 => (4, 4),
+        Release::Mysql80 => (3, 4),
+    };
+    assert_eq!(blocks.len(), (one_load + restarts) * 2, "{told}");
+    let tacho = blocks.iter().find(|block| block["method"] == "tacho").expect("it is measured");
+    let switch = match release() {
+        Release::Mysql97 => "reconnect",
+        Release::Mysql80 => "restart",
+    };
+    assert_eq!(tacho["switch"], switch);
     for block in &blocks {
         let queries = block["queries"].as_u64().expect("a number");
         assert!(queries > 0 && block["events"].as_u64().expect("a number") > 0, "{block}");
@@ -75,12 +88,7 @@ fn a_private_server_is_measured_and_removed() {
             _ => {}
         }
     }
-    let mut left: Vec<String> = fs::read_dir(&directory)
-        .expect("the directory")
-        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-        .collect();
-    left.sort();
-    assert_eq!(left, ["out.html", "out.jsonl"]);
+    benched::assert_results_alone(&directory);
 
     let output = run(bench(&directory, &["--method", "server_audit", "--pairs", "1"]));
     assert_eq!(output.status.code(), Some(1));
@@ -92,8 +100,15 @@ fn a_private_server_is_measured_and_removed() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn every_variant_of_tacho_can_be_measured() {
     let directory = directory("mysql-variants");
-    let arguments = ["--pairs", "1", "--method", "tacho:*", "--workload", "oltp_point_select"];
-    let output = run(bench(&directory, &arguments));
+    // On 8.0 each block has a server of its own, and the others are of the same kinds.
+    let (methods, count) = match release() {
+        Release::Mysql97 => ("tacho:*", 9),
+        Release::Mysql80 => ("tacho:off,tacho:external", 2),
+    };
+    let arguments = ["--pairs", "1", "--method", methods, "--workload", "oltp_point_select"];
+    let mut command = benched::bench_with_blocks(&directory, BLOCK_OF_ROUNDS, &arguments);
+    on_mysql(&mut command);
+    let output = run(command);
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{told}{said}");
     let lines = lines(&directory);
@@ -102,15 +117,15 @@ fn every_variant_of_tacho_can_be_measured() {
         let name = block["method"].as_str().expect("a name");
         if let Some(variant) = name.strip_prefix("tacho") {
             seen += 1;
-            // What is in the file, for counters come later; with an interval of five seconds that
-            // does, too. Off leaves the lines that say so.
+            // What is in the file: with an interval of five seconds that comes later. Off leaves
+            // the lines that say so.
             if variant != ":paced" {
                 let bytes = block["log_bytes"].as_u64().expect("a number");
                 assert_eq!(bytes < 5000, variant == ":off", "{block}");
             }
         }
     }
-    assert_eq!(seen, 9, "{told}");
+    assert_eq!(seen, count, "{told}");
     fs::remove_dir_all(directory).expect("removing the directory");
 }
 
@@ -118,24 +133,13 @@ fn every_variant_of_tacho_can_be_measured() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn instructions_are_counted() {
     let directory = directory("mysql-instructions");
-    // None of the options of a load: it has its own.
-    let mut command = Command::new(tacho_tests::build_directory().join("bin/tacho"));
-    command
-        .args(["bench", "--instructions", "--method", "tacho", "--directory"])
-        .arg(&directory)
-        .arg("--out")
-        .arg(directory.join("out"))
-        .stdin(Stdio::null());
+    let mut command = benched::instructions(&directory);
     on_mysql(&mut command);
     let output = run(command);
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{told}{said}");
     let lines = lines(&directory);
-    let counted = of_type(&lines, "instructions");
-    let of = |method: &str, part: &str| {
-        let line = counted.iter().find(|line| line["method"] == method);
-        line.unwrap_or_else(|| panic!("no {method}: {told}"))[part].as_i64().expect("a number")
-    };
+    let of = |method: &str, part: &str| counted(&lines, method, part);
     assert!(of("none", "query") > 20_000, "{told}");
     assert_eq!(of("none", "writer"), 0, "{told}");
     let added = of("tacho", "query") - of("none", "query");
@@ -158,6 +162,18 @@ fn an_own_server_is_as_before() {
         .start()
         .expect("a server");
     let mut conn = server.connect().expect("a session");
+    if release() == Release::Mysql80 {
+        let socket = server.socket().display().to_string();
+        let arguments =
+            ["--socket", &*socket, "--user", "root", "--method", "tacho", "--pairs", "1"];
+        let output = run(benched::bench(&directory, &arguments));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("{} first", install())), "{said}");
+        // A plugin that is there is not taken away: it is switched on and off.
+        conn.query_drop(install()).expect("installing");
+        conn.query_drop(named("SET GLOBAL tacho.logging = OFF")).expect("an answer");
+    }
     let before = state(&mut conn);
     let socket = server.socket().display().to_string();
     let load = ["--workload", "oltp_point_select", "--method", METHODS];
@@ -175,44 +191,29 @@ fn an_own_server_is_as_before() {
     assert_eq!(of_type(&lines, "block").len(), 2 * 4);
     assert!(said.contains("left behind: ") && said.contains("/tacho/audit-"), "{said}");
 
-    // Over TCP, with a password: no TLS, so it goes encrypted with the server's key.
-    conn.query_drop("CREATE USER rich IDENTIFIED BY 'p#ss=w'").expect("a user");
-    conn.query_drop("GRANT ALL ON *.* TO rich").expect("a grant");
-    let file = directory.join("password");
-    fs::write(&file, "p#ss=w\n").expect("a file");
-    let (file, port) = (file.display().to_string(), server.port().to_string());
-    let mut by_tcp = vec!["--host", "127.0.0.1", "--port", &port, "--user", "rich"];
-    by_tcp.extend(["--password-file", &file, "--method", "general_log", "--pairs", "1"]);
-    let output = run(benched::bench(&directory, &by_tcp));
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    conn.query_drop("DROP USER rich").expect("dropping the user");
+    // No TLS, so the password goes encrypted with the server's key.
+    benched::run_over_tcp(&mut conn, &directory, server.port());
 
-    // Who may not install a component is told before anything is done.
+    // Who may not install anything is told before anything is done.
+    let remembered_in = match release() {
+        Release::Mysql97 => "mysql.component",
+        Release::Mysql80 => "mysql.plugin",
+    };
     conn.query_drop("CREATE USER poor@localhost").expect("a user");
     conn.query_drop("GRANT ALL ON tacho_bench.* TO poor@localhost").expect("a grant");
     let poor = ["--socket", &socket, "--user", "poor", "--method", "tacho", "--pairs", "1"];
     let output = run(benched::bench(&directory, &poor));
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("INSERT and DELETE on mysql.component"), "{said}");
+    assert!(said.contains(&format!("INSERT and DELETE on {remembered_in}")), "{said}");
     conn.query_drop("DROP USER poor@localhost").expect("dropping the user");
     assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
 
     // Killed in the middle, it leaves notes for the next one.
     fs::remove_file(directory.join("out.jsonl")).expect("the lines of before");
-    let mut child = by_socket("9999").stderr(Stdio::piped()).spawn().expect("tacho");
-    wait_for_blocks(&directory, 5, &mut child);
-    kill_process(Pid::from_child(&child), Signal::KILL).expect("a signal");
-    child.wait().expect("an end");
-    wait::until("the end of its connections", || {
-        let others: Vec<u64> = conn
-            .query(
-                "SELECT PROCESSLIST_ID FROM performance_schema.threads \
-                 WHERE PROCESSLIST_USER = 'root' AND PROCESSLIST_ID <> CONNECTION_ID()",
-            )
-            .expect("the connections");
-        others.is_empty()
-    });
+    let others = "SELECT PROCESSLIST_ID FROM performance_schema.threads \
+                  WHERE PROCESSLIST_USER = 'root' AND PROCESSLIST_ID <> CONNECTION_ID()";
+    benched::kill_in_the_middle(by_socket("9999"), &directory, &mut conn, others);
     assert_ne!(differences(&before, &state(&mut conn)), [""; 0]);
     let restore = ["--socket", &socket, "--user", "root", "--restore"];
     let output = run(benched::bench(&directory, &restore));

@@ -207,7 +207,7 @@ const EXPECTED: &[&str] = &[
     r#"Query select ok "SELECT v FROM t WHERE id = 1""#,
     r#"Query create_procedure ok "CREATE PROCEDURE p() SELECT COUNT(*) FROM t" sent=0 examined=0 affected=0 lock"#,
     r#"Query call ok "CALL p()" sent=1 examined=0 affected=0 lock"#,
-    r#"Query select ok "SELECT COUNT(*) FROM t""#,
+    r#"Query select ok "SELECT COUNT(*) FROM t" sent=1 examined=0"#,
     r#"Query change_db ok "USE mysql" sent=0 examined=0 affected=0 lock"#,
     r#"Query do ok "DO 1" sent=0 examined=1 affected=0 lock"#,
     r#"Query create_user ok "CREATE USER u IDENTIFIED BY <secret>" sent=0 examined=0 affected=0 lock"#,
@@ -631,20 +631,35 @@ fn prepare_workers(root: &mut Conn) {
     .expect("an answer");
 }
 
+/// A server whose arena is full because its log cannot be written.
+struct Full {
+    server: MySql,
+    disk: Disk,
+    root: Conn,
+    /// All of its sessions wait.
+    running: Running,
+    /// What they had got answers to by then.
+    answered: u64,
+}
+
+fn fill_arena(place: &Place, run: &str) -> Full {
+    let (server, disk) = start_with_disk(place);
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(install()).expect("installing");
+    prepare_workers(&mut root);
+    disk.fail_writes(NO_SPACE, 0).expect("a fault");
+    let load = Load { user: "worker".to_owned(), big_every: 3, ..Load::new(server.socket(), run) };
+    let running = load.start().expect("a load");
+    let answered = wait::until_steady("all sessions wait", || running.acknowledged_count());
+    Full { server, disk, root, running, answered }
+}
+
 /// Who uninstalls must not pull the arena from under a session that waits for room in it.
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn it_stays_while_a_session_waits_for_room() {
     let place = Place::new("full");
-    let (mut server, disk) = start_with_disk(&place);
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
-    prepare_workers(&mut root);
-    disk.fail_writes(NO_SPACE, 0).expect("a fault");
-    let load =
-        Load { user: "worker".to_owned(), big_every: 3, ..Load::new(server.socket(), "full") };
-    let running = load.start().expect("a load");
-    let answered = wait::until_steady("all sessions wait", || running.acknowledged_count());
+    let Full { mut server, disk, mut root, running, answered } = fill_arena(&place, "full");
     let uninstalled = root.query_drop(uninstall());
     // 8.0 marks it, and takes it away when the last of its sessions has ended.
     assert_eq!(uninstalled.is_ok(), release() == Release::Mysql80, "sessions are inside");
@@ -674,15 +689,7 @@ fn it_stays_while_a_session_waits_for_room() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_killed_session_waits_no_longer() {
     let place = Place::new("killed");
-    let (mut server, disk) = start_with_disk(&place);
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
-    prepare_workers(&mut root);
-    disk.fail_writes(NO_SPACE, 0).expect("a fault");
-    let load =
-        Load { user: "worker".to_owned(), big_every: 3, ..Load::new(server.socket(), "killed") };
-    let running = load.start().expect("a load");
-    wait::until_steady("all sessions wait", || running.acknowledged_count());
+    let Full { mut server, disk, mut root, running, .. } = fill_arena(&place, "killed");
     let sessions: Vec<u64> = root
         .query("SELECT id FROM information_schema.processlist WHERE user = 'worker'")
         .expect("an answer");

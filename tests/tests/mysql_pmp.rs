@@ -1,6 +1,6 @@
-//! Zone: outside. `tacho pmp` on MySQL: the patterns that it knows there are made to happen, and
+//! Zone: outside. `tacho pmp` on MySQL, 9.7 and 8.0: the patterns that it knows there are made to happen, and
 //! must be found. How often depends on the machine, so a test looks until it has seen them.
-//! `scripts/test-mysql.sh` runs them.
+//! `scripts/test-mysql.sh` runs them with each.
 
 #[path = "pmp/crowd.rs"]
 mod crowd;
@@ -17,7 +17,7 @@ use tacho_pmp::sampler::{Sampler, StopPolicy};
 use tacho_pmp::verdict::Patterns;
 use tacho_tests::client::Queryable as _;
 use tacho_tests::disk::Disk;
-use tacho_tests::mysql_server::{self, Builder, MySql};
+use tacho_tests::mysql_server::{self, Builder, MySql, install, named};
 use tacho_tests::{build_directory, wait};
 
 #[test]
@@ -124,12 +124,12 @@ fn back_pressure_is_found() {
     let place = build_directory().join(format!("test/mysql-pmp-disk-{}", std::process::id()));
     let disk = Disk::plain(&place.join("disk")).expect("a disk");
     let builder = MySql::builder()
-        .option(format!("loose-tacho.directory={}", disk.log_directory().display()))
-        .option("loose-tacho.arena-bytes=8M");
+        .option(named(&format!("loose-tacho.directory={}", disk.log_directory().display())))
+        .option(named("loose-tacho.arena-bytes=8M"));
     let with = |builder: Builder, (name, value): &(&str, String)| builder.environment(name, value);
     let mut server = disk.environment().iter().fold(builder, with).start().expect("a server");
     let mut conn = server.connect().expect("a connection");
-    conn.query_drop("INSTALL COMPONENT 'file://component_tacho'").expect("installing");
+    conn.query_drop(install()).expect("installing");
     let patterns = Patterns::built_in().expect("patterns");
     let crowd = Crowd::start(&server, 4, "DO 'a statement to fill the arena with'");
     disk.fail_writes(NO_SPACE, 0).expect("a fault");

@@ -243,6 +243,108 @@ fn what_stored_programs_execute_is_recorded() {
     place.remove();
 }
 
+/// What a client may send, and a procedure may execute, again and again with the same outcome.
+const REPEATED: [&str; 5] = [
+    "DELETE FROM seen",
+    "SELECT * FROM t",
+    "SELECT v FROM t WHERE id > 1 ORDER BY v LIMIT 1",
+    "INSERT INTO seen SELECT id FROM t",
+    "UPDATE t SET v = 'x' WHERE id < 3",
+];
+
+/// How many programs are in each other whose statements have their rows.
+const ROW_LEVELS: usize = 8;
+
+fn rows(line: &Line) -> (Option<u64>, Option<u64>) {
+    (recorded::number(line, "rows_sent"), recorded::number(line, "rows_examined"))
+}
+
+/// The rows of a connection's lines with this text.
+fn rows_of(lines: &[&Line], sql: &str) -> Vec<(Option<u64>, Option<u64>)> {
+    let with_it = lines.iter().filter(|line| recorded::text(line, "sql") == Some(sql));
+    with_it.map(|line| rows(line)).collect()
+}
+
+/// The server adds up what a procedure's statements count, and begins anew in functions and
+/// triggers.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn rows_of_what_stored_programs_execute_are_their_own() {
+    let place = Place::new("rows");
+    let (mut server, mut root) = start(&place, &[]);
+    let body = REPEATED.join("; ");
+    for sql in [
+        "CREATE TABLE d.marks (id INT)",
+        &format!("CREATE PROCEDURE d.again() BEGIN {body}; END"),
+        "CREATE PROCEDURE d.around() BEGIN SELECT * FROM t; CALL again(); SELECT * FROM t; END",
+        "CREATE FUNCTION d.own() RETURNS INT READS SQL DATA \
+         BEGIN DECLARE c INT; SELECT id INTO c FROM t WHERE id = 2; RETURN c; END",
+        "CREATE PROCEDURE d.calls() BEGIN SELECT * FROM t; SELECT id, own() FROM t; END",
+    ] {
+        root.query_drop(sql).expect(sql);
+    }
+    // One more than have their rows; the innermost calls nothing.
+    for level in (1..=ROW_LEVELS + 1).rev() {
+        let calls =
+            if level > ROW_LEVELS { String::new() } else { format!("CALL level{}();", level + 1) };
+        root.query_drop(format!(
+            "CREATE PROCEDURE d.level{level}() BEGIN SELECT 'level {level}'; {calls} END"
+        ))
+        .expect("a procedure");
+    }
+    let mut conn = client::connect(server.socket(), "root", "d").expect("a connection");
+    let id = conn_id(&mut conn);
+    // The second time finds what the first one has left, as all later ones do.
+    for sql in REPEATED.iter().chain(&REPEATED) {
+        conn.query_drop(sql).expect("an answer");
+    }
+    for sql in ["CALL again()", "CALL around()", "SELECT id, own() FROM t", "CALL calls()"] {
+        conn.query_drop(sql).expect("an answer");
+    }
+    conn.query_drop("CALL level1()").expect("an answer");
+    root.query_drop(
+        "CREATE TRIGGER d.mark BEFORE INSERT ON d.seen FOR EACH ROW \
+         INSERT INTO marks SELECT id FROM t",
+    )
+    .expect("a trigger");
+    conn.query_drop("INSERT INTO seen VALUES (7), (8), (9)").expect("an answer");
+    drop((conn, root));
+    server.stop().expect("stopping");
+
+    let all = recorded::read(&place.log()).expect("a readable log");
+    let lines = recorded::of_conn(&all, id);
+    let mut sent_by_all = 0;
+    for sql in REPEATED {
+        let found = rows_of(&lines, sql);
+        // Of the client, and of `again` by itself and in `around`; two SELECT more are in that,
+        // and one in `calls`.
+        let (by_client, by_again) = (found[1], found[2]);
+        assert_eq!(by_again, by_client, "{sql}: {found:?}");
+        let others = if sql == "SELECT * FROM t" { 3 } else { 0 };
+        assert_eq!(found.len(), 4 + others, "{sql}");
+        assert!(found[1..].iter().all(|rows| *rows == by_client), "{sql}: {found:?}");
+        sent_by_all += by_client.0.expect("rows");
+    }
+    assert!(sent_by_all > 3, "{sent_by_all}");
+    let calls = rows_of(&lines, "CALL again()");
+    assert_eq!(calls.iter().map(|rows| rows.0).collect::<Vec<_>>(), [Some(sent_by_all); 2]);
+    // A function in a procedure, as a client's.
+    let with_function = rows_of(&lines, "SELECT id, own() FROM t");
+    assert_eq!(with_function.len(), 2);
+    assert_eq!(with_function[0], with_function[1]);
+    assert_eq!(with_function[0].0, Some(3));
+    let in_function = rows_of(&lines, "SELECT id INTO c FROM t WHERE id = 2");
+    assert_eq!(in_function, [(Some(0), Some(1)); 6]);
+    assert_eq!(rows_of(&lines, "INSERT INTO marks SELECT id FROM t"), [(Some(0), Some(3)); 3]);
+    for level in 1..=ROW_LEVELS + 1 {
+        let found = rows_of(&lines, &format!("SELECT 'level {level}'"));
+        let sent = (level <= ROW_LEVELS).then_some(1);
+        assert_eq!(found.iter().map(|rows| rows.0).collect::<Vec<_>>(), [sent], "{level}");
+    }
+    drop(server);
+    place.remove();
+}
+
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn programs_of_many_sessions_are_recorded_exactly_once() {
@@ -323,7 +425,7 @@ fn without_traces_every_statement_has_its_line_still() {
             "Query update ok \"UPDATE t SET v = 'ON'\" sent=0 examined=3 affected=3 lock",
             "Query select error 1054/42S22 \"SELECT missing, 'ON' FROM t\" sent=0 examined=0 lock",
             "Query call ok \"CALL p()\" sent=0 examined=0 affected=1 lock",
-            "Query insert ok \"INSERT INTO seen VALUES (1)\" affected=1",
+            "Query insert ok \"INSERT INTO seen VALUES (1)\" sent=0 examined=0 affected=1",
             "Quit ok",
             "disconnect",
         ]

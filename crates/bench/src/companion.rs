@@ -72,7 +72,9 @@ impl Companion {
         self.process.id()
     }
 
-    /// Waits until the server says that it is at work.
+    /// Waits until the server says that it is at work and, where the method tells its records, until
+    /// it has written one: while it takes a log over nobody writes, which is no part of what the
+    /// method costs.
     ///
     /// # Errors
     /// It has ended, or does not get to work.
@@ -84,10 +86,16 @@ impl Companion {
         stop: &Stop,
     ) -> Result<()> {
         let deadline = Instant::now() + READY_DEADLINE;
+        let mut written_before = None;
         loop {
             let status = client::status(conn, &declaration.status)?;
             if status.values().any(|value| value.starts_with(&declaration.ready)) {
-                return Ok(());
+                let Some(records) = &method.records_status else { return Ok(()) };
+                // What is asked here is recorded, so there is something to write.
+                let written = client::status_number(conn, records)?;
+                if written > *written_before.get_or_insert(written) {
+                    return Ok(());
+                }
             }
             let ended = self.process.try_wait()?;
             if ended.is_some() || Instant::now() > deadline {

@@ -169,6 +169,18 @@ impl Block {
     }
 }
 
+/// Where the digits that begin at `at` are over; `at` is not beyond the end.
+#[inline]
+pub(crate) fn digits_end(text: &[u8], mut at: usize) -> usize {
+    loop {
+        let digits = Block::at(text, at).digit_bytes();
+        at += digits;
+        if digits < BLOCK_BYTES {
+            return at;
+        }
+    }
+}
+
 #[inline]
 fn all(byte: u8) -> i8x16 {
     i8x16::splat(byte as i8)

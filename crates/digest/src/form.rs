@@ -11,7 +11,7 @@
 
 use memchr::memchr;
 
-use crate::block::{BLOCK_BYTES, Block, CONTROL_MAX, Parts};
+use crate::block::{BLOCK_BYTES, Block, CONTROL_MAX, Parts, digits_end};
 use crate::class::{ends_number, is_word, opens_number};
 use crate::mode::Mode;
 use crate::text::{MORE_ROWS, long_comment_end, quoted_end, versioned_opener};
@@ -183,13 +183,10 @@ impl Reader<'_> {
     /// A number of many digits, or with a point, or what only begins like a number.
     #[inline(never)]
     fn long_number(&self, at: usize) -> (usize, Option<u8>) {
-        let digits_end = |at: usize| {
-            at + self.text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count()
-        };
-        let whole = digits_end(at);
+        let whole = digits_end(self.text, at);
         let mut end = whole;
         if self.byte_at(whole) == b'.' && self.byte_at(whole + 1).is_ascii_digit() {
-            end = digits_end(whole + 1);
+            end = digits_end(self.text, whole + 1);
         }
         if ends_number(self.byte_at(end)) { (end, Some(NUMBER)) } else { (whole, None) }
     }

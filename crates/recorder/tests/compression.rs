@@ -7,12 +7,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
-use support::{DEADLINE, Place, place};
+use support::{Place, place, round_until};
 use tacho_recorder::control::{Control, Severity, Status};
-use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::writer::Writer;
+use tacho_ring::arena::Arena;
 
 const COUNT: u64 = 5;
 
@@ -30,38 +29,19 @@ fn fill(place: &Place, bytes: usize) {
 
 /// What there is of the closed files.
 fn closed(place: &Place) -> BTreeSet<String> {
-    let entries = fs::read_dir(&place.log).expect("lists").map(|entry| entry.expect("lists"));
-    let names = entries.map(|entry| entry.file_name().into_string().expect("a name"));
-    names.filter(|name| (1..COUNT).any(|number| name.starts_with(&stem(number)))).collect()
+    place.names().filter(|name| (1..COUNT).any(|it| name.starts_with(&stem(it)))).collect()
 }
 
 fn with_ending(ending: &str) -> BTreeSet<String> {
     (1..COUNT).map(|number| format!("{}.{ending}", stem(number))).collect()
 }
 
-struct Shared {
-    control: Arc<Control>,
-    status: Arc<Status>,
-}
-
-fn writer(place: &Place, arena: tacho_ring::arena::Arena) -> (Writer, Shared) {
-    let options = Options { rotate_bytes: 0 };
-    let (files, opened) = LogFiles::open(RealFs, &place.log, options).expect("opens");
-    assert_eq!(opened.last_seq.expect("known"), Some(COUNT));
-    let shared = Shared { control: Arc::default(), status: Arc::default() };
-    let (control, status) = (shared.control.clone(), shared.status.clone());
+fn writer(place: &Place, arena: Arena) -> (Writer, Arc<Control>, Arc<Status>) {
+    let control = Arc::new(Control::default());
     // Before it is said that there is no other format, a file may be needed as it is.
     control.format.store(0, Ordering::Relaxed);
-    (Writer::new(arena, files, COUNT, control, status, place.log()), shared)
-}
-
-#[track_caller]
-fn round_until(writer: &mut Writer, is_true: impl Fn() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !is_true() {
-        assert!(Instant::now() < deadline);
-        assert!(writer.round());
-    }
+    let (writer, status) = place.writer_with(arena, COUNT, control.clone());
+    (writer, control, status)
 }
 
 #[test]
@@ -69,7 +49,7 @@ fn what_is_closed_becomes_smaller_and_what_fails_is_tried_again() {
     let place = place();
     fill(&place, 10_000);
     let arena = place.arena();
-    let (mut writer, Shared { control, status }) = writer(&place, arena.arena());
+    let (mut writer, control, status) = writer(&place, arena.arena());
     let compressed = || status.files_compressed.load(Ordering::Relaxed);
     (0..5).for_each(|_| assert!(writer.round()));
     assert_eq!(closed(&place), with_ending("jsonl"), "who says nothing keeps them as they are");
@@ -108,7 +88,7 @@ fn a_writer_that_goes_takes_the_thread_with_it() {
     // Long enough that the thread is at it when the writer goes, mostly; whatever it was at, the same holds.
     fill(&place, 20_000_000);
     let arena = place.arena();
-    let (mut writer, Shared { control, .. }) = writer(&place, arena.arena());
+    let (mut writer, control, _) = writer(&place, arena.arena());
     control.compress.store(true, Ordering::Relaxed);
     assert!(writer.round());
     assert!(writer.finish());

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
-use support::{DEADLINE, Place, place};
+use support::{Place, place, round_until};
 use tacho_recorder::control::{ConfigChange, Control, Severity, Status};
-use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::writer::Writer;
+use tacho_ring::arena::Arena;
 
 const COUNT: u64 = 5;
 const CSV: u32 = 1;
@@ -31,27 +31,13 @@ fn fill(place: &Place) {
 }
 
 fn with_ending(place: &Place, ending: &str) -> BTreeSet<String> {
-    let entries = fs::read_dir(&place.log).expect("lists").map(|entry| entry.expect("lists"));
-    let names = entries.map(|entry| entry.file_name().into_string().expect("a name"));
-    names.filter(|name| name.starts_with("audit-") && name.ends_with(ending)).collect()
+    place.names().filter(|name| name.starts_with("audit-") && name.ends_with(ending)).collect()
 }
 
-fn writer(place: &Place, arena: tacho_ring::arena::Arena) -> (Writer, Arc<Control>, Arc<Status>) {
-    let (files, opened) =
-        LogFiles::open(RealFs, &place.log, Options { rotate_bytes: 0 }).expect("opens");
-    assert_eq!(opened.last_seq.expect("known"), Some(COUNT));
-    let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
-    let (of_writer, shown) = (control.clone(), status.clone());
-    (Writer::new(arena, files, COUNT, of_writer, shown, place.log()), control, status)
-}
-
-#[track_caller]
-fn round_until(writer: &mut Writer, is_true: impl Fn() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !is_true() {
-        assert!(Instant::now() < deadline);
-        assert!(writer.round());
-    }
+fn writer(place: &Place, arena: Arena) -> (Writer, Arc<Control>, Arc<Status>) {
+    let control = Arc::new(Control::default());
+    let (writer, status) = place.writer_with(arena, COUNT, control.clone());
+    (writer, control, status)
 }
 
 fn note(control: &Control, value: &str) {

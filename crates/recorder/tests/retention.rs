@@ -9,9 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
 use support::{Place, place};
-use tacho_recorder::control::{Control, Severity, Status};
-use tacho_recorder::files::{LogFiles, Options, RealFs};
-use tacho_recorder::writer::Writer;
+use tacho_recorder::control::{Control, Severity};
 
 const OLD_COUNT: u64 = 250;
 
@@ -38,14 +36,9 @@ fn by_age_few_go_at_once_and_all_when_somebody_says_so() {
     let place = place();
     fill(&place);
     let arena = place.arena();
-    let options = Options { rotate_bytes: 0 };
-    let (files, opened) = LogFiles::open(RealFs, &place.log, options).expect("opens");
-    assert_eq!(opened.last_seq.expect("known"), Some(OLD_COUNT));
-    let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
+    let control = Arc::new(Control::default());
     control.format.store(0, Ordering::Relaxed);
-    let log = place.log();
-    let mut writer =
-        Writer::new(arena.arena(), files, OLD_COUNT, control.clone(), status.clone(), log);
+    let (mut writer, status) = place.writer_with(arena.arena(), OLD_COUNT, control.clone());
     let removed = || status.files_removed.load(Ordering::Relaxed);
     let mut run = |count: u64| (0..count).for_each(|_| assert!(writer.round()));
 
@@ -90,13 +83,9 @@ fn what_is_no_file_is_left_alone_and_keeps_nothing_else() {
     let obstacle = place.log.join("audit-20200101T000000Z-000001.jsonl");
     fs::create_dir(&obstacle).expect("makes");
     let arena = place.arena();
-    let (files, _) =
-        LogFiles::open(RealFs, &place.log, Options { rotate_bytes: 0 }).expect("opens");
-    let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
+    let control = Arc::new(Control::default());
     control.format.store(0, Ordering::Relaxed);
-    let log = place.log();
-    let mut writer =
-        Writer::new(arena.arena(), files, OLD_COUNT, control.clone(), status.clone(), log);
+    let (mut writer, status) = place.writer_with(arena.arena(), OLD_COUNT, control.clone());
     control.retention_bytes.store(1, Ordering::Relaxed);
     (0..2 * OLD_COUNT + 20).for_each(|_| assert!(writer.round()));
     assert_eq!(status.files_removed.load(Ordering::Relaxed), OLD_COUNT - 1);

@@ -7,7 +7,7 @@
 use memchr::memchr;
 
 use super::{Lexer, WINDOW_BYTES, Window, has_comment_mark};
-use crate::block::{BLOCK_BYTES, Block};
+use crate::block::{BLOCK_BYTES, Block, digits_end};
 use crate::class::{CLASSES, Class, ends_number};
 use crate::fold::{Fold, Shape};
 use crate::mode::Doubt;
@@ -63,7 +63,7 @@ impl Lexer<'_> {
     /// The same, where a point, letters or many digits follow the first ones.
     #[inline(never)]
     fn other_number_end(&self, at: usize) -> Option<usize> {
-        let end = self.digits_end(at);
+        let end = digits_end(self.padded, at);
         if self.byte_at(end) == Some(b'.') {
             return Some(self.fraction_end(end + 1));
         }
@@ -88,7 +88,7 @@ impl Lexer<'_> {
     /// The rest of a number after its point.
     #[inline]
     pub(super) fn fraction_end(&self, at: usize) -> usize {
-        let end = self.digits_end(at);
+        let end = digits_end(self.padded, at);
         self.exponent_end(end).unwrap_or(end)
     }
 
@@ -96,20 +96,9 @@ impl Lexer<'_> {
     fn exponent_end(&self, at: usize) -> Option<usize> {
         match self.text[at..] {
             [b'e' | b'E', b'0'..=b'9', ..] | [b'e' | b'E', b'+' | b'-', b'0'..=b'9', ..] => {
-                Some(self.digits_end(at + 2))
+                Some(digits_end(self.padded, at + 2))
             }
             _ => None,
-        }
-    }
-
-    #[inline]
-    fn digits_end(&self, mut at: usize) -> usize {
-        loop {
-            let digits = Block::at(self.padded, at).digit_bytes();
-            at += digits;
-            if digits < BLOCK_BYTES {
-                return at;
-            }
         }
     }
 

@@ -59,6 +59,26 @@ impl Place {
         Writer::new(arena, files, last_seq, control, status, self.log())
     }
 
+    /// A writer with these settings of a log whose last line is `last_seq`, and its figures.
+    pub fn writer_with(
+        &self,
+        arena: Arena,
+        last_seq: u64,
+        control: Arc<Control>,
+    ) -> (Writer, Arc<Status>) {
+        let options = Options { rotate_bytes: 0 };
+        let (files, opened) = LogFiles::open(RealFs, &self.log, options).expect("opens");
+        assert_eq!(opened.last_seq.expect("known"), Some(last_seq));
+        let status = Arc::new(Status::default());
+        (Writer::new(arena, files, last_seq, control, status.clone(), self.log()), status)
+    }
+
+    /// The names of what is in the log directory.
+    pub fn names(&self) -> impl Iterator<Item = String> + use<> {
+        let entries = fs::read_dir(&self.log).expect("lists").map(|entry| entry.expect("lists"));
+        entries.map(|entry| entry.file_name().into_string().expect("a name"))
+    }
+
     pub fn recover(&self) -> (Writer, Result<Recovered, RecoverError>) {
         self.recover_from(&self.arenas)
     }
@@ -118,6 +138,15 @@ pub fn emit(probe: &Probe, thread: &mut Thread, event: &Event) {
     unsafe {
         let session = tacho_probe_session(probe, event.conn, event.ts_us);
         tacho_probe_emit(probe, thread, session, event);
+    }
+}
+
+#[track_caller]
+pub fn round_until(writer: &mut Writer, is_true: impl Fn() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !is_true() {
+        assert!(Instant::now() < deadline);
+        assert!(writer.round());
     }
 }
 
