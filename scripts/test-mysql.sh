@@ -19,7 +19,7 @@ test_release() {
     scripts/plugin-symbols.sh "$release"
     TACHO_SERVER=$release cargo test -p tacho-tests --no-fail-fast \
         --test mysql_clients --test mysql_component --test mysql_hotzone \
-        --test mysql_privileges --test mysql_traces \
+        --test mysql_privileges --test mysql_rules --test mysql_traces \
         -- --include-ignored
     if [ "$release" = mysql-9.7 ]; then
         # The bench's tests run the command as it is built.
