@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use mysql::ChangeUserOpts;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_server::{MySql, install, named, status_name};
+use tacho_tests::raw::{Answer, Raw, com};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
 
@@ -53,6 +55,17 @@ fn error_of<T>(answer: mysql::Result<T>) -> (u16, String, String) {
 
 fn code<T>(answer: mysql::Result<T>) -> u16 {
     error_of(answer).0
+}
+
+/// Everything that a statement, or several, answers: an error may come after the first row or set.
+fn all(conn: &mut Conn, sql: &str) -> mysql::Result<()> {
+    let mut answer = conn.query_iter(sql)?;
+    while let Some(set) = answer.iter() {
+        for row in set {
+            row?;
+        }
+    }
+    Ok(())
 }
 
 fn count(root: &mut Conn, table: &str) -> u64 {
@@ -113,7 +126,7 @@ fn what_a_rule_blocks_is_not_executed_and_says_so() {
     assert_eq!(code(app.query_drop("EXECUTE s")), BLOCKED);
     // What follows in its packet is not executed either, as after any error.
     assert_eq!(
-        code(app.query_drop("INSERT INTO t VALUES (2); DELETE FROM t; DROP TABLE t")),
+        code(all(&mut app, "INSERT INTO t VALUES (2); DELETE FROM t; DROP TABLE t")),
         BLOCKED
     );
     assert_eq!(count(&mut root, "t"), 2);
@@ -136,7 +149,7 @@ fn what_a_rule_blocks_is_not_executed_and_says_so() {
             ("DROP TABLE kept", "no definitions"),
             ("CREATE TABLE x (i INT)", "no definitions"),
             ("/* SELECT */ DELETE FROM t", rule),
-            ("DELETE FROM t WHERE id = ?", rule),
+            ("DELETE FROM t WHERE id = 1", rule),
             ("DELETE FROM t", rule),
             ("DELETE FROM t", rule),
             ("DELETE FROM t", rule),
@@ -152,6 +165,36 @@ fn what_a_rule_blocks_is_not_executed_and_says_so() {
         lines.iter().find(|line| recorded::text(line, "sql") == Some("DROP TABLE kept"));
     let message = drop_table.and_then(|line| recorded::text(line, "error"));
     assert_eq!(message, Some("ask the DBA's team: 100 % of it, \"please\""));
+    drop(server);
+    place.remove();
+}
+
+/// What a cursor is opened for is executed by other code of the server.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn rules_hold_for_cursors_and_for_another_user() {
+    let place = Place::new("cursors");
+    let (mut server, mut root) = start(&place, &[]);
+    filter(&mut root, r#"{"rules": [{"user": "app", "class": "read", "action": "block"}]}"#);
+    let mut raw = Raw::connect(server.socket(), "app").expect("a session");
+    for with_cursor in [false, true] {
+        let id = raw.prepare("SELECT 1 UNION SELECT 2").expect("a packet").expect("it");
+        let answers = raw.execute(id, &[], with_cursor).expect("an answer");
+        assert_eq!(answers, [Answer::Error(BLOCKED)], "with a cursor: {with_cursor}");
+    }
+    raw.command(com::QUIT, b"").expect("quitting");
+    // Of the same session with another user.
+    let mut changing = session(&server, "other");
+    assert_eq!(code(all(&mut changing, "SELECT 1")), 0);
+    for (user, expected) in [("app", BLOCKED), ("other", 0), ("app", BLOCKED)] {
+        changing
+            .change_user(ChangeUserOpts::default().with_user(Some(user.into())))
+            .expect("a user");
+        assert_eq!(code(all(&mut changing, "SELECT 1")), expected, "{user}");
+    }
+    assert_eq!(blocked_count(&mut root), 4);
+    drop((changing, root));
+    assert_eq!(blocked(&end(&mut server, &place)).len(), 4);
     drop(server);
     place.remove();
 }
@@ -182,14 +225,14 @@ fn rules_hold_inside_of_stored_programs() {
     );
     let mut app = session(&server, "app");
     for sql in ["CALL plain()", "CALL lent()", "SELECT f()", "INSERT INTO kept VALUES (2)"] {
-        assert_eq!(code(app.query_drop(sql)), BLOCKED, "{sql}");
+        assert_eq!(code(all(&mut app, sql)), BLOCKED, "{sql}");
     }
     assert_eq!((count(&mut root, "t"), count(&mut root, "kept")), (3, 0));
     // Rules hold when nothing is recorded, too.
     root.query_drop(named("SET GLOBAL tacho.logging = OFF")).expect("an answer");
     let mut late = session(&server, "app");
     for sql in ["CALL plain()", "CALL lent()", "DELETE FROM t"] {
-        assert_eq!(code(late.query_drop(sql)), BLOCKED, "{sql}");
+        assert_eq!(code(all(&mut late, sql)), BLOCKED, "{sql}");
     }
     root.query_drop(named("SET GLOBAL tacho.logging = ON")).expect("an answer");
     root.query_drop("DROP TRIGGER tr").expect("an answer");
@@ -316,7 +359,7 @@ fn a_rule_may_ask_for_tables() {
         "UPDATE secret SET id = 2",
         "CALL p()",
     ] {
-        assert_eq!(code(app.query_drop(sql)), BLOCKED, "{sql}");
+        assert_eq!(code(all(&mut app, sql)), BLOCKED, "{sql}");
     }
     assert_eq!(code(app.exec_drop("DELETE FROM secret WHERE id = ?", (1,))), BLOCKED);
     app.query_drop("INSERT INTO t SELECT 1").expect("another table");
@@ -357,7 +400,7 @@ fn each_is_executed_or_blocked_while_the_filter_changes() {
         let workers: Vec<_> = (0..4)
             .map(|n| {
                 let (socket, stop) = (&socket, &stop);
-                scope.spawn(move || insert(socket, "app", n << 32, stop))
+                scope.spawn(move || insert(socket, "app", n * 100_000_000, stop))
             })
             .collect();
         let mut before = 0;
