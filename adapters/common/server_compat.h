@@ -55,8 +55,8 @@ constexpr char kServerVersion[] = "server_version";
 
 namespace tacho::symbols {
 
-// void my_message(uint number, const char* text, myf flags): an error with a text of one's own, which
-// no service has. Every release exports it for its plugins.
+// void my_message(uint number, const char* text, myf flags): an error with a text of one's own,
+// which no service has. Every release exports it for its plugins.
 constexpr char kMyMessage[] = "_Z10my_messagejPKci";
 
 } // namespace tacho::symbols

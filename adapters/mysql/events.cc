@@ -322,8 +322,8 @@ void end_own_statement(const tacho_probe* probe) noexcept {
     }
 }
 
-// What these return tells the server whether to go on, where it asks: before it executes a statement,
-// and before it touches tables.
+// What these return tells the server whether to go on, where it asks: before it executes a
+// statement, and before it touches tables.
 mysql_service_status_t notify_query(const mysql_event_tracking_query_data* in) noexcept {
     const Visit visit(in->connection_id);
     if (visit.probe() == nullptr) {

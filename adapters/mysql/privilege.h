@@ -1,9 +1,9 @@
 // Zone: cold; is_exempt: of a statement that a rule blocks
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// TACHO_EXEMPT: whom no rule blocks. TACHO_ADMIN: who may change the recorder. The server asks for SYSTEM_VARIABLES_ADMIN (or SUPER)
-// for any global variable; this keeps those who have that, and are not to be trusted with the
-// record of what they do, from it.
+// TACHO_EXEMPT: whom no rule blocks. TACHO_ADMIN: who may change the recorder. The server asks for
+// SYSTEM_VARIABLES_ADMIN (or SUPER) for any global variable; this keeps those who have that, and
+// are not to be trusted with the record of what they do, from it.
 #ifndef TACHO_MYSQL_PRIVILEGE_H
 #define TACHO_MYSQL_PRIVILEGE_H
 

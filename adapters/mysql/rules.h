@@ -1,12 +1,12 @@
 // Zone: hot
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Rules of the filter that block (docs/specs/filter.md): whether what this thread is about to run is
-// not executed. Where no rule blocks, that costs a look at one word; where some rules do, but none of
-// these statements of this session, a few comparisons.
+// Rules of the filter that block (docs/specs/filter.md): whether what this thread is about to run
+// is not executed. Where no rule blocks, that costs a look at one word; where some rules do, but
+// none of these statements of this session, a few comparisons.
 //
-// Only a statement that a rule blocks takes a slow path: its privileges are asked for, which may take
-// the server's lock of them, and the server makes an error, which allocates.
+// Only a statement that a rule blocks takes a slow path: its privileges are asked for, which may
+// take the server's lock of them, and the server makes an error, which allocates.
 #ifndef TACHO_MYSQL_RULES_H
 #define TACHO_MYSQL_RULES_H
 
