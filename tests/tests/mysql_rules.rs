@@ -435,6 +435,39 @@ fn each_is_executed_or_blocked_while_the_filter_changes() {
     place.remove();
 }
 
+/// What was blocked is in the arena before its client is told, and so in the log after a crash.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn what_was_blocked_survives_a_crash() {
+    let place = Place::new("crash");
+    let (mut server, mut root) = start(&place, &["loose-tacho.flush-interval-ms=60000"]);
+    filter(
+        &mut root,
+        r#"{"rules": [{"name": "no inserts", "user": "app", "class": "dml", "action": "block"}]}"#,
+    );
+    let mut app = session(&server, "app");
+    for id in 0..5 {
+        assert_eq!(code(app.query_drop(format!("INSERT INTO t VALUES ({id})"))), BLOCKED);
+    }
+    server.kill9().expect("killing");
+    drop((app, root));
+    server.restart().expect("restarting");
+    let mut root = server.connect().expect("a connection");
+    assert_eq!(count(&mut root, "t"), 0);
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let found = blocked(&lines);
+    let expected: Vec<String> = (0..5).map(|id| format!("INSERT INTO t VALUES ({id})")).collect();
+    assert_eq!(found.iter().map(|it| it.0).collect::<Vec<_>>(), expected);
+    assert!(found.iter().all(|(_, rule)| *rule == "no inserts"), "{found:?}");
+    for line in lines.iter().filter(|line| line.contains_key("blocked_by")) {
+        assert_eq!(recorded::number(line, "errno"), Some(u64::from(BLOCKED)), "{line:?}");
+    }
+    drop(server);
+    place.remove();
+}
+
 /// What a rule asks for that a server does not tell is refused, and what was in effect stays.
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
