@@ -77,9 +77,10 @@ void tell(const tacho_blocked& blocked) noexcept {
         return 0;
     }
     tacho_probe_note_blocked(probe);
-    record(probe, thd, conn, blocked);
-    // The last: it may raise events of its own.
+    // It may raise an event, which has the message.
     tell(blocked);
+    // Of two errors that no statement is known for, the last one counts.
+    record(probe, thd, conn, blocked);
     return blocked.error_code;
 }
 

@@ -280,6 +280,41 @@ fn rules_hold_for_scheduled_events_by_their_definer() {
     place.remove();
 }
 
+/// Without traces the statements of programs have no lines: that of the CALL says it, and an event
+/// has none.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn rules_hold_without_traces() {
+    let place = Place::new("untraced");
+    let (mut server, mut root) = start(&place, &["loose-tacho.traces=OFF"]);
+    root.query_drop("CREATE PROCEDURE d.p() SQL SECURITY INVOKER DELETE FROM d.t").expect("it");
+    filter(
+        &mut root,
+        r#"{"rules": [{"name": "r", "user": "app", "class": "dml", "action": "block"}]}"#,
+    );
+    let mut app = session(&server, "app");
+    for sql in ["DELETE FROM t WHERE id = 7", "CALL p()", "INSERT INTO t VALUES (1); DO 1"] {
+        assert_eq!(code(all(&mut app, sql)), BLOCKED, "{sql}");
+    }
+    root.query_drop("CREATE DEFINER = app EVENT d.e ON SCHEDULE AT NOW() DO DELETE FROM d.t")
+        .expect("it");
+    wait::until("the event was blocked", || blocked_count(&mut root) == 4);
+    drop((app, root));
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let mut found = blocked(&lines);
+    found.sort_unstable();
+    let expected = [
+        ("-", "r"),
+        ("CALL p()", "r"),
+        ("DELETE FROM t WHERE id = 7", "r"),
+        ("INSERT INTO t VALUES (1)", "r"),
+    ];
+    assert_eq!(found, expected);
+    drop(server);
+    place.remove();
+}
+
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn nobody_is_locked_out() {
