@@ -30,6 +30,7 @@ typedef struct tacho_embed_config {
   bool tables;                 /* the adapter sends which tables a statement touches */
   bool program;                /* it knows the program name of a connection */
   bool external;               /* a recorder outside the server is to write */
+  bool blocks;                 /* the server can be told not to execute a statement */
 } tacho_embed_config;
 
 /* Settings that can change while it runs. */
@@ -87,6 +88,7 @@ typedef struct tacho_embed_status {
   uint64_t files_days;          /* how far back they go */
   uint64_t files_to_pack;       /* closed files that wait to be compressed or encrypted */
   uint64_t format_behind_bytes; /* of the log, not in the other format yet */
+  uint64_t statements_blocked;  /* that a rule has kept from being executed */
 } tacho_embed_status;
 
 /* Texts for SHOW STATUS. */

@@ -83,7 +83,8 @@ enum tacho_present {
   TACHO_PRESENT_REMAINDER = 1024,  /* The start is of what follows a statement in its packet. */
   TACHO_PRESENT_INNERMOST = 2048,  /* Ends the innermost statement that is open. */
   TACHO_PRESENT_NESTED = 4096,     /* START, POINT: inside of a stored program. */
-  TACHO_PRESENT_AWAITED = 8192     /* START: its producer waits for its line; set by the probe. */
+  TACHO_PRESENT_AWAITED = 8192,    /* START: its producer waits for its line; set by the probe. */
+  TACHO_PRESENT_BLOCKED = 16384    /* ERROR: the text is the name of the rule that blocks it. */
 };
 
 /* Index into tacho_event.strings. Each string is cut at TACHO_STRING_BYTES_MAX bytes. END and
@@ -172,6 +173,55 @@ uint32_t tacho_probe_look(const tacho_probe *probe, tacho_thread *thread, uint64
 uint32_t tacho_probe_decide(const tacho_probe *probe, tacho_thread *thread, uint64_t conn,
                             const tacho_facts *facts);
 
+/* What a server thread keeps of the rules that block: a part of a thread_local of the adapter, all
+ * zero at first. */
+typedef struct tacho_blocking {
+  uint64_t epoch;
+  uint64_t conn;
+  uint8_t commands[33];
+  uint8_t reserved[7];
+} tacho_blocking;
+
+/* What is known of a statement before it runs. */
+typedef struct tacho_block_facts {
+  tacho_facts session; /* of who is connected, also inside of a stored program */
+  tacho_bytes table_db;
+  tacho_bytes table; /* that it is about to touch; empty: its tables are not open yet */
+  int32_t sql_command;
+  uint32_t reserved; /* 0 */
+} tacho_block_facts;
+
+/* What is to be said of a statement that is blocked. */
+typedef struct tacho_blocked {
+  uint32_t error_code;
+  uint32_t name_bytes;
+  char name[132];    /* of the rule */
+  char message[484]; /* with a NUL at its end */
+} tacho_blocked;
+
+/* Whether any rule blocks.
+ *
+ * Runs on: any thread. Blocks: no. */
+bool tacho_probe_has_block(const tacho_probe *probe);
+
+/* Whether a rule may block a statement of this connection. No: nothing more is to be asked.
+ *
+ * Runs on: the thread that executes the connection. Blocks: no. */
+bool tacho_probe_may_block(const tacho_probe *probe, const tacho_blocking *blocking, uint64_t conn,
+                           int32_t sql_command);
+
+/* Whether a rule blocks it; then `out` is filled.
+ *
+ * Runs on: the thread that executes the connection. Blocks: no. */
+bool tacho_probe_block(const tacho_probe *probe, tacho_blocking *blocking, uint64_t conn,
+                       const tacho_block_facts *facts, tacho_blocked *out);
+
+/* A statement was not executed, because a rule blocks it.
+ *
+ * Runs on: any thread. Blocks: no.
+ * Counted as: statements_blocked. */
+void tacho_probe_note_blocked(const tacho_probe *probe);
+
 /* The user of a session has changed: what the filter has said counts no longer.
  *
  * Runs on: any thread. Blocks: no. */
@@ -221,6 +271,11 @@ void tacho_probe_forget(const tacho_probe *probe, tacho_thread *thread, tacho_se
 
 TACHO_ASSERT(sizeof(tacho_bytes) == 16);
 TACHO_ASSERT(sizeof(tacho_facts) == 80);
+TACHO_ASSERT(sizeof(tacho_blocking) == 56);
+TACHO_ASSERT(sizeof(tacho_block_facts) == 120);
+TACHO_ASSERT(sizeof(tacho_blocked) == 624);
+TACHO_ASSERT(offsetof(tacho_blocked, name) == 8);
+TACHO_ASSERT(offsetof(tacho_blocked, message) == 140);
 TACHO_ASSERT(sizeof(tacho_thread) == 128);
 TACHO_ASSERT(offsetof(tacho_thread, idle_word) == 0);
 TACHO_ASSERT(offsetof(tacho_thread, index) == 8);

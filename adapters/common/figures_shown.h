@@ -47,6 +47,7 @@ constexpr ShownNumber kShownNumbers[] = {
     {"sessions", &tacho_embed_status::sessions},
     {"sessions_max", &tacho_embed_status::sessions_max},
     {"filter_rules", &tacho_embed_status::filter_rules},
+    {"statements_blocked", &tacho_embed_status::statements_blocked},
 };
 constexpr size_t kShownNumberCount = sizeof(kShownNumbers) / sizeof(kShownNumbers[0]);
 

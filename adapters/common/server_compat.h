@@ -53,6 +53,14 @@ constexpr char kServerVersion[] = "server_version";
 #error "MySQL 9.7 is the oldest release that the component is tested with"
 #endif
 
+namespace tacho::symbols {
+
+// void my_message(uint number, const char* text, myf flags): an error with a text of one's own,
+// which no service has. Every release exports it for its plugins.
+constexpr char kMyMessage[] = "_Z10my_messagejPKci";
+
+} // namespace tacho::symbols
+
 #else // MariaDB
 
 #include <my_global.h>

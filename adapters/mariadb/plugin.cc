@@ -78,7 +78,9 @@ int init(void*) noexcept {
                                        server, variable_arena_bytes(), &abort_loop,
                                        variable_tables(),
                                        // MariaDB's plugins do not see connection attributes.
-                                       false, variable_external()};
+                                       false, variable_external(),
+                                       // And they cannot stop a statement.
+                                       false};
     char error[1024] = "";
     g_recorder = tacho_embed_start(&config, error, sizeof(error));
     if (g_recorder == nullptr) {

@@ -167,7 +167,7 @@ bool begin() noexcept {
         return false;
     }
     make_figure_names();
-    if (!register_privilege() || !register_status() || !keep_library() || !register_services()) {
+    if (!register_privileges() || !register_status() || !keep_library() || !register_services()) {
         log(kError, "%s", "recording cannot start: the server does not take what is needed");
         return false;
     }
@@ -195,7 +195,7 @@ mysql_service_status_t init() noexcept {
         return 0;
     }
     // Nothing of this is in use yet, and what was not registered is left alone.
-    (void)unregister_privilege();
+    (void)unregister_privileges();
     (void)unregister_status();
     (void)unregister_text_variables();
     (void)unregister_variables();
@@ -206,8 +206,8 @@ mysql_service_status_t init() noexcept {
 
 // It stays.
 void go_on() noexcept {
-    if (!register_privilege()) {
-        log(kWarning, "%s", "TACHO_ADMIN is gone: settings can be changed with SUPER alone");
+    if (!register_privileges()) {
+        log(kWarning, "%s", "TACHO_ADMIN and TACHO_EXEMPT are gone: only SUPER counts");
     }
     (void)tell_loaded();
     apply_traces(variable_number(kSettingTraces) != 0);
@@ -222,8 +222,10 @@ mysql_service_status_t deinit() noexcept {
         return 1;
     }
     // It may wait for somebody's GRANT to be committed: while all is recorded, still.
-    if (!unregister_privilege()) {
-        log(kError, "%s", "TACHO_ADMIN cannot be taken back: the component stays");
+    if (!unregister_privileges()) {
+        log(kError, "%s", "the privileges cannot be taken back: the component stays");
+        // One of them may be gone.
+        (void)register_privileges();
         return 1;
     }
     apply_traces(false);

@@ -24,6 +24,7 @@
 
 #include "database.h"
 #include "records.h"
+#include "rules.h"
 #include "sql_commands.h"
 #include "thread_state.h"
 
@@ -60,6 +61,9 @@ void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text) 
         t_state.recorded = 1;
         t_state.started_us = microseconds(CLOCK_MONOTONIC);
         start(probe, thd, conn, TACHO_PRESENT_OUTERMOST, text, charset_of(thd));
+    } else if (answer == TACHO_WANTED_OFF && tacho_probe_has_block(probe)) {
+        // Rules block all the same, and go by it inside of a stored program, too.
+        remember_caller(identity_of(thd));
     }
 }
 
@@ -112,19 +116,33 @@ void start_inner(const tacho_probe* probe, const mysql_event_tracking_query_data
           bytes_of(in->query_charset));
 }
 
-void query_start(const tacho_probe* probe, const mysql_event_tracking_query_data* in) noexcept {
+// The statement at `depth` is not executed: nothing else will come of it, no STATUS_END either.
+[[gnu::cold, gnu::noinline]] void refused(const tacho_probe* probe, uint64_t conn, uint32_t depth,
+                                          int32_t sql_command, uint32_t error_code) noexcept {
+    --t_state.depth;
+    const uint32_t bit = depth != 0 && depth < kDepthMax ? 1U << depth : 0;
+    // The outermost one ends with its command.
+    if ((t_state.recorded & bit) != 0) {
+        t_state.recorded &= ~bit;
+        end_innermost(probe, conn, sql_command, error_code, nullptr);
+    }
+}
+
+// True: it is not executed, because a rule blocks it.
+bool query_start(const tacho_probe* probe, const mysql_event_tracking_query_data* in) noexcept {
     const uint64_t conn = in->connection_id;
     if (t_state.conn != conn) {
         begin_session(conn);
     }
     const uint32_t depth = t_state.depth++ + around();
+    const int32_t sql_command = sql_command_number(in->sql_command);
     if (depth == 0) {
         if (!t_state.announced && !(t_state.executes && t_state.begun)) {
             start_outermost(probe, conn, bytes_of(in->query));
         }
         t_state.announced = false;
         t_state.begun = true;
-        t_state.sql_command = sql_command_number(in->sql_command);
+        t_state.sql_command = sql_command;
         if (in->query.str == t_state.text) {
             // What follows it in its packet is not its own.
             t_state.shown_bytes = static_cast<uint32_t>(in->query.length);
@@ -133,15 +151,18 @@ void query_start(const tacho_probe* probe, const mysql_event_tracking_query_data
         t_state.recorded |= 1U << depth;
         start_inner(probe, in, 0);
     }
+    const uint32_t error_code = block_statement(probe, conn, sql_command);
+    if (error_code != 0) {
+        refused(probe, conn, depth, sql_command, error_code);
+    }
+    return error_code != 0;
 }
 
 // A statement of a stored program. Only its trace tells how it ends: functions and triggers have no
 // event for that.
-void nested_start(const tacho_probe* probe, const mysql_event_tracking_query_data* in) noexcept {
+void record_nested(const tacho_probe* probe, const mysql_event_tracking_query_data* in,
+                   int32_t sql_command) noexcept {
     const uint64_t conn = in->connection_id;
-    if (t_state.conn != conn) {
-        begin_session(conn);
-    }
     const uint32_t level = t_state.traced;
     // Nobody has called what the event scheduler runs.
     const bool called = t_state.command != nullptr || t_state.depth != 0;
@@ -157,9 +178,23 @@ void nested_start(const tacho_probe* probe, const mysql_event_tracking_query_dat
     if (t_state.skipped || !tacho_probe_logging(probe)) {
         return;
     }
-    t_state.nested[level] = traced_command(sql_command_number(in->sql_command));
+    t_state.nested[level] = traced_command(sql_command);
     note_rows(current_session(), level);
     start_inner(probe, in, TACHO_PRESENT_NESTED);
+}
+
+// True: it is not executed. Its trace ends all the same, with the error.
+bool nested_start(const tacho_probe* probe, const mysql_event_tracking_query_data* in) noexcept {
+    const uint64_t conn = in->connection_id;
+    if (t_state.conn != conn) {
+        begin_session(conn);
+    }
+    if (t_state.command == nullptr && t_state.depth == 0) {
+        t_state.event_conn = conn;
+    }
+    const int32_t sql_command = sql_command_number(in->sql_command);
+    record_nested(probe, in, sql_command);
+    return block_statement(probe, conn, sql_command) != 0;
 }
 
 // The outermost statement has been executed; its reply and its commit are still to come.
@@ -288,7 +323,8 @@ void end_own_statement(const tacho_probe* probe) noexcept {
     }
 }
 
-// What these return is no answer to the server: an event is never refused.
+// What these return tells the server whether to go on, where it asks: before it executes a
+// statement, and before it touches tables.
 mysql_service_status_t notify_query(const mysql_event_tracking_query_data* in) noexcept {
     const Visit visit(in->connection_id);
     if (visit.probe() == nullptr) {
@@ -298,11 +334,9 @@ mysql_service_status_t notify_query(const mysql_event_tracking_query_data* in) n
     switch (in->event_subclass) {
     case EVENT_TRACKING_QUERY_START:
         settle(visit.probe());
-        query_start(visit.probe(), in);
-        break;
+        return query_start(visit.probe(), in) ? 1 : 0;
     case EVENT_TRACKING_QUERY_NESTED_START:
-        nested_start(visit.probe(), in);
-        break;
+        return nested_start(visit.probe(), in) ? 1 : 0;
     case EVENT_TRACKING_QUERY_STATUS_END:
         query_end(visit.probe(), in);
         break;

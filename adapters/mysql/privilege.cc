@@ -10,42 +10,69 @@ namespace tacho {
 
 namespace {
 
-constexpr char kName[] = "TACHO_ADMIN";
+constexpr char kAdmin[] = "TACHO_ADMIN";
+constexpr char kExempt[] = "TACHO_EXEMPT";
 
-bool has_it(MYSQL_THD thd) noexcept {
+Security_context_handle context_of(MYSQL_THD thd) noexcept {
     Security_context_handle context = nullptr;
-    if (mysql_service_mysql_thd_security_context->get(thd, &context) != 0 || context == nullptr) {
-        return false;
+    if (mysql_service_mysql_thd_security_context->get(thd, &context) != 0) {
+        return nullptr;
     }
+    return context;
+}
+
+// What the server itself does with a setting that was persisted has all privileges.
+bool has_super(Security_context_handle context) noexcept {
     bool super = false;
-    // What the server itself does with a setting that was persisted has all privileges.
-    if (mysql_service_mysql_security_context_options->get(context, "privilege_super", &super) ==
-            0 &&
-        super) {
-        return true;
-    }
-    return mysql_service_global_grants_check->has_global_grant(context, kName, strlen(kName)) != 0;
+    return mysql_service_mysql_security_context_options->get(context, "privilege_super", &super) ==
+               0 &&
+           super;
+}
+
+bool has(Security_context_handle context, const char* name) noexcept {
+    return mysql_service_global_grants_check->has_global_grant(context, name, strlen(name)) != 0;
+}
+
+bool make_known(const char* name) noexcept {
+    return mysql_service_dynamic_privilege_register->register_privilege(name, strlen(name)) == 0;
+}
+
+bool take_back(const char* name) noexcept {
+    // What was granted stays granted, and counts when it is registered again.
+    return mysql_service_dynamic_privilege_register->unregister_privilege(name, strlen(name)) == 0;
 }
 
 } // namespace
 
-bool register_privilege() noexcept {
-    return mysql_service_dynamic_privilege_register->register_privilege(kName, strlen(kName)) == 0;
+bool register_privileges() noexcept {
+    const bool admin = make_known(kAdmin);
+    return make_known(kExempt) && admin;
 }
 
-bool unregister_privilege() noexcept {
-    // What was granted stays granted, and counts when it is registered again.
-    return mysql_service_dynamic_privilege_register->unregister_privilege(kName, strlen(kName)) ==
-           0;
+bool unregister_privileges() noexcept {
+    const bool admin = take_back(kAdmin);
+    return take_back(kExempt) && admin;
 }
 
 bool may_change(MYSQL_THD thd) noexcept {
     // Without a session it is the server that starts.
-    if (thd == nullptr || has_it(thd)) {
+    if (thd == nullptr) {
+        return true;
+    }
+    Security_context_handle context = context_of(thd);
+    if (context != nullptr && (has_super(context) || has(context, kAdmin))) {
         return true;
     }
     mysql_error_service_printf(ER_SPECIFIC_ACCESS_DENIED_ERROR, MYF(0), "TACHO_ADMIN or SUPER");
     return false;
+}
+
+bool is_exempt(MYSQL_THD thd, bool sets) noexcept {
+    Security_context_handle context = thd == nullptr ? nullptr : context_of(thd);
+    if (context == nullptr) {
+        return true;
+    }
+    return has_super(context) || has(context, kExempt) || (sets && has(context, kAdmin));
 }
 
 } // namespace tacho

@@ -1,9 +1,9 @@
-// Zone: cold
+// Zone: cold; is_exempt: of a statement that a rule blocks
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// TACHO_ADMIN: who may change the recorder. The server asks for SYSTEM_VARIABLES_ADMIN (or SUPER)
-// for any global variable; this keeps those who have that, and are not to be trusted with the
-// record of what they do, from it.
+// TACHO_EXEMPT: whom no rule blocks. TACHO_ADMIN: who may change the recorder. The server asks for
+// SYSTEM_VARIABLES_ADMIN (or SUPER) for any global variable; this keeps those who have that, and
+// are not to be trusted with the record of what they do, from it.
 #ifndef TACHO_MYSQL_PRIVILEGE_H
 #define TACHO_MYSQL_PRIVILEGE_H
 
@@ -11,13 +11,19 @@
 
 namespace tacho {
 
-// Makes the name known, so that it can be granted.
-bool register_privilege() noexcept;
-bool unregister_privilege() noexcept;
+// Makes the names known, so that they can be granted.
+bool register_privileges() noexcept;
+bool unregister_privileges() noexcept;
 
 // Whether this session may change a setting: it has TACHO_ADMIN or SUPER. False: the server tells
 // its client why.
 bool may_change(MYSQL_THD thd) noexcept;
+
+// Whether no rule blocks what this session executes now: it has TACHO_EXEMPT or SUPER, or it
+// `sets` variables, and has TACHO_ADMIN: nobody can be locked out. Inside of a stored program with
+// definer's rights the definer is asked about. Asked anew each time: the server may take a lock of
+// its privileges for it.
+bool is_exempt(MYSQL_THD thd, bool sets) noexcept;
 
 } // namespace tacho
 

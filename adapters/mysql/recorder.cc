@@ -5,6 +5,7 @@
 #include "../common/message.h"
 #include "../common/settings.h"
 #include "adapter.h"
+#include "rules.h"
 #include "sql_commands.h"
 #include "text_variables.h"
 
@@ -56,7 +57,8 @@ bool start_recorder(const char* server) noexcept {
                                        nullptr,
                                        variable_number(kSettingTables) != 0,
                                        false,
-                                       variable_number(TACHO_SETTING_WRITER) != 0};
+                                       variable_number(TACHO_SETTING_WRITER) != 0,
+                                       true};
     char error[1024] = "";
     tacho_embed* recorder = tacho_embed_start(&config, error, sizeof(error));
     if (recorder == nullptr) {
@@ -64,6 +66,7 @@ bool start_recorder(const char* server) noexcept {
         return false;
     }
     sql_commands_load(recorder);
+    load_rules();
     apply_text_variables(recorder);
     apply_variables(recorder);
     log(kNote, "recording to %s", directory);

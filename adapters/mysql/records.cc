@@ -3,6 +3,7 @@
 #include "records.h"
 
 #include "database.h"
+#include "rules.h"
 #include "sql_commands.h"
 #include "thread_state.h"
 
@@ -13,12 +14,6 @@ namespace tacho {
 FigureNames g_figure_names = {};
 
 namespace {
-
-tacho_bytes command_name() noexcept {
-    static const char kQuery[] = "Query";
-    return t_state.command != nullptr ? bytes_of(t_state.command, t_state.command_bytes)
-                                      : bytes_of(kQuery, sizeof(kQuery) - 1);
-}
 
 void set_figure(MYSQL_THD thd, my_h_string name, uint32_t bit, uint64_t* slot,
                 tacho_event* out) noexcept {
@@ -117,6 +112,12 @@ void error_message(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn, int64
 
 } // namespace
 
+tacho_bytes command_name() noexcept {
+    static const char kQuery[] = "Query";
+    return t_state.command != nullptr ? bytes_of(t_state.command, t_state.command_bytes)
+                                      : bytes_of(kQuery, sizeof(kQuery) - 1);
+}
+
 void set_identity(const Identity& who, tacho_event* out) noexcept {
     out->strings[TACHO_STRING_USER] = bytes_of(who.user);
     out->strings[TACHO_STRING_PRIV_USER] = bytes_of(who.priv_user);
@@ -184,7 +185,11 @@ void start(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn, uint32_t pres
     begin_event(TACHO_KIND_START, conn, now_us, &out);
     out.text_id = text_id(text.data);
     out.present = TACHO_PRESENT_TEXT | present;
-    set_identity(identity_of(thd), &out);
+    const Identity who = identity_of(thd);
+    if ((present & TACHO_PRESENT_OUTERMOST) != 0) {
+        remember_caller(who);
+    }
+    set_identity(who, &out);
     out.strings[TACHO_STRING_DB] = database_of(thd, conn);
     out.strings[TACHO_STRING_COMMAND] = command_name();
     out.strings[TACHO_STRING_CHARSET] = charset;

@@ -12,6 +12,9 @@
 
 namespace tacho {
 
+// The name of the command that runs on this thread.
+tacho_bytes command_name() noexcept;
+
 // Who executes it.
 void set_identity(const Identity& who, tacho_event* out) noexcept;
 

@@ -11,6 +11,7 @@
 
 namespace tacho {
 
+constexpr int32_t kSqlSetOption = 31;
 // Those after which a session may have another database: a procedure may drop it.
 constexpr int32_t kSqlChangeDb = 35;
 constexpr int32_t kSqlDropDb = 37;

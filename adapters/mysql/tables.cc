@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // Which tables a statement touches (tacho.tables=ON). The server tells it when it has opened them,
-// one event for each.
+// one event for each, and does not execute the statement if it is told so.
 #include "events.h"
 #include "records.h"
+#include "rules.h"
 #include "thread_state.h"
 
 namespace tacho {
@@ -37,6 +38,10 @@ notify_table_access(const mysql_event_tracking_table_access_data* in) noexcept {
     if (visit.probe() != nullptr) {
         enter(visit);
         table(visit.probe(), in);
+        return block_table(visit.probe(), in->connection_id, bytes_of(in->table_database),
+                           bytes_of(in->table_name)) != 0
+                   ? 1
+                   : 0;
     }
     return 0;
 }

@@ -17,6 +17,9 @@ void begin_session(uint64_t conn) noexcept {
     t_state.executes = false;
     t_state.begun = false;
     t_state.end_waits = false;
+    t_state.has_caller = false;
+    t_state.event_conn = 0;
+    t_state.runs = -1;
     t_state.sql_command = -1;
     t_state.text = nullptr;
     t_state.shown_bytes = UINT32_MAX;

@@ -39,8 +39,25 @@ struct RowCounts {
     uint64_t examined;
 };
 
+// Who is connected; terminated, null: not known. What a stored program runs has the names of its
+// definer.
+struct Caller {
+    const char* user;
+    const char* host;
+    const char* ip;
+};
+
 struct ThreadState {
     tacho_thread probe;
+    // What rules block in the session that this thread has seen last.
+    tacho_blocking blocking;
+    Caller caller;
+    // The event scheduler runs on this thread, as this connection; 0 = it does not.
+    uint64_t event_conn;
+    // SQL command of the statement that began last: tables that are opened are its own.
+    int32_t runs;
+    // `caller` is that of the outermost statement that runs.
+    bool has_caller;
     // Which life of the recorder the rest is about.
     uint32_t life;
     // The session whose command, or statement, runs on this thread; 0 = none.

@@ -82,7 +82,7 @@ mysql_cstring_with_length text_of(const MYSQL_LEX_CSTRING& text) noexcept {
     return {text.str, text.length};
 }
 
-void query(const mysql_event_query* in) noexcept {
+int query(const mysql_event_query* in) noexcept {
     mysql_event_tracking_query_data out = {};
     out.event_subclass = in->event_subclass;
     out.status = in->status;
@@ -91,7 +91,7 @@ void query(const mysql_event_query* in) noexcept {
     out.sql_command = number < g_sql_command_count ? sql_command_name(number) : nullptr;
     out.query = text_of(in->query);
     out.query_charset = in->query_charset == nullptr ? nullptr : in->query_charset->csname;
-    (void)notify_query(&out);
+    return notify_query(&out);
 }
 
 void parse(MYSQL_THD thd, const mysql_event_parse* in) noexcept {
@@ -130,14 +130,14 @@ void connection(const mysql_event_connection* in) noexcept {
     (void)notify_connection(&out);
 }
 
-void table_access(const mysql_event_table_access* in) noexcept {
+int table_access(const mysql_event_table_access* in) noexcept {
     mysql_event_tracking_table_access_data out = {};
     out.event_subclass =
         static_cast<mysql_event_tracking_table_access_subclass_t>(in->event_subclass);
     out.connection_id = in->connection_id;
     out.table_database = text_of(in->table_database);
     out.table_name = text_of(in->table_name);
-    (void)notify_table_access(&out);
+    return notify_table_access(&out);
 }
 
 void general(const mysql_event_general* in) noexcept {
@@ -179,14 +179,12 @@ int notify(MYSQL_THD thd, mysql_event_class_t event_class, const void* event) no
         parse(thd, static_cast<const mysql_event_parse*>(event));
         break;
     case MYSQL_AUDIT_TABLE_ACCESS_CLASS:
-        table_access(static_cast<const mysql_event_table_access*>(event));
-        break;
+        return table_access(static_cast<const mysql_event_table_access*>(event));
     case MYSQL_AUDIT_COMMAND_CLASS:
         command(thd, static_cast<const mysql_event_command*>(event));
         break;
     case MYSQL_AUDIT_QUERY_CLASS:
-        query(static_cast<const mysql_event_query*>(event));
-        break;
+        return query(static_cast<const mysql_event_query*>(event));
     default:
         break;
     }

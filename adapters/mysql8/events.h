@@ -7,7 +7,7 @@
 
 namespace tacho {
 
-// What the server calls for each event. Always 0: an event is never refused.
+// What the server calls for each event. Not 0: a rule blocks the statement.
 int notify(MYSQL_THD thd, mysql_event_class_t event_class, const void* event) noexcept;
 
 // Compares the server's numbers of SQL commands with ours. After sql_commands_load, before the

@@ -136,7 +136,7 @@ bool begin() noexcept {
     }
     make_figure_names();
     check_command_numbers();
-    if (!register_privilege()) {
+    if (!register_privileges()) {
         log(kError, "%s", "recording cannot start: the server does not take what is needed");
         return false;
     }
@@ -156,7 +156,7 @@ int init(MYSQL_PLUGIN) noexcept {
         return 0;
     }
     if (g_recorder != nullptr) {
-        (void)unregister_privilege();
+        (void)unregister_privileges();
         stop_recorder();
         free_figure_names();
     }
@@ -180,7 +180,7 @@ int deinit(MYSQL_PLUGIN) noexcept {
     while (!close_visits(kStopPatienceMs)) {
         log(kWarning, "%s", "the end of a trace takes long: the plugin waits for it");
     }
-    (void)unregister_privilege();
+    (void)unregister_privileges();
     stop_recorder();
     forget_text_variables();
     free_figure_names();

@@ -10,7 +10,7 @@ use std::path::Path;
 use tacho_event::charset::{Charset, restore};
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
-use tacho_tests::mysql_server::{self, MySql, Release, install, release};
+use tacho_tests::mysql_server::{self, MySql, Release, install, named, release};
 use tacho_tests::raw::{Answer, Login, Raw, com, length_encoded};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
@@ -229,6 +229,10 @@ fn sessions_of_the_x_protocol_are_recorded() {
     assert_eq!(visitor.query("DO 'over X'"), 0);
     assert_eq!(visitor.query("SELECT nothing, 'over X'"), 1);
     assert_eq!(visitor.query("DO 'again'"), 0);
+    let rule = r#"{"rules": [{"user": "visitor", "sql_command": "do", "action": "block"}]}"#;
+    root.query_drop(named(&format!("SET GLOBAL tacho.filter = '{rule}'"))).expect("an answer");
+    assert_eq!(visitor.query("DO 'blocked'"), 1);
+    assert_eq!(visitor.query("SELECT 'not blocked'"), 0);
     drop(visitor);
     // A session of the X protocol that waits for its client lets every signal through: the SIGTERM
     // that is to stop the server would kill it (docs/specs/mysql-events.md).
@@ -252,6 +256,7 @@ fn sessions_of_the_x_protocol_are_recorded() {
     assert_eq!(statement("Query do ok \"DO 'over X'\""), 1, "{found:?}");
     assert_eq!(statement("Query select error 1054/- "), 1, "{found:?}");
     assert_eq!(statement("Query do ok \"DO 'again'\""), 1, "{found:?}");
+    assert_eq!(statement("Query do error 3164/"), 1, "{found:?}");
     assert_eq!(statement("connect ok"), 1, "{found:?}");
     assert_eq!(statement("disconnect"), 1, "{found:?}");
     drop(server);
@@ -321,6 +326,11 @@ fn what_a_replica_applies_is_recorded() {
              SOURCE_PASSWORD='Repl1cat10nSecret', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1",
             source.port()
         ))
+        .expect("an answer");
+    // What comes from the source is executed whatever the rules are.
+    let rule = r#"{"default": "block"}"#;
+    at_replica
+        .query_drop(named(&format!("SET GLOBAL tacho.filter = '{rule}'")))
         .expect("an answer");
     at_replica.query_drop("START REPLICA").expect("an answer");
     for sql in [

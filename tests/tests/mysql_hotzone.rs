@@ -83,6 +83,33 @@ fn the_callbacks_neither_allocate_nor_lock_nor_block() {
     assert_eq!(figure(&report, "errno_changes"), 0, "{report}");
 }
 
+/// Rules that block others, and other statements of this user.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn rules_that_block_nothing_of_it_change_nothing() {
+    let report = watch("rules", |server| {
+        let mut root = server.connect().expect("a connection");
+        root.query_drop("CREATE USER worker").expect("an answer");
+        root.query_drop("GRANT ALL ON *.* TO worker").expect("an answer");
+        root.query_drop("REVOKE SUPER ON *.* FROM worker").expect("an answer");
+        let rules = r#"{"rules": [
+            {"user": "worker", "host": "10.0.0.0/8", "class": "dml", "action": "block"},
+            {"user": "worker", "db": "payroll", "class": ["read", "dml"], "action": "block"},
+            {"user": "worker", "table": "payroll.*", "action": "block"},
+            {"class": ["dcl", "admin"], "action": "block"}
+        ]}"#;
+        root.query_drop(named(&format!("SET GLOBAL tacho.filter = '{rules}'"))).expect("an answer");
+        let load =
+            tagged::Load { user: "worker".to_owned(), ..tagged::Load::new(server.socket(), "hot") };
+        let running = load.start().expect("a load");
+        wait::until("the load has done something", || running.acknowledged_count() > 1000);
+        running.stop().expect("a tally");
+    });
+    assert!(figure(&report, "events") > 5000, "{report}");
+    assert_eq!(figure(&report, "violations"), 0, "{report}");
+    assert_eq!(figure(&report, "errno_changes"), 0, "{report}");
+}
+
 /// The exception is what it is said to be, and nothing more.
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tacho_filter::compile::{Server, TEXT_BYTES_MAX, compile};
-use tacho_filter::program::Program;
+use tacho_filter::program::{Program, USES_BLOCK};
 use tacho_probe::{Compiled, Probe};
 use tacho_recorder::control::Control;
 use tacho_ring::arena::slice;
@@ -136,6 +136,9 @@ impl Filters {
         let epoch = if next.is_some() { next_generation() << 32 } else { 0 };
         // SYNC epoch: Release pairs with the Acquires in `tacho_probe`.
         probe.filter.epoch.store(epoch, Ordering::Release);
+        // Relaxed: who sees it asks the filter itself, and keeps no answer of an older one.
+        let has_block = Program::new(&bytes).uses() & USES_BLOCK != 0;
+        probe.filter.has_block.store(u32::from(has_block), Ordering::Relaxed);
         state.retired.extend(std::mem::replace(&mut state.current, next));
         if !probe.filter.compiled.is_read() {
             state.retired.clear();

@@ -29,8 +29,9 @@ use tacho_recorder::control::{ConfigChange, Severity, Who};
 // The probe's functions are only called from C++; this keeps them in the library.
 #[doc(hidden)]
 pub use tacho_probe::{
-    tacho_probe_decide, tacho_probe_emit, tacho_probe_end_known, tacho_probe_forget,
-    tacho_probe_has_open, tacho_probe_identity_changed, tacho_probe_logging, tacho_probe_look,
+    tacho_probe_block, tacho_probe_decide, tacho_probe_emit, tacho_probe_end_known,
+    tacho_probe_forget, tacho_probe_has_block, tacho_probe_has_open, tacho_probe_identity_changed,
+    tacho_probe_logging, tacho_probe_look, tacho_probe_may_block, tacho_probe_note_blocked,
     tacho_probe_session, tacho_probe_wanted,
 };
 
@@ -46,6 +47,7 @@ pub struct EmbedConfig {
     tables: bool,
     program: bool,
     external: bool,
+    blocks: bool,
 }
 
 /// See `tacho_embed_status`.
@@ -106,10 +108,12 @@ pub struct EmbedStatus {
     pub files_to_pack: u64,
     /// How much of the log is not written in the other format yet, bytes of lines.
     pub format_behind_bytes: u64,
+    /// Statements that a rule has kept from being executed.
+    pub statements_blocked: u64,
 }
 
 const _: () = assert!(size_of::<EmbedConfig>() == 56);
-const _: () = assert!(size_of::<EmbedStatus>() == 216);
+const _: () = assert!(size_of::<EmbedStatus>() == 224);
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
 fn guard<T>(fallback: T, f: impl FnOnce() -> T) -> T {
@@ -169,6 +173,7 @@ pub unsafe extern "C" fn tacho_embed_start(
             tables: config.tables,
             program: config.program,
             external: config.external,
+            blocks: config.blocks,
         };
         match Recorder::start(&config) {
             Ok(recorder) => Some(Box::new(recorder)),

@@ -48,6 +48,8 @@ pub struct Config {
     pub program: bool,
     /// Whether a recorder outside the server is to write.
     pub external: bool,
+    /// Whether the server can be told not to execute a statement.
+    pub blocks: bool,
 }
 
 /// See the module documentation.
@@ -64,6 +66,7 @@ pub struct Recorder {
     filters: Filters,
     tables: bool,
     program: bool,
+    blocks: bool,
 }
 
 /// Distinguishes the arenas of this process.
@@ -172,6 +175,7 @@ impl Recorder {
             filters: Filters::default(),
             tables: config.tables,
             program: config.program,
+            blocks: config.blocks,
         })
     }
 
@@ -243,6 +247,7 @@ impl Recorder {
             sql_commands: (0..NAME_COUNT).map(name).collect(),
             tables: self.tables,
             program: self.program,
+            blocks: self.blocks,
         }
     }
 
@@ -317,6 +322,7 @@ impl Recorder {
             records_filtered: self.probe.filter.filtered.load(Ordering::Relaxed)
                 + status.records_filtered.load(Ordering::Relaxed),
             filter_rules: self.filters.rule_count(),
+            statements_blocked: self.probe.filter.blocked.load(Ordering::Relaxed),
             records_lost: timeout + dropped + corrupt + killed,
             records_lost_timeout: timeout,
             records_lost_dropped: dropped,

@@ -206,6 +206,7 @@ fn append_statement(out: &mut Vec<u8>, record: &Record) {
     number_field!(out, "errno", (record.errno != 0).then_some(record.errno));
     text_field!(out, "sqlstate", record.sqlstate);
     text_field!(out, "error", record.error);
+    text_field!(out, "blocked_by", record.blocked_by);
     if let Some(sql) = record.sql {
         let charset = record.text_charset();
         let charset = charset.unwrap_or(Charset::BINARY);

@@ -128,6 +128,8 @@ pub struct Record<'a> {
     pub sqlstate: &'a [u8],
     /// Error message.
     pub error: &'a [u8],
+    /// The rule that has kept it from being executed.
+    pub blocked_by: &'a [u8],
     /// Statement text, in `sql_charset`, already redacted. `None`: no text at all;
     /// `Some(b"")` is written as an empty string.
     pub sql: Option<&'a [u8]>,

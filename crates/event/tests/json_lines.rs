@@ -312,7 +312,7 @@ proptest! {
 
     #[test]
     fn any_bytes_in_any_field_give_one_valid_line(
-        texts in proptest::collection::vec(any_bytes(), 19),
+        texts in proptest::collection::vec(any_bytes(), 20),
         names in proptest::collection::vec(any_bytes(), 0..12),
         sql in proptest::option::of(any_bytes()),
         sql_charset in any_charset(),
@@ -332,7 +332,7 @@ proptest! {
         let text_fields = [
             "user", "priv_user", "proxy_user", "os_user", "host", "ip", "db", "command",
             "sql_command", "sqlstate", "error", "cause", "server", "program", "tls", "variable",
-            "old_value", "new_value", "signing_key",
+            "old_value", "new_value", "signing_key", "blocked_by",
         ];
         let record = Record {
             seq: numbers[0].unwrap_or(0),
@@ -380,6 +380,7 @@ proptest! {
             old_value: &texts[16],
             new_value: &texts[17],
             signing_key: &texts[18],
+            blocked_by: &texts[19],
         };
         let line = line(&record);
         let fields = fields(&line);

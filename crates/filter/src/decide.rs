@@ -76,8 +76,9 @@ impl Decision {
     }
 }
 
+/// Whether a condition holds.
 #[derive(Clone, Copy, PartialEq)]
-enum Truth {
+pub(crate) enum Truth {
     Yes,
     No,
     Unknown,
@@ -123,16 +124,10 @@ impl Program<'_> {
 }
 
 impl Rule<'_> {
-    fn holds(&self, facts: &Facts<'_>) -> Truth {
+    pub(crate) fn holds(&self, facts: &Facts<'_>) -> Truth {
         let mut all = Truth::Yes;
         for condition in self.conditions() {
-            let holds = condition.matches(facts, self.treatment.skip);
-            let holds = match (holds, condition.negated) {
-                (Truth::Yes, true) => Truth::No,
-                (Truth::No, true) => Truth::Yes,
-                (holds, _) => holds,
-            };
-            match holds {
+            match condition.holds(facts, self.treatment.skip) {
                 Truth::No => return Truth::No,
                 Truth::Unknown => all = Truth::Unknown,
                 Truth::Yes => {}
@@ -143,6 +138,15 @@ impl Rule<'_> {
 }
 
 impl Condition<'_> {
+    /// `all_tables`: see `matches`.
+    pub(crate) fn holds(&self, facts: &Facts<'_>, all_tables: bool) -> Truth {
+        match (self.matches(facts, all_tables), self.negated) {
+            (Truth::Yes, true) => Truth::No,
+            (Truth::No, true) => Truth::Yes,
+            (matches, _) => matches,
+        }
+    }
+
     /// `all_tables`: each table of the statement has to match, not any of them.
     fn matches(&self, facts: &Facts<'_>, all_tables: bool) -> Truth {
         let any = |is_it: &dyn Fn(&[u8]) -> bool| Truth::from(self.items().any(is_it));

@@ -1,4 +1,5 @@
-//! Zone: hot (deciding), cold (compiling). Which statements are recorded, and how.
+//! Zone: hot (deciding), cold (compiling). Which statements are recorded, and how, and which are
+//! not executed.
 //!
 //! A filter is an ordered list of rules in JSON (`docs/specs/filter.md`). [`compile`] turns it
 //! into a [`Program`]: bytes without pointers, which [`Program::decide`] walks through. Deciding
@@ -9,6 +10,7 @@
 //! |---|---|
 //! | [`program`] | the bytes of a compiled filter |
 //! | [`decide`] | rules against what is known of a statement, three-valued |
+//! | [`block`] | which statements are not executed |
 //! | [`glob`] | `*` and `?` |
 //! | [`network`] | addresses and prefixes |
 //! | [`mod@compile`] | from JSON, with the position of what is wrong in it |
@@ -27,6 +29,7 @@
     )
 )]
 
+pub mod block;
 #[cfg(feature = "compile")]
 pub mod class;
 #[cfg(feature = "compile")]
@@ -36,5 +39,6 @@ pub mod glob;
 pub mod network;
 pub mod program;
 
+pub use block::{Begun, CommandSet};
 pub use decide::{Decision, Ended, Event, Facts, Session};
-pub use program::{Overflow, Program, Treatment};
+pub use program::{Block, Overflow, Program, Treatment};

@@ -5,7 +5,9 @@
 //!
 //! ```text
 //! program    u16 number of rules, u8 treatment when none matches, u8 USES_* bits, rules
-//! rule       u32 bytes of what follows, u8 treatment, u8 number of conditions, conditions
+//! rule       u32 bytes of what follows, u8 treatment, u8 number of conditions, only where the
+//!            treatment blocks: block; conditions
+//! block      u32 error number, u16 bytes of the name, name, u16 bytes of the message, message
 //! condition  u32 bytes of what follows, u8 FIELD_*, u8 1 = negated, items
 //! item       u16 bytes of what follows, and by field:
 //!            user, db, command, program   a pattern (see `glob`)
@@ -22,6 +24,12 @@ pub const USES_DB: u8 = 1;
 pub const USES_COMMAND: u8 = 2;
 /// Something that is known only when a statement has ended.
 pub const USES_END: u8 = 4;
+/// A rule blocks, or what no rule matches is blocked.
+pub const USES_BLOCK: u8 = 8;
+/// See [`USES_DB`].
+pub const USES_TABLE: u8 = 16;
+/// See [`USES_DB`].
+pub const USES_ERRNO: u8 = 32;
 
 /// The fields that a condition can be about.
 pub const FIELD_USER: u8 = 0;
@@ -68,12 +76,15 @@ pub struct Treatment {
     pub literals: bool,
     /// `None`: as `tacho_overflow` says.
     pub overflow: Option<Overflow>,
+    /// It is not executed; and recorded.
+    pub block: bool,
 }
 
 const SKIP: u8 = 1;
 const NO_TEXT: u8 = 2;
 const LITERALS: u8 = 4;
 const OVERFLOW_SHIFT: u8 = 3;
+const BLOCK: u8 = 32;
 
 impl Treatment {
     /// As one byte.
@@ -85,6 +96,7 @@ impl Treatment {
         (if self.skip { SKIP } else { 0 })
             | (if self.no_text { NO_TEXT } else { 0 })
             | (if self.literals { LITERALS } else { 0 })
+            | (if self.block { BLOCK } else { 0 })
             | (overflow << OVERFLOW_SHIFT)
     }
 
@@ -100,6 +112,7 @@ impl Treatment {
                 3 => Some(Overflow::Drop),
                 _ => None,
             },
+            block: byte & BLOCK != 0,
         }
     }
 }
@@ -110,11 +123,35 @@ pub struct Program<'p> {
     bytes: &'p [u8],
 }
 
+/// What a client is told whose statement is blocked, and what the log says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block<'p> {
+    /// Error number.
+    pub errno: u32,
+    /// Which rule it is.
+    pub name: &'p [u8],
+    /// Error message.
+    pub message: &'p [u8],
+}
+
+/// `ER_AUDIT_API_ABORT`: what the servers say when an audit plugin aborts a statement.
+pub const BLOCK_ERRNO: u32 = 3164;
+/// What a client is told where a rule has no message.
+pub const BLOCK_MESSAGE: &str = "The statement was blocked by a rule of the audit recorder";
+
+impl Block<'static> {
+    /// Of what no rule matches.
+    pub const DEFAULT: Block<'static> =
+        Block { errno: BLOCK_ERRNO, name: b"default", message: BLOCK_MESSAGE.as_bytes() };
+}
+
 /// One rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule<'p> {
     /// What is done with what it matches.
     pub treatment: Treatment,
+    /// Where that is to block it.
+    pub block: Option<Block<'p>>,
     conditions: &'p [u8],
 }
 
@@ -159,7 +196,10 @@ impl<'p> Program<'p> {
         let mut rest = self.bytes.get(4..).unwrap_or(&[]);
         core::iter::from_fn(move || {
             let [treatment, _, conditions @ ..] = take_long(&mut rest)? else { return None };
-            Some(Rule { treatment: Treatment::from_byte(*treatment), conditions })
+            let treatment = Treatment::from_byte(*treatment);
+            let mut conditions = conditions;
+            let block = if treatment.block { Some(take_block(&mut conditions)?) } else { None };
+            Some(Rule { treatment, block, conditions })
         })
     }
 }
@@ -189,6 +229,13 @@ fn take_long<'p>(rest: &mut &'p [u8]) -> Option<&'p [u8]> {
     let (taken, left) = behind.split_at_checked(u32::from_le_bytes(*length) as usize)?;
     *rest = left;
     Some(taken)
+}
+
+fn take_block<'p>(rest: &mut &'p [u8]) -> Option<Block<'p>> {
+    let (errno, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    let (name, message) = (take_short(rest)?, take_short(rest)?);
+    Some(Block { errno: u32::from_le_bytes(*errno), name, message })
 }
 
 /// Takes a length of two bytes and that many bytes.

@@ -141,6 +141,7 @@ fn append_own(o: &mut Object, record: &Record) {
     o.text("command", record.command);
     o.text("sql_command", record.sql_command);
     o.text("sqlstate", record.sqlstate);
+    o.text("blocked_by", record.blocked_by);
     o.sql("sql", record);
     o.number("sql_bytes", record.sql_bytes);
     o.flag("sql_redacted", record.sql_redacted);

@@ -133,6 +133,9 @@ fn add(held: &mut OwnedRecord, further: OwnedRecord) {
     if !further.error.is_empty() {
         held.error = further.error;
     }
+    if !further.blocked_by.is_empty() {
+        held.blocked_by = further.blocked_by;
+    }
 }
 
 /// The completing line with what only the `running` line has.
@@ -162,6 +165,7 @@ fn complete(held: OwnedRecord, end: OwnedRecord) -> OwnedRecord {
         errno,
         sqlstate,
         error,
+        blocked_by: either(end.blocked_by, held.blocked_by),
         sql: end.sql.or(held.sql),
         sql_bytes: end.sql_bytes.or(held.sql_bytes),
         sql_redacted: end.sql_redacted || held.sql_redacted,

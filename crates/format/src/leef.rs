@@ -103,6 +103,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
     text(out, "db", record.db);
     text(out, "command", record.command);
     text(out, "sqlstate", record.sqlstate);
+    text(out, "blockedBy", record.blocked_by);
     text(out, "osUser", record.os_user);
     text(out, "proxyUser", record.proxy_user);
     if record.sql.is_some() {

@@ -66,6 +66,9 @@ pub struct Line<'a> {
     #[serde(borrow, default)]
     pub error: Cow<'a, str>,
     pub error_b64: Option<String>,
+    #[serde(borrow, default)]
+    pub blocked_by: Cow<'a, str>,
+    pub blocked_by_b64: Option<String>,
     /// The text, also an empty one; `None`: the line has no text.
     #[serde(borrow, default, deserialize_with = "some_text")]
     pub sql: Option<Cow<'a, str>>,

@@ -235,6 +235,7 @@ fn append_unmapped(o: &mut Object, record: &Record) {
     o.text("command", record.command);
     o.text("sql_command", record.sql_command);
     o.text("sqlstate", record.sqlstate);
+    o.text("blocked_by", record.blocked_by);
     o.number("sql_bytes", record.sql_bytes);
     o.flag("sql_redacted", record.sql_redacted);
     o.objects("tables", record.tables, append_table);

@@ -54,6 +54,7 @@ pub struct OwnedRecord {
     pub errno: u32,
     pub sqlstate: Vec<u8>,
     pub error: Vec<u8>,
+    pub blocked_by: Vec<u8>,
     /// In the character set `sql_charset`.
     pub sql: Option<Vec<u8>>,
     pub sql_bytes: Option<u64>,
@@ -135,6 +136,7 @@ impl OwnedRecord {
             errno: line.errno,
             sqlstate: bytes!(line, sqlstate, sqlstate_b64),
             error: bytes!(line, error, error_b64),
+            blocked_by: bytes!(line, blocked_by, blocked_by_b64),
             sql: sql.transpose()?,
             sql_bytes: line.sql_bytes,
             sql_redacted: line.sql_redacted,
@@ -184,6 +186,7 @@ impl OwnedRecord {
             errno: self.errno,
             sqlstate: &self.sqlstate,
             error: &self.error,
+            blocked_by: &self.blocked_by,
             sql: self.sql.as_deref(),
             sql_bytes: self.sql_bytes,
             sql_redacted: self.sql_redacted,

@@ -9,7 +9,7 @@ use tacho_filter::{self as rules, Decision, Event, Program, Treatment};
 use tacho_ring::arena::slice;
 use tacho_ring::codec::Bytes;
 use tacho_ring::swap::Swap;
-use tacho_ring::sync::{AtomicU64, Ordering};
+use tacho_ring::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// A compiled filter in memory of its own.
 #[repr(C)]
@@ -28,6 +28,10 @@ pub struct Filter {
     pub compiled: Swap<Compiled>,
     /// Statements that were not recorded, as far as threads have told.
     pub filtered: AtomicU64,
+    /// Not 0: some rule blocks.
+    pub has_block: AtomicU32,
+    /// Statements that were not executed.
+    pub blocked: AtomicU64,
 }
 
 /// Longest database and command together of which a decision is kept, bytes; for longer ones

@@ -18,8 +18,10 @@
     )
 )]
 
+mod block;
 mod filter;
 
+pub use block::{BlockFacts, Blocked, Blocking, MESSAGE_ROOM, NAME_ROOM};
 pub use filter::{Compiled, Facts, Filter, Kept, Wanted};
 use tacho_filter::Treatment;
 use tacho_ring::arena::Arena;
@@ -184,6 +186,66 @@ pub unsafe extern "C" fn tacho_probe_decide(
     // SAFETY: as promised by the caller.
     let treatment = unsafe { probe.filter.decide(&mut thread.kept, conn, facts) };
     obey(probe, thread, treatment)
+}
+
+/// Whether any rule blocks.
+///
+/// Runs on: any thread · Blocks: no · Allocates: no
+///
+/// # Safety
+/// `probe` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_has_block(probe: &Probe) -> bool {
+    // Relaxed: who blocks looks at the filter itself, behind this.
+    probe.filter.has_block.load(Ordering::Relaxed) != 0
+}
+
+/// Whether a rule may block a statement: no look at it is needed where the answer is no.
+///
+/// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
+///
+/// # Safety
+/// `probe` is valid; `blocking` belongs to the calling thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_may_block(
+    probe: &Probe,
+    blocking: &Blocking,
+    conn: u64,
+    sql_command: i32,
+) -> bool {
+    // Relaxed: as above.
+    probe.filter.has_block.load(Ordering::Relaxed) != 0
+        && blocking.may_block(probe.filter.epoch.load(Ordering::Relaxed), conn, sql_command)
+}
+
+/// Whether a rule blocks a statement, and what is to be said of it. Where a rule may block it.
+///
+/// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
+///
+/// # Safety
+/// As for [`tacho_probe_may_block`]; the bytes of `facts` are valid.
+#[cold]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_block(
+    probe: &Probe,
+    blocking: &mut Blocking,
+    conn: u64,
+    facts: &BlockFacts,
+    out: &mut Blocked,
+) -> bool {
+    // SAFETY: as promised by the caller.
+    unsafe { probe.filter.block(blocking, conn, facts, out) }
+}
+
+/// A statement was not executed, because [`tacho_probe_block`] has said so.
+///
+/// Runs on: any thread · Blocks: no · Allocates: no · Counted as: `statements_blocked`
+///
+/// # Safety
+/// `probe` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_note_blocked(probe: &Probe) {
+    probe.filter.blocked.fetch_add(1, Ordering::Relaxed);
 }
 
 /// The user of a session has changed: what the filter has said is decided anew.

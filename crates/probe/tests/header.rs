@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 
-use tacho_probe::{Facts, Kept, Thread, Wanted};
+use tacho_probe::{BlockFacts, Blocked, Blocking, Facts, Kept, Thread, Wanted};
 use tacho_ring::chunk::{Killed, OpenChunk};
 use tacho_ring::codec::{self, Bytes, Event, RecordKind};
 
@@ -52,6 +52,7 @@ fn constants_are_those_of_the_codec() {
         ("TACHO_PRESENT_INNERMOST", bit(codec::PRESENT_INNERMOST)),
         ("TACHO_PRESENT_NESTED", bit(codec::PRESENT_NESTED)),
         ("TACHO_PRESENT_AWAITED", bit(codec::PRESENT_AWAITED)),
+        ("TACHO_PRESENT_BLOCKED", bit(codec::PRESENT_BLOCKED)),
         ("TACHO_STRING_USER", codec::STRING_USER),
         ("TACHO_STRING_PRIV_USER", codec::STRING_PRIV_USER),
         ("TACHO_STRING_PROXY_USER", codec::STRING_PROXY_USER),
@@ -83,6 +84,11 @@ fn layouts_are_those_of_the_structs() {
     let expected: BTreeMap<String, usize> = [
         ("sizeof(tacho_bytes)", size_of::<Bytes>()),
         ("sizeof(tacho_facts)", size_of::<Facts>()),
+        ("sizeof(tacho_blocking)", size_of::<Blocking>()),
+        ("sizeof(tacho_block_facts)", size_of::<BlockFacts>()),
+        ("sizeof(tacho_blocked)", size_of::<Blocked>()),
+        ("offsetof(tacho_blocked, name)", offset_of!(Blocked, name)),
+        ("offsetof(tacho_blocked, message)", offset_of!(Blocked, message)),
         ("sizeof(tacho_thread)", size_of::<Thread>()),
         ("offsetof(tacho_thread, idle_word)", open + offset_of!(OpenChunk, idle_word)),
         ("offsetof(tacho_thread, index)", open + offset_of!(OpenChunk, index)),

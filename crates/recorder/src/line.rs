@@ -13,8 +13,8 @@ use tacho_event::record::{EventKind, Outcome, Record, TableAccess, TableUse};
 use tacho_event::redact;
 use tacho_event::time::TimeFormatter;
 use tacho_ring::codec::{
-    PRESENT_SQL_COMMAND, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_CHARSET,
-    STRING_COMMAND, STRING_DB, STRING_HOST, STRING_IP, STRING_USER,
+    PRESENT_BLOCKED, PRESENT_SQL_COMMAND, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind,
+    STRING_CHARSET, STRING_COMMAND, STRING_DB, STRING_HOST, STRING_IP, STRING_USER, View,
 };
 
 use tacho_filter::{Program, Treatment};
@@ -147,8 +147,14 @@ pub fn last_error(
         let loaded = scratch.end.load(drain, place, &mut Shortfall::default())?;
         let message = loaded.text.ok().filter(|text| text.len() <= MESSAGE_BYTES_MAX)?;
         let Loaded { view, .. } = loaded;
-        (view.kind == RecordKind::Error).then(|| (view.body.errno, message.to_vec()))
+        let is_message = view.kind == RecordKind::Error && !is_blocked(&view);
+        is_message.then(|| (view.body.errno, message.to_vec()))
     })
+}
+
+/// Whether an error says that a rule has blocked the statement: its text is the rule's name.
+fn is_blocked(view: &View<'_>) -> bool {
+    view.body.present & PRESENT_BLOCKED != 0
 }
 
 /// Appends the line; without its texts, if there is not enough memory for them.
@@ -336,7 +342,9 @@ pub fn write_statement(
                     record.errno = view.body.errno;
                     record.outcome = Some(Outcome::Error);
                 }
-                if view.body.errno == record.errno {
+                if is_blocked(&view) {
+                    record.blocked_by = extra_text.unwrap_or_default();
+                } else if view.body.errno == record.errno {
                     message = extra_text.ok();
                 }
             }
@@ -479,8 +487,12 @@ pub fn write_single(
         _ if view.kind == RecordKind::Error => {
             outcome_of(&mut record, &end_of(&view));
             record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
-            // Its text is the message.
-            message = text.ok();
+            if is_blocked(&view) {
+                record.blocked_by = text.unwrap_or_default();
+            } else {
+                // Its text is the message.
+                message = text.ok();
+            }
         }
         _ => {
             let kind = know(known, &view, &mut record);
@@ -512,7 +524,11 @@ pub fn write_single(
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
     let error = error.and_then(|place| end.load(drain, place, shortfall));
     if let Some(Loaded { view, text }) = &error {
-        message = text.ok();
+        if is_blocked(view) {
+            record.blocked_by = text.unwrap_or_default();
+        } else {
+            message = text.ok();
+        }
         if record.errno == 0 {
             record.errno = view.body.errno;
         }

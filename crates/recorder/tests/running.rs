@@ -4,7 +4,7 @@ mod support;
 
 use support::{emit, event, place};
 use tacho_probe::{Probe, Thread};
-use tacho_ring::codec::{Event, RecordKind};
+use tacho_ring::codec::{Event, PRESENT_BLOCKED, PRESENT_TEXT, RecordKind};
 
 const A_WHILE_US: i64 = 20_000_000;
 const ERRNO: u32 = 1242;
@@ -73,4 +73,21 @@ fn a_message_that_may_quote_a_secret_is_cut_in_the_completing_line_too() {
         assert!(line.contains(cut), "{line}");
         assert!(!first.contains("q7Zk9") && !line.contains("q7Zk9"), "{first} {line}");
     }
+}
+
+/// The name of the rule that blocks it is no message of its error.
+#[test]
+fn the_rule_that_blocks_it_is_in_one_of_its_lines() {
+    const MESSAGE: &[u8] = b"ask the DBA";
+    let rule = Event { present: PRESENT_TEXT | PRESENT_BLOCKED, ..error(b"no definitions") };
+    let told = "\"errno\":1242,\"error\":\"ask the DBA\"";
+    let by = "\"blocked_by\":\"no definitions\"";
+    let start = start(b"DROP TABLE t");
+    let (_, line) = lines(&[start], &[rule, error(MESSAGE), end(ERRNO)]);
+    assert!(line.contains(&format!("{told},{by}")), "{line}");
+    let (_, line) = lines(&[start], &[error(MESSAGE), rule, end(ERRNO)]);
+    assert!(line.contains(&format!("{told},{by}")), "{line}");
+    // It was told when the statement was written as `running`.
+    let (first, line) = lines(&[start, error(MESSAGE), rule], &[end(ERRNO)]);
+    assert!(first.contains(by) && line.contains(told) && !line.contains(by), "{first} {line}");
 }

@@ -135,6 +135,8 @@ pub const PRESENT_INNERMOST: u32 = 2048;
 pub const PRESENT_NESTED: u32 = 4096;
 /// Its producer waits until its line is on the device ([`DURABILITY_SYNC`](crate::layout::DURABILITY_SYNC)).
 pub const PRESENT_AWAITED: u32 = 8192;
+/// ERROR: a rule of the filter keeps the statement from running, and the text is its name.
+pub const PRESENT_BLOCKED: u32 = 16384;
 
 /// The fixed part of the body.
 #[repr(C)]

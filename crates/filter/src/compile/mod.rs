@@ -9,6 +9,7 @@
 //! assert!(wrong.unwrap_err().to_string().starts_with("line 1, column 13: unknown key `usr`"));
 //! ```
 
+mod block;
 mod error;
 mod fields;
 mod parse;
@@ -32,12 +33,14 @@ pub struct Server {
     pub tables: bool,
     /// Whether it tells the program name of a connection.
     pub program: bool,
+    /// Whether it can be told not to execute a statement.
+    pub blocks: bool,
 }
 
 impl Default for Server {
     /// One of which nothing is known: SQL commands are not checked.
     fn default() -> Server {
-        Server { sql_commands: Vec::new(), tables: true, program: true }
+        Server { sql_commands: Vec::new(), tables: true, program: true, blocks: true }
     }
 }
 

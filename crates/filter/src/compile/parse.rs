@@ -6,10 +6,11 @@ use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, parse_to_ast};
 
+use super::block::Words;
 use super::{Error, RULES_MAX, Server, TEXT_BYTES_MAX};
 use crate::program::{
     FIELD_COMMAND, FIELD_DB, FIELD_ERRNO, FIELD_SQL_COMMAND, FIELD_TABLE, Overflow, Treatment,
-    USES_COMMAND, USES_DB, USES_END,
+    USES_BLOCK, USES_COMMAND, USES_DB, USES_END, USES_ERRNO, USES_TABLE,
 };
 
 /// A document that is nested deeper is refused before it is parsed: the parser calls itself for
@@ -58,10 +59,23 @@ impl Conditions {
         self.uses |= match field {
             FIELD_DB => USES_DB,
             FIELD_COMMAND => USES_COMMAND,
-            FIELD_TABLE | FIELD_SQL_COMMAND | FIELD_ERRNO => USES_END,
+            FIELD_TABLE => USES_END | USES_TABLE,
+            FIELD_ERRNO => USES_END | USES_ERRNO,
+            FIELD_SQL_COMMAND => USES_END,
             _ => 0,
         };
     }
+}
+
+/// What the rules before one look at.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Before {
+    /// `USES_*` bits of all of them.
+    pub(super) all: u8,
+    /// Of those that do not block.
+    pub(super) others: u8,
+    /// How many there are.
+    pub(super) count: usize,
 }
 
 /// One key of an object.
@@ -124,19 +138,28 @@ impl<'s> Source<'s> {
             return Err(self.error_at(&document, "expected an object with `rules`"));
         };
         let mut default = Treatment::default();
+        let mut default_at = None;
         let mut rules = None;
         for key in self.keys(document)? {
             match key.name {
-                "default" => default = self.action(key.value)?,
+                "default" => {
+                    default = self.action(key.value)?;
+                    default_at = Some(key.value);
+                }
                 "rules" => rules = Some(key.value),
                 _ => return Err(self.unknown(&key, &["default", "rules"])),
             }
         }
-        let (count, uses, rules) = match rules {
+        let (count, mut uses, rules) = match rules {
             Some(Value::Array(rules)) => self.rules(&rules.elements)?,
             Some(other) => return Err(self.error_at(other, "expected an array of rules")),
-            None => (0, 0, Vec::new()),
+            None => (0, Before::default(), Vec::new()),
         };
+        if let (true, Some(value)) = (default.block, default_at) {
+            self.check_block(value, 0, uses)?;
+            uses.all |= USES_BLOCK;
+        }
+        let uses = uses.all;
         let mut bytes = count.to_le_bytes().to_vec();
         bytes.extend_from_slice(&[default.to_byte(), uses]);
         bytes.extend_from_slice(&rules);
@@ -173,39 +196,45 @@ impl<'s> Source<'s> {
         Ok(())
     }
 
-    fn rules(&self, elements: &[Value<'_>]) -> Result<(u16, u8, Vec<u8>), Error> {
+    fn rules(&self, elements: &[Value<'_>]) -> Result<(u16, Before, Vec<u8>), Error> {
         if let Some(first_too_many) = elements.get(RULES_MAX) {
             let message = format!("more than {RULES_MAX} rules");
             return Err(self.error_at(first_too_many, message));
         }
-        let mut all_uses = 0;
+        let mut before = Before::default();
         let mut bytes = Vec::new();
         for element in elements {
             let Value::Object(object) = element else {
                 return Err(self.error_at(element, "expected a rule: an object"));
             };
-            let (uses, rule) = self.rule(object, all_uses)?;
-            all_uses |= uses;
+            let (uses, rule) = self.rule(object, before)?;
+            before.count = before.count.saturating_add(1);
+            before.all |= uses;
+            if uses & USES_BLOCK == 0 {
+                before.others |= uses;
+            }
             bytes.extend_from_slice(&(rule.len() as u32).to_le_bytes());
             bytes.extend_from_slice(&rule);
         }
-        Ok((elements.len() as u16, all_uses, bytes))
+        Ok((elements.len() as u16, before, bytes))
     }
 
     /// `before`: what the rules before this one look at.
-    fn rule(&self, object: &Object<'_>, before: u8) -> Result<(u8, Vec<u8>), Error> {
-        const OWN_KEYS: [&str; 5] = ["name", "action", "overflow", "redact", "not"];
-        let mut treatment = None;
+    fn rule(&self, object: &Object<'_>, before: Before) -> Result<(u8, Vec<u8>), Error> {
+        const OWN_KEYS: [&str; 7] =
+            ["name", "action", "overflow", "redact", "error", "message", "not"];
+        let mut action = None;
+        let mut words = Words::default();
         let mut literals = false;
         let mut overflow = None;
         let mut conditions = Conditions::default();
         for key in self.keys(object)? {
             match key.name {
                 // For people, and for messages.
-                "name" => {
-                    self.text_of(key.value)?;
-                }
-                "action" => treatment = Some(self.action(key.value)?),
+                "name" => words.name = Some((self.text_of(key.value)?, key.value)),
+                "error" => words.errno = Some((self.block_errno(key.value)?, key.value)),
+                "message" => words.message = Some((self.text_of(key.value)?, key.value)),
+                "action" => action = Some((self.action(key.value)?, key.value)),
                 "overflow" => overflow = Some((self.overflow(key.value)?, key.value)),
                 "redact" => literals = self.redact(key.value)?,
                 "not" => {
@@ -227,14 +256,14 @@ impl<'s> Source<'s> {
             }
         }
         let at = object.range.start;
-        let treatment = treatment.ok_or_else(|| {
-            self.error(at, "a rule needs an `action`: `record`, `skip` or `no_text`")
+        let (treatment, action) = action.ok_or_else(|| {
+            self.error(at, "a rule needs an `action`: `record`, `skip`, `no_text` or `block`")
         })?;
         if let Some((_, value)) = overflow {
             if treatment.skip {
                 return Err(self.error_at(value, "what is skipped has no `overflow`"));
             }
-            if (conditions.uses | before) & USES_END != 0 {
+            if (conditions.uses | before.all) & USES_END != 0 {
                 let message = "`overflow` is needed before the statement runs: neither this rule \
                                nor one before it may have `sql_command`, `class`, `table` or \
                                `errno`";
@@ -246,8 +275,17 @@ impl<'s> Source<'s> {
         }
         let treatment = Treatment { literals, overflow: overflow.map(|(it, _)| it), ..treatment };
         let mut bytes = vec![treatment.to_byte(), conditions.count];
+        let mut uses = conditions.uses;
+        if treatment.block {
+            self.check_block(action, uses, before)?;
+            bytes.append(&mut self.block(&words, before.count)?);
+            uses |= USES_BLOCK;
+        } else if let Some(value) = words.of_a_block() {
+            let message = "only what is blocked (`action`: `block`) has an `error` and a `message`";
+            return Err(self.error_at(value, message));
+        }
         bytes.append(&mut conditions.bytes);
-        Ok((conditions.uses, bytes))
+        Ok((uses, bytes))
     }
 
     fn action(&self, value: &Value<'_>) -> Result<Treatment, Error> {
@@ -256,8 +294,14 @@ impl<'s> Source<'s> {
             "record" => Ok(recorded),
             "skip" => Ok(Treatment { skip: true, ..recorded }),
             "no_text" => Ok(Treatment { no_text: true, ..recorded }),
+            "block" if self.server.blocks => Ok(Treatment { block: true, ..recorded }),
+            "block" => {
+                let message = "this server cannot be told not to execute a statement (MySQL can): \
+                               there is no `block`";
+                Err(self.error_at(value, message))
+            }
             other => {
-                let message = format!("`{other}` is none of `record`, `skip`, `no_text`");
+                let message = format!("`{other}` is none of `record`, `skip`, `no_text`, `block`");
                 Err(self.error_at(value, message))
             }
         }

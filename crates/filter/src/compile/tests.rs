@@ -1,8 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::block::Begun;
 use crate::decide::{Decision, Ended, Event, Facts, Session};
-use crate::program::{Overflow, Program, Treatment};
+use crate::program::{BLOCK_ERRNO, BLOCK_MESSAGE, Block, Overflow, Program, Treatment};
 
 const COMMANDS: [&str; 6] = ["select", "create_table", "insert", "drop_table", "", "grant"];
 const SELECT: i32 = 0;
@@ -10,7 +11,12 @@ const CREATE: i32 = 1;
 const DROP: i32 = 3;
 
 fn server() -> Server {
-    Server { sql_commands: COMMANDS.map(str::to_owned).to_vec(), tables: true, program: false }
+    Server {
+        sql_commands: COMMANDS.map(str::to_owned).to_vec(),
+        tables: true,
+        program: false,
+        blocks: true,
+    }
 }
 
 fn compiled(text: &str) -> Vec<u8> {
@@ -29,13 +35,11 @@ const APP: Session<'_> = Session {
     command: b"Query",
 };
 const WHO: Facts<'_> = Facts { session: Some(APP), event: Event::Statement, ended: None };
-const OPEN: Decision =
-    Decision::Open(Treatment { skip: false, no_text: false, literals: false, overflow: None });
-
-const SKIPPED: Decision =
-    Decision::Known(Treatment { skip: true, no_text: false, literals: false, overflow: None });
-const RECORDED: Decision =
-    Decision::Known(Treatment { skip: false, no_text: false, literals: false, overflow: None });
+const WHOLE: Treatment =
+    Treatment { skip: false, no_text: false, literals: false, overflow: None, block: false };
+const OPEN: Decision = Decision::Open(WHOLE);
+const SKIPPED: Decision = Decision::Known(Treatment { skip: true, ..WHOLE });
+const RECORDED: Decision = Decision::Known(WHOLE);
 
 fn decide(text: &str, facts: &Facts<'_>) -> Decision {
     Program::new(&compiled(text)).decide(facts)
@@ -225,6 +229,131 @@ fn errors_say_where_and_what() {
     assert!(wrong(late).contains("before the statement runs"));
 }
 
+/// The name of what blocks it.
+fn blocked(text: &str, session: Session<'_>, sql_command: i32, table: Option<&str>) -> String {
+    let bytes = compiled(text);
+    let program = Program::new(&bytes);
+    let table = table.and_then(|table| table.split_once('.'));
+    let table = table.map(|(db, name)| (db.as_bytes(), name.as_bytes()));
+    let block = program.blocks(&Begun { session, sql_command, table });
+    // What cannot be blocked is what nobody asks about.
+    assert!(block.is_none() || program.may_block(&session).has(sql_command), "{text}");
+    block.map_or(String::new(), |block| String::from_utf8(block.name.to_vec()).unwrap())
+}
+
+#[test]
+fn the_first_rule_that_matches_blocks_or_not() {
+    let text = r#"{"rules": [
+        {"user": "dba_*", "action": "record"},
+        {"user": "monitor", "action": "skip"},
+        {"name": "no definitions", "class": "ddl", "action": "block"},
+        {"db": "archive", "not": {"class": "read"}, "action": "block"}
+    ]}"#;
+    let of = |user: &'static [u8], db: &'static [u8], command| {
+        blocked(text, Session { user, db, ..APP }, command, None)
+    };
+    assert_eq!(of(b"app", b"shop", DROP), "no definitions");
+    assert_eq!(of(b"app", b"shop", SELECT), "");
+    assert_eq!(of(b"app", b"archive", 2), "rule 4");
+    assert_eq!(of(b"app", b"archive", -1), "rule 4");
+    assert_eq!(of(b"app", b"archive", SELECT), "");
+    assert_eq!(of(b"dba_1", b"archive", DROP), "");
+    assert_eq!(of(b"monitor", b"archive", DROP), "");
+    let bytes = compiled(text);
+    let program = Program::new(&bytes);
+    let may =
+        |user: &'static [u8], command| program.may_block(&Session { user, ..APP }).has(command);
+    // Nothing else has to be asked about: whatever the database is, it is not blocked.
+    assert!(!may(b"app", SELECT) && may(b"app", DROP) && may(b"app", 2) && may(b"app", -1));
+    assert!(!may(b"dba_1", DROP) && !may(b"monitor", 2));
+}
+
+#[test]
+fn what_is_blocked_is_recorded() {
+    let text = r#"{"default": "skip", "rules": [{"class": "ddl", "action": "block"}]}"#;
+    assert_eq!(decide(text, &WHO), OPEN, "its SQL command is not known yet");
+    let of = |sql_command| {
+        let ended = Some(Ended { sql_command: Some(sql_command), errno: 3164, tables: None });
+        decide(text, &Facts { ended, ..WHO }).treatment()
+    };
+    assert!(of(DROP).block && !of(DROP).skip && of(SELECT).skip);
+}
+
+#[test]
+fn what_no_rule_allows_is_blocked() {
+    let text =
+        r#"{"default": "block", "rules": [{"class": ["read", "other"], "action": "record"}]}"#;
+    assert_eq!(blocked(text, APP, SELECT, None), "");
+    assert_eq!(blocked(text, APP, -1, None), "");
+    assert_eq!(blocked(text, APP, DROP, None), "default");
+}
+
+#[test]
+fn tables_are_asked_about_one_by_one() {
+    let text = r#"{"rules": [
+        {"user": "app", "table": "payroll.*", "class": "read", "action": "block"},
+        {"user": "guest", "not": {"table": "public.*"}, "action": "block"}
+    ]}"#;
+    assert_eq!(blocked(text, APP, SELECT, None), "");
+    assert_eq!(blocked(text, APP, SELECT, Some("shop.t")), "");
+    assert_eq!(blocked(text, APP, SELECT, Some("payroll.t")), "rule 1");
+    assert_eq!(blocked(text, APP, 2, Some("payroll.t")), "");
+    let guest = Session { user: b"guest", ..APP };
+    assert_eq!(blocked(text, guest, SELECT, None), "");
+    assert_eq!(blocked(text, guest, SELECT, Some("public.t")), "");
+    assert_eq!(blocked(text, guest, SELECT, Some("payroll.t")), "rule 2");
+}
+
+#[test]
+fn what_the_client_is_told() {
+    let told = |rule: &str| {
+        let bytes = compiled(&format!(r#"{{"rules": [{{{rule}"action": "block"}}]}}"#));
+        let begun = Begun { session: APP, sql_command: SELECT, table: None };
+        let Block { errno, name, message } = Program::new(&bytes).blocks(&begun).unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        (errno, text(name), text(message))
+    };
+    let usual = (BLOCK_ERRNO, "rule 1".to_owned(), BLOCK_MESSAGE.to_owned());
+    assert_eq!(told(""), usual);
+    let own = told(r#""name": "é", "error": 1644, "message": "100 % no", "#);
+    assert_eq!(own, (1644, "é".to_owned(), "100 % no".to_owned()));
+}
+
+#[test]
+fn what_cannot_block_is_refused() {
+    for (rules, expected) in [
+        (r#"{"errno": "any", "action": "block"}"#, "line 1, column 39: a statement has an `errno`"),
+        (
+            r#"{"errno": "any", "action": "record"}, {"action": "block"}"#,
+            "line 1, column 61: what is blocked is decided before it runs",
+        ),
+        (
+            r#"{"table": "a.b", "action": "skip"}, {"action": "block"}"#,
+            "line 1, column 59: what is blocked is decided",
+        ),
+        (r#"{"action": "record", "error": 3164}"#, "line 1, column 42: only what is blocked"),
+        (r#"{"action": "skip", "message": "no"}"#, "only what is blocked"),
+        (r#"{"action": "block", "error": 2006}"#, "expected the number of an error"),
+        (r#"{"action": "block", "error": "1644"}"#, "expected the number of an error"),
+        (r#"{"action": "block", "error": 65536}"#, "expected the number of an error"),
+        (r#"{"action": "block", "message": ""}"#, "expected 1 to 480 bytes"),
+        (r#"{"action": "block", "message": "a\u0000b"}"#, "control characters"),
+        (r#"{"action": "blok"}"#, "none of `record`, `skip`, `no_text`, `block`"),
+    ] {
+        let text = format!(r#"{{"rules": [{rules}]}}"#);
+        assert!(wrong(&text).contains(expected), "{text}: {}", wrong(&text));
+    }
+    let late = r#"{"default": "block", "rules": [{"errno": 0, "action": "record"}]}"#;
+    assert!(wrong(late).starts_with("line 1, column 13: what is blocked is decided"));
+    let cannot = Server { blocks: false, ..server() };
+    let error = compile(r#"{"rules": [{"action": "block"}]}"#, &cannot).unwrap_err().to_string();
+    assert!(error.starts_with("line 1, column 23: this server cannot be told"), "{error}");
+    // Two that block: the tables of the first one are asked for when they come.
+    compiled(
+        r#"{"rules": [{"table": "a.b", "action": "block"}, {"class": "ddl", "action": "block"}]}"#,
+    );
+}
+
 #[test]
 fn deep_and_long_documents_are_refused() {
     assert!(wrong(&"[".repeat(100_000)).contains("too many brackets"));
@@ -248,6 +377,7 @@ proptest! {
     fn damaged_programs_do_no_harm(at in 0usize..200, byte: u8, cut in 0usize..200) {
         let mut bytes = compiled(r#"{"rules": [
             {"user": ["a*", "b"], "host": ["10.0.0.0/8", "*.org"], "action": "skip"},
+            {"class": "ddl", "db": "s*", "action": "block", "message": "no"},
             {"class": "ddl", "table": "a.*", "errno": "1-5", "action": "record"}]}"#);
         if let Some(place) = bytes.get_mut(at) {
             *place = byte;
@@ -257,5 +387,8 @@ proptest! {
         let ended = Some(Ended { sql_command: Some(1), errno: 3, tables: Some(tables) });
         Program::new(&bytes).decide(&WHO);
         Program::new(&bytes).decide(&Facts { ended, ..WHO });
+        let begun = Begun { session: APP, sql_command: 1, table: Some((b"a", b"b")) };
+        Program::new(&bytes).blocks(&begun);
+        Program::new(&bytes).may_block(&APP);
     }
 }

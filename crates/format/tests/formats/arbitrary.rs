@@ -94,7 +94,7 @@ pub fn record() -> impl Strategy<Value = OwnedRecord> {
     let commands = prop::sample::select(&["Query", "Execute", "Prepare", "Quit", "Ping", ""][..]);
     let charsets = prop::sample::select(&["utf8mb4", "latin1", "binary", "sjis", "ucs2", "no"][..]);
     let sql = (option::of(bytes()), any::<bool>(), charsets);
-    (words, numbers, times, vec(bytes(), 19), commands, sql, vec(table(), 0..3)).prop_map(
+    (words, numbers, times, vec(bytes(), 20), commands, sql, vec(table(), 0..3)).prop_map(
         |(words, (numbers, errno, port), (seq, ts_us), texts, command, sql, tables)| {
             let mut texts = texts.into_iter();
             let mut text = || texts.next().unwrap_or_default();
@@ -121,6 +121,7 @@ pub fn record() -> impl Strategy<Value = OwnedRecord> {
                 errno,
                 sqlstate: text(),
                 error: text(),
+                blocked_by: text(),
                 sql: sql.0,
                 sql_bytes: number(),
                 sql_redacted: sql.1,
