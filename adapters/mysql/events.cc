@@ -151,7 +151,7 @@ bool query_start(const tacho_probe* probe, const mysql_event_tracking_query_data
         t_state.recorded |= 1U << depth;
         start_inner(probe, in, 0);
     }
-    const uint32_t error_code = block_statement(probe, conn, sql_command);
+    const uint32_t error_code = block_statement(probe, conn, sql_command, depth != 0);
     if (error_code != 0) {
         refused(probe, conn, depth, sql_command, error_code);
     }
@@ -173,7 +173,7 @@ void record_nested(const tacho_probe* probe, const mysql_event_tracking_query_da
     }
     if (!called) {
         // Its tables, and what it executes, go with it.
-        t_state.skipped = wanted(probe, current_session(), conn) != TACHO_WANTED_RECORD;
+        t_state.skipped = wanted(probe, current_session(), conn) == TACHO_WANTED_SKIP;
     }
     if (t_state.skipped || !tacho_probe_logging(probe)) {
         return;
@@ -194,7 +194,7 @@ bool nested_start(const tacho_probe* probe, const mysql_event_tracking_query_dat
     }
     const int32_t sql_command = sql_command_number(in->sql_command);
     record_nested(probe, in, sql_command);
-    return block_statement(probe, conn, sql_command) != 0;
+    return block_statement(probe, conn, sql_command, true) != 0;
 }
 
 // The outermost statement has been executed; its reply and its commit are still to come.

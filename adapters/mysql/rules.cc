@@ -23,16 +23,22 @@ bool is_of_the_server(uint64_t conn) noexcept {
     return t_state.command == nullptr && t_state.event_conn != conn;
 }
 
-Caller caller_of(MYSQL_THD thd) noexcept {
-    if (!t_state.has_caller) {
-        remember_caller(identity_of(thd));
-    }
-    return t_state.caller;
-}
-
 bool ask(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn, tacho_bytes table_db,
          tacho_bytes table, tacho_blocked* out) noexcept {
-    const Caller caller = caller_of(thd);
+    // Nobody has seen who calls the program that runs: the identity is that of its definer, maybe.
+    // So nothing of it is kept.
+    const bool unknown = t_state.is_inner && !t_state.has_caller;
+    tacho_blocking once = {};
+    const Identity who = t_state.has_caller ? Identity() : identity_of(thd);
+    if (!t_state.has_caller && !unknown) {
+        remember_caller(who);
+    }
+    const Caller caller = unknown ? Caller{who.user.str, who.host.str, who.ip.str} : t_state.caller;
+    if (t_state.is_inner) {
+        // That of the program, which nothing may have told of; and whoever called it has another
+        // one.
+        forget_database(conn);
+    }
     tacho_block_facts facts;
     facts.session = {bytes_of(caller.user), bytes_of(caller.host), bytes_of(caller.ip),
                      database_of(thd, conn), command_name()};
@@ -40,7 +46,12 @@ bool ask(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn, tacho_bytes tab
     facts.table = table;
     facts.sql_command = t_state.runs;
     facts.reserved = 0;
-    return tacho_probe_block(probe, &t_state.blocking, conn, &facts, out);
+    const bool blocks =
+        tacho_probe_block(probe, unknown ? &once : &t_state.blocking, conn, &facts, out);
+    if (t_state.is_inner) {
+        forget_database(conn);
+    }
+    return blocks;
 }
 
 void record(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn,
@@ -77,10 +88,17 @@ void tell(const tacho_blocked& blocked) noexcept {
         return 0;
     }
     tacho_probe_note_blocked(probe);
-    // It may raise an event, which has the message.
+    // Telling it may raise an event, which has the message. A statement has kept room in the arena
+    // for one error: the rule is worth more. Of two errors that no statement is known for, the last
+    // one counts.
+    const bool is_open = t_state.recorded != 0;
+    if (is_open) {
+        record(probe, thd, conn, blocked);
+    }
     tell(blocked);
-    // Of two errors that no statement is known for, the last one counts.
-    record(probe, thd, conn, blocked);
+    if (!is_open) {
+        record(probe, thd, conn, blocked);
+    }
     return blocked.error_code;
 }
 
@@ -102,8 +120,10 @@ void remember_caller(const Identity& who) noexcept {
     t_state.has_caller = true;
 }
 
-uint32_t block_statement(const tacho_probe* probe, uint64_t conn, int32_t sql_command) noexcept {
+uint32_t block_statement(const tacho_probe* probe, uint64_t conn, int32_t sql_command,
+                         bool is_inner) noexcept {
     t_state.runs = sql_command;
+    t_state.is_inner = is_inner;
     return may_block(probe, conn) ? block(probe, conn, {nullptr, 0}, {nullptr, 0}) : 0;
 }
 

@@ -23,7 +23,9 @@ void remember_caller(const Identity& who) noexcept;
 
 // The error number, if a rule blocks the statement; 0: it runs. The record says by which rule, the
 // server has been told, and the event's callback must not return 0.
-uint32_t block_statement(const tacho_probe* probe, uint64_t conn, int32_t sql_command) noexcept;
+// `is_inner`: another one executes it.
+uint32_t block_statement(const tacho_probe* probe, uint64_t conn, int32_t sql_command,
+                         bool is_inner) noexcept;
 
 // The same for a table that the statement is about to touch.
 uint32_t block_table(const tacho_probe* probe, uint64_t conn, tacho_bytes db,

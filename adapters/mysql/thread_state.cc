@@ -18,6 +18,7 @@ void begin_session(uint64_t conn) noexcept {
     t_state.begun = false;
     t_state.end_waits = false;
     t_state.has_caller = false;
+    t_state.is_inner = false;
     t_state.event_conn = 0;
     t_state.runs = -1;
     t_state.sql_command = -1;

@@ -58,6 +58,8 @@ struct ThreadState {
     int32_t runs;
     // `caller` is that of the outermost statement that runs.
     bool has_caller;
+    // Another one executes the statement that began last.
+    bool is_inner;
     // Which life of the recorder the rest is about.
     uint32_t life;
     // The session whose command, or statement, runs on this thread; 0 = none.

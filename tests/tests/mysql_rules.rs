@@ -273,6 +273,13 @@ fn rules_hold_for_scheduled_events_by_their_definer() {
     )
     .expect("an answer");
     wait::until("the other one runs", || count(&mut root, "t") == 1);
+    // Rules hold when nothing is recorded, too.
+    root.query_drop(named("SET GLOBAL tacho.logging = OFF")).expect("an answer");
+    root.query_drop(
+        "CREATE DEFINER = app EVENT d.off ON SCHEDULE AT NOW() DO INSERT INTO d.kept VALUES (3)",
+    )
+    .expect("an answer");
+    wait::until("it was blocked", || blocked_count(&mut root) == 3);
     assert_eq!(count(&mut root, "kept"), 0);
     drop(root);
     server.stop().expect("stopping");
@@ -299,6 +306,25 @@ fn rules_hold_without_traces() {
     root.query_drop("CREATE DEFINER = app EVENT d.e ON SCHEDULE AT NOW() DO DELETE FROM d.t")
         .expect("it");
     wait::until("the event was blocked", || blocked_count(&mut root) == 4);
+    // A rule that leaves out what has called it does not leave out that it was blocked.
+    filter(
+        &mut root,
+        r#"{"rules": [{"class": "program", "action": "skip"},
+                      {"name": "inside", "user": "app", "class": "dml", "action": "block"}]}"#,
+    );
+    assert_eq!(code(all(&mut app, "CALL d.p()")), BLOCKED);
+    // The database is that of the program, and then that of the session again.
+    root.query_drop("CREATE DATABASE payroll").expect("it");
+    root.query_drop("CREATE PROCEDURE payroll.p() SQL SECURITY INVOKER DELETE FROM d.t")
+        .expect("it");
+    root.query_drop("GRANT EXECUTE ON payroll.* TO app").expect("it");
+    filter(
+        &mut root,
+        r#"{"rules": [{"name": "db", "db": "payroll", "class": "dml", "action": "block"}]}"#,
+    );
+    app.query_drop("DELETE FROM t").expect("it is not in that database");
+    assert_eq!(code(all(&mut app, "CALL payroll.p()")), BLOCKED);
+    app.query_drop("DELETE FROM t").expect("it is not in that database");
     drop((app, root));
     server.stop().expect("stopping");
     let lines = recorded::read(&place.log()).expect("a readable log");
@@ -306,7 +332,9 @@ fn rules_hold_without_traces() {
     found.sort_unstable();
     let expected = [
         ("-", "r"),
+        ("CALL d.p()", "inside"),
         ("CALL p()", "r"),
+        ("CALL payroll.p()", "db"),
         ("DELETE FROM t WHERE id = 7", "r"),
         ("INSERT INTO t VALUES (1)", "r"),
     ];

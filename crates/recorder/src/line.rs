@@ -377,7 +377,8 @@ pub fn write_statement(
         };
         let has_ended = !matches!(ending, Ending::Unknown | Ending::Running);
         treatment = wanted::statement(&style.filter(open.ts_us), view, has_ended.then_some(&end));
-        if treatment.skip && style.may_skip && has_ended {
+        // What a rule has blocked is not for another one to leave out.
+        if treatment.skip && style.may_skip && has_ended && record.blocked_by.is_empty() {
             return Written::Filtered;
         }
         style.redact_literals |= treatment.literals;
@@ -454,7 +455,9 @@ pub fn write_single(
         _ => EventKind::Statement,
     };
     let treatment = wanted::single(&style.filter(view.header.ts_us), &view);
-    if treatment.skip && style.may_skip {
+    let error = error.and_then(|place| end.load(drain, place, shortfall));
+    let blocks = error.as_ref().is_some_and(|loaded| is_blocked(&loaded.view));
+    if treatment.skip && style.may_skip && !blocks {
         return Written::Filtered;
     }
     style.redact_literals |= treatment.literals;
@@ -522,7 +525,6 @@ pub fn write_single(
         show(text, &record, kind, is_parsed, style, digests.normaliser())
     });
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
-    let error = error.and_then(|place| end.load(drain, place, shortfall));
     if let Some(Loaded { view, text }) = &error {
         if is_blocked(view) {
             record.blocked_by = text.unwrap_or_default();

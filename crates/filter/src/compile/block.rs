@@ -11,6 +11,9 @@ const NAME_BYTES_MAX: usize = 128;
 /// Longest message, bytes: the server cuts those that are longer than 512.
 const MESSAGE_BYTES_MAX: usize = 480;
 
+/// `ER_NEED_REPREPARE`, `ER_PREPARE_FOR_SECONDARY_ENGINE`, `ER_PREPARE_FOR_PRIMARY_ENGINE` (`mysqld_error.h` of MySQL 9.7).
+const RETRIED: [u32; 3] = [1615, 13_359, 13_775];
+
 /// What a rule says of itself and to the client, and where.
 #[derive(Default)]
 pub(super) struct Words<'v, 't> {
@@ -53,10 +56,17 @@ impl Source<'_> {
             _ => None,
         };
         // Those from 2000 on are of the client's own library: it would take the connection for lost.
-        number.filter(|number| matches!(number, 1000..=1999 | 3000..=65535)).ok_or_else(|| {
+        let number = number.filter(|number| matches!(number, 1000..=1999 | 3000..=65535));
+        let number = number.ok_or_else(|| {
             let message = "expected the number of an error: 1000 to 1999, or 3000 to 65535";
             self.error_at(value, message)
-        })
+        })?;
+        if RETRIED.contains(&number) {
+            let message =
+                "with this error the server tries the statement again, and no client gets it";
+            return Err(self.error_at(value, message));
+        }
+        Ok(number)
     }
 
     /// What a rule that blocks tells, as bytes. `before`: how many rules there are before it.

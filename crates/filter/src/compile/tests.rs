@@ -336,6 +336,7 @@ fn what_cannot_block_is_refused() {
         (r#"{"action": "block", "error": 2006}"#, "expected the number of an error"),
         (r#"{"action": "block", "error": "1644"}"#, "expected the number of an error"),
         (r#"{"action": "block", "error": 65536}"#, "expected the number of an error"),
+        (r#"{"action": "block", "error": 1615}"#, "tries the statement again"),
         (r#"{"action": "block", "message": ""}"#, "expected 1 to 480 bytes"),
         (r#"{"action": "block", "message": "a\u0000b"}"#, "control characters"),
         (r#"{"action": "blok"}"#, "none of `record`, `skip`, `no_text`, `block`"),
