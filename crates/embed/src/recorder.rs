@@ -9,6 +9,7 @@ use std::time::Duration;
 use tacho_event::record::EventKind;
 use tacho_filter::compile::Server;
 use tacho_probe::Probe;
+use tacho_recorder::annex::Source;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status, Who};
@@ -121,6 +122,8 @@ impl Recorder {
                 error_log::write(Severity::Error, &text);
             }
         }
+        // Nothing of what was recovered takes up room any more.
+        let writer = writer.with_arena(nothing.arena());
         let arena_file = ArenaFile::create(
             &config.arena_directory,
             config.arena_bytes,
@@ -137,7 +140,7 @@ impl Recorder {
             error_log::write(Severity::Warning, &text);
         }
         let arena = arena_file.arena();
-        let mut writer = writer.with_arena(arena_file.source()?);
+        let mut writer = writer.with_arena(Source::of_new(&arena_file));
         drop(nothing);
         writer.note(EventKind::Start, &config.server);
         // In the file before the first statement: what recovery may have to bring of this

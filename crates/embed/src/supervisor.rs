@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
-use tacho_recorder::arena_file::{ArenaError, ArenaFile};
+use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Severity, Status};
 use tacho_recorder::external::channel::{Received, wait};
@@ -289,9 +289,14 @@ impl Supervisor {
         let since_us = sys::monotonic_us();
         let mut said = String::new();
         let mut ending = Ending::default();
+        // Not let go again: while this one has the lock, nobody gives new numbers to lines that marks in
+        // the arena speak of.
+        let mut held = None;
         let (files, last_seq, nothing, living) = loop {
-            let opened =
-                opening::open(&self.log_directory, &self.signing_key_file, &error_log::write);
+            let opened = held.take().map_or_else(
+                || opening::open(&self.log_directory, &self.signing_key_file, &error_log::write),
+                Ok,
+            );
             let opened = opened.map_err(|error| {
                 // The kernel takes its lock from a dead recorder a moment after its connection.
                 let is_soon = sys::monotonic_us() - since_us < LOCKED_US;
@@ -301,8 +306,13 @@ impl Supervisor {
             let opened = opened.and_then(|(files, last_seq)| {
                 let nothing = ArenaFile::placeholder();
                 let living = recover::take_up_living(self.arena, &self.arena_path, last_seq);
-                let told = |error: ArenaError| (error.to_string(), true);
-                Ok((files, last_seq, nothing.map_err(told)?, living.map_err(told)?))
+                match nothing.and_then(|nothing| Ok((nothing, living?))) {
+                    Ok((nothing, living)) => Ok((files, last_seq, nothing, living)),
+                    Err(error) => {
+                        held = Some((files, last_seq));
+                        Err((error.to_string(), true))
+                    }
+                }
             });
             match opened {
                 Ok(opened) => break opened,

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tacho_ring::arena::Arena;
 use tacho_ring::layout::{RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader};
 
-use crate::arena_file::{ArenaError, io_error, user_id};
+use crate::arena_file::{ArenaError, ArenaFile, io_error, user_id};
 use crate::drain::Ref;
 
 /// Ending of the files' names.
@@ -62,6 +62,13 @@ impl Source {
     /// Something is in its annex that cannot be read: nobody may go on as if it were not there.
     pub fn open(arena: Arena, path: &Path) -> Result<Source, ArenaError> {
         Ok(Source { arena, annex: Annex::open(path, arena.geometry().chunk_bytes)? })
+    }
+
+    /// An arena that was just made: nothing is in its annex.
+    #[must_use]
+    pub fn of_new(made: &ArenaFile) -> Source {
+        let arena = made.arena();
+        Source { arena, annex: Annex::empty(made.path(), arena.geometry().chunk_bytes) }
     }
 }
 
@@ -103,11 +110,13 @@ pub(crate) struct Annex {
 }
 
 impl Annex {
+    fn empty(arena: &Path, record_bytes_max: u32) -> Annex {
+        Annex { arena: Some(arena.to_owned()), record_bytes_max, ..Annex::default() }
+    }
+
     fn open(arena: &Path, record_bytes_max: u32) -> Result<Annex, ArenaError> {
-        let mut annex =
-            Annex { arena: Some(arena.to_owned()), record_bytes_max, ..Annex::default() };
+        let mut annex = Annex::empty(arena, record_bytes_max);
         for (number, path) in files(arena)? {
-            annex.next_number = annex.next_number.max(number.saturating_add(1));
             if let Err(error) = annex.take_up(number, &path) {
                 // The directory may be open to everybody, and what is in here is believed: what is not
                 // ours is nothing.
@@ -148,6 +157,7 @@ impl Annex {
             self.unread.push(Ref { chunk, position, bytes });
             end += u64::from(bytes);
         }
+        self.next_number = self.next_number.max(number.saturating_add(1));
         let (path, file) = (path.to_owned(), Arc::new(file));
         self.parts.push(Part { number, path, file, end, unsettled: 0, max_seq: 0 });
         Ok(())
@@ -221,10 +231,13 @@ impl Annex {
         self.next_number = number.saturating_add(1);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
-        let file = match options.open(&path) {
-            Ok(file) if number < ANNEX => Arc::new(file),
-            opened => {
-                let source = opened.err().unwrap_or(io::ErrorKind::FileTooLarge.into());
+        let made = match number < ANNEX {
+            true => options.open(&path),
+            false => Err(io::ErrorKind::FileTooLarge.into()),
+        };
+        let file = match made {
+            Ok(file) => Arc::new(file),
+            Err(source) => {
                 let error = io_error("making the annex of the arena", &path)(source);
                 self.error = Some(Arc::new(error));
                 return None;
@@ -346,6 +359,8 @@ pub fn files(arena: &Path) -> Result<Vec<(u32, PathBuf)>, ArenaError> {
         let number = rest.and_then(|rest| rest.strip_suffix(ENDING)?.strip_suffix('.'));
         if let Some(number) = number.and_then(|number| number.parse().ok())
             && number < ANNEX
+            // Not another way to write it.
+            && path.file_name() == part_path(arena, number).file_name()
         {
             found.push((number, path));
         }

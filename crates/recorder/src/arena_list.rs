@@ -75,7 +75,13 @@ pub fn has(known: &[Known], path: &Path) -> bool {
     known.iter().any(|known| known.path == path)
 }
 
-/// Adds an arena that was just made.
+/// Whether it was kept: only marks up to some line count.
+pub fn is_kept(known: &[Known], path: &Path) -> bool {
+    let path = canonical(path);
+    known.iter().any(|known| known.path == path && known.last_seq.is_some())
+}
+
+/// Adds an arena that was just made, or whose marks all count.
 ///
 /// # Errors
 /// The list cannot be read or written.

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::RecordKind;
-use tacho_ring::layout::FRAGMENT_WHOLE;
+use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
 use tacho_ring::session::epoch_of;
 use tacho_ring::sys;
 
@@ -114,7 +114,10 @@ fn recover_dead<F: Fs>(
         match ArenaFile::open_dead(&path) {
             Ok(dead) if dead.info().log_directory == log_directory => found.push(dead),
             Ok(_) => {}
-            Err(ArenaError::InUse { .. }) => take_back_living(writer, log_directory, &path),
+            Err(ArenaError::InUse { .. }) => {
+                take_back_living(log_directory, &path, writer.last_seq())
+                    .unwrap_or_else(|error| tell_unread(writer, &error));
+            }
             Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 if arena_list::has(&known, &path) {
                     writer.tell_gone(&path);
@@ -136,17 +139,22 @@ fn recover_dead<F: Fs>(
 /// A server of this log lives, though its lock is ours: it waits for that, to go on. Until then its arena
 /// has marks of lines that the writer before did not get to write, and their numbers are given to other
 /// lines now.
-fn take_back_living<F: Fs>(writer: &Writer<F>, log_directory: &Path, path: &Path) {
+///
+/// # Errors
+/// Some of these marks stay: lines with their numbers would be taken for theirs.
+pub fn take_back_living(
+    log_directory: &Path,
+    path: &Path,
+    last_seq: u64,
+) -> Result<(), ArenaError> {
     match ArenaFile::open_living(path) {
         Ok(living) if living.info().log_directory == log_directory => {
-            let source = living.source();
-            let taken = source.and_then(|source| take_back_marks(source, writer.last_seq()));
-            taken.unwrap_or_else(|error| tell_unread(writer, &error));
+            take_back_marks(living.source()?, last_seq)
         }
-        Ok(_) => {}
+        Ok(_) => Ok(()),
         // Its server has ended in the orderly way meanwhile.
-        Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => writer.say(Severity::Warning, &error.to_string()),
+        Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -193,7 +201,16 @@ pub fn recover_files<F: Fs>(
         let limit = arena_list::limit(&known, dead.path(), writer.last_seq());
         let source = dead.source();
         match source.and_then(|source| take_back_marks(source.clone(), limit).map(|()| source)) {
-            Ok(source) => readable.push((dead, source)),
+            Ok(source) => {
+                // Its marks are of lines that there are: those of its own recovery count from now on.
+                if arena_list::is_kept(&known, dead.path())
+                    && let Err(error) = arena_list::add(writer.log_directory(), dead.path())
+                {
+                    let list = writer.log_directory().join(arena_list::NAME);
+                    writer.say(Severity::Warning, &format!("{}: {error}", list.display()));
+                }
+                readable.push((dead, source));
+            }
             Err(error) => {
                 tell_unread(writer, &error);
                 keep(writer, writer.log_directory(), dead.path());
@@ -285,6 +302,7 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
     drop_doubles(drain, &mut found, written_seq);
     restore_running(drain, |conn, open| join.restore(conn, open));
     sort(&mut found);
+    let broken_count = count_broken(&found);
     join.begin_pass();
     for (head, at) in found {
         join.add_sorted(&head, at, ready);
@@ -294,8 +312,19 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
     let now_us = sys::now_us();
     join.finish(now_us, Ending::Unknown, ready);
     writer.enqueue();
+    writer.count_corrupt(broken_count);
     writer.tell_last_losses(now_us);
     writer.flush()
+}
+
+/// Records that came in to their end, and whose beginning is gone: it was in the memory of the writer, or
+/// in an annex that is not here.
+fn count_broken(found: &[(Head, Ref)]) -> u64 {
+    let of = |fragment: u8| {
+        let such = found.iter().filter(move |(head, _)| head.fragment == fragment);
+        such.map(|(head, _)| (head.conn, head.rec_no)).collect::<HashSet<_>>()
+    };
+    of(FRAGMENT_LAST).difference(&of(FRAGMENT_FIRST)).count() as u64
 }
 
 /// A writer that dies while it moves a piece of a record to the annex leaves it in the arena, too: that

@@ -456,3 +456,34 @@ fn what_has_no_slot_is_put_into_order_by_recovery() {
     assert_eq!(recovered.expect("recovers").arenas, 1);
     assert_whole(&place);
 }
+
+/// The pieces of a text are gone with a directory that was not moved along: that is counted.
+#[test]
+fn a_text_whose_beginning_is_nowhere_is_counted() {
+    let place = place();
+    let file = place.arena();
+    let text: &'static [u8] = b"piece ".repeat(100_000).leak();
+    let mut writer = place.writer(file.arena());
+    writer.note(tacho_event::record::EventKind::Start, "");
+    assert!(writer.round());
+    let written_seq = writer.last_seq();
+    drop(writer);
+    let probe = Probe::new(file.arena(), 1);
+    emit(&probe, &mut Thread::default(), &event(RecordKind::Start, 1, 7, text));
+    let mut drain = Drain::new(file.source().expect("reads"));
+    let mut found = Vec::new();
+    drain.pass(|head, at| found.push((head.fragment_number, at)));
+    found.sort_by_key(|(fragment, _)| *fragment);
+    for (_, at) in found.iter().take(3) {
+        drain.annex(*at).expect("there is room");
+        drain.settle(*at, written_seq);
+    }
+    drop(drain);
+    annex::remove_all(file.path()).expect("removes");
+    drop(file);
+    let (_writer, recovered) = place.recover();
+    recovered.expect("recovers");
+    let lines = place.lines();
+    let lost: Vec<_> = lines.iter().filter(|l| l.contains("\"event\":\"lost\"")).collect();
+    assert!(lost.len() == 1 && lost[0].contains("\"count\":1,\"cause\":\"corrupt\""), "{lines:?}");
+}

@@ -17,7 +17,7 @@ use crate::files::Fs;
 const LOST_INTERVAL_US: u64 = 1_000_000;
 
 impl<F: Fs> Writer<F> {
-    pub(super) fn count_corrupt(&self, count: u64) {
+    pub(crate) fn count_corrupt(&self, count: u64) {
         let counters = &self.arena().shared().counters.0;
         counters.lost_corrupt.fetch_add(count, Ordering::Relaxed);
     }

@@ -8,6 +8,7 @@ use tacho_ring::sys;
 
 use super::Writer;
 use super::losses::confirm_losses;
+use crate::annex;
 use crate::arena_file::ArenaFile;
 use crate::arena_list;
 use crate::control::{Severity, Status};
@@ -84,6 +85,10 @@ impl<F: Fs> Writer<F> {
     pub(super) fn remove_recovered(&mut self) {
         for path in std::mem::take(&mut self.gone) {
             self.forget_arena(&path);
+            // Pieces of texts, of which nobody has the rest.
+            if let Err(error) = annex::remove_all(&path) {
+                self.say(Severity::Warning, &error.to_string());
+            }
         }
         for dead in std::mem::take(&mut self.recovered) {
             self.forget_arena(dead.path());

@@ -104,13 +104,14 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
         true => files::last_seq(&RealFs, &directory)?.unwrap_or(0),
         false => 0,
     };
-    let mut dead = Vec::new();
+    let (mut dead, mut living) = (Vec::new(), Vec::new());
     for Found { path, server, owner_pid, alive, file, .. } in search.found {
         say::result(&path.display().to_string())?;
         if alive {
             say::result(&format!(
                 "  {server}, process {owner_pid}: running, it writes its records itself"
             ))?;
+            living.push(path);
         } else {
             let limit = arena_list::limit(&search.known, &path, last_seq);
             let waiting = find::waiting(&file, limit).map_or_else(|e| e.to_string(), describe);
@@ -128,7 +129,7 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
         say::result("Nothing was changed (--dry-run).")?;
         return Ok(problem_count);
     }
-    let (lines, seal_problem_count) = write(args, &directory, dead, &search.unread)?;
+    let (lines, seal_problem_count) = write(args, &directory, dead, &living, &search.unread)?;
     let lines = say::counted(lines, "line");
     say::result(&format!("Wrote {lines} to {}.", directory.display()))?;
     Ok(problem_count + seal_problem_count)
@@ -196,6 +197,7 @@ fn write(
     args: &RecoverArgs,
     directory: &Path,
     dead: Vec<PathBuf>,
+    living: &[PathBuf],
     unread: &[PathBuf],
 ) -> Result<(u64, u64), RecoverCommandError> {
     let opened = LogFiles::open(RealFs, directory, Options { rotate_bytes: 0 });
@@ -222,6 +224,10 @@ fn write(
         }
     }
     let Some(first) = locked.first() else { return Ok((0, 0)) };
+    // A server that waits for the log goes on when this is done.
+    for path in living {
+        recover::take_back_living(directory, path, last_seq).map_err(RecoverError::from)?;
+    }
     // What cannot be read now: its numbers are given to other lines.
     for path in unread {
         arena_list::keep(directory, path, last_seq)
