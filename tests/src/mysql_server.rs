@@ -10,7 +10,8 @@ use anyhow::{Result, ensure};
 use tacho_bench::installation::Installation;
 use tacho_bench::server as private;
 
-use crate::server;
+use crate::client::{Conn, Queryable as _};
+use crate::{server, wait};
 
 /// What MySQL warns of whenever it starts in a test: none of it is about ours.
 pub(crate) const KNOWN: &[&str] = &[
@@ -83,6 +84,15 @@ pub fn uninstall() -> &'static str {
         Release::Mysql97 => "UNINSTALL COMPONENT 'file://component_tacho'",
         Release::Mysql80 => "UNINSTALL PLUGIN tacho",
     }
+}
+
+/// Waits until a session has ended. A server that is told to stop ends all of them, and may not read
+/// what they have sent: a Quit.
+pub fn wait_for_end(root: &mut Conn, conn: u64) {
+    wait::until("a session has ended", || {
+        let sessions = "SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_ID = ?";
+        root.exec_first(sessions, (conn,)).expect("an answer") == Some(0_u64)
+    });
 }
 
 /// A text with names of variables, `tacho.overflow`, as they are there.

@@ -12,7 +12,7 @@ use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::disk::Disk;
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_server::{
-    Builder, MySql, Release, install, named, release, status_name, uninstall,
+    Builder, MySql, Release, install, named, release, status_name, uninstall, wait_for_end,
 };
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::sysbench::Sysbench;
@@ -171,6 +171,7 @@ fn each_kind_of_statement_has_its_line() {
     conn.exec_drop(&statement, (2,)).expect("an answer");
     conn.prep("SELECT v FROM d.nothing").expect_err("an error");
     drop(conn);
+    wait_for_end(&mut root, id);
     drop(root);
     server.stop().expect("stopping");
     let lines = recorded::read(&place.log()).expect("a readable log");

@@ -6,7 +6,7 @@ use std::thread;
 
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
-use tacho_tests::mysql_server::{Builder, MySql, Release, install, named, release};
+use tacho_tests::mysql_server::{Builder, MySql, Release, install, named, release, wait_for_end};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
 
@@ -409,7 +409,9 @@ fn without_traces_every_statement_has_its_line_still() {
         conn.query_drop(format!("SELECT missing, '{value}' FROM t")).expect_err("an error");
         conn.query_drop("CALL p()").expect("an answer");
     }
-    drop((conn, root));
+    drop(conn);
+    wait_for_end(&mut root, id);
+    drop(root);
     server.stop().expect("stopping");
     let lines = recorded::read(&place.log()).expect("a readable log");
     let found: Vec<String> =
