@@ -23,17 +23,20 @@ bool is_of_the_server(uint64_t conn) noexcept {
     return t_state.command == nullptr && t_state.event_conn != conn;
 }
 
+Caller caller_of(const Identity& who) noexcept {
+    return {who.user.str, who.host.str, who.ip.str};
+}
+
 bool ask(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn, tacho_bytes table_db,
          tacho_bytes table, tacho_blocked* out) noexcept {
     // Nobody has seen who calls the program that runs: the identity is that of its definer, maybe.
     // So nothing of it is kept.
     const bool unknown = t_state.is_inner && !t_state.has_caller;
     tacho_blocking once = {};
-    const Identity who = t_state.has_caller ? Identity() : identity_of(thd);
     if (!t_state.has_caller && !unknown) {
-        remember_caller(who);
+        remember_caller(identity_of(thd));
     }
-    const Caller caller = unknown ? Caller{who.user.str, who.host.str, who.ip.str} : t_state.caller;
+    const Caller caller = unknown ? caller_of(identity_of(thd)) : t_state.caller;
     if (t_state.is_inner) {
         // That of the program, which nothing may have told of; and whoever called it has another
         // one.
@@ -116,7 +119,7 @@ void load_rules() noexcept {
 }
 
 void remember_caller(const Identity& who) noexcept {
-    t_state.caller = {who.user.str, who.host.str, who.ip.str};
+    t_state.caller = caller_of(who);
     t_state.has_caller = true;
 }
 

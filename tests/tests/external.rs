@@ -302,6 +302,16 @@ fn is_like(sql: &Option<std::borrow::Cow<'_, str>>) -> bool {
     sql.as_deref().is_some_and(|sql| sql.contains("processlist"))
 }
 
+fn kill_both(scene: &mut Scene, recorder: Recorder, recorder_first: bool) {
+    if recorder_first {
+        recorder.kill9();
+        scene.server.kill9().expect("killing");
+    } else {
+        scene.server.kill9().expect("killing");
+        recorder.kill9();
+    }
+}
+
 #[test]
 fn both_are_killed() {
     let mut scene = scene(&["tacho-rotate-bytes=262144"]);
@@ -310,13 +320,7 @@ fn both_are_killed() {
         let recorder = Recorder::start(&scene);
         recorder.wait_until_it_writes(&scene);
         wait_for_answers(&running, 100);
-        if round % 2 == 0 {
-            recorder.kill9();
-            scene.server.kill9().expect("killing");
-        } else {
-            scene.server.kill9().expect("killing");
-            recorder.kill9();
-        }
+        kill_both(&mut scene, recorder, round % 2 == 0);
         scene.server.restart().expect("restarting");
     }
     wait_for_answers(&running, 100);

@@ -214,8 +214,8 @@ impl Drain {
     }
 
     /// Reads every record that was committed since the last pass: first what an earlier writer
-    /// has left in the annex, then chunk by chunk, beginning with the one whose next record is the oldest. A connection that has filled several chunks is
-    /// so read in its order, mostly; what is not, the join keeps until its turn.
+    /// has left in the annex, then chunk by chunk, beginning with the one whose next record is the
+    /// oldest. A connection that has filled several chunks is so read in its order, mostly; what is not, the join keeps until its turn.
     pub fn pass(&mut self, mut found: impl FnMut(&Head, Ref)) {
         self.read_annex(&mut found);
         self.find_unread();

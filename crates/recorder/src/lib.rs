@@ -17,7 +17,7 @@
 //! | module | what it owns |
 //! |---|---|
 //! | [`arena_file`] | the arena as a file, its lock, its discovery after a crash |
-//! | [`annex`] | the file beside it, for records that are larger than it |
+//! | [`annex`] | the files beside it, for records that are larger than it |
 //! | [`arena_list`] | which arenas belong to the log |
 //! | [`drain`] | reading records, recycling chunks |
 //! | [`join`] | which end belongs to which start |

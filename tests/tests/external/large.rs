@@ -10,7 +10,7 @@ use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::log;
 
 use super::scene::{Scene, wait_until};
-use super::{GONE, Recorder, scene, writer};
+use super::{GONE, Recorder, kill_both, scene, writer};
 
 const CLIENTS: usize = 2;
 
@@ -130,13 +130,7 @@ fn both_are_killed_with_pieces_of_texts() {
         all.extend(answered_while(&mut scene, &next, |scene| {
             wait_until("some were answered", || next.load(Ordering::Relaxed) % 4 == 3);
             wait_until("pieces are beside the arena", || has_pieces(scene));
-            if round % 2 == 0 {
-                recorder.kill9();
-                scene.server.kill9().expect("killing");
-            } else {
-                scene.server.kill9().expect("killing");
-                recorder.kill9();
-            }
+            kill_both(scene, recorder, round % 2 == 0);
         }));
         scene.server.restart().expect("restarting");
     }

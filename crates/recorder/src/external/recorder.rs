@@ -436,10 +436,11 @@ impl Recorder {
         // Whoever recovers them says so if the list cannot be read.
         paths.extend(arena_list::read(log_directory).into_iter().flatten().map(|it| it.path));
         let is_dead = |path: &PathBuf| {
-            // One that cannot be read is not tried again and again; who starts next tells of it.
-            let found =
-                ArenaFile::open_living(path).and_then(|file| file.source().map(|_| file.info()));
-            found.is_ok_and(|info| !info.owned && info.log_directory == *log_directory)
+            ArenaFile::open_living(path).is_ok_and(|file| {
+                let info = file.info();
+                // One that cannot be read is not tried again and again; who starts next tells of it.
+                !info.owned && info.log_directory == *log_directory && file.source().is_ok()
+            })
         };
         paths.iter().any(is_dead)
     }
