@@ -36,6 +36,10 @@ const TIME_PAIRS: u64 = 400_000;
 const CLOSED_LIMIT: u32 = 32;
 /// How long the other one naps: as the writer does.
 const NAP: Duration = Duration::from_millis(2);
+/// Bytes of a large page.
+const LARGE_PAGE_BYTES: usize = 2 << 20;
+/// `<linux/mman.h>`, Linux 6.1.
+const MADV_COLLAPSE: libc::c_int = 25;
 /// What a thread computes between two calls, ns.
 const THINK_NS: u64 = 4_000;
 
@@ -45,15 +49,25 @@ fn map_arena(arena_bytes: u64) -> Arena {
     unsafe {
         let fd = libc::memfd_create(c"cost".as_ptr(), 0);
         assert!(fd >= 0 && libc::ftruncate(fd, g.arena_bytes as libc::off_t) == 0);
+        // As the recorder maps its arena: where a large page can begin, and on large pages if the
+        // kernel has some.
+        let bytes = g.arena_bytes as usize;
+        let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let room =
+            libc::mmap(ptr::null_mut(), bytes + LARGE_PAGE_BYTES, libc::PROT_NONE, private, -1, 0);
+        assert!(room != libc::MAP_FAILED);
         let base = libc::mmap(
-            ptr::null_mut(),
-            g.arena_bytes as usize,
+            room.wrapping_byte_add(room.cast::<u8>().align_offset(LARGE_PAGE_BYTES)),
+            bytes,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_POPULATE,
+            libc::MAP_SHARED | libc::MAP_POPULATE | libc::MAP_FIXED,
             fd,
             0,
         );
         assert!(base != libc::MAP_FAILED);
+        if libc::madvise(base, bytes, MADV_COLLAPSE) != 0 {
+            println!("(no large pages: {})", std::io::Error::last_os_error());
+        }
         let arena = Arena::from_raw(base.cast(), g);
         // Nobody else opens this arena: its identity stays empty.
         arena.initialise(std::mem::zeroed());

@@ -18,6 +18,7 @@ use tacho_ring::layout::{Geometry, Header, MAGIC, PAGE_BYTES};
 use tacho_ring::sys;
 
 use crate::annex::{self, Source};
+use crate::mapping::Mapping;
 
 /// When an arena was made, µs since 1970-01-01 UTC, by its name.
 pub fn created_us(path: &Path) -> Option<i64> {
@@ -29,12 +30,9 @@ pub fn created_us(path: &Path) -> Option<i64> {
 pub struct ArenaFile {
     path: PathBuf,
     file: File,
-    base: *mut u8,
+    mapping: Mapping,
     geometry: Geometry,
 }
-
-// SAFETY: the mapping is shared memory that is only touched through `Arena`.
-unsafe impl Send for ArenaFile {}
 
 /// Why an arena could not be made or opened.
 #[derive(Debug, thiserror::Error)]
@@ -176,9 +174,8 @@ impl ArenaFile {
             let source = io::Error::from_raw_os_error(rc);
             return Err(unlink(io_error("allocating the arena", &path)(source)));
         }
-        // Populated now, so that query threads take no page faults.
-        let base = map(&file, geometry.arena_bytes, libc::MAP_POPULATE, &path).map_err(unlink)?;
-        let arena_file = ArenaFile { path, file, base, geometry };
+        let mapping = map_new(&file, geometry.arena_bytes, &path).map_err(unlink)?;
+        let arena_file = ArenaFile { path, file, mapping, geometry };
         let mut header = Header {
             // Stored last: whoever dies before that leaves a file without magic.
             magic: [0; 8],
@@ -191,7 +188,7 @@ impl ArenaFile {
         fill(&mut header.log_directory, log_directory.as_os_str().as_bytes());
         arena_file.arena().initialise(header);
         // SAFETY: the first eight bytes of the mapping, page-aligned; nobody else writes them.
-        let magic = unsafe { AtomicU64::from_ptr(arena_file.base.cast::<u64>()) };
+        let magic = unsafe { AtomicU64::from_ptr(arena_file.mapping.base().cast::<u64>()) };
         // Release: everything else is in place before the file calls itself an arena.
         magic.store(u64::from_le_bytes(MAGIC), Ordering::Release);
         Ok(arena_file)
@@ -210,8 +207,8 @@ impl ArenaFile {
         // SAFETY: a fresh descriptor that nobody else owns.
         let file = unsafe { File::from_raw_fd(descriptor) };
         file.set_len(geometry.arena_bytes).map_err(io_error("sizing memory", &path))?;
-        let base = map(&file, geometry.arena_bytes, 0, &path)?;
-        Ok(ArenaFile { path, file, base, geometry })
+        let mapping = map(&file, geometry.arena_bytes, &path)?;
+        Ok(ArenaFile { path, file, mapping, geometry })
     }
 
     /// Opens and locks an arena whose owner is gone, if its file belongs to the user of this
@@ -226,8 +223,8 @@ impl ArenaFile {
             ArenaError::InUse { path, .. } => ArenaError::InUse { path, pid: header.owner_pid },
             other => other,
         })?;
-        let base = map(&file, geometry.arena_bytes, 0, path)?;
-        Ok(ArenaFile { path: path.to_owned(), file, base, geometry })
+        let mapping = map(&file, geometry.arena_bytes, path)?;
+        Ok(ArenaFile { path: path.to_owned(), file, mapping, geometry })
     }
 
     /// Maps an arena of another process, without locking it, if its file belongs to the user of this
@@ -238,8 +235,8 @@ impl ArenaFile {
             return Err(ArenaError::Foreign { path: path.to_owned(), uid });
         }
         let (_, geometry) = read_header(&file, path)?;
-        let base = map(&file, geometry.arena_bytes, 0, path)?;
-        Ok(ArenaFile { path: path.to_owned(), file, base, geometry })
+        let mapping = map(&file, geometry.arena_bytes, path)?;
+        Ok(ArenaFile { path: path.to_owned(), file, mapping, geometry })
     }
 
     /// Maps an arena without locking it: to look at it, dead or alive, or to change a
@@ -247,15 +244,15 @@ impl ArenaFile {
     pub fn open_unlocked(path: &Path) -> Result<ArenaFile, ArenaError> {
         let (file, _) = open(path)?;
         let (_, geometry) = read_header(&file, path)?;
-        let base = map(&file, geometry.arena_bytes, 0, path)?;
-        Ok(ArenaFile { path: path.to_owned(), file, base, geometry })
+        let mapping = map(&file, geometry.arena_bytes, path)?;
+        Ok(ArenaFile { path: path.to_owned(), file, mapping, geometry })
     }
 
     /// The mapping.
     pub fn arena(&self) -> Arena {
-        // SAFETY: `base` is the mapping made in `map`, of the geometry's size; it is unmapped
-        // only in `drop`, and users of the copy (the writer, the adapter) end before.
-        unsafe { Arena::from_raw(self.base, self.geometry) }
+        // SAFETY: the mapping has the geometry's size; it ends with `self`, and users of the copy
+        // (the writer, the adapter) end before.
+        unsafe { Arena::from_raw(self.mapping.base(), self.geometry) }
     }
 
     /// The mapping, with what is in its annex.
@@ -291,13 +288,6 @@ impl ArenaFile {
     /// What the header says.
     pub fn info(&self) -> ArenaInfo {
         info_of(&self.arena().header(), &self.path, self.is_owned())
-    }
-}
-
-impl Drop for ArenaFile {
-    fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `map`; nobody uses it any more (see `arena`).
-        unsafe { libc::munmap(self.base.cast(), self.geometry.arena_bytes as usize) };
     }
 }
 
@@ -426,23 +416,16 @@ fn read_header(file: &File, path: &Path) -> Result<(Header, Geometry), ArenaErro
     Ok((header, geometry))
 }
 
-/// `flags`: further `MAP_*` bits.
-fn map(file: &File, bytes: u64, flags: i32, path: &Path) -> Result<*mut u8, ArenaError> {
-    // SAFETY: a fresh shared mapping of a file that has at least `bytes` bytes.
-    let base = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            bytes as usize,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | flags,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if base == libc::MAP_FAILED {
-        return Err(io_error("mapping the arena", path)(io::Error::last_os_error()));
-    }
-    Ok(base.cast())
+fn map(file: &File, bytes: u64, path: &Path) -> Result<Mapping, ArenaError> {
+    Mapping::new(file, bytes as usize, 0).map_err(io_error("mapping the arena", path))
+}
+
+/// [`map`], for query threads: they take no page faults, and miss no small pages.
+fn map_new(file: &File, bytes: u64, path: &Path) -> Result<Mapping, ArenaError> {
+    let mapping = Mapping::new(file, bytes as usize, libc::MAP_POPULATE)
+        .map_err(io_error("mapping the arena", path))?;
+    mapping.take_large_pages();
+    Ok(mapping)
 }
 
 /// Start time of a process in clock ticks since boot.

@@ -16,6 +16,7 @@
 //!
 //! | module | what it owns |
 //! |---|---|
+//! | [`mapping`] | the arena's memory, on large pages |
 //! | [`arena_file`] | the arena as a file, its lock, its discovery after a crash |
 //! | [`annex`] | the files beside it, for records that are larger than it |
 //! | [`arena_list`] | which arenas belong to the log |
@@ -40,6 +41,7 @@ pub mod external;
 pub mod files;
 pub mod join;
 pub mod line;
+pub mod mapping;
 pub mod opening;
 pub mod recover;
 pub mod writer;

@@ -56,8 +56,14 @@ impl Bell {
     pub fn ring(&self, park: &impl Park) {
         // SYNC bell: Release pairs with the Acquire in `listen`.
         self.rings.fetch_add(1, Ordering::Release);
-        // SYNC bell: AcqRel pairs with the read-modify-write in `listen`.
-        if self.asleep.fetch_add(0, Ordering::AcqRel) != 0 {
+        // SYNC bell: AcqRel pairs with the read-modify-write in `listen`. Who finds it asleep wakes
+        // it, and nobody else has to: until it runs, on a machine with much to do, others close
+        // chunks, too, and a call into the kernel is what their statements would feel most.
+        if self.asleep.swap(0, Ordering::AcqRel) != 0 {
+            // Once more: it may have read the word after the first time, and go to sleep after this
+            // wake. Then nobody else would wake it.
+            // SYNC bell: as above.
+            self.rings.fetch_add(1, Ordering::Release);
             park.wake(&self.rings, 1);
         }
     }
@@ -65,15 +71,18 @@ impl Bell {
     /// The writer announces that it will sleep, and gets the word to sleep on. It must look
     /// for work once more before it sleeps.
     pub fn listen(&self) -> u32 {
+        // SYNC bell: pairs with the Release in `ring`. Before the announcement: who finds that one,
+        // and takes it back, changes the word after this.
+        let rings = self.rings.load(Ordering::Acquire);
         // SYNC bell: AcqRel pairs with `ring`.
-        self.asleep.fetch_add(1, Ordering::AcqRel);
-        // SYNC bell: pairs with the Release in `ring`.
-        self.rings.load(Ordering::Acquire)
+        self.asleep.swap(1, Ordering::AcqRel);
+        rings
     }
 
     /// The writer is awake again.
     pub fn awake(&self) {
-        self.asleep.fetch_sub(1, Ordering::Relaxed);
+        // A read-modify-write, so that what rang is still acquired by the next `listen`.
+        self.asleep.swap(0, Ordering::Relaxed);
         self.closed.store(0, Ordering::Relaxed);
     }
 }

@@ -182,7 +182,7 @@ impl<F: Fs> Writer<F> {
         self.doubt_device();
         let shared = arena.shared();
         // It may have died in its sleep.
-        shared.bell.0.asleep.store(0, Ordering::Relaxed);
+        shared.bell.0.awake();
         self.lost_seen_us = shared.writer.0.heartbeat_us.load(Ordering::Relaxed).min(sys::now_us());
         // Before anything is looked at.
         let held = slots(&arena);
