@@ -10,7 +10,7 @@
 //! | `known` | what came of texts that differ in their literals alone |
 //! | `form` | such a text without its plain literals |
 //! | `lexer` | bytes to tokens, in one pass |
-//! | `block` | sixteen bytes at a time |
+//! | `block`, `span` | sixteen bytes at a time, and sixty-four |
 //! | `fold` | tokens to the text, lists folded |
 //! | `kind` | what a token is to those after it |
 //! | `out` | the text, hashed piece by piece |
@@ -38,6 +38,7 @@ mod lexer;
 mod mode;
 mod out;
 mod shapes;
+mod span;
 pub mod text;
 
 use std::fmt;
