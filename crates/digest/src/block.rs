@@ -136,12 +136,16 @@ impl Block {
         Bits(self.digits().0 | blanks & 1).first_unset()
     }
 
-    /// How many letters, digits, `_` and `$` it begins with, and a blank behind them, or none.
+    /// A bit for each letter, digit, `_` and `$`, the first byte's the lowest.
     #[inline]
-    pub(crate) fn word_and_blank_bytes(self) -> (usize, usize) {
-        let Bits(blanks) = bits(self.vector().cmp_eq(all(b' ')));
-        let bytes = self.word_bytes();
-        (bytes, bytes + (blanks >> bytes & 1) as usize)
+    pub(crate) fn word_bits(self) -> u16 {
+        self.words().0 as u16
+    }
+
+    /// The same for control characters and blanks.
+    #[inline]
+    pub(crate) fn gap_bits(self) -> u16 {
+        bits(within(self.vector(), 0, b' ')).0 as u16
     }
 
     /// What its bytes are to a [form](crate::form).
@@ -255,9 +259,8 @@ mod tests {
         assert_eq!(Block::at(b" 12,", 0).digit_bytes_after_blank(), 3);
         assert_eq!(Block::at(b"12 ,", 0).digit_bytes_after_blank(), 2);
         assert_eq!(Block::at(b"  12", 0).digit_bytes_after_blank(), 1);
-        assert_eq!(Block::at(b"a1 b", 0).word_and_blank_bytes(), (2, 3));
-        assert_eq!(Block::at(b"a1=b", 0).word_and_blank_bytes(), (2, 2));
-        assert_eq!(Block::at(&[b'a'; 20], 0).word_and_blank_bytes(), (16, 16));
+        assert_eq!(Block::at(b"a1 b\0", 0).gap_bits(), !0b1011);
+        assert_eq!(Block::at(b"a1=b\0", 0).word_bits(), 0b1011);
         assert_eq!(Block::at(b"it's", 0).bytes_until(b'\'', b'\\'), 2);
         assert_eq!(Block::at(b"its", 0).bytes_until(b'\'', b'\\'), BLOCK_BYTES);
     }

@@ -16,6 +16,8 @@ pub(crate) enum Class {
     Backtick,
     /// Above 0x7F: depends on the character set.
     High,
+    /// `(`.
+    Open,
     /// `)`.
     Close,
     /// What begins a comment, or an operator of several bytes, or needs a look at what follows.
@@ -36,9 +38,10 @@ pub(crate) static CLASSES: [Class; 256] = {
             b'\'' | b'"' => Class::Quote,
             b'`' => Class::Backtick,
             0x80.. => Class::High,
+            b'(' => Class::Open,
             b')' => Class::Close,
             b'#' | b'-' | b'/' | b'*' | b'.' | b'@' | b'<' | b'>' | b'!' | b'&' | b'|' | b':'
-            | b'\\' | b'(' | b'?' => Class::Special,
+            | b'\\' | b'?' => Class::Special,
             _ => Class::Single,
         };
         byte += 1;

@@ -176,25 +176,36 @@ impl Fold {
         self.out.wrote(bytes + 3);
     }
 
-    /// The same, and the point behind it: a name must follow.
+    /// The same of two names with a point between them.
     #[inline]
-    pub(crate) fn short_qualifier(&mut self, block: Block, bytes: usize) {
-        let bytes = bytes.min(BLOCK_BYTES);
+    pub(crate) fn short_qualified_name(&mut self, of: (Block, usize), name: (Block, usize)) {
+        const { assert!(2 * BLOCK_BYTES + 8 <= ROOM_BYTES) };
+        let [of, name] = [of, name].map(|(block, bytes)| (block, bytes.min(BLOCK_BYTES)));
+        self.recent_count = 0;
         let room = self.room();
         room[0] = b'`';
-        room[1..=BLOCK_BYTES].copy_from_slice(&block.bytes());
-        room[1 + bytes..5 + bytes].copy_from_slice(b"` . ");
-        self.out.wrote(bytes + 5);
+        room[1..=BLOCK_BYTES].copy_from_slice(&of.0.bytes());
+        let at = 1 + of.1;
+        room[at..at + 5].copy_from_slice(b"` . `");
+        let at = at + 5;
+        room[at..at + BLOCK_BYTES].copy_from_slice(&name.0.bytes());
+        let at = at + name.1;
+        room[at..at + 2].copy_from_slice(b"` ");
+        self.out.wrote(at + 2);
     }
 
-    /// The same as a short name, of any length: where backticks are doubled in it, they stay so. `block` begins
-    /// with the name.
-    #[inline]
-    pub(crate) fn name(&mut self, block: Block, name: &[u8]) {
-        if name.len() > BLOCK_BYTES {
+    /// The same as a short name, of any length: where backticks are doubled in it, they stay so.
+    pub(crate) fn name(&mut self, name: &[u8]) {
+        let bytes = name.len();
+        if bytes + 3 > ROOM_BYTES {
             return self.quoted(name, b'`');
         }
-        self.short_name(block, name.len());
+        self.recent_count = 0;
+        let room = self.room();
+        room[0] = b'`';
+        room[1..=bytes].copy_from_slice(name);
+        room[1 + bytes..3 + bytes].copy_from_slice(b"` ");
+        self.out.wrote(bytes + 3);
     }
 
     /// The contents of quotes around a name, whatever its length.

@@ -42,10 +42,16 @@ impl Form {
         Form { bytes: Box::new([0; TEXT_BYTES_MAX + BLOCK_BYTES]) }
     }
 
+    /// Whether `text` may have a form: a look at its length.
+    #[inline]
+    pub(crate) fn may_be_of(text: &[u8]) -> bool {
+        text.len() <= TEXT_BYTES_MAX
+    }
+
     /// The form of `text`, if it has one.
     #[inline]
     pub(crate) fn of(&mut self, text: &[u8], mode: &Mode) -> Option<&[u8]> {
-        if text.len() > TEXT_BYTES_MAX || (mode.grouping.mixes_ascii() && !text.is_ascii()) {
+        if !Form::may_be_of(text) || (mode.grouping.mixes_ascii() && !text.is_ascii()) {
             return None;
         }
         let end = Reader { text, mode }.read(&mut self.bytes)?;

@@ -23,10 +23,12 @@ use crate::class::{CLASSES, Class, is_joint, is_word};
 use crate::fold::Fold;
 use crate::keywords::{self, Keyword, Usage};
 use crate::mode::Mode;
+use crate::span::{SPAN_BYTES, Span};
 use crate::text::{line_comment_end, long_comment_end, quoted_end, versioned_opener};
 
-/// Bytes that can be looked at where a token begins, without asking where the text ends.
-const WINDOW_BYTES: usize = 32;
+/// Bytes that can be looked at where a token begins, without asking where the text ends: a block,
+/// the quote before it, and two bytes behind.
+const WINDOW_BYTES: usize = BLOCK_BYTES + 3;
 type Window = [u8; WINDOW_BYTES];
 
 /// Cuts a text into tokens.
@@ -64,52 +66,115 @@ impl<'t> Lexer<'t> {
 
     /// Reads all of the text: its last tokens from a copy that has zeros behind it.
     pub(crate) fn read(&mut self, fold: &mut Fold) {
-        let at = self.read_windows(0, fold);
+        let at = self.read_spans(0, fold);
         let left = self.text.len() - at;
-        // So many zeros that there is a window at each byte of the text, and none behind it.
-        let mut padded = [0; 2 * WINDOW_BYTES - 1];
-        let text_bytes = match self.text.last_chunk::<WINDOW_BYTES>() {
+        // So many zeros that there is a span at each byte of the text, and none behind it.
+        let mut padded = [0; 2 * SPAN_BYTES - 1];
+        let text_bytes = match self.text.last_chunk::<SPAN_BYTES>() {
             // More than is left, but of a length that the compiler knows.
             Some(last) => {
-                padded[..WINDOW_BYTES].copy_from_slice(last);
-                WINDOW_BYTES
+                padded[..SPAN_BYTES].copy_from_slice(last);
+                SPAN_BYTES
             }
             None => {
                 padded[..left].copy_from_slice(&self.text[at..]);
                 left
             }
         };
-        let padded = &padded[..text_bytes + WINDOW_BYTES - 1];
+        let padded = &padded[..text_bytes + SPAN_BYTES - 1];
         let mut rest = Lexer { text: &padded[..text_bytes], padded, ..*self };
-        rest.read_windows(text_bytes - left, fold);
+        rest.read_spans(text_bytes - left, fold);
         let Lexer { in_versioned, is_broken, is_given_up, .. } = rest;
         *self = Lexer { in_versioned, is_broken, is_given_up, ..*self };
     }
 
-    /// Reads the tokens from `at` on at whose begin there is a window: where the next one begins.
+    /// Reads the tokens from `at` on at whose begin there is a span: where the next one begins.
     #[inline(never)]
-    fn read_windows(&mut self, mut at: usize, fold: &mut Fold) -> usize {
-        while let Some(window) = self.padded[at..].first_chunk::<WINDOW_BYTES>() {
-            let byte = window[0];
-            at = match CLASSES[usize::from(byte)] {
-                Class::Letter => self.word(at, window, fold),
-                Class::Space => self.gap_end(at + 1),
-                Class::Digit => self.number(at, window, fold),
+    fn read_spans(&mut self, mut at: usize, fold: &mut Fold) -> usize {
+        while let Some(span) = self.padded[at..].first_chunk::<SPAN_BYTES>() {
+            at = self.read_span(at, span, fold);
+        }
+        at
+    }
+
+    /// Reads the tokens of the span at `base`, but for its last ones, which may end behind it: where
+    /// to go on.
+    #[inline]
+    fn read_span(&mut self, base: usize, bytes: &[u8; SPAN_BYTES], fold: &mut Fold) -> usize {
+        let span = Span::of(bytes);
+        let mut starts = span.starts();
+        loop {
+            let place = starts.next();
+            let Some(window) = bytes.get(place..).and_then(<[u8]>::first_chunk::<WINDOW_BYTES>)
+            else {
+                return base + place;
+            };
+            let (at, byte) = (base + place, window[0]);
+            let next = match CLASSES[usize::from(byte)] {
+                Class::Letter => match self.word(window, span.word_bytes(place), fold) {
+                    Word::Read => {
+                        starts = starts.rest();
+                        continue;
+                    }
+                    Word::Qualifier(qualifier_bytes) => {
+                        let name = place + qualifier_bytes + 1;
+                        // What is not in this span, all of it, is in the one that begins here.
+                        let Some(block) = bytes.get(name..).and_then(<[u8]>::first_chunk) else {
+                            return at;
+                        };
+                        let block = Block::of::<BLOCK_BYTES>(block);
+                        let name_bytes = span.word_bytes(name);
+                        if name_bytes < BLOCK_BYTES && !is_joint(block.bytes()[name_bytes]) {
+                            let qualifier = (Block::of(window), qualifier_bytes);
+                            fold.short_qualified_name(qualifier, (block, name_bytes));
+                            starts = starts.rest().rest().rest();
+                            continue;
+                        }
+                        self.joined_word(at, Block::of(window), fold)
+                    }
+                    Word::Joined => self.joined_word(at, Block::of(window), fold),
+                    Word::Other(bytes, found) => self.other_word(at, at + bytes, found, fold),
+                },
                 Class::Single => {
                     fold.byte(byte);
-                    at + 1 + usize::from(window[1] == b' ')
+                    starts = starts.rest();
+                    continue;
+                }
+                Class::Open => {
+                    if window[1] == b'_' && self.is_introducer_at(at) {
+                        fold.introducer();
+                        at + INTRODUCER.len()
+                    } else {
+                        fold.byte(byte);
+                        starts = starts.rest();
+                        continue;
+                    }
                 }
                 Class::Close => {
                     fold.close();
-                    self.rows(at + 1, fold)
+                    match fold.last_shape() {
+                        Some(shape) => self.rows(at + 1, shape, fold),
+                        None => {
+                            starts = starts.rest();
+                            continue;
+                        }
+                    }
                 }
+                Class::Space => {
+                    starts = starts.rest();
+                    continue;
+                }
+                Class::Digit => self.number(at, window, fold),
                 Class::Quote => self.string(at, fold),
                 Class::Backtick => self.backtick(at, window, fold),
                 Class::Special => self.special(at, byte, fold),
                 Class::High => self.high(at, byte, fold),
             };
+            if next - base >= SPAN_BYTES {
+                return next;
+            }
+            starts = span.starts_from(next - base);
         }
-        at
     }
 
     #[inline]
@@ -136,77 +201,43 @@ impl<'t> Lexer<'t> {
     }
 
     /// The end of the name that goes on at `at`.
-    #[inline]
-    fn name_end(&self, at: usize) -> usize {
-        let bytes = Block::at(self.padded, at).word_bytes();
-        let end = at + bytes;
-        if bytes == BLOCK_BYTES || self.byte_at(end).is_some_and(|byte| byte >= 0x80) {
-            return self.long_name_end(end);
-        }
-        end
-    }
-
-    #[inline(never)]
-    fn long_name_end(&self, mut at: usize) -> usize {
-        while let Some(&byte) = self.text.get(at) {
-            if is_word(byte) {
-                at += 1;
-            } else if byte >= 0x80 && self.mode.high.is_letter(byte) {
-                at += self.mode.grouping.char_bytes(&self.text[at..]);
-            } else {
-                break;
+    fn name_end(&self, mut at: usize) -> usize {
+        loop {
+            let bytes = Block::at(self.padded, at).word_bytes();
+            at += bytes;
+            if bytes == BLOCK_BYTES {
+                continue;
+            }
+            match self.byte_at(at) {
+                Some(byte @ 0x80..) if self.mode.high.is_letter(byte) => {
+                    at += self.mode.grouping.char_bytes(&self.text[at..]);
+                }
+                _ => return at,
             }
         }
-        at
     }
 
-    /// A word, or a literal with a letter before its quotes.
+    /// A word of `bytes`, if it is nothing but that.
     #[inline]
-    fn word(&mut self, at: usize, window: &Window, fold: &mut Fold) -> usize {
+    fn word(&self, window: &Window, bytes: usize, fold: &mut Fold) -> Word {
+        // What seems to end with the span is longer than a block.
+        if bytes >= BLOCK_BYTES {
+            return Word::Joined;
+        }
+        if is_joint(window[bytes]) {
+            let is_qualifier =
+                window[bytes] == b'.' && CLASSES[usize::from(window[bytes + 1])] == Class::Letter;
+            return if is_qualifier { Word::Qualifier(bytes) } else { Word::Joined };
+        }
         let block = Block::of(window);
-        // The blank behind it is the commonest gap: its own token would cost as much as a word.
-        let (bytes, with_blank) = block.word_and_blank_bytes();
-        let (end, next) = (at + bytes, at + with_blank);
-        if bytes == BLOCK_BYTES || is_joint(window[bytes]) {
-            let is_qualifier = bytes < BLOCK_BYTES
-                && window[bytes] == b'.'
-                && CLASSES[usize::from(window[bytes + 1])] == Class::Letter;
-            if is_qualifier {
-                fold.short_qualifier(block, bytes);
-                return self.qualified_name(end + 1, fold);
-            }
-            return self.joined_word(at, block, fold);
-        }
         match keywords::find(block, bytes) {
             Some(keyword) if keyword.usage() == Usage::Always => {
                 fold.word(keyword.kind, keyword.bare());
-                next
             }
-            None if window[0] != b'_' => {
-                fold.short_name(block, bytes);
-                next
-            }
-            found => self.other_word(at, end, found, fold),
+            None if window[0] != b'_' => fold.short_name(block, bytes),
+            found => return Word::Other(bytes, found),
         }
-    }
-
-    /// A name after a point, that begins with a letter.
-    #[inline]
-    fn qualified_name(&mut self, at: usize, fold: &mut Fold) -> usize {
-        let block = Block::at(self.padded, at);
-        let (bytes, with_blank) = block.word_and_blank_bytes();
-        if bytes == BLOCK_BYTES || self.byte_at(at + bytes).is_some_and(is_joint) {
-            return self.long_qualified_name(at, block, fold);
-        }
-        fold.short_name(block, bytes);
-        at + with_blank
-    }
-
-    #[inline(never)]
-    fn long_qualified_name(&mut self, at: usize, block: Block, fold: &mut Fold) -> usize {
-        let end = self.name_end(at);
-        fold.name(block, &self.text[at..end]);
-        self.qualified(end, fold)
+        Word::Read
     }
 
     /// A word that is long, or has something at its end that may belong to it.
@@ -216,7 +247,7 @@ impl<'t> Lexer<'t> {
         let word = &self.text[at..end];
         match self.byte_at(end) {
             Some(b'.') if self.is_name_at(end + 1) => {
-                fold.name(block, word);
+                fold.name(word);
                 return self.qualified(end, fold);
             }
             Some(b'\'') => match word {
@@ -271,7 +302,7 @@ impl<'t> Lexer<'t> {
         if word[0] == b'_' && charsets::is_known(&word[1..]) {
             fold.introducer();
         } else {
-            fold.name(Block::at(self.padded, at), word);
+            fold.name(word);
         }
         end
     }
@@ -288,7 +319,7 @@ impl<'t> Lexer<'t> {
                 // What a cut has left of `1e-5` looks like a name.
                 fold.number();
             } else {
-                fold.name(Block::at(self.padded, at + 1), name);
+                fold.name(name);
             }
             at = end;
         }
@@ -373,6 +404,18 @@ impl<'t> Lexer<'t> {
         self.is_given_up = true;
         self.text.len()
     }
+}
+
+/// What a word turned out to be.
+enum Word {
+    /// One token, which was given to the fold.
+    Read,
+    /// So many bytes, and a point and a letter behind them.
+    Qualifier(usize),
+    /// Long, or there is something at its end that may belong to it.
+    Joined,
+    /// So many bytes; what it is depends on what follows.
+    Other(usize, Option<&'static Keyword>),
 }
 
 /// What is written for an introducer.

@@ -10,7 +10,7 @@
 //! | `known` | what came of texts that differ in their literals alone |
 //! | `form` | such a text without its plain literals |
 //! | `lexer` | bytes to tokens, in one pass |
-//! | `block` | sixteen bytes at a time |
+//! | `block`, `span` | sixteen bytes at a time, and sixty-four |
 //! | `fold` | tokens to the text, lists folded |
 //! | `kind` | what a token is to those after it |
 //! | `out` | the text, hashed piece by piece |
@@ -18,6 +18,7 @@
 //! | `charsets` | the names of introducers |
 //! | `class` | what a byte can begin |
 //! | `shapes` | the hashes of texts that come again and again |
+//! | `prospect` | whether it pays to ask for what was seen |
 //! | `mode` | what the reading of a text depends on |
 //! | [`grouping`] | characters that end in an ASCII byte |
 //! | [`text`] | where quotes and comments end |
@@ -37,7 +38,9 @@ mod known;
 mod lexer;
 mod mode;
 mod out;
+mod prospect;
 mod shapes;
+mod span;
 pub mod text;
 
 use std::fmt;
@@ -120,17 +123,20 @@ impl Normaliser {
     /// are kept.
     pub fn normalise(&mut self, sql: &[u8], mode: Mode, text_bytes_max: usize) -> Normalised<'_> {
         let Normaliser { fold, known } = self;
-        let Some((form, known)) = known.find(sql, &mode) else {
+        let Some(mut place) = known.find(sql, &mode) else {
             return read(fold, sql, mode, text_bytes_max);
         };
-        if !known.is_of(form, &mode) {
+        if !place.is_known(&mode) {
+            if !place.comes_again() {
+                return read(fold, sql, mode, text_bytes_max);
+            }
             let normalised = read(fold, sql, mode, usize::MAX);
             if normalised.out_of_memory {
                 return normalised;
             }
-            known.renew(form, mode, normalised);
+            place.renew(mode, normalised);
         }
-        known.normalised(text_bytes_max)
+        place.normalised(text_bytes_max)
     }
 
     /// Gives back what a large text has taken, beyond `bytes`.

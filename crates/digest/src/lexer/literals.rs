@@ -259,12 +259,9 @@ impl Lexer<'_> {
         self.literal_end(self.gap_end(at + 1))
     }
 
-    /// After a closing parenthesis: the end of the rows that follow, if it closed a row.
+    /// After the closing parenthesis of a row: the end of the rows of its shape that follow.
     #[inline]
-    pub(super) fn rows(&mut self, start: usize, fold: &mut Fold) -> usize {
-        let Some(shape) = fold.last_shape() else {
-            return start + usize::from(self.byte_at(start) == Some(b' '));
-        };
+    pub(super) fn rows(&mut self, start: usize, shape: Shape, fold: &mut Fold) -> usize {
         let mut end = start;
         if self.may_go_on(start) && fold.has_spare_tokens() {
             while let Some(next) = self.next_row_end(end, shape) {

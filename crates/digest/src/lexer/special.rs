@@ -1,7 +1,7 @@
 //! What begins with a byte that can be part of several tokens: comments, operators, points,
 //! variables, and the marks of texts that are normalised.
 
-use super::{INTRODUCER, Lexer, has_comment_mark};
+use super::{Lexer, has_comment_mark};
 use crate::block::Block;
 use crate::class::is_word;
 use crate::fold::Fold;
@@ -14,11 +14,6 @@ impl Lexer<'_> {
     pub(super) fn special(&mut self, at: usize, byte: u8, fold: &mut Fold) -> usize {
         let second = self.byte_at(at + 1).unwrap_or(0);
         match (byte, second) {
-            (b'(', b'_') if self.is_introducer_at(at) => {
-                fold.introducer();
-                return at + INTRODUCER.len();
-            }
-            (b'(', _) => {}
             (b'.', b'`') => {}
             (b'?', _) => {
                 fold.value();
@@ -117,7 +112,7 @@ impl Lexer<'_> {
             Some(keyword) if !keyword.bare().is_empty() => {
                 fold.word(keyword.kind, keyword.bare());
             }
-            _ => fold.name(block, word),
+            _ => fold.name(word),
         }
         self.qualified(end, fold)
     }
