@@ -56,6 +56,9 @@ struct ThreadState {
     // Text of the statement that runs if the filter does not want it, else null: nothing that the
     // server tells until its end is recorded.
     const char* skipped;
+    // Whether a STATUS came since the last LOG: without one, a RESULT is not the end of SQL
+    // EXECUTE, and the server need not be asked.
+    bool status_came;
 };
 thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
 
@@ -99,14 +102,14 @@ void set_identity(const mysql_event_connection* in, tacho_event* out) noexcept {
 // Whether KILL wants the session's thread to stop what it does. A shutdown kills all of them, but
 // not at once what is to be recorded: the recorder decides how long it waits then.
 bool is_killed(const void* thd) noexcept {
-    if (&abort_loop != nullptr && abort_loop != 0) {
+    if (thd == nullptr || (&abort_loop != nullptr && abort_loop != 0)) {
         return false;
     }
     return thd_kill_level(static_cast<MYSQL_THD>(const_cast<void*>(thd))) != THD_IS_NOT_KILLED;
 }
 
 void emit(MYSQL_THD thd, tacho_session* session, const tacho_event& event) noexcept {
-    t_state.probe.killed = thd == nullptr ? nullptr : is_killed;
+    t_state.probe.killed = is_killed;
     t_state.probe.session = thd;
     tacho_probe_emit(g_probe, &t_state.probe, session, &event);
 }
@@ -348,6 +351,7 @@ bool is_skipped(const mysql_event_general* in) noexcept {
 
 // Small and without a frame of its own, as all that is called for what is skipped.
 [[gnu::noinline]] void begin(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    t_state.status_came = false;
     const uint32_t answer = wanted(thd, in);
     if (answer == TACHO_WANTED_RECORD) {
         start(thd, in);
@@ -461,6 +465,7 @@ void end_skipped(MYSQL_THD thd, const mysql_event_general* in) noexcept {
 }
 
 [[gnu::noinline]] void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
+    t_state.status_came = true;
     if (t_state.skipped == nullptr) {
         end_recorded(thd, in);
     } else if (is_skipped(in) || !figures_nested(thd)) {
@@ -530,7 +535,7 @@ void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     case MYSQL_AUDIT_GENERAL_ERROR:
         return error(thd, in);
     case MYSQL_AUDIT_GENERAL_RESULT:
-        return t_state.skipped != nullptr ? void() : result(thd, in);
+        return t_state.skipped != nullptr || !t_state.status_came ? void() : result(thd, in);
     case MYSQL_AUDIT_GENERAL_STATUS:
         return end(thd, in);
     default:
