@@ -193,7 +193,7 @@ impl Recorder {
     }
 
     fn ring(&self) {
-        self.arena().shared().bell.0.ring(&Futex);
+        self.arena().shared().bell.0.call(&Futex);
         self.outside.wake();
     }
 

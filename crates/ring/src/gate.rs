@@ -52,7 +52,7 @@ impl Bell {
         }
     }
 
-    /// Wakes the writer if it sleeps.
+    /// Wakes the writer if it sleeps, and nobody else is about to.
     pub fn ring(&self, park: &impl Park) {
         // SYNC bell: Release pairs with the Acquire in `listen`.
         self.rings.fetch_add(1, Ordering::Release);
@@ -66,6 +66,15 @@ impl Bell {
             self.rings.fetch_add(1, Ordering::Release);
             park.wake(&self.rings, 1);
         }
+    }
+
+    /// Wakes the writer, also if somebody else has said that they do: for those who wait for it, and
+    /// do not rely on a thread that may be off its processor, or dead.
+    pub fn call(&self, park: &impl Park) {
+        // SYNC bell: Release pairs with the Acquire in `listen`. Who has read the word before does
+        // not go to sleep on it, or is woken.
+        self.rings.fetch_add(1, Ordering::Release);
+        park.wake(&self.rings, 1);
     }
 
     /// The writer announces that it will sleep, and gets the word to sleep on. It must look

@@ -148,7 +148,7 @@ pub struct Gate {
 pub struct Bell {
     /// Changes when the writer should look; the writer sleeps on it.
     pub rings: AtomicU32,
-    /// 1 while the writer sleeps or is about to.
+    /// 1 while the writer sleeps or is about to, and nobody has said that they wake it.
     pub asleep: AtomicU32,
     /// Chunks closed since the writer last looked.
     pub closed: AtomicU32,

@@ -485,7 +485,7 @@ fn all_waiting_producers_are_woken() {
 }
 
 /// A writer that goes to sleep does not miss a chunk that is closed at the same time.
-fn close_chunks(producer_count: usize) {
+fn close_chunks(producer_count: usize, tell: fn(&Bell, &FakeFutex)) {
     struct Sleeping {
         world: World,
         bell: Bell,
@@ -510,7 +510,7 @@ fn close_chunks(producer_count: usize) {
                     let index = open.index as usize;
                     all.world.write(&mut open, 1);
                     chunk::close(&all.world.controls[index], &mut open);
-                    all.bell.chunk_closed(&all.futex);
+                    tell(&all.bell, &all.futex);
                 })
             })
             .collect();
@@ -538,12 +538,17 @@ fn close_chunks(producer_count: usize) {
 
 #[test]
 fn the_bell_wakes_the_writer() {
-    close_chunks(1);
+    close_chunks(1, Bell::chunk_closed);
 }
 
 #[test]
 fn the_bell_of_two_producers_wakes_the_writer() {
-    close_chunks(2);
+    close_chunks(2, Bell::chunk_closed);
+}
+
+#[test]
+fn a_call_wakes_the_writer() {
+    close_chunks(2, Bell::call);
 }
 
 /// A record whose fragments leave the arena before it is complete: its producer waits until

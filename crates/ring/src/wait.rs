@@ -147,7 +147,7 @@ pub(crate) fn for_chunk(
             // A connection that waits is not stale, however long it takes.
             session.seen_us.store(sys::now_us(), Ordering::Relaxed);
         }
-        shared.bell.0.ring(&Futex);
+        shared.bell.0.call(&Futex);
         sys::futex_wait(&shared.gate.0.epoch, epoch, slice_us);
         shared.gate.0.retract();
     };
@@ -185,7 +185,7 @@ pub(crate) fn until_settled(
         // As in `for_chunk`. If the slot went to another connection, nobody would say that the
         // record is in the file, and the wait would have no end.
         session.seen_us.store(sys::now_us(), Ordering::Relaxed);
-        shared.bell.0.ring(&Futex);
+        shared.bell.0.call(&Futex);
         sys::futex_wait(&shared.writer.0.written_epoch, epoch, slice_us);
     }
     true

@@ -15,7 +15,7 @@ use crate::control::{ConfigChange, Control, Encryption, LogFilesView, Severity, 
 use crate::files::Recipients;
 
 /// Version of the program and of what is said here.
-pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/4");
+pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/5");
 
 /// Bytes that need not be text, as hexadecimal digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

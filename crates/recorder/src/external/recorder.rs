@@ -465,7 +465,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn wake(&self) {
-        self.arena_file.arena().shared().bell.0.ring(&Futex);
+        self.arena_file.arena().shared().bell.0.call(&Futex);
     }
 
     fn release(&mut self, why: &str) {
