@@ -15,8 +15,16 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr;
+use std::time::{Duration, Instant};
 
-/// Bytes of a large page of x86-64, and of most other machines.
+/// How much is asked for at once, bytes.
+const STEP_BYTES: usize = 32 << 20;
+/// After how long nothing more is asked for: a server waits for this when it starts. The rest of a
+/// very large arena stays on small pages.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes of a large page of x86-64, and of other machines with pages of 4 KiB. (Elsewhere there will
+/// be none, and a few addresses stay reserved.)
 pub const LARGE_PAGE_BYTES: usize = 2 << 20;
 
 /// `<linux/mman.h>`, Linux 6.1.
@@ -94,9 +102,12 @@ impl Mapping {
                 0,
             )
         };
-        let error = io::Error::last_os_error();
-        let mapping = Mapping { base, bytes };
-        if mapped == libc::MAP_FAILED { Err(error) } else { Ok(mapping) }
+        if mapped == libc::MAP_FAILED {
+            // The addresses are given up: the kernel may have taken them back before it failed, and
+            // given them to another thread of the server.
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Mapping { base, bytes })
     }
 
     /// Where it begins.
@@ -112,8 +123,15 @@ impl Mapping {
             return;
         }
         let _allowed = Allowed::new();
-        // SAFETY: addresses of this mapping; its content stays the same.
-        unsafe { libc::madvise(self.base.cast(), bytes, MADV_COLLAPSE) };
+        let begin = Instant::now();
+        for at in (0..bytes).step_by(STEP_BYTES) {
+            if begin.elapsed() > PATIENCE {
+                return;
+            }
+            let part = STEP_BYTES.min(bytes - at);
+            // SAFETY: addresses of this mapping; its content stays the same.
+            unsafe { libc::madvise(self.base.add(at).cast(), part, MADV_COLLAPSE) };
+        }
     }
 }
 
