@@ -56,9 +56,9 @@ struct ThreadState {
     // Text of the statement that runs if the filter does not want it, else null: nothing that the
     // server tells until its end is recorded.
     const char* skipped;
-    // Whether a STATUS came since the last LOG: without one, a RESULT is not the end of SQL
-    // EXECUTE, and the server need not be asked.
-    bool status_came;
+    // Connection of the last LOG if no STATUS came since, else 0: then a RESULT of that connection
+    // is not the end of SQL EXECUTE, and the server need not be asked.
+    uint64_t begun_conn;
 };
 thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
 
@@ -351,7 +351,7 @@ bool is_skipped(const mysql_event_general* in) noexcept {
 
 // Small and without a frame of its own, as all that is called for what is skipped.
 [[gnu::noinline]] void begin(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    t_state.status_came = false;
+    t_state.begun_conn = in->general_thread_id;
     const uint32_t answer = wanted(thd, in);
     if (answer == TACHO_WANTED_RECORD) {
         start(thd, in);
@@ -465,7 +465,7 @@ void end_skipped(MYSQL_THD thd, const mysql_event_general* in) noexcept {
 }
 
 [[gnu::noinline]] void end(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    t_state.status_came = true;
+    t_state.begun_conn = 0;
     if (t_state.skipped == nullptr) {
         end_recorded(thd, in);
     } else if (is_skipped(in) || !figures_nested(thd)) {
@@ -535,7 +535,9 @@ void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     case MYSQL_AUDIT_GENERAL_ERROR:
         return error(thd, in);
     case MYSQL_AUDIT_GENERAL_RESULT:
-        return t_state.skipped != nullptr || !t_state.status_came ? void() : result(thd, in);
+        return t_state.skipped != nullptr || t_state.begun_conn == in->general_thread_id
+                   ? void()
+                   : result(thd, in);
     case MYSQL_AUDIT_GENERAL_STATUS:
         return end(thd, in);
     default:
