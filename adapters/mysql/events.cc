@@ -9,7 +9,8 @@
 // What MySQL sends (seen on 9.7.4) and what becomes of it:
 //   COMMAND START        a packet was read: its name is kept for what follows
 //   PARSE PREPARSE       before parsing; text to its packet's end
-//                        -> START (COM_QUERY, COM_STMT_PREPARE)
+//                        -> START (COM_QUERY, COM_STMT_PREPARE), and a new text where a rule
+//                        rewrites it (also what SQL PREPARE is given) -> REWRITE
 //   QUERY START          before execution, has the SQL command of what was parsed before
 //                        -> START (COM_STMT_EXECUTE, what SQL EXECUTE executes)
 //   QUERY NESTED_START   before a statement of a stored program -> START, if it is traced
@@ -24,6 +25,7 @@
 
 #include "database.h"
 #include "records.h"
+#include "rewrite.h"
 #include "rules.h"
 #include "sql_commands.h"
 #include "thread_state.h"
@@ -81,7 +83,13 @@ void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text) 
     }
 }
 
-void parse(const tacho_probe* probe, const mysql_event_tracking_parse_data* in) noexcept {
+// The text that SQL PREPARE is given, also inside of a stored program. Not what is prepared anew
+// for an EXECUTE: that was rewritten when it was prepared.
+bool is_given_to_prepare() noexcept {
+    return t_state.depth != 0 && t_state.command != nullptr && t_state.runs == kSqlPrepare;
+}
+
+void parse(const tacho_probe* probe, mysql_event_tracking_parse_data* in) noexcept {
     const uint64_t conn = in->connection_id;
     if (t_state.conn != conn) {
         begin_session(conn);
@@ -92,10 +100,14 @@ void parse(const tacho_probe* probe, const mysql_event_tracking_parse_data* in) 
     if (t_state.depth != 0 || t_state.executes || t_state.command == nullptr) {
         // The text that SQL PREPARE is given, whose EXECUTE shows it; or what is prepared anew for
         // the command that runs; or what the event scheduler runs.
+        if (is_given_to_prepare()) {
+            rewrite(probe, in);
+        }
         return;
     }
     start_outermost(probe, conn, bytes_of(in->query));
     t_state.announced = true;
+    rewrite(probe, in);
 }
 
 // Statements around the outermost QUERY START. The statement of a scheduled event is one: it has a
