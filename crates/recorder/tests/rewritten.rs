@@ -11,11 +11,14 @@ use tacho_probe::{Probe, Thread};
 use tacho_recorder::control::Control;
 use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::writer::Writer;
-use tacho_ring::codec::{Bytes, Event, PRESENT_FIGURES, PRESENT_TEXT, RecordKind, STRING_CHARSET};
+use tacho_ring::codec::{
+    Bytes, Event, PRESENT_FIGURES, PRESENT_TEXT, RecordKind, STRING_CHARSET, STRING_COMMAND,
+};
 
 fn start(text: &'static [u8], charset: &'static [u8]) -> Event {
     let mut start = event(RecordKind::Start, 1, 7, text);
     start.strings[STRING_CHARSET] = Bytes::of(charset);
+    start.strings[STRING_COMMAND] = Bytes::of(b"Query");
     start
 }
 
