@@ -57,12 +57,14 @@ void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text) 
     t_state.text_bytes = text.len;
     t_state.shown_bytes = UINT32_MAX;
     t_state.figures_present = 0;
+    t_state.charset = {nullptr, 0};
     const uint32_t answer = wanted(probe, thd, conn);
     t_state.skipped = answer == TACHO_WANTED_SKIP;
     if (answer == TACHO_WANTED_RECORD) {
         t_state.recorded = 1;
         t_state.started_us = microseconds(CLOCK_MONOTONIC);
-        start(probe, thd, conn, TACHO_PRESENT_OUTERMOST, text, charset_of(thd));
+        t_state.charset = charset_of(thd);
+        start(probe, thd, conn, TACHO_PRESENT_OUTERMOST, text, t_state.charset);
     } else if (answer == TACHO_WANTED_OFF && tacho_probe_has_block(probe)) {
         // Rules block all the same, and go by it inside of a stored program, too.
         remember_caller(identity_of(thd));

@@ -35,6 +35,18 @@ void record(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn,
     emit(probe, thd, tacho_probe_session(probe, conn, now_us), out);
 }
 
+// The text that SQL PREPARE is given has that of the statement: the server calls it binary while it
+// has another text of that statement for its logs. A stored program may have changed it.
+tacho_bytes charset(MYSQL_THD thd, bool in_program) noexcept {
+    if (in_program) {
+        return charset_of(thd);
+    }
+    if (t_state.charset.len == 0) {
+        t_state.charset = charset_of(thd);
+    }
+    return t_state.charset;
+}
+
 [[gnu::noinline]] void ask(const tacho_probe* probe, mysql_event_tracking_parse_data* in) noexcept {
     const uint64_t conn = in->connection_id;
     MYSQL_THD thd = current_session();
@@ -49,7 +61,7 @@ void record(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn,
     if (in_program) {
         forget_database(conn);
     }
-    facts.charset = charset_of(thd);
+    facts.charset = charset(thd, in_program);
     facts.conn = conn;
     facts.modes = sql_modes_of(thd);
     facts.reserved = 0;

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::process::{Command, Stdio};
 
 use crate::client::{Conn, Queryable as _};
-use crate::mysql_server::{MySql, installation, install};
 use crate::mysql_place::Place;
+use crate::mysql_server::{MySql, install, installation};
 use crate::recorded::{self, Line};
 use crate::source_root;
 

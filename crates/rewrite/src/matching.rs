@@ -138,8 +138,10 @@ fn parameter<'t>(
         // Of anything else it is an operator.
         return (token.kind == Kind::Number).then_some(token.end());
     }
+    // The `?` of a statement that is prepared is none: in a new text the server takes it for a
+    // mistake.
     let is_value = match token.kind {
-        Kind::Number | Kind::String | Kind::Mark => true,
+        Kind::Number | Kind::String => true,
         _ => token.is_null() && expected.flags & TOKEN_MAY_BE_NULL != 0,
     };
     is_value.then_some(token.end())

@@ -51,15 +51,8 @@ const DEFAULT_METHODS: [&str; 9] = [
 ];
 
 /// Counted by `--instructions` unless others are named.
-const COUNTED_METHODS: [&str; 7] = [
-    "nothing",
-    "tacho",
-    "tacho:paced",
-    "server_audit",
-    "general_log",
-    "rewriter",
-    "tacho-rewrite",
-];
+const COUNTED_METHODS: [&str; 7] =
+    ["nothing", "tacho", "tacho:paced", "server_audit", "general_log", "rewriter", "tacho-rewrite"];
 
 /// Shown at the end of `tacho bench --help`.
 const BENCH_NOTES: &str = "\
