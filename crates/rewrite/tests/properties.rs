@@ -115,6 +115,11 @@ fn pieces() -> impl Strategy<Value = Vec<Piece>> {
     prop::collection::vec(any, 1..24)
 }
 
+/// A statement that is prepared with parameters, which is never rewritten.
+fn has_mark(text: &[u8]) -> bool {
+    Lexer::new(text, Reading::USUAL).any(|token| token.kind == Kind::Mark)
+}
+
 fn gap() -> impl Strategy<Value = String> {
     prop::sample::select(vec![
         " ",
@@ -155,7 +160,8 @@ proptest! {
         let program = program.unwrap_or_default();
         for text in [&text, &variant, &pattern] {
             let new = rewrite(&program, text.as_bytes(), Reading::USUAL);
-            prop_assert_eq!(new.as_deref(), Some(&b"SELECT 1"[..]), "{}\n{}", pattern, text);
+            let expected = (!has_mark(text.as_bytes())).then_some(&b"SELECT 1"[..]);
+            prop_assert_eq!(new.as_deref(), expected, "{}\n{}", pattern, text);
             prop_assert_eq!(digest(text.as_bytes()), digest(pattern.as_bytes()), "{}", text);
         }
     }
@@ -330,10 +336,11 @@ proptest! {
         }
         let _number = form::number(&text, reading, &KEY, 1);
         let _new = rewrite(&program, &text, reading);
-        // A pattern of any bytes: what can be compiled matches itself.
+        // A pattern of any bytes: what can be compiled matches itself, without parameters.
         if let Some(program) = compile(&text, b"SELECT 1") {
             let new = rewrite(&program, &text, Reading::USUAL);
-            prop_assert_eq!(new.as_deref(), Some(&b"SELECT 1"[..]));
+            let expected = (!has_mark(&text)).then_some(&b"SELECT 1"[..]);
+            prop_assert_eq!(new.as_deref(), expected);
             let mut damaged = program.clone();
             if let Some(byte) = damaged.get_mut(usize::from(flags) * 7) {
                 *byte ^= 1 << (flags & 7);
