@@ -36,6 +36,7 @@ impl Marks {
 }
 
 /// For each length the bits of a block that count.
+#[allow(clippy::indexing_slicing)] // When it is compiled.
 static MASKS: [u128; BLOCK_BYTES + 1] = {
     let mut masks = [0; BLOCK_BYTES + 1];
     let mut bytes = 1;
@@ -149,6 +150,7 @@ fn all(byte: u8) -> i8x16 {
 
 /// The bytes from `first` to `last`. They are compared as signed: the least of those is `first`.
 #[inline]
+#[allow(clippy::arithmetic_side_effects)] // Each byte wraps round by itself.
 fn within(bytes: i8x16, first: u8, last: u8) -> i8x16 {
     let least = i8::MIN as u8;
     let moved = bytes + all(least.wrapping_sub(first));

@@ -95,6 +95,7 @@ fn is_opener(byte: u8) -> bool {
 /// Whether a number is over before this byte, if all of it before that is digits.
 #[inline]
 fn ends_number(byte: u8) -> bool {
+    #[allow(clippy::indexing_slicing)] // When it is compiled.
     static ENDS: [bool; 256] = {
         let mut ends = [false; 256];
         let mut byte = 0;
