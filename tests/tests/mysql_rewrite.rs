@@ -97,13 +97,11 @@ fn a_statement_is_rewritten_and_its_line_has_both_texts() {
     // What was to change something reads.
     app.query_drop("DELETE FROM d.t WHERE id = 2").expect("an answer");
     assert_eq!(one::<u64>(&mut root, "SELECT COUNT(*) FROM d.t"), 2);
-    // Nearly as long as any that is rewritten, and longer.
-    let long = "y".repeat(1_000_000);
+    // Longer than any buffer.
+    let long = "y".repeat(3 << 20);
     set(&mut root, &[("SELECT LENGTH(?)", "SELECT LENGTH(?) + 1")]);
     let length: usize = one(&mut app, &format!("SELECT LENGTH('{long}')"));
     assert_eq!(length, long.len() + 1);
-    let length: usize = one(&mut app, &format!("SELECT LENGTH('{long}{long}')"));
-    assert_eq!(length, 2 * long.len());
     assert_eq!(one::<i64>(&mut app, "SELECT 5"), 5, "that rule is gone");
     assert_eq!((rewritten_count(&mut root), rule_count(&mut root)), (6, 1));
 

@@ -14,9 +14,10 @@
 //! they do not all announce themselves in one word.
 
 use tacho_rewrite::form::{self, Key};
+use tacho_rewrite::lexer::Modes;
 use tacho_rewrite::matching::Parameters;
 use tacho_rewrite::program::Rule;
-use tacho_rewrite::{Found, Program, Reading, Statement, compose};
+use tacho_rewrite::{Found, Program, Statement, compose};
 use tacho_ring::arena::slice;
 use tacho_ring::codec::Bytes;
 use tacho_ring::swap::Swap;
@@ -107,14 +108,19 @@ pub struct Rewritten {
 /// The server's allocator. See `tacho_allocate`.
 pub type Allocate = unsafe extern "C" fn(bytes: usize) -> *mut u8;
 
-fn reading(modes: u32, charset: &[u8]) -> Reading {
-    Reading {
-        ansi_quotes: modes & REWRITE_ANSI_QUOTES != 0,
-        no_escapes: modes & REWRITE_NO_BACKSLASH_ESCAPES != 0,
-        is_unknown: modes & REWRITE_MODE_UNKNOWN != 0,
-        // utf8mb4, utf8mb3, and utf8 as older servers say.
-        is_utf8: matches!(charset, [b'u', b't', b'f', b'8', ..]),
-    }
+// The bits are those of the C side.
+const _: () = assert!(
+    REWRITE_ANSI_QUOTES == Modes::ANSI_QUOTES
+        && REWRITE_NO_BACKSLASH_ESCAPES == Modes::NO_ESCAPES
+        && REWRITE_MODE_UNKNOWN == Modes::UNKNOWN
+);
+
+#[inline]
+fn modes(modes: u32, charset: &[u8]) -> Modes {
+    // utf8mb4, utf8mb3, and utf8 as older servers say.
+    let is_utf8 = charset.first_chunk() == Some(b"utf8");
+    let known = modes & (Modes::ANSI_QUOTES | Modes::NO_ESCAPES | Modes::UNKNOWN);
+    Modes(if is_utf8 { known | Modes::UTF8 } else { known })
 }
 
 impl Rewrites {
@@ -136,10 +142,9 @@ impl Rewrites {
             return false;
         }
         // SAFETY: as promised by the caller.
-        let [text, database, charset] =
-            unsafe { [&facts.text, &facts.db, &facts.charset].map(|it| slice(it)) };
-        let reading = reading(facts.modes, charset);
-        let form = form::number(text, reading, &self.key, epoch);
+        let (text, charset) = unsafe { (slice(&facts.text), slice(&facts.charset)) };
+        let modes = modes(facts.modes, charset);
+        let form = form::number(text, modes, &self.key, epoch);
         let known = form.and_then(|form| {
             let entry = self.known.get(form as usize & (KNOWN - 1))?;
             Some((form, entry))
@@ -150,9 +155,8 @@ impl Rewrites {
         {
             return false;
         }
-        let statement = Statement { text, reading, database };
         // SAFETY: as promised by the caller.
-        unsafe { self.search(&statement, facts.conn, epoch, known, allocate, out) }
+        unsafe { self.search(facts, modes, epoch, known, allocate, out) }
     }
 
     /// The same, by the rules themselves.
@@ -163,23 +167,27 @@ impl Rewrites {
     #[inline(never)]
     unsafe fn search(
         &self,
-        statement: &Statement<'_>,
-        conn: u64,
+        facts: &RewriteFacts,
+        modes: Modes,
         epoch: u64,
         known: Option<(u64, &AtomicU64)>,
         allocate: Allocate,
         out: &mut Rewritten,
     ) -> bool {
-        let Some(shard) = self.shards.get(conn as usize & (SHARDS - 1)) else { return false };
+        let place = facts.conn as usize & (SHARDS - 1);
+        let Some(shard) = self.shards.get(place) else { return false };
+        // SAFETY: as promised by the caller.
+        let (text, database) = unsafe { (slice(&facts.text), slice(&facts.db)) };
+        let statement = Statement { text, reading: modes.reading(), database };
         let mut parameters = Parameters::default();
         shard.rules.read(|rules| {
             let Some(rules) = rules else { return false };
             // SAFETY: valid for as long as the rules can be read.
             let program = Program::new(unsafe { slice(&rules.bytes) });
-            match program.find(statement, &mut parameters) {
+            match program.find(&statement, &mut parameters) {
                 Found::Rule(rule) => {
                     // SAFETY: as promised by the caller.
-                    let done = unsafe { write(&rule, statement.text, &parameters, allocate, out) };
+                    let done = unsafe { write(&rule, text, &parameters, allocate, out) };
                     let counter = if done { &shard.rewritten } else { &shard.failed };
                     counter.fetch_add(1, Ordering::Relaxed);
                     done

@@ -14,15 +14,52 @@ pub(crate) struct Block(u128);
 
 /// The place of the first bit that is set, or [`BLOCK_BYTES`].
 #[inline]
-pub(crate) fn first(bits: u32) -> usize {
+fn first(bits: u32) -> usize {
     (bits | 1 << BLOCK_BYTES).trailing_zeros() as usize
 }
 
+/// What of a block a [form](crate::form) has to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// One bit for each byte, the first byte's the lowest.
+    bits: u32,
+    /// A digit behind the block may begin a number.
+    pub(crate) last_is_opener: bool,
+}
+
+impl Marks {
+    /// The place of the first one, or [`BLOCK_BYTES`].
+    #[inline]
+    pub(crate) fn first(self) -> usize {
+        first(self.bits)
+    }
+}
+
+/// For each length the bits of a block that count.
+#[allow(clippy::indexing_slicing)] // When it is compiled.
+static MASKS: [u128; BLOCK_BYTES + 1] = {
+    let mut masks = [0; BLOCK_BYTES + 1];
+    let mut bytes = 1;
+    while bytes <= BLOCK_BYTES {
+        masks[bytes] = masks[bytes - 1] << 8 | 0xFF;
+        bytes += 1;
+    }
+    masks
+};
+
 impl Block {
+    /// No bytes.
+    pub(crate) const EMPTY: Block = Block(0);
+
     /// The block at `at`; beyond the end of the text it is empty.
     #[inline]
     pub(crate) fn at(text: &[u8], at: usize) -> Block {
-        let rest = text.get(at..).unwrap_or_default();
+        Block::begin(text, text.get(at..).unwrap_or_default())
+    }
+
+    /// The block that `rest` begins with, which is the end of the text.
+    #[inline]
+    pub(crate) fn begin(text: &[u8], rest: &[u8]) -> Block {
         match rest.first_chunk::<BLOCK_BYTES>() {
             Some(bytes) => Block(u128::from_le_bytes(*bytes)),
             None => Block::near_end(text, rest),
@@ -45,15 +82,16 @@ impl Block {
         }
     }
 
+    /// All of it as a number.
+    #[inline]
+    pub(crate) fn number(self) -> u128 {
+        self.0
+    }
+
     /// The first `bytes` of it as a number, zeros behind them.
     #[inline]
-    pub(crate) fn number(self, bytes: usize) -> u128 {
-        let Block(number) = self;
-        if bytes >= BLOCK_BYTES {
-            return number;
-        }
-        let bits = (bytes as u32).wrapping_mul(u8::BITS);
-        number & !u128::MAX.checked_shl(bits).unwrap_or(0)
+    pub(crate) fn beginning(self, bytes: usize) -> u128 {
+        self.0 & MASKS.get(bytes).copied().unwrap_or(u128::MAX)
     }
 
     #[inline]
@@ -66,7 +104,7 @@ impl Block {
     /// may open a number, quotes, and what can begin a comment. `is_open`: the byte before the
     /// block is one that may.
     #[inline]
-    pub(crate) fn marks(self, is_open: bool) -> u32 {
+    pub(crate) fn marks(self, is_open: bool) -> Marks {
         let bytes = self.vector();
         let digits = within(bytes, b'0', b'9');
         let low = (bytes & all(0xC0)).cmp_eq(all(0));
@@ -78,7 +116,9 @@ impl Block {
             | bytes.cmp_eq(all(b'\\'));
         let digits = bits(digits);
         let openers = bits(low) & !digits;
-        (digits & (openers << 1 | u32::from(is_open))) | bits(others)
+        let opened = openers << 1 | u32::from(is_open);
+        let last_is_opener = opened >> BLOCK_BYTES & 1 != 0;
+        Marks { bits: (digits & opened) | bits(others), last_is_opener }
     }
 
     /// How many bytes are before the first `one` or `other`.
@@ -110,6 +150,7 @@ fn all(byte: u8) -> i8x16 {
 
 /// The bytes from `first` to `last`. They are compared as signed: the least of those is `first`.
 #[inline]
+#[allow(clippy::arithmetic_side_effects)] // Each byte wraps round by itself.
 fn within(bytes: i8x16, first: u8, last: u8) -> i8x16 {
     let least = i8::MIN as u8;
     let moved = bytes + all(least.wrapping_sub(first));
@@ -139,7 +180,7 @@ mod tests {
                 for bytes in 0..20 {
                     let mut cut = expected.clone();
                     cut[bytes.min(BLOCK_BYTES)..].fill(0);
-                    assert_eq!(block.number(bytes).to_le_bytes()[..], cut, "{bytes}");
+                    assert_eq!(block.beginning(bytes).to_le_bytes()[..], cut, "{bytes}");
                 }
             }
         }
@@ -161,7 +202,9 @@ mod tests {
                             expected |= u32::from(is_mark) << index;
                             opens = *byte < 0x40 && !is_digit;
                         }
-                        assert_eq!(Block::at(&bytes, 0).marks(is_open), expected, "{bytes:?}");
+                        let marks = Block::at(&bytes, 0).marks(is_open);
+                        let expected = Marks { bits: expected, last_is_opener: opens };
+                        assert_eq!(marks, expected, "{bytes:?}");
                     }
                 }
             }

@@ -6,11 +6,11 @@
 //! holds for all. Not the other way round: white space and the case of words count here.
 //!
 //! The hash has a secret key, so that nobody can make a statement that has the number of another
-//! one, to hide behind it. Every piece of the text is taken in with its length and with what stands
-//! behind it: no two lists of pieces are the same bytes.
+//! one, to hide behind it. Sixteen bytes are taken in at a time; fewer, with their number and with what
+//! stands behind them: no two forms are the same numbers.
 
-use crate::block::{BLOCK_BYTES, Block, find, first};
-use crate::lexer::{Reading, is_word};
+use crate::block::{BLOCK_BYTES, Block, find};
+use crate::lexer::{Modes, is_word};
 
 /// Longest text that has a form, bytes. (Reading a longer one as tokens ends early nearly always.)
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -19,15 +19,22 @@ pub const TEXT_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Key(pub [u64; 4]);
 
-/// What was left out behind a piece, and what was not.
+/// What stands behind a part of a text.
 #[derive(Clone, Copy)]
 enum Behind {
     Number = 1,
     String = 2,
     StringInDouble = 3,
     Comment = 4,
-    End = 5,
+    /// Something that is taken in as it is.
+    Plain = 5,
+    /// What goes on behind that.
+    Text = 6,
+    End = 7,
 }
+
+/// Beside what is behind a part: that ends the text.
+const AT_END: u64 = 8;
 
 /// The high and the low half of a product.
 #[inline]
@@ -42,25 +49,32 @@ struct Hash<'k> {
 }
 
 impl Hash<'_> {
+    /// Sixteen bytes, with more of the same sort behind them.
     #[inline]
-    fn block(&mut self, number: u128) {
+    fn whole(&mut self, block: Block) {
         let [one, other, ..] = self.key;
+        let number = block.number();
         self.state = mix(self.state ^ number as u64 ^ one, (number >> 64) as u64 ^ other);
     }
 
-    /// The text from `start` to `end`, and what is behind it.
+    /// The first `bytes` of a block, fewer than it has, and what is behind them.
     #[inline]
-    fn piece(&mut self, text: &[u8], start: usize, end: usize, behind: Behind) {
-        let bytes = end.saturating_sub(start);
-        let mut at = start;
-        while at < end {
-            self.block(Block::at(text, at).number(end.saturating_sub(at)));
+    fn part(&mut self, block: Block, bytes: usize, behind: u64) {
+        let [.., one, other] = self.key;
+        let number = block.beginning(bytes);
+        // The last byte of the number is free.
+        let tag = (bytes as u64) << 56 | behind << 60;
+        self.state = mix(self.state ^ number as u64 ^ one, (number >> 64) as u64 ^ tag ^ other);
+    }
+
+    /// What is taken in as it is.
+    #[inline(never)]
+    fn text(&mut self, text: &[u8], mut at: usize, end: usize) {
+        while end.saturating_sub(at) >= BLOCK_BYTES {
+            self.whole(Block::at(text, at));
             at = at.saturating_add(BLOCK_BYTES);
         }
-        let [.., one, other] = self.key;
-        let tag = (bytes as u64) << 3 | behind as u64;
-        // The state is what was hashed before, in a form that cannot be 0 by choice.
-        self.state = mix(self.state ^ *one, tag ^ *other).wrapping_add(self.state.rotate_left(23));
+        self.part(Block::at(text, at), end.saturating_sub(at), Behind::Text as u64);
     }
 }
 
@@ -81,54 +95,82 @@ fn is_opener(byte: u8) -> bool {
 /// Whether a number is over before this byte, if all of it before that is digits.
 #[inline]
 fn ends_number(byte: u8) -> bool {
-    byte != b'.' && !is_word(byte)
+    #[allow(clippy::indexing_slicing)] // When it is compiled.
+    static ENDS: [bool; 256] = {
+        let mut ends = [false; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            ends[byte] = byte as u8 != b'.' && !is_word(byte as u8);
+            byte += 1;
+        }
+        ends
+    };
+    ENDS.get(usize::from(byte)).is_some_and(|ends| *ends)
 }
 
 /// The number of a text; `None`: it has none, and must be read as tokens. `salt` goes into it.
 #[inline]
-pub fn number(text: &[u8], reading: Reading, key: &Key, salt: u64) -> Option<u64> {
-    if text.len() > TEXT_BYTES_MAX || (!reading.is_utf8 && !text.is_ascii()) {
+pub fn number(text: &[u8], modes: Modes, key: &Key, salt: u64) -> Option<u64> {
+    if text.len() > TEXT_BYTES_MAX || (!modes.has(Modes::UTF8) && !text.is_ascii()) {
         return None;
     }
     let Key(key) = key;
-    let [one, ..] = key;
-    let mut hash = Hash { state: mix(salt ^ *one, reading.bits() ^ !*one), key };
-    let (mut piece, mut at) = (0, 0);
-    while at < text.len() {
-        let is_open = match at.checked_sub(1) {
-            Some(before) => text.get(before).is_some_and(|byte| is_opener(*byte)),
-            None => true,
-        };
-        let plain = first(Block::at(text, at).marks(is_open));
-        at = at.saturating_add(plain);
-        if plain == BLOCK_BYTES {
-            continue;
-        }
-        match look(text, at, reading)? {
-            There::Plain(end) => at = end,
-            There::Blank(end, what) => {
-                hash.piece(text, piece, at, what);
-                (piece, at) = (end, end);
-            }
+    let [one, .., other] = key;
+    let mut hash = Hash { state: mix(salt ^ one, u64::from(modes.0) ^ other), key };
+    // What is left of the text.
+    let mut rest = text;
+    // Whether a digit that is next may begin a number.
+    let mut is_open = true;
+    while !rest.is_empty() {
+        let block = Block::begin(text, rest);
+        let marks = block.marks(is_open);
+        let plain = marks.first();
+        if plain < BLOCK_BYTES {
+            let place = text.len().wrapping_sub(rest.len()).wrapping_add(plain);
+            let end = match look(text, place, modes)? {
+                There::Blank(end, what) => {
+                    if end == text.len() {
+                        hash.part(block, plain, what as u64 | AT_END);
+                        return Some(hash.state);
+                    }
+                    hash.part(block, plain, what as u64);
+                    end
+                }
+                There::Plain(end) => {
+                    hash.part(block, plain, Behind::Plain as u64);
+                    hash.text(text, place, end);
+                    end
+                }
+            };
+            rest = text.get(end..)?;
+            let before = text.get(end.wrapping_sub(1));
+            is_open = before.is_some_and(|byte| is_opener(*byte));
+        } else if let Some(behind) = rest.get(BLOCK_BYTES..) {
+            hash.whole(block);
+            rest = behind;
+            is_open = marks.last_is_opener;
+        } else {
+            hash.part(block, rest.len(), Behind::End as u64);
+            return Some(hash.state);
         }
     }
-    hash.piece(text, piece, text.len(), Behind::End);
+    hash.part(Block::EMPTY, 0, Behind::End as u64);
     Some(hash.state)
 }
 
 /// What is at `at`; `None`: a text with that has no form.
 #[inline]
-fn look(text: &[u8], at: usize, reading: Reading) -> Option<There> {
-    let next = at.saturating_add(1);
+fn look(text: &[u8], at: usize, modes: Modes) -> Option<There> {
+    let next = at.wrapping_add(1);
     match *text.get(at)? {
         b'0'..=b'9' => Some(digits(text, at)),
         b'\'' => {
-            let end = quotes_end(text, at, reading)?;
+            let end = quotes_end(text, at, modes)?;
             Some(There::Blank(end, Behind::String))
         }
-        b'"' if reading.is_unknown => None,
-        b'"' if !reading.ansi_quotes => {
-            let end = quotes_end(text, at, reading)?;
+        b'"' if modes.has(Modes::UNKNOWN) => None,
+        b'"' if !modes.has(Modes::ANSI_QUOTES) => {
+            let end = quotes_end(text, at, modes)?;
             Some(There::Blank(end, Behind::StringInDouble))
         }
         // A name.
@@ -144,13 +186,13 @@ fn look(text: &[u8], at: usize, reading: Reading) -> Option<There> {
 /// Digits that may be a number.
 #[inline]
 fn digits(text: &[u8], at: usize) -> There {
-    let byte_at = |at: usize| text.get(at).copied().unwrap_or(0);
-    let before = |bytes: usize| at.checked_sub(bytes).map_or(b' ', byte_at);
-    let digits_end = |mut at: usize| {
-        while byte_at(at).is_ascii_digit() {
-            at = at.saturating_add(1);
-        }
-        at
+    // Beyond the beginning, which wraps round, there is nothing either.
+    let byte_at = |at: usize| text.get(at).copied().unwrap_or(b' ');
+    let before = |bytes: usize| byte_at(at.wrapping_sub(bytes));
+    let digits_end = |at: usize| {
+        let rest = text.get(at..).unwrap_or_default();
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        at.wrapping_add(digits)
     };
     let whole = digits_end(at);
     // `.5`, and `e-5` of `1e-5`, belong to what is before them.
@@ -163,7 +205,7 @@ fn digits(text: &[u8], at: usize) -> There {
         return There::Plain(whole);
     }
     let mut end = whole;
-    let point = whole.saturating_add(1);
+    let point = whole.wrapping_add(1);
     if byte_at(whole) == b'.' && byte_at(point).is_ascii_digit() {
         end = digits_end(point);
     }
@@ -172,7 +214,7 @@ fn digits(text: &[u8], at: usize) -> There {
 
 /// Behind the quotes of a string that opens at `at`.
 #[inline]
-fn quotes_end(text: &[u8], at: usize, reading: Reading) -> Option<usize> {
+fn quotes_end(text: &[u8], at: usize, modes: Modes) -> Option<usize> {
     let quote = *text.get(at)?;
     let mut place = at.saturating_add(1);
     loop {
@@ -182,10 +224,10 @@ fn quotes_end(text: &[u8], at: usize, reading: Reading) -> Option<usize> {
         if is_quote && text.get(next) != Some(&quote) {
             return Some(next);
         }
-        if !is_quote && reading.is_unknown {
+        if !is_quote && modes.has(Modes::UNKNOWN) {
             return None;
         }
-        let is_plain = !is_quote && reading.no_escapes;
+        let is_plain = !is_quote && modes.has(Modes::NO_ESCAPES);
         place = if is_plain { next } else { next.saturating_add(1) };
     }
 }
@@ -229,11 +271,12 @@ fn comment(text: &[u8], at: usize) -> Option<There> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lexer::Reading;
 
     const KEY: Key = Key([0x9E37_79B9_7F4A_7C15, 0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB, 7]);
 
     fn of(text: &[u8], reading: Reading) -> Option<u64> {
-        number(text, reading, &KEY, 1)
+        number(text, reading.modes(), &KEY, 1)
     }
 
     fn usual(text: &str) -> Option<u64> {
@@ -283,8 +326,8 @@ mod tests {
         ];
         let mut numbers: Vec<u64> = texts.iter().map(|text| usual(text).unwrap()).collect();
         let text = texts[0].as_bytes();
-        numbers.extend(number(text, Reading::USUAL, &KEY, 2));
-        numbers.extend(number(text, Reading::USUAL, &Key([1, 2, 3, 4]), 1));
+        numbers.extend(number(text, Reading::USUAL.modes(), &KEY, 2));
+        numbers.extend(number(text, Reading::USUAL.modes(), &Key([1, 2, 3, 4]), 1));
         numbers.extend(of(text, Reading { no_escapes: true, ..Reading::USUAL }));
         let count = numbers.len();
         assert_eq!(count, texts.len() + 3);

@@ -28,13 +28,46 @@ impl Reading {
     pub const USUAL: Reading =
         Reading { ansi_quotes: false, no_escapes: false, is_unknown: false, is_utf8: true };
 
-    /// As a number.
+    /// The same in bits.
+    pub fn modes(self) -> Modes {
+        let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
+        Modes(
+            bit(self.ansi_quotes, Modes::ANSI_QUOTES)
+                | bit(self.no_escapes, Modes::NO_ESCAPES)
+                | bit(self.is_unknown, Modes::UNKNOWN)
+                | bit(self.is_utf8, Modes::UTF8),
+        )
+    }
+}
+
+/// A [`Reading`] in bits: what a form is made with, in few instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Modes(pub u32);
+
+impl Modes {
+    /// [`Reading::ansi_quotes`]
+    pub const ANSI_QUOTES: u32 = 1;
+    /// [`Reading::no_escapes`]
+    pub const NO_ESCAPES: u32 = 2;
+    /// [`Reading::is_unknown`]
+    pub const UNKNOWN: u32 = 4;
+    /// [`Reading::is_utf8`]
+    pub const UTF8: u32 = 8;
+
+    /// Whether a bit is set.
     #[inline]
-    pub(crate) fn bits(self) -> u64 {
-        u64::from(self.ansi_quotes)
-            | u64::from(self.no_escapes) << 1
-            | u64::from(self.is_unknown) << 2
-            | u64::from(self.is_utf8) << 3
+    pub const fn has(self, bit: u32) -> bool {
+        self.0 & bit != 0
+    }
+
+    /// The same in words.
+    pub const fn reading(self) -> Reading {
+        Reading {
+            ansi_quotes: self.has(Modes::ANSI_QUOTES),
+            no_escapes: self.has(Modes::NO_ESCAPES),
+            is_unknown: self.has(Modes::UNKNOWN),
+            is_utf8: self.has(Modes::UTF8),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::program::{
 use crate::shape::{Outcome, Shape};
 
 /// Longest statement that is rewritten, bytes.
-pub const TEXT_BYTES_MAX: usize = 1 << 20;
+pub const TEXT_BYTES_MAX: usize = 1 << 30;
 /// Most parameters of a pattern: what is kept of them lies on the stack of a query thread.
 pub const PARAMETERS_MAX: usize = 256;
 

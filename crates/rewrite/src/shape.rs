@@ -105,7 +105,7 @@ impl Shape {
     pub fn of(lexer: Lexer<'_>, limits: &Limits) -> Outcome {
         let mut lexer = lexer;
         let mut shape = Shape::default();
-        while let Some(token) = lexer.next() {
+        for token in lexer.by_ref() {
             shape.add(&token);
             let is_beyond = shape.tokens > limits.tokens
                 || (shape.tokens == 1 && limits.first & shape.bit() == 0);

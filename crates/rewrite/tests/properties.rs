@@ -300,7 +300,7 @@ proptest! {
             }
             varied.push_str(&text[end..]);
             for text in [text, varied] {
-                let Some(number) = form::number(text.as_bytes(), reading, &KEY, 1) else { continue };
+                let Some(number) = form::number(text.as_bytes(), reading.modes(), &KEY, 1) else { continue };
                 let shape = match Shape::of(Lexer::new(text.as_bytes(), reading), &Limits::ALL) {
                     Outcome::Whole(shape) => Some(shape.number()),
                     Outcome::Beyond | Outcome::Refused(_) => None,
@@ -334,7 +334,7 @@ proptest! {
             prop_assert_eq!(&text[token.start..token.end()], token.text);
             end = token.end();
         }
-        let _number = form::number(&text, reading, &KEY, 1);
+        let _number = form::number(&text, reading.modes(), &KEY, 1);
         let _new = rewrite(&program, &text, reading);
         // A pattern of any bytes: what can be compiled matches itself, without parameters.
         if let Some(program) = compile(&text, b"SELECT 1") {
