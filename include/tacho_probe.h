@@ -250,10 +250,11 @@ typedef struct tacho_rewritten {
   uint64_t rule_id; /* as it was given to tacho_embed_rewrite_add() */
 } tacho_rewritten;
 
-/* Whether any rule rewrites.
+/* Whether a rule may rewrite a statement, as far as its text tells. No, as for most: nothing has to
+ * be found out of its session. text: as tacho_rewrite_facts.text.
  *
  * Runs on: any thread. Blocks: no. */
-bool tacho_probe_has_rewrite(const tacho_probe *probe);
+bool tacho_probe_may_rewrite(const tacho_probe *probe, tacho_bytes text);
 
 /* Whether a rule rewrites the statement; then `out` is filled, and its text is the caller's to free.
  * A text in which another statement follows is not rewritten.

@@ -47,7 +47,8 @@ tacho_bytes charset(MYSQL_THD thd, bool in_program) noexcept {
     return t_state.charset;
 }
 
-[[gnu::noinline]] void ask(const tacho_probe* probe, mysql_event_tracking_parse_data* in) noexcept {
+[[gnu::cold, gnu::noinline]] void ask(const tacho_probe* probe,
+                                      mysql_event_tracking_parse_data* in) noexcept {
     const uint64_t conn = in->connection_id;
     MYSQL_THD thd = current_session();
     // A stored program has its own, for as long as it runs.
@@ -90,7 +91,7 @@ void load_rewrite() noexcept {
 void rewrite(const tacho_probe* probe, mysql_event_tracking_parse_data* in) noexcept {
     // Another plugin's text is left alone: it is not known here, and would be lost, and never
     // freed.
-    if (tacho_probe_has_rewrite(probe) && g_my_malloc != nullptr &&
+    if (tacho_probe_may_rewrite(probe, bytes_of(in->query)) && g_my_malloc != nullptr &&
         (*in->flags & EVENT_TRACKING_PARSE_REWRITE_QUERY_REWRITTEN) == 0) {
         ask(probe, in);
     }

@@ -32,8 +32,8 @@ use tacho_recorder::control::{ConfigChange, Severity, Who};
 #[doc(hidden)]
 pub use tacho_probe::{
     tacho_probe_block, tacho_probe_decide, tacho_probe_emit, tacho_probe_end_known,
-    tacho_probe_forget, tacho_probe_has_block, tacho_probe_has_open, tacho_probe_has_rewrite,
-    tacho_probe_identity_changed, tacho_probe_logging, tacho_probe_look, tacho_probe_may_block,
+    tacho_probe_forget, tacho_probe_has_block, tacho_probe_has_open, tacho_probe_identity_changed,
+    tacho_probe_logging, tacho_probe_look, tacho_probe_may_block, tacho_probe_may_rewrite,
     tacho_probe_note_blocked, tacho_probe_rewrite, tacho_probe_session, tacho_probe_wanted,
 };
 

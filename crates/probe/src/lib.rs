@@ -29,7 +29,7 @@ pub use rewrite::{
     REWRITE_NO_BACKSLASH_ESCAPES, RewriteFacts, Rewrites, Rewritten, SHARDS, Shard,
 };
 use tacho_filter::Treatment;
-use tacho_ring::arena::Arena;
+use tacho_ring::arena::{Arena, slice};
 use tacho_ring::chunk::OpenChunk;
 use tacho_ring::codec::{
     Bytes, Event, PRESENT_AWAITED, PRESENT_INNERMOST, PRESENT_NESTED, PRESENT_OUTERMOST,
@@ -260,16 +260,16 @@ pub unsafe extern "C" fn tacho_probe_note_blocked(probe: &Probe) {
     probe.filter.blocked.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether any rule rewrites.
+/// Whether a rule may rewrite a statement, as far as its text tells.
 ///
 /// Runs on: any thread · Blocks: no · Allocates: no
 ///
 /// # Safety
-/// `probe` is valid.
+/// `probe` and the bytes of `text` are valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tacho_probe_has_rewrite(probe: &Probe) -> bool {
-    // Relaxed: who rewrites looks at the rules, behind this.
-    probe.rewrites.epoch.load(Ordering::Relaxed) != 0
+pub unsafe extern "C" fn tacho_probe_may_rewrite(probe: &Probe, text: Bytes) -> bool {
+    // SAFETY: as promised by the caller.
+    probe.rewrites.may_rewrite(unsafe { slice(&text) })
 }
 
 /// Whether a rule rewrites a statement; then its new text is the caller's.

@@ -123,7 +123,31 @@ fn modes(modes: u32, charset: &[u8]) -> Modes {
     Modes(if is_utf8 { known | Modes::UTF8 } else { known })
 }
 
+/// How a text is read that every session reads alike: without double quotes, backslashes in quotes,
+/// and characters beyond ASCII. Others have no form with it.
+const ALIKE: Modes = Modes(Modes::UNKNOWN);
+
 impl Rewrites {
+    /// The form of a text, and the place where it is known to match nothing.
+    #[inline]
+    fn place(&self, text: &[u8], modes: Modes, epoch: u64) -> Option<(u64, &AtomicU64)> {
+        let form = form::number(text, modes, &self.key, epoch)?;
+        Some((form, self.known.get(form as usize & (KNOWN - 1))?))
+    }
+
+    /// Whether a rule may rewrite a statement, as far as its text tells: nothing has to be found out
+    /// of its session for most.
+    #[inline]
+    pub fn may_rewrite(&self, text: &[u8]) -> bool {
+        // SYNC rules: Acquire pairs with the Release in `tacho_embed`: the rules are not older.
+        let epoch = self.epoch.load(Ordering::Acquire);
+        epoch != 0
+            && self
+                .place(text, ALIKE, epoch)
+                // Relaxed: the number says all there is to know.
+                .is_none_or(|(form, entry)| entry.load(Ordering::Relaxed) != form)
+    }
+
     /// Whether a rule rewrites a statement, and its new text.
     ///
     /// # Safety
@@ -144,11 +168,7 @@ impl Rewrites {
         // SAFETY: as promised by the caller.
         let (text, charset) = unsafe { (slice(&facts.text), slice(&facts.charset)) };
         let modes = modes(facts.modes, charset);
-        let form = form::number(text, modes, &self.key, epoch);
-        let known = form.and_then(|form| {
-            let entry = self.known.get(form as usize & (KNOWN - 1))?;
-            Some((form, entry))
-        });
+        let known = self.place(text, ALIKE, epoch).or_else(|| self.place(text, modes, epoch));
         // Relaxed: the number says all there is to know.
         if let Some((form, entry)) = known
             && entry.load(Ordering::Relaxed) == form
@@ -248,6 +268,14 @@ mod tests {
         unsafe { std::alloc::alloc(Layout::array::<u8>(bytes).unwrap()) }
     }
 
+    /// Any, as long as it looks random.
+    const KEY: [u64; 4] = [
+        0x9E37_79B9_7F4A_7C15,
+        0xBF58_476D_1CE4_E5B9,
+        0x94D0_49BB_1331_11EB,
+        0xD6E8_FEB8_6659_FD93,
+    ];
+
     unsafe extern "C" fn refuse(_: usize) -> *mut u8 {
         core::ptr::null_mut()
     }
@@ -309,7 +337,7 @@ mod tests {
 
     #[test]
     fn statements_are_rewritten_by_the_rules_in_force() {
-        let rewrites = Rewrites::new([1, 2, 3, 4]);
+        let rewrites = Rewrites::new(KEY);
         let statement = "SELECT 5";
         assert_eq!(ask(&rewrites, statement, 1, allocate), None);
         publish(&rewrites, rules(&[("SELECT ?", "SELECT ? + 1")], 7));
@@ -332,7 +360,7 @@ mod tests {
 
     #[test]
     fn without_memory_nothing_is_rewritten() {
-        let rewrites = Rewrites::new([1, 2, 3, 4]);
+        let rewrites = Rewrites::new(KEY);
         publish(&rewrites, rules(&[("SELECT ?", "SELECT ? + 1")], 1));
         assert_eq!(ask(&rewrites, "SELECT 5", 3, refuse), None);
         assert_eq!(rewrites.shards[3].failed.load(Ordering::Relaxed), 1);
@@ -342,7 +370,7 @@ mod tests {
     /// What is found with rules that are not those of the number is not kept for that number.
     #[test]
     fn what_other_rules_say_is_not_kept() {
-        let rewrites = Rewrites::new([1, 2, 3, 4]);
+        let rewrites = Rewrites::new(KEY);
         publish(&rewrites, rules(&[("SELECT ?, ?", "SELECT ?")], 1));
         // The new rules are there, their number is not yet.
         let new = Box::leak(rules(&[("SELECT ?", "SELECT ? + 1")], 2));
@@ -357,7 +385,7 @@ mod tests {
     #[test]
     fn answers_are_never_older_than_the_rules() {
         const ROUNDS: u64 = 2000;
-        let rewrites = Rewrites::new([5, 6, 7, 8]);
+        let rewrites = Rewrites::new(KEY);
         let rewrites = &rewrites;
         let with = Box::leak(rules(&[("SELECT ?", "SELECT 0")], 0));
         let without = Box::leak(rules(&[("SELECT ?, ?", "SELECT 0")], 0));
