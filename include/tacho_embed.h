@@ -89,6 +89,9 @@ typedef struct tacho_embed_status {
   uint64_t files_to_pack;       /* closed files that wait to be compressed or encrypted */
   uint64_t format_behind_bytes; /* of the log, not in the other format yet */
   uint64_t statements_blocked;  /* that a rule has kept from being executed */
+  uint64_t statements_rewritten;
+  uint64_t rewrite_rules;   /* in force */
+  uint64_t rewrites_failed; /* a rule matched, and there was no memory for the new text */
 } tacho_embed_status;
 
 /* Texts for SHOW STATUS. */
@@ -142,6 +145,47 @@ enum tacho_filter_flag {
  * stays in effect. */
 bool tacho_embed_filter(const tacho_embed *recorder, const tacho_who *who, const char *text,
                         uint32_t flags, char *error, size_t error_bytes);
+
+/* A rule that rewrites. All texts are UTF-8. */
+typedef struct tacho_rewrite_rule {
+  uint64_t id;                  /* told with each statement that it rewrites */
+  tacho_bytes pattern;
+  tacho_bytes pattern_database; /* the session's; data null: any */
+  tacho_bytes replacement;
+} tacho_rewrite_rule;
+
+/* Rules that are about to replace those in force. Used by one thread at a time. */
+typedef struct tacho_rewrite_list tacho_rewrite_list;
+
+/* An empty list, to be given to tacho_embed_rewrite_apply or tacho_embed_rewrite_cancel. Never
+ * null but for an internal error. Needs no recorder. */
+tacho_rewrite_list *tacho_embed_rewrite_begin(void);
+
+/* Adds a rule. 0, or the length of what is wrong with it, which is in `message` (UTF-8, terminated,
+ * cut): the list is then as it was. */
+size_t tacho_embed_rewrite_add(tacho_rewrite_list *list, const tacho_rewrite_rule *rule,
+                               char *message, size_t message_bytes);
+
+/* What a pattern looks like without its literals, and its digest, as the log has them for the
+ * statements it matches: terminated, cut. Returns the length; 0: the pattern is wrong. */
+size_t tacho_embed_rewrite_normalized(tacho_bytes pattern, char *text, size_t bytes);
+size_t tacho_embed_rewrite_digest(tacho_bytes pattern, char *text, size_t bytes);
+
+/* The rules of the list are in force from now on, in the place of those before, and are kept for
+ * the next start. The list is gone, whatever is answered. `count`: how many rules. `who` wants it;
+ * null: the server itself.
+ * On failure: false, with the cause in `error` (terminated, cut); the rules before stay in force. */
+bool tacho_embed_rewrite_apply(const tacho_embed *recorder, const tacho_who *who,
+                               tacho_rewrite_list *list, uint64_t *count, char *error,
+                               size_t error_bytes);
+
+/* Forgets a list; it may be null. */
+void tacho_embed_rewrite_cancel(tacho_rewrite_list *list);
+
+/* The rules that were in force when the recorder of this log directory was last told of some are in
+ * force again. Once, after tacho_embed_start. What cannot be read is told in the error log; then
+ * there are none. Returns how many. */
+uint64_t tacho_embed_rewrite_restore(const tacho_embed *recorder);
 
 /* See tacho_embed_encryption. */
 enum tacho_encryption_mode {

@@ -65,7 +65,8 @@ enum tacho_kind {
   TACHO_KIND_CONNECT = 6,     /* A session was authenticated, or (errno) refused. */
   TACHO_KIND_DISCONNECT = 7,  /* A session ended. */
   TACHO_KIND_CHANGE_USER = 8, /* The user of a session changed. */
-  TACHO_KIND_CONFIG = 9       /* A setting of the recorder changed. */
+  TACHO_KIND_CONFIG = 9,      /* A setting of the recorder changed. */
+  TACHO_KIND_REWRITE = 10     /* The statement that is open got another text, before it was parsed. */
 };
 
 /* tacho_event.present: which fields count. */
@@ -87,7 +88,8 @@ enum tacho_present {
   TACHO_PRESENT_BLOCKED = 16384    /* ERROR: the text is the name of the rule that blocks it. */
 };
 
-/* Index into tacho_event.strings. Each string is cut at TACHO_STRING_BYTES_MAX bytes. END and
+/* Index into tacho_event.strings. (REWRITE has none: the text is the new one, figures[0] the id of
+ * the rule, with TACHO_PRESENT_FIGURES | TACHO_PRESENT_TEXT.) Each string is cut at TACHO_STRING_BYTES_MAX bytes. END and
  * ERROR have none: their START has said who and where. */
 enum tacho_string {
   TACHO_STRING_USER = 0,       /* TABLE: the access, one digit. */
@@ -222,6 +224,46 @@ bool tacho_probe_block(const tacho_probe *probe, tacho_blocking *blocking, uint6
  * Counted as: statements_blocked. */
 void tacho_probe_note_blocked(const tacho_probe *probe);
 
+/* tacho_rewrite_facts.modes: how the session's statements are read. */
+enum tacho_rewrite_mode {
+  TACHO_REWRITE_ANSI_QUOTES = 1,          /* sql_mode has ANSI_QUOTES. */
+  TACHO_REWRITE_NO_BACKSLASH_ESCAPES = 2, /* sql_mode has NO_BACKSLASH_ESCAPES. */
+  TACHO_REWRITE_MODE_UNKNOWN = 4 /* Not known: a text that depends on them is not rewritten. */
+};
+
+/* What is known of a statement before it is parsed. */
+typedef struct tacho_rewrite_facts {
+  tacho_bytes text;    /* to the end of the packet */
+  tacho_bytes db;      /* the session's database */
+  tacho_bytes charset; /* of the text, as TACHO_STRING_CHARSET */
+  uint64_t conn;
+  uint32_t modes;    /* TACHO_REWRITE_* */
+  uint32_t reserved; /* 0 */
+} tacho_rewrite_facts;
+
+/* The server's allocator; null: there is no memory. */
+typedef void *(*tacho_allocate)(size_t bytes);
+
+/* What is to be parsed instead. */
+typedef struct tacho_rewritten {
+  tacho_bytes text; /* allocated, with a NUL behind it that is not counted */
+  uint64_t rule_id; /* as it was given to tacho_embed_rewrite_add() */
+} tacho_rewritten;
+
+/* Whether a rule may rewrite a statement, as far as its text tells. No, as for most: nothing has to
+ * be found out of its session. text: as tacho_rewrite_facts.text.
+ *
+ * Runs on: any thread. Blocks: no. */
+bool tacho_probe_may_rewrite(const tacho_probe *probe, tacho_bytes text);
+
+/* Whether a rule rewrites the statement; then `out` is filled, and its text is the caller's to free.
+ * A text in which another statement follows is not rewritten.
+ *
+ * Runs on: any thread. Blocks: no. Calls `allocate` once, when a rule matches.
+ * Counted as: statements_rewritten; rewrites_failed, when there was no memory. */
+bool tacho_probe_rewrite(const tacho_probe *probe, const tacho_rewrite_facts *facts,
+                         tacho_allocate allocate, tacho_rewritten *out);
+
 /* The user of a session has changed: what the filter has said counts no longer.
  *
  * Runs on: any thread. Blocks: no. */
@@ -276,6 +318,11 @@ TACHO_ASSERT(sizeof(tacho_block_facts) == 120);
 TACHO_ASSERT(sizeof(tacho_blocked) == 624);
 TACHO_ASSERT(offsetof(tacho_blocked, name) == 8);
 TACHO_ASSERT(offsetof(tacho_blocked, message) == 140);
+TACHO_ASSERT(sizeof(tacho_rewrite_facts) == 64);
+TACHO_ASSERT(offsetof(tacho_rewrite_facts, conn) == 48);
+TACHO_ASSERT(offsetof(tacho_rewrite_facts, modes) == 56);
+TACHO_ASSERT(sizeof(tacho_rewritten) == 24);
+TACHO_ASSERT(offsetof(tacho_rewritten, rule_id) == 16);
 TACHO_ASSERT(sizeof(tacho_thread) == 128);
 TACHO_ASSERT(offsetof(tacho_thread, idle_word) == 0);
 TACHO_ASSERT(offsetof(tacho_thread, index) == 8);

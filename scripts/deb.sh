@@ -122,6 +122,11 @@ server_package() {
     echo "$(dirname "$options")/60-tacho.cnf" >"$root/DEBIAN/conffiles"
     documents "$name"
     gzip -9nc docs/guide/settings.md >"$root/usr/share/doc/$name/settings.md.gz"
+    if [ "$family" = mysql ]; then
+        # Rules that rewrite: to be run by who wants some.
+        install -D -m 644 packaging/rewrite_rules.sql -t "$root/usr/share/tacho"
+        gzip -9nc docs/guide/rewrite.md >"$root/usr/share/doc/$name/rewrite.md.gz"
+    fi
     {
         echo "Depends: $(needs "$installed"), $depends"
         echo "Recommends: tacho"

@@ -31,6 +31,9 @@ PAIRS = 10_000
 MIB = 1 << 20
 
 WHAT = {
+    "rewrite_miss": "asking 5,000 rules that rewrite about a point select that none matches",
+    "rewrite_first": "the same for a statement whose form was not seen before",
+    "rewrite_hit": "the same where a rule matches, without the server's allocation",
     "probe_pair": "start and end of a statement, from the probe's C functions to the arena",
     "point_select": "all calls of the plugin for one point select, in its thread",
     "point_select_skipped": "the same, of one that no rule of the filter wants",
@@ -64,6 +67,12 @@ def probe_pair():
     return count / PAIRS
 
 
+def rewrite(which):
+    program = example("tacho-probe", "rewrite_cost")
+    text, count = collected(f"rewrite_{which}", "cost_of_rewrites", program, which)
+    return count / int(re.search(r"(\d+) statements", text)[1])
+
+
 def writer(shape):
     program = example("tacho-recorder", "writer_cost")
     rounds = []
@@ -83,6 +92,9 @@ def point_select(variant):
 
 MEASURE = {
     "probe_pair": probe_pair,
+    "rewrite_miss": lambda: rewrite("miss"),
+    "rewrite_first": lambda: rewrite("first"),
+    "rewrite_hit": lambda: rewrite("hit"),
     "point_select": lambda: point_select("tacho"),
     "point_select_skipped": lambda: point_select("tacho-skip"),
     "writer_select": lambda: writer("select"),

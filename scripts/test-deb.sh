@@ -210,6 +210,16 @@ sed -i '/^#\(\[\|[a-z_.]* = \)/s/^#//; s/overflow = BLOCK/overflow = DROP/' "$ro
 start
 sql "SELECT 'after a restart'" >/dev/null
 [ "$(loaded)" = "$wanted" ] || fail "the option file is not read: $(loaded)"
+if [ "$family" = mysql ]; then
+    echo "test-deb.sh: a rule that rewrites"
+    inside sh -c "$client </usr/share/tacho/rewrite_rules.sql"
+    sql "INSERT INTO tacho.rewrite_rules (pattern, replacement) VALUES ('SELECT ?', 'SELECT ? + 1')"
+    sql "CALL tacho.load_rewrite_rules()"
+    [ "$(sql 'SELECT 41')" = 42 ] || fail "a statement is not rewritten"
+    sql "DELETE FROM tacho.rewrite_rules"
+    sql "CALL tacho.load_rewrite_rules()"
+    [ "$(sql 'SELECT 41')" = 41 ] || fail "a rule that is gone is in force"
+fi
 stop
 has "SELECT 'after a restart'"
 key=$(sed -n '0,/"signing_key"/s/.*"signing_key":"\([^"]*\)".*/\1/p' "$work/log")

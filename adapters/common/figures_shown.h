@@ -48,6 +48,9 @@ constexpr ShownNumber kShownNumbers[] = {
     {"sessions_max", &tacho_embed_status::sessions_max},
     {"filter_rules", &tacho_embed_status::filter_rules},
     {"statements_blocked", &tacho_embed_status::statements_blocked},
+    {"statements_rewritten", &tacho_embed_status::statements_rewritten},
+    {"rewrite_rules", &tacho_embed_status::rewrite_rules},
+    {"rewrites_failed", &tacho_embed_status::rewrites_failed},
 };
 constexpr size_t kShownNumberCount = sizeof(kShownNumbers) / sizeof(kShownNumbers[0]);
 

@@ -58,6 +58,12 @@ namespace tacho::symbols {
 // void my_message(uint number, const char* text, myf flags): an error with a text of one's own,
 // which no service has. Every release exports it for its plugins.
 constexpr char kMyMessage[] = "_Z10my_messagejPKci";
+// void* my_malloc(uint key, size_t bytes, myf flags): what an event's rewritten text has to come
+// from, because the server frees it by my_free.
+constexpr char kMyMalloc[] = "_Z9my_mallocjmi";
+// bool thd_is_strict_mode(const THD*): whether sql_mode has one of two bits. It tells where in a
+// session sql_mode is (adapters/mysql/sql_mode.cc).
+constexpr char kIsStrictMode[] = "_Z18thd_is_strict_modePK3THD";
 
 } // namespace tacho::symbols
 

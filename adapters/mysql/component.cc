@@ -14,6 +14,7 @@
 #include "events.h"
 #include "privilege.h"
 #include "recorder.h"
+#include "rewrite_functions.h"
 #include "session.h"
 #include "text_variables.h"
 #include "traces.h"
@@ -187,6 +188,7 @@ bool begin() noexcept {
             "from now on");
     }
     apply_traces(traces);
+    open_rewrite_functions(g_recorder);
     return true;
 }
 
@@ -245,6 +247,8 @@ mysql_service_status_t deinit() noexcept {
         go_on();
         return 1;
     }
+    // Nothing can stop it any more.
+    close_rewrite_functions();
     end_own_statement(tacho_embed_probe(g_recorder));
     stop_recorder();
     free_figure_names();

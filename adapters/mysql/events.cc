@@ -9,7 +9,8 @@
 // What MySQL sends (seen on 9.7.4) and what becomes of it:
 //   COMMAND START        a packet was read: its name is kept for what follows
 //   PARSE PREPARSE       before parsing; text to its packet's end
-//                        -> START (COM_QUERY, COM_STMT_PREPARE)
+//                        -> START (COM_QUERY, COM_STMT_PREPARE), and a new text where a rule
+//                        rewrites it (also what SQL PREPARE is given) -> REWRITE
 //   QUERY START          before execution, has the SQL command of what was parsed before
 //                        -> START (COM_STMT_EXECUTE, what SQL EXECUTE executes)
 //   QUERY NESTED_START   before a statement of a stored program -> START, if it is traced
@@ -24,6 +25,7 @@
 
 #include "database.h"
 #include "records.h"
+#include "rewrite.h"
 #include "rules.h"
 #include "sql_commands.h"
 #include "thread_state.h"
@@ -55,12 +57,14 @@ void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text) 
     t_state.text_bytes = text.len;
     t_state.shown_bytes = UINT32_MAX;
     t_state.figures_present = 0;
+    t_state.charset = {nullptr, 0};
     const uint32_t answer = wanted(probe, thd, conn);
     t_state.skipped = answer == TACHO_WANTED_SKIP;
     if (answer == TACHO_WANTED_RECORD) {
         t_state.recorded = 1;
         t_state.started_us = microseconds(CLOCK_MONOTONIC);
-        start(probe, thd, conn, TACHO_PRESENT_OUTERMOST, text, charset_of(thd));
+        t_state.charset = charset_of(thd);
+        start(probe, thd, conn, TACHO_PRESENT_OUTERMOST, text, t_state.charset);
     } else if (answer == TACHO_WANTED_OFF && tacho_probe_has_block(probe)) {
         // Rules block all the same, and go by it inside of a stored program, too.
         remember_caller(identity_of(thd));
@@ -81,7 +85,13 @@ void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text) 
     }
 }
 
-void parse(const tacho_probe* probe, const mysql_event_tracking_parse_data* in) noexcept {
+// The text that SQL PREPARE is given, also inside of a stored program. Not what is prepared anew
+// for an EXECUTE: that was rewritten when it was prepared.
+bool is_given_to_prepare() noexcept {
+    return t_state.depth != 0 && t_state.command != nullptr && t_state.runs == kSqlPrepare;
+}
+
+void parse(const tacho_probe* probe, mysql_event_tracking_parse_data* in) noexcept {
     const uint64_t conn = in->connection_id;
     if (t_state.conn != conn) {
         begin_session(conn);
@@ -92,10 +102,14 @@ void parse(const tacho_probe* probe, const mysql_event_tracking_parse_data* in) 
     if (t_state.depth != 0 || t_state.executes || t_state.command == nullptr) {
         // The text that SQL PREPARE is given, whose EXECUTE shows it; or what is prepared anew for
         // the command that runs; or what the event scheduler runs.
+        if (is_given_to_prepare()) {
+            rewrite(probe, in);
+        }
         return;
     }
     start_outermost(probe, conn, bytes_of(in->query));
     t_state.announced = true;
+    rewrite(probe, in);
 }
 
 // Statements around the outermost QUERY START. The statement of a scheduled event is one: it has a

@@ -5,6 +5,7 @@
 #include "../common/message.h"
 #include "../common/settings.h"
 #include "adapter.h"
+#include "rewrite.h"
 #include "rules.h"
 #include "sql_commands.h"
 #include "text_variables.h"
@@ -67,7 +68,10 @@ bool start_recorder(const char* server) noexcept {
     }
     sql_commands_load(recorder);
     load_rules();
+    load_rewrite();
     apply_text_variables(recorder);
+    // Before the first line: it is the server's own doing.
+    (void)tacho_embed_rewrite_restore(recorder);
     apply_variables(recorder);
     log(kNote, "recording to %s", directory);
     g_recorder = recorder;

@@ -29,6 +29,8 @@
 #include <mysql/components/services/mysql_thd_attributes.h>
 #include <mysql/components/services/registry.h>
 #include <mysql/components/services/security_context.h>
+#include <mysql/components/services/udf_metadata.h>
+#include <mysql/components/services/udf_registration.h>
 #include <mysql/mysql_lex_string.h>
 
 // Each service that is taken, once: EACH(its name). The server hands them to the component, which
@@ -45,6 +47,9 @@
     EACH(mysql_audit_print_service_longlong_data_source)                                           \
     EACH(dynamic_privilege_register)                                                               \
     EACH(global_grants_check)                                                                      \
+    EACH(udf_registration)                                                                         \
+    EACH(udf_registration_aggregate)                                                               \
+    EACH(mysql_udf_metadata)                                                                       \
     EACH(mysql_server_telemetry_traces_v1)
 
 // What the component takes besides: its events, variables and status are registered by services.

@@ -186,7 +186,8 @@ constexpr bool same(const char* one, const char* other) {
     return *one == *other;
 }
 static_assert(same(kNames[kSqlChangeDb], "change_db") && same(kNames[kSqlDropDb], "drop_db") &&
-                  same(kNames[kSqlCall], "call") && same(kNames[kSqlSetOption], "set_option"),
+                  same(kNames[kSqlCall], "call") && same(kNames[kSqlSetOption], "set_option") &&
+                  same(kNames[kSqlPrepare], "prepare"),
               "their places");
 
 // Open addressing; four times as many places as names, so that a search ends soon.

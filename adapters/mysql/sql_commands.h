@@ -16,6 +16,8 @@ constexpr int32_t kSqlSetOption = 31;
 constexpr int32_t kSqlChangeDb = 35;
 constexpr int32_t kSqlDropDb = 37;
 constexpr int32_t kSqlCall = 91;
+// Whose text inside of it is parsed, too.
+constexpr int32_t kSqlPrepare = 99;
 
 // Makes the table, and tells the recorder the names. Before the first event.
 void sql_commands_load(const tacho_embed* recorder) noexcept;

@@ -89,6 +89,8 @@ struct ThreadState {
     const char* text;
     size_t text_bytes;
     uint32_t shown_bytes;
+    // Its character set, a name that stays where it is; empty: nobody has asked.
+    tacho_bytes charset;
     // When it began, CLOCK_MONOTONIC.
     int64_t started_us;
     // What the server has counted for it, if another one follows in its packet.

@@ -23,6 +23,8 @@ static_assert(MYSQL_AUDIT_QUERY_START == EVENT_TRACKING_QUERY_START &&
                   MYSQL_AUDIT_TABLE_ACCESS_READ == EVENT_TRACKING_TABLE_ACCESS_READ &&
                   MYSQL_AUDIT_QUERY_STATUS_END == EVENT_TRACKING_QUERY_STATUS_END &&
                   MYSQL_AUDIT_PARSE_PREPARSE == EVENT_TRACKING_PARSE_PREPARSE &&
+                  static_cast<unsigned>(MYSQL_AUDIT_PARSE_REWRITE_PLUGIN_QUERY_REWRITTEN) ==
+                      EVENT_TRACKING_PARSE_REWRITE_QUERY_REWRITTEN &&
                   MYSQL_AUDIT_COMMAND_START == EVENT_TRACKING_COMMAND_START &&
                   MYSQL_AUDIT_COMMAND_END == EVENT_TRACKING_COMMAND_END &&
                   MYSQL_AUDIT_CONNECTION_CONNECT == EVENT_TRACKING_CONNECTION_CONNECT &&
@@ -99,7 +101,15 @@ void parse(MYSQL_THD thd, const mysql_event_parse* in) noexcept {
     out.event_subclass = in->event_subclass;
     out.connection_id = thd_get_thread_id(thd);
     out.query = text_of(in->query);
+    auto flags = static_cast<mysql_event_tracking_parse_rewrite_plugin_flag>(*in->flags);
+    mysql_cstring_with_length rewritten = {nullptr, 0};
+    out.flags = &flags;
+    out.rewritten_query = &rewritten;
     (void)notify_parse(&out);
+    if (rewritten.str != nullptr) {
+        *in->rewritten_query = {rewritten.str, rewritten.length};
+        *in->flags = static_cast<mysql_event_parse_rewrite_plugin_flag>(flags);
+    }
 }
 
 void command(MYSQL_THD thd, const mysql_event_command* in) noexcept {

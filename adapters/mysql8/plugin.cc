@@ -8,6 +8,7 @@
 #include "../mysql/adapter.h"
 #include "../mysql/privilege.h"
 #include "../mysql/recorder.h"
+#include "../mysql/rewrite_functions.h"
 #include "../mysql/text_variables.h"
 #include "../mysql/traces.h"
 #include "../mysql/visits.h"
@@ -146,6 +147,7 @@ bool begin() noexcept {
     open_visits(tacho_embed_probe(g_recorder));
     note_own_statement();
     apply_traces(variable_number(kSettingTraces) != 0);
+    open_rewrite_functions(g_recorder);
     return true;
 }
 
@@ -181,6 +183,7 @@ int deinit(MYSQL_PLUGIN) noexcept {
         log(kWarning, "%s", "the end of a trace takes long: the plugin waits for it");
     }
     (void)unregister_privileges();
+    close_rewrite_functions();
     stop_recorder();
     forget_text_variables();
     free_figure_names();

@@ -45,9 +45,11 @@ fn state(conn: &mut Conn) -> State {
 fn a_private_server_is_measured_and_removed() {
     let directory = directory("mysql-private");
     let methods = match release() {
-        Release::Mysql97 => "tacho,nothing,general_log,slow_log,init_connect,rewriter",
+        Release::Mysql97 => {
+            "tacho,nothing,general_log,slow_log,init_connect,rewriter,tacho-rewrite:1000"
+        }
         // It has no component that does nothing.
-        Release::Mysql80 => "tacho,general_log,slow_log,init_connect,rewriter",
+        Release::Mysql80 => "tacho,general_log,slow_log,init_connect,rewriter,tacho-rewrite:1000",
     };
     let arguments = ["--method", methods, "--pairs", "1", "--workload", "oltp_point_select"];
     let output = run(bench(&directory, &arguments));
@@ -58,10 +60,10 @@ fn a_private_server_is_measured_and_removed() {
     assert!(!version.contains("MariaDB"), "{version}");
     let blocks = of_type(&lines, "block");
     // Under one load and with restarts, A/A in each: the logs, and tacho where it comes and goes
-    // under load; init_connect, rewriter, and nothing or tacho.
+    // under load, with rules, too; init_connect, rewriter, and nothing or tacho, and tacho's rules.
     let (one_load, restarts) = match release() {
-        Release::Mysql97 => (4, 4),
-        Release::Mysql80 => (3, 4),
+        Release::Mysql97 => (5, 4),
+        Release::Mysql80 => (3, 5),
     };
     assert_eq!(blocks.len(), (one_load + restarts) * 2, "{told}");
     let tacho = blocks.iter().find(|block| block["method"] == "tacho").expect("it is measured");

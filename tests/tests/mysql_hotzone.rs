@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tacho_tests::client::{self, Queryable};
+use tacho_tests::mysql_rewriting;
 use tacho_tests::mysql_server::{MySql, install, library_name, named};
 use tacho_tests::{build_directory, source_root, tagged, wait};
 
@@ -107,6 +108,57 @@ fn rules_that_block_nothing_of_it_change_nothing() {
     });
     assert!(figure(&report, "events") > 5000, "{report}");
     assert_eq!(figure(&report, "violations"), 0, "{report}");
+    assert_eq!(figure(&report, "errno_changes"), 0, "{report}");
+}
+
+/// Rules that rewrite, of which none matches: in sessions of all kinds.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn rules_that_rewrite_nothing_of_it_change_nothing() {
+    let report = watch("no-rewrite", |server| {
+        let mut root = server.connect().expect("a connection");
+        mysql_rewriting::run_script(server);
+        let rules: Vec<(String, String)> = (0..500)
+            .map(|n| (format!("SELECT c FROM no_{n} WHERE id = ?"), "SELECT ?".to_owned()))
+            .collect();
+        let rules: Vec<(&str, &str)> = rules.iter().map(|it| (&*it.0, &*it.1)).collect();
+        mysql_rewriting::set(&mut root, &rules);
+        drop(root);
+        // What loads them allocates; the report is about the last process.
+        server.restart().expect("restarting");
+        let mut conn = client::connect(server.socket(), "root", "hot").expect("a connection");
+        conn.query_drop("SELECT \"a\"; SELECT 'b\\'c'; SELECT 3 /* four */").expect("an answer");
+        conn.query_drop("PREPARE s FROM 'SELECT ?'").expect("an answer");
+        conn.exec_drop("INSERT INTO t VALUES (?, ?)", (2, "y".repeat(200_000))).expect("an answer");
+        conn.query_drop(format!("INSERT INTO t VALUES (3, '{}')", "y".repeat(200_000)))
+            .expect("an answer");
+        let running = tagged::Load::new(server.socket(), "hot").start().expect("a load");
+        wait::until("the load has done something", || running.acknowledged_count() > 1000);
+        running.stop().expect("a tally");
+    });
+    assert!(figure(&report, "events") > 5000, "{report}");
+    assert_eq!(figure(&report, "violations"), 0, "{report}");
+    assert_eq!(figure(&report, "errno_changes"), 0, "{report}");
+}
+
+/// A statement that is rewritten takes its text from the server's allocator, once.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn what_is_rewritten_allocates_its_text() {
+    let report = watch("rewrite", |server| {
+        let mut root = server.connect().expect("a connection");
+        mysql_rewriting::run_script(server);
+        mysql_rewriting::set(&mut root, &[("DO ?", "DO ? + 1")]);
+        drop(root);
+        server.restart().expect("restarting");
+        let mut conn = client::connect(server.socket(), "root", "hot").expect("a connection");
+        for n in 0..10 {
+            conn.query_drop(format!("DO {n}")).expect("an answer");
+            conn.query_drop(format!("DO {n}, {n}")).expect("an answer");
+        }
+    });
+    assert_eq!(figure(&report, "violations"), 10, "{report}");
+    assert!(report.contains("violation malloc"), "{report}");
     assert_eq!(figure(&report, "errno_changes"), 0, "{report}");
 }
 

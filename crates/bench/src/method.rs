@@ -13,7 +13,7 @@ use crate::dialect::{Dialect, Library};
 use crate::installation::Product;
 
 /// The files that are built in.
-const BUILT_IN: [(&str, &str); 8] = [
+const BUILT_IN: [(&str, &str); 9] = [
     ("nothing", include_str!("../methods/nothing.toml")),
     ("tacho", include_str!("../methods/tacho.toml")),
     ("server_audit", include_str!("../methods/server_audit.toml")),
@@ -22,6 +22,7 @@ const BUILT_IN: [(&str, &str); 8] = [
     ("slow_log", include_str!("../methods/slow_log.toml")),
     ("init_connect", include_str!("../methods/init_connect.toml")),
     ("rewriter", include_str!("../methods/rewriter.toml")),
+    ("tacho-rewrite", include_str!("../methods/tacho-rewrite.toml")),
 ];
 
 /// The method that all others are compared with: what the server does anyway.

@@ -22,6 +22,7 @@
 //! | `mode` | what the reading of a text depends on |
 //! | [`grouping`] | characters that end in an ASCII byte |
 //! | [`text`] | where quotes and comments end |
+//! | [`words`] | what a word is, for other readers of statements |
 //!
 //! Texts of many megabytes are read piece by piece: beside the text that is asked for, 16 KiB are
 //! taken, whatever its length, and up to 5 MiB for what was seen.
@@ -42,6 +43,7 @@ mod prospect;
 mod shapes;
 mod span;
 pub mod text;
+pub mod words;
 
 use std::fmt;
 

@@ -14,6 +14,8 @@ mod outside;
 mod patience;
 mod priority;
 mod recorder;
+mod rewrite;
+mod rewrite_calls;
 mod supervisor;
 
 use std::ffi::{CStr, c_char};
@@ -31,8 +33,8 @@ use tacho_recorder::control::{ConfigChange, Severity, Who};
 pub use tacho_probe::{
     tacho_probe_block, tacho_probe_decide, tacho_probe_emit, tacho_probe_end_known,
     tacho_probe_forget, tacho_probe_has_block, tacho_probe_has_open, tacho_probe_identity_changed,
-    tacho_probe_logging, tacho_probe_look, tacho_probe_may_block, tacho_probe_note_blocked,
-    tacho_probe_session, tacho_probe_wanted,
+    tacho_probe_logging, tacho_probe_look, tacho_probe_may_block, tacho_probe_may_rewrite,
+    tacho_probe_note_blocked, tacho_probe_rewrite, tacho_probe_session, tacho_probe_wanted,
 };
 
 /// See `tacho_embed_config`.
@@ -110,10 +112,16 @@ pub struct EmbedStatus {
     pub format_behind_bytes: u64,
     /// Statements that a rule has kept from being executed.
     pub statements_blocked: u64,
+    /// Statements that a rule has rewritten.
+    pub statements_rewritten: u64,
+    /// Rules that rewrite.
+    pub rewrite_rules: u64,
+    /// A rule matched, and there was no memory for the new text.
+    pub rewrites_failed: u64,
 }
 
 const _: () = assert!(size_of::<EmbedConfig>() == 56);
-const _: () = assert!(size_of::<EmbedStatus>() == 224);
+const _: () = assert!(size_of::<EmbedStatus>() == 248);
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
 fn guard<T>(fallback: T, f: impl FnOnce() -> T) -> T {
@@ -136,7 +144,10 @@ unsafe fn string<'a>(text: *const c_char) -> &'a CStr {
 /// # Safety
 /// `to` is valid for `bytes` bytes.
 unsafe fn copy_out(text: &str, to: *mut c_char, bytes: usize) {
-    let n = text.len().min(bytes.saturating_sub(1));
+    let mut n = text.len().min(bytes.saturating_sub(1));
+    while !text.is_char_boundary(n) {
+        n -= 1;
+    }
     if bytes > 0 {
         // SAFETY: `n` is less than `bytes`.
         unsafe {

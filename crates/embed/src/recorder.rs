@@ -26,6 +26,7 @@ use crate::encryption::{self, Mode};
 use crate::filter::Filters;
 use crate::outside::Outside;
 use crate::patience::Patience;
+use crate::rewrite::{self, List, Rewriting};
 use crate::supervisor::Supervisor;
 use crate::{EmbedStatus, error_log};
 
@@ -65,6 +66,7 @@ pub struct Recorder {
     thread: Option<JoinHandle<()>>,
     outside: Arc<Outside>,
     filters: Filters,
+    rewriting: Rewriting,
     tables: bool,
     program: bool,
     blocks: bool,
@@ -156,7 +158,7 @@ impl Recorder {
             arena,
             arena_path: arena_file.path().to_owned(),
             arena_directory: config.arena_directory.clone(),
-            log_directory,
+            log_directory: log_directory.clone(),
             signing_key_file: config.signing_key_file.clone(),
             outside: outside.clone(),
         };
@@ -167,7 +169,11 @@ impl Recorder {
         let instance = INSTANCES.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Recorder {
             // Time makes it differ from instances of an earlier load of this library, too.
-            probe: Probe::new(arena, sys::now_us() as u64 ^ (instance << 56)),
+            probe: Probe::keyed(
+                arena,
+                sys::now_us() as u64 ^ (instance << 56),
+                rewrite::random_key(),
+            ),
             arena_file: Some(arena_file),
             arena_path,
             control,
@@ -176,6 +182,7 @@ impl Recorder {
             thread: Some(thread),
             outside,
             filters: Filters::default(),
+            rewriting: Rewriting::new(&log_directory),
             tables: config.tables,
             program: config.program,
             blocks: config.blocks,
@@ -278,6 +285,32 @@ impl Recorder {
         Ok(())
     }
 
+    /// Takes rules that rewrite into use, as `who` wants. Returns how many there are.
+    ///
+    /// # Errors
+    /// They cannot be kept for the next start, or are too many. Those before stay in force.
+    pub fn rewrite(&self, who: Who, list: List) -> Result<u64, String> {
+        let (count, change) = self.rewriting.apply(who, list, &self.probe)?;
+        if let Some(change) = change {
+            self.note_config(change);
+        }
+        Ok(count)
+    }
+
+    /// Takes the rules that rewrite into use that were in force at last. Returns how many there
+    /// are.
+    pub fn restore_rewrite(&self) -> u64 {
+        let restored = self.rewriting.kept().and_then(|kept| match kept {
+            Some(list) => self.rewrite(Who::default(), list),
+            None => Ok(0),
+        });
+        restored.unwrap_or_else(|error| {
+            let text = format!("no statement is rewritten: {error}");
+            error_log::write(Severity::Error, &text);
+            0
+        })
+    }
+
     /// Checks a file with the keys of those who may read closed files, or takes it into use.
     ///
     /// # Errors
@@ -326,6 +359,9 @@ impl Recorder {
                 + status.records_filtered.load(Ordering::Relaxed),
             filter_rules: self.filters.rule_count(),
             statements_blocked: self.probe.filter.blocked.load(Ordering::Relaxed),
+            statements_rewritten: rewrite::sum(&self.probe, |shard| &shard.rewritten),
+            rewrite_rules: self.rewriting.rule_count(),
+            rewrites_failed: rewrite::sum(&self.probe, |shard| &shard.failed),
             records_lost: timeout + dropped + corrupt + killed,
             records_lost_timeout: timeout,
             records_lost_dropped: dropped,

@@ -227,6 +227,12 @@ fn append_statement(out: &mut Vec<u8>, record: &Record) {
         out.extend_from_slice(record.digest);
         out.push(b'"');
     }
+    number_field!(out, "rewrite_rule", record.rewrite_rule);
+    if let Some(text) = record.rewritten_query {
+        let charset = record.text_charset().unwrap_or(Charset::BINARY);
+        out.extend_from_slice(b",\"rewritten_query\":\"");
+        append_text(out, text, charset, ",\"rewritten_query_b64\":\"");
+    }
     append_tables(out, record.tables);
 }
 

@@ -144,6 +144,10 @@ pub struct Record<'a> {
     pub charset: Option<&'static Charset>,
     /// Digest of the statement, as `tacho_digest::Digest` is written: digits and a colon.
     pub digest: &'a [u8],
+    /// Id of the rule that has rewritten the statement before it was parsed.
+    pub rewrite_rule: Option<u64>,
+    /// What was parsed instead of `sql`; in the same character set, already redacted.
+    pub rewritten_query: Option<&'a [u8]>,
     /// Tables touched, in the order they were first touched.
     pub tables: &'a [TableUse<'a>],
     /// Rows sent to the client.

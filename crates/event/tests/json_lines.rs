@@ -315,6 +315,7 @@ proptest! {
         texts in proptest::collection::vec(any_bytes(), 20),
         names in proptest::collection::vec(any_bytes(), 0..12),
         sql in proptest::option::of(any_bytes()),
+        rewritten in proptest::option::of(any_bytes()),
         sql_charset in any_charset(),
         numbers in proptest::collection::vec(proptest::option::of(any::<u64>()), 12),
         times in (any::<i64>(), proptest::option::of(any::<i64>())),
@@ -381,6 +382,8 @@ proptest! {
             new_value: &texts[17],
             signing_key: &texts[18],
             blocked_by: &texts[19],
+            rewrite_rule: numbers[3],
+            rewritten_query: rewritten.as_deref(),
         };
         let line = line(&record);
         let fields = fields(&line);
@@ -406,6 +409,8 @@ proptest! {
         let expected = (!sql_charset.is_empty()).then(|| sql_charset.clone());
         prop_assert_eq!(original(&fields, "sql_charset", b"utf8mb4"), expected);
         prop_assert_eq!(original(&fields, "sql", &sql_charset), sql.clone());
+        let written = original(&fields, "rewritten_query", &sql_charset);
+        prop_assert_eq!(written, rewritten.clone());
 
         let expected = (!record.digest.is_empty()).then(|| record.digest.to_vec());
         prop_assert_eq!(original(&fields, "digest", b"utf8mb4"), expected);

@@ -112,7 +112,8 @@ impl Joiner {
 
 /// About what a record takes, bytes.
 fn size(record: &OwnedRecord) -> usize {
-    let sql = record.sql.as_ref().map_or(0, Vec::len);
+    let sql = [&record.sql, &record.rewritten_query].map(|text| text.as_ref().map_or(0, Vec::len));
+    let sql = sql.iter().sum::<usize>();
     let tables = record.tables.iter().map(|used| {
         let names = [&used.db, &used.table, &used.new_db, &used.new_table];
         size_of_val(used) + names.iter().map(|name| name.len()).sum::<usize>()
@@ -136,6 +137,8 @@ fn add(held: &mut OwnedRecord, further: OwnedRecord) {
     if !further.blocked_by.is_empty() {
         held.blocked_by = further.blocked_by;
     }
+    held.rewrite_rule = further.rewrite_rule.or(held.rewrite_rule);
+    held.rewritten_query = further.rewritten_query.or(held.rewritten_query.take());
 }
 
 /// The completing line with what only the `running` line has.
@@ -170,6 +173,8 @@ fn complete(held: OwnedRecord, end: OwnedRecord) -> OwnedRecord {
         sql_bytes: end.sql_bytes.or(held.sql_bytes),
         sql_redacted: end.sql_redacted || held.sql_redacted,
         sql_charset: either(end.sql_charset, held.sql_charset),
+        rewrite_rule: end.rewrite_rule.or(held.rewrite_rule),
+        rewritten_query: end.rewritten_query.or(held.rewritten_query),
         tables,
         running_seq: None,
         ..end

@@ -81,6 +81,10 @@ pub struct Line<'a> {
     pub sql_charset_b64: Option<String>,
     #[serde(borrow, default)]
     pub digest: Cow<'a, str>,
+    pub rewrite_rule: Option<u64>,
+    #[serde(borrow, default, deserialize_with = "some_text")]
+    pub rewritten_query: Option<Cow<'a, str>>,
+    pub rewritten_query_b64: Option<String>,
     #[serde(borrow, default)]
     pub tables: Vec<Touched<'a>>,
     pub rows_sent: Option<u64>,

@@ -61,6 +61,9 @@ pub struct OwnedRecord {
     pub sql_redacted: bool,
     pub sql_charset: Vec<u8>,
     pub digest: Vec<u8>,
+    pub rewrite_rule: Option<u64>,
+    /// In the character set `sql_charset`.
+    pub rewritten_query: Option<Vec<u8>>,
     pub tables: Vec<OwnedTable>,
     pub rows_sent: Option<u64>,
     pub rows_examined: Option<u64>,
@@ -111,6 +114,9 @@ impl OwnedRecord {
         let charset = Charset::by_name(&sql_charset).unwrap_or(Charset::BINARY);
         let sql = line.sql.as_deref();
         let sql = sql.map(|text| original("sql", text, line.sql_b64.as_deref(), charset));
+        let rewritten = line.rewritten_query.as_deref().map(|text| {
+            original("rewritten_query", text, line.rewritten_query_b64.as_deref(), charset)
+        });
         let tables = line.tables.iter().map(OwnedTable::of_line);
         Ok(Self {
             seq: line.seq,
@@ -142,6 +148,8 @@ impl OwnedRecord {
             sql_redacted: line.sql_redacted,
             sql_charset,
             digest: line.digest.as_bytes().to_vec(),
+            rewrite_rule: line.rewrite_rule,
+            rewritten_query: rewritten.transpose()?,
             tables: tables.collect::<Result<_, _>>()?,
             rows_sent: line.rows_sent,
             rows_examined: line.rows_examined,
@@ -192,6 +200,8 @@ impl OwnedRecord {
             sql_redacted: self.sql_redacted,
             sql_charset: &self.sql_charset,
             digest: &self.digest,
+            rewrite_rule: self.rewrite_rule,
+            rewritten_query: self.rewritten_query.as_deref(),
             tables: &tables,
             rows_sent: self.rows_sent,
             rows_examined: self.rows_examined,

@@ -20,11 +20,16 @@
 
 mod block;
 mod filter;
+mod rewrite;
 
 pub use block::{BlockFacts, Blocked, Blocking, MESSAGE_ROOM, NAME_ROOM};
 pub use filter::{Compiled, Facts, Filter, Kept, Wanted};
+pub use rewrite::{
+    Allocate, CompiledRules, REWRITE_ANSI_QUOTES, REWRITE_MODE_UNKNOWN,
+    REWRITE_NO_BACKSLASH_ESCAPES, RewriteFacts, Rewrites, Rewritten, SHARDS, Shard,
+};
 use tacho_filter::Treatment;
-use tacho_ring::arena::Arena;
+use tacho_ring::arena::{Arena, slice};
 use tacho_ring::chunk::OpenChunk;
 use tacho_ring::codec::{
     Bytes, Event, PRESENT_AWAITED, PRESENT_INNERMOST, PRESENT_NESTED, PRESENT_OUTERMOST,
@@ -65,12 +70,19 @@ pub struct Probe {
     pub instance: u64,
     /// Which statements are wanted.
     pub filter: Filter,
+    /// Which are rewritten.
+    pub rewrites: Rewrites,
 }
 
 impl Probe {
     /// Of an arena, without a filter.
     pub fn new(arena: Arena, instance: u64) -> Probe {
-        Probe { arena, instance, filter: Filter::default() }
+        Probe::keyed(arena, instance, [0; 4])
+    }
+
+    /// One that may get rules that rewrite. `key`: see [`Rewrites::new`].
+    pub fn keyed(arena: Arena, instance: u64, key: [u64; 4]) -> Probe {
+        Probe { arena, instance, filter: Filter::default(), rewrites: Rewrites::new(key) }
     }
 }
 
@@ -246,6 +258,37 @@ pub unsafe extern "C" fn tacho_probe_block(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_probe_note_blocked(probe: &Probe) {
     probe.filter.blocked.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Whether a rule may rewrite a statement, as far as its text tells.
+///
+/// Runs on: any thread · Blocks: no · Allocates: no
+///
+/// # Safety
+/// `probe` and the bytes of `text` are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_may_rewrite(probe: &Probe, text: Bytes) -> bool {
+    // SAFETY: as promised by the caller.
+    probe.rewrites.may_rewrite(unsafe { slice(&text) })
+}
+
+/// Whether a rule rewrites a statement; then its new text is the caller's.
+///
+/// Runs on: any thread · Blocks: no · Allocates: by `allocate` alone, once, when a rule matches ·
+/// Counted as: `statements_rewritten`; `rewrites_failed`, when there was no memory
+///
+/// # Safety
+/// All pointers are valid for the call; `allocate` answers null or memory of as many bytes as it
+/// was asked for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_probe_rewrite(
+    probe: &Probe,
+    facts: &RewriteFacts,
+    allocate: Allocate,
+    out: &mut Rewritten,
+) -> bool {
+    // SAFETY: as promised by the caller.
+    unsafe { probe.rewrites.rewrite(facts, allocate, out) }
 }
 
 /// The user of a session has changed: what the filter has said is decided anew.

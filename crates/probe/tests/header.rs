@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 
-use tacho_probe::{BlockFacts, Blocked, Blocking, Facts, Kept, Thread, Wanted};
+use tacho_probe::{
+    BlockFacts, Blocked, Blocking, Facts, Kept, REWRITE_ANSI_QUOTES, REWRITE_MODE_UNKNOWN,
+    REWRITE_NO_BACKSLASH_ESCAPES, RewriteFacts, Rewritten, Thread, Wanted,
+};
 use tacho_ring::chunk::{Killed, OpenChunk};
 use tacho_ring::codec::{self, Bytes, Event, RecordKind};
 
@@ -38,6 +41,10 @@ fn constants_are_those_of_the_codec() {
         ("TACHO_KIND_DISCONNECT", kind(RecordKind::Disconnect)),
         ("TACHO_KIND_CHANGE_USER", kind(RecordKind::ChangeUser)),
         ("TACHO_KIND_CONFIG", kind(RecordKind::Config)),
+        ("TACHO_KIND_REWRITE", kind(RecordKind::Rewrite)),
+        ("TACHO_REWRITE_ANSI_QUOTES", bit(REWRITE_ANSI_QUOTES)),
+        ("TACHO_REWRITE_NO_BACKSLASH_ESCAPES", bit(REWRITE_NO_BACKSLASH_ESCAPES)),
+        ("TACHO_REWRITE_MODE_UNKNOWN", bit(REWRITE_MODE_UNKNOWN)),
         ("TACHO_PRESENT_SQL_COMMAND", bit(codec::PRESENT_SQL_COMMAND)),
         ("TACHO_PRESENT_FIGURES", bit(codec::PRESENT_FIGURES)),
         ("TACHO_PRESENT_ROWS_SENT", bit(codec::PRESENT_ROWS_SENT)),
@@ -89,6 +96,11 @@ fn layouts_are_those_of_the_structs() {
         ("sizeof(tacho_blocked)", size_of::<Blocked>()),
         ("offsetof(tacho_blocked, name)", offset_of!(Blocked, name)),
         ("offsetof(tacho_blocked, message)", offset_of!(Blocked, message)),
+        ("sizeof(tacho_rewrite_facts)", size_of::<RewriteFacts>()),
+        ("offsetof(tacho_rewrite_facts, conn)", offset_of!(RewriteFacts, conn)),
+        ("offsetof(tacho_rewrite_facts, modes)", offset_of!(RewriteFacts, modes)),
+        ("sizeof(tacho_rewritten)", size_of::<Rewritten>()),
+        ("offsetof(tacho_rewritten, rule_id)", offset_of!(Rewritten, rule_id)),
         ("sizeof(tacho_thread)", size_of::<Thread>()),
         ("offsetof(tacho_thread, idle_word)", open + offset_of!(OpenChunk, idle_word)),
         ("offsetof(tacho_thread, index)", open + offset_of!(OpenChunk, index)),

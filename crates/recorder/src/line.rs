@@ -152,6 +152,14 @@ pub fn last_error(
     })
 }
 
+/// Whether the new text of a statement that was rewritten is among what it has gathered.
+pub fn is_rewritten(drain: &Drain, scratch: &mut Scratch, extras: &[Place]) -> bool {
+    extras.iter().any(|place| {
+        let loaded = scratch.end.load(drain, place, &mut Shortfall::default());
+        loaded.is_some_and(|loaded| loaded.view.kind == RecordKind::Rewrite)
+    })
+}
+
 /// Whether an error says that a rule has blocked the statement: its text is the rule's name.
 fn is_blocked(view: &View<'_>) -> bool {
     view.body.present & PRESENT_BLOCKED != 0
@@ -168,6 +176,11 @@ fn write(
         return;
     }
     let bytes = record.sql.map_or(0, |sql| sql.len() as u64);
+    let is_rewritten = record.rewritten_query.take().is_some();
+    if is_rewritten && json::try_write_line(out, record, style.clock).is_ok() {
+        shortfall.no_memory_bytes = Some(bytes);
+        return;
+    }
     shortfall.no_memory_bytes = Some(record.sql_bytes.unwrap_or(bytes));
     if record.sql.take().is_some() {
         record.sql_bytes.get_or_insert(bytes);
@@ -325,6 +338,7 @@ pub fn write_statement(
     }
     let mut uses: Vec<TableUse<'_>> = Vec::new();
     let mut message: Option<&[u8]> = None;
+    let mut rewritten: Option<&[u8]> = None;
     for (place, buffers) in open.extras.iter().zip(extras.iter_mut()) {
         let loaded = buffers.load(drain, place, shortfall);
         let Some(Loaded { view, text: extra_text }) = loaded else { continue };
@@ -334,6 +348,10 @@ pub fn write_statement(
                 if !uses.contains(&table) {
                     uses.push(table);
                 }
+            }
+            RecordKind::Rewrite => {
+                record.rewrite_rule = Some(view.figures[0]);
+                rewritten = extra_text.ok();
             }
             RecordKind::Error => {
                 // The last message with the number of the outcome is its message. Where no
@@ -395,7 +413,12 @@ pub fn write_statement(
         let is_parsed = record.outcome == Some(Outcome::Ok) && ended.is_some_and(is_whole);
         show(text, &record, kind, is_parsed, style, digests.normaliser())
     });
-    let redacted = shown.as_ref().is_some_and(|s| s.redacted);
+    // A text that must not be shown, or cannot, does not show in another form.
+    let rewritten = rewritten
+        .filter(|_| !is_gone && !treatment.no_text)
+        .map(|text| show(text, &record, kind, false, style, digests.normaliser()));
+    let is_redacted = |it: &Option<Shown<'_>>| it.as_ref().is_some_and(|shown| shown.redacted);
+    let redacted = is_redacted(&shown) || is_redacted(&rewritten);
     let message = message.map(|message| {
         let no_literals = treatment.no_text || told.is_some_and(|told| told.no_literals);
         if style.redact_literals || no_literals {
@@ -410,7 +433,7 @@ pub fn write_statement(
     if let Some(shown) = &shown {
         record.sql = Some(&shown.text);
         record.sql_bytes = shown.whole_bytes;
-        record.sql_redacted = redacted;
+        record.sql_redacted = shown.redacted;
         if style.digest {
             record.digest = digest_of(digests, text, kind, shown);
         }
@@ -418,6 +441,7 @@ pub fn write_statement(
         record.sql_bytes = Some(text_bytes.into());
         without_text(&mut record);
     }
+    record.rewritten_query = rewritten.as_ref().map(|shown| &*shown.text);
     if let Some(message) = &message {
         record.error = message;
     }

@@ -38,6 +38,9 @@ pub enum RecordKind {
     ChangeUser = 8,
     /// A setting of the recorder changed.
     Config = 9,
+    /// The statement that is open is rewritten before it is parsed: the new text, and in
+    /// `figures[0]` the id of the rule.
+    Rewrite = 10,
 }
 
 impl RecordKind {
@@ -72,6 +75,7 @@ impl RecordKind {
             7 => Disconnect,
             8 => ChangeUser,
             9 => Config,
+            10 => Rewrite,
             _ => return None,
         })
     }

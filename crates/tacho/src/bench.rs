@@ -38,7 +38,7 @@ const EXIT_INTERRUPTED: u8 = 130;
 const QUICK: Duration = Duration::from_secs(100);
 
 /// Measured unless others are named.
-const DEFAULT_METHODS: [&str; 8] = [
+const DEFAULT_METHODS: [&str; 9] = [
     "nothing",
     "tacho",
     "server_audit",
@@ -47,11 +47,12 @@ const DEFAULT_METHODS: [&str; 8] = [
     "slow_log",
     "init_connect",
     "rewriter",
+    "tacho-rewrite",
 ];
 
 /// Counted by `--instructions` unless others are named.
-const COUNTED_METHODS: [&str; 6] =
-    ["nothing", "tacho", "tacho:paced", "server_audit", "general_log", "rewriter"];
+const COUNTED_METHODS: [&str; 7] =
+    ["nothing", "tacho", "tacho:paced", "server_audit", "general_log", "rewriter", "tacho-rewrite"];
 
 /// Shown at the end of `tacho bench --help`.
 const BENCH_NOTES: &str = "\
@@ -301,7 +302,8 @@ fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow:
             chosen = methods.choose(&COUNTED_METHODS.map(str::to_owned))?;
         }
         if args.quick {
-            let slow = ["general_log_table", "slow_log", "init_connect", "rewriter"];
+            let slow =
+                ["general_log_table", "slow_log", "init_connect", "rewriter", "tacho-rewrite"];
             chosen.retain(|method| !slow.contains(&&*method.name));
         }
         chosen

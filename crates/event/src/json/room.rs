@@ -19,7 +19,9 @@ const GROWTH_MAX: usize = 8;
 pub(super) fn room_for(record: &Record) -> usize {
     let texts = [record.error, record.old_value, record.new_value];
     let sql = record.sql.unwrap_or_default();
-    let short = texts.iter().fold(sql.len(), |sum, text| sum.saturating_add(text.len()));
+    let rewritten = record.rewritten_query.unwrap_or_default();
+    let statements = sql.len().saturating_add(rewritten.len());
+    let short = texts.iter().fold(statements, |sum, text| sum.saturating_add(text.len()));
     let tables = record.tables.iter().map(table_room).fold(0, usize::saturating_add);
     if short <= SHORT_BYTES {
         return USUAL_BYTES + tables;
@@ -28,7 +30,8 @@ pub(super) fn room_for(record: &Record) -> usize {
     texts
         .iter()
         .map(|text| text_room(text, Charset::UTF8MB4))
-        .fold(text_room(sql, charset), usize::saturating_add)
+        .chain([text_room(sql, charset), text_room(rewritten, charset)])
+        .fold(0, usize::saturating_add)
         .saturating_add(tables)
         .saturating_add(USUAL_BYTES)
 }

@@ -88,12 +88,12 @@ fn table() -> impl Strategy<Value = OwnedTable> {
 pub fn record() -> impl Strategy<Value = OwnedRecord> {
     let words = (prop::sample::select(&EVENTS[..]), prop::sample::select(&OUTCOMES[..]));
     let number = || option::of(any::<u64>());
-    let numbers = (vec(number(), 12), any::<u32>(), option::of(any::<u16>()));
+    let numbers = (vec(number(), 13), any::<u32>(), option::of(any::<u16>()));
     // Both are instants that a line can have.
     let times = (1..=u64::MAX, -62_000_000_000_000_000..253_000_000_000_000_000_i64);
     let commands = prop::sample::select(&["Query", "Execute", "Prepare", "Quit", "Ping", ""][..]);
     let charsets = prop::sample::select(&["utf8mb4", "latin1", "binary", "sjis", "ucs2", "no"][..]);
-    let sql = (option::of(bytes()), any::<bool>(), charsets);
+    let sql = (option::of(bytes()), any::<bool>(), charsets, option::of(bytes()));
     (words, numbers, times, vec(bytes(), 20), commands, sql, vec(table(), 0..3)).prop_map(
         |(words, (numbers, errno, port), (seq, ts_us), texts, command, sql, tables)| {
             let mut texts = texts.into_iter();
@@ -127,6 +127,8 @@ pub fn record() -> impl Strategy<Value = OwnedRecord> {
                 sql_redacted: sql.1,
                 sql_charset: sql.2.into(),
                 digest: b"1:00112233445566778899aabbccddeeff".to_vec(),
+                rewrite_rule: number(),
+                rewritten_query: sql.3,
                 tables,
                 rows_sent: number(),
                 rows_examined: number(),

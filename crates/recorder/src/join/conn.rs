@@ -60,7 +60,7 @@ impl Default for Told {
 pub struct Open {
     /// Its start.
     pub start: Start,
-    /// Errors and tables on the way.
+    /// Errors and tables on the way, and the new text of one that was rewritten.
     pub extras: Vec<Place>,
     /// Number within its connection.
     pub rec_no: u64,
@@ -328,11 +328,15 @@ impl Conn {
                     }
                 }
             }
-            RecordKind::Table => {
+            RecordKind::Table | RecordKind::Rewrite => {
                 let exact = self.open.iter().rposition(|o| o.query_id == head.query_id);
                 let index = exact.or_else(|| self.open.len().checked_sub(1));
                 match index.and_then(|i| self.open.get_mut(i)) {
                     Some(open) => open.extras.push(place),
+                    // Its start is lost, and counted.
+                    None if head.kind == RecordKind::Rewrite => {
+                        ready.push(Ready::Nothing { at: place.refs() });
+                    }
                     None => ready.push(self.single(place, awaited, head, ts_us)),
                 }
             }

@@ -43,6 +43,7 @@ impl<F: Fs> Writer<F> {
                 }
                 Start::Running { .. } => None,
             };
+            let is_rewritten = line::is_rewritten(&self.drain, &mut self.scratch, &open.extras);
             let error = line::last_error(&self.drain, &mut self.scratch, &open.extras);
             let Some(seq) = self.write_statement(conn, open, &Ending::Running, false) else {
                 continue;
@@ -51,6 +52,10 @@ impl<F: Fs> Writer<F> {
             if let Some(told) = told_first {
                 self.remember_running(conn, open, seq);
                 open.start = Start::Running { seq, told };
+            }
+            // Its error may quote the new text, which nobody knows any more by then.
+            if let (Start::Running { told, .. }, true) = (&mut open.start, is_rewritten) {
+                told.has_secret = true;
             }
             // Only its end tells whether it is the message of its outcome.
             if let (Start::Running { told, .. }, Some(error)) = (&mut open.start, error) {

@@ -329,6 +329,7 @@ fn kind_name(kind: RecordKind) -> &'static str {
         RecordKind::Disconnect => "disconnect",
         RecordKind::ChangeUser => "change_user",
         RecordKind::Config => "config",
+        RecordKind::Rewrite => "rewrite",
     }
 }
 

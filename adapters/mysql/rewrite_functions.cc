@@ -1,0 +1,318 @@
+// Zone: cold
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// A load is one statement: tacho_rewrite_load is an aggregate function, which takes a rule from
+// each row, and puts all of them in force when there are no more. So nothing has to be kept for a
+// session between statements, and two loads at once are two whole ones.
+//
+// Called by threads of the server that execute statements, and so with what those statements have
+// locked; a load writes a file. A lock of ours keeps the recorder there meanwhile.
+#include "rewrite_functions.h"
+
+#include "../common/message.h"
+#include "adapter.h"
+#include "privilege.h"
+#include "who.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <mysqld_error.h>
+#include <pthread.h>
+
+namespace tacho {
+
+namespace {
+
+constexpr char kLoad[] = "tacho_rewrite_load";
+constexpr char kCheck[] = "tacho_rewrite_check";
+constexpr char kDigest[] = "tacho_rewrite_digest";
+constexpr char kNormalized[] = "tacho_rewrite_normalized";
+
+// Room for an answer: a pattern without its literals, with blanks between its words.
+constexpr size_t kTextBytes = 65536;
+// What the server has for a message of an init function (MYSQL_ERRMSG_SIZE).
+constexpr size_t kMessageBytes = 512;
+
+pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+// Under the lock; null: there is no recorder, and the services are not to be used.
+const tacho_embed* g_open = nullptr;
+
+class Guard {
+public:
+    Guard() noexcept {
+        pthread_mutex_lock(&g_lock);
+    }
+    ~Guard() noexcept {
+        pthread_mutex_unlock(&g_lock);
+    }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+};
+
+void tell(char* message, const char* text) noexcept {
+    snprintf(message, kMessageBytes, "%s", text);
+}
+
+// An argument of this type, and in UTF-8 if it is a text.
+bool want(UDF_ARGS* in, unsigned index, Item_result type) noexcept {
+    static char charset[] = "utf8mb4";
+    in->arg_type[index] = type;
+    return type != STRING_RESULT ||
+           mysql_service_mysql_udf_metadata->argument_set(in, "charset", index, charset) == 0;
+}
+
+bool want_texts(UDF_ARGS* in, unsigned first) noexcept {
+    for (unsigned index = first; index < in->arg_count; ++index) {
+        if (!want(in, index, STRING_RESULT)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+tacho_bytes text_of(const UDF_ARGS* in, unsigned index) noexcept {
+    return {in->args[index], in->args[index] == nullptr ? 0 : in->lengths[index]};
+}
+
+// One load. The list is null when it was applied.
+struct Load {
+    tacho_rewrite_list* list;
+    uint64_t count;
+};
+
+Load* load_of(UDF_INIT* function) noexcept {
+    return reinterpret_cast<Load*>(function->ptr);
+}
+
+bool load_init(UDF_INIT* function, UDF_ARGS* in, char* message) noexcept {
+    if (in->arg_count != 4) {
+        tell(message, "expected (id, pattern, pattern_database, replacement)");
+        return true;
+    }
+    const Guard guard;
+    if (g_open == nullptr) {
+        tell(message, "the recorder is not there");
+        return true;
+    }
+    // Says so itself.
+    if (!may_change(current_session())) {
+        tell(message, "TACHO_ADMIN or SUPER is needed");
+        return true;
+    }
+    if (!want(in, 0, INT_RESULT) || !want_texts(in, 1)) {
+        tell(message, "the arguments cannot be had in utf8mb4");
+        return true;
+    }
+    auto* load = static_cast<Load*>(calloc(1, sizeof(Load)));
+    if (load == nullptr) {
+        tell(message, "out of memory");
+        return true;
+    }
+    load->list = tacho_embed_rewrite_begin();
+    function->ptr = reinterpret_cast<char*>(load);
+    function->maybe_null = true;
+    return false;
+}
+
+void load_deinit(UDF_INIT* function) noexcept {
+    Load* load = load_of(function);
+    if (load != nullptr) {
+        tacho_embed_rewrite_cancel(load->list);
+        free(load);
+        function->ptr = nullptr;
+    }
+}
+
+// Rows begin; not only the first time, where a statement was prepared.
+void load_clear(UDF_INIT* function, unsigned char*, unsigned char*) noexcept {
+    Load* load = load_of(function);
+    tacho_embed_rewrite_cancel(load->list);
+    load->list = tacho_embed_rewrite_begin();
+    load->count = 0;
+}
+
+// A wrong rule is left out; tacho_rewrite_check says why.
+void load_add(UDF_INIT* function, UDF_ARGS* in, unsigned char*, unsigned char*) noexcept {
+    Load* load = load_of(function);
+    if (load->list == nullptr) {
+        return;
+    }
+    tacho_rewrite_rule rule;
+    const auto* id = reinterpret_cast<const long long*>(in->args[0]);
+    rule.id = id == nullptr ? 0 : static_cast<uint64_t>(*id);
+    rule.pattern = text_of(in, 1);
+    rule.pattern_database = text_of(in, 2);
+    rule.replacement = text_of(in, 3);
+    char message[8];
+    (void)tacho_embed_rewrite_add(load->list, &rule, message, sizeof(message));
+}
+
+// False: what was in force stays, and the statement fails.
+bool apply(Load* load) noexcept {
+    const Guard guard;
+    if (g_open == nullptr) {
+        return false;
+    }
+    MYSQL_THD thd = current_session();
+    if (!may_change(thd)) {
+        return false;
+    }
+    tacho_rewrite_list* list = load->list;
+    load->list = nullptr;
+    const tacho_who who = who_of(thd);
+    char error[1024] = "";
+    if (list == nullptr ||
+        !tacho_embed_rewrite_apply(g_open, &who, list, &load->count, error, sizeof(error))) {
+        mysql_error_service_printf(ER_UDF_ERROR, MYF(0), kLoad, error);
+        return false;
+    }
+    return true;
+}
+
+// No more rows. The server may ask for the answer again.
+long long load_result(UDF_INIT* function, UDF_ARGS*, unsigned char* is_null,
+                      unsigned char* error) noexcept {
+    Load* load = load_of(function);
+    if (load->list != nullptr && !apply(load)) {
+        *is_null = 1;
+        *error = 1;
+        return 0;
+    }
+    return static_cast<long long>(load->count);
+}
+
+// The others have a text for an answer, and need no recorder.
+bool text_init(UDF_INIT* function, UDF_ARGS* in, char* message, unsigned arguments,
+               const char* expected) noexcept {
+    if (in->arg_count != arguments) {
+        tell(message, expected);
+        return true;
+    }
+    static char charset[] = "utf8mb4";
+    {
+        const Guard guard;
+        if (g_open == nullptr) {
+            tell(message, "the recorder is not there");
+            return true;
+        }
+        if (!want_texts(in, 0) ||
+            mysql_service_mysql_udf_metadata->result_set(function, "charset", charset) != 0) {
+            tell(message, "the texts cannot be had in utf8mb4");
+            return true;
+        }
+    }
+    function->ptr = static_cast<char*>(malloc(kTextBytes));
+    if (function->ptr == nullptr) {
+        tell(message, "out of memory");
+        return true;
+    }
+    function->maybe_null = true;
+    function->max_length = kTextBytes;
+    return false;
+}
+
+bool check_init(UDF_INIT* function, UDF_ARGS* in, char* message) noexcept {
+    return text_init(function, in, message, 3, "expected (pattern, pattern_database, replacement)");
+}
+
+bool pattern_init(UDF_INIT* function, UDF_ARGS* in, char* message) noexcept {
+    return text_init(function, in, message, 1, "expected (pattern)");
+}
+
+void text_deinit(UDF_INIT* function) noexcept {
+    free(function->ptr);
+    function->ptr = nullptr;
+}
+
+// What is in the room of the function, or NULL.
+char* answer(UDF_INIT* function, bool there, unsigned long* length,
+             unsigned char* is_null) noexcept {
+    *is_null = there ? 0 : 1;
+    *length = there ? strlen(function->ptr) : 0;
+    return there ? function->ptr : nullptr;
+}
+
+char* check(UDF_INIT* function, UDF_ARGS* in, char*, unsigned long* length, unsigned char* is_null,
+            unsigned char*) noexcept {
+    tacho_rewrite_list* list = tacho_embed_rewrite_begin();
+    const tacho_rewrite_rule rule = {1, text_of(in, 0), text_of(in, 1), text_of(in, 2)};
+    const bool wrong = tacho_embed_rewrite_add(list, &rule, function->ptr, kTextBytes) != 0;
+    tacho_embed_rewrite_cancel(list);
+    return answer(function, wrong, length, is_null);
+}
+
+char* digest(UDF_INIT* function, UDF_ARGS* in, char*, unsigned long* length, unsigned char* is_null,
+             unsigned char*) noexcept {
+    const bool there = tacho_embed_rewrite_digest(text_of(in, 0), function->ptr, kTextBytes) != 0;
+    return answer(function, there, length, is_null);
+}
+
+char* normalized(UDF_INIT* function, UDF_ARGS* in, char*, unsigned long* length,
+                 unsigned char* is_null, unsigned char*) noexcept {
+    const bool there =
+        tacho_embed_rewrite_normalized(text_of(in, 0), function->ptr, kTextBytes) != 0;
+    return answer(function, there, length, is_null);
+}
+
+// Those that the server has taken.
+struct Registered {
+    const char* name;
+    bool there;
+};
+Registered g_functions[] = {
+    {kLoad, false}, {kCheck, false}, {kDigest, false}, {kNormalized, false}};
+
+bool is_text_taken(const char* name, Udf_func_string function, Udf_func_init init) noexcept {
+    return mysql_service_udf_registration->udf_register(name, STRING_RESULT,
+                                                        reinterpret_cast<Udf_func_any>(function),
+                                                        init, text_deinit) == 0;
+}
+
+bool is_taken(const char* name) noexcept {
+    if (name == kLoad) {
+        return mysql_service_udf_registration_aggregate->udf_register(
+                   name, INT_RESULT, reinterpret_cast<Udf_func_any>(load_result), load_init,
+                   load_deinit, load_add, load_clear) == 0;
+    }
+    if (name == kCheck) {
+        return is_text_taken(name, check, check_init);
+    }
+    return is_text_taken(name, name == kDigest ? digest : normalized, pattern_init);
+}
+
+} // namespace
+
+void open_rewrite_functions(const tacho_embed* recorder) noexcept {
+    {
+        const Guard guard;
+        g_open = recorder;
+    }
+    for (Registered& function : g_functions) {
+        function.there = is_taken(function.name);
+        if (!function.there) {
+            log(kWarning,
+                "the server does not take the function %s, it may have another one of that name: "
+                "rules that rewrite cannot be loaded",
+                function.name);
+        }
+    }
+}
+
+void close_rewrite_functions() noexcept {
+    {
+        const Guard guard;
+        g_open = nullptr;
+    }
+    for (Registered& function : g_functions) {
+        int was_present = 0;
+        if (function.there) {
+            // One that is in use is taken away by the server when it is used no more.
+            (void)mysql_service_udf_registration->udf_unregister(function.name, &was_present);
+            function.there = false;
+        }
+    }
+}
+
+} // namespace tacho

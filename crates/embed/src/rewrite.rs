@@ -1,0 +1,390 @@
+//! Rules that rewrite: compiled here, published to the query threads, and kept for the next start.
+//!
+//! They are kept in a file of the log directory, because they are in force before anybody could
+//! load them from their table. The file is there, whole and on the device, before they are in force.
+
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tacho_probe::{CompiledRules, Probe, Shard};
+use tacho_recorder::control::{ConfigChange, Who};
+use tacho_rewrite::Program;
+use tacho_rewrite::compile::{Compiler, Source};
+use tacho_ring::arena::slice;
+use tacho_ring::codec::Bytes;
+use tacho_ring::sync::{AtomicU64, Ordering};
+
+/// Name of the file.
+pub const NAME: &str = ".rewrite_rules.json";
+const NEW_NAME: &str = ".rewrite_rules.json.new";
+/// Largest file that is read, bytes.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+/// What the file says of its form.
+const VERSION: u32 = 1;
+
+/// A rule as it was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Rule {
+    id: u64,
+    pattern: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pattern_database: Option<String>,
+    replacement: String,
+}
+
+/// What is in the file.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    version: u32,
+    rules: Vec<Rule>,
+}
+
+/// Rules that are about to be in force.
+#[derive(Default)]
+pub struct List {
+    compiler: Compiler,
+    rules: Vec<Rule>,
+}
+
+impl List {
+    /// Adds a rule.
+    ///
+    /// # Errors
+    /// What is wrong with it; the list is then as it was.
+    pub fn add(&mut self, source: &Source<'_>) -> Result<(), String> {
+        let text = |part: &str, bytes: &[u8]| {
+            let text = String::from_utf8(bytes.to_vec());
+            text.map_err(|_| format!("{part}: this is not UTF-8"))
+        };
+        let rule = Rule {
+            id: source.id,
+            pattern: text("pattern", source.pattern)?,
+            pattern_database: match source.database {
+                Some(database) => Some(text("pattern_database", database)?),
+                None => None,
+            },
+            replacement: text("replacement", source.replacement)?,
+        };
+        self.compiler.add(source).map_err(|error| error.to_string())?;
+        self.rules.push(rule);
+        Ok(())
+    }
+}
+
+/// Compiled rules at an address that query threads know.
+struct Published(NonNull<CompiledRules>);
+
+// SAFETY: what is there is not changed, and freed by whoever has this.
+unsafe impl Send for Published {}
+
+impl Published {
+    fn new(bytes: Vec<u8>, epoch: u64) -> Published {
+        let bytes: &mut [u8] = Box::leak(bytes.into_boxed_slice());
+        let bytes = Bytes { data: bytes.as_mut_ptr(), len: bytes.len() };
+        Published(NonNull::from(Box::leak(Box::new(CompiledRules { bytes, epoch }))))
+    }
+
+    fn rule_count(&self) -> u32 {
+        // SAFETY: both were leaked by `new`, and are there until this is dropped.
+        Program::new(unsafe { slice(&self.0.as_ref().bytes) }).rule_count()
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // SAFETY: leaked by `new`, as boxes of these types, and nobody looks at them any more.
+        unsafe {
+            let rules = Box::from_raw(self.0.as_ptr());
+            let Bytes { data, len } = rules.bytes;
+            drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(data.cast_mut(), len)));
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// Number of the rules that were in force last.
+    epoch: u64,
+    current: Option<Published>,
+    /// Somebody was looking when these were replaced.
+    retired: Vec<Published>,
+    /// What the log says of those in force.
+    shown: String,
+}
+
+/// The rules of a recorder.
+pub struct Rewriting {
+    directory: PathBuf,
+    state: Mutex<State>,
+}
+
+/// What nobody can know: see [`Probe::keyed`].
+pub fn random_key() -> [u64; 4] {
+    // Each is the hash of nothing under a key of its own, that the operating system has given.
+    std::array::from_fn(|_| RandomState::new().build_hasher().finish())
+}
+
+/// The sum of a counter.
+pub fn sum(probe: &Probe, counter: impl Fn(&Shard) -> &AtomicU64) -> u64 {
+    probe.rewrites.shards.iter().map(|shard| counter(shard).load(Ordering::Relaxed)).sum()
+}
+
+impl Rewriting {
+    /// Of a log directory, without rules.
+    pub fn new(directory: &Path) -> Rewriting {
+        Rewriting { directory: directory.to_owned(), state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Number of rules in force.
+    pub fn rule_count(&self) -> u64 {
+        self.state().current.as_ref().map_or(0, |it| it.rule_count().into())
+    }
+
+    /// Puts rules in the place of those before. Returns how many there are, and what the log has to
+    /// tell of it.
+    ///
+    /// # Errors
+    /// They cannot be kept, or are too many; those before stay in force.
+    pub fn apply(
+        &self,
+        who: Who,
+        list: List,
+        probe: &Probe,
+    ) -> Result<(u64, Option<ConfigChange>), String> {
+        let List { compiler, rules } = list;
+        let count = rules.len() as u64;
+        let program = compiler.finish().map_err(|error| error.to_string())?;
+        let text = serde_json::to_vec(&Kept { version: VERSION, rules });
+        let text = text.map_err(|error| error.to_string())?;
+        let shown = if count == 0 { "0".to_owned() } else { show(count, &text) };
+        // One at a time: what is kept is what is in force.
+        let mut guard = self.state();
+        let state = &mut *guard;
+        if state.shown != shown {
+            let kept = match count {
+                0 => self.remove(),
+                // At a start: nothing is to be written, and it may not be possible to.
+                _ if std::fs::read(self.directory.join(NAME)).is_ok_and(|it| it == text) => Ok(()),
+                _ => self.write(&text),
+            };
+            let path = self.directory.join(NAME);
+            kept.map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        state.epoch += 1;
+        let next = (count > 0).then(|| Published::new(program, state.epoch));
+        let address = next.as_ref().map_or(std::ptr::null(), |it| it.0.as_ptr().cast_const());
+        for shard in &probe.rewrites.shards {
+            // SAFETY: `next` is kept in `state`, and freed only below.
+            unsafe { shard.rules.replace(address) };
+        }
+        let epoch = if next.is_some() { state.epoch } else { 0 };
+        // SYNC rules: Release pairs with the Acquire in `tacho_probe`: who knows the number finds
+        // rules that are not older.
+        probe.rewrites.epoch.store(epoch, Ordering::Release);
+        state.retired.extend(std::mem::replace(&mut state.current, next));
+        if !probe.rewrites.shards.iter().any(|shard| shard.rules.is_read()) {
+            state.retired.clear();
+        }
+        if state.shown.is_empty() {
+            state.shown = "0".to_owned();
+        }
+        let old = std::mem::replace(&mut state.shown, shown);
+        let change = (old != state.shown).then(|| ConfigChange {
+            who,
+            number: 0,
+            variable: b"rewrite_rules".to_vec(),
+            old_value: old.into_bytes(),
+            new_value: state.shown.clone().into_bytes(),
+        });
+        Ok((count, change))
+    }
+
+    /// The rules that are kept; `None`: there are none.
+    ///
+    /// # Errors
+    /// They cannot be read, or one of them is wrong.
+    pub fn kept(&self) -> Result<Option<List>, String> {
+        let path = self.directory.join(NAME);
+        let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(&path);
+        let file = match file {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(|error| told(&error))?,
+        };
+        let mut text = Vec::new();
+        let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text);
+        if read.map_err(|error| told(&error))? as u64 > FILE_BYTES_MAX {
+            return Err(told(&"it is too large"));
+        }
+        let kept: Kept = serde_json::from_slice(&text).map_err(|error| told(&error))?;
+        if kept.version != VERSION {
+            return Err(told(&format!("it has the version {}", kept.version)));
+        }
+        let mut list = List::default();
+        for Rule { id, pattern, pattern_database, replacement } in kept.rules {
+            let source = Source {
+                id,
+                pattern: pattern.as_bytes(),
+                database: pattern_database.as_ref().map(String::as_bytes),
+                replacement: replacement.as_bytes(),
+            };
+            list.add(&source).map_err(|error| told(&format!("rule {id}: {error}")))?;
+        }
+        Ok(Some(list))
+    }
+
+    fn write(&self, text: &[u8]) -> io::Result<()> {
+        let new = self.directory.join(NEW_NAME);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o640)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&new)?;
+        file.write_all(text)?;
+        file.sync_all()?;
+        std::fs::rename(&new, self.directory.join(NAME))?;
+        self.sync()
+    }
+
+    fn remove(&self) -> io::Result<()> {
+        match std::fs::remove_file(self.directory.join(NAME)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.and_then(|()| self.sync()),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.directory)?.sync_all()
+    }
+}
+
+/// What the log says of rules: how many, and the hash of the file that keeps them.
+fn show(count: u64, text: &[u8]) -> String {
+    let hash: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{count} sha256:{hash}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_recorder::arena_file::ArenaFile;
+
+    fn list(rules: &[(u64, &str, &str)]) -> List {
+        let mut list = List::default();
+        for (id, pattern, replacement) in rules {
+            let source = Source {
+                id: *id,
+                pattern: pattern.as_bytes(),
+                database: Some(b"shop"),
+                replacement: replacement.as_bytes(),
+            };
+            list.add(&source).unwrap();
+        }
+        list
+    }
+
+    fn probe() -> Probe {
+        let arena = Box::leak(Box::new(ArenaFile::placeholder().unwrap())).arena();
+        Probe::keyed(arena, 1, random_key())
+    }
+
+    #[test]
+    fn rules_are_in_force_and_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let (rewriting, probe) = (Rewriting::new(directory.path()), probe());
+        assert!(rewriting.kept().unwrap().is_none());
+        let rules = [(1, "SELECT ?", "SELECT ? + 1"), (2, "SELECT 'a'", "SELECT 'b'")];
+        let (count, change) = rewriting.apply(Who::default(), list(&rules), &probe).unwrap();
+        let change = change.unwrap();
+        let file = std::fs::read(directory.path().join(NAME)).unwrap();
+        assert_eq!((count, rewriting.rule_count()), (2, 2));
+        assert_eq!(change.old_value, b"0");
+        assert_eq!(String::from_utf8(change.new_value).unwrap(), show(2, &file));
+        assert_eq!(probe.rewrites.epoch.load(Ordering::Relaxed), 1);
+        // The same ones again: nothing to tell.
+        let (_, change) = rewriting.apply(Who::default(), list(&rules), &probe).unwrap();
+        assert!(change.is_none());
+
+        let again = Rewriting::new(directory.path());
+        let kept = again.kept().unwrap().unwrap();
+        assert_eq!(kept.rules, list(&rules).rules);
+        let (count, change) = again.apply(Who::default(), kept, &super::tests::probe()).unwrap();
+        assert_eq!(count, 2);
+        assert_eq!(String::from_utf8(change.unwrap().new_value).unwrap(), show(2, &file));
+
+        let (count, change) = again.apply(Who::default(), List::default(), &probe).unwrap();
+        assert_eq!((count, change.unwrap().new_value), (0, b"0".to_vec()));
+        assert_eq!(probe.rewrites.epoch.load(Ordering::Relaxed), 0);
+        assert!(again.kept().unwrap().is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_not_in_force() {
+        let directory = tempfile::tempdir().unwrap();
+        let (rewriting, probe) = (Rewriting::new(directory.path()), probe());
+        rewriting.apply(Who::default(), list(&[(1, "SELECT ?", "SELECT 1")]), &probe).unwrap();
+        let blocked = directory.path().join(NEW_NAME);
+        std::fs::create_dir(&blocked).unwrap();
+        let error = rewriting.apply(
+            Who::default(),
+            list(&[(1, "SELECT ?", "SELECT 1"), (2, "SELECT 2", "SELECT 1")]),
+            &probe,
+        );
+        assert!(error.unwrap_err().contains(NAME));
+        assert_eq!(rewriting.rule_count(), 1);
+        assert_eq!(probe.rewrites.epoch.load(Ordering::Relaxed), 1);
+        assert_eq!(rewriting.kept().unwrap().unwrap().rules.len(), 1);
+    }
+
+    #[test]
+    fn files_that_are_wrong_are_told_of() {
+        let directory = tempfile::tempdir().unwrap();
+        let rewriting = Rewriting::new(directory.path());
+        let cases = [
+            ("", "EOF"),
+            ("{\"version\":2,\"rules\":[]}", "version 2"),
+            (
+                "{\"version\":1,\"rules\":[{\"id\":7,\"pattern\":\"'\",\"replacement\":\"a\"}]}",
+                "rule 7",
+            ),
+        ];
+        for (text, expected) in cases {
+            std::fs::write(directory.path().join(NAME), text).unwrap();
+            let Err(error) = rewriting.kept() else { panic!("{text}") };
+            assert!(error.contains(NAME) && error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_is_wrong_is_not_in_the_list() {
+        let mut list = list(&[(1, "SELECT ?", "SELECT 1")]);
+        let wrong =
+            |pattern, database, replacement| Source { id: 2, pattern, database, replacement };
+        for source in [
+            wrong(b"SELECT '", None, b"SELECT 1"),
+            wrong(b"SELECT 1", None, b"SELECT ?"),
+            wrong(b"SELECT \xFF", None, b"SELECT 1"),
+            wrong(b"SELECT 1", Some(b"\xFF"), b"SELECT 1"),
+            wrong(b"", None, b"SELECT 1"),
+        ] {
+            assert!(list.add(&source).is_err());
+        }
+        assert_eq!((list.rules.len(), list.compiler.count()), (1, 1));
+    }
+}

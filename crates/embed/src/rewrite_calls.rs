@@ -1,0 +1,147 @@
+//! The C functions about rules that rewrite. The C side is `include/tacho_embed.h`.
+
+use std::ffi::c_char;
+
+use tacho_rewrite::compile::{Source, normalise};
+use tacho_ring::arena::slice;
+use tacho_ring::codec::Bytes;
+
+use crate::recorder::Recorder;
+use crate::rewrite::List;
+use crate::{WhoStrings, answer, copy_out, guard, who_of};
+
+/// See `tacho_rewrite_rule`.
+#[repr(C)]
+pub struct RewriteRule {
+    id: u64,
+    pattern: Bytes,
+    pattern_database: Bytes,
+    replacement: Bytes,
+}
+
+const _: () = assert!(size_of::<RewriteRule>() == 56);
+
+const INTERNAL: &str = "internal error";
+
+/// See `include/tacho_embed.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tacho_embed_rewrite_begin() -> Option<Box<List>> {
+    guard(None, || Some(Box::default()))
+}
+
+/// See `include/tacho_embed.h`.
+///
+/// # Safety
+/// `list` is null, or from [`tacho_embed_rewrite_begin`] and not given away yet; `rule` and its
+/// bytes are valid; `message` is valid for `message_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_embed_rewrite_add(
+    list: Option<&mut List>,
+    rule: &RewriteRule,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> usize {
+    let result = guard(Err(INTERNAL.to_owned()), || {
+        let list = list.ok_or_else(|| INTERNAL.to_owned())?;
+        // SAFETY: promised by the caller.
+        let [pattern, database, replacement] = unsafe {
+            [&rule.pattern, &rule.pattern_database, &rule.replacement].map(|it| slice(it))
+        };
+        let database = (!rule.pattern_database.data.is_null()).then_some(database);
+        list.add(&Source { id: rule.id, pattern, database, replacement })
+    });
+    match result {
+        Ok(()) => 0,
+        Err(text) => {
+            // SAFETY: promised by the caller.
+            unsafe { copy_out(&text, message, message_bytes) };
+            text.len()
+        }
+    }
+}
+
+/// # Safety
+/// The bytes of `pattern` are valid; `text` is valid for `bytes` bytes.
+unsafe fn tell_normalised(
+    pattern: Bytes,
+    which: impl FnOnce((String, String)) -> String,
+    text: *mut c_char,
+    bytes: usize,
+) -> usize {
+    // SAFETY: promised by the caller.
+    let pattern = unsafe { slice(&pattern) };
+    let told = guard(String::new(), || normalise(pattern).map(which).unwrap_or_default());
+    // SAFETY: promised by the caller.
+    unsafe { copy_out(&told, text, bytes) };
+    told.len()
+}
+
+/// See `include/tacho_embed.h`.
+///
+/// # Safety
+/// The bytes of `pattern` are valid; `text` is valid for `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_embed_rewrite_normalized(
+    pattern: Bytes,
+    text: *mut c_char,
+    bytes: usize,
+) -> usize {
+    // SAFETY: promised by the caller.
+    unsafe { tell_normalised(pattern, |(normalised, _)| normalised, text, bytes) }
+}
+
+/// See `include/tacho_embed.h`.
+///
+/// # Safety
+/// As for [`tacho_embed_rewrite_normalized`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_embed_rewrite_digest(
+    pattern: Bytes,
+    text: *mut c_char,
+    bytes: usize,
+) -> usize {
+    // SAFETY: promised by the caller.
+    unsafe { tell_normalised(pattern, |(_, digest)| digest, text, bytes) }
+}
+
+/// See `include/tacho_embed.h`.
+///
+/// # Safety
+/// `list` as in [`tacho_embed_rewrite_add`], and is given away; `who` as in
+/// [`tacho_embed_note_config`](crate::tacho_embed_note_config); `count` is null or valid; `error` is
+/// valid for `error_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_embed_rewrite_apply(
+    recorder: &Recorder,
+    who: *const WhoStrings,
+    list: Option<Box<List>>,
+    count: Option<&mut u64>,
+    error: *mut c_char,
+    error_bytes: usize,
+) -> bool {
+    // SAFETY: promised by the caller.
+    let who = unsafe { who_of(who) };
+    let result = guard(Err(INTERNAL.to_owned()), || {
+        let list = list.ok_or_else(|| INTERNAL.to_owned())?;
+        recorder.rewrite(who, *list)
+    });
+    let result = result.map(|applied| {
+        if let Some(count) = count {
+            *count = applied;
+        }
+    });
+    // SAFETY: promised by the caller.
+    unsafe { answer(result, error, error_bytes) }
+}
+
+/// See `include/tacho_embed.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tacho_embed_rewrite_cancel(list: Option<Box<List>>) {
+    guard((), || drop(list));
+}
+
+/// See `include/tacho_embed.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tacho_embed_rewrite_restore(recorder: &Recorder) -> u64 {
+    guard(0, || recorder.restore_rewrite())
+}

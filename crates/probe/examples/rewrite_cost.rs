@@ -1,0 +1,127 @@
+//! Zone: outside. What rules that rewrite cost the thread of a statement, through the C functions: a
+//! point select, with 5,000 rules for other tables in force.
+//!
+//! ```text
+//! cargo build -p tacho-probe --profile inproc --example rewrite_cost
+//! valgrind --tool=callgrind --toggle-collect=cost_of_rewrites \
+//!     target/inproc/examples/rewrite_cost miss
+//! ```
+//!
+//! `miss`: no rule matches, as it was found before for another id. `first`: nothing is known of the
+//! statement's form, no rule has its shape. `hit`: a rule matches; the new text is written (the server's
+//! allocation is not counted). callgrind's total divided by the number that is printed is the
+//! instructions of one.
+
+use std::env;
+use std::hint::black_box;
+use std::sync::atomic::Ordering;
+
+use nothing::arena;
+use tacho_probe::{
+    CompiledRules, Probe, RewriteFacts, Rewritten, tacho_probe_may_rewrite, tacho_probe_rewrite,
+};
+use tacho_rewrite::compile::{Compiler, Source};
+use tacho_ring::codec::Bytes;
+
+/// Statements that are counted.
+const STATEMENTS: usize = 10_000;
+/// Rules in force.
+const RULES: usize = 5_000;
+
+/// An arena that nothing is written to.
+mod nothing {
+    use tacho_ring::arena::Arena;
+    use tacho_ring::layout::Geometry;
+
+    pub fn arena() -> Arena {
+        let geometry = Geometry::for_bytes(8 << 20);
+        let words = vec![0u128; geometry.arena_bytes as usize / size_of::<u128>() + 256].leak();
+        let base = words.as_mut_ptr().cast::<u8>();
+        // SAFETY: zeroed memory that is never freed, with room to begin at a whole page.
+        unsafe {
+            let base = base.add(base.align_offset(4096));
+            let arena = Arena::from_raw(base, geometry);
+            // Nobody else opens this arena: its identity stays empty.
+            arena.initialise(std::mem::zeroed());
+            arena
+        }
+    }
+}
+
+/// Memory for the new text: what the server's allocator costs is not ours.
+unsafe extern "C" fn allocate(bytes: usize) -> *mut u8 {
+    static ROOM: [std::sync::atomic::AtomicU64; 64] =
+        [const { std::sync::atomic::AtomicU64::new(0) }; 64];
+    assert!(bytes <= size_of_val(&ROOM));
+    ROOM.as_ptr().cast::<u8>().cast_mut()
+}
+
+fn ask(probe: &Probe, text: &[u8]) -> bool {
+    // SAFETY: all of it is valid.
+    if !unsafe { tacho_probe_may_rewrite(probe, Bytes::of(text)) } {
+        return false;
+    }
+    let facts = RewriteFacts {
+        text: Bytes::of(text),
+        db: Bytes::of(b"sbtest"),
+        charset: Bytes::of(b"utf8mb4"),
+        conn: 7,
+        modes: 0,
+        reserved: 0,
+    };
+    let mut out = Rewritten { text: Bytes::EMPTY, rule_id: 0 };
+    // SAFETY: all of it is valid.
+    unsafe { tacho_probe_rewrite(probe, black_box(&facts), allocate, &mut out) }
+}
+
+/// What callgrind counts.
+#[unsafe(no_mangle)]
+#[inline(never)]
+fn cost_of_rewrites(probe: &Probe, texts: &[String]) -> usize {
+    texts.iter().filter(|text| ask(probe, text.as_bytes())).count()
+}
+
+fn probe() -> Probe {
+    let mut compiler = Compiler::default();
+    for number in 0..RULES {
+        let pattern = format!("SELECT c FROM other{number} WHERE id=?");
+        let source = Source {
+            id: number as u64,
+            pattern: pattern.as_bytes(),
+            database: None,
+            replacement: b"SELECT c FROM sbtest1 WHERE id=? LIMIT 1",
+        };
+        compiler.add(&source).expect("a rule");
+    }
+    let bytes = Bytes::of(compiler.finish().expect("a program").leak());
+    let rules = Box::leak(Box::new(CompiledRules { bytes, epoch: 1 }));
+    let probe = Probe::keyed(arena(), 1, [0x0123_4567_89AB_CDEF, 0x1357_9BDF, 0x2468, 0xF00D]);
+    for shard in &probe.rewrites.shards {
+        // SAFETY: never freed.
+        unsafe { shard.rules.replace(rules) };
+    }
+    probe.rewrites.epoch.store(1, Ordering::Release);
+    probe
+}
+
+fn main() {
+    let which = env::args().nth(1).unwrap_or_default();
+    let probe = probe();
+    let of =
+        |table: &str, id: usize| format!("SELECT c FROM {table} WHERE id={}", 5001 + id % 4000);
+    let (texts, expected): (Vec<String>, usize) = match which.as_str() {
+        "miss" => ((0..STATEMENTS).map(|id| of("sbtest1", id)).collect(), 0),
+        "first" => ((0..STATEMENTS).map(|id| of(&format!("s_{id:05}"), id)).collect(), 0),
+        "hit" => ((0..STATEMENTS).map(|id| of("other4711", id)).collect(), STATEMENTS),
+        _ => {
+            println!("usage: rewrite_cost miss | first | hit");
+            return;
+        }
+    };
+    if which == "miss" {
+        // It is found once.
+        assert!(!ask(&probe, of("sbtest1", 1).as_bytes()));
+    }
+    assert_eq!(cost_of_rewrites(&probe, &texts), expected);
+    println!("{STATEMENTS} statements");
+}

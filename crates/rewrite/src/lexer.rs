@@ -1,0 +1,677 @@
+//! The tokens of a statement, as MySQL cuts them (8.0 and 9.7, `sql/sql_lex.cc`).
+//!
+//! It reads what a rule can be about, and refuses the rest: a text of which it cannot be told for
+//! certain where its tokens end, and one with several statements. What is refused is not
+//! rewritten. Comments are no tokens; optimizer hints are.
+//!
+//! The digest's lexer (`tacho_digest`) reads any text, folds lists and makes text; this one does
+//! none of that, and cannot panic. Where both read a token, they read the same one: the tests
+//! compare them.
+
+use crate::block;
+
+/// What the reading of a text depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// `"…"` is a name: ANSI_QUOTES.
+    pub ansi_quotes: bool,
+    /// A backslash is itself: NO_BACKSLASH_ESCAPES.
+    pub no_escapes: bool,
+    /// Neither is known: what depends on them is refused.
+    pub is_unknown: bool,
+    /// The text is UTF-8 (or bytes without a character set). If not, nothing but ASCII is read.
+    pub is_utf8: bool,
+}
+
+impl Reading {
+    /// The server's default `sql_mode`, and UTF-8.
+    pub const USUAL: Reading =
+        Reading { ansi_quotes: false, no_escapes: false, is_unknown: false, is_utf8: true };
+
+    /// The same in bits.
+    pub fn modes(self) -> Modes {
+        let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
+        Modes(
+            bit(self.ansi_quotes, Modes::ANSI_QUOTES)
+                | bit(self.no_escapes, Modes::NO_ESCAPES)
+                | bit(self.is_unknown, Modes::UNKNOWN)
+                | bit(self.is_utf8, Modes::UTF8),
+        )
+    }
+}
+
+/// A [`Reading`] in bits: what a form is made with, in few instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Modes(pub u32);
+
+impl Modes {
+    /// [`Reading::ansi_quotes`]
+    pub const ANSI_QUOTES: u32 = 1;
+    /// [`Reading::no_escapes`]
+    pub const NO_ESCAPES: u32 = 2;
+    /// [`Reading::is_unknown`]
+    pub const UNKNOWN: u32 = 4;
+    /// [`Reading::is_utf8`]
+    pub const UTF8: u32 = 8;
+
+    /// Whether a bit is set.
+    #[inline]
+    pub const fn has(self, bit: u32) -> bool {
+        self.0 & bit != 0
+    }
+
+    /// The same in words.
+    pub const fn reading(self) -> Reading {
+        Reading {
+            ansi_quotes: self.has(Modes::ANSI_QUOTES),
+            no_escapes: self.has(Modes::NO_ESCAPES),
+            is_unknown: self.has(Modes::UNKNOWN),
+            is_utf8: self.has(Modes::UTF8),
+        }
+    }
+}
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Letters, digits, `_` and `$`: a keyword or a name.
+    Word,
+    /// A name in backticks, or in double quotes where those are for names.
+    Quoted,
+    /// A number.
+    Number,
+    /// `'…'` or `"…"`, also `N'…'`, `X'…'` and `B'…'`.
+    String,
+    /// `?`
+    Mark,
+    /// A user variable with its `@`, or `@@`.
+    Variable,
+    /// `/*+ … */`
+    Hint,
+    /// `+` or `-`
+    Sign,
+    /// Another operator, a bracket, a comma, a point.
+    Other,
+}
+
+/// A token, and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token<'t> {
+    /// What it is.
+    pub kind: Kind,
+    /// Where it begins.
+    pub start: usize,
+    /// All of its bytes.
+    pub text: &'t [u8],
+}
+
+impl<'t> Token<'t> {
+    /// Where it ends.
+    #[inline]
+    pub fn end(&self) -> usize {
+        self.start.saturating_add(self.text.len())
+    }
+
+    /// What is between the quotes of a name, quotes doubled there as they are; the token itself
+    /// if it is something else.
+    #[inline]
+    pub fn name(&self) -> &'t [u8] {
+        match (self.kind, self.text) {
+            (Kind::Quoted, [_, name @ .., _]) => name,
+            _ => self.text,
+        }
+    }
+
+    /// Whether it is the word NULL.
+    #[inline]
+    pub fn is_null(&self) -> bool {
+        self.kind == Kind::Word && self.text.eq_ignore_ascii_case(b"NULL")
+    }
+
+    /// Whether it is a literal, or NULL, which may be one.
+    #[inline]
+    pub fn is_value(&self) -> bool {
+        matches!(self.kind, Kind::Number | Kind::String | Kind::Mark) || self.is_null()
+    }
+}
+
+/// Why a text is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A quote that is not closed.
+    OpenQuote,
+    /// A comment that is not closed.
+    OpenComment,
+    /// A versioned comment: which servers read it as a part of the statement is not known.
+    Versioned,
+    /// Another statement follows.
+    Several,
+    /// A byte that is no part of a statement.
+    Byte,
+    /// A word that begins with a dollar sign: in 9.x it may be a quote.
+    Dollar,
+    /// It depends on `sql_mode`, which is not known.
+    Mode,
+    /// A character beyond ASCII in another character set than UTF-8.
+    Charset,
+}
+
+impl Cause {
+    /// In words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Cause::OpenQuote => "a quote that is not closed",
+            Cause::OpenComment => "a comment that is not closed",
+            Cause::Versioned => "a versioned comment (`/*! ... */`) cannot be in it",
+            Cause::Several => "there must be one statement only",
+            Cause::Byte => "this is no part of a statement",
+            Cause::Dollar => "a name that begins with `$` must be in backticks",
+            Cause::Mode => "it depends on sql_mode, which is not known",
+            Cause::Charset => "this is not UTF-8",
+        }
+    }
+}
+
+/// A text that is not read: why, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The place.
+    pub at: usize,
+    /// The cause.
+    pub cause: Cause,
+}
+
+/// Cuts a text into tokens. Ends with the statement; what is refused ends it, too.
+#[derive(Clone, Copy, Debug)]
+pub struct Lexer<'t> {
+    text: &'t [u8],
+    reading: Reading,
+    at: usize,
+    /// The last token was the point behind a name: what follows at once is a name, too.
+    is_qualified: bool,
+    /// The last token may have a point behind it that makes it a qualifier.
+    was_name: bool,
+    refused: Option<Refused>,
+}
+
+/// White space: what the server's `my_isspace` says of ASCII.
+#[inline]
+pub(crate) const fn is_space(byte: u8) -> bool {
+    matches!(byte, b'\t'..=b'\r' | b' ')
+}
+
+/// Whether a byte may be part of a name without quotes.
+#[inline]
+pub(crate) const fn is_word(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'$' | 0x80..)
+}
+
+/// Operators of several bytes, the longest first.
+const OPERATORS: &[&[u8]] =
+    &[b"<=>", b"->>", b"<=", b"<>", b"!=", b"<<", b">=", b">>", b"&&", b"||", b":=", b"->"];
+
+impl<'t> Iterator for Lexer<'t> {
+    type Item = Token<'t>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Token<'t>> {
+        self.skip()?;
+        let start = self.at;
+        let byte = self.byte_at(start)?;
+        let is_qualified = core::mem::take(&mut self.is_qualified);
+        let kind = match byte {
+            _ if is_word(byte) => self.word(start, byte, is_qualified)?,
+            b'\'' => self.string(start)?,
+            b'"' if self.reading.is_unknown => return self.refuse(start, Cause::Mode),
+            b'"' if self.reading.ansi_quotes => self.quoted(start)?,
+            b'"' => self.string(start)?,
+            b'`' => self.quoted(start)?,
+            b'.' if !self.was_name
+                && self.byte_at(start.saturating_add(1)).is_some_and(is_digit) =>
+            {
+                self.at = self.fraction_end(start.saturating_add(1));
+                Kind::Number
+            }
+            b'@' => self.variable(start)?,
+            b'?' => self.one(Kind::Mark),
+            b';' => return self.end(start),
+            b'/' if self.byte_at(start.saturating_add(1)) == Some(b'*') => self.hint(start)?,
+            b'\\' | 0..=b' ' | 0x7F => return self.refuse(start, Cause::Byte),
+            _ => self.operator(start, byte),
+        };
+        let text = self.text.get(start..self.at)?;
+        if kind == Kind::Other && byte == b'.' {
+            let next = self.byte_at(self.at);
+            self.is_qualified = self.was_name && next.is_some_and(is_word);
+        }
+        self.was_name = matches!(kind, Kind::Word | Kind::Quoted);
+        Some(Token { kind, start, text })
+    }
+}
+
+#[inline]
+fn is_digit(byte: u8) -> bool {
+    byte.is_ascii_digit()
+}
+
+impl<'t> Lexer<'t> {
+    /// Of a text from its beginning on.
+    pub fn new(text: &'t [u8], reading: Reading) -> Lexer<'t> {
+        let other = || text.iter().position(|byte| !byte.is_ascii());
+        let at = if reading.is_utf8 { None } else { other() };
+        let refused = at.map(|at| Refused { at, cause: Cause::Charset });
+        Lexer { text, reading, at: 0, is_qualified: false, was_name: false, refused }
+    }
+
+    /// What was refused, if it has ended with that.
+    pub fn refused(&self) -> Option<Refused> {
+        self.refused
+    }
+
+    #[inline]
+    fn byte_at(&self, at: usize) -> Option<u8> {
+        self.text.get(at).copied()
+    }
+
+    #[inline]
+    fn starts_with(&self, at: usize, what: &[u8]) -> bool {
+        self.text.get(at..).is_some_and(|rest| rest.starts_with(what))
+    }
+
+    #[cold]
+    fn refuse<T>(&mut self, at: usize, cause: Cause) -> Option<T> {
+        self.refused = Some(Refused { at, cause });
+        None
+    }
+
+    /// Goes on to the next token; `None`: there is none.
+    #[inline]
+    fn skip(&mut self) -> Option<()> {
+        if self.refused.is_some() {
+            return None;
+        }
+        loop {
+            let byte = self.byte_at(self.at)?;
+            if is_space(byte) {
+                self.at = self.at.saturating_add(1);
+            } else if matches!(byte, b'#' | b'-' | b'/') {
+                let end = self.comment(byte)?;
+                if end == self.at {
+                    return Some(());
+                }
+                self.at = end;
+            } else {
+                return Some(());
+            }
+            // A point and a name with something between them are two things.
+            self.is_qualified = false;
+            self.was_name = false;
+        }
+    }
+
+    /// The end of the comment that begins with this byte, or where it begins if it is none.
+    fn comment(&mut self, byte: u8) -> Option<usize> {
+        let (at, text) = (self.at, self.text);
+        let next = |bytes: usize| text.get(at.saturating_add(bytes)).copied();
+        match (byte, next(1)) {
+            (b'#', _) => self.line_end(at),
+            (b'-', Some(b'-')) if next(2).is_none_or(|it| it <= b' ' || it == 0x7F) => {
+                self.line_end(at)
+            }
+            (b'/', Some(b'*')) if next(2) == Some(b'!') => self.refuse(at, Cause::Versioned),
+            (b'/', Some(b'*')) if self.starts_with(at, b"/*M!") => {
+                self.refuse(at, Cause::Versioned)
+            }
+            // A hint is a token.
+            (b'/', Some(b'*')) if next(2) == Some(b'+') => Some(at),
+            (b'/', Some(b'*')) => self.comment_end(at),
+            _ => Some(at),
+        }
+    }
+
+    /// The end of a comment to the end of the line. The server takes a NUL for one, too.
+    fn line_end(&self, at: usize) -> Option<usize> {
+        let rest = self.text.get(at..).unwrap_or_default();
+        match rest.iter().position(|byte| matches!(byte, b'\n' | 0)) {
+            Some(bytes) => Some(at.saturating_add(bytes)),
+            None => Some(self.text.len()),
+        }
+    }
+
+    /// The end of the comment with stars at `at`.
+    fn comment_end(&mut self, at: usize) -> Option<usize> {
+        let mut star = at.saturating_add(2);
+        while let Some(found) = block::find(self.text, star, b'*', b'*') {
+            star = found.saturating_add(1);
+            if self.byte_at(star) == Some(b'/') {
+                return Some(star.saturating_add(1));
+            }
+        }
+        self.refuse(at, Cause::OpenComment)
+    }
+
+    fn hint(&mut self, start: usize) -> Option<Kind> {
+        self.at = self.comment_end(start)?;
+        Some(Kind::Hint)
+    }
+
+    /// A semicolon: the statement is over.
+    fn end(&mut self, start: usize) -> Option<Token<'t>> {
+        let rest = self.text.get(start..).unwrap_or_default();
+        match rest.iter().position(|byte| !is_space(*byte) && *byte != b';') {
+            Some(bytes) => self.refuse(start.saturating_add(bytes), Cause::Several),
+            None => {
+                self.at = self.text.len();
+                None
+            }
+        }
+    }
+
+    #[inline]
+    fn one(&mut self, kind: Kind) -> Kind {
+        self.at = self.at.saturating_add(1);
+        kind
+    }
+
+    fn operator(&mut self, start: usize, byte: u8) -> Kind {
+        for operator in OPERATORS {
+            if self.starts_with(start, operator) {
+                self.at = start.saturating_add(operator.len());
+                return Kind::Other;
+            }
+        }
+        self.one(if matches!(byte, b'+' | b'-') { Kind::Sign } else { Kind::Other })
+    }
+
+    /// The end of the name that goes on at `at`.
+    #[inline]
+    fn name_end(&self, at: usize) -> usize {
+        let rest = self.text.get(at..).unwrap_or_default();
+        let bytes = rest.iter().position(|byte| !is_word(*byte)).unwrap_or(rest.len());
+        at.saturating_add(bytes)
+    }
+
+    /// A word, a number, or a literal with a letter before its quotes.
+    #[inline]
+    fn word(&mut self, start: usize, byte: u8, is_qualified: bool) -> Option<Kind> {
+        if is_digit(byte)
+            && !is_qualified
+            && let Some(end) = self.number_end(start)
+        {
+            self.at = end;
+            return Some(Kind::Number);
+        }
+        if byte == b'$' {
+            return self.refuse(start, Cause::Dollar);
+        }
+        let end = self.name_end(start);
+        let is_prefix = end == start.saturating_add(1)
+            && !is_qualified
+            && self.byte_at(end) == Some(b'\'')
+            && matches!(byte, b'n' | b'N' | b'x' | b'X' | b'b' | b'B');
+        if is_prefix {
+            return self.string(end);
+        }
+        self.at = end;
+        Some(Kind::Word)
+    }
+
+    fn digits_end(&self, at: usize) -> usize {
+        let rest = self.text.get(at..).unwrap_or_default();
+        let bytes = rest.iter().position(|byte| !is_digit(*byte)).unwrap_or(rest.len());
+        at.saturating_add(bytes)
+    }
+
+    /// The end of the number at `start`; `None`: it is a name that begins with a digit.
+    fn number_end(&self, start: usize) -> Option<usize> {
+        let end = self.digits_end(start);
+        match self.byte_at(end) {
+            Some(b'.') => return Some(self.fraction_end(end.saturating_add(1))),
+            Some(byte) if is_word(byte) => {}
+            _ => return Some(end),
+        }
+        if self.byte_at(start) == Some(b'0') {
+            let is_part: fn(&u8) -> bool = match self.byte_at(start.saturating_add(1)) {
+                Some(b'x') => u8::is_ascii_hexdigit,
+                Some(b'b') => |byte| matches!(byte, b'0' | b'1'),
+                _ => |_| false,
+            };
+            let body = start.saturating_add(2);
+            let rest = self.text.get(body..).unwrap_or_default();
+            let bytes = rest.iter().take_while(|byte| is_part(byte)).count();
+            let end = body.saturating_add(bytes);
+            if bytes > 0 && !self.byte_at(end).is_some_and(is_word) {
+                return Some(end);
+            }
+        }
+        self.exponent_end(end)
+    }
+
+    /// The rest of a number after its point.
+    fn fraction_end(&self, at: usize) -> usize {
+        let end = self.digits_end(at);
+        self.exponent_end(end).unwrap_or(end)
+    }
+
+    fn exponent_end(&self, at: usize) -> Option<usize> {
+        match self.text.get(at..).unwrap_or_default() {
+            [b'e' | b'E', b'0'..=b'9', ..] | [b'e' | b'E', b'+' | b'-', b'0'..=b'9', ..] => {
+                Some(self.digits_end(at.saturating_add(2)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Behind the quote that closes the one at `at`.
+    #[inline]
+    fn closed(&mut self, at: usize, escapes: bool) -> Option<usize> {
+        let quote = self.byte_at(at)?;
+        let other = if escapes { b'\\' } else { quote };
+        let mut place = at.saturating_add(1);
+        while let Some(mark) = block::find(self.text, place, quote, other) {
+            let next = mark.saturating_add(1);
+            let is_quote = self.byte_at(mark) == Some(quote);
+            if is_quote && self.byte_at(next) != Some(quote) {
+                return Some(next);
+            }
+            if !is_quote && self.reading.is_unknown {
+                return self.refuse(mark, Cause::Mode);
+            }
+            // Doubled, or escaped.
+            place = next.saturating_add(1);
+        }
+        self.refuse(at, Cause::OpenQuote)
+    }
+
+    /// The string whose quotes open at `quote`.
+    fn string(&mut self, quote: usize) -> Option<Kind> {
+        // Where it is not known what a backslash is, it has to be found.
+        let escapes = !self.reading.no_escapes || self.reading.is_unknown;
+        self.at = self.closed(quote, escapes)?;
+        Some(Kind::String)
+    }
+
+    fn quoted(&mut self, start: usize) -> Option<Kind> {
+        self.at = self.closed(start, false)?;
+        Some(Kind::Quoted)
+    }
+
+    /// `@name`, `@'name'`, or the `@@` before the name of a setting.
+    fn variable(&mut self, start: usize) -> Option<Kind> {
+        let body = start.saturating_add(1);
+        self.at = match self.byte_at(body) {
+            Some(b'@') => body.saturating_add(1),
+            Some(b'\'') => {
+                self.string(body)?;
+                self.at
+            }
+            Some(b'"') if self.reading.is_unknown => return self.refuse(body, Cause::Mode),
+            Some(b'"') if !self.reading.ansi_quotes => {
+                self.string(body)?;
+                self.at
+            }
+            Some(b'"' | b'`') => self.closed(body, false)?,
+            _ => {
+                let rest = self.text.get(body..).unwrap_or_default();
+                let is_end = |byte: &u8| !is_word(*byte) && *byte != b'.';
+                body.saturating_add(rest.iter().position(is_end).unwrap_or(rest.len()))
+            }
+        };
+        Some(Kind::Variable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str, reading: Reading) -> Vec<(Kind, &str)> {
+        let lexer = Lexer::new(text.as_bytes(), reading);
+        lexer.map(|it| (it.kind, std::str::from_utf8(it.text).unwrap())).collect()
+    }
+
+    fn refused(text: &[u8], reading: Reading) -> Option<Refused> {
+        let mut lexer = Lexer::new(text, reading);
+        while lexer.next().is_some() {}
+        lexer.refused()
+    }
+
+    #[test]
+    fn statements_are_cut_into_tokens() {
+        use Kind::*;
+        let cases: &[(&str, &[(Kind, &str)])] = &[
+            (
+                "SELECT a.`b``c` FROM t1",
+                &[
+                    (Word, "SELECT"),
+                    (Word, "a"),
+                    (Other, "."),
+                    (Quoted, "`b``c`"),
+                    (Word, "FROM"),
+                    (Word, "t1"),
+                ],
+            ),
+            (
+                "1 1.5 .5 1e5 1.e-3 0x1F 0b1 1a 0x 5.a",
+                &[
+                    (Number, "1"),
+                    (Number, "1.5"),
+                    (Number, ".5"),
+                    (Number, "1e5"),
+                    (Number, "1.e-3"),
+                    (Number, "0x1F"),
+                    (Number, "0b1"),
+                    (Word, "1a"),
+                    (Word, "0x"),
+                    (Number, "5."),
+                    (Word, "a"),
+                ],
+            ),
+            (
+                "t.1 t . 1 `t`.5 t.x'1'",
+                &[
+                    (Word, "t"),
+                    (Other, "."),
+                    (Word, "1"),
+                    (Word, "t"),
+                    (Other, "."),
+                    (Number, "1"),
+                    (Quoted, "`t`"),
+                    (Other, "."),
+                    (Word, "5"),
+                    (Word, "t"),
+                    (Other, "."),
+                    (Word, "x"),
+                    (String, "'1'"),
+                ],
+            ),
+            (
+                r#"'a''b' 'a\'b' "c" N'd' x'41' _utf8'e' ''"#,
+                &[
+                    (String, "'a''b'"),
+                    (String, r"'a\'b'"),
+                    (String, "\"c\""),
+                    (String, "N'd'"),
+                    (String, "x'41'"),
+                    (Word, "_utf8"),
+                    (String, "'e'"),
+                    (String, "''"),
+                ],
+            ),
+            (
+                "@a.b @'x' @`y` @@z @1 @",
+                &[
+                    (Variable, "@a.b"),
+                    (Variable, "@'x'"),
+                    (Variable, "@`y`"),
+                    (Variable, "@@"),
+                    (Word, "z"),
+                    (Variable, "@1"),
+                    (Variable, "@"),
+                ],
+            ),
+            (
+                "a<=>b->>'c'--1:=?",
+                &[
+                    (Word, "a"),
+                    (Other, "<=>"),
+                    (Word, "b"),
+                    (Other, "->>"),
+                    (String, "'c'"),
+                    (Sign, "-"),
+                    (Sign, "-"),
+                    (Number, "1"),
+                    (Other, ":="),
+                    (Mark, "?"),
+                ],
+            ),
+            (
+                "a/* ' */b -- '\n# \"\nc/*+ d */-- ",
+                &[(Word, "a"), (Word, "b"), (Word, "c"), (Hint, "/*+ d */")],
+            ),
+            ("a ; ;\n", &[(Word, "a")]),
+            ("\u{e9}t\u{e9} 'x\u{e9}'", &[(Word, "\u{e9}t\u{e9}"), (String, "'x\u{e9}'")]),
+            ("", &[]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(kinds(text, Reading::USUAL), *expected, "{text}");
+            assert_eq!(refused(text.as_bytes(), Reading::USUAL), None, "{text}");
+        }
+        let ansi = Reading { ansi_quotes: true, ..Reading::USUAL };
+        assert_eq!(kinds("\"a\"\"b\"", ansi), [(Quoted, "\"a\"\"b\"")]);
+        assert_eq!(kinds("@\"a\"", ansi), [(Variable, "@\"a\"")]);
+        let no_escapes = Reading { no_escapes: true, ..Reading::USUAL };
+        assert_eq!(kinds(r"'a\' b", no_escapes), [(String, r"'a\'"), (Word, "b")]);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_refused() {
+        use Cause::*;
+        let cases: &[(&[u8], usize, Cause)] = &[
+            (b"a 'b", 2, OpenQuote),
+            (b"a `b", 2, OpenQuote),
+            (b"a \"b\\\"", 2, OpenQuote),
+            (b"a /* b", 2, OpenComment),
+            (b"a /*/", 2, OpenComment),
+            (b"a /*+ b", 2, OpenComment),
+            (b"a /*! b */", 2, Versioned),
+            (b"a /*M! b */", 2, Versioned),
+            (b"a; b", 3, Several),
+            (b"a; -- b", 3, Several),
+            (b"a \0", 2, Byte),
+            (b"a -- b\0c", 6, Byte),
+            (b"a \\N", 2, Byte),
+            (b"a $$ b $$", 2, Dollar),
+        ];
+        for (text, at, cause) in cases {
+            assert_eq!(refused(text, Reading::USUAL), Some(Refused { at: *at, cause: *cause }));
+        }
+        let latin1 = Reading { is_utf8: false, ..Reading::USUAL };
+        assert_eq!(refused(b"a '\xE9'", latin1), Some(Refused { at: 3, cause: Charset }));
+        let unknown = Reading { is_unknown: true, ..Reading::USUAL };
+        assert_eq!(refused(b"a \"b\"", unknown), Some(Refused { at: 2, cause: Mode }));
+        assert_eq!(refused(b"a 'b\\'", unknown), Some(Refused { at: 4, cause: Mode }));
+        assert_eq!(refused(b"a @\"b\"", unknown), Some(Refused { at: 3, cause: Mode }));
+        assert_eq!(refused(b"a 'b' `c\\`", unknown), None);
+    }
+}

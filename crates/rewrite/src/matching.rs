@@ -1,0 +1,186 @@
+//! A statement against the rules: by its shape first, then token by token.
+
+use crate::lexer::{Kind, Lexer, Reading, Token};
+use crate::program::{
+    CLASS_EXACT, CLASS_KEYWORD, CLASS_LITERAL, CLASS_NAME, CLASS_PARAMETER, CLASS_QUOTED, Expected,
+    Program, RULE_HAS_DATABASE, RULE_NEEDS_USUAL_MODE, RULE_NEEDS_UTF8, Rule, TOKEN_APART,
+    TOKEN_GLUED, TOKEN_MAY_BE_NULL, TOKEN_MAY_HAVE_SIGN,
+};
+use crate::shape::{Outcome, Shape};
+
+/// Longest statement that is rewritten, bytes.
+pub const TEXT_BYTES_MAX: usize = 1 << 30;
+/// Most parameters of a pattern: what is kept of them lies on the stack of a query thread.
+pub const PARAMETERS_MAX: usize = 256;
+
+/// What is known of a statement before it is parsed.
+#[derive(Clone, Copy, Debug)]
+pub struct Statement<'t> {
+    /// Its text, to the end of its packet.
+    pub text: &'t [u8],
+    /// How it is read.
+    pub reading: Reading,
+    /// The session's database.
+    pub database: &'t [u8],
+}
+
+/// Where the literals are that stand for the parameters of a pattern.
+#[derive(Debug)]
+pub struct Parameters {
+    places: [(u32, u32); PARAMETERS_MAX],
+    count: usize,
+}
+
+impl Default for Parameters {
+    fn default() -> Parameters {
+        Parameters { places: [(0, 0); PARAMETERS_MAX], count: 0 }
+    }
+}
+
+impl Parameters {
+    fn keep(&mut self, start: usize, end: usize) -> bool {
+        let Some(place) = self.places.get_mut(self.count) else { return false };
+        // The text is not longer than `TEXT_BYTES_MAX`.
+        *place = (start as u32, end as u32);
+        self.count = self.count.saturating_add(1);
+        true
+    }
+
+    /// The text of one.
+    pub fn get<'t>(&self, index: usize, text: &'t [u8]) -> Option<&'t [u8]> {
+        let (start, end) = *self.places.get(..self.count)?.get(index)?;
+        text.get(start as usize..end as usize)
+    }
+}
+
+/// What the rules say of a statement.
+#[derive(Clone, Copy, Debug)]
+pub enum Found<'p> {
+    /// None of them has its shape, or it is not read: that holds for all statements of its form.
+    NoShape,
+    /// None matches.
+    Nothing,
+    /// It is rewritten by this one.
+    Rule(Rule<'p>),
+}
+
+impl<'p> Program<'p> {
+    /// The first rule that matches; `parameters` are then those of the statement.
+    pub fn find(&self, statement: &Statement<'_>, parameters: &mut Parameters) -> Found<'p> {
+        if statement.text.len() > TEXT_BYTES_MAX {
+            return Found::Nothing;
+        }
+        let lexer = Lexer::new(statement.text, statement.reading);
+        let shape = match Shape::of(lexer, &self.limits()) {
+            Outcome::Whole(shape) => shape,
+            Outcome::Beyond | Outcome::Refused(_) => return Found::NoShape,
+        };
+        let mut found = Found::NoShape;
+        for rule in self.rules_of(shape) {
+            if rule.matches(statement, parameters) {
+                return Found::Rule(rule);
+            }
+            found = Found::Nothing;
+        }
+        found
+    }
+}
+
+impl Rule<'_> {
+    fn matches(&self, statement: &Statement<'_>, parameters: &mut Parameters) -> bool {
+        let reading = statement.reading;
+        let has = |flag: u8| self.flags & flag != 0;
+        let is_usual = !reading.ansi_quotes && !reading.no_escapes && !reading.is_unknown;
+        if (has(RULE_HAS_DATABASE) && self.database != statement.database)
+            || (has(RULE_NEEDS_UTF8) && !reading.is_utf8)
+            || (has(RULE_NEEDS_USUAL_MODE) && !is_usual)
+        {
+            return false;
+        }
+        parameters.count = 0;
+        let mut lexer = Lexer::new(statement.text, reading);
+        // What the token before says of the place of the next one, and where it ended.
+        let mut before = (0, 0);
+        for expected in self.tokens() {
+            let Some(token) = lexer.next() else { return false };
+            let (flags, end) = before;
+            let is_glued = token.start == end;
+            if (flags & TOKEN_GLUED != 0 && !is_glued) || (flags & TOKEN_APART != 0 && is_glued) {
+                return false;
+            }
+            before = (expected.flags, token.end());
+            let matches = if expected.class == CLASS_PARAMETER {
+                parameter(&expected, token, &mut lexer)
+                    .is_some_and(|end| parameters.keep(token.start, end))
+            } else {
+                is_same(&expected, &token, reading)
+            };
+            if !matches {
+                return false;
+            }
+        }
+        lexer.next().is_none() && lexer.refused().is_none()
+    }
+}
+
+/// Where the literal that begins with `token` ends, if it is one.
+#[inline]
+fn parameter<'t>(
+    expected: &Expected<'_>,
+    token: Token<'t>,
+    lexer: &mut Lexer<'t>,
+) -> Option<usize> {
+    let mut token = token;
+    if token.kind == Kind::Sign && expected.flags & TOKEN_MAY_HAVE_SIGN != 0 {
+        while token.kind == Kind::Sign {
+            token = lexer.next()?;
+        }
+        // Of anything else it is an operator.
+        return (token.kind == Kind::Number).then_some(token.end());
+    }
+    // The `?` of a statement that is prepared is none: in a new text the server takes it for a
+    // mistake.
+    let is_value = match token.kind {
+        Kind::Number | Kind::String => true,
+        _ => token.is_null() && expected.flags & TOKEN_MAY_BE_NULL != 0,
+    };
+    is_value.then_some(token.end())
+}
+
+#[inline]
+fn is_same(expected: &Expected<'_>, token: &Token<'_>, reading: Reading) -> bool {
+    match expected.class {
+        CLASS_KEYWORD => token.kind == Kind::Word && token.text.eq_ignore_ascii_case(expected.text),
+        CLASS_NAME => {
+            matches!(token.kind, Kind::Word | Kind::Quoted) && token.name() == expected.text
+        }
+        CLASS_QUOTED => token.kind == Kind::Quoted && token.name() == expected.text,
+        CLASS_LITERAL => is_same_literal(expected.text, token, reading),
+        CLASS_EXACT => {
+            token.text == expected.text || (token.text == b"<>" && expected.text == b"!=")
+        }
+        _ => false,
+    }
+}
+
+/// Whether a literal is the one of the pattern, which is written for the usual mode.
+fn is_same_literal(expected: &[u8], token: &Token<'_>, reading: Reading) -> bool {
+    if !matches!(token.kind, Kind::Number | Kind::String) {
+        return false;
+    }
+    if token.text == expected {
+        // A backslash says something else there.
+        return !reading.no_escapes || !expected.contains(&b'\\');
+    }
+    matches!((contents(expected), contents(token.text)), (Some(one), Some(other)) if one == other)
+}
+
+/// What is in the quotes of a string, if it stands for itself.
+fn contents(literal: &[u8]) -> Option<&[u8]> {
+    match literal {
+        [b'\'', body @ .., b'\''] | [b'"', body @ .., b'"'] => {
+            (!body.iter().any(|byte| matches!(byte, b'\'' | b'"' | b'\\'))).then_some(body)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,65 @@
+-- Tachograph, rules that rewrite, for MySQL 9.7 and 8.0: the table of the rules, and the procedure
+-- that puts them in force. To be run once, by whoever may create a database:
+--
+--     mysql -u root -p < rewrite_rules.sql
+--
+-- It may be run again, and changes no rule. The guide: docs/guide/rewrite.md.
+
+SET @tacho_sql_mode = @@SESSION.sql_mode;
+SET SESSION sql_mode = 'STRICT_ALL_TABLES';
+
+CREATE DATABASE IF NOT EXISTS tacho DEFAULT CHARACTER SET utf8mb4;
+
+-- The columns of MySQL's own query_rewrite.rewrite_rules; the last three are written by the
+-- procedure.
+CREATE TABLE IF NOT EXISTS tacho.rewrite_rules (
+    id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    pattern VARCHAR(5000) NOT NULL,
+    pattern_database VARCHAR(64),
+    replacement VARCHAR(5000) NOT NULL,
+    enabled ENUM('YES', 'NO') NOT NULL DEFAULT 'YES',
+    message VARCHAR(1000),
+    pattern_digest VARCHAR(64),
+    normalized_pattern TEXT
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+DROP PROCEDURE IF EXISTS tacho.load_rewrite_rules;
+
+DELIMITER //
+
+CREATE PROCEDURE tacho.load_rewrite_rules()
+    MODIFIES SQL DATA
+    SQL SECURITY INVOKER
+    COMMENT 'Puts the enabled rules of tacho.rewrite_rules in force, in the place of those before'
+BEGIN
+    DECLARE enabled_count, loaded_count BIGINT;
+    DECLARE told VARCHAR(128);
+    -- What is seen is what is there now, and not what an open transaction has seen.
+    COMMIT;
+    -- Rows in the order of their ids: the first rule that matches counts.
+    SELECT COUNT(*), tacho_rewrite_load(id, pattern, pattern_database, replacement)
+        INTO enabled_count, loaded_count
+        FROM tacho.rewrite_rules FORCE INDEX (PRIMARY)
+        WHERE enabled = 'YES';
+    IF loaded_count IS NULL THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the rules were not loaded: the recorder is not there';
+    END IF;
+    -- On a replica nothing is written. Rows that stay as they are are not written either.
+    IF NOT (@@GLOBAL.read_only OR @@GLOBAL.innodb_read_only OR @@SESSION.transaction_read_only) THEN
+        UPDATE tacho.rewrite_rules
+            SET message = LEFT(tacho_rewrite_check(pattern, pattern_database, replacement), 1000),
+                pattern_digest = tacho_rewrite_digest(pattern),
+                normalized_pattern = tacho_rewrite_normalized(pattern)
+            WHERE enabled = 'YES' AND id > 0;
+        COMMIT;
+    END IF;
+    IF loaded_count < enabled_count THEN
+        SET told = CONCAT(enabled_count - loaded_count, ' of ', enabled_count,
+            ' rules are wrong and not in force: see the column message of tacho.rewrite_rules');
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = told;
+    END IF;
+END//
+
+DELIMITER ;
+
+SET SESSION sql_mode = @tacho_sql_mode;

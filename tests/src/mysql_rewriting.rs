@@ -1,0 +1,98 @@
+//! Rules that rewrite, in a real MySQL: the script that a package ships, run by the server's own
+//! client; rules put into the table; what the log says of statements that were rewritten.
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+use crate::client::{Conn, Queryable as _};
+use crate::mysql_place::Place;
+use crate::mysql_server::{MySql, install, installation};
+use crate::recorded::{self, Line};
+use crate::source_root;
+
+/// The command that puts the rules in force.
+pub const LOAD: &str = "CALL tacho.load_rewrite_rules()";
+
+/// A server that records, with the table of the rules, and its administrator, who has SUPER.
+///
+/// # Panics
+/// It does not come up.
+pub fn start(place: &Place, options: &[&str]) -> (MySql, Conn) {
+    let builder = options.iter().fold(place.builder(), |builder, option| builder.option(option));
+    let server = builder.start().expect("a server");
+    let root = prepare(&server);
+    (server, root)
+}
+
+/// What [`start`] does with a server that runs: a database `d` with two tables, and users.
+///
+/// # Panics
+/// It does not answer as it should.
+pub fn prepare(server: &MySql) -> Conn {
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(install()).expect("installing");
+    run_script(server);
+    for sql in [
+        "CREATE DATABASE d",
+        "CREATE TABLE d.one (n INT)",
+        "INSERT INTO d.one VALUES (1)",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, note VARCHAR(100))",
+        "CREATE USER app, dba, auditor",
+        "GRANT ALL ON d.* TO app, dba, auditor",
+    ] {
+        root.query_drop(sql).expect(sql);
+    }
+    root
+}
+
+/// Makes the table and the procedure, as an administrator would do it.
+///
+/// # Panics
+/// The client says that something is wrong.
+pub fn run_script(server: &MySql) {
+    let script = File::open(source_root().join("packaging/rewrite_rules.sql")).expect("a script");
+    let output = Command::new(installation().usr().join("bin/mysql"))
+        .arg("--no-defaults")
+        .arg("--user=root")
+        .arg(format!("--socket={}", server.socket().display()))
+        .stdin(Stdio::from(script))
+        .output()
+        .expect("running mysql");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Adds a rule to the table, which changes nothing before it is loaded. Returns its id.
+///
+/// # Panics
+/// The table does not take it.
+pub fn add(root: &mut Conn, pattern: &str, database: Option<&str>, replacement: &str) -> u64 {
+    root.exec_drop(
+        "INSERT INTO tacho.rewrite_rules (pattern, pattern_database, replacement) VALUES (?, ?, ?)",
+        (pattern, database, replacement),
+    )
+    .expect("a rule");
+    root.last_insert_id()
+}
+
+/// Puts exactly these rules in force: patterns and replacements, for any database.
+///
+/// # Panics
+/// One of them is wrong.
+pub fn set(root: &mut Conn, rules: &[(&str, &str)]) {
+    root.query_drop("DELETE FROM tacho.rewrite_rules").expect("an answer");
+    for (pattern, replacement) in rules {
+        add(root, pattern, None, replacement);
+    }
+    root.query_drop(LOAD).expect("right rules");
+}
+
+/// What the lines say of statements that were rewritten: the text that came, and the new one.
+pub fn rewritten(lines: &[Line]) -> Vec<(&str, &str)> {
+    lines
+        .iter()
+        .filter_map(|line| {
+            let new = recorded::text(line, "rewritten_query")?;
+            Some((recorded::text(line, "sql").unwrap_or("-"), new))
+        })
+        .collect()
+}
