@@ -15,9 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tacho_probe::{CompiledRules, Probe, Shard};
 use tacho_recorder::control::{ConfigChange, Who};
-use tacho_rewrite::Program;
 use tacho_rewrite::compile::{Compiler, Source};
-use tacho_ring::arena::slice;
 use tacho_ring::codec::Bytes;
 use tacho_ring::sync::{AtomicU64, Ordering};
 
@@ -90,11 +88,6 @@ impl Published {
         let bytes = Bytes { data: bytes.as_mut_ptr(), len: bytes.len() };
         Published(NonNull::from(Box::leak(Box::new(CompiledRules { bytes, epoch }))))
     }
-
-    fn rule_count(&self) -> u32 {
-        // SAFETY: both were leaked by `new`, and are there until this is dropped.
-        Program::new(unsafe { slice(&self.0.as_ref().bytes) }).rule_count()
-    }
 }
 
 impl Drop for Published {
@@ -123,6 +116,9 @@ struct State {
 pub struct Rewriting {
     directory: PathBuf,
     state: Mutex<State>,
+    /// How many are in force. SHOW STATUS asks while the server holds a lock that all sessions
+    /// take: it must not wait for `state`, which is held while a file is synced.
+    count: AtomicU64,
 }
 
 /// What nobody can know: see [`Probe::keyed`].
@@ -139,16 +135,20 @@ pub fn sum(probe: &Probe, counter: impl Fn(&Shard) -> &AtomicU64) -> u64 {
 impl Rewriting {
     /// Of a log directory, without rules.
     pub fn new(directory: &Path) -> Rewriting {
-        Rewriting { directory: directory.to_owned(), state: Mutex::default() }
+        Rewriting {
+            directory: directory.to_owned(),
+            state: Mutex::default(),
+            count: AtomicU64::new(0),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Number of rules in force.
+    /// Number of rules in force. Waits for nothing.
     pub fn rule_count(&self) -> u64 {
-        self.state().current.as_ref().map_or(0, |it| it.rule_count().into())
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Puts rules in the place of those before. Returns how many there are, and what the log has to
@@ -192,6 +192,7 @@ impl Rewriting {
         // SYNC rules: Release pairs with the Acquire in `tacho_probe`: who knows the number finds
         // rules that are not older.
         probe.rewrites.epoch.store(epoch, Ordering::Release);
+        self.count.store(count, Ordering::Relaxed);
         state.retired.extend(std::mem::replace(&mut state.current, next));
         if !probe.rewrites.shards.iter().any(|shard| shard.rules.is_read()) {
             state.retired.clear();
@@ -332,6 +333,16 @@ mod tests {
         assert_eq!((count, change.unwrap().new_value), (0, b"0".to_vec()));
         assert_eq!(probe.rewrites.epoch.load(Ordering::Relaxed), 0);
         assert!(again.kept().unwrap().is_none());
+    }
+
+    #[test]
+    fn their_number_is_told_while_others_are_being_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let (rewriting, probe) = (Rewriting::new(directory.path()), probe());
+        rewriting.apply(Who::default(), list(&[(1, "SELECT ?", "SELECT 1")]), &probe).unwrap();
+        // As `apply` has it while it waits for the disk.
+        let _held = rewriting.state();
+        assert_eq!(rewriting.rule_count(), 1);
     }
 
     #[test]
