@@ -57,21 +57,24 @@ impl List {
     /// # Errors
     /// What is wrong with it; the list is then as it was.
     pub fn add(&mut self, source: &Source<'_>) -> Result<(), String> {
-        let text = |part: &str, bytes: &[u8]| {
-            let text = String::from_utf8(bytes.to_vec());
-            text.map_err(|_| format!("{part}: this is not UTF-8"))
+        // Nothing is copied before the compiler has looked at the lengths: a text of a statement
+        // may have a gigabyte, and the server ends where there is no memory for it.
+        let text = |part: &str, bytes| {
+            std::str::from_utf8(bytes).map_err(|_| format!("{part}: this is not UTF-8"))
         };
-        let rule = Rule {
-            id: source.id,
-            pattern: text("pattern", source.pattern)?,
-            pattern_database: match source.database {
-                Some(database) => Some(text("pattern_database", database)?),
-                None => None,
-            },
-            replacement: text("replacement", source.replacement)?,
+        let pattern = text("pattern", source.pattern)?;
+        let database = match source.database {
+            Some(database) => Some(text("pattern_database", database)?),
+            None => None,
         };
+        let replacement = text("replacement", source.replacement)?;
         self.compiler.add(source).map_err(|error| error.to_string())?;
-        self.rules.push(rule);
+        self.rules.push(Rule {
+            id: source.id,
+            pattern: pattern.to_owned(),
+            pattern_database: database.map(str::to_owned),
+            replacement: replacement.to_owned(),
+        });
         Ok(())
     }
 }
@@ -387,12 +390,16 @@ mod tests {
         let mut list = list(&[(1, "SELECT ?", "SELECT 1")]);
         let wrong =
             |pattern, database, replacement| Source { id: 2, pattern, database, replacement };
+        let long = [&b"SELECT 1 -- "[..], &[b'a'; 33 << 10]].concat();
         for source in [
             wrong(b"SELECT '", None, b"SELECT 1"),
             wrong(b"SELECT 1", None, b"SELECT ?"),
             wrong(b"SELECT \xFF", None, b"SELECT 1"),
             wrong(b"SELECT 1", Some(b"\xFF"), b"SELECT 1"),
             wrong(b"", None, b"SELECT 1"),
+            wrong(&long, None, b"SELECT 1"),
+            wrong(b"SELECT 1", Some(&long), b"SELECT 1"),
+            wrong(b"SELECT 1", None, &long),
         ] {
             assert!(list.add(&source).is_err());
         }
