@@ -22,8 +22,16 @@ use tacho_ring::sync::{AtomicU64, Ordering};
 /// Name of the file.
 pub const NAME: &str = ".rewrite_rules.json";
 const NEW_NAME: &str = ".rewrite_rules.json.new";
-/// Largest file that is read, bytes.
-const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Most rules of a load.
+const RULES_MAX: usize = 100_000;
+/// Most bytes of their texts together.
+const TEXT_BYTES_MAX: usize = 64 << 20;
+/// Largest file that is written or read, bytes.
+const FILE_BYTES_MAX: usize = 512 << 20;
+
+// No character takes more than six bytes in JSON (`\u0000`); the rest of a rule is its names.
+const _: () = assert!(TEXT_BYTES_MAX * 6 + RULES_MAX * 256 <= FILE_BYTES_MAX);
+
 /// What the file says of its form.
 const VERSION: u32 = 1;
 
@@ -49,13 +57,29 @@ struct Kept {
 pub struct List {
     compiler: Compiler,
     rules: Vec<Rule>,
+    /// Of the texts of `rules`.
+    bytes: usize,
+    /// There was one more than there may be: then none of them will be in force.
+    is_beyond: bool,
 }
 
 impl List {
+    /// Whether there is room for another rule, of this many bytes; if not, what there was goes.
+    fn make_room(&mut self, bytes: usize) -> Result<(), String> {
+        let bytes = self.bytes.saturating_add(bytes);
+        if self.is_beyond || self.rules.len() >= RULES_MAX || bytes > TEXT_BYTES_MAX {
+            *self = List { is_beyond: true, ..List::default() };
+            return Err(too_many());
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
     /// Adds a rule.
     ///
     /// # Errors
-    /// What is wrong with it; the list is then as it was.
+    /// What is wrong with it; the list is then as it was. If it is one too many, the list can no
+    /// longer be applied.
     pub fn add(&mut self, source: &Source<'_>) -> Result<(), String> {
         // Nothing is copied before the compiler has looked at the lengths: a text of a statement
         // may have a gigabyte, and the server ends where there is no memory for it.
@@ -69,6 +93,7 @@ impl List {
         };
         let replacement = text("replacement", source.replacement)?;
         self.compiler.add(source).map_err(|error| error.to_string())?;
+        self.make_room(pattern.len() + replacement.len() + database.map_or(0, str::len))?;
         self.rules.push(Rule {
             id: source.id,
             pattern: pattern.to_owned(),
@@ -77,6 +102,11 @@ impl List {
         });
         Ok(())
     }
+}
+
+fn too_many() -> String {
+    let megabytes = TEXT_BYTES_MAX >> 20;
+    format!("there are more than {RULES_MAX} rules, or more than {megabytes} MiB of them")
 }
 
 /// Compiled rules at an address that query threads know.
@@ -165,11 +195,17 @@ impl Rewriting {
         list: List,
         probe: &Probe,
     ) -> Result<(u64, Option<ConfigChange>), String> {
-        let List { compiler, rules } = list;
+        let List { compiler, rules, is_beyond, .. } = list;
+        if is_beyond {
+            return Err(too_many());
+        }
         let count = rules.len() as u64;
         let program = compiler.finish().map_err(|error| error.to_string())?;
         let text = serde_json::to_vec(&Kept { version: VERSION, rules });
         let text = text.map_err(|error| error.to_string())?;
+        if text.len() > FILE_BYTES_MAX {
+            return Err(too_many());
+        }
         let shown = if count == 0 { "0".to_owned() } else { show(count, &text) };
         // One at a time: what is kept is what is in force.
         let mut guard = self.state();
@@ -230,8 +266,8 @@ impl Rewriting {
             file => file.map_err(|error| told(&error))?,
         };
         let mut text = Vec::new();
-        let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text);
-        if read.map_err(|error| told(&error))? as u64 > FILE_BYTES_MAX {
+        let read = file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut text);
+        if read.map_err(|error| told(&error))? > FILE_BYTES_MAX {
             return Err(told(&"it is too large"));
         }
         let kept: Kept = serde_json::from_slice(&text).map_err(|error| told(&error))?;
@@ -364,6 +400,36 @@ mod tests {
         assert_eq!(rewriting.rule_count(), 1);
         assert_eq!(probe.rewrites.epoch.load(Ordering::Relaxed), 1);
         assert_eq!(rewriting.kept().unwrap().unwrap().rules.len(), 1);
+    }
+
+    #[test]
+    fn too_many_rules_leave_those_before_in_force() {
+        let directory = tempfile::tempdir().unwrap();
+        let (rewriting, probe) = (Rewriting::new(directory.path()), probe());
+        rewriting.apply(Who::default(), list(&[(1, "SELECT ?", "SELECT 1")]), &probe).unwrap();
+        let long = format!("SELECT '{}'", "a".repeat(32_000));
+        let cases = [(RULES_MAX, "SELECT 1"), (TEXT_BYTES_MAX / 33_000, &long)];
+        for (fitting, replacement) in cases {
+            let mut many = List::default();
+            let mut refused = None;
+            for id in 0.. {
+                let pattern = format!("SELECT a{id}");
+                let (pattern, replacement) = (pattern.as_bytes(), replacement.as_bytes());
+                let source = Source { id, pattern, database: None, replacement };
+                if let Err(error) = many.add(&source) {
+                    refused = Some((id as usize, error));
+                    break;
+                }
+            }
+            let (id, error) = refused.unwrap();
+            assert!(id >= fitting && error == too_many(), "{id}: {error}");
+            // Also where those that follow would have had room.
+            let last =
+                Source { id: 1, pattern: b"SELECT 1", database: None, replacement: b"SELECT 2" };
+            assert_eq!(many.add(&last).unwrap_err(), too_many());
+            assert_eq!(rewriting.apply(Who::default(), many, &probe).unwrap_err(), too_many());
+            assert_eq!(rewriting.rule_count(), 1);
+        }
     }
 
     #[test]
