@@ -59,6 +59,9 @@ pub struct List {
     rules: Vec<Rule>,
     /// Of the texts of `rules`.
     bytes: usize,
+    /// SHA-256 of the file that they are from. It is as it shall be then, and perhaps cannot be
+    /// written.
+    restored: Option<String>,
     /// There was one more than there may be: then none of them will be in force.
     is_beyond: bool,
 }
@@ -195,7 +198,7 @@ impl Rewriting {
         list: List,
         probe: &Probe,
     ) -> Result<(u64, Option<ConfigChange>), String> {
-        let List { compiler, rules, is_beyond, .. } = list;
+        let List { compiler, rules, restored, is_beyond, .. } = list;
         if is_beyond {
             return Err(too_many());
         }
@@ -206,17 +209,18 @@ impl Rewriting {
         if text.len() > FILE_BYTES_MAX {
             return Err(too_many());
         }
-        let shown = if count == 0 { "0".to_owned() } else { show(count, &text) };
+        let shown = match (&restored, count) {
+            (_, 0) => "0".to_owned(),
+            (Some(hash), _) => show(count, hash),
+            (None, _) => show(count, &sha256(&text)),
+        };
         // One at a time: what is kept is what is in force.
         let mut guard = self.state();
         let state = &mut *guard;
-        if state.shown != shown {
-            let kept = match count {
-                0 => self.remove(),
-                // At a start: nothing is to be written, and it may not be possible to.
-                _ if std::fs::read(self.directory.join(NAME)).is_ok_and(|it| it == text) => Ok(()),
-                _ => self.write(&text),
-            };
+        if restored.is_none() {
+            // Also where the same rules are in force: after an error nobody knows what the file
+            // is that the next start will find.
+            let kept = if count == 0 { self.remove() } else { self.write(&text) };
             let path = self.directory.join(NAME);
             kept.map_err(|error| format!("{}: {error}", path.display()))?;
         }
@@ -274,7 +278,7 @@ impl Rewriting {
         if kept.version != VERSION {
             return Err(told(&format!("it has the version {}", kept.version)));
         }
-        let mut list = List::default();
+        let mut list = List { restored: Some(sha256(&text)), ..List::default() };
         for Rule { id, pattern, pattern_database, replacement } in kept.rules {
             let source = Source {
                 id,
@@ -304,9 +308,11 @@ impl Rewriting {
 
     fn remove(&self) -> io::Result<()> {
         match std::fs::remove_file(self.directory.join(NAME)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.and_then(|()| self.sync()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed?,
         }
+        // Also where there was none: it may be gone since a removal that was not synced.
+        self.sync()
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -315,9 +321,12 @@ impl Rewriting {
 }
 
 /// What the log says of rules: how many, and the hash of the file that keeps them.
-fn show(count: u64, text: &[u8]) -> String {
-    let hash: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+fn show(count: u64, hash: &str) -> String {
     format!("{count} sha256:{hash}")
+}
+
+fn sha256(text: &[u8]) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -355,7 +364,7 @@ mod tests {
         let file = std::fs::read(directory.path().join(NAME)).unwrap();
         assert_eq!((count, rewriting.rule_count()), (2, 2));
         assert_eq!(change.old_value, b"0");
-        assert_eq!(String::from_utf8(change.new_value).unwrap(), show(2, &file));
+        assert_eq!(String::from_utf8(change.new_value).unwrap(), show(2, &sha256(&file)));
         assert_eq!(probe.rewrites.epoch.load(Ordering::Relaxed), 1);
         // The same ones again: nothing to tell.
         let (_, change) = rewriting.apply(Who::default(), list(&rules), &probe).unwrap();
@@ -366,7 +375,7 @@ mod tests {
         assert_eq!(kept.rules, list(&rules).rules);
         let (count, change) = again.apply(Who::default(), kept, &super::tests::probe()).unwrap();
         assert_eq!(count, 2);
-        assert_eq!(String::from_utf8(change.unwrap().new_value).unwrap(), show(2, &file));
+        assert_eq!(String::from_utf8(change.unwrap().new_value).unwrap(), show(2, &sha256(&file)));
 
         let (count, change) = again.apply(Who::default(), List::default(), &probe).unwrap();
         assert_eq!((count, change.unwrap().new_value), (0, b"0".to_vec()));
@@ -430,6 +439,34 @@ mod tests {
             assert_eq!(rewriting.apply(Who::default(), many, &probe).unwrap_err(), too_many());
             assert_eq!(rewriting.rule_count(), 1);
         }
+    }
+
+    #[test]
+    fn a_load_writes_the_file_whatever_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let (rewriting, probe) = (Rewriting::new(directory.path()), probe());
+        let (first, second) = ([(1, "SELECT ?", "SELECT 1")], [(2, "SELECT ?", "SELECT 2")]);
+        rewriting.apply(Who::default(), list(&first), &probe).unwrap();
+        // As after a load that failed when its file had its name already.
+        let other = Rewriting::new(directory.path());
+        other.apply(Who::default(), list(&second), &super::tests::probe()).unwrap();
+        rewriting.apply(Who::default(), list(&first), &probe).unwrap();
+        assert_eq!(rewriting.kept().unwrap().unwrap().rules, list(&first).rules);
+    }
+
+    #[test]
+    fn a_start_writes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(NAME);
+        let rules = [(1, "SELECT ?", "SELECT 1")];
+        Rewriting::new(directory.path()).apply(Who::default(), list(&rules), &probe()).unwrap();
+        let text = [std::fs::read(&path).unwrap(), b"\n".to_vec()].concat();
+        std::fs::write(&path, &text).unwrap();
+        let rewriting = Rewriting::new(directory.path());
+        let kept = rewriting.kept().unwrap().unwrap();
+        let (_, change) = rewriting.apply(Who::default(), kept, &probe()).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), text);
+        assert_eq!(change.unwrap().new_value, show(1, &sha256(&text)).into_bytes());
     }
 
     #[test]
