@@ -6,7 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
@@ -269,6 +269,7 @@ impl Rewriting {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(|error| told(&error))?,
         };
+        is_own(&file).map_err(|error| told(&error))?;
         let mut text = Vec::new();
         let read = file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut text);
         if read.map_err(|error| told(&error))? > FILE_BYTES_MAX {
@@ -293,13 +294,12 @@ impl Rewriting {
 
     fn write(&self, text: &[u8]) -> io::Result<()> {
         let new = self.directory.join(NEW_NAME);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o640)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&new)?;
+        // One that is there, from a load that did not end, may be anybody's.
+        match std::fs::remove_file(&new) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed?,
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(text)?;
         file.sync_all()?;
         std::fs::rename(&new, self.directory.join(NAME))?;
@@ -320,6 +320,28 @@ impl Rewriting {
     }
 }
 
+/// Whether the recorder may have written a file: nobody else can open it. What an account with the
+/// privilege FILE writes (`INTO OUTFILE`) is the server's, too, but its group can read it.
+fn is_own(file: &File) -> Result<(), String> {
+    let found = file.metadata().map_err(|error| error.to_string())?;
+    // SAFETY: it has no conditions.
+    let user = unsafe { libc::geteuid() };
+    let mode = found.mode() & 0o7777;
+    let wrong = if !found.is_file() {
+        "it is not a plain file".to_owned()
+    } else if found.uid() != user {
+        format!("it belongs to the user {}, the server is {user}", found.uid())
+    } else if mode & 0o077 != 0 {
+        format!("its mode is {mode:04o}")
+    } else {
+        return Ok(());
+    };
+    Err(format!(
+        "not believed, for {wrong}: look at it, then make it the server's with mode 0600 (chmod \
+         600) and start the server again, or load the rules again"
+    ))
+}
+
 /// What the log says of rules: how many, and the hash of the file that keeps them.
 fn show(count: u64, hash: &str) -> String {
     format!("{count} sha256:{hash}")
@@ -331,6 +353,8 @@ fn sha256(text: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use tacho_recorder::arena_file::ArenaFile;
 
@@ -469,6 +493,51 @@ mod tests {
         assert_eq!(change.unwrap().new_value, show(1, &sha256(&text)).into_bytes());
     }
 
+    fn set_mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn only_a_file_of_the_server_alone_is_believed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(NAME);
+        let rewriting = Rewriting::new(directory.path());
+        // What somebody else has begun is not gone on with.
+        let new = directory.path().join(NEW_NAME);
+        std::fs::write(&new, "x").unwrap();
+        set_mode(&new, 0o644);
+        let rules = [(1, "SELECT ?", "SELECT 1")];
+        rewriting.apply(Who::default(), list(&rules), &probe()).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+
+        let refused = |expected: &str| {
+            let Err(error) = rewriting.kept() else { panic!("{expected}") };
+            assert!(error.contains(NAME) && error.contains(expected), "{error}");
+        };
+        for mode in [0o640, 0o604, 0o620, 0o610] {
+            set_mode(&path, mode);
+            refused(&format!("its mode is {mode:04o}"));
+            refused("chmod 600");
+        }
+        set_mode(&path, 0o600);
+        assert!(rewriting.kept().unwrap().is_some());
+        // Only root can give a file away.
+        if std::os::unix::fs::chown(&path, Some(12_345), None).is_ok() {
+            refused("belongs to the user 12345");
+        }
+        let elsewhere = directory.path().join("elsewhere");
+        std::fs::rename(&path, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        refused("symbolic link");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        refused("not a plain file");
+        // A load sets it right, where it can.
+        std::fs::remove_dir(&path).unwrap();
+        rewriting.apply(Who::default(), list(&rules), &probe()).unwrap();
+        assert!(rewriting.kept().unwrap().is_some());
+    }
+
     #[test]
     fn files_that_are_wrong_are_told_of() {
         let directory = tempfile::tempdir().unwrap();
@@ -483,6 +552,7 @@ mod tests {
         ];
         for (text, expected) in cases {
             std::fs::write(directory.path().join(NAME), text).unwrap();
+            set_mode(&directory.path().join(NAME), 0o600);
             let Err(error) = rewriting.kept() else { panic!("{text}") };
             assert!(error.contains(NAME) && error.contains(expected), "{error}");
         }
