@@ -52,6 +52,9 @@ struct Kept {
     rules: Vec<Rule>,
 }
 
+/// Most wrong rules of a list that are told of one by one.
+const WRONG_TOLD_MAX: usize = 10;
+
 /// Rules that are about to be in force.
 #[derive(Default)]
 pub struct List {
@@ -64,6 +67,9 @@ pub struct List {
     restored: Option<String>,
     /// There was one more than there may be: then none of them will be in force.
     is_beyond: bool,
+    /// What is wrong with the first ones that are.
+    wrong: Vec<String>,
+    wrong_count: usize,
 }
 
 impl List {
@@ -84,6 +90,24 @@ impl List {
     /// What is wrong with it; the list is then as it was. If it is one too many, the list can no
     /// longer be applied.
     pub fn add(&mut self, source: &Source<'_>) -> Result<(), String> {
+        self.try_add(source).inspect_err(|error| {
+            self.wrong_count += 1;
+            if self.wrong.len() < WRONG_TOLD_MAX {
+                self.wrong.push(format!("rule {}: {error}", source.id));
+            }
+        })
+    }
+
+    /// What the error log says of those that are left out, line by line.
+    pub fn left_out(&self) -> impl Iterator<Item = String> + use<> {
+        let path = if self.restored.is_some() { NAME } else { "rewrite_rules" };
+        let more = self.wrong_count - self.wrong.len();
+        let more = (more > 0).then(|| format!("{more} more rules"));
+        let lines: Vec<_> = self.wrong.iter().cloned().chain(more).collect();
+        lines.into_iter().map(move |line| format!("left out of {path}: {line}"))
+    }
+
+    fn try_add(&mut self, source: &Source<'_>) -> Result<(), String> {
         // Nothing is copied before the compiler has looked at the lengths: a text of a statement
         // may have a gigabyte, and the server ends where there is no memory for it.
         let text = |part: &str, bytes| {
@@ -257,7 +281,7 @@ impl Rewriting {
     /// The rules that are kept; `None`: there are none.
     ///
     /// # Errors
-    /// They cannot be read, or one of them is wrong.
+    /// They cannot be read.
     pub fn kept(&self) -> Result<Option<List>, String> {
         let path = self.directory.join(NAME);
         let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
@@ -287,7 +311,8 @@ impl Rewriting {
                 database: pattern_database.as_ref().map(String::as_bytes),
                 replacement: replacement.as_bytes(),
             };
-            list.add(&source).map_err(|error| told(&format!("rule {id}: {error}")))?;
+            // The others are in force; `left_out` tells of it.
+            let _ = list.add(&source);
         }
         Ok(Some(list))
     }
@@ -542,20 +567,39 @@ mod tests {
     fn files_that_are_wrong_are_told_of() {
         let directory = tempfile::tempdir().unwrap();
         let rewriting = Rewriting::new(directory.path());
-        let cases = [
-            ("", "EOF"),
-            ("{\"version\":2,\"rules\":[]}", "version 2"),
-            (
-                "{\"version\":1,\"rules\":[{\"id\":7,\"pattern\":\"'\",\"replacement\":\"a\"}]}",
-                "rule 7",
-            ),
-        ];
+        let cases = [("", "EOF"), ("{\"version\":2,\"rules\":[]}", "version 2")];
         for (text, expected) in cases {
             std::fs::write(directory.path().join(NAME), text).unwrap();
             set_mode(&directory.path().join(NAME), 0o600);
             let Err(error) = rewriting.kept() else { panic!("{text}") };
             assert!(error.contains(NAME) && error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn a_rule_of_the_file_that_is_wrong_leaves_the_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let (rewriting, probe) = (Rewriting::new(directory.path()), probe());
+        let mut rules = list(&[(1, "SELECT ?", "SELECT 1"), (2, "SELECT 2, 3", "SELECT 3")]).rules;
+        let wrong = Rule { pattern: "'".to_owned(), ..rules[0].clone() };
+        rules.extend((7..30).map(|id| Rule { id, ..wrong.clone() }));
+        let text = serde_json::to_vec(&Kept { version: VERSION, rules }).unwrap();
+        let path = directory.path().join(NAME);
+        std::fs::write(&path, &text).unwrap();
+        set_mode(&path, 0o600);
+        let kept = rewriting.kept().unwrap().unwrap();
+        let lines: Vec<_> = kept.left_out().collect();
+        assert_eq!(lines.len(), WRONG_TOLD_MAX + 1);
+        assert_eq!(
+            lines[0],
+            "left out of .rewrite_rules.json: rule 7: pattern, character 1: a quote that is not \
+             closed"
+        );
+        assert_eq!(lines[10], "left out of .rewrite_rules.json: 13 more rules");
+        let (count, change) = rewriting.apply(Who::default(), kept, &probe).unwrap();
+        assert_eq!((count, rewriting.rule_count()), (2, 2));
+        assert_eq!(change.unwrap().new_value, show(2, &sha256(&text)).into_bytes());
+        assert_eq!(std::fs::read(&path).unwrap(), text);
     }
 
     #[test]
@@ -577,5 +621,8 @@ mod tests {
             assert!(list.add(&source).is_err());
         }
         assert_eq!((list.rules.len(), list.compiler.count()), (1, 1));
+        let first = "left out of rewrite_rules: rule 2: pattern, character 8: a quote";
+        assert!(list.left_out().next().unwrap().starts_with(first));
+        assert_eq!(super::tests::list(&[]).left_out().count(), 0);
     }
 }
