@@ -290,7 +290,9 @@ impl Recorder {
     /// # Errors
     /// They cannot be kept for the next start, or are too many. Those before stay in force.
     pub fn rewrite(&self, who: Who, list: List) -> Result<u64, String> {
+        let left_out = list.left_out();
         let (count, change) = self.rewriting.apply(who, list, &self.probe)?;
+        left_out.for_each(|line| error_log::write(Severity::Warning, &line));
         if let Some(change) = change {
             self.note_config(change);
         }

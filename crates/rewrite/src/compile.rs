@@ -5,6 +5,7 @@
 //! server would refuse.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 
 use tacho_digest::words::{self, Role};
@@ -23,6 +24,11 @@ use crate::shape::Shape;
 pub const RULE_TEXT_BYTES_MAX: usize = 32 << 10;
 /// Longest name of a database, bytes: 64 characters.
 const DATABASE_BYTES_MAX: usize = 256;
+/// Most rules of one shape and one database (or of any): a statement of that shape is read once for
+/// each, on a query thread.
+pub const SHAPE_RULES_MAX: usize = 64;
+/// Most rules of one shape, whatever their databases: each database is compared.
+pub const SHAPE_DATABASES_MAX: usize = 1024;
 /// Longest text of a pattern without its literals that is told, bytes.
 const NORMALISED_BYTES_MAX: usize = RULE_TEXT_BYTES_MAX;
 
@@ -285,6 +291,8 @@ struct Compiled {
 #[derive(Default)]
 pub struct Compiler {
     rules: Vec<Compiled>,
+    /// Which of them have a shape.
+    shapes: HashMap<u64, Vec<usize>>,
 }
 
 impl Compiler {
@@ -346,6 +354,20 @@ impl Compiler {
         if replacement.tokens.iter().any(depends_on_mode) {
             flags |= RULE_NEEDS_USUAL_MODE;
         }
+        let with_shape = self.shapes.entry(shape.number()).or_default();
+        let is_alike = |rule: &Compiled| {
+            (rule.flags ^ flags) & RULE_HAS_DATABASE == 0 && rule.database == database
+        };
+        let others = with_shape.iter().filter_map(|index| self.rules.get(*index));
+        if others.filter(|rule| is_alike(rule)).count() >= SHAPE_RULES_MAX {
+            let message = format!("there are {SHAPE_RULES_MAX} rules of this shape already");
+            return Err(pattern.error(message));
+        }
+        if with_shape.len() >= SHAPE_DATABASES_MAX {
+            let message = "rules of this shape already, of all databases";
+            return Err(pattern.error(format!("there are {SHAPE_DATABASES_MAX} {message}")));
+        }
+        with_shape.push(self.rules.len());
         let pieces = pieces(&replacement);
         let (id, database) = (source.id, database.to_vec());
         self.rules.push(Compiled { shape, first, id, flags, database, tokens, pieces });

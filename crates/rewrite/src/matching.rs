@@ -71,13 +71,14 @@ impl<'p> Program<'p> {
             return Found::Nothing;
         }
         let lexer = Lexer::new(statement.text, statement.reading);
+        // It may have looked at the whole text: from its beginning on it serves each rule.
         let shape = match Shape::of(lexer, &self.limits()) {
             Outcome::Whole(shape) => shape,
             Outcome::Beyond | Outcome::Refused(_) => return Found::NoShape,
         };
         let mut found = Found::NoShape;
         for rule in self.rules_of(shape) {
-            if rule.matches(statement, parameters) {
+            if rule.matches(statement, lexer, parameters) {
                 return Found::Rule(rule);
             }
             found = Found::Nothing;
@@ -87,7 +88,12 @@ impl<'p> Program<'p> {
 }
 
 impl Rule<'_> {
-    fn matches(&self, statement: &Statement<'_>, parameters: &mut Parameters) -> bool {
+    fn matches<'t>(
+        &self,
+        statement: &Statement<'t>,
+        mut lexer: Lexer<'t>,
+        parameters: &mut Parameters,
+    ) -> bool {
         let reading = statement.reading;
         let has = |flag: u8| self.flags & flag != 0;
         let is_usual = !reading.ansi_quotes && !reading.no_escapes && !reading.is_unknown;
@@ -98,7 +104,6 @@ impl Rule<'_> {
             return false;
         }
         parameters.count = 0;
-        let mut lexer = Lexer::new(statement.text, reading);
         // What the token before says of the place of the next one, and where it ended.
         let mut before = (0, 0);
         for expected in self.tokens() {

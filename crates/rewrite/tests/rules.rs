@@ -1,6 +1,6 @@
 //! What matches, what comes of it, and what is wrong with a rule.
 
-use tacho_rewrite::compile::{Compiler, Source, normalise};
+use tacho_rewrite::compile::{Compiler, SHAPE_DATABASES_MAX, SHAPE_RULES_MAX, Source, normalise};
 use tacho_rewrite::matching::Parameters;
 use tacho_rewrite::{Found, Program, Reading, Statement, compose};
 
@@ -240,6 +240,36 @@ fn what_is_wrong_with_a_rule_is_said_with_its_place() {
     assert!(check(&source("SELECT 1", Some(&long), "SELECT 1")).starts_with("pattern_database:"));
     let binary = Source { pattern: b"SELECT '\xFF'", ..source("", None, "SELECT 1") };
     assert_eq!(check(&binary), "pattern, character 9: this is not UTF-8");
+}
+
+#[test]
+fn there_are_not_many_rules_of_one_shape() {
+    let mut compiler = Compiler::default();
+    let mut add = |number: usize, database: Option<&str>| {
+        let pattern = format!("SELECT {number}");
+        let added = compiler.add(&source(&pattern, database, "SELECT 'new'"));
+        added.map_err(|error| error.to_string())
+    };
+    let crowded = "pattern: there are 64 rules of this shape already";
+    for database in [None, Some("shop")] {
+        for number in 0..SHAPE_RULES_MAX {
+            add(number, database).unwrap();
+        }
+        assert_eq!(add(SHAPE_RULES_MAX, database).unwrap_err(), crowded);
+    }
+    for number in 2 * SHAPE_RULES_MAX..SHAPE_DATABASES_MAX {
+        add(0, Some(&format!("d{number}"))).unwrap();
+    }
+    let full = "pattern: there are 1024 rules of this shape already, of all databases";
+    assert_eq!(add(0, Some("another")).unwrap_err(), full);
+    // Another shape.
+    compiler.add(&source("SELECT 1, 2", None, "SELECT 'other'")).unwrap();
+    assert_eq!(compiler.count(), SHAPE_DATABASES_MAX + 1);
+    let program = compiler.finish().unwrap();
+    for (text, expected) in [("SELECT 63", "SELECT 'new'"), ("SELECT 1, 2", "SELECT 'other'")] {
+        assert_eq!(ask(&program, text, USUAL, "shop").unwrap().1, expected);
+    }
+    assert!(ask(&program, "SELECT 64", USUAL, "shop").is_none());
 }
 
 #[test]
