@@ -19,6 +19,11 @@ bool unregister_privileges() noexcept;
 // its client why.
 bool may_change(MYSQL_THD thd) noexcept;
 
+// Whether this session may load rules that rewrite: it has SUPER, or TACHO_ADMIN and what the server
+// asks for to change a variable. Who loads rules decides what all other sessions execute. False: the
+// server tells its client why.
+bool may_load(MYSQL_THD thd) noexcept;
+
 // Whether no rule blocks what this session executes now: it has TACHO_EXEMPT or SUPER, or it
 // `sets` variables, and has TACHO_ADMIN: nobody can be locked out. Inside of a stored program with
 // definer's rights the definer is asked about. Asked anew each time: the server may take a lock of

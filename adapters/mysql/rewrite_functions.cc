@@ -97,8 +97,8 @@ bool load_init(UDF_INIT* function, UDF_ARGS* in, char* message) noexcept {
         return true;
     }
     // Says so itself.
-    if (!may_change(current_session())) {
-        tell(message, "TACHO_ADMIN or SUPER is needed");
+    if (!may_load(current_session())) {
+        tell(message, "SUPER, or TACHO_ADMIN and SYSTEM_VARIABLES_ADMIN, are needed");
         return true;
     }
     if (!want(in, 0, INT_RESULT) || !want_texts(in, 1)) {
@@ -156,7 +156,7 @@ bool apply(Load* load) noexcept {
         return false;
     }
     MYSQL_THD thd = current_session();
-    if (!may_change(thd)) {
+    if (!may_load(thd)) {
         return false;
     }
     tacho_rewrite_list* list = load->list;

@@ -354,23 +354,30 @@ fn only_who_has_the_privilege_loads_rules() {
     let (mut server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
     for sql in [
-        "GRANT ALL ON tacho.* TO dba, auditor",
+        "CREATE USER half",
+        "GRANT ALL ON tacho.* TO dba, half, auditor",
         "GRANT SYSTEM_VARIABLES_ADMIN ON *.* TO dba",
-        "GRANT TACHO_ADMIN ON *.* TO auditor",
+        "GRANT TACHO_ADMIN ON *.* TO half",
+        "GRANT TACHO_ADMIN, SYSTEM_VARIABLES_ADMIN ON *.* TO auditor",
     ] {
         root.query_drop(sql).expect(sql);
     }
     let mut dba = session(&server, "dba");
     let mut auditor = session(&server, "auditor");
     dba.query_drop("DELETE FROM tacho.rewrite_rules").expect("that is a table");
-    for sql in [LOAD, "SELECT tacho_rewrite_load(1, 'SELECT 1', NULL, 'SELECT 2')"] {
-        let (code, message) = error_of(&mut dba, sql);
-        assert_eq!(code, DENIED, "{sql}: {message}");
+    // Each has one half of what is needed.
+    let mut half = client::connect(server.socket(), "half", "tacho").expect("a connection");
+    for conn in [&mut dba, &mut half] {
+        for sql in [LOAD, "SELECT tacho_rewrite_load(1, 'SELECT 1', NULL, 'SELECT 2')"] {
+            let (code, message) = error_of(conn, sql);
+            assert_eq!(code, DENIED, "{sql}: {message}");
+            assert!(message.contains("TACHO_ADMIN and SYSTEM_VARIABLES_ADMIN"), "{message}");
+        }
     }
     assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (6, 1));
     auditor.query_drop(LOAD).expect("who may");
     assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (5, 0));
-    drop((dba, auditor, root));
+    drop((dba, half, auditor, root));
     let lines = end(&mut server, &place);
     let changes: Vec<Option<&str>> = lines
         .iter()
