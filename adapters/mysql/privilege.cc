@@ -80,6 +80,11 @@ bool may_load(MYSQL_THD thd) noexcept {
     return false;
 }
 
+bool is_granted_exempt(MYSQL_THD thd) noexcept {
+    Security_context_handle context = thd == nullptr ? nullptr : context_of(thd);
+    return context != nullptr && has(context, kExempt);
+}
+
 bool is_exempt(MYSQL_THD thd, bool sets) noexcept {
     Security_context_handle context = thd == nullptr ? nullptr : context_of(thd);
     if (context == nullptr) {

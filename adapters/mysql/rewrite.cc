@@ -4,6 +4,7 @@
 
 #include "../common/message.h"
 #include "database.h"
+#include "privilege.h"
 #include "records.h"
 #include "sql_mode.h"
 #include "thread_state.h"
@@ -51,6 +52,9 @@ tacho_bytes charset(MYSQL_THD thd, bool in_program) noexcept {
                                       mysql_event_tracking_parse_data* in) noexcept {
     const uint64_t conn = in->connection_id;
     MYSQL_THD thd = current_session();
+    if (is_granted_exempt(thd)) {
+        return;
+    }
     // A stored program has its own, for as long as it runs.
     const bool in_program = t_state.is_inner;
     if (in_program) {
