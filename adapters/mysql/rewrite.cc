@@ -37,11 +37,8 @@ void record(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn,
 }
 
 // The text that SQL PREPARE is given has that of the statement: the server calls it binary while it
-// has another text of that statement for its logs. A stored program may have changed it.
-tacho_bytes charset(MYSQL_THD thd, bool in_program) noexcept {
-    if (in_program) {
-        return charset_of(thd);
-    }
+// has another text of that statement for its logs.
+tacho_bytes charset(MYSQL_THD thd) noexcept {
     if (t_state.charset.len == 0) {
         t_state.charset = charset_of(thd);
     }
@@ -55,18 +52,10 @@ tacho_bytes charset(MYSQL_THD thd, bool in_program) noexcept {
     if (is_granted_exempt(thd)) {
         return;
     }
-    // A stored program has its own, for as long as it runs.
-    const bool in_program = t_state.is_inner;
-    if (in_program) {
-        forget_database(conn);
-    }
     tacho_rewrite_facts facts;
     facts.text = bytes_of(in->query);
     facts.db = database_of(thd, conn);
-    if (in_program) {
-        forget_database(conn);
-    }
-    facts.charset = charset(thd, in_program);
+    facts.charset = charset(thd);
     facts.conn = conn;
     facts.modes = sql_modes_of(thd);
     facts.reserved = 0;

@@ -187,8 +187,12 @@ fn what_comes_to_the_parser_is_rewritten_once() {
     ] {
         root.query_drop(sql).expect(sql);
     }
-    // What stands in a program is not parsed when it is called.
-    assert_eq!(all(&mut app, "CALL p()"), [14, 5]);
+    // What stands in a program is not parsed when it is called; what it prepares is left alone.
+    assert_eq!(all(&mut app, "CALL p()"), [5, 5]);
+    assert_eq!(rewritten_count(&mut root), before + 2);
+    // After it has run, a client's is rewritten as before.
+    app.query_drop("PREPARE s FROM 'SELECT n + 4 FROM d.one'").expect("it");
+    assert_eq!(all(&mut app, "EXECUTE s"), [14]);
     assert_eq!(rewritten_count(&mut root), before + 3);
     let count = "SELECT COUNT(*) FROM d.t WHERE id = 70";
     wait::until("the event has run", || one::<u64>(&mut root, count) == 1);
