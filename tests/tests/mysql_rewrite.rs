@@ -9,7 +9,7 @@ use std::thread;
 use mysql::prelude::FromValue;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
-use tacho_tests::mysql_rewriting::{LOAD, add, prepare, rewritten, set, start};
+use tacho_tests::mysql_rewriting::{LOAD, add, prepare, rewritten, run_script, set, start};
 use tacho_tests::mysql_server::{MySql, Release, install, named, release, status_name, uninstall};
 use tacho_tests::raw::{Answer, Raw};
 use tacho_tests::recorded::{self, Line};
@@ -346,6 +346,79 @@ fn a_wrong_rule_says_so_in_its_row_and_the_others_are_in_force() {
     root.query_drop(LOAD).expect("no rules");
     assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (5, 0));
     drop(root);
+    end(&mut server, &place);
+    drop(server);
+    place.remove();
+}
+
+/// Whatever the session is like that calls the procedure, and whatever its ids are.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_load_is_not_in_the_binary_log() {
+    let place = Place::new("rewrite-binlog");
+    let (mut server, mut root) = start(&place, &["log-bin=binlog", "server-id=7"]);
+    let written = |root: &mut Conn| {
+        let files: Vec<mysql::Row> = root.query("SHOW BINARY LOGS").expect("files");
+        files.iter().map(|row| row.get::<u64, _>(1).expect("a size")).sum::<u64>()
+    };
+    for sql in [
+        "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',NO_AUTO_VALUE_ON_ZERO')",
+        "INSERT INTO tacho.rewrite_rules (id, pattern, replacement) VALUES \
+         (0, 'SELECT ?', 'SELECT ? + 1'), (4294967295, 'SELECT ?, ?', 'SELECT ?')",
+    ] {
+        root.query_drop(sql).expect(sql);
+    }
+    let start = written(&mut root);
+    for sql in [
+        "SET SESSION binlog_format = STATEMENT, SESSION sql_safe_updates = 1",
+        "SET SESSION autocommit = 0",
+        "SET SESSION completion_type = CHAIN",
+        "SET SESSION completion_type = NO_CHAIN, SESSION autocommit = 1",
+    ] {
+        root.query_drop(sql).expect(sql);
+        root.query_drop(LOAD).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        assert_eq!(one::<i64>(&mut root, "SELECT @@SESSION.sql_log_bin FROM d.one"), 1, "{sql}");
+        root.query_drop("COMMIT AND NO CHAIN").expect("an answer");
+    }
+    assert_eq!(table(&mut root), [(0, None, true, true), (4_294_967_295, None, true, true)]);
+    assert_eq!(one::<i64>(&mut root, "SELECT 5"), 6);
+    assert_eq!(written(&mut root), start);
+    // An error in the middle leaves nothing behind.
+    root.query_drop(
+        "CREATE TRIGGER tacho.refuse BEFORE UPDATE ON tacho.rewrite_rules FOR EACH ROW \
+         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not now'",
+    )
+    .expect("a trigger");
+    let (code, message) = error_of(&mut root, LOAD);
+    assert_eq!((code, message.as_str()), (SIGNALLED, "not now"));
+    assert_eq!(one::<i64>(&mut root, "SELECT @@SESSION.sql_log_bin FROM d.one"), 1);
+    let start = written(&mut root);
+    root.query_drop("INSERT INTO d.t VALUES (1, 'is written again')").expect("a row");
+    assert!(written(&mut root) > start);
+    drop(root);
+    end(&mut server, &place);
+    drop(server);
+    place.remove();
+}
+
+/// The procedure says what is missing when the recorder is.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn without_the_recorder_the_procedure_says_so() {
+    let place = Place::new("rewrite-before");
+    let mut server = place.builder().start().expect("a server");
+    run_script(&server);
+    let mut root = server.connect().expect("a connection");
+    let (code, message) = error_of(&mut root, LOAD);
+    assert_eq!(code, SIGNALLED);
+    assert!(message.contains("install it, then connect anew"), "{message}");
+    assert_eq!(one::<i64>(&mut root, "SELECT @@SESSION.sql_log_bin"), 1);
+    root.query_drop(install()).expect("installing");
+    add(&mut root, "SELECT ?", None, "SELECT ? + 1");
+    let mut anew = server.connect().expect("a connection");
+    anew.query_drop(LOAD).expect("right rules");
+    assert_eq!(one::<i64>(&mut anew, "SELECT 5"), 6);
+    drop((root, anew));
     end(&mut server, &place);
     drop(server);
     place.remove();
