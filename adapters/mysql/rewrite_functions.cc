@@ -260,9 +260,14 @@ char* normalized(UDF_INIT* function, UDF_ARGS* in, char*, unsigned long* length,
 struct Registered {
     const char* name;
     bool there;
+    // When it was to go a statement still used it: until that ends the server has it, and takes
+    // none of that name.
+    bool was_in_use;
 };
-Registered g_functions[] = {
-    {kLoad, false}, {kCheck, false}, {kDigest, false}, {kNormalized, false}};
+Registered g_functions[] = {{kLoad, false, false},
+                            {kCheck, false, false},
+                            {kDigest, false, false},
+                            {kNormalized, false, false}};
 
 bool is_text_taken(const char* name, Udf_func_string function, Udf_func_init init) noexcept {
     return mysql_service_udf_registration->udf_register(name, STRING_RESULT,
@@ -291,7 +296,13 @@ void open_rewrite_functions(const tacho_embed* recorder) noexcept {
     }
     for (Registered& function : g_functions) {
         function.there = is_taken(function.name);
-        if (!function.there) {
+        if (!function.there && function.was_in_use) {
+            log(kWarning,
+                "the function %s is not there: a statement has used the former one since before "
+                "the recorder was uninstalled. When it has ended, uninstall the recorder and "
+                "install it again; until then rules that rewrite cannot be loaded",
+                function.name);
+        } else if (!function.there) {
             log(kWarning,
                 "the server does not take the function %s, it may have another one of that name: "
                 "rules that rewrite cannot be loaded",
@@ -309,7 +320,9 @@ void close_rewrite_functions() noexcept {
         int was_present = 0;
         if (function.there) {
             // One that is in use is taken away by the server when it is used no more.
-            (void)mysql_service_udf_registration->udf_unregister(function.name, &was_present);
+            const bool gone =
+                mysql_service_udf_registration->udf_unregister(function.name, &was_present) == 0;
+            function.was_in_use = !gone && was_present != 0;
             function.there = false;
         }
     }
