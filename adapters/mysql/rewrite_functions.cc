@@ -260,8 +260,8 @@ char* normalized(UDF_INIT* function, UDF_ARGS* in, char*, unsigned long* length,
 struct Registered {
     const char* name;
     bool there;
-    // When it was to go a statement still used it: until that ends the server has it, and takes
-    // none of that name.
+    // When it was to go a statement still used it: the server may still have it, and takes none
+    // of that name. To be tried again.
     bool was_in_use;
 };
 Registered g_functions[] = {{kLoad, false, false},
@@ -298,9 +298,9 @@ void open_rewrite_functions(const tacho_embed* recorder) noexcept {
         function.there = is_taken(function.name);
         if (!function.there && function.was_in_use) {
             log(kWarning,
-                "the function %s is not there: a statement has used the former one since before "
-                "the recorder was uninstalled. When it has ended, uninstall the recorder and "
-                "install it again; until then rules that rewrite cannot be loaded",
+                "the function %s was not registered anew: a statement has used the former one "
+                "since before the recorder was uninstalled. If rules that rewrite cannot be "
+                "loaded, uninstall and install the recorder again when that has ended",
                 function.name);
         } else if (!function.there) {
             log(kWarning,
@@ -318,7 +318,7 @@ void close_rewrite_functions() noexcept {
     }
     for (Registered& function : g_functions) {
         int was_present = 0;
-        if (function.there) {
+        if (function.there || function.was_in_use) {
             // One that is in use is taken away by the server when it is used no more.
             const bool gone =
                 mysql_service_udf_registration->udf_unregister(function.name, &was_present) == 0;

@@ -622,6 +622,50 @@ fn a_session_that_has_loaded_rules_uninstalls_and_installs() {
     place.remove();
 }
 
+/// A function that a statement still uses is not registered anew: the error log says why, and
+/// installing again later helps.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_function_in_use_is_registered_anew_when_its_statement_has_ended() {
+    if release() == Release::Mysql80 {
+        // That statement holds the plugin.
+        return;
+    }
+    let place = Place::new("rewrite-in-use");
+    let (mut server, mut root) = start(&place, &[]);
+    let mut app = session(&server, "app");
+    let id: u64 = one(&mut app, "SELECT CONNECTION_ID()");
+    let answer = thread::scope(|scope| {
+        let sleeper = scope.spawn(move || {
+            error_of(&mut app, "SELECT tacho_rewrite_digest(CONCAT('SELECT ', SLEEP(600)))")
+        });
+        let state = format!(
+            "SELECT COUNT(*) FROM performance_schema.processlist \
+             WHERE id = {id} AND state = 'User sleep'"
+        );
+        wait::until("it sleeps", || one::<u64>(&mut root, &state) == 1);
+        root.query_drop(uninstall()).expect("uninstalling");
+        root.query_drop(install()).expect("installing");
+        root.query_drop(format!("KILL QUERY {id}")).expect("an answer");
+        sleeper.join().expect("an answer")
+    });
+    // Of SLEEP, which ends with 1 when it is killed, or of the statement.
+    assert!(answer.0 == 0 || answer.0 == 1317, "{answer:?}");
+    root.query_drop(uninstall()).expect("uninstalling");
+    root.query_drop(install()).expect("installing");
+    let _: String = one(&mut root, "SELECT tacho_rewrite_digest('SELECT 1')");
+    root.query_drop(uninstall()).expect("uninstalling");
+    assert_ne!(error_of(&mut root, "SELECT tacho_rewrite_digest('SELECT 1')").0, 0);
+    drop(root);
+    server.stop().expect("stopping");
+    let why = "the function tacho_rewrite_digest was not registered anew: a statement";
+    let log = server.error_log();
+    assert_eq!(log.matches(why).count(), 1, "{log}");
+    server.assert_clean_log(&[why]);
+    drop(server);
+    place.remove();
+}
+
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn rules_survive_a_crash() {
