@@ -3,7 +3,8 @@
 --
 --     mysql -u root -p < rewrite_rules.sql
 --
--- It may be run again, and changes no rule. The guide: docs/guide/rewrite.md.
+-- It may be run again, and changes no rule. Run it before the recorder is installed if the log's
+-- directory is to be <datadir>/tacho: MySQL makes no database whose directory is there. The guide: docs/guide/rewrite.md.
 
 SET @tacho_sql_mode = @@SESSION.sql_mode;
 SET SESSION sql_mode = 'STRICT_ALL_TABLES';
@@ -13,7 +14,7 @@ CREATE DATABASE IF NOT EXISTS tacho DEFAULT CHARACTER SET utf8mb4;
 -- The columns of MySQL's own query_rewrite.rewrite_rules; the last three are written by the
 -- procedure.
 CREATE TABLE IF NOT EXISTS tacho.rewrite_rules (
-    id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
     pattern VARCHAR(5000) NOT NULL,
     pattern_database VARCHAR(64),
     replacement VARCHAR(5000) NOT NULL,
@@ -34,24 +35,43 @@ CREATE PROCEDURE tacho.load_rewrite_rules()
 BEGIN
     DECLARE enabled_count, loaded_count BIGINT;
     DECLARE told VARCHAR(128);
+    -- A function is not there (ER_SP_DOES_NOT_EXIST), and the session remembers that.
+    DECLARE EXIT HANDLER FOR 1305
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the rules were not loaded: the recorder is not installed; install it, then connect anew';
     -- What is seen is what is there now, and not what an open transaction has seen.
-    COMMIT;
+    COMMIT AND NO CHAIN NO RELEASE;
     -- Rows in the order of their ids: the first rule that matches counts.
     SELECT COUNT(*), tacho_rewrite_load(id, pattern, pattern_database, replacement)
         INTO enabled_count, loaded_count
         FROM tacho.rewrite_rules FORCE INDEX (PRIMARY)
         WHERE enabled = 'YES';
+    -- Without autocommit that has begun a transaction.
+    COMMIT AND NO CHAIN NO RELEASE;
     IF loaded_count IS NULL THEN
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the rules were not loaded: the recorder is not there';
     END IF;
     -- On a replica nothing is written. Rows that stay as they are are not written either.
     IF NOT (@@GLOBAL.read_only OR @@GLOBAL.innodb_read_only OR @@SESSION.transaction_read_only) THEN
-        UPDATE tacho.rewrite_rules
-            SET message = LEFT(tacho_rewrite_check(pattern, pattern_database, replacement), 1000),
-                pattern_digest = tacho_rewrite_digest(pattern),
-                normalized_pattern = tacho_rewrite_normalized(pattern)
-            WHERE enabled = 'YES' AND id > 0;
-        COMMIT;
+        -- Not into the binary log: what is written is about this server, and one that replays it may
+        -- have no recorder.
+        BEGIN
+            DECLARE was_logged BOOLEAN DEFAULT @@SESSION.sql_log_bin;
+            DECLARE EXIT HANDLER FOR SQLEXCEPTION
+            BEGIN
+                ROLLBACK AND NO CHAIN NO RELEASE;
+                SET SESSION sql_log_bin = was_logged;
+                RESIGNAL;
+            END;
+            SET SESSION sql_log_bin = 0;
+            -- The range is that of all ids: with sql_safe_updates there has to be one.
+            UPDATE tacho.rewrite_rules
+                SET message = LEFT(tacho_rewrite_check(pattern, pattern_database, replacement), 1000),
+                    pattern_digest = tacho_rewrite_digest(pattern),
+                    normalized_pattern = tacho_rewrite_normalized(pattern)
+                WHERE enabled = 'YES' AND id BETWEEN 0 AND 4294967295;
+            COMMIT AND NO CHAIN NO RELEASE;
+            SET SESSION sql_log_bin = was_logged;
+        END;
     END IF;
     IF loaded_count < enabled_count THEN
         SET told = CONCAT(enabled_count - loaded_count, ' of ', enabled_count,

@@ -10,7 +10,7 @@
 //   COMMAND START        a packet was read: its name is kept for what follows
 //   PARSE PREPARSE       before parsing; text to its packet's end
 //                        -> START (COM_QUERY, COM_STMT_PREPARE), and a new text where a rule
-//                        rewrites it (also what SQL PREPARE is given) -> REWRITE
+//                        rewrites it (also what a client's SQL PREPARE is given) -> REWRITE
 //   QUERY START          before execution, has the SQL command of what was parsed before
 //                        -> START (COM_STMT_EXECUTE, what SQL EXECUTE executes)
 //   QUERY NESTED_START   before a statement of a stored program -> START, if it is traced
@@ -85,10 +85,12 @@ void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text) 
     }
 }
 
-// The text that SQL PREPARE is given, also inside of a stored program. Not what is prepared anew
-// for an EXECUTE: that was rewritten when it was prepared.
+// The text that a client's SQL PREPARE is given. Not what is prepared anew for an EXECUTE: that was
+// rewritten when it was prepared. Nor what a stored program prepares: its text is in no line of its
+// own, and so the log could not tell what came.
 bool is_given_to_prepare() noexcept {
-    return t_state.depth != 0 && t_state.command != nullptr && t_state.runs == kSqlPrepare;
+    return t_state.depth == 1 && !t_state.is_inner && t_state.command != nullptr &&
+           t_state.runs == kSqlPrepare;
 }
 
 void parse(const tacho_probe* probe, mysql_event_tracking_parse_data* in) noexcept {

@@ -12,6 +12,8 @@ namespace {
 
 constexpr char kAdmin[] = "TACHO_ADMIN";
 constexpr char kExempt[] = "TACHO_EXEMPT";
+// The server's own.
+constexpr char kVariables[] = "SYSTEM_VARIABLES_ADMIN";
 
 Security_context_handle context_of(MYSQL_THD thd) noexcept {
     Security_context_handle context = nullptr;
@@ -65,6 +67,22 @@ bool may_change(MYSQL_THD thd) noexcept {
     }
     mysql_error_service_printf(ER_SPECIFIC_ACCESS_DENIED_ERROR, MYF(0), "TACHO_ADMIN or SUPER");
     return false;
+}
+
+bool may_load(MYSQL_THD thd) noexcept {
+    Security_context_handle context = thd == nullptr ? nullptr : context_of(thd);
+    if (context != nullptr &&
+        (has_super(context) || (has(context, kAdmin) && has(context, kVariables)))) {
+        return true;
+    }
+    mysql_error_service_printf(ER_SPECIFIC_ACCESS_DENIED_ERROR, MYF(0),
+                               "SUPER, or TACHO_ADMIN and SYSTEM_VARIABLES_ADMIN,");
+    return false;
+}
+
+bool is_granted_exempt(MYSQL_THD thd) noexcept {
+    Security_context_handle context = thd == nullptr ? nullptr : context_of(thd);
+    return context != nullptr && has(context, kExempt);
 }
 
 bool is_exempt(MYSQL_THD thd, bool sets) noexcept {

@@ -4,6 +4,7 @@
 
 #include "../common/message.h"
 #include "database.h"
+#include "privilege.h"
 #include "records.h"
 #include "sql_mode.h"
 #include "thread_state.h"
@@ -36,11 +37,8 @@ void record(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn,
 }
 
 // The text that SQL PREPARE is given has that of the statement: the server calls it binary while it
-// has another text of that statement for its logs. A stored program may have changed it.
-tacho_bytes charset(MYSQL_THD thd, bool in_program) noexcept {
-    if (in_program) {
-        return charset_of(thd);
-    }
+// has another text of that statement for its logs.
+tacho_bytes charset(MYSQL_THD thd) noexcept {
     if (t_state.charset.len == 0) {
         t_state.charset = charset_of(thd);
     }
@@ -51,18 +49,13 @@ tacho_bytes charset(MYSQL_THD thd, bool in_program) noexcept {
                                       mysql_event_tracking_parse_data* in) noexcept {
     const uint64_t conn = in->connection_id;
     MYSQL_THD thd = current_session();
-    // A stored program has its own, for as long as it runs.
-    const bool in_program = t_state.is_inner;
-    if (in_program) {
-        forget_database(conn);
+    if (is_granted_exempt(thd)) {
+        return;
     }
     tacho_rewrite_facts facts;
     facts.text = bytes_of(in->query);
     facts.db = database_of(thd, conn);
-    if (in_program) {
-        forget_database(conn);
-    }
-    facts.charset = charset(thd, in_program);
+    facts.charset = charset(thd);
     facts.conn = conn;
     facts.modes = sql_modes_of(thd);
     facts.reserved = 0;

@@ -97,8 +97,8 @@ bool load_init(UDF_INIT* function, UDF_ARGS* in, char* message) noexcept {
         return true;
     }
     // Says so itself.
-    if (!may_change(current_session())) {
-        tell(message, "TACHO_ADMIN or SUPER is needed");
+    if (!may_load(current_session())) {
+        tell(message, "SUPER, or TACHO_ADMIN and SYSTEM_VARIABLES_ADMIN, are needed");
         return true;
     }
     if (!want(in, 0, INT_RESULT) || !want_texts(in, 1)) {
@@ -156,7 +156,7 @@ bool apply(Load* load) noexcept {
         return false;
     }
     MYSQL_THD thd = current_session();
-    if (!may_change(thd)) {
+    if (!may_load(thd)) {
         return false;
     }
     tacho_rewrite_list* list = load->list;
@@ -260,9 +260,14 @@ char* normalized(UDF_INIT* function, UDF_ARGS* in, char*, unsigned long* length,
 struct Registered {
     const char* name;
     bool there;
+    // When it was to go a statement still used it: the server may still have it, and takes none
+    // of that name. To be tried again.
+    bool was_in_use;
 };
-Registered g_functions[] = {
-    {kLoad, false}, {kCheck, false}, {kDigest, false}, {kNormalized, false}};
+Registered g_functions[] = {{kLoad, false, false},
+                            {kCheck, false, false},
+                            {kDigest, false, false},
+                            {kNormalized, false, false}};
 
 bool is_text_taken(const char* name, Udf_func_string function, Udf_func_init init) noexcept {
     return mysql_service_udf_registration->udf_register(name, STRING_RESULT,
@@ -291,7 +296,13 @@ void open_rewrite_functions(const tacho_embed* recorder) noexcept {
     }
     for (Registered& function : g_functions) {
         function.there = is_taken(function.name);
-        if (!function.there) {
+        if (!function.there && function.was_in_use) {
+            log(kWarning,
+                "the function %s was not registered anew: a statement has used the former one "
+                "since before the recorder was uninstalled. If rules that rewrite cannot be "
+                "loaded, uninstall and install the recorder again when that has ended",
+                function.name);
+        } else if (!function.there) {
             log(kWarning,
                 "the server does not take the function %s, it may have another one of that name: "
                 "rules that rewrite cannot be loaded",
@@ -307,9 +318,11 @@ void close_rewrite_functions() noexcept {
     }
     for (Registered& function : g_functions) {
         int was_present = 0;
-        if (function.there) {
+        if (function.there || function.was_in_use) {
             // One that is in use is taken away by the server when it is used no more.
-            (void)mysql_service_udf_registration->udf_unregister(function.name, &was_present);
+            const bool gone =
+                mysql_service_udf_registration->udf_unregister(function.name, &was_present) == 0;
+            function.was_in_use = !gone && was_present != 0;
             function.there = false;
         }
     }
