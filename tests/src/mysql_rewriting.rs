@@ -96,3 +96,27 @@ pub fn rewritten(lines: &[Line]) -> Vec<(&str, &str)> {
         })
         .collect()
 }
+
+/// Installs MySQL's own plugin, as its script does, with one rule. `SELECT load_rewrite_rules()`
+/// puts it in force.
+///
+/// # Panics
+/// The server refuses it.
+pub fn install_servers_own(conn: &mut Conn, pattern: &str, replacement: &str) {
+    for sql in [
+        "CREATE DATABASE query_rewrite",
+        "CREATE TABLE query_rewrite.rewrite_rules (id INT AUTO_INCREMENT PRIMARY KEY, \
+         pattern VARCHAR(5000) NOT NULL, pattern_database VARCHAR(20), \
+         replacement VARCHAR(5000) NOT NULL, \
+         enabled ENUM('YES', 'NO') NOT NULL DEFAULT 'YES', message VARCHAR(1000), \
+         pattern_digest VARCHAR(64), normalized_pattern VARCHAR(100)) CHARACTER SET utf8mb4",
+        &format!(
+            "INSERT INTO query_rewrite.rewrite_rules (pattern, replacement) \
+             VALUES ('{pattern}', '{replacement}')"
+        ),
+        "INSTALL PLUGIN rewriter SONAME 'rewriter.so'",
+        "CREATE FUNCTION load_rewrite_rules RETURNS STRING SONAME 'rewriter.so'",
+    ] {
+        conn.query_drop(sql).expect(sql);
+    }
+}

@@ -17,6 +17,7 @@ use tacho_pmp::sampler::{Sampler, StopPolicy};
 use tacho_pmp::verdict::Patterns;
 use tacho_tests::client::Queryable as _;
 use tacho_tests::disk::Disk;
+use tacho_tests::mysql_rewriting::install_servers_own;
 use tacho_tests::mysql_server::{self, Builder, MySql, install, named};
 use tacho_tests::{build_directory, wait};
 
@@ -72,20 +73,7 @@ fn the_lock_of_the_query_rewrite_plugin_is_found() {
     let plugins = mysql_server::installation().usr().join("lib/mysql/plugin");
     let server = MySql::builder().plugin(plugins.join("rewriter.so")).start().expect("a server");
     let mut conn = server.connect().expect("a connection");
-    for sql in [
-        "CREATE DATABASE query_rewrite",
-        "CREATE TABLE query_rewrite.rewrite_rules (id INT AUTO_INCREMENT PRIMARY KEY, \
-         pattern VARCHAR(5000) NOT NULL, pattern_database VARCHAR(20), \
-         replacement VARCHAR(5000) NOT NULL, \
-         enabled ENUM('YES', 'NO') NOT NULL DEFAULT 'YES', message VARCHAR(1000), \
-         pattern_digest VARCHAR(64), normalized_pattern VARCHAR(100)) CHARACTER SET utf8mb4",
-        "INSERT INTO query_rewrite.rewrite_rules (pattern, replacement) \
-         VALUES ('SELECT ? FROM no_such_table', 'SELECT ?')",
-        "INSTALL PLUGIN rewriter SONAME 'rewriter.so'",
-        "CREATE FUNCTION load_rewrite_rules RETURNS STRING SONAME 'rewriter.so'",
-    ] {
-        conn.query_drop(sql).expect(sql);
-    }
+    install_servers_own(&mut conn, "SELECT ? FROM no_such_table", "SELECT ?");
     let crowd = Crowd::start(&server, 16, "DO 1");
     let loaders = Crowd::start(&server, 4, "SELECT load_rewrite_rules()");
     find(&server, "query rewrite plugin's lock");

@@ -9,7 +9,9 @@ use std::thread;
 use mysql::prelude::FromValue;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
-use tacho_tests::mysql_rewriting::{LOAD, add, prepare, rewritten, run_script, set, start};
+use tacho_tests::mysql_rewriting::{
+    LOAD, add, install_servers_own, prepare, rewritten, run_script, set, start,
+};
 use tacho_tests::mysql_server::{MySql, Release, install, named, release, status_name, uninstall};
 use tacho_tests::raw::{Answer, Raw};
 use tacho_tests::recorded::{self, Line};
@@ -770,20 +772,7 @@ fn the_servers_own_rewriter_comes_after_ours() {
     let place = Place::new("rewrite-both");
     let mut server = place.builder().library("rewriter.so").start().expect("a server");
     let mut root = prepare(&server);
-    for sql in [
-        "CREATE DATABASE query_rewrite",
-        "CREATE TABLE query_rewrite.rewrite_rules (id INT AUTO_INCREMENT PRIMARY KEY, \
-         pattern VARCHAR(5000) NOT NULL, pattern_database VARCHAR(20), \
-         replacement VARCHAR(5000) NOT NULL, \
-         enabled ENUM('YES', 'NO') NOT NULL DEFAULT 'YES', message VARCHAR(1000), \
-         pattern_digest VARCHAR(64), normalized_pattern VARCHAR(100)) CHARACTER SET utf8mb4",
-        "INSERT INTO query_rewrite.rewrite_rules (pattern, replacement) \
-         VALUES ('SELECT ? + ?', 'SELECT ? + ? + 100')",
-        "INSTALL PLUGIN rewriter SONAME 'rewriter.so'",
-        "CREATE FUNCTION load_rewrite_rules RETURNS STRING SONAME 'rewriter.so'",
-    ] {
-        root.query_drop(sql).expect(sql);
-    }
+    install_servers_own(&mut root, "SELECT ? + ?", "SELECT ? + ? + 100");
     let message: Option<String> = one(&mut root, "SELECT load_rewrite_rules()");
     assert_eq!(message, None);
     assert_eq!(one::<i64>(&mut root, "SELECT 1 + 1"), 102);
