@@ -241,8 +241,17 @@ typedef struct tacho_rewrite_facts {
   uint32_t reserved; /* 0 */
 } tacho_rewrite_facts;
 
+/* Whether the session that executes is exempt from rules. */
+typedef bool (*tacho_is_exempt)(void);
 /* The server's allocator; null: there is no memory. */
 typedef void *(*tacho_allocate)(size_t bytes);
+
+/* What only the server can do, and only where a rule matches: asked first whether it is to be
+ * followed, then for the new text's memory. */
+typedef struct tacho_rewrite_server {
+  tacho_is_exempt is_exempt;
+  tacho_allocate allocate;
+} tacho_rewrite_server;
 
 /* What is to be parsed instead. */
 typedef struct tacho_rewritten {
@@ -259,10 +268,10 @@ bool tacho_probe_may_rewrite(const tacho_probe *probe, tacho_bytes text);
 /* Whether a rule rewrites the statement; then `out` is filled, and its text is the caller's to free.
  * A text in which another statement follows is not rewritten.
  *
- * Runs on: any thread. Blocks: no. Calls `allocate` once, when a rule matches.
+ * Runs on: any thread. Blocks: no. Calls `server` when a rule matches, each of it once.
  * Counted as: statements_rewritten; rewrites_failed, when there was no memory. */
 bool tacho_probe_rewrite(const tacho_probe *probe, const tacho_rewrite_facts *facts,
-                         tacho_allocate allocate, tacho_rewritten *out);
+                         const tacho_rewrite_server *server, tacho_rewritten *out);
 
 /* The user of a session has changed: what the filter has said counts no longer.
  *

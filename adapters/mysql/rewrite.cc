@@ -22,6 +22,12 @@ void* allocate(size_t bytes) noexcept {
     return g_my_malloc(0, bytes, 0);
 }
 
+bool is_exempt_session() noexcept {
+    return is_granted_exempt(current_session());
+}
+
+constexpr tacho_rewrite_server kServer = {is_exempt_session, allocate};
+
 // The START of the statement, or of the one that prepares it, is in the arena, and is still open.
 void record(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn,
             const tacho_rewritten& rewritten) noexcept {
@@ -49,9 +55,6 @@ tacho_bytes charset(MYSQL_THD thd) noexcept {
                                       mysql_event_tracking_parse_data* in) noexcept {
     const uint64_t conn = in->connection_id;
     MYSQL_THD thd = current_session();
-    if (is_granted_exempt(thd)) {
-        return;
-    }
     tacho_rewrite_facts facts;
     facts.text = bytes_of(in->query);
     facts.db = database_of(thd, conn);
@@ -60,7 +63,7 @@ tacho_bytes charset(MYSQL_THD thd) noexcept {
     facts.modes = sql_modes_of(thd);
     facts.reserved = 0;
     tacho_rewritten rewritten;
-    if (!tacho_probe_rewrite(probe, &facts, allocate, &rewritten)) {
+    if (!tacho_probe_rewrite(probe, &facts, &kServer, &rewritten)) {
         return;
     }
     if ((t_state.recorded & 1) != 0) {

@@ -25,8 +25,8 @@ mod rewrite;
 pub use block::{BlockFacts, Blocked, Blocking, MESSAGE_ROOM, NAME_ROOM};
 pub use filter::{Compiled, Facts, Filter, Kept, Wanted};
 pub use rewrite::{
-    Allocate, CompiledRules, REWRITE_ANSI_QUOTES, REWRITE_MODE_UNKNOWN,
-    REWRITE_NO_BACKSLASH_ESCAPES, RewriteFacts, Rewrites, Rewritten, SHARDS, Shard,
+    Allocate, CompiledRules, IsExempt, REWRITE_ANSI_QUOTES, REWRITE_MODE_UNKNOWN,
+    REWRITE_NO_BACKSLASH_ESCAPES, RewriteFacts, RewriteServer, Rewrites, Rewritten, SHARDS, Shard,
 };
 use tacho_filter::Treatment;
 use tacho_ring::arena::{Arena, slice};
@@ -274,21 +274,21 @@ pub unsafe extern "C" fn tacho_probe_may_rewrite(probe: &Probe, text: Bytes) -> 
 
 /// Whether a rule rewrites a statement; then its new text is the caller's.
 ///
-/// Runs on: any thread · Blocks: no · Allocates: by `allocate` alone, once, when a rule matches ·
-/// Counted as: `statements_rewritten`; `rewrites_failed`, when there was no memory
+/// Runs on: any thread · Blocks: no · Allocates: by `server` alone, which is called when a rule
+/// matches · Counted as: `statements_rewritten`; `rewrites_failed`, when there was no memory
 ///
 /// # Safety
-/// All pointers are valid for the call; `allocate` answers null or memory of as many bytes as it
-/// was asked for.
+/// All pointers are valid for the call; `server.allocate` answers null or memory of as many bytes
+/// as it was asked for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_probe_rewrite(
     probe: &Probe,
     facts: &RewriteFacts,
-    allocate: Allocate,
+    server: &RewriteServer,
     out: &mut Rewritten,
 ) -> bool {
     // SAFETY: as promised by the caller.
-    unsafe { probe.rewrites.rewrite(facts, allocate, out) }
+    unsafe { probe.rewrites.rewrite(facts, server, out) }
 }
 
 /// The user of a session has changed: what the filter has said is decided anew.

@@ -107,6 +107,18 @@ pub struct Rewritten {
 
 /// The server's allocator. See `tacho_allocate`.
 pub type Allocate = unsafe extern "C" fn(bytes: usize) -> *mut u8;
+/// Whether the session is exempt from rules. See `tacho_is_exempt`.
+pub type IsExempt = unsafe extern "C" fn() -> bool;
+
+/// What only the server can do, and only where a rule matches. See `tacho_rewrite_server`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RewriteServer {
+    /// Asked first.
+    pub is_exempt: IsExempt,
+    /// Then asked for the new text's memory.
+    pub allocate: Allocate,
+}
 
 // The bits are those of the C side.
 const _: () = assert!(
@@ -151,13 +163,13 @@ impl Rewrites {
     /// Whether a rule rewrites a statement, and its new text.
     ///
     /// # Safety
-    /// The bytes of `facts` are valid; `allocate` answers null or memory of as many bytes as it was
-    /// asked for.
+    /// The bytes of `facts` are valid; `server.allocate` answers null or memory of as many bytes as
+    /// it was asked for.
     #[inline]
     pub unsafe fn rewrite(
         &self,
         facts: &RewriteFacts,
-        allocate: Allocate,
+        server: &RewriteServer,
         out: &mut Rewritten,
     ) -> bool {
         // SYNC rules: Acquire pairs with the Release in `tacho_embed`: the rules are not older.
@@ -176,7 +188,7 @@ impl Rewrites {
             return false;
         }
         // SAFETY: as promised by the caller.
-        unsafe { self.search(facts, modes, epoch, known, allocate, out) }
+        unsafe { self.search(facts, modes, epoch, known, server, out) }
     }
 
     /// The same, by the rules themselves.
@@ -191,7 +203,7 @@ impl Rewrites {
         modes: Modes,
         epoch: u64,
         known: Option<(u64, &AtomicU64)>,
-        allocate: Allocate,
+        server: &RewriteServer,
         out: &mut Rewritten,
     ) -> bool {
         let place = facts.conn as usize & (SHARDS - 1);
@@ -207,7 +219,11 @@ impl Rewrites {
             match program.find(&statement, &mut parameters) {
                 Found::Rule(rule) => {
                     // SAFETY: as promised by the caller.
-                    let done = unsafe { write(&rule, text, &parameters, allocate, out) };
+                    if unsafe { (server.is_exempt)() } {
+                        return false;
+                    }
+                    // SAFETY: as promised by the caller.
+                    let done = unsafe { write(&rule, text, &parameters, server.allocate, out) };
                     let counter = if done { &shard.rewritten } else { &shard.failed };
                     counter.fetch_add(1, Ordering::Relaxed);
                     done
@@ -306,7 +322,17 @@ mod tests {
         rewrites.epoch.store(epoch, Ordering::Release);
     }
 
-    fn ask(rewrites: &Rewrites, text: &str, conn: u64, by: Allocate) -> Option<(String, u64)> {
+    unsafe extern "C" fn everybody() -> bool {
+        true
+    }
+
+    unsafe extern "C" fn nobody() -> bool {
+        false
+    }
+
+    const ANY: RewriteServer = RewriteServer { is_exempt: nobody, allocate };
+
+    fn ask(rewrites: &Rewrites, text: &str, conn: u64, by: &RewriteServer) -> Option<(String, u64)> {
         let bytes = |text: &str| Bytes::of(text.as_bytes());
         let facts = RewriteFacts {
             text: bytes(text),
@@ -339,19 +365,19 @@ mod tests {
     fn statements_are_rewritten_by_the_rules_in_force() {
         let rewrites = Rewrites::new(KEY);
         let statement = "SELECT 5";
-        assert_eq!(ask(&rewrites, statement, 1, allocate), None);
+        assert_eq!(ask(&rewrites, statement, 1, &ANY), None);
         publish(&rewrites, rules(&[("SELECT ?", "SELECT ? + 1")], 7));
-        assert_eq!(ask(&rewrites, statement, 1, allocate), Some(("SELECT 5 + 1".into(), 1)));
-        assert_eq!(ask(&rewrites, "SELECT 5, 6", 17, allocate), None);
+        assert_eq!(ask(&rewrites, statement, 1, &ANY), Some(("SELECT 5 + 1".into(), 1)));
+        assert_eq!(ask(&rewrites, "SELECT 5, 6", 17, &ANY), None);
         assert_eq!(known(&rewrites), 1);
-        assert_eq!(ask(&rewrites, "SELECT 7, 8", 2, allocate), None);
+        assert_eq!(ask(&rewrites, "SELECT 7, 8", 2, &ANY), None);
         assert_eq!(known(&rewrites), 1);
         // What was known holds no longer.
         publish(&rewrites, rules(&[("SELECT ?, ?", "SELECT ?")], 8));
-        assert_eq!(ask(&rewrites, "SELECT 7, 8", 2, allocate), Some(("SELECT 7".into(), 1)));
-        assert_eq!(ask(&rewrites, statement, 1, allocate), None);
+        assert_eq!(ask(&rewrites, "SELECT 7, 8", 2, &ANY), Some(("SELECT 7".into(), 1)));
+        assert_eq!(ask(&rewrites, statement, 1, &ANY), None);
         rewrites.epoch.store(0, Ordering::Release);
-        assert_eq!(ask(&rewrites, "SELECT 7, 8", 2, allocate), None);
+        assert_eq!(ask(&rewrites, "SELECT 7, 8", 2, &ANY), None);
         let count = |of: fn(&Shard) -> &AtomicU64| -> u64 {
             rewrites.shards.iter().map(|shard| of(shard).load(Ordering::Relaxed)).sum()
         };
@@ -362,9 +388,21 @@ mod tests {
     fn without_memory_nothing_is_rewritten() {
         let rewrites = Rewrites::new(KEY);
         publish(&rewrites, rules(&[("SELECT ?", "SELECT ? + 1")], 1));
-        assert_eq!(ask(&rewrites, "SELECT 5", 3, refuse), None);
+        let without = RewriteServer { allocate: refuse, ..ANY };
+        assert_eq!(ask(&rewrites, "SELECT 5", 3, &without), None);
         assert_eq!(rewrites.shards[3].failed.load(Ordering::Relaxed), 1);
-        assert!(ask(&rewrites, "SELECT 5", 3, allocate).is_some());
+        assert!(ask(&rewrites, "SELECT 5", 3, &ANY).is_some());
+    }
+
+    /// Who is exempt is not rewritten, which is no failure; and takes nothing away from others.
+    #[test]
+    fn who_is_exempt_is_left_alone() {
+        let rewrites = Rewrites::new(KEY);
+        publish(&rewrites, rules(&[("SELECT ?", "SELECT ? + 1")], 1));
+        let exempt = RewriteServer { is_exempt: everybody, allocate: refuse };
+        assert_eq!(ask(&rewrites, "SELECT 5", 3, &exempt), None);
+        assert_eq!(rewrites.shards[3].failed.load(Ordering::Relaxed), 0);
+        assert!(ask(&rewrites, "SELECT 5", 3, &ANY).is_some());
     }
 
     /// What is found with rules that are not those of the number is not kept for that number.
@@ -376,7 +414,7 @@ mod tests {
         let new = Box::leak(rules(&[("SELECT ?", "SELECT ? + 1")], 2));
         // SAFETY: never freed.
         unsafe { rewrites.shards[0].rules.replace(new) };
-        assert_eq!(ask(&rewrites, "SELECT 7, 8", 0, allocate), None);
+        assert_eq!(ask(&rewrites, "SELECT 7, 8", 0, &ANY), None);
         assert_eq!(known(&rewrites), 0);
     }
 
@@ -397,7 +435,7 @@ mod tests {
                     while done.load(Ordering::Acquire) < ROUNDS {
                         let before = done.load(Ordering::Acquire);
                         let text = format!("SELECT {conn}{before}");
-                        let is_rewritten = ask(rewrites, &text, conn, allocate).is_some();
+                        let is_rewritten = ask(rewrites, &text, conn, &ANY).is_some();
                         let after = begun.load(Ordering::Acquire);
                         // Odd rounds have the rule. Where nothing changed, it is known.
                         if before == after && before > 0 {
