@@ -18,7 +18,8 @@ use std::sync::atomic::Ordering;
 
 use nothing::arena;
 use tacho_probe::{
-    CompiledRules, Probe, RewriteFacts, RewriteServer, Rewritten, tacho_probe_may_rewrite, tacho_probe_rewrite,
+    CompiledRules, Probe, RewriteFacts, RewriteServer, Rewritten, tacho_probe_may_rewrite,
+    tacho_probe_rewrite,
 };
 use tacho_rewrite::compile::{Compiler, Source};
 use tacho_ring::codec::Bytes;

@@ -332,7 +332,12 @@ mod tests {
 
     const ANY: RewriteServer = RewriteServer { is_exempt: nobody, allocate };
 
-    fn ask(rewrites: &Rewrites, text: &str, conn: u64, by: &RewriteServer) -> Option<(String, u64)> {
+    fn ask(
+        rewrites: &Rewrites,
+        text: &str,
+        conn: u64,
+        by: &RewriteServer,
+    ) -> Option<(String, u64)> {
         let bytes = |text: &str| Bytes::of(text.as_bytes());
         let facts = RewriteFacts {
             text: bytes(text),

@@ -14,6 +14,12 @@ fn next_tag(head: u64) -> u64 {
     (head & !INDEX_MASK).wrapping_add(INDEX_MASK.wrapping_add(1))
 }
 
+/// The chunk that a head says is the first. `None`: there is none.
+#[inline]
+pub fn first(head: u64) -> Option<u32> {
+    ((head & INDEX_MASK) as u32).checked_sub(1)
+}
+
 /// Takes a free chunk. `None`: there is none.
 #[inline]
 pub fn pop(head: &AtomicU64, controls: &[ChunkControl]) -> Option<u32> {
@@ -21,7 +27,7 @@ pub fn pop(head: &AtomicU64, controls: &[ChunkControl]) -> Option<u32> {
     // chunk are those its pusher stored.
     let mut seen = head.load(Ordering::Acquire);
     loop {
-        let index = ((seen & INDEX_MASK) as u32).checked_sub(1)?;
+        let index = first(seen)?;
         // An index out of range is damage; it is answered as "no chunk", never followed.
         let control = controls.get(index as usize)?;
         let next = u64::from(control.next_free.load(Ordering::Relaxed));
@@ -42,7 +48,7 @@ pub fn pop(head: &AtomicU64, controls: &[ChunkControl]) -> Option<u32> {
 /// Whether there is none, at this moment.
 #[inline]
 pub fn is_empty(head: &AtomicU64) -> bool {
-    head.load(Ordering::Relaxed) & INDEX_MASK == 0
+    first(head.load(Ordering::Relaxed)).is_none()
 }
 
 /// Gives a chunk back (writer, or the initial filling).

@@ -22,6 +22,7 @@
 //! | [`layout`] | every byte of the file, asserted at compile time |
 //! | [`chunk`] | the states of a chunk and who may change them |
 //! | [`free`] | the list of free chunks |
+//! | [`ahead`] | what the next change of the chunk needs, asked for in time |
 //! | [`gate`] | waiting for a free chunk, and waking the writer |
 //! | [`session`] | what must follow a connection from thread to thread |
 //! | [`codec`] | one record as bytes, and back with every length checked |
@@ -50,6 +51,8 @@
 #[cfg(loom)]
 extern crate std;
 
+#[cfg(not(loom))]
+pub mod ahead;
 #[cfg(not(loom))]
 pub mod arena;
 pub mod chunk;

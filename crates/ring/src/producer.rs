@@ -9,7 +9,6 @@ use crate::codec::{
     BODY_BYTES, Body, Event, FIGURES_BYTES, PRESENT_FIGURES, RecordKind, STRING_BYTES_MAX,
     STRING_COUNT, STRING_RESERVED,
 };
-use crate::free;
 use crate::gate::Park;
 use crate::layout::{
     ChunkControl, FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_MIDDLE, FRAGMENT_WHOLE, RECORD_ALIGN,
@@ -17,6 +16,7 @@ use crate::layout::{
 };
 use crate::sync::{AtomicU32, Ordering};
 use crate::wait::{self, Patience};
+use crate::{ahead, free};
 use crate::{session, sys};
 
 /// What became of a record.
@@ -53,6 +53,10 @@ const TAIL_HEAD_BYTES: usize = RECORD_HEADER_BYTES + 8;
 /// before anything else is told of it.
 const SPARE_BYTES: usize = align_up(RECORD_HEADER_BYTES + BODY_BYTES + 512)
     .wrapping_add(align_up(RECORD_HEADER_BYTES + BODY_BYTES + FIGURES_BYTES));
+
+/// So much before the room above begins a record is stored by the slow path, which asks for what the
+/// change of the chunk will need; so the fast one does not have to look.
+const AHEAD_BYTES: usize = 512;
 
 /// What is kept of an error's message, bytes. (Those of the server have 512 at most.)
 pub const MESSAGE_BYTES_MAX: usize = 4096;
@@ -381,7 +385,8 @@ pub unsafe fn emit_kind<const STRINGS: bool>(
         align_up(head_bytes(event).wrapping_add(string_bytes).wrapping_add(text_bytes(event)));
     // If all strings together are not longer than one may be, none of them is.
     if string_bytes <= STRING_BYTES_MAX
-        && let Some(place) = enter(arena, open, record_bytes.wrapping_add(SPARE_BYTES))
+        && let Some(place) =
+            enter(arena, open, record_bytes.wrapping_add(SPARE_BYTES + AHEAD_BYTES))
     {
         // SAFETY: `place` has room for the record; pointers are promised by the caller.
         unsafe { write_whole::<STRINGS>(open, &place, session, event, record_bytes) };
@@ -407,7 +412,8 @@ pub unsafe fn emit_error(
     unsafe { emit_slowly::<false>(arena, open, session, &cut) }
 }
 
-/// Appends a record that does not fit into the thread's chunk, or has long strings, or is an error.
+/// Appends a record that does not fit into the thread's chunk or comes near its end, or has long
+/// strings, or is an error.
 ///
 /// # Safety
 /// As for [`emit`].
@@ -451,6 +457,9 @@ unsafe fn emit_slowly<const STRINGS: bool>(
     };
     // SAFETY: `place` has room for the record; pointers are promised by the caller.
     unsafe { write_whole::<STRINGS>(open, &place, session, event, record_bytes) };
+    if place.room < record_bytes.wrapping_add(SPARE_BYTES + AHEAD_BYTES) {
+        ahead::next_chunk(arena);
+    }
     Emitted::Accepted
 }
 
