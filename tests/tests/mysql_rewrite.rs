@@ -6,62 +6,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use mysql::prelude::FromValue;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_rewriting::{
-    LOAD, add, install_servers_own, prepare, rewritten, run_script, set, start,
+    DENIED, LOAD, SIGNALLED, add, all, end, error_of, install_servers_own, one, one_row, prepare,
+    rewritten, rewritten_count, rule_count, run_script, session, set, start,
 };
-use tacho_tests::mysql_server::{MySql, Release, install, named, release, status_name, uninstall};
+use tacho_tests::mysql_server::{MySql, Release, install, named, release, uninstall};
 use tacho_tests::raw::{Answer, Raw};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
-
-/// `ER_SPECIFIC_ACCESS_DENIED_ERROR`; what `SIGNAL` of the procedure raises; a server that is read-only.
-const DENIED: u16 = 1227;
-const SIGNALLED: u16 = 1644;
-
-fn session(server: &MySql, user: &str) -> Conn {
-    client::connect(server.socket(), user, "d").expect("a connection")
-}
-
-/// The first value of the first row.
-fn one<T: FromValue>(conn: &mut Conn, sql: &str) -> T {
-    conn.query_first(sql).expect(sql).expect(sql)
-}
-
-/// The first column of all rows of all results.
-fn all(conn: &mut Conn, sql: &str) -> Vec<i64> {
-    let mut results = conn.query_iter(sql).expect(sql);
-    let mut found = Vec::new();
-    while let Some(result) = results.iter() {
-        found.extend(result.map(|row| row.expect("a row").get::<i64, _>(0).expect("a number")));
-    }
-    found
-}
-
-fn error_of(conn: &mut Conn, sql: &str) -> (u16, String) {
-    match conn.query_drop(sql) {
-        Ok(()) => (0, String::new()),
-        Err(mysql::Error::MySqlError(error)) => (error.code, error.message),
-        Err(other) => panic!("{sql}: {other}"),
-    }
-}
-
-fn rewritten_count(root: &mut Conn) -> u64 {
-    client::status_number(root, &status_name("statements_rewritten")).expect("a status")
-}
-
-fn rule_count(root: &mut Conn) -> u64 {
-    client::status_number(root, &status_name("rewrite_rules")).expect("a status")
-}
-
-/// Ends the server and reads what it has recorded.
-fn end(server: &mut MySql, place: &Place) -> Vec<Line> {
-    server.stop().expect("stopping");
-    server.assert_clean_log(&[]);
-    recorded::read(&place.log()).expect("a readable log")
-}
 
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
@@ -134,10 +88,6 @@ fn a_statement_is_rewritten_and_its_line_has_both_texts() {
     }
     drop(server);
     place.remove();
-}
-
-fn one_row<T: mysql::prelude::FromRow>(conn: &mut Conn, sql: &str) -> T {
-    conn.query_first(sql).expect(sql).expect(sql)
 }
 
 /// A packet with several statements, statements that are prepared in both ways, and what is inside

@@ -1,0 +1,176 @@
+//! Zone: outside. Loading rules that rewrite, in a real MySQL: one load after the other, each rule
+//! that is wrong says so, and what a start makes of the rules that were kept.
+//! `scripts/test-mysql.sh` runs them.
+
+use std::thread::{self, JoinHandle};
+
+use tacho_tests::client::{Conn, Queryable};
+use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_rewriting::{
+    DENIED, LOAD, SIGNALLED, add, end, error_of, one, rule_count, session, set, start,
+};
+use tacho_tests::wait;
+
+/// `ER_NO_SUCH_TABLE`.
+const NO_SUCH_TABLE: u16 = 1146;
+
+/// The lock that a load takes.
+const LOCK: &str = "tacho.load_rewrite_rules";
+
+/// Which connection holds it.
+fn holder(root: &mut Conn) -> Option<u64> {
+    one(root, &format!("SELECT IS_USED_LOCK('{LOCK}') FROM d.one"))
+}
+
+/// Answers 1 when it has it.
+fn take_lock(conn: &mut Conn, name: &str) -> Option<u64> {
+    one(conn, &format!("SELECT GET_LOCK('{name}', 0) FROM d.one"))
+}
+
+/// Answers 1 when the session had it.
+fn release_lock(conn: &mut Conn, name: &str) -> Option<u64> {
+    one(conn, &format!("SELECT RELEASE_LOCK('{name}') FROM d.one"))
+}
+
+fn id_of(conn: &mut Conn) -> u64 {
+    one(conn, "SELECT CONNECTION_ID() FROM d.one")
+}
+
+/// Begins a load in another thread.
+fn load(mut conn: Conn) -> JoinHandle<(u16, String)> {
+    thread::spawn(move || error_of(&mut conn, LOAD))
+}
+
+fn wait_for_state(root: &mut Conn, conn: u64, state: &str) {
+    let found = format!(
+        "SELECT COUNT(*) FROM performance_schema.processlist \
+         WHERE id = {conn} AND state = '{state}'"
+    );
+    wait::until(state, || one::<u64>(root, &found) == 1);
+}
+
+/// The second one reads the rules when the first one has ended.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn loads_are_one_after_the_other() {
+    let place = Place::new("rewrite-order");
+    let (mut server, mut root) = start(&place, &[]);
+    set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
+    let mut editor = server.connect().expect("a connection");
+    let mut first = server.connect().expect("a connection");
+    let mut second = server.connect().expect("a connection");
+    let ids = [id_of(&mut first), id_of(&mut second)];
+    // What it sees now is not what it shall load.
+    for sql in ["START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT n FROM d.one"] {
+        second.query_drop(sql).expect(sql);
+    }
+    // The first load is held up where it writes into the rows.
+    for sql in ["START TRANSACTION", "SELECT id FROM tacho.rewrite_rules FOR UPDATE"] {
+        editor.query_drop(sql).expect(sql);
+    }
+    let first = load(first);
+    let held_up = format!(
+        "SELECT COUNT(*) FROM performance_schema.data_lock_waits \
+         JOIN performance_schema.threads ON thread_id = requesting_thread_id \
+         WHERE processlist_id = {}",
+        ids[0]
+    );
+    wait::until("the first load is held up", || one::<u64>(&mut root, &held_up) == 1);
+    let second = load(second);
+    wait_for_state(&mut root, ids[1], "User lock");
+    assert_eq!(holder(&mut root), Some(ids[0]));
+    for sql in ["UPDATE tacho.rewrite_rules SET replacement = 'SELECT ? + 2'", "COMMIT"] {
+        editor.query_drop(sql).expect(sql);
+    }
+    for load in [first, second] {
+        assert_eq!(load.join().expect("an answer"), (0, String::new()));
+    }
+    assert_eq!(holder(&mut root), None);
+    assert_eq!(one::<i64>(&mut root, "SELECT 5"), 7);
+    drop((root, editor));
+    end(&mut server, &place);
+    drop(server);
+    place.remove();
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_load_gives_its_lock_back_whatever_it_ends_with() {
+    let place = Place::new("rewrite-lock");
+    let (mut server, mut root) = start(&place, &[]);
+    root.query_drop("GRANT ALL ON tacho.* TO dba").expect("an answer");
+    let mut watcher = server.connect().expect("a connection");
+    // Locks of the session's own, one of them of that name, are not given back.
+    assert_eq!([take_lock(&mut root, "mine"), take_lock(&mut root, LOCK)], [Some(1), Some(1)]);
+    root.query_drop(LOAD).expect("no rules");
+    let id = id_of(&mut root);
+    assert_eq!(holder(&mut watcher), Some(id));
+    assert_eq!([release_lock(&mut root, "mine"), release_lock(&mut root, LOCK)], [Some(1); 2]);
+    assert_eq!(holder(&mut watcher), None);
+
+    add(&mut root, "SELECT ?", None, "SELECT ? + 1");
+    root.query_drop(LOAD).expect("right rules");
+    assert_eq!(holder(&mut watcher), None);
+    // Who may not load.
+    let mut dba = session(&server, "dba");
+    assert_eq!(error_of(&mut dba, LOAD).0, DENIED);
+    assert_eq!(holder(&mut watcher), None);
+    // Wrong rules, also where nothing can be written.
+    add(&mut root, "SELECT 'without an end", None, "SELECT 1");
+    assert_eq!(error_of(&mut root, LOAD).0, SIGNALLED);
+    assert_eq!(holder(&mut watcher), None);
+    root.query_drop("SET GLOBAL super_read_only = ON").expect("an answer");
+    let (code, message) = error_of(&mut root, LOAD);
+    assert_eq!(
+        (code, message.starts_with("1 of 2 rules are wrong")),
+        (SIGNALLED, true),
+        "{message}"
+    );
+    assert_eq!(holder(&mut watcher), None);
+    root.query_drop("SET GLOBAL super_read_only = OFF, GLOBAL read_only = OFF").expect("an answer");
+    // An error when the messages are written.
+    root.query_drop(
+        "CREATE TRIGGER tacho.refuse BEFORE UPDATE ON tacho.rewrite_rules FOR EACH ROW \
+         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not now'",
+    )
+    .expect("a trigger");
+    assert_eq!(error_of(&mut root, LOAD), (SIGNALLED, "not now".to_owned()));
+    assert_eq!(holder(&mut watcher), None);
+    // An error when the rules are read.
+    for sql in ["DROP TRIGGER tacho.refuse", "RENAME TABLE tacho.rewrite_rules TO d.elsewhere"] {
+        root.query_drop(sql).expect(sql);
+    }
+    assert_eq!(error_of(&mut root, LOAD).0, NO_SUCH_TABLE);
+    assert_eq!(holder(&mut watcher), None);
+    drop((root, watcher, dba));
+    server.stop().expect("stopping");
+    server.assert_clean_log(&["left out of rewrite_rules"]);
+    drop(server);
+    place.remove();
+}
+
+/// Anybody can take the lock: who it is that keeps others from loading is told.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn who_holds_the_lock_is_told() {
+    let place = Place::new("rewrite-held");
+    let (mut server, mut root) = start(&place, &[]);
+    set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
+    let mut app = session(&server, "app");
+    assert_eq!(take_lock(&mut app, LOCK), Some(1));
+    let id = id_of(&mut app);
+    root.query_drop("DELETE FROM tacho.rewrite_rules").expect("that is a table");
+    let (code, message) = error_of(&mut root, LOAD);
+    assert_eq!(code, SIGNALLED);
+    let told = format!("the rules were not loaded: connection {id} holds the lock {LOCK}; ");
+    assert!(message.starts_with(&told), "{message}");
+    assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (6, 1));
+    assert_eq!(holder(&mut root), Some(id));
+    root.query_drop(format!("KILL {id}")).expect("an answer");
+    root.query_drop(LOAD).expect("no rules");
+    assert_eq!(rule_count(&mut root), 0);
+    drop((root, app));
+    end(&mut server, &place);
+    drop(server);
+    place.remove();
+}
