@@ -34,6 +34,7 @@ CREATE PROCEDURE tacho.load_rewrite_rules()
     COMMENT 'Puts the enabled rules of tacho.rewrite_rules in force, in the place of those before'
 BEGIN
     DECLARE enabled_count, loaded_count BIGINT;
+    DECLARE answer JSON;
     DECLARE told VARCHAR(128);
     DECLARE lock_name VARCHAR(64) DEFAULT 'tacho.load_rewrite_rules';
     -- What is seen is what is there now, and not what an open transaction has seen.
@@ -60,11 +61,12 @@ BEGIN
         END;
         -- Rows in the order of their ids: the first rule that matches counts.
         SELECT COUNT(*), tacho_rewrite_load(id, pattern, pattern_database, replacement)
-            INTO enabled_count, loaded_count
+            INTO enabled_count, answer
             FROM tacho.rewrite_rules FORCE INDEX (PRIMARY)
             WHERE enabled = 'YES';
         -- Without autocommit that has begun a transaction.
         COMMIT AND NO CHAIN NO RELEASE;
+        SET loaded_count = JSON_EXTRACT(answer, '$.loaded');
         IF loaded_count IS NULL THEN
             SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the rules were not loaded: the recorder is not there';
         END IF;
@@ -83,7 +85,7 @@ BEGIN
                 SET SESSION sql_log_bin = 0;
                 -- The range is that of all ids: with sql_safe_updates there has to be one.
                 UPDATE tacho.rewrite_rules
-                    SET message = LEFT(tacho_rewrite_check(pattern, pattern_database, replacement), 1000),
+                    SET message = LEFT(JSON_UNQUOTE(JSON_EXTRACT(answer, CONCAT('$.left_out."', id, '"'))), 1000),
                         pattern_digest = tacho_rewrite_digest(pattern),
                         normalized_pattern = tacho_rewrite_normalized(pattern)
                     WHERE enabled = 'YES' AND id BETWEEN 0 AND 4294967295;

@@ -149,6 +149,81 @@ fn a_load_gives_its_lock_back_whatever_it_ends_with() {
     place.remove();
 }
 
+/// There may be 64 of one shape: what goes beyond is told as any wrong rule is.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_rule_that_is_too_many_of_its_shape_says_so_in_its_row() {
+    let place = Place::new("rewrite-crowd");
+    let (mut server, mut root) = start(&place, &[]);
+    let pattern = |n: usize| format!("SELECT n + {n} FROM d.one");
+    let ids: Vec<u64> =
+        (1..=66).map(|n| add(&mut root, &pattern(n), None, "SELECT 0 FROM d.one")).collect();
+    // Of another shape, and for one database: not counted with them.
+    add(&mut root, "SELECT ?", None, "SELECT ? + 1");
+    add(&mut root, &pattern(67), Some("d"), "SELECT 0 FROM d.one");
+    let told = |root: &mut Conn| -> Vec<(u64, String)> {
+        let wrong = "SELECT id, message FROM tacho.rewrite_rules WHERE message IS NOT NULL";
+        root.query(wrong).expect("rows")
+    };
+    let message = "pattern: there are 64 rules of this shape already";
+    let (code, error) = error_of(&mut root, LOAD);
+    assert_eq!(code, SIGNALLED);
+    assert!(error.starts_with("2 of 68 rules are wrong and not in force"), "{error}");
+    assert_eq!(told(&mut root), [64, 65].map(|index| (ids[index], message.to_owned())));
+    assert_eq!(rule_count(&mut root), 66);
+    let mut app = session(&server, "app");
+    for (n, expected) in [(1, 0), (64, 0), (65, 66), (66, 67), (67, 0)] {
+        assert_eq!(one::<usize>(&mut app, &pattern(n)), expected, "{n}");
+    }
+    assert_eq!(one::<i64>(&mut app, "SELECT 5"), 6);
+    // One goes, the next one takes its place.
+    root.exec_drop("DELETE FROM tacho.rewrite_rules WHERE id = ?", (ids[0],)).expect("an answer");
+    let (_, error) = error_of(&mut root, LOAD);
+    assert!(error.starts_with("1 of 67 rules are wrong"), "{error}");
+    assert_eq!(told(&mut root), [(ids[65], message.to_owned())]);
+    for (n, expected) in [(1, 2), (65, 0), (66, 67)] {
+        assert_eq!(one::<usize>(&mut app, &pattern(n)), expected, "{n}");
+    }
+    drop((root, app));
+    server.stop().expect("stopping");
+    server.assert_clean_log(&["left out of rewrite_rules"]);
+    drop(server);
+    place.remove();
+}
+
+/// Also as a prepared statement, which begins anew each time.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_load_by_hand_answers_what_it_has_done() {
+    let place = Place::new("rewrite-by-hand");
+    let (mut server, mut root) = start(&place, &[]);
+    add(&mut root, "SELECT ?", None, "SELECT ? + 1");
+    let wrong = add(&mut root, "SELECT 'without an end", None, "SELECT 1");
+    let load = root
+        .prep(
+            "SELECT tacho_rewrite_load(id, pattern, pattern_database, replacement) \
+             FROM tacho.rewrite_rules",
+        )
+        .expect("it");
+    let of_both = format!(
+        r#"{{"left_out": {{"{wrong}":"pattern, character 8: a quote that is not closed"}}, "loaded": 1}}"#
+    );
+    let none = r#"{"left_out": {}, "loaded": 0}"#.to_owned();
+    let answer = |root: &mut Conn| root.exec_first::<String, _, _>(&load, ()).expect("an answer");
+    for _ in 0..2 {
+        assert_eq!(answer(&mut root), Some(of_both.clone()));
+    }
+    assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (6, 1));
+    root.query_drop("DELETE FROM tacho.rewrite_rules").expect("an answer");
+    assert_eq!(answer(&mut root), Some(none));
+    assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (5, 0));
+    drop(root);
+    server.stop().expect("stopping");
+    server.assert_clean_log(&["left out of rewrite_rules"]);
+    drop(server);
+    place.remove();
+}
+
 /// Anybody can take the lock: who it is that keeps others from loading is told.
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
