@@ -2,13 +2,17 @@
 //! that is wrong says so, and what a start makes of the rules that were kept.
 //! `scripts/test-mysql.sh` runs them.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::Path;
 use std::thread::{self, JoinHandle};
 
 use tacho_tests::client::{Conn, Queryable};
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_rewriting::{
-    DENIED, LOAD, SIGNALLED, add, end, error_of, one, rule_count, session, set, start,
+    DENIED, LOAD, SIGNALLED, add, end, error_of, one, rewritten, rule_count, session, set, start,
 };
+use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
 
 /// `ER_NO_SUCH_TABLE`.
@@ -246,6 +250,85 @@ fn who_holds_the_lock_is_told() {
     assert_eq!(rule_count(&mut root), 0);
     drop((root, app));
     end(&mut server, &place);
+    drop(server);
+    place.remove();
+}
+
+/// Bytes that are no text, the same in each run.
+fn noise(count: usize) -> Vec<u8> {
+    let mut state = 1_u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// As somebody may have made it who is not the server.
+fn forge(file: &Path, text: &[u8], mode: u32, owner: Option<u32>) {
+    fs::remove_file(file).expect("removing");
+    fs::write(file, text).expect("writing");
+    fs::set_permissions(file, Permissions::from_mode(mode)).expect("a mode");
+    chown(file, owner, None).expect("an owner");
+}
+
+/// The server starts and records, no rule is in force, and the error log says why.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn kept_rules_that_cannot_be_believed_are_not_in_force() {
+    let place = Place::new("rewrite-kept");
+    let (mut server, mut root) = start(&place, &[]);
+    set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
+    drop(root);
+    let file = place.log().join(".rewrite_rules.json");
+    let right = fs::read(&file).expect("the rules");
+    let (half, noise) = (&right[..right.len() / 2], noise(4096));
+    let mut cases: Vec<(&[u8], u32, Option<u32>, &str)> = vec![
+        (half, 0o600, None, "EOF while parsing"),
+        (b"", 0o600, None, "EOF while parsing"),
+        (&noise, 0o600, None, "expected value"),
+        (&right, 0o644, None, "its mode is 0644"),
+        (&right, 0o620, None, "its mode is 0620"),
+    ];
+    // Only root can give a file away.
+    if rustix::process::geteuid().is_root() {
+        cases.push((&right, 0o600, Some(12_345), "it belongs to the user 12345"));
+    }
+    let refused = format!("no statement is rewritten: {}: ", file.display());
+    for (index, (text, mode, owner, why)) in cases.iter().enumerate() {
+        server.stop().expect("stopping");
+        forge(&file, text, *mode, *owner);
+        server.restart().expect("a server that starts");
+        let mut root = server.connect().expect("a connection");
+        let asked = format!("SELECT {index}");
+        assert_eq!((one::<usize>(&mut root, &asked), rule_count(&mut root)), (index, 0), "{why}");
+        let log = server.error_log();
+        let told: Vec<&str> = log.lines().filter(|line| line.contains(&refused)).collect();
+        assert_eq!(told.len(), index + 1, "{log}");
+        assert!(told[index].contains(why), "{}", told[index]);
+        // A start leaves it to be looked at.
+        assert_eq!(fs::read(&file).expect("it"), *text);
+    }
+    // Loaded anew, they are kept as they should be.
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(LOAD).expect("right rules");
+    assert_eq!(fs::read(&file).expect("the rules"), right);
+    drop(root);
+    server.restart().expect("restarting");
+    let mut root = server.connect().expect("a connection");
+    assert_eq!((one::<i64>(&mut root, "SELECT 70"), rule_count(&mut root)), (71, 1));
+    drop(root);
+    server.stop().expect("stopping");
+    server.assert_clean_log(&["no statement is rewritten"]);
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    for index in 0..cases.len() {
+        let asked = format!("SELECT {index}");
+        let is_it = |line: &&Line| recorded::text(line, "sql") == Some(&asked);
+        let found: Vec<&Line> = lines.iter().filter(is_it).collect();
+        assert_eq!(found.len(), 1, "{asked}");
+        assert!(!found[0].contains_key("rewritten_query"), "{found:?}");
+    }
+    assert_eq!(rewritten(&lines), [("SELECT 70", "SELECT 70 + 1")]);
     drop(server);
     place.remove();
 }
