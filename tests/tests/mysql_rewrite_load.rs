@@ -15,8 +15,9 @@ use tacho_tests::mysql_rewriting::{
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
 
-/// `ER_NO_SUCH_TABLE`.
+/// `ER_NO_SUCH_TABLE`, `ER_QUERY_INTERRUPTED`.
 const NO_SUCH_TABLE: u16 = 1146;
+const INTERRUPTED: u16 = 1317;
 
 /// The lock that a load takes.
 const LOCK: &str = "tacho.load_rewrite_rules";
@@ -53,6 +54,22 @@ fn wait_for_state(root: &mut Conn, conn: u64, state: &str) {
     wait::until(state, || one::<u64>(root, &found) == 1);
 }
 
+/// A load waits from now on where it writes into the rows, until this session's transaction ends.
+fn hold_up(editor: &mut Conn) {
+    for sql in ["START TRANSACTION", "SELECT id FROM tacho.rewrite_rules FOR UPDATE"] {
+        editor.query_drop(sql).expect(sql);
+    }
+}
+
+fn wait_until_held_up(root: &mut Conn, conn: u64) {
+    let waits = format!(
+        "SELECT COUNT(*) FROM performance_schema.data_lock_waits \
+         JOIN performance_schema.threads ON thread_id = requesting_thread_id \
+         WHERE processlist_id = {conn}"
+    );
+    wait::until("a load is held up", || one::<u64>(root, &waits) == 1);
+}
+
 /// The second one reads the rules when the first one has ended.
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
@@ -68,18 +85,9 @@ fn loads_are_one_after_the_other() {
     for sql in ["START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT n FROM d.one"] {
         second.query_drop(sql).expect(sql);
     }
-    // The first load is held up where it writes into the rows.
-    for sql in ["START TRANSACTION", "SELECT id FROM tacho.rewrite_rules FOR UPDATE"] {
-        editor.query_drop(sql).expect(sql);
-    }
+    hold_up(&mut editor);
     let first = load(first);
-    let held_up = format!(
-        "SELECT COUNT(*) FROM performance_schema.data_lock_waits \
-         JOIN performance_schema.threads ON thread_id = requesting_thread_id \
-         WHERE processlist_id = {}",
-        ids[0]
-    );
-    wait::until("the first load is held up", || one::<u64>(&mut root, &held_up) == 1);
+    wait_until_held_up(&mut root, ids[0]);
     let second = load(second);
     wait_for_state(&mut root, ids[1], "User lock");
     assert_eq!(holder(&mut root), Some(ids[0]));
@@ -149,6 +157,36 @@ fn a_load_gives_its_lock_back_whatever_it_ends_with() {
     drop((root, watcher, dba));
     server.stop().expect("stopping");
     server.assert_clean_log(&["left out of rewrite_rules"]);
+    drop(server);
+    place.remove();
+}
+
+/// The server runs no handler of the procedure then.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_load_that_was_killed_keeps_the_lock_until_its_session_ends() {
+    let place = Place::new("rewrite-killed");
+    let (mut server, mut root) = start(&place, &[]);
+    set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
+    let mut editor = server.connect().expect("a connection");
+    let mut killed = server.connect().expect("a connection");
+    let id = id_of(&mut killed);
+    hold_up(&mut editor);
+    let error = thread::scope(|scope| {
+        let load = scope.spawn(|| error_of(&mut killed, LOAD));
+        wait_until_held_up(&mut root, id);
+        root.query_drop(format!("KILL QUERY {id}")).expect("an answer");
+        load.join().expect("an answer")
+    });
+    assert_eq!(error.0, INTERRUPTED, "{error:?}");
+    editor.query_drop("ROLLBACK").expect("an answer");
+    assert_eq!(holder(&mut root), Some(id));
+    assert_eq!(one::<i64>(&mut killed, "SELECT @@SESSION.sql_log_bin FROM d.one"), 0);
+    drop(killed);
+    root.query_drop(LOAD).expect("right rules");
+    assert_eq!(holder(&mut root), None);
+    drop((root, editor));
+    end(&mut server, &place);
     drop(server);
     place.remove();
 }
