@@ -166,6 +166,10 @@ tacho_rewrite_list *tacho_embed_rewrite_begin(void);
 size_t tacho_embed_rewrite_add(tacho_rewrite_list *list, const tacho_rewrite_rule *rule,
                                char *message, size_t message_bytes);
 
+/* What is wrong with the rules that were not added, by their ids: a JSON object, of the first 100,000
+ * (UTF-8, terminated, cut). Returns its length. */
+size_t tacho_embed_rewrite_faults(const tacho_rewrite_list *list, char *text, size_t bytes);
+
 /* What a pattern looks like without its literals, and its digest, as the log has them for the
  * statements it matches: terminated, cut. Returns the length; 0: the pattern is wrong. */
 size_t tacho_embed_rewrite_normalized(tacho_bytes pattern, char *text, size_t bytes);

@@ -34,45 +34,67 @@ CREATE PROCEDURE tacho.load_rewrite_rules()
     COMMENT 'Puts the enabled rules of tacho.rewrite_rules in force, in the place of those before'
 BEGIN
     DECLARE enabled_count, loaded_count BIGINT;
+    DECLARE answer JSON;
     DECLARE told VARCHAR(128);
-    -- A function is not there (ER_SP_DOES_NOT_EXIST), and the session remembers that.
-    DECLARE EXIT HANDLER FOR 1305
-        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the rules were not loaded: the recorder is not installed; install it, then connect anew';
+    DECLARE lock_name VARCHAR(64) DEFAULT 'tacho.load_rewrite_rules';
     -- What is seen is what is there now, and not what an open transaction has seen.
     COMMIT AND NO CHAIN NO RELEASE;
-    -- Rows in the order of their ids: the first rule that matches counts.
-    SELECT COUNT(*), tacho_rewrite_load(id, pattern, pattern_database, replacement)
-        INTO enabled_count, loaded_count
-        FROM tacho.rewrite_rules FORCE INDEX (PRIMARY)
-        WHERE enabled = 'YES';
-    -- Without autocommit that has begun a transaction.
-    COMMIT AND NO CHAIN NO RELEASE;
-    IF loaded_count IS NULL THEN
-        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the rules were not loaded: the recorder is not there';
+    -- One load at a time, to its end: the one that ends last has read the newest rules. It is no
+    -- lock on a table, so that it can be had where nothing can be written.
+    IF NOT (GET_LOCK(lock_name, 10) <=> 1) THEN
+        SET told = CONCAT('the rules were not loaded: connection ', COALESCE(IS_USED_LOCK(lock_name), '?'),
+            ' holds the lock ', lock_name, '; try again, or end it');
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = told;
     END IF;
-    -- On a replica nothing is written. Rows that stay as they are are not written either.
-    IF NOT (@@GLOBAL.read_only OR @@GLOBAL.innodb_read_only OR @@SESSION.transaction_read_only) THEN
-        -- Not into the binary log: what is written is about this server, and one that replays it may
-        -- have no recorder.
+    BEGIN
+        -- The lock is given back by its name: the session may have others of its own.
+        -- A function is not there (ER_SP_DOES_NOT_EXIST), and the session remembers that.
+        DECLARE EXIT HANDLER FOR 1305
         BEGIN
-            DECLARE was_logged BOOLEAN DEFAULT @@SESSION.sql_log_bin;
-            DECLARE EXIT HANDLER FOR SQLEXCEPTION
-            BEGIN
-                ROLLBACK AND NO CHAIN NO RELEASE;
-                SET SESSION sql_log_bin = was_logged;
-                RESIGNAL;
-            END;
-            SET SESSION sql_log_bin = 0;
-            -- The range is that of all ids: with sql_safe_updates there has to be one.
-            UPDATE tacho.rewrite_rules
-                SET message = LEFT(tacho_rewrite_check(pattern, pattern_database, replacement), 1000),
-                    pattern_digest = tacho_rewrite_digest(pattern),
-                    normalized_pattern = tacho_rewrite_normalized(pattern)
-                WHERE enabled = 'YES' AND id BETWEEN 0 AND 4294967295;
-            COMMIT AND NO CHAIN NO RELEASE;
-            SET SESSION sql_log_bin = was_logged;
+            DO RELEASE_LOCK(lock_name);
+            SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the rules were not loaded: the recorder is not installed; install it, then connect anew';
         END;
-    END IF;
+        DECLARE EXIT HANDLER FOR SQLEXCEPTION
+        BEGIN
+            DO RELEASE_LOCK(lock_name);
+            RESIGNAL;
+        END;
+        -- Rows in the order of their ids: the first rule that matches counts.
+        SELECT COUNT(*), tacho_rewrite_load(id, pattern, pattern_database, replacement)
+            INTO enabled_count, answer
+            FROM tacho.rewrite_rules FORCE INDEX (PRIMARY)
+            WHERE enabled = 'YES';
+        -- Without autocommit that has begun a transaction.
+        COMMIT AND NO CHAIN NO RELEASE;
+        SET loaded_count = JSON_EXTRACT(answer, '$.loaded');
+        IF loaded_count IS NULL THEN
+            SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the rules were not loaded: the recorder is not there';
+        END IF;
+        -- On a replica nothing is written. Rows that stay as they are are not written either.
+        IF NOT (@@GLOBAL.read_only OR @@GLOBAL.innodb_read_only OR @@SESSION.transaction_read_only) THEN
+            -- Not into the binary log: what is written is about this server, and one that replays
+            -- it may have no recorder.
+            BEGIN
+                DECLARE was_logged BOOLEAN DEFAULT @@SESSION.sql_log_bin;
+                DECLARE EXIT HANDLER FOR SQLEXCEPTION
+                BEGIN
+                    ROLLBACK AND NO CHAIN NO RELEASE;
+                    SET SESSION sql_log_bin = was_logged;
+                    RESIGNAL;
+                END;
+                SET SESSION sql_log_bin = 0;
+                -- The range is that of all ids: with sql_safe_updates there has to be one.
+                UPDATE tacho.rewrite_rules
+                    SET message = LEFT(JSON_UNQUOTE(JSON_EXTRACT(answer, CONCAT('$.left_out."', id, '"'))), 1000),
+                        pattern_digest = tacho_rewrite_digest(pattern),
+                        normalized_pattern = tacho_rewrite_normalized(pattern)
+                    WHERE enabled = 'YES' AND id BETWEEN 0 AND 4294967295;
+                COMMIT AND NO CHAIN NO RELEASE;
+                SET SESSION sql_log_bin = was_logged;
+            END;
+        END IF;
+    END;
+    DO RELEASE_LOCK(lock_name);
     IF loaded_count < enabled_count THEN
         SET told = CONCAT(enabled_count - loaded_count, ' of ', enabled_count,
             ' rules are wrong and not in force: see the column message of tacho.rewrite_rules');

@@ -32,6 +32,8 @@ constexpr char kNormalized[] = "tacho_rewrite_normalized";
 
 // Room for an answer: a pattern without its literals, with blanks between its words.
 constexpr size_t kTextBytes = 65536;
+// The longest answer of a load: what is wrong with 100,000 rules.
+constexpr size_t kAnswerBytesMax = 16777215;
 // What the server has for a message of an init function (MYSQL_ERRMSG_SIZE).
 constexpr size_t kMessageBytes = 512;
 
@@ -63,6 +65,11 @@ bool want(UDF_ARGS* in, unsigned index, Item_result type) noexcept {
            mysql_service_mysql_udf_metadata->argument_set(in, "charset", index, charset) == 0;
 }
 
+bool answers_in_utf8(UDF_INIT* function) noexcept {
+    static char charset[] = "utf8mb4";
+    return mysql_service_mysql_udf_metadata->result_set(function, "charset", charset) == 0;
+}
+
 bool want_texts(UDF_ARGS* in, unsigned first) noexcept {
     for (unsigned index = first; index < in->arg_count; ++index) {
         if (!want(in, index, STRING_RESULT)) {
@@ -76,10 +83,10 @@ tacho_bytes text_of(const UDF_ARGS* in, unsigned index) noexcept {
     return {in->args[index], in->args[index] == nullptr ? 0 : in->lengths[index]};
 }
 
-// One load. The list is null when it was applied.
+// One load. The list is null when it was applied; then there is an answer.
 struct Load {
     tacho_rewrite_list* list;
-    uint64_t count;
+    char* answer;
 };
 
 Load* load_of(UDF_INIT* function) noexcept {
@@ -101,8 +108,8 @@ bool load_init(UDF_INIT* function, UDF_ARGS* in, char* message) noexcept {
         tell(message, "SUPER, or TACHO_ADMIN and SYSTEM_VARIABLES_ADMIN, are needed");
         return true;
     }
-    if (!want(in, 0, INT_RESULT) || !want_texts(in, 1)) {
-        tell(message, "the arguments cannot be had in utf8mb4");
+    if (!want(in, 0, INT_RESULT) || !want_texts(in, 1) || !answers_in_utf8(function)) {
+        tell(message, "the texts cannot be had in utf8mb4");
         return true;
     }
     auto* load = static_cast<Load*>(calloc(1, sizeof(Load)));
@@ -113,6 +120,7 @@ bool load_init(UDF_INIT* function, UDF_ARGS* in, char* message) noexcept {
     load->list = tacho_embed_rewrite_begin();
     function->ptr = reinterpret_cast<char*>(load);
     function->maybe_null = true;
+    function->max_length = kAnswerBytesMax;
     return false;
 }
 
@@ -120,6 +128,7 @@ void load_deinit(UDF_INIT* function) noexcept {
     Load* load = load_of(function);
     if (load != nullptr) {
         tacho_embed_rewrite_cancel(load->list);
+        free(load->answer);
         free(load);
         function->ptr = nullptr;
     }
@@ -130,10 +139,11 @@ void load_clear(UDF_INIT* function, unsigned char*, unsigned char*) noexcept {
     Load* load = load_of(function);
     tacho_embed_rewrite_cancel(load->list);
     load->list = tacho_embed_rewrite_begin();
-    load->count = 0;
+    free(load->answer);
+    load->answer = nullptr;
 }
 
-// A wrong rule is left out; tacho_rewrite_check says why.
+// A wrong rule is left out; the answer says why.
 void load_add(UDF_INIT* function, UDF_ARGS* in, unsigned char*, unsigned char*) noexcept {
     Load* load = load_of(function);
     if (load->list == nullptr) {
@@ -149,6 +159,24 @@ void load_add(UDF_INIT* function, UDF_ARGS* in, unsigned char*, unsigned char*) 
     (void)tacho_embed_rewrite_add(load->list, &rule, message, sizeof(message));
 }
 
+// Makes room for an answer, with all but the number of rules. Null: there is no memory.
+char* begin_answer(const tacho_rewrite_list* list) noexcept {
+    constexpr size_t kRest = 64;
+    const size_t bytes = tacho_embed_rewrite_faults(list, nullptr, 0);
+    auto* answer = static_cast<char*>(malloc(bytes + kRest));
+    if (answer != nullptr) {
+        const int start = snprintf(answer, kRest, "{\"left_out\": ");
+        tacho_embed_rewrite_faults(list, answer + start, bytes + 1);
+    }
+    return answer;
+}
+
+void end_answer(char* answer, uint64_t count) noexcept {
+    // Twenty digits at most: `begin_answer` has left room.
+    snprintf(answer + strlen(answer), 40, ", \"loaded\": %llu}",
+             static_cast<unsigned long long>(count));
+}
+
 // False: what was in force stays, and the statement fails.
 bool apply(Load* load) noexcept {
     const Guard guard;
@@ -160,45 +188,53 @@ bool apply(Load* load) noexcept {
         return false;
     }
     tacho_rewrite_list* list = load->list;
-    load->list = nullptr;
-    const tacho_who who = who_of(thd);
-    char error[1024] = "";
-    if (list == nullptr ||
-        !tacho_embed_rewrite_apply(g_open, &who, list, &load->count, error, sizeof(error))) {
-        mysql_error_service_printf(ER_UDF_ERROR, MYF(0), kLoad, error);
+    load->answer = begin_answer(list);
+    if (load->answer == nullptr) {
+        mysql_error_service_printf(ER_UDF_ERROR, MYF(0), kLoad, "out of memory");
         return false;
     }
+    load->list = nullptr;
+    const tacho_who who = who_of(thd);
+    uint64_t count = 0;
+    char error[1024] = "";
+    if (!tacho_embed_rewrite_apply(g_open, &who, list, &count, error, sizeof(error))) {
+        mysql_error_service_printf(ER_UDF_ERROR, MYF(0), kLoad, error);
+        free(load->answer);
+        load->answer = nullptr;
+        return false;
+    }
+    end_answer(load->answer, count);
     return true;
 }
 
 // No more rows. The server may ask for the answer again.
-long long load_result(UDF_INIT* function, UDF_ARGS*, unsigned char* is_null,
-                      unsigned char* error) noexcept {
+char* load_result(UDF_INIT* function, UDF_ARGS*, char*, unsigned long* length,
+                  unsigned char* is_null, unsigned char* error) noexcept {
     Load* load = load_of(function);
-    if (load->list != nullptr && !apply(load)) {
+    if (load->answer == nullptr && (load->list == nullptr || !apply(load))) {
         *is_null = 1;
         *error = 1;
-        return 0;
+        return nullptr;
     }
-    return static_cast<long long>(load->count);
+    *is_null = 0;
+    *length = strlen(load->answer);
+    return load->answer;
 }
 
-// The others have a text for an answer, and need no recorder.
+// The others need no recorder.
 bool text_init(UDF_INIT* function, UDF_ARGS* in, char* message, unsigned arguments,
                const char* expected) noexcept {
     if (in->arg_count != arguments) {
         tell(message, expected);
         return true;
     }
-    static char charset[] = "utf8mb4";
     {
         const Guard guard;
         if (g_open == nullptr) {
             tell(message, "the recorder is not there");
             return true;
         }
-        if (!want_texts(in, 0) ||
-            mysql_service_mysql_udf_metadata->result_set(function, "charset", charset) != 0) {
+        if (!want_texts(in, 0) || !answers_in_utf8(function)) {
             tell(message, "the texts cannot be had in utf8mb4");
             return true;
         }
@@ -278,7 +314,7 @@ bool is_text_taken(const char* name, Udf_func_string function, Udf_func_init ini
 bool is_taken(const char* name) noexcept {
     if (name == kLoad) {
         return mysql_service_udf_registration_aggregate->udf_register(
-                   name, INT_RESULT, reinterpret_cast<Udf_func_any>(load_result), load_init,
+                   name, STRING_RESULT, reinterpret_cast<Udf_func_any>(load_result), load_init,
                    load_deinit, load_add, load_clear) == 0;
     }
     if (name == kCheck) {

@@ -4,11 +4,18 @@
 use std::fs::File;
 use std::process::{Command, Stdio};
 
-use crate::client::{Conn, Queryable as _};
+use mysql::prelude::{FromRow, FromValue};
+
+use crate::client::{self, Conn, Queryable as _};
 use crate::mysql_place::Place;
-use crate::mysql_server::{MySql, install, installation};
+use crate::mysql_server::{MySql, install, installation, status_name};
 use crate::recorded::{self, Line};
 use crate::source_root;
+
+/// `ER_SPECIFIC_ACCESS_DENIED_ERROR`.
+pub const DENIED: u16 = 1227;
+/// What `SIGNAL` of the procedure raises.
+pub const SIGNALLED: u16 = 1644;
 
 /// The command that puts the rules in force.
 pub const LOAD: &str = "CALL tacho.load_rewrite_rules()";
@@ -119,4 +126,79 @@ pub fn install_servers_own(conn: &mut Conn, pattern: &str, replacement: &str) {
     ] {
         conn.query_drop(sql).expect(sql);
     }
+}
+
+/// A session of a user in the database `d`.
+///
+/// # Panics
+/// The server refuses it.
+pub fn session(server: &MySql, user: &str) -> Conn {
+    client::connect(server.socket(), user, "d").expect("a connection")
+}
+
+/// The first value of the first row.
+///
+/// # Panics
+/// There is none.
+pub fn one<T: FromValue>(conn: &mut Conn, sql: &str) -> T {
+    conn.query_first(sql).expect(sql).expect(sql)
+}
+
+/// The first row.
+///
+/// # Panics
+/// There is none.
+pub fn one_row<T: FromRow>(conn: &mut Conn, sql: &str) -> T {
+    conn.query_first(sql).expect(sql).expect(sql)
+}
+
+/// The first column of all rows of all results.
+///
+/// # Panics
+/// The statement fails.
+pub fn all(conn: &mut Conn, sql: &str) -> Vec<i64> {
+    let mut results = conn.query_iter(sql).expect(sql);
+    let mut found = Vec::new();
+    while let Some(result) = results.iter() {
+        found.extend(result.map(|row| row.expect("a row").get::<i64, _>(0).expect("a number")));
+    }
+    found
+}
+
+/// The number and the text of the error that a statement ends with; 0: of none.
+///
+/// # Panics
+/// There is no answer.
+pub fn error_of(conn: &mut Conn, sql: &str) -> (u16, String) {
+    match conn.query_drop(sql) {
+        Ok(()) => (0, String::new()),
+        Err(mysql::Error::MySqlError(error)) => (error.code, error.message),
+        Err(other) => panic!("{sql}: {other}"),
+    }
+}
+
+/// How many statements were rewritten.
+///
+/// # Panics
+/// There is no such figure.
+pub fn rewritten_count(root: &mut Conn) -> u64 {
+    client::status_number(root, &status_name("statements_rewritten")).expect("a status")
+}
+
+/// How many rules are in force.
+///
+/// # Panics
+/// There is no such figure.
+pub fn rule_count(root: &mut Conn) -> u64 {
+    client::status_number(root, &status_name("rewrite_rules")).expect("a status")
+}
+
+/// Ends the server and reads what it has recorded.
+///
+/// # Panics
+/// It complains, or the log cannot be read.
+pub fn end(server: &mut MySql, place: &Place) -> Vec<Line> {
+    server.stop().expect("stopping");
+    server.assert_clean_log(&[]);
+    recorded::read(&place.log()).expect("a readable log")
 }

@@ -2,7 +2,6 @@
 //! sets, the X protocol, a replica's appliers, and servers that refuse to write or to serve.
 //! `scripts/test-mysql.sh` runs them.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -10,7 +9,8 @@ use std::path::Path;
 use tacho_event::charset::{Charset, restore};
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
-use tacho_tests::mysql_server::{self, MySql, Release, install, named, release};
+use tacho_tests::mysql_replication;
+use tacho_tests::mysql_server::{self, MySql, install, named};
 use tacho_tests::raw::{Answer, Login, Raw, com, length_encoded};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
@@ -300,33 +300,13 @@ fn what_a_server_refuses_that_is_read_only_or_offline_is_recorded() {
 fn what_a_replica_applies_is_recorded() {
     let source_place = Place::new("source");
     let replica_place = Place::new("replica");
-    let common = ["gtid-mode=ON", "enforce-gtid-consistency=ON", "binlog-format=STATEMENT"];
-    let (mut source, mut at_source) =
-        start(&source_place, &[&common[..], &["server-id=1"]].concat());
-    let (mut replica, at_replica) =
-        start(&replica_place, &[&common[..], &["server-id=2"]].concat());
-    // Both come from one template, and so does what they take for their identity.
+    let with = |id| [&mysql_replication::OPTIONS[..], &["binlog-format=STATEMENT", id]].concat();
+    let (mut source, mut at_source) = start(&source_place, &with("server-id=1"));
+    let (mut replica, at_replica) = start(&replica_place, &with("server-id=2"));
     drop(at_replica);
-    replica.stop().expect("stopping");
-    fs::remove_file(replica.data_directory().join("auto.cnf")).expect("removing");
-    replica.restart().expect("restarting");
+    mysql_replication::give_identity(&mut replica);
     let mut at_replica = replica.connect().expect("a connection");
-    // Both have installed the component and written that down.
-    let reset = match release() {
-        Release::Mysql97 => "RESET BINARY LOGS AND GTIDS",
-        Release::Mysql80 => "RESET MASTER",
-    };
-    at_replica.query_drop(reset).expect("an answer");
-    at_source.query_drop(reset).expect("an answer");
-    at_source.query_drop("CREATE USER repl IDENTIFIED BY 'Repl1cat10nSecret'").expect("an answer");
-    at_source.query_drop("GRANT REPLICATION SLAVE ON *.* TO repl").expect("an answer");
-    at_replica
-        .query_drop(format!(
-            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={}, SOURCE_USER='repl', \
-             SOURCE_PASSWORD='Repl1cat10nSecret', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1",
-            source.port()
-        ))
-        .expect("an answer");
+    mysql_replication::connect(&source, &mut at_source, &mut at_replica);
     // What comes from the source is executed whatever the rules are.
     let rule = r#"{"default": "block"}"#;
     at_replica
@@ -362,7 +342,7 @@ fn what_a_replica_applies_is_recorded() {
             assert_eq!(lines.iter().filter(is_it).count(), 1, "{sql} at the {who}");
         }
     }
-    let secret = |line: &&Line| format!("{line:?}").contains("Repl1cat10nSecret");
+    let secret = |line: &&Line| format!("{line:?}").contains(mysql_replication::SECRET);
     assert_eq!(at_source.iter().chain(&at_replica).find(secret), None);
     drop((source, replica));
     source_place.remove();

@@ -6,62 +6,17 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use mysql::prelude::FromValue;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_replication;
 use tacho_tests::mysql_rewriting::{
-    LOAD, add, install_servers_own, prepare, rewritten, run_script, set, start,
+    DENIED, LOAD, SIGNALLED, add, all, end, error_of, install_servers_own, one, one_row, prepare,
+    rewritten, rewritten_count, rule_count, run_script, session, set, start,
 };
-use tacho_tests::mysql_server::{MySql, Release, install, named, release, status_name, uninstall};
+use tacho_tests::mysql_server::{MySql, Release, install, named, release, uninstall};
 use tacho_tests::raw::{Answer, Raw};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
-
-/// `ER_SPECIFIC_ACCESS_DENIED_ERROR`; what `SIGNAL` of the procedure raises; a server that is read-only.
-const DENIED: u16 = 1227;
-const SIGNALLED: u16 = 1644;
-
-fn session(server: &MySql, user: &str) -> Conn {
-    client::connect(server.socket(), user, "d").expect("a connection")
-}
-
-/// The first value of the first row.
-fn one<T: FromValue>(conn: &mut Conn, sql: &str) -> T {
-    conn.query_first(sql).expect(sql).expect(sql)
-}
-
-/// The first column of all rows of all results.
-fn all(conn: &mut Conn, sql: &str) -> Vec<i64> {
-    let mut results = conn.query_iter(sql).expect(sql);
-    let mut found = Vec::new();
-    while let Some(result) = results.iter() {
-        found.extend(result.map(|row| row.expect("a row").get::<i64, _>(0).expect("a number")));
-    }
-    found
-}
-
-fn error_of(conn: &mut Conn, sql: &str) -> (u16, String) {
-    match conn.query_drop(sql) {
-        Ok(()) => (0, String::new()),
-        Err(mysql::Error::MySqlError(error)) => (error.code, error.message),
-        Err(other) => panic!("{sql}: {other}"),
-    }
-}
-
-fn rewritten_count(root: &mut Conn) -> u64 {
-    client::status_number(root, &status_name("statements_rewritten")).expect("a status")
-}
-
-fn rule_count(root: &mut Conn) -> u64 {
-    client::status_number(root, &status_name("rewrite_rules")).expect("a status")
-}
-
-/// Ends the server and reads what it has recorded.
-fn end(server: &mut MySql, place: &Place) -> Vec<Line> {
-    server.stop().expect("stopping");
-    server.assert_clean_log(&[]);
-    recorded::read(&place.log()).expect("a readable log")
-}
 
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
@@ -134,10 +89,6 @@ fn a_statement_is_rewritten_and_its_line_has_both_texts() {
     }
     drop(server);
     place.remove();
-}
-
-fn one_row<T: mysql::prelude::FromRow>(conn: &mut Conn, sql: &str) -> T {
-    conn.query_first(sql).expect(sql).expect(sql)
 }
 
 /// A packet with several statements, statements that are prepared in both ways, and what is inside
@@ -216,6 +167,132 @@ fn what_comes_to_the_parser_is_rewritten_once() {
     }
     drop(server);
     place.remove();
+}
+
+/// The line of the prepare has both texts; those of the executions what is executed.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_prepared_statement_is_rewritten_when_it_is_prepared() {
+    let place = Place::new("rewrite-prepared");
+    let (mut server, mut root) = start(&place, &[]);
+    set(&mut root, &[("SELECT n + ? FROM d.one", "SELECT n * 10 + ? FROM d.one")]);
+    let rule: u64 = one(&mut root, "SELECT id FROM tacho.rewrite_rules");
+    let mut app = session(&server, "app");
+    let conn = u64::from(app.connection_id());
+    app.query_drop("PREPARE s FROM 'SELECT n + 4 FROM d.one'").expect("it");
+    let statement = app.prep("SELECT n + 5 FROM d.one").expect("it");
+    for _ in 0..2 {
+        assert_eq!(all(&mut app, "EXECUTE s"), [14]);
+        assert_eq!(app.exec_first::<i64, _, _>(&statement, ()).expect("an answer"), Some(15));
+    }
+    assert_eq!(rewritten_count(&mut root), 2);
+    // What is prepared before a rule is in force stays as it was.
+    set(&mut root, &[("SELECT n * ? + ? FROM d.one", "SELECT 0")]);
+    assert_eq!(all(&mut app, "EXECUTE s"), [14]);
+    drop((app, root));
+    let lines = end(&mut server, &place);
+    let of_app = recorded::of_conn(&lines, conn);
+    let found: Vec<(&str, &str, Option<&str>)> = of_app
+        .iter()
+        .filter_map(|line| {
+            let sql = recorded::text(line, "sql")?;
+            let is_ours = sql.contains("d.one") || sql.starts_with("EXECUTE");
+            let command = recorded::text(line, "command")?;
+            is_ours.then_some((command, sql, recorded::text(line, "rewritten_query")))
+        })
+        .collect();
+    let (four, five) = ("SELECT n * 10 + 4 FROM d.one", "SELECT n * 10 + 5 FROM d.one");
+    let by_name = [("Query", "EXECUTE s", None), ("Query", four, None)];
+    let by_number = [("Execute", five, None)];
+    let expected = [
+        &[("Query", "PREPARE s FROM 'SELECT n + 4 FROM d.one'", Some(four))][..],
+        &[("Prepare", "SELECT n + 5 FROM d.one", Some(five))],
+        &by_name,
+        &by_number,
+        &by_name,
+        &by_number,
+        &by_name,
+    ];
+    assert_eq!(found, expected.concat());
+    for line in of_app {
+        let expected = line.contains_key("rewritten_query").then_some(rule);
+        assert_eq!(recorded::number(line, "rewrite_rule"), expected, "{line:?}");
+        assert_ne!(recorded::text(line, "outcome"), Some("error"), "{line:?}");
+    }
+    drop(server);
+    place.remove();
+}
+
+/// Though a replica has rules for it: as statements and as rows.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_replica_applies_what_its_source_has_rewritten_and_rewrites_none_of_it() {
+    let places = [Place::new("rewrite-source"), Place::new("rewrite-replica")];
+    let with = |id| [&mysql_replication::OPTIONS[..], &[id]].concat();
+    let (mut source, mut at_source) = start(&places[0], &with("server-id=1"));
+    let (mut replica, at_replica) = start(&places[1], &with("server-id=2"));
+    drop(at_replica);
+    mysql_replication::give_identity(&mut replica);
+    let mut at_replica = replica.connect().expect("a connection");
+    let insert = "INSERT INTO d.t VALUES (?, ?)";
+    set(&mut at_source, &[(insert, "INSERT INTO d.t VALUES (? + 1, ?)")]);
+    set(
+        &mut at_replica,
+        &[
+            (insert, "INSERT INTO d.t VALUES (? + 100, ?)"),
+            ("INSERT INTO d.t VALUES (? + 1, ?)", "INSERT INTO d.t VALUES (? + 200, ?)"),
+        ],
+    );
+    mysql_replication::connect(&source, &mut at_source, &mut at_replica);
+    at_replica.query_drop("START REPLICA").expect("an answer");
+    for sql in [
+        "SET SESSION binlog_format = STATEMENT",
+        "INSERT INTO d.t VALUES (10, 'a statement')",
+        "SET SESSION binlog_format = ROW",
+        "INSERT INTO d.t VALUES (20, 'a row')",
+    ] {
+        at_source.query_drop(sql).expect(sql);
+    }
+    let ids = "SELECT id FROM d.t ORDER BY id";
+    wait::until("the replica has both", || all(&mut at_replica, ids).len() == 2);
+    assert_eq!(all(&mut at_source, ids), [11, 21]);
+    assert_eq!(all(&mut at_replica, ids), [11, 21]);
+    assert_eq!((rewritten_count(&mut at_source), rewritten_count(&mut at_replica)), (2, 0));
+    // Its rules are in force for its own clients.
+    at_replica.query_drop("INSERT INTO d.t VALUES (30, 'a client')").expect("a row");
+    assert_eq!(all(&mut at_replica, ids), [11, 21, 130]);
+    drop((at_source, at_replica));
+    let [at_source, at_replica] =
+        [(&mut source, &places[0]), (&mut replica, &places[1])].map(|(server, place)| {
+            server.stop().expect("stopping");
+            recorded::read(&place.log()).expect("a readable log")
+        });
+    let new = ["(10 + 1, 'a statement')", "(20 + 1, 'a row')"]
+        .map(|values| format!("INSERT INTO d.t VALUES {values}"));
+    assert_eq!(
+        rewritten(&at_source),
+        [
+            ("INSERT INTO d.t VALUES (10, 'a statement')", new[0].as_str()),
+            ("INSERT INTO d.t VALUES (20, 'a row')", new[1].as_str()),
+        ]
+    );
+    assert_eq!(
+        rewritten(&at_replica),
+        [(
+            "INSERT INTO d.t VALUES (30, 'a client')",
+            "INSERT INTO d.t VALUES (30 + 100, 'a client')"
+        )]
+    );
+    // Of rows nothing is told.
+    let applied: Vec<&str> = at_replica
+        .iter()
+        .filter(|line| !line.contains_key("user"))
+        .filter_map(|line| recorded::text(line, "sql"))
+        .filter(|sql| sql.contains("d.t"))
+        .collect();
+    assert_eq!(applied, [new[0].as_str()]);
+    drop((source, replica));
+    places.into_iter().for_each(Place::remove);
 }
 
 /// How many rows a statement has: a rewritten one has none.

@@ -5,16 +5,14 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tacho_filter::compile::{Server, TEXT_BYTES_MAX, compile};
 use tacho_filter::program::{Program, USES_BLOCK};
 use tacho_probe::{Compiled, Probe};
 use tacho_recorder::control::Control;
-use tacho_ring::arena::slice;
 use tacho_ring::codec::Bytes;
-use tacho_ring::sync::Ordering;
+use tacho_ring::sync::{AtomicU64, Ordering};
 use tacho_ring::sys;
 
 /// A compiled filter at an address that query threads know.
@@ -28,11 +26,6 @@ impl Published {
         let bytes: &mut [u8] = Box::leak(bytes.into());
         let compiled = Compiled { bytes: Bytes { data: bytes.as_mut_ptr(), len: bytes.len() } };
         Published(NonNull::from(Box::leak(Box::new(compiled))))
-    }
-
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: both were leaked by `new`, and are there until this is dropped.
-        unsafe { slice(&self.0.as_ref().bytes) }
     }
 }
 
@@ -72,6 +65,9 @@ struct State {
 #[derive(Default)]
 pub struct Filters {
     state: Mutex<State>,
+    /// How many rules the filter in use has. SHOW STATUS asks while the server holds a lock that
+    /// all sessions take: it must not wait for `state`.
+    count: AtomicU64,
 }
 
 /// Reads a filter from a file.
@@ -102,10 +98,9 @@ impl Filters {
         compile(text, server).map_err(|error| error.to_string())
     }
 
-    /// Number of rules of the filter in use.
+    /// Number of rules of the filter in use. Waits for nothing.
     pub fn rule_count(&self) -> u64 {
-        let state = self.state();
-        state.current.as_ref().map_or(0, |it| Program::new(it.bytes()).rule_count().into())
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Puts a filter in the place of the one before. Returns the text of that one.
@@ -137,8 +132,10 @@ impl Filters {
         // SYNC epoch: Release pairs with the Acquires in `tacho_probe`.
         probe.filter.epoch.store(epoch, Ordering::Release);
         // Relaxed: who sees it asks the filter itself, and keeps no answer of an older one.
-        let has_block = Program::new(&bytes).uses() & USES_BLOCK != 0;
+        let program = Program::new(&bytes);
+        let has_block = program.uses() & USES_BLOCK != 0;
         probe.filter.has_block.store(u32::from(has_block), Ordering::Relaxed);
+        self.count.store(program.rule_count().into(), Ordering::Relaxed);
         state.retired.extend(std::mem::replace(&mut state.current, next));
         if !probe.filter.compiled.is_read() {
             state.retired.clear();
@@ -150,6 +147,27 @@ impl Filters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rewrite::random_key;
+    use tacho_recorder::arena_file::ArenaFile;
+
+    #[test]
+    fn the_number_of_rules_is_told_while_another_filter_is_put_in_force() {
+        let arena = Box::leak(Box::new(ArenaFile::placeholder().unwrap())).arena();
+        let probe = Probe::keyed(arena, 1, random_key());
+        let (filters, control) = (Filters::default(), Control::default());
+        let rule = r#"{"user": "app", "action": "skip"}"#;
+        let two = format!(r#"{{"rules": [{rule}, {rule}]}}"#);
+        let wrong = r#"{"rules": [7]}"#;
+        for (text, is_right, expected) in
+            [("", true, 0), (&*two, true, 2), (wrong, false, 2), ("", true, 0), (&*two, true, 2)]
+        {
+            let set = filters.set(text, &Server::default(), &probe, &control);
+            assert_eq!((set.is_ok(), filters.rule_count()), (is_right, expected), "{text}");
+        }
+        // As `set` has it.
+        let _held = filters.state();
+        assert_eq!(filters.rule_count(), 2);
+    }
 
     #[test]
     fn files_that_are_none() {

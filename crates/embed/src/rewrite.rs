@@ -3,6 +3,7 @@
 //! They are kept in a file of the log directory, because they are in force before anybody could
 //! load them from their table. The file is there, whole and on the device, before they are in force.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
@@ -52,8 +53,10 @@ struct Kept {
     rules: Vec<Rule>,
 }
 
-/// Most wrong rules of a list that are told of one by one.
+/// Most wrong rules of a list that the error log tells of one by one.
 const WRONG_TOLD_MAX: usize = 10;
+/// Most wrong rules of a list whose faults are kept.
+const WRONG_KEPT_MAX: usize = 100_000;
 
 /// Rules that are about to be in force.
 #[derive(Default)]
@@ -67,8 +70,8 @@ pub struct List {
     restored: Option<String>,
     /// There was one more than there may be: then none of them will be in force.
     is_beyond: bool,
-    /// What is wrong with the first ones that are.
-    wrong: Vec<String>,
+    /// What is wrong with the first ones that are, with their ids.
+    wrong: Vec<(u64, String)>,
     wrong_count: usize,
 }
 
@@ -92,18 +95,28 @@ impl List {
     pub fn add(&mut self, source: &Source<'_>) -> Result<(), String> {
         self.try_add(source).inspect_err(|error| {
             self.wrong_count += 1;
-            if self.wrong.len() < WRONG_TOLD_MAX {
-                self.wrong.push(format!("rule {}: {error}", source.id));
+            if self.wrong.len() < WRONG_KEPT_MAX {
+                self.wrong.push((source.id, error.clone()));
             }
         })
+    }
+
+    /// What is wrong with those that are left out, by their ids: a JSON object.
+    pub fn faults(&self) -> String {
+        let faults: BTreeMap<u64, &str> =
+            self.wrong.iter().map(|(id, error)| (*id, error.as_str())).collect();
+        // Numbers and texts cannot fail.
+        serde_json::to_string(&faults).unwrap_or_else(|_| "{}".to_owned())
     }
 
     /// What the error log says of those that are left out, line by line.
     pub fn left_out(&self) -> impl Iterator<Item = String> + use<> {
         let path = if self.restored.is_some() { NAME } else { "rewrite_rules" };
-        let more = self.wrong_count - self.wrong.len();
+        let told = self.wrong.iter().take(WRONG_TOLD_MAX);
+        let more = self.wrong_count - told.len();
         let more = (more > 0).then(|| format!("{more} more rules"));
-        let lines: Vec<_> = self.wrong.iter().cloned().chain(more).collect();
+        let told = told.map(|(id, error)| format!("rule {id}: {error}"));
+        let lines: Vec<_> = told.chain(more).collect();
         lines.into_iter().map(move |line| format!("left out of {path}: {line}"))
     }
 
@@ -382,6 +395,7 @@ mod tests {
 
     use super::*;
     use tacho_recorder::arena_file::ArenaFile;
+    use tacho_rewrite::compile::SHAPE_RULES_MAX;
 
     fn list(rules: &[(u64, &str, &str)]) -> List {
         let mut list = List::default();
@@ -600,6 +614,32 @@ mod tests {
         assert_eq!((count, rewriting.rule_count()), (2, 2));
         assert_eq!(change.unwrap().new_value, show(2, &sha256(&text)).into_bytes());
         assert_eq!(std::fs::read(&path).unwrap(), text);
+    }
+
+    #[test]
+    fn what_is_too_many_of_one_shape_is_told_by_its_id() {
+        let mut list = List::default();
+        let mut add = |id: u64, pattern: &str| {
+            let (pattern, replacement) = (pattern.as_bytes(), &b"SELECT 'x'"[..]);
+            list.add(&Source { id, pattern, database: None, replacement })
+        };
+        for id in 1..=66 {
+            let added = add(id, &format!("SELECT {id}"));
+            assert_eq!(added.is_ok(), id <= SHAPE_RULES_MAX as u64, "{id}");
+        }
+        add(67, "SELECT a").unwrap();
+        add(9, "'").unwrap_err();
+        let expected = "there are 64 rules of this shape already";
+        assert_eq!(
+            list.faults(),
+            format!(
+                "{{\"9\":\"pattern, character 1: a quote that is not closed\",\
+                 \"65\":\"pattern: {expected}\",\"66\":\"pattern: {expected}\"}}"
+            )
+        );
+        assert_eq!(list.rules.len(), 65);
+        assert_eq!(list.left_out().count(), 3);
+        assert_eq!(List::default().faults(), "{}");
     }
 
     #[test]

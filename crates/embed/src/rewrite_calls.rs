@@ -60,6 +60,22 @@ pub unsafe extern "C" fn tacho_embed_rewrite_add(
     }
 }
 
+/// See `include/tacho_embed.h`.
+///
+/// # Safety
+/// `list` as in [`tacho_embed_rewrite_add`]; `text` is valid for `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_embed_rewrite_faults(
+    list: Option<&List>,
+    text: *mut c_char,
+    bytes: usize,
+) -> usize {
+    let told = guard(String::new(), || list.map(List::faults).unwrap_or_default());
+    // SAFETY: promised by the caller.
+    unsafe { copy_out(&told, text, bytes) };
+    told.len()
+}
+
 /// # Safety
 /// The bytes of `pattern` are valid; `text` is valid for `bytes` bytes.
 unsafe fn tell_normalised(

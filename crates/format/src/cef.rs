@@ -9,7 +9,7 @@ use tacho_event::record::{EventKind, Record};
 use tacho_event::time::TimeFormatter;
 
 use crate::Formatter;
-use crate::escape::{Escape, hex, is_control, name, sql};
+use crate::escape::{Escape, hex, is_control, name, rewritten, sql};
 use crate::words::{
     PRODUCT, VERSION, end_us, is_of_recorder, number, sentence, severity, status, tables,
 };
@@ -76,29 +76,20 @@ fn count(out: &mut Vec<u8>, key: &str, value: Option<u64>) {
     }
 }
 
-/// A custom string and its label.
-fn custom(out: &mut Vec<u8>, index: u32, label: &str, append: impl FnOnce(&mut Vec<u8>)) {
-    out.extend_from_slice(b" cs");
-    number(out, index);
-    out.push(b'=');
-    append(out);
-    out.extend_from_slice(b" cs");
-    number(out, index);
+/// A custom field and its label.
+fn custom(out: &mut Vec<u8>, key: &str, label: &str, append: impl FnOnce(&mut Vec<u8>)) {
+    field(out, key, append);
+    out.push(b' ');
+    out.extend_from_slice(key.as_bytes());
     out.extend_from_slice(b"Label=");
     out.extend_from_slice(label.as_bytes());
 }
 
-/// A custom number and its label.
-fn custom_number(out: &mut Vec<u8>, index: u32, label: &str, value: Option<u64>) {
-    let Some(value) = value else { return };
-    out.extend_from_slice(b" cn");
-    number(out, index);
-    out.push(b'=');
-    number(out, value);
-    out.extend_from_slice(b" cn");
-    number(out, index);
-    out.extend_from_slice(b"Label=");
-    out.extend_from_slice(label.as_bytes());
+/// A custom number and its label, when there is one.
+fn custom_number(out: &mut Vec<u8>, key: &str, label: &str, value: Option<u64>) {
+    if let Some(value) = value {
+        custom(out, key, label, |out| number(out, value));
+    }
 }
 
 pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
@@ -148,32 +139,37 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
 
 fn append_custom(out: &mut Vec<u8>, record: &Record) {
     if record.sql.is_some() {
-        custom(out, 1, "sql", |out| sql::<Value>(out, record));
+        custom(out, "cs1", "sql", |out| sql::<Value>(out, record));
     }
     if !record.db.is_empty() {
-        custom(out, 2, "db", |out| name::<Value>(out, record.db));
+        custom(out, "cs2", "db", |out| name::<Value>(out, record.db));
     }
     if !record.tables.is_empty() {
-        custom(out, 3, "tables", |out| tables::<Value>(out, record.tables));
+        custom(out, "cs3", "tables", |out| tables::<Value>(out, record.tables));
     }
-    for (index, label, value) in [
-        (4, "sqlstate", record.sqlstate),
-        (5, "os_user", record.os_user),
-        (6, "proxy_user", record.proxy_user),
+    for (key, label, value) in [
+        ("cs4", "sqlstate", record.sqlstate),
+        ("cs5", "os_user", record.os_user),
+        ("cs6", "proxy_user", record.proxy_user),
     ] {
         if !value.is_empty() {
-            custom(out, index, label, |out| name::<Value>(out, value));
+            custom(out, key, label, |out| name::<Value>(out, value));
         }
     }
-    custom_number(out, 1, "conn", record.conn);
-    custom_number(out, 2, "query_time_us", record.query_time_us);
+    // There are six of those; these are for what has no place elsewhere, too.
+    custom_number(out, "flexNumber1", "rewrite_rule", record.rewrite_rule);
+    if record.rewritten_query.is_some() {
+        custom(out, "flexString1", "rewritten_query", |out| rewritten::<Value>(out, record));
+    }
+    custom_number(out, "cn1", "conn", record.conn);
+    custom_number(out, "cn2", "query_time_us", record.query_time_us);
     // There are three: rows changed, or else sent, or records lost.
     if let Some(rows) = record.rows_affected {
-        custom_number(out, 3, "rows_affected", Some(rows));
+        custom_number(out, "cn3", "rows_affected", Some(rows));
     } else if let Some(rows) = record.rows_sent {
-        custom_number(out, 3, "rows_sent", Some(rows));
+        custom_number(out, "cn3", "rows_sent", Some(rows));
     } else {
-        custom_number(out, 3, "count", record.count);
+        custom_number(out, "cn3", "count", record.count);
     }
 }
 
@@ -199,6 +195,8 @@ mod tests {
             error: b"no\ntable",
             sql: Some(b"SELECT a=1\r\n\x1b"),
             sql_charset: b"utf8mb4",
+            rewrite_rule: Some(3),
+            rewritten_query: Some(b"SELECT b=2\n"),
             rows_sent: Some(0),
             ..Record::default()
         };
@@ -213,6 +211,8 @@ mod tests {
                 r"|statement|sel\|ect |4|rt=1795319366500 externalId=5 dvchost=db1 ",
                 r"suser=a\=b|c\\ act=Query outcome=error reason=1146 ",
                 r"cs1=SELECT a\=1\r\n\\x1b cs1Label=sql cs2=shop cs2Label=db ",
+                r"flexNumber1=3 flexNumber1Label=rewrite_rule ",
+                r"flexString1=SELECT b\=2\n flexString1Label=rewritten_query ",
                 r"cn1=7 cn1Label=conn cn3=0 cn3Label=rows_sent msg=no\ntable",
                 "\n"
             )

@@ -145,6 +145,7 @@ fn append_own(o: &mut Object, record: &Record) {
     o.sql("sql", record);
     o.number("sql_bytes", record.sql_bytes);
     o.flag("sql_redacted", record.sql_redacted);
+    o.rewritten(record);
     o.objects("tables", record.tables, append_table);
     o.number("rows_sent", record.rows_sent);
     o.number("rows_examined", record.rows_examined);

@@ -22,8 +22,18 @@ pub fn name<E: Escape>(out: &mut Vec<u8>, utf8: &[u8]) {
 
 /// Appends the text of the statement.
 pub fn sql<E: Escape>(out: &mut Vec<u8>, record: &Record) {
+    text_of_statement::<E>(out, record, record.sql);
+}
+
+/// Appends the text that was executed in its place.
+pub fn rewritten<E: Escape>(out: &mut Vec<u8>, record: &Record) {
+    text_of_statement::<E>(out, record, record.rewritten_query);
+}
+
+/// Both are in one character set.
+fn text_of_statement<E: Escape>(out: &mut Vec<u8>, record: &Record, text: Option<&[u8]>) {
     let charset = record.text_charset().unwrap_or(Charset::BINARY);
-    decode::<E>(out, record.sql.unwrap_or_default(), charset);
+    decode::<E>(out, text.unwrap_or_default(), charset);
 }
 
 fn decode<E: Escape>(out: &mut Vec<u8>, bytes: &[u8], charset: &Charset) {
@@ -136,9 +146,15 @@ mod tests {
 
     #[test]
     fn statements_are_decoded_by_their_character_set() {
-        let record = Record { sql: Some(b"\xE4\n"), sql_charset: b"latin1", ..Record::default() };
+        let record = Record {
+            sql: Some(b"\xE4\n"),
+            rewritten_query: Some(b"\xF6"),
+            sql_charset: b"latin1",
+            ..Record::default()
+        };
         let mut out = Vec::new();
         sql::<Json>(&mut out, &record);
-        assert_eq!(out, "ä\\n".as_bytes());
+        rewritten::<Json>(&mut out, &record);
+        assert_eq!(out, "ä\\nö".as_bytes());
     }
 }

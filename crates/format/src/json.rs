@@ -1,6 +1,6 @@
 //! A JSON object, written as it is made.
 
-use crate::escape::{self, Escape, name, sql};
+use crate::escape::{self, Escape, name, rewritten, sql};
 use crate::words::number;
 use tacho_event::record::Record;
 
@@ -50,6 +50,14 @@ impl Object<'_> {
     pub fn sql(&mut self, key: &str, record: &Record) {
         if record.sql.is_some() {
             self.made(key, |out| sql::<escape::Json>(out, record));
+        }
+    }
+
+    /// What was executed in its place, when something was.
+    pub fn rewritten(&mut self, record: &Record) {
+        self.number("rewrite_rule", record.rewrite_rule);
+        if record.rewritten_query.is_some() {
+            self.made("rewritten_query", |out| rewritten::<escape::Json>(out, record));
         }
     }
 

@@ -9,7 +9,7 @@ use tacho_event::record::{EventKind, Record};
 use tacho_event::time::TimeFormatter;
 
 use crate::Formatter;
-use crate::escape::{Escape, backslash, is_control, name, sql};
+use crate::escape::{Escape, backslash, is_control, name, rewritten, sql};
 use crate::words::{PRODUCT, VERSION, is_of_recorder, number, sentence, severity, status, tables};
 
 struct Header;
@@ -109,6 +109,10 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
     if record.sql.is_some() {
         field(out, "sql", |out| sql::<Value>(out, record));
     }
+    count(out, "rewriteRule", record.rewrite_rule);
+    if record.rewritten_query.is_some() {
+        field(out, "rewrittenQuery", |out| rewritten::<Value>(out, record));
+    }
     if !record.tables.is_empty() {
         field(out, "tables", |out| tables::<Value>(out, record.tables));
     }
@@ -146,6 +150,8 @@ mod tests {
             sql_command: b"sel|ect",
             sql: Some(b"SELECT '\\t\t'\n"),
             sql_charset: b"utf8mb4",
+            rewrite_rule: Some(3),
+            rewritten_query: Some(b"SELECT\t2"),
             rows_sent: Some(0),
             ..Record::default()
         };
@@ -159,7 +165,8 @@ mod tests {
                 env!("CARGO_PKG_VERSION"),
                 "|statement:sel_ect|x09|devTime=1795319366500\tcat=statement\tsev=1\t",
                 "identHostName=db1\tusrName=a\\tusrName=root\tsrc=10.0.0.7\tseq=5\toutcome=ok\t",
-                "retcode=0\tconn=7\tcommand=Query\tsql=SELECT '\\\\t\\t'\\n\trowsSent=0\n"
+                "retcode=0\tconn=7\tcommand=Query\tsql=SELECT '\\\\t\\t'\\n\t",
+                "rewriteRule=3\trewrittenQuery=SELECT\\t2\trowsSent=0\n"
             )
         );
     }

@@ -238,6 +238,7 @@ fn append_unmapped(o: &mut Object, record: &Record) {
     o.text("blocked_by", record.blocked_by);
     o.number("sql_bytes", record.sql_bytes);
     o.flag("sql_redacted", record.sql_redacted);
+    o.rewritten(record);
     o.objects("tables", record.tables, append_table);
     o.number("rows_sent", record.rows_sent);
     o.number("rows_examined", record.rows_examined);

@@ -51,8 +51,10 @@ pub fn room_for(record: &Record, server_host: &[u8]) -> usize {
     let messages = [record.error, record.old_value, record.new_value];
     let messages = messages.iter().map(|text| text_room(text, Charset::UTF8MB4));
     let charset = record.text_charset().unwrap_or(Charset::BINARY);
+    let of_statement = |text: Option<&[u8]>| text_room(text.unwrap_or_default(), charset);
     tables
-        .chain([names, FIXED_BYTES, text_room(record.sql.unwrap_or_default(), charset)])
+        .chain([record.sql, record.rewritten_query].map(of_statement))
+        .chain([names, FIXED_BYTES])
         .chain(messages.map(|room| room.saturating_mul(MESSAGE_COPIES)))
         .fold(0, usize::saturating_add)
 }
@@ -138,6 +140,8 @@ mod tests {
             sql: Some(text),
             sql_bytes: Some(u64::MAX),
             sql_redacted: true,
+            rewrite_rule: Some(u64::MAX),
+            rewritten_query: Some(text),
             tables,
             rows_sent: Some(u64::MAX),
             rows_examined: Some(u64::MAX),

@@ -212,7 +212,7 @@ fn is_xml(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-const CEF_KEYS: [&str; 23] = [
+const CEF_KEYS: [&str; 25] = [
     "rt",
     "externalId",
     "dvchost",
@@ -235,6 +235,8 @@ const CEF_KEYS: [&str; 23] = [
     "cn1",
     "cn2",
     "cn3",
+    "flexNumber1",
+    "flexString1",
     "msg",
 ];
 

@@ -153,5 +153,10 @@ pub fn samples() -> Vec<OwnedRecord> {
             ..record(23, Config)
         },
         record(24, Stop),
+        OwnedRecord {
+            rewrite_rule: Some(4711),
+            rewritten_query: Some(b"SELECT 'it is \"2\"'".to_vec()),
+            ..statement(25, "select", "SELECT 1")
+        },
     ]
 }
