@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Where MySQL 9.7 spends its processor time with the component and without; see README.md. Needs
+# perf, sysbench and `make build SERVER=mysql-9.7`.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+connections=${CONNECTIONS:-512}
+seconds=${SECONDS_EACH:-20}
+server=${XDG_CACHE_HOME:-$HOME/.cache}/tachograph/mysql-9.7
+scripts=/usr/share/sysbench
+for program in perf sysbench mysqladmin; do
+    command -v "$program" >/dev/null || {
+        echo "profile.sh: needs $program" >&2
+        exit 1
+    }
+done
+[ -r build/mysql-9.7/component_tacho.so ] || {
+    echo "profile.sh: needs the component: make build SERVER=mysql-9.7" >&2
+    exit 1
+}
+
+# perf opens files for each thread of the server.
+ulimit -n "$(ulimit -Hn)"
+mkdir -p build/bench
+work=$(mktemp -d "$PWD/build/bench/mysql-profile-XXXXXX")
+memory=$(mktemp -d /dev/shm/tacho-profile-XXXXXX)
+pid=
+stop() {
+    if [ -n "$pid" ]; then
+        kill "$pid"
+        wait "$pid" || true
+    fi
+    rm -rf "$work" "$memory"
+}
+trap stop EXIT
+
+mkdir "$work/plugin" "$work/log"
+# The server's own services for events live in a component of its.
+cp build/mysql-9.7/component_tacho.so "$server/usr/lib/mysql/plugin/component_reference_cache.so" "$work/plugin"
+options=(--no-defaults --user="$(id -un)" "--datadir=$work/data" "--basedir=$server/usr" --secure-file-priv=)
+"$server/usr/sbin/mysqld" "${options[@]}" --initialize-insecure "--log-error=$work/initialize.log"
+"$server/usr/sbin/mysqld" "${options[@]}" "--plugin-dir=$work/plugin" "--socket=$work/s" "--pid-file=$work/pid" \
+    "--log-error=$work/error.log" --skip-networking --mysqlx=OFF --max-connections=1100 \
+    "--loose-tacho.directory=$work/log" "--loose-tacho.arena-directory=$memory" &
+pid=$!
+sql() { mysql --no-defaults --skip-column-names --batch --user=root "--socket=$work/s" --execute="$1"; }
+until mysqladmin --no-defaults --user=root "--socket=$work/s" --silent ping >/dev/null 2>&1; do
+    kill -0 "$pid" || {
+        tail "$work/error.log" >&2
+        exit 1
+    }
+    sleep 0.3
+done
+status() { sql "SHOW GLOBAL STATUS LIKE '$1'" | cut -f2; }
+sql "CREATE DATABASE tacho_bench"
+load() {
+    local name=$1 threads=$2
+    shift 2
+    LUA_PATH="$scripts/?.lua" sysbench --db-driver=mysql "--mysql-socket=$work/s" --mysql-user=root \
+        --mysql-db=tacho_bench --tables=1 --table-size=10000 "--threads=$threads" "$name" "$@"
+}
+load oltp_point_select 1 prepare >"$work/prepare"
+
+# What perf saw: per cent of the server's processor time.
+report() {
+    perf report --input "$work/perf" --stdio --call-graph none --field-separator "|" "$@" \
+        2>"$work/perf.log" | grep -v '^#' | grep . >"$work/report"
+}
+show() { grep -E "$1" "$work/report" | head -12 || echo "   none was seen"; }
+profile() {
+    local title=$1 name=$2 threads=$3 sessions=$4
+    load "$name" "$threads" --time=0 run >"$work/sysbench" &
+    local running=$! before
+    # sysbench begins when all sessions are there.
+    until [ "$(status Threads_connected)" -ge "$sessions" ]; do sleep 0.5; done
+    sleep 3
+    before=$(status Questions)
+    # It looks at each thread of the server first, which may take longer than the profile.
+    perf record --quiet --event cpu-clock --freq 997 --call-graph fp --pid "$pid" --output "$work/perf" -- \
+        sleep "$seconds" >"$work/perf.log" 2>&1 || { cat "$work/perf.log" >&2 && exit 1; }
+    kill "$running"
+    wait "$running" || true
+    echo "== $title ($(($(status Questions) - before)) statements while perf looked)"
+    echo "-- share of the processor time by kind of thread and library"
+    report --no-children --sort comm,dso
+    show .
+    report --children --sort symbol
+    echo "-- functions of the server about plugins (they hold LOCK_plugin, if anything does), with what they call"
+    show '[Pp]lugin'
+    echo "-- what recording has the server do, with what it calls"
+    show 'event_tracking_[a-z_]*_notify|Event_reference_caching_cache::|compute_digest_text|clock_gettime'
+}
+
+for with in without with; do
+    if [ "$with" = with ]; then
+        sql "INSTALL COMPONENT 'file://component_tacho'"
+    fi
+    profile "point selects, $connections connections, $with the component" oltp_point_select "$connections" "$connections"
+    profile "log in, point select, log out, 32 at a time, $with the component" "$PWD/crates/bench/lua/connect.lua" 32 2
+done
