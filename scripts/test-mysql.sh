@@ -25,7 +25,7 @@ test_release() {
     TACHO_SERVER=$release cargo test -p tacho-tests --no-fail-fast \
         --test mysql_bench --test mysql_clients --test mysql_component --test mysql_hotzone \
         --test mysql_pmp --test mysql_privileges --test mysql_rewrite --test mysql_rules \
-        --test mysql_traces --test mysql_upgrade \
+        --test mysql_secrets --test mysql_traces --test mysql_upgrade \
         -- --include-ignored "${skipped[@]}"
 }
 

@@ -21,6 +21,7 @@
 //! | [`benched`] | `tacho bench`, and whether a server is as it was before |
 //! | [`converted`] | the log in another format |
 //! | [`arena`] | the few words of a living arena that a test looks at |
+//! | [`hidden`] | secrets that must not be found, names that must |
 //! | [`disk`] | a file system that is full, a device that fails or is slow |
 //! | [`wait`] | for something to become true |
 //! | [`paired`] | throughput with and without recording, from alternating blocks |
@@ -33,6 +34,7 @@ pub mod audit;
 pub mod benched;
 pub mod converted;
 pub mod disk;
+pub mod hidden;
 pub mod log;
 pub mod map_auth;
 pub mod mysql_place;
