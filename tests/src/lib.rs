@@ -7,6 +7,7 @@
 //! | [`server`] | a private MariaDB in a directory of its own, to be killed at will |
 //! | [`mysql_server`] | the same with MySQL |
 //! | [`product`] | the same with any of them, for what is done with all |
+//! | [`recording`] | the same, recording from the first start on, for tests of what all promise |
 //! | [`mysql_place`] | where such a test keeps its log and its arenas |
 //! | [`mysql_rewriting`] | rules that rewrite, there |
 //! | [`client`] | a connection to it, and its status variables |
@@ -44,6 +45,7 @@ pub mod paired;
 pub mod product;
 pub mod raw;
 pub mod recorded;
+pub mod recording;
 pub mod sealed;
 pub mod server;
 pub mod tagged;

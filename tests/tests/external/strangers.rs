@@ -142,7 +142,7 @@ fn a_link_in_the_place_of_the_socket_leads_nowhere() {
     wait_until("it says so", || recorder.said().contains("no socket of the server"));
     assert!(listener.accept().is_err(), "nobody came");
     // The server takes the name for itself.
-    set(&scene, "tacho_writer = EXTERNAL");
+    set(&scene, "tacho_writer = 'EXTERNAL'");
     recorder.wait_until_it_writes(&scene);
     recorder.end();
     let mut scene = scene;
