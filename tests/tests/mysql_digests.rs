@@ -171,7 +171,7 @@ fn statements_are_grouped_as_the_server_groups_them() {
     let mut count_of_class: BTreeMap<&str, usize> = BTreeMap::new();
     for row in &rows {
         *count_of_class.entry(class(row)).or_default() += 1;
-        if class(row) != "" {
+        if !class(row).is_empty() {
             println!("{}: {}", class(row), row.sql);
             println!("    there {}\n    here  {}", row.their_text, row.our_text);
         }
