@@ -140,11 +140,11 @@ enum tacho_filter_flag {
 };
 
 /* Which statements are recorded, in JSON; empty: all. After tacho_embed_set_name. `who` wants it;
- * null: the server's own start.
+ * null: the server's own start. `variable` is what the log calls the setting.
  * On failure: false, with where and what is wrong in `error` (terminated, cut); the filter before
  * stays in effect. */
-bool tacho_embed_filter(const tacho_embed *recorder, const tacho_who *who, const char *text,
-                        uint32_t flags, char *error, size_t error_bytes);
+bool tacho_embed_filter(const tacho_embed *recorder, const tacho_who *who, const char *variable,
+                        const char *text, uint32_t flags, char *error, size_t error_bytes);
 
 /* A rule that rewrites. All texts are UTF-8. */
 typedef struct tacho_rewrite_rule {

@@ -19,6 +19,7 @@ char* v_filter_file;
 
 // ER_WRONG_VALUE_FOR_VAR of the server, which is in no header for plugins.
 constexpr unsigned int kWrongValue = 1231;
+constexpr char kFilterName[] = "tacho_filter";
 constexpr char kBoth[] =
     "tacho_filter and tacho_filter_file cannot both be set: set the other one to '' first";
 
@@ -61,7 +62,7 @@ int check(MYSQL_THD thd, void* save, st_mysql_value* value, const char* variable
     }
     char error[1024] = "";
     if (is_set(text) && g_recorder != nullptr &&
-        !tacho_embed_filter(g_recorder, nullptr, text, flags, error, sizeof(error))) {
+        !tacho_embed_filter(g_recorder, nullptr, kFilterName, text, flags, error, sizeof(error))) {
         return refuse(variable, error);
     }
     *static_cast<const char**>(save) = text;
@@ -90,7 +91,7 @@ void update(MYSQL_THD thd, const char* variable, const char* wanted, uint32_t fl
     }
     const tacho_who who = who_of(thd);
     if (g_recorder != nullptr &&
-        !tacho_embed_filter(g_recorder, &who, clears ? other : wanted,
+        !tacho_embed_filter(g_recorder, &who, kFilterName, clears ? other : wanted,
                             (clears ? other_flags : flags) | TACHO_FILTER_APPLY, error,
                             sizeof(error))) {
         char message[1200];
@@ -147,7 +148,8 @@ void apply_filter(const tacho_embed* recorder) noexcept {
         snprintf(error, sizeof(error), "%s", kBoth);
     } else if (!from_file && !is_set(v_filter)) {
         return;
-    } else if (tacho_embed_filter(recorder, nullptr, from_file ? v_filter_file : v_filter,
+    } else if (tacho_embed_filter(recorder, nullptr, kFilterName,
+                                  from_file ? v_filter_file : v_filter,
                                   TACHO_FILTER_APPLY | (from_file ? TACHO_FILTER_FILE : 0), error,
                                   sizeof(error))) {
         return;

@@ -95,7 +95,8 @@ bool try_value(Which which, const tacho_who* who, const char* text, bool apply, 
     }
     const uint32_t flags = (which == kFilterFile && is_set(text) ? TACHO_FILTER_FILE : 0) |
                            (apply ? TACHO_FILTER_APPLY : 0);
-    return tacho_embed_filter(g_recorder, who, text, flags, error, error_bytes);
+    return tacho_embed_filter(g_recorder, who, g_variables[kFilter].full_name, text, flags, error,
+                              error_bytes);
 }
 
 template <Which kWhich>
@@ -226,7 +227,8 @@ void apply_text_variables(const tacho_embed* recorder) noexcept {
     const char* filter = from_file ? shown(kFilterFile) : shown(kFilter);
     const uint32_t flags = TACHO_FILTER_APPLY | (from_file ? TACHO_FILTER_FILE : 0);
     if (is_set(filter) &&
-        (both || !tacho_embed_filter(recorder, nullptr, filter, flags, error, sizeof(error)))) {
+        (both || !tacho_embed_filter(recorder, nullptr, g_variables[kFilter].full_name, filter,
+                                     flags, error, sizeof(error)))) {
         snprintf(message, sizeof(message),
                  "%s: %s. Everything is recorded until a right filter is set",
                  g_variables[from_file ? kFilterFile : kFilter].full_name, both ? kBoth : error);

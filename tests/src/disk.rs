@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use tacho_bench::server as private;
 
 use crate::server::Builder;
 
@@ -110,10 +111,16 @@ impl Disk {
 
     /// A server that logs to this disk.
     pub fn server(&self, builder: Builder) -> Builder {
-        let builder =
-            builder.option(format!("loose-tacho-directory={}", self.log_directory().display()));
-        let with =
-            |builder: Builder, (name, value): &(&str, String)| builder.environment(name, value);
+        builder
+            .option(format!("loose-tacho-directory={}", self.log_directory().display()))
+            .map(|builder| self.hold(builder))
+    }
+
+    /// A server that sees this disk.
+    pub(crate) fn hold(&self, builder: private::Builder) -> private::Builder {
+        let with = |builder: private::Builder, (name, value): &(&str, String)| {
+            builder.environment(name, value)
+        };
         let builder = self.environment().iter().fold(builder, with);
         let Some(holder) = &self.holder else { return builder };
         let target = holder.id().to_string();

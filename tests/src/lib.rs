@@ -7,6 +7,7 @@
 //! | [`server`] | a private MariaDB in a directory of its own, to be killed at will |
 //! | [`mysql_server`] | the same with MySQL |
 //! | [`product`] | the same with any of them, for what is done with all |
+//! | [`recording`] | the same, recording from the first start on, for tests of what all promise |
 //! | [`mysql_place`] | where such a test keeps its log and its arenas |
 //! | [`mysql_replication`] | two of them, one of which applies what the other one executes |
 //! | [`mysql_rewriting`] | rules that rewrite, there |
@@ -22,6 +23,7 @@
 //! | [`benched`] | `tacho bench`, and whether a server is as it was before |
 //! | [`converted`] | the log in another format |
 //! | [`arena`] | the few words of a living arena that a test looks at |
+//! | [`hidden`] | secrets that must not be found, names that must |
 //! | [`disk`] | a file system that is full, a device that fails or is slow |
 //! | [`wait`] | for something to become true |
 //! | [`paired`] | throughput with and without recording, from alternating blocks |
@@ -34,6 +36,7 @@ pub mod audit;
 pub mod benched;
 pub mod converted;
 pub mod disk;
+pub mod hidden;
 pub mod log;
 pub mod map_auth;
 pub mod mysql_place;
@@ -44,6 +47,7 @@ pub mod paired;
 pub mod product;
 pub mod raw;
 pub mod recorded;
+pub mod recording;
 pub mod sealed;
 pub mod server;
 pub mod tagged;

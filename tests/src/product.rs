@@ -2,7 +2,7 @@
 //!
 //! All that `make run` has to know of a server stands in one row of [`PRODUCTS`].
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use tacho_bench::client::{Conn, Queryable as _};
@@ -22,6 +22,8 @@ pub struct Product {
     library: &'static str,
     /// What installs it.
     pub install: &'static str,
+    /// What takes it away.
+    pub uninstall: &'static str,
     /// Before the name of a setting, as `tacho_` in `tacho_logging`.
     variable: &'static str,
     /// Before the name of a status variable.
@@ -29,7 +31,7 @@ pub struct Product {
     /// What makes the server do what the others do by themselves.
     options: &'static [&'static str],
     /// What it warns of whenever it starts.
-    known: &'static [&'static str],
+    pub(crate) known: &'static [&'static str],
 }
 
 const MARIADB: Product = Product {
@@ -37,6 +39,7 @@ const MARIADB: Product = Product {
     title: "MariaDB",
     library: "mariadb/tacho.so",
     install: "INSTALL SONAME 'tacho'",
+    uninstall: "UNINSTALL SONAME 'tacho'",
     variable: "tacho_",
     status: "Tacho_",
     options: &[],
@@ -59,6 +62,7 @@ const PRODUCTS: [Product; 4] = [
         title: "MySQL 9.7",
         library: "mysql-9.7/component_tacho.so",
         install: "INSTALL COMPONENT 'file://component_tacho'",
+        uninstall: "UNINSTALL COMPONENT 'file://component_tacho'",
         variable: "tacho.",
         status: "tacho.",
         options: MYSQL_OPTIONS,
@@ -69,6 +73,7 @@ const PRODUCTS: [Product; 4] = [
         title: "MySQL 8.0",
         library: "mysql-8.0/tacho.so",
         install: "INSTALL PLUGIN tacho SONAME 'tacho.so'",
+        uninstall: "UNINSTALL PLUGIN tacho",
         variable: "tacho_",
         status: "Tacho_",
         options: MYSQL_OPTIONS,
@@ -105,12 +110,17 @@ impl Product {
         crate::build_directory().join(self.library)
     }
 
-    /// A server with small buffers and otherwise default settings in this directory, with our
-    /// library in its plugin directory.
-    pub fn builder(&self, directory: &Path) -> private::Builder {
+    /// Whether it is a MariaDB, which hears of a Prepare when that was answered, and has a pool of
+    /// threads.
+    pub fn is_mariadb(&self) -> bool {
+        self.name.starts_with(MARIADB.name)
+    }
+
+    /// A server with small buffers and otherwise default settings, with our library in its plugin
+    /// directory.
+    pub fn builder(&self) -> private::Builder {
         let builder = private::Builder::new(crate::build_directory().join("test"))
             .installation(self.installation())
-            .directory(directory)
             .plugin(self.library())
             .option(server::NO_NATIVE_AIO);
         self.options.iter().fold(builder, |builder, option| builder.option(option))
@@ -124,6 +134,21 @@ impl Product {
     /// A status variable, as `records_lost`, by its name in this server.
     pub fn status(&self, name: &str) -> String {
         format!("{}{name}", self.status)
+    }
+
+    /// A text with MariaDB's names of settings and status variables, `SET GLOBAL tacho_logging = 0`,
+    /// by their names in this server.
+    pub fn named(&self, text: &str) -> String {
+        text.replace("tacho_", self.variable).replace("Tacho_", self.status)
+    }
+
+    /// An option of a server; of the recorder's, as `tacho-arena-bytes=1M`, by its name in this one,
+    /// which may not know it yet.
+    pub fn option(&self, option: &str) -> String {
+        match option.strip_prefix("tacho-") {
+            Some(setting) if !self.is_mariadb() => format!("loose-{}{setting}", self.variable),
+            _ => option.to_owned(),
+        }
     }
 
     /// Installs the library.

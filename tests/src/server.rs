@@ -150,6 +150,11 @@ impl Builder {
         Self(self.0.keep())
     }
 
+    /// Changes what is below.
+    pub(crate) fn map(self, change: impl FnOnce(private::Builder) -> private::Builder) -> Self {
+        Self(change(self.0))
+    }
+
     /// Initialises the data directory, starts the server and waits until it answers.
     ///
     /// # Errors

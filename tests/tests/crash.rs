@@ -5,6 +5,7 @@ mod scene;
 
 use scene::{Noise, Scene, start_load, wait_for_answers};
 use tacho_tests::log;
+use tacho_tests::product::Product;
 
 /// Kills and restarts; `make crash` asks for many.
 fn rounds() -> u64 {
@@ -56,6 +57,9 @@ fn kills_amid_rotations() {
 
 #[test]
 fn kills_with_a_thread_pool() {
+    if !Product::wanted().expect("a server").is_mariadb() {
+        return;
+    }
     let options = ["thread-handling=pool-of-threads", "thread-pool-size=2"];
     survive(&options, 3, "pool", false);
 }

@@ -21,8 +21,10 @@ use tacho_recorder::control::{Control, Status};
 use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::recover::{self, Recovered};
 use tacho_recorder::writer::Writer;
+use tacho_tests::build_directory;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::log;
+use tacho_tests::product::Product;
 
 /// Everything stays in the arena for as long as it fits.
 const IN_THE_ARENA: [&str; 2] = ["tacho-flush-interval-ms=60000", "tacho-flush-bytes=16777216"];
@@ -160,6 +162,9 @@ fn the_statement_that_crashed_the_server_is_in_the_log() {
 
 #[test]
 fn the_running_statement_of_a_pooled_thread_is_interrupted() {
+    if !Product::wanted().expect("a server").is_mariadb() {
+        return;
+    }
     end_in_statement(&["thread-handling=pool-of-threads"], 7, Signal::KILL, 0);
 }
 
@@ -310,4 +315,24 @@ fn recovery_without_a_server_brings_the_same_lines() {
     let online = lines(&scene.log_directory());
     assert_eq!(online[..offline.len()], offline);
     assert_eq!(online[offline.len()]["event"], "start");
+}
+
+/// A server that will not start any more: the command does it.
+#[test]
+fn the_command_recovers_without_a_server() {
+    let mut scene = Scene::new(&IN_THE_ARENA);
+    let running = start_load(&scene, "command");
+    scene.kill_under_load(&running, 500);
+    let tally = running.stop().expect("a tally");
+    let recover = Command::new(build_directory().join("bin/tacho"))
+        .arg("recover")
+        .arg(scene.log_directory())
+        .status();
+    assert!(recover.expect("the command is built").success());
+    assert_eq!(scene.arena_files(), Vec::<PathBuf>::new(), "arenas are left");
+    let recovered = scene::check(&scene.log_directory(), &tally, "command");
+    assert!(recovered.acknowledged > 500, "{recovered:?}");
+    scene.server.restart().expect("restarting");
+    let summary = scene.finish(&tally, "command");
+    assert_eq!(summary.interrupted, recovered.interrupted, "recovered once more");
 }

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tacho_tests::client::{self, Queryable};
+use tacho_tests::client::Queryable as _;
 use tacho_tests::log::all_files;
 use tacho_tests::raw::Raw;
 use tacho_tests::recorded::{self, text};
-use tacho_tests::server::MariaDb;
+use tacho_tests::recording::Recording;
 use tacho_tests::wait;
 
 /// Pairs of one shape, and each of a shape of its own.
@@ -35,8 +35,7 @@ fn wait_for(log: &Path, text: &str) {
 
 #[test]
 fn statements_of_one_shape_share_a_digest_as_they_do_there() {
-    let mut server = MariaDb::builder()
-        .option("plugin-load-add=tacho")
+    let mut server = Recording::builder()
         .option("performance-schema=ON")
         .option("performance-schema-consumer-events-statements-current=ON")
         .option("performance-schema-consumer-events-statements-history=ON")
@@ -59,17 +58,17 @@ fn statements_of_one_shape_share_a_digest_as_they_do_there() {
         .expect("the history");
     let theirs: BTreeMap<String, String> = theirs.into_iter().collect();
     // The setting is that of the time when a line is written.
-    let log = server.data_directory().join("tacho");
+    let log = server.log_directory();
     wait_for(&log, SHAPES[SHAPES.len() - 1][1]);
     // Off and on again: only the lines between have none.
-    conn.query_drop("SET GLOBAL tacho_digest = OFF").expect("the setting");
+    server.set("tacho_digest = OFF");
     let off = "SELECT 'without'";
     assert_eq!(raw.query(off).expect("an answer")[0].errno(), 0);
     wait_for(&log, off);
-    conn.query_drop("SET GLOBAL tacho_digest = ON").expect("the setting");
+    server.set("tacho_digest = ON");
     drop((raw, conn));
     server.stop().expect("stopping");
-    let lines = recorded::read(&server.data_directory().join("tacho")).expect("a good log");
+    let lines = recorded::read(&log).expect("a good log");
     let ours: BTreeMap<&str, &str> = lines
         .iter()
         .filter_map(|line| Some((text(line, "sql")?, text(line, "digest").unwrap_or_default())))
@@ -167,8 +166,7 @@ const PROGRAMS: &[&str] = &[
 
 #[test]
 fn no_literal_reaches_the_log_directory() {
-    let mut server = MariaDb::builder()
-        .option("plugin-load-add=tacho")
+    let mut server = Recording::builder()
         .option("tacho-redact=LITERALS")
         // With it the server fills in the parameters of prepared statements.
         .option("general-log=ON")
@@ -232,21 +230,19 @@ fn no_literal_reaches_the_log_directory() {
     drop(raw);
     // What a dead server leaves is recovered as it was to be written.
     let mut raw = Raw::connect(server.socket(), "root").expect("a session");
-    let mut conn = server.connect().expect("a connection");
-    conn.query_drop("SET GLOBAL tacho_flush_interval_ms = 60000").expect("the setting");
+    server.set("tacho_flush_interval_ms = 60000");
     let mark = next();
     raw.query(format!("SELECT 'at the end {mark}'")).expect("an answer");
     raw.query(format!("SELECT nonsense nonsense '{mark}'")).expect("an answer");
-    let status = client::status(&mut conn, "Tacho_arena_file").expect("the status");
-    let arena = PathBuf::from(&status["Tacho_arena_file"]);
+    let arena = PathBuf::from(server.status("Tacho_arena_file"));
     marks.push(mark);
-    drop((raw, conn));
+    drop(raw);
     server.kill9().expect("killing");
     assert!(arena.exists());
     server.restart().expect("a second start");
     server.stop().expect("stopping");
 
-    let directory = server.data_directory().join("tacho");
+    let directory = server.log_directory();
     let lines = recorded::read(&directory).expect("a good log");
     let mut checked = 0;
     for file in all_files(&directory) {

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use tacho_tests::arena::Arena;
 use tacho_tests::audit::Audit;
-use tacho_tests::client::{self, Conn, Queryable as _};
+use tacho_tests::client::Conn;
 use tacho_tests::disk::{Disk, FAILED_WRITES};
-use tacho_tests::server::{Builder, MariaDb};
+use tacho_tests::recording::{Builder, Recording};
 use tacho_tests::tagged::{self, Load, Running, Tally};
 use tacho_tests::{build_directory, log, wait};
 
@@ -21,20 +21,26 @@ const SMALL_DISK_BYTES: u64 = 96 << 20;
 const EIO: i32 = 5;
 
 /// What a server may say that is no news to these tests.
-const ALLOWED: &[&str] = &["max_open_files", "Aborted connection", "its seal cannot be written"];
+const ALLOWED: &[&str] = &[
+    "max_open_files",
+    "Aborted connection",
+    "its seal cannot be written",
+    // MySQL ends the sessions that are left when it stops, and says so.
+    "Forcing close of thread",
+];
 
 fn directory(name: &str) -> std::path::PathBuf {
     build_directory().join(format!("test/disk-{name}-{}", std::process::id()))
 }
 
 fn builder() -> Builder {
-    MariaDb::builder().option("plugin-load-add=tacho.so").option("tacho-arena-bytes=1M")
+    Recording::builder().option("tacho-arena-bytes=1M")
 }
 
 /// A server that records to a disk of ours, and a load on it.
 struct Scene {
     disk: Disk,
-    server: MariaDb,
+    server: Recording,
     conn: Conn,
     arena: Arena,
     running: Running,
@@ -57,8 +63,7 @@ impl Scene {
     }
 
     fn under(disk: Disk, name: &str, options: &[&str], change: impl FnOnce(Load) -> Load) -> Self {
-        let builder = options.iter().fold(builder(), |builder, option| builder.option(option));
-        let server = disk.server(builder).start().expect("a server");
+        let server = builder().options(options).on(&disk).start().expect("a server");
         let mut conn = server.connect().expect("a connection");
         tagged::prepare(&mut conn, THREADS).expect("preparing");
         let arena = Arena::of(&mut conn).expect("an arena");
@@ -75,6 +80,16 @@ impl Scene {
         wait::until("the load goes on", || self.running.acknowledged_count() >= goal);
     }
 
+    /// A status variable that is a number.
+    fn number(&mut self, name: &str) -> u64 {
+        self.server.number(&mut self.conn, name)
+    }
+
+    /// A status variable.
+    fn status(&mut self, name: &str) -> String {
+        self.server.status_over(&mut self.conn, name)
+    }
+
     /// Nothing goes on any more. A connection waits for a free chunk, or with a large
     /// statement until it is in the file.
     fn wait_until_all_wait(&self) {
@@ -88,7 +103,7 @@ impl Scene {
     }
 
     /// Stops load and server, reads the log.
-    fn end(self) -> (Tally, Audit, MariaDb, Disk) {
+    fn end(self) -> (Tally, Audit, Recording, Disk) {
         let Self { disk, mut server, running, run, .. } = self;
         let tally = running.stop().expect("a tally");
         server.stop().expect("stopping");
@@ -97,8 +112,13 @@ impl Scene {
     }
 }
 
-fn count_of(server: &MariaDb, text: &str) -> usize {
+fn count_of(server: &Recording, text: &str) -> usize {
     server.error_log().lines().filter(|line| line.contains(text)).count()
+}
+
+/// How many Prepares may be missing after a kill: MariaDB answers them before it tells of them.
+fn late_prepares(server: &Recording) -> usize {
+    if server.product.is_mariadb() { THREADS as usize } else { 0 }
 }
 
 fn clean_up(disk: Disk, directory: &Path) {
@@ -123,13 +143,13 @@ fn a_full_disk_makes_statements_wait_and_loses_none() {
     scene.disk.free().expect("freeing");
     scene.wait_for_more(500);
 
-    let errors = client::status_number(&mut scene.conn, "Tacho_write_errors").expect("status");
+    let errors = scene.number("Tacho_write_errors");
     assert!(errors > 1, "{errors} failed writes are no retries");
-    let values = client::status(&mut scene.conn, "Tacho_%").expect("status");
-    assert!(values["Tacho_last_error"].contains("Free space"), "{values:?}");
-    assert_eq!(values["Tacho_records_lost"], "0");
-    assert_ne!(values["Tacho_blocked_count"], "0");
-    assert_ne!(values["Tacho_blocked_time_us"], "0");
+    let error = scene.status("Tacho_last_error");
+    assert!(error.contains("Free space"), "{error}");
+    assert_eq!(scene.number("Tacho_records_lost"), 0);
+    assert_ne!(scene.number("Tacho_blocked_count"), 0);
+    assert_ne!(scene.number("Tacho_blocked_time_us"), 0);
 
     // Once more: each time is told, each time once.
     scene.disk.fill().expect("filling");
@@ -150,20 +170,20 @@ fn the_end_of_the_room_is_told_before_it_comes() {
     const ENOUGH: &str = "there is enough room for the audit log again";
     let disk = Disk::small(&directory("room"), SMALL_DISK_BYTES).expect("a disk");
     let builder = builder().option("tacho-disk-warn-percent=0");
-    let mut server = disk.server(builder).start().expect("a server");
+    let mut server = builder.on(&disk).start().expect("a server");
     let mut conn = server.connect().expect("a connection");
     let mut free_bytes = 0;
     wait::until("somebody has looked", || {
-        free_bytes = client::status_number(&mut conn, "Tacho_disk_free_bytes").expect("status");
+        free_bytes = server.number(&mut conn, "Tacho_disk_free_bytes");
         free_bytes > 0
     });
     assert!(!disk.is_small() || free_bytes < SMALL_DISK_BYTES, "{free_bytes}");
     assert_eq!(count_of(&server, SHORT), 0);
     // There is always something on it.
-    conn.query_drop("SET GLOBAL tacho_disk_warn_percent = 100").expect("an answer");
+    server.set("tacho_disk_warn_percent = 100");
     wait::until("it is told", || count_of(&server, SHORT) == 1);
     if disk.is_small() {
-        conn.query_drop("SET GLOBAL tacho_disk_warn_percent = 10").expect("an answer");
+        server.set("tacho_disk_warn_percent = 10");
         disk.fill().expect("filling");
         wait::until("it is told again", || count_of(&server, SHORT) == 2);
         disk.free().expect("freeing");
@@ -183,10 +203,7 @@ fn a_full_disk_under_drop_declares_what_it_lost() {
     scene.disk.fill().expect("filling");
     // Goes on, and the connection of the test as well.
     scene.wait_for_more(5_000);
-    let Scene { conn, .. } = &mut scene;
-    wait::until("records are dropped", || {
-        client::status_number(conn, "Tacho_records_lost_dropped").expect("status") > 100
-    });
+    wait::until("records are dropped", || scene.number("Tacho_records_lost_dropped") > 100);
     scene.disk.free().expect("freeing");
     scene.wait_for_more(500);
     let (missing, declared) = finish_with_losses(scene, "dropped", "full-drop");
@@ -200,12 +217,9 @@ fn a_full_disk_under_timeout_declares_what_it_lost() {
     let mut scene = Scene::on(disk, "fulltimeout", &options);
     scene.disk.fill().expect("filling");
     scene.wait_for_more(1_000);
-    let Scene { conn, .. } = &mut scene;
-    wait::until("records are given up", || {
-        client::status_number(conn, "Tacho_records_lost_timeout").expect("status") > 100
-    });
-    assert!(client::status_number(conn, "Tacho_blocked_count").expect("status") > 100);
-    assert!(client::status_number(conn, "Tacho_blocked_time_us").expect("status") > 500_000);
+    wait::until("records are given up", || scene.number("Tacho_records_lost_timeout") > 100);
+    assert!(scene.number("Tacho_blocked_count") > 100);
+    assert!(scene.number("Tacho_blocked_time_us") > 500_000);
     scene.disk.free().expect("freeing");
     scene.wait_for_more(500);
     let (missing, declared) = finish_with_losses(scene, "timeout", "full-timeout");
@@ -217,11 +231,9 @@ fn finish_with_losses(scene: Scene, cause: &str, name: &str) -> (u64, u64) {
     let Scene { disk, mut server, mut conn, running, run, .. } = scene;
     let tally = running.stop().expect("a tally");
     // The last connections end, and may be lost as well.
-    let all = wait::until_steady("losses end", || {
-        client::status_number(&mut conn, "Tacho_records_lost").expect("status")
-    });
+    let all = wait::until_steady("losses end", || server.number(&mut conn, "Tacho_records_lost"));
     let name_of_cause = format!("Tacho_records_lost_{cause}");
-    let of_cause = client::status_number(&mut conn, &name_of_cause).expect("status");
+    let of_cause = server.number(&mut conn, &name_of_cause);
     assert_eq!(all, of_cause, "other causes");
     server.stop().expect("stopping");
     let audit = Audit::of(&disk.log_directory_here(), &run).expect("a readable log");
@@ -261,8 +273,8 @@ fn a_failing_device_is_waited_for() {
         scene.wait_until_all_wait();
         scene.disk.mend_writes().expect("mending");
         scene.wait_for_more(500);
-        let values = client::status(&mut scene.conn, "Tacho_last_error").expect("status");
-        assert!(values["Tacho_last_error"].contains("kernel log"), "{values:?}");
+        let error = scene.status("Tacho_last_error");
+        assert!(error.contains("kernel log"), "{error}");
         let (tally, audit, server, disk) = scene.end();
         audit.assert_complete(&tally);
         // Where part of a write arrives, batches get through in turns with errors.
@@ -293,8 +305,8 @@ fn a_device_that_comes_and_goes_is_told_of_seldom() {
     });
     let begin = Instant::now();
     for _ in 0..TIMES {
-        let Scene { conn, disk, .. } = &mut scene;
-        let mut number = |name: &str| client::status_number(conn, name).expect("status");
+        let Scene { conn, disk, server, .. } = &mut scene;
+        let mut number = |name: &str| server.number(conn, name);
         let errors = number("Tacho_write_errors");
         disk.fail_writes(EIO, 0).expect("a fault");
         wait::until("a write fails", || number("Tacho_write_errors") > errors);
@@ -323,8 +335,8 @@ fn a_deleted_file_is_written_again() {
             count_of(&scene.server, "the log file was deleted") == times
         });
     }
-    let values = client::status(&mut scene.conn, "Tacho_last_error").expect("status");
-    assert!(values["Tacho_last_error"].contains("Do not delete"), "{values:?}");
+    let error = scene.status("Tacho_last_error");
+    assert!(error.contains("Do not delete"), "{error}");
     let (tally, audit, server, disk) = scene.end();
     audit.assert_complete(&tally);
     assert_eq!(count_of(&server, "the log file was deleted"), 3);
@@ -390,8 +402,7 @@ fn something_in_the_place_of_the_directory_is_waited_for() {
     scene.wait_until_all_wait();
     fs::remove_file(&path).expect("removing");
     scene.wait_for_more(500);
-    let values = client::status(&mut scene.conn, "Tacho_last_error").expect("status");
-    assert!(!values["Tacho_last_error"].is_empty(), "{values:?}");
+    assert!(!scene.status("Tacho_last_error").is_empty());
     let (tally, audit, server, disk) = scene.end();
     audit.assert_complete(&tally);
     assert_eq!(count_of(&server, "[ERROR] tacho: cannot"), 1);
@@ -439,7 +450,7 @@ fn a_server_killed_while_the_disk_is_full_leaves_nothing_behind() {
     scene.server.restart().expect("restarting");
     scene.wait_for_more(500);
     let (tally, audit, server, disk) = scene.end();
-    audit.assert_complete_but(&tally, THREADS as usize);
+    audit.assert_complete_but(&tally, late_prepares(&server));
     assert_eq!(count_of(&server, "tacho: recovered "), 1);
     assert_no_arena(&disk);
     clean_up(disk, &directory("full-kill"));
@@ -449,12 +460,12 @@ fn a_server_killed_while_the_disk_is_full_leaves_nothing_behind() {
 fn servers_killed_one_after_the_other_while_the_disk_is_full_leave_nothing_behind() {
     let place = directory("full-kills");
     let disk = Disk::small(&place, SMALL_DISK_BYTES).expect("a disk");
-    let mut server = disk.server(builder()).start().expect("a server");
+    let mut server = builder().on(&disk).start().expect("a server");
     tagged::prepare(&mut server.connect().expect("a connection"), THREADS).expect("preparing");
     let mut tallies = Vec::new();
     // A load each time: one that went on would fill the arena of a server that starts on a full
     // disk, and the harness could not connect to see whether it is up.
-    let mut run_until_full = |server: &mut MariaDb, disk: &Disk| {
+    let mut run_until_full = |server: &mut Recording, disk: &Disk| {
         let arena = Arena::of(&mut server.connect().expect("a connection")).expect("an arena");
         let run = format!("kills{}", tallies.len());
         let running =
@@ -479,7 +490,7 @@ fn servers_killed_one_after_the_other_while_the_disk_is_full_leave_nothing_behin
     server.stop().expect("stopping");
     for (run, tally) in &tallies {
         let audit = Audit::of(&disk.log_directory_here(), run).expect("a readable log");
-        audit.assert_complete_but(tally, THREADS as usize);
+        audit.assert_complete_but(tally, late_prepares(&server));
     }
     assert_no_arena(&disk);
     drop(server);
@@ -491,10 +502,7 @@ fn losses_are_declared_also_by_the_next_server() {
     let disk = Disk::small(&directory("lost-kill"), SMALL_DISK_BYTES).expect("a disk");
     let mut scene = Scene::on(disk, "lostkill", &["tacho-overflow=DROP"]);
     scene.disk.fill().expect("filling");
-    let Scene { conn, .. } = &mut scene;
-    wait::until("records are dropped", || {
-        client::status_number(conn, "Tacho_records_lost_dropped").expect("status") > 100
-    });
+    wait::until("records are dropped", || scene.number("Tacho_records_lost_dropped") > 100);
     scene.server.kill9().expect("killing");
     scene.disk.free().expect("freeing");
     scene.server.restart().expect("restarting");
@@ -517,9 +525,10 @@ fn a_server_stops_although_the_log_cannot_be_written() {
     scene.server.restart().expect("restarting");
     scene.wait_for_more(500);
     let (tally, audit, server, disk) = scene.end();
-    // Only what was let go at the end is lost: nothing that was answered.
+    // Only what was let go at the end is lost: nothing that was answered. MySQL answers those whose
+    // sessions it has killed, that they were not executed.
     let (missing, _) = audit.assert_declared(&tally);
-    assert_eq!(missing, 0);
+    assert!(missing == 0 || (!server.product.is_mariadb() && missing <= THREADS), "{missing}");
     assert_eq!(count_of(&server, "tacho: recovered "), 1);
     assert_no_arena(&disk);
     clean_up(disk, &directory("full-stop"));

@@ -1,5 +1,6 @@
 //! Zone: outside. The writer in a process of its own: the log goes to it and back under load, and
 //! whichever of the two processes is killed, nothing is missing and nothing doubled.
+//! `TACHO_SERVER` says with which server; `scripts/test-mysql.sh` runs them with MySQL.
 
 #[path = "crash/scene.rs"]
 mod scene;
@@ -20,6 +21,7 @@ use scene::{Scene, start_load, wait_for_answers, wait_until};
 use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::State;
 use tacho_tests::client::{self, Queryable as _};
+use tacho_tests::product::Product;
 use tacho_tests::tagged::Running;
 use tacho_tests::{build_directory, log, sealed};
 
@@ -84,8 +86,7 @@ impl Drop for Recorder {
 }
 
 fn status(scene: &Scene, name: &str) -> String {
-    let mut conn = scene.server.connect().expect("a connection");
-    client::status(&mut conn, name).expect("status").remove(name).unwrap_or_default()
+    scene.server.status(name)
 }
 
 fn writer(scene: &Scene) -> String {
@@ -93,8 +94,7 @@ fn writer(scene: &Scene) -> String {
 }
 
 fn set(scene: &Scene, setting: &str) {
-    let mut conn = scene.server.connect().expect("a connection");
-    conn.query_drop(format!("SET GLOBAL {setting}")).expect("an answer");
+    scene.server.set(setting);
 }
 
 fn scene(options: &[&str]) -> Scene {
@@ -158,10 +158,10 @@ fn the_log_goes_to_the_recorder_and_back_under_load() {
     for _ in 0..5 {
         recorder.wait_until_it_writes(&scene);
         wait_for_answers(&running, 100);
-        set(&scene, "tacho_writer = EMBEDDED");
+        set(&scene, "tacho_writer = 'EMBEDDED'");
         wait_until("the server writes", || writer(&scene) == "EMBEDDED");
         wait_for_answers(&running, 100);
-        set(&scene, "tacho_writer = EXTERNAL");
+        set(&scene, "tacho_writer = 'EXTERNAL'");
     }
     recorder.wait_until_it_writes(&scene);
     // The figures are those of all writers together.
@@ -199,13 +199,13 @@ fn a_recorder_is_killed_under_load() {
 
 #[test]
 fn a_recorder_is_killed_when_nearly_everything_is_in_the_arena() {
-    let scene = scene(&[
-        "tacho-arena-bytes=1M",
-        "tacho-flush-interval-ms=60000",
-        "tacho-flush-bytes=16777216",
-        "thread-handling=pool-of-threads",
-        "thread-pool-size=2",
-    ]);
+    let late =
+        ["tacho-arena-bytes=1M", "tacho-flush-interval-ms=60000", "tacho-flush-bytes=16777216"];
+    let pool: &[&str] = match Product::wanted().expect("a server").is_mariadb() {
+        true => &["thread-handling=pool-of-threads", "thread-pool-size=2"],
+        false => &[],
+    };
+    let scene = scene(&[&late, pool].concat());
     let running = start_load(&scene, "arena");
     for _ in 0..4 {
         let recorder = Recorder::start(&scene);
@@ -358,7 +358,7 @@ fn the_plugin_goes_under_load_while_the_recorder_writes() {
     let mut conn = scene.server.connect().expect("a connection");
     let arenas = scene.arena_files();
     assert_eq!(arenas.len(), 1);
-    conn.query_drop("UNINSTALL SONAME 'tacho'").expect("uninstalling");
+    conn.query_drop(scene.server.product.uninstall).expect("uninstalling");
     drop(conn);
     wait_for_answers(&running, 100);
     let tally = running.stop().expect("a tally");
@@ -366,9 +366,9 @@ fn the_plugin_goes_under_load_while_the_recorder_writes() {
     wait_until("the arena is removed", || scene.arena_files().is_empty());
     wait_until("the plugin can be installed", || {
         let mut conn = scene.server.connect().expect("a connection");
-        conn.query_drop("INSTALL PLUGIN tacho SONAME 'tacho'").is_ok()
+        conn.query_drop(scene.server.product.install).is_ok()
     });
-    set(&scene, "tacho_writer = EXTERNAL");
+    set(&scene, "tacho_writer = 'EXTERNAL'");
     recorder.wait_until_it_writes(&scene);
     let directory = scene.log_directory();
     let events: Vec<String> = others(&directory).into_iter().map(|(event, _)| event).collect();
@@ -419,7 +419,8 @@ fn settings_reach_the_recorder() {
     drop(conn);
     let mut scene = scene;
     scene.server.stop().expect("stopping");
-    assert_eq!(variables(), ["tacho_timestamps", "tacho_filter", "tacho_rotate_bytes"]);
+    let changed = ["tacho_timestamps", "tacho_filter", "tacho_rotate_bytes"];
+    assert_eq!(variables(), changed.map(|name| scene.server.product.named(name)));
     scene.server.assert_clean_log(GONE);
 }
 

@@ -4,12 +4,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use tacho_tests::client;
-use tacho_tests::log::all_files;
+use tacho_tests::hidden::Marks;
 use tacho_tests::raw::Raw;
-use tacho_tests::recorded::{self, text};
+use tacho_tests::recorded;
 use tacho_tests::server::MariaDb;
 
 /// `%` is the secret, `#` a user name that must stay visible.
@@ -85,19 +84,11 @@ fn secrets_never_reach_the_log_directory() {
     let mut server = MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server");
     let mut raw = Raw::connect(server.socket(), "root").expect("a session");
     raw.must(&["CREATE DATABASE d"]);
-    let random = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_nanos() as u64;
-    let mut count = 0_u64;
-    let mut next = |prefix: &str| {
-        count += 1;
-        let spread = (random ^ count).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        format!("{prefix}{spread:016x}{count}")
-    };
-    let mut secrets = Vec::new();
-    let mut users = Vec::new();
+    let mut marks = Marks::new();
     for statement in STATEMENTS {
         for way in 0..3 {
-            let (secret, user) = (next("S3"), next("u"));
-            let sql = statement.replace('%', &secret).replace('#', &user);
+            let is_given_up = GIVEN_UP.iter().any(|begin| statement.starts_with(begin));
+            let sql = marks.fill(statement, way == 0 && !is_given_up);
             match way {
                 0 => {
                     raw.query(&sql).expect("an answer");
@@ -113,33 +104,26 @@ fn secrets_never_reach_the_log_directory() {
                     raw.query(format!("EXECUTE IMMEDIATE '{inner}'")).expect("an answer");
                 }
             }
-            secrets.push(secret);
-            if way == 0 && !GIVEN_UP.iter().any(|begin| statement.starts_with(begin)) {
-                users.push((user, *statement));
-            }
         }
     }
     // As parameters of a prepared statement.
     for sql in ["SELECT PASSWORD(?)", "SET PASSWORD FOR nosuch@nosuch = PASSWORD(?)"] {
-        let secret = next("S3");
+        let secret = marks.secret();
         if let Ok(id) = raw.prepare(sql).expect("an answer") {
             raw.execute(id, &[Some(secret.as_bytes())], false).expect("an answer");
         }
-        secrets.push(secret);
     }
-    let secret = next("S3");
+    let secret = marks.secret();
     raw.query(format!("SET @p = 'x'; EXECUTE IMMEDIATE 'SELECT PASSWORD(?)' USING '{secret}'"))
         .expect("an answer");
-    secrets.push(secret);
 
     // A text that is in no statement: the error of what a procedure prepares is that of its CALL.
-    let secret = next("S3");
+    let secret = marks.secret();
     let reversed: String = secret.chars().rev().collect();
     raw.must(&["CREATE PROCEDURE d.misspelt(r TEXT) BEGIN SET @s = \
          CONCAT('CREATE USR u IDENTIFIED BY ''', REVERSE(r), ''''); PREPARE s FROM @s; END"]);
     let answers = raw.query(format!("CALL d.misspelt('{reversed}')")).expect("an answer");
     assert!(format!("{answers:?}").contains("1064"), "{answers:?}");
-    secrets.push(secret);
 
     // While the server runs the arena has the raw texts: nobody else may read it. After an
     // orderly stop it is gone.
@@ -155,21 +139,8 @@ fn secrets_never_reach_the_log_directory() {
 
     let directory = server.data_directory().join("tacho");
     let lines = recorded::read(&directory).expect("a good log");
-    for file in all_files(&directory) {
-        let contents = fs::read(&file).expect("a file");
-        for line in contents.split(|byte| *byte == b'\n') {
-            let line = String::from_utf8_lossy(line);
-            let found = secrets.iter().find(|secret| line.contains(&***secret));
-            assert!(found.is_none(), "{}: {line}", file.display());
-        }
-    }
+    marks.assert_hidden(&directory);
     let redacted = lines.iter().filter(|line| line.contains_key("sql_redacted")).count();
     assert!(redacted > STATEMENTS.len(), "only {redacted} lines had a secret");
-    for (user, statement) in users {
-        let is_visible = |sql: &str| sql.contains(&user);
-        assert!(
-            lines.iter().filter_map(|line| text(line, "sql")).any(is_visible),
-            "nobody knows any more whom this was about: {statement}"
-        );
-    }
+    marks.assert_named(&lines);
 }

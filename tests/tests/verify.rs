@@ -3,13 +3,19 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::State;
-use tacho_tests::client::Queryable as _;
+use tacho_tests::build_directory;
+use tacho_tests::client::{self, Queryable as _};
+use tacho_tests::recording::Recording;
 use tacho_tests::sealed::{assert_state, check};
-use tacho_tests::server::MariaDb;
 use tacho_tests::wait;
+
+/// What the command ends with.
+const TRUNCATED: Option<i32> = Some(13);
+const MODIFIED: Option<i32> = Some(14);
 
 /// The public key as the first line of the log tells it.
 fn key_in_log(log: &Path) -> VerifierKey {
@@ -18,6 +24,13 @@ fn key_in_log(log: &Path) -> VerifierKey {
     let (_, rest) = text.split_once("\"signing_key\":\"").expect("a start line with the key");
     let (key, _) = rest.split_once('"').expect("its end");
     key.parse().expect("a public key")
+}
+
+/// What `tacho verify` finds: the number that it ends with (`docs/guide/verify.md`).
+fn verify(log: &Path, key: &VerifierKey) -> Option<i32> {
+    let mut command = Command::new(build_directory().join("bin/tacho"));
+    command.arg("verify").arg(log).args(["--key", &key.to_string()]).stdout(Stdio::null());
+    command.status().expect("the command is built").code()
 }
 
 fn files(log: &Path, ending: &str) -> Vec<PathBuf> {
@@ -32,19 +45,17 @@ fn files(log: &Path, ending: &str) -> Vec<PathBuf> {
 
 #[test]
 fn the_log_of_a_server_verifies_through_all_its_life() {
-    let mut server = MariaDb::builder()
-        .option("plugin-load-add=tacho")
-        .option("loose-tacho-checkpoint-interval-s=1")
-        .start()
-        .expect("a server");
+    let mut server =
+        Recording::builder().option("tacho-checkpoint-interval-s=1").start().expect("a server");
     let mut conn = server.connect().expect("a connection");
-    let row: Option<(String, String)> =
-        conn.query_first("SHOW VARIABLES LIKE 'tacho_directory'").expect("an answer");
-    let log = PathBuf::from(row.expect("the variable").1);
-    let row: Option<(String, String)> =
-        conn.query_first("SHOW VARIABLES LIKE 'tacho_signing_key_file'").expect("an answer");
-    let key_file = PathBuf::from(row.expect("the variable").1);
-    assert!(key_file.is_absolute() && !key_file.starts_with(&log), "{}", key_file.display());
+    let mut path = |name: &str| {
+        let name = server.product.named(name);
+        // An absolute path replaces the data directory, a relative one is below it.
+        let path = client::variable(&mut conn, &name).expect("the variable");
+        server.data_directory().join(path)
+    };
+    let (log, key_file) = (path("tacho_directory"), path("tacho_signing_key_file"));
+    assert!(!key_file.starts_with(&log), "{}", key_file.display());
     {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = fs::metadata(&key_file).expect("the key").permissions().mode();
@@ -60,14 +71,14 @@ fn the_log_of_a_server_verifies_through_all_its_life() {
                     .is_some_and(|path| fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0))
             });
             let before = files(&log, "jsonl").len();
-            conn.query_drop("SET GLOBAL tacho_rotate_now = 1").expect("an answer");
+            server.set("tacho_rotate_now = 1");
             wait::until("there is a new file", || files(&log, "jsonl").len() > before);
         }
     }
     server.kill9().expect("killed");
     server.restart().expect("started again");
     let mut conn = server.connect().expect("a connection");
-    conn.query_drop("SET GLOBAL tacho_checkpoint_interval_s = 0").expect("an answer");
+    server.set("tacho_checkpoint_interval_s = 0");
     conn.query_drop("SELECT 'after the crash'").expect("an answer");
     drop(conn);
     let key = key_in_log(&log);
@@ -86,8 +97,17 @@ fn the_log_of_a_server_verifies_through_all_its_life() {
     let text = fs::read_to_string(file).expect("a text");
     fs::write(file, text.replacen("SELECT ", "SELEKT ", 1)).expect("written");
     assert_state(&check(&log, &key), State::Modified);
+    assert_eq!(verify(&log, &key), MODIFIED);
+    // One line of it: the file is shorter, or another line is where it was.
+    let (first, rest) = text.split_once('\n').expect("lines");
+    let (_, rest) = rest.split_once('\n').expect("lines");
+    fs::write(file, format!("{first}\n{rest}")).expect("written");
+    let state = check(&log, &key).state();
+    assert!(matches!(state, State::Modified | State::Truncated), "{state:?}");
+    assert!([MODIFIED, TRUNCATED].contains(&verify(&log, &key)));
     fs::write(file, &text).expect("written");
     assert_state(&check(&log, &key), whole);
+    assert_eq!(verify(&log, &key), Some(if report.recovered_lines > 0 { 18 } else { 0 }));
     // The newest file with its sidecar.
     let (newest, sidecar) = (files(&log, "jsonl").pop(), files(&log, "chain").pop());
     fs::remove_file(newest.expect("one")).expect("removed");

@@ -294,12 +294,13 @@ const FILTER_APPLIES: u32 = 2;
 /// See `include/tacho_embed.h`.
 ///
 /// # Safety
-/// `text` is a terminated string; `error` is valid for `error_bytes` bytes; `who` as in
-/// [`tacho_embed_note_config`].
+/// `variable` and `text` are terminated strings; `error` is valid for `error_bytes` bytes; `who` as
+/// in [`tacho_embed_note_config`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_embed_filter(
     recorder: &Recorder,
     who: *const WhoStrings,
+    variable: *const c_char,
     text: *const c_char,
     flags: u32,
     error: *mut c_char,
@@ -310,6 +311,8 @@ pub unsafe extern "C" fn tacho_embed_filter(
     let text = unsafe { string(text) }.to_bytes();
     // SAFETY: promised by the caller.
     let who = unsafe { who_of(who) };
+    // SAFETY: promised by the caller.
+    let variable = unsafe { string(variable) }.to_bytes();
     let applied = flags & FILTER_APPLIES != 0;
     let result = guard(Err("internal error".to_owned()), || {
         let text = if flags & FILTER_IS_FILE != 0 {
@@ -317,7 +320,7 @@ pub unsafe extern "C" fn tacho_embed_filter(
         } else {
             String::from_utf8(text.to_vec()).map_err(|_| "the filter is not UTF-8".to_owned())?
         };
-        recorder.filter(who, &text, applied)
+        recorder.filter(who, variable, &text, applied)
     });
     // SAFETY: promised by the caller.
     unsafe { answer(result, error, error_bytes) }

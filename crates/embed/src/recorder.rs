@@ -261,11 +261,18 @@ impl Recorder {
         }
     }
 
-    /// Checks a filter that `who` wants, and takes it into use if it is to be `applied`.
+    /// Checks a filter that `who` wants, and takes it into use if it is to be `applied`. The log
+    /// calls it `variable`.
     ///
     /// # Errors
     /// Where it is wrong, and how.
-    pub fn filter(&self, who: Who, text: &str, applied: bool) -> Result<(), String> {
+    pub fn filter(
+        &self,
+        who: Who,
+        variable: &[u8],
+        text: &str,
+        applied: bool,
+    ) -> Result<(), String> {
         let server = self.server();
         if !applied {
             return Filters::check(text, &server).map(|_| ());
@@ -275,7 +282,7 @@ impl Recorder {
             self.note_config(ConfigChange {
                 who,
                 number: 0,
-                variable: b"tacho_filter".to_vec(),
+                variable: variable.to_vec(),
                 old_value: before.into_bytes(),
                 new_value: text.as_bytes().to_vec(),
             });

@@ -77,10 +77,11 @@ fn what_a_dead_server_left_is_judged_by_its_filters() {
     root.query_drop("CREATE USER judged@localhost").expect("a user");
     let mut judged = Raw::connect(scene.server.socket(), "judged").expect("a session");
     let directory = scene.log_directory();
-    root.exec_drop("SET GLOBAL tacho_filter = ?", (filter(Kind::NoLiterals),)).expect("a filter");
+    let set_filter = scene.server.product.named("SET GLOBAL tacho_filter = ?");
+    root.exec_drop(set_filter, (filter(Kind::NoLiterals),)).expect("a filter");
     // Behind the filter on the same way: what is done is done with it.
     let before = log::files(&directory).expect("files").len();
-    root.query_drop("SET GLOBAL tacho_rotate_now = 1").expect("an answer");
+    set(&scene, "tacho_rotate_now = 1");
     wait_until("the filter is there", || log::files(&directory).expect("files").len() > before);
     judged.must(&["SELECT 'secret' AS mark_1"]);
     root.query_drop("SELECT 'no secret' AS mark_2").expect("an answer");
@@ -112,6 +113,7 @@ fn each_statement_is_judged_by_the_filter_of_its_time() {
     };
     let mut root = scene.server.connect().expect("a connection");
     root.query_drop("CREATE USER judged@localhost").expect("a user");
+    let set_filter = scene.server.product.named("SET GLOBAL tacho_filter = ?");
     let kinds = [Kind::Whole, Kind::Skip, Kind::NoLiterals, Kind::NoText];
     let filters = kinds.map(filter);
     let mut judged = Raw::connect(scene.server.socket(), "judged").expect("a session");
@@ -124,7 +126,7 @@ fn each_statement_is_judged_by_the_filter_of_its_time() {
         for change in 0..AT_ONCE {
             // Each kind comes behind each other one.
             let which = [0, 1, 2, 3, 0, 2, 1, 3, 2, 0, 3, 1][change % 12];
-            root.exec_drop("SET GLOBAL tacho_filter = ?", (&filters[which],)).expect("a filter");
+            root.exec_drop(&set_filter, (&filters[which],)).expect("a filter");
             for _ in 0..2 {
                 let number = expected.len();
                 judged.must(&[&format!("SELECT 'secret {number}' AS mark_{number}")]);
@@ -135,7 +137,7 @@ fn each_statement_is_judged_by_the_filter_of_its_time() {
             // The next writer takes up what this one has not written.
             0 => {
                 recorder.signal(Signal::STOP);
-                root.exec_drop("SET GLOBAL tacho_filter = ?", (&filters[1],)).expect("a filter");
+                root.exec_drop(&set_filter, (&filters[1],)).expect("a filter");
                 for _ in 0..2 {
                     let number = expected.len();
                     judged.must(&[&format!("SELECT 'secret {number}' AS mark_{number}")]);
@@ -145,13 +147,13 @@ fn each_statement_is_judged_by_the_filter_of_its_time() {
                 recorder = Recorder::start(&scene);
             }
             1 => {
-                set(&scene, "tacho_writer = EMBEDDED");
+                set(&scene, "tacho_writer = 'EMBEDDED'");
                 wait_until("the server writes", || writer(&scene) == "EMBEDDED");
-                set(&scene, "tacho_writer = EXTERNAL");
+                set(&scene, "tacho_writer = 'EXTERNAL'");
             }
             _ => {}
         }
-        root.query_drop("SET GLOBAL tacho_filter = ''").expect("no filter");
+        root.exec_drop(&set_filter, ("",)).expect("no filter");
         let number = expected.len();
         judged.must(&[&format!("SELECT 'secret {number}' AS mark_{number}")]);
         expected.push(Kind::Whole);

@@ -142,7 +142,7 @@ fn a_link_in_the_place_of_the_socket_leads_nowhere() {
     wait_until("it says so", || recorder.said().contains("no socket of the server"));
     assert!(listener.accept().is_err(), "nobody came");
     // The server takes the name for itself.
-    set(&scene, "tacho_writer = EXTERNAL");
+    set(&scene, "tacho_writer = 'EXTERNAL'");
     recorder.wait_until_it_writes(&scene);
     recorder.end();
     let mut scene = scene;
@@ -183,6 +183,9 @@ fn a_large_text_does_not_keep_the_log_from_the_next_start() {
     assert!(!scene.server.error_log().contains("is writing this log directory"));
 }
 
+/// What the error log says of it.
+const WAITS: &str = "It writes what a server has left that died, and is waited for";
+
 /// With `tacho_writer = EMBEDDED`, too, a start waits as long as a dead server's arena is being recovered.
 #[test]
 fn a_start_waits_for_a_recovery_that_gets_on() {
@@ -191,14 +194,18 @@ fn a_start_waits_for_a_recovery_that_gets_on() {
     let log = scene.log_directory();
     let (mut files, _) = LogFiles::open(RealFs, &log, Options { rotate_bytes: 0 }).expect("opens");
     files.tell_recovery();
+    let error_log = scene.server.directory().join("error.log");
     let is_started = AtomicBool::new(false);
     let held = std::thread::scope(|scope| {
         let holder = scope.spawn(|| {
             let mut other = File::create(log.join("progress")).expect("a file");
             let since = Instant::now();
-            // Longer than any other holder is waited for.
-            while since.elapsed() < Duration::from_secs(8) {
+            // Longer than any other holder is waited for, and until it has waited for a while: some
+            // servers take seconds before they come to that.
+            let waits = || fs::read_to_string(&error_log).is_ok_and(|log| log.contains(WAITS));
+            while since.elapsed() < Duration::from_secs(8) || !waits() {
                 assert!(!is_started.load(Ordering::Relaxed), "it did not wait");
+                assert!(since.elapsed() < DEADLINE, "it does not say that it waits");
                 // What a start takes for progress.
                 other.write_all(b"x").expect("writes");
                 std::thread::sleep(Duration::from_millis(200));
@@ -213,10 +220,7 @@ fn a_start_waits_for_a_recovery_that_gets_on() {
     fs::remove_file(log.join("progress")).expect("removes");
     assert_eq!(writer(&scene), "EMBEDDED", "it records");
     let said = scene.server.error_log();
-    assert!(
-        said.contains("It writes what a server has left that died, and is waited for"),
-        "{said}"
-    );
+    assert!(said.contains(WAITS), "{said}");
     scene.server.stop().expect("stopping");
     let starts = super::others(&log).iter().filter(|(event, _)| event == "start").count();
     assert_eq!(starts, 2);

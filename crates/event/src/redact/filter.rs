@@ -16,6 +16,7 @@ const WORDS: &[(&str, [usize; 2])] = &[
     ("identified", [6, 5]),
     ("passw", [2, 3]), // PASSWORD, PASSWD
     ("passphrase", [4, 5]),
+    ("pwd", [0, 1]),
     ("crypt", [2, 1]), // ENCRYPT, DECRYPT
     ("ncode", [2, 1]), // ENCODE
     ("ecode", [2, 1]), // DECODE

@@ -7,7 +7,7 @@
 use super::lexer::REDACTED;
 
 /// Begins of messages, MariaDB 10.11 in English (`sql/share/errmsg-utf8.txt`), up to what they
-/// quote. Those that are whole have nothing to quote.
+/// quote, and MySQL's where they are others. Those that are whole have nothing to quote.
 const BEGINS: &[(u32, &str)] = &[
     (1022, "Can't write; duplicate key in table "),
     (1044, "Access denied for user "),
@@ -24,6 +24,11 @@ const BEGINS: &[(u32, &str)] = &[
     (
         1064,
         "You have an error in your SQL syntax; check the manual that corresponds to your MariaDB \
+         server version for the right syntax to use near ",
+    ),
+    (
+        1064,
+        "You have an error in your SQL syntax; check the manual that corresponds to your MySQL \
          server version for the right syntax to use near ",
     ),
     (1065, "Query was empty"),
@@ -47,6 +52,7 @@ const BEGINS: &[(u32, &str)] = &[
     (1451, "Cannot delete or update a parent row: a foreign key constraint fails ("),
     (1452, "Cannot add or update a child row: a foreign key constraint fails ("),
     (1969, "Query execution was interrupted (max_statement_time exceeded)"),
+    (3024, "Query execution was interrupted, maximum statement execution time exceeded"),
 ];
 
 /// The server's own words of a message, and `<redacted>` in the place of the rest.
@@ -72,6 +78,13 @@ mod tests {
         };
         check(1062, "Duplicate entry 'x' for key 'PRIMARY'", "Duplicate entry <redacted>");
         check(1046, "No database selected", "No database selected");
+        check(
+            1064,
+            "You have an error in your SQL syntax; check the manual that corresponds to your MySQL \
+             server version for the right syntax to use near ''x'' at line 1",
+            "You have an error in your SQL syntax; check the manual that corresponds to your MySQL \
+             server version for the right syntax to use near <redacted>",
+        );
         check(1644, "x", "<redacted>");
         check(1062, "x", "<redacted>");
         check(1317, "", "<redacted>");

@@ -89,6 +89,20 @@ fn accounts() {
             "GRANT ALL ON db.* TO 'u'@'h' IDENTIFIED BY <secret> WITH GRANT OPTION",
         ),
         (
+            "CREATE USER u IDENTIFIED BY 'x' AND IDENTIFIED WITH authentication_ldap_simple AS 'y' \
+             INITIAL AUTHENTICATION IDENTIFIED BY 'z'",
+            "CREATE USER u IDENTIFIED BY <secret> AND IDENTIFIED WITH authentication_ldap_simple AS \
+             <secret> INITIAL AUTHENTICATION IDENTIFIED BY <secret>",
+        ),
+        (
+            "CREATE USER u IDENTIFIED WITH caching_sha2_password AS 0x2441",
+            "CREATE USER u IDENTIFIED WITH caching_sha2_password AS <redacted>",
+        ),
+        (
+            "clone instance from u@h:3306 identified by 'x' REQUIRE SSL",
+            "clone instance from u@h:3306 identified by <secret> REQUIRE SSL",
+        ),
+        (
             "CLONE INSTANCE FROM 'u'@'h':3306 IDENTIFIED BY 'x'",
             "CLONE INSTANCE FROM 'u'@'h':3306 IDENTIFIED BY <secret>",
         ),
@@ -128,6 +142,14 @@ fn variables() {
         ),
         ("SELECT @password := 'x'", "SELECT @password := <secret>"),
         ("SET @old_password = 'x'", "SET @old_password = <secret>"),
+        (
+            "SET PERSIST authentication_ldap_simple_bind_root_pwd = 'x'",
+            "SET PERSIST authentication_ldap_simple_bind_root_pwd = <secret>",
+        ),
+        (
+            "SET GLOBAL telemetry.otel_exporter_otlp_logs_secret_headers = 'k=x'",
+            "SET GLOBAL telemetry.otel_exporter_otlp_logs_secret_headers = <secret>",
+        ),
         ("SET GLOBAL tacho_chain_key = 'x'", "SET GLOBAL tacho_chain_key = <secret>"),
     ]);
 }
@@ -148,6 +170,14 @@ fn replication_and_servers() {
         (
             "START SLAVE USER='u' PASSWORD='x' DEFAULT_AUTH='p'",
             "START SLAVE USER='u' PASSWORD=<secret> DEFAULT_AUTH='p'",
+        ),
+        (
+            "START GROUP_REPLICATION USER='u',PASSWORD='x', DEFAULT_AUTH='p'",
+            "START GROUP_REPLICATION USER='u',PASSWORD=<secret>, DEFAULT_AUTH='p'",
+        ),
+        (
+            "start group_replication password = 'x', user = 'u'",
+            "start group_replication password = <secret>, user = 'u'",
         ),
         (
             "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (USER 'u', PASSWORD 'x', HOST 'h', PORT 3306)",
@@ -369,6 +399,7 @@ fn application_data_stays() {
         "GRANT EXECUTE ON PROCEDURE p TO 'u'@'h'",
         "SET old_passwords = 0, sql_mode = 'ANSI'",
         "SET GLOBAL validate_password_length = 8",
+        "UPDATE app.users SET pwd = 'x' WHERE name = 'y'",
         "SELECT * FROM t WHERE connection = 'keep-alive'",
         "CREATE TABLE t (a INT) ENGINE=FEDERATED CONNECTION='server1/t'",
         "KILL CONNECTION 5",

@@ -82,7 +82,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
 
     step(&format!("starting a private {}: {}", product.title, product.install));
     let mut server = product
-        .builder(&directory.join("server"))
+        .builder()
+        .directory(directory.join("server"))
         .keep()
         .option(format!("max-connections={}", arguments.threads + 50))
         .option("innodb-buffer-pool-size=256M")
