@@ -36,7 +36,7 @@ fi
 
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 security=${DEBIAN_SECURITY_MIRROR:-http://deb.debian.org/debian-security}
-version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+version=$(scripts/version.sh)
 architecture=$(dpkg --print-architecture)
 # What is called differently. A component is remembered by the server, a plugin in the option file.
 sources=("deb $mirror $suite main")
