@@ -72,7 +72,7 @@ test-118: setup-test
 		--test crash --test figures --test hotzone --test server_audit --test sessions --test tables
 	scripts/mtr.sh mariadb-11.8
 
-test-mysql: setup-test ## Run the tests with MySQL 9.7 and 8.0 (part of make test)
+test-mysql: setup-test ## Run the tests with MySQL 9.7 and 8.0 (part of make test; TACHO_MYSQL_OPTIONAL=1: unless they cannot be fetched)
 	scripts/test-mysql.sh
 
 test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
