@@ -109,8 +109,8 @@ miri: setup-run ## Check the arena for undefined behaviour (needs a nightly tool
 fuzz: setup-run ## Run the fuzzers for a while (needs a nightly toolchain and cargo-fuzz)
 	scripts/fuzz.sh
 
-install: ## Copy plugin and command to the local MariaDB and PREFIX/bin (after make build)
-	scripts/install.sh "$(DESTDIR)$(PREFIX)/bin"
+install: ## Copy what was built for SERVER to this machine's server, the command to PREFIX/bin (after make build)
+	scripts/install.sh "$(DESTDIR)$(PREFIX)/bin" $(SERVER)
 
 clean: ## Remove build/ (compiled crates stay in CARGO_TARGET_DIR)
 	rm -rf build
