@@ -29,9 +29,9 @@ test_release() {
     [ "$release" = mysql-9.7 ] || skipped=(--skip instructions_are_counted)
     TACHO_SERVER=$release cargo test -p tacho-tests --no-fail-fast \
         --test mysql_bench --test mysql_clients --test mysql_component --test mysql_hotzone \
-        --test mysql_install \
-        --test mysql_pmp --test mysql_privileges --test mysql_rewrite --test mysql_rules \
-        --test mysql_traces --test mysql_upgrade \
+        --test mysql_install --test mysql_pmp --test mysql_privileges --test mysql_replication \
+        --test mysql_rewrite --test mysql_rules --test mysql_traces --test mysql_upgrade \
+        --test mysql_x \
         -- --include-ignored "${skipped[@]}"
 }
 

@@ -8,6 +8,7 @@
 //! | [`mysql_server`] | the same with MySQL |
 //! | [`product`] | the same with any of them, for what is done with all |
 //! | [`mysql_place`] | where such a test keeps its log and its arenas |
+//! | [`mysql_replication`] | two of them, one of which applies what the other one executes |
 //! | [`mysql_rewriting`] | rules that rewrite, there |
 //! | [`client`] | a connection to it, and its status variables |
 //! | [`tagged`] | a load whose every statement carries an id, and that knows which were answered |
@@ -36,6 +37,7 @@ pub mod disk;
 pub mod log;
 pub mod map_auth;
 pub mod mysql_place;
+pub mod mysql_replication;
 pub mod mysql_rewriting;
 pub mod mysql_server;
 pub mod paired;
