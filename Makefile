@@ -72,7 +72,7 @@ test-118: setup-test
 		--test crash --test figures --test hotzone --test server_audit --test sessions --test tables
 	scripts/mtr.sh mariadb-11.8
 
-test-mysql: setup-test ## Run the tests with MySQL 9.7 and 8.0 (part of make test)
+test-mysql: setup-test ## Run the tests with MySQL 9.7 and 8.0 (part of make test; TACHO_MYSQL_OPTIONAL=1: unless they cannot be fetched)
 	scripts/test-mysql.sh
 
 test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
@@ -109,8 +109,8 @@ miri: setup-run ## Check the arena for undefined behaviour (needs a nightly tool
 fuzz: setup-run ## Run the fuzzers for a while (needs a nightly toolchain and cargo-fuzz)
 	scripts/fuzz.sh
 
-install: ## Copy plugin and command to the local MariaDB and PREFIX/bin (after make build)
-	scripts/install.sh "$(DESTDIR)$(PREFIX)/bin"
+install: ## Copy what was built for SERVER to this machine's server, the command to PREFIX/bin (after make build)
+	scripts/install.sh "$(DESTDIR)$(PREFIX)/bin" $(SERVER)
 
 clean: ## Remove build/ (compiled crates stay in CARGO_TARGET_DIR)
 	rm -rf build

@@ -24,6 +24,7 @@ target="${CARGO_TARGET_DIR:-target}"
 out=build/$release
 mkdir -p "$out/objects"
 
+version=$(scripts/version.sh)
 cargo build --profile inproc -p tacho-embed
 
 # Without exceptions and RTTI nothing can be thrown through the server's C frames.
@@ -32,7 +33,7 @@ cargo build --profile inproc -p tacho-embed
 flags=(-std=c++17 -O2 -g -fPIC -fno-exceptions -fno-rtti -fno-plt
     -ffunction-sections -fdata-sections -ftls-model=initial-exec
     -Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers
-    -DMYSQL_DYNAMIC_PLUGIN -Iinclude -Iadapters/mariadb
+    -DMYSQL_DYNAMIC_PLUGIN "-DTACHO_VERSION=\"$version\"" -Iinclude -Iadapters/mariadb
     -isystem "$root/usr/include/mariadb/server")
 objects=()
 for source in adapters/mariadb/*.cc; do

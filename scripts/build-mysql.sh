@@ -32,6 +32,7 @@ case "$release" in
         ;;
 esac
 
+version=$(scripts/version.sh)
 cargo build --profile inproc -p tacho-embed
 
 # Without exceptions and RTTI nothing can be thrown through the server's C frames.
@@ -39,7 +40,7 @@ cargo build --profile inproc -p tacho-embed
 flags=(-std=c++17 -O2 -g -fPIC -fno-exceptions -fno-rtti -fno-plt
     -ffunction-sections -fdata-sections -ftls-model=initial-exec
     -Wall -Wextra -Werror -Wno-unused-parameter
-    -DTACHO_SERVER_MYSQL -Iinclude -Iadapters/mysql
+    -DTACHO_SERVER_MYSQL "-DTACHO_VERSION=\"$version\"" -Iinclude -Iadapters/mysql
     -isystem "$root/source/include")
 objects=()
 for source in "${sources[@]}"; do

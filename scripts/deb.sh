@@ -29,7 +29,7 @@ for file in build/bin/tacho "$library"; do
     }
 done
 
-version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+version=$(scripts/version.sh)
 architecture=$(dpkg --print-architecture)
 maintainer="Tachograph <tacho@localhost>"
 work=$(mktemp -d)

@@ -54,12 +54,39 @@ make_apt() {
         -o APT::Install-Recommends=false -o APT::Sandbox::User=root -o Acquire::Languages=none
     )
     say "reading the packages of Debian $suite"
-    apt-get "${options[@]}" -qq update >&2 || not_to_be_had "Debian $suite cannot be reached"
+    # Without that, a server that does not answer is a warning and an empty list.
+    apt-get "${options[@]}" -qq -o APT::Update::Error-Mode=any update >&2 || not_to_be_had "Debian $suite cannot be reached"
 }
 
-# Fetches these packages and all that they need, and unpacks them into `$work/root`.
+# fetch MB COMMAND...: runs what fetches about so much into `$work`, and tells how far it is: on a
+# terminal each second, in one line; elsewhere each ten seconds, for a person who reads a log.
+fetch() {
+    local total=$1 pause=10 end=$'\n' before reporter code=0
+    shift
+    if [ -t 2 ]; then
+        pause=1 end=$'\r'
+    fi
+    before=$(du -sm "$work" | cut -f1)
+    # It ends with this script, however that ends, and keeps neither its lock nor its output open.
+    while sleep "$pause" >/dev/null 2>&1 9>&- && kill -0 $$ 2>/dev/null; do
+        # Files come and go under its eyes.
+        printf '%s: %s of %s MB%s' "$self" \
+            "$(($(du -sm "$work" 2>/dev/null | cut -f1) - before))" "$total" "$end" >&2
+    done >/dev/null 9>&- &
+    reporter=$!
+    "$@" >&2 || code=$?
+    kill "$reporter" 2>/dev/null || true
+    wait "$reporter" 2>/dev/null || true
+    [ ! -t 2 ] || echo >&2
+    return "$code"
+}
+
+# unpack_packages MB PACKAGE...: fetches these packages and all that they need, and unpacks them into
+# `$work/root`.
 unpack_packages() {
-    apt-get "${options[@]}" -qq -y --download-only install "$@" >&2 ||
+    local total=$1
+    shift
+    fetch "$total" apt-get "${options[@]}" -qq -y --download-only install "$@" ||
         not_to_be_had "$* cannot be fetched"
     say "unpacking"
     mkdir "$work/root"

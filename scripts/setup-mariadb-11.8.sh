@@ -27,7 +27,7 @@ fi
 make_apt "deb [signed-by=$keyring] $mirror $suite main" \
     "deb [signed-by=$keyring] $security $suite-security main"
 say "fetching MariaDB and what it needs (110 MB or so)"
-unpack_packages mariadb-server libmariadbd-dev mariadb-test
+unpack_packages 110 mariadb-server libmariadbd-dev mariadb-test
 adopt_programs 'maria*' 'my_*' resolveip
 
 rm -rf "$root"

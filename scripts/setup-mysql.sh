@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Fetches a MySQL into a folder of its own: server, what it needs, and the headers for a component,
 # or a plugin. Nothing on this machine changes but that folder. Run it as often as you like; prints
-# the folder. Exit code 3: it cannot be fetched, or is not to be had any more.
+# the folder. Exit code 3: it cannot be fetched, or is not to be had any more. Libraries or programs
+# that are missing on this machine are an error like any other: 1.
 #
 #   scripts/setup-mysql.sh [mysql-9.7]   Debian sid: 600 MB to fetch, 800 MB to keep. apt checks
 #                                        signatures and sums
@@ -41,10 +42,10 @@ fetch_97() {
         not_to_be_had "$suite has the server $server and the source $source: try later"
 
     say "fetching MySQL $server and what it needs (80 MB)"
-    unpack_packages "mysql-server-core=$server" "mysql-client-core=$server" "libmysqlclient-dev=$server"
+    unpack_packages 80 "mysql-server-core=$server" "mysql-client-core=$server" "libmysqlclient-dev=$server"
 
     say "fetching its source for the headers (430 MB)"
-    (cd "$work" && apt-get "${options[@]}" -qq download "mysql-source=$source" >&2) ||
+    fetch 430 env -C "$work" apt-get "${options[@]}" -qq download "mysql-source=$source" ||
         not_to_be_had "its source cannot be fetched"
     mkdir "$work/root/source"
     # A tar of a tar: neither is unpacked as a whole.
@@ -77,8 +78,8 @@ fetch_80() {
 
     say "fetching MySQL 8.0.33 (550 MB)"
     # A repository of its own, which goes away: the archive would stay in the user's for ever.
-    (cd "$work" && mvn --batch-mode --quiet --strict-checksums "$copy" "-Dartifact=$artifact" \
-        "-DoutputDirectory=$work" "-Dmaven.repo.local=$work/repository" >&2) ||
+    fetch 550 env -C "$work" mvn --batch-mode --quiet --strict-checksums "$copy" \
+        "-Dartifact=$artifact" "-DoutputDirectory=$work" "-Dmaven.repo.local=$work/repository" ||
         not_to_be_had "Maven cannot fetch $artifact"
     rm -rf "$work/repository"
     echo "$sum  $archive" | sha256sum --check --quiet >&2 || fail "this is not the archive that is known"
@@ -91,7 +92,8 @@ fetch_80() {
     rm "$archive"
     chmod 755 "$work"/root/usr/bin/*
     missing=$(ldd "$work/root/usr/bin/mysqld" | sed -n 's/ => not found$//p')
-    [ -z "$missing" ] || not_to_be_had "this machine lacks libraries that it needs: $missing"
+    [ -z "$missing" ] ||
+        fail "this machine lacks libraries that it needs (scripts/setup.sh test installs them): $missing"
     mv "$work/root/usr/lib/plugin" "$work/root/usr/lib/mysql/plugin"
     cp -r "$headers/include" "$headers/components" "$headers/LICENSE" "$work/root/source"
     # plugin.h includes the server's own header, for one macro of variables that sessions have.

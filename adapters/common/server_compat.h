@@ -49,6 +49,15 @@ constexpr char kServerVersion[] = "server_version";
 
 } // namespace tacho::symbols
 
+namespace tacho::numbers {
+
+// How many SQL commands 8.0 has (8.0.33), numbered from 0.
+constexpr size_t kSqlCommandCount = 159;
+// The one that makes a stored function: 8.0 has the name for it that 9.7 has for the other kind.
+constexpr size_t kCreateStoredFunction = 90;
+
+} // namespace tacho::numbers
+
 #elif MYSQL_VERSION_ID < 90700
 #error "MySQL 9.7 is the oldest release that the component is tested with"
 #endif

@@ -123,6 +123,6 @@ maria_declare_plugin(tacho){
     0x0001,
     tacho::g_status_variables,
     tacho::g_system_variables,
-    "0.1.0",
+    TACHO_VERSION,
     MariaDB_PLUGIN_MATURITY_STABLE,
 } maria_declare_plugin_end;

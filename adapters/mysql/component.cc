@@ -20,9 +20,8 @@
 #include "traces.h"
 #include "visits.h"
 
+#include <cstdio>
 #include <cstring>
-
-#include <dlfcn.h>
 
 #include <mysql_version.h>
 
@@ -64,12 +63,6 @@ size_t service_count() noexcept {
 
 // How long deinit waits when nothing is recorded any more.
 constexpr uint64_t kClosePatienceMs = 1000;
-
-bool keep_library() noexcept {
-    Dl_info info;
-    return dladdr(&g_services, &info) != 0 &&
-           dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != nullptr;
-}
 
 bool register_services() noexcept {
     for (size_t i = 0; i < service_count(); ++i) {
@@ -149,22 +142,39 @@ bool unregister_status() noexcept {
     return true;
 }
 
+// The value of a global variable; `component` is "mysql_server" for one of the server's own. False:
+// there is none, or it does not fit.
+template <size_t kSize>
+bool read_variable(const char* component, const char* name, char (&value)[kSize]) noexcept {
+    memset(value, 0, kSize);
+    void* room = value;
+    // A NUL stays behind it.
+    size_t bytes = kSize - 1;
+    return mysql_service_mysql_system_variable_reader->get(current_session(), "GLOBAL", component,
+                                                           name, &room, &bytes) == 0;
+}
+
 // Whether the server's own taker of traces has them, before we take them.
 bool has_other_taker() noexcept {
-    char value[8] = "";
-    void* room = value;
-    size_t bytes = sizeof(value) - 1;
-    return mysql_service_mysql_system_variable_reader->get(current_session(), "GLOBAL", "telemetry",
-                                                           "trace_enabled", &room, &bytes) == 0 &&
-           strcmp(value, "ON") == 0;
+    char value[8];
+    return read_variable("telemetry", "trace_enabled", value) && strcmp(value, "ON") == 0;
+}
+
+// What the log calls the server.
+void name_server(char* name, size_t room) noexcept {
+    char version[256];
+    // Of the headers, if it does not say: it may be a newer one of the same series.
+    const bool is_told = read_variable("mysql_server", "version", version) && version[0] != '\0';
+    snprintf(name, room, "MySQL %s", is_told ? version : MYSQL_SERVER_VERSION);
 }
 
 bool begin() noexcept {
     if (!has_events() || !register_variables() || !register_text_variables()) {
         return false;
     }
-    // Of the headers; the server tells no component which patch level it is.
-    if (!start_recorder("MySQL " MYSQL_SERVER_VERSION)) {
+    char server[264];
+    name_server(server, sizeof(server));
+    if (!start_recorder(server)) {
         return false;
     }
     make_figure_names();
@@ -282,7 +292,7 @@ END_COMPONENT_REQUIRES();
 
 BEGIN_COMPONENT_METADATA(component_tacho)
 METADATA("mysql.author", "Tachograph"), METADATA("mysql.license", "GPL"),
-    METADATA("tacho.version", "0.1.0"), END_COMPONENT_METADATA();
+    METADATA("tacho.version", TACHO_VERSION), END_COMPONENT_METADATA();
 
 DECLARE_COMPONENT(component_tacho, "tacho")
 tacho::init, tacho::deinit END_DECLARE_COMPONENT();

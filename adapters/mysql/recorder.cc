@@ -13,6 +13,8 @@
 #include <climits>
 #include <cstring>
 
+#include <dlfcn.h>
+
 namespace tacho {
 
 tacho_embed* g_recorder = nullptr;
@@ -84,6 +86,12 @@ void stop_recorder() noexcept {
     if (recorder != nullptr) {
         tacho_embed_stop(recorder, kStopPatienceMs);
     }
+}
+
+bool keep_library() noexcept {
+    Dl_info info;
+    return dladdr(&g_recorder, &info) != 0 &&
+           dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != nullptr;
 }
 
 void make_figure_names() noexcept {

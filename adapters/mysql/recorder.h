@@ -13,6 +13,9 @@ bool start_recorder(const char* server) noexcept;
 // Takes it away, if it is there.
 void stop_recorder() noexcept;
 
+// From now on this library stays mapped until the server ends. False: dlerror() says why.
+bool keep_library() noexcept;
+
 // g_figure_names, after the services are there.
 void make_figure_names() noexcept;
 void free_figure_names() noexcept;

@@ -75,10 +75,7 @@ static_assert(kCommandCount == COM_END, "one for each");
 // How many of 8.0's numbers of SQL commands are those of 9.7, by whose names they go here, too:
 // all, unless a server derived from it has put others in between. Behind them are such a server's
 // own.
-constexpr size_t kSqlCommandCount = 159;
 size_t g_sql_command_count;
-// 8.0 has this name for a stored function, and for the other kind another one.
-constexpr size_t kCreateStoredFunction = 90;
 
 mysql_cstring_with_length text_of(const MYSQL_LEX_CSTRING& text) noexcept {
     return {text.str, text.length};
@@ -159,16 +156,17 @@ void general(const mysql_event_general* in) noexcept {
 } // namespace
 
 void check_command_numbers() noexcept {
-    g_sql_command_count = kSqlCommandCount;
+    g_sql_command_count = numbers::kSqlCommandCount;
     const auto* servers =
         static_cast<const MYSQL_LEX_CSTRING*>(dlsym(RTLD_DEFAULT, symbols::kSqlStatementNames));
     if (servers == nullptr) {
         return;
     }
     // Its names are not always ours. But one that we have, too, must be at the same place.
-    for (size_t number = 0; number < kSqlCommandCount; ++number) {
+    for (size_t number = 0; number < numbers::kSqlCommandCount; ++number) {
         const int32_t ours = sql_command_number(servers[number].str);
-        if (ours >= 0 && static_cast<size_t>(ours) != number && number != kCreateStoredFunction) {
+        if (ours >= 0 && static_cast<size_t>(ours) != number &&
+            number != numbers::kCreateStoredFunction) {
             g_sql_command_count = number;
             log(kWarning, "some lines will have no sql_command: this server has others from %s on",
                 servers[number].str);

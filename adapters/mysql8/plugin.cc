@@ -109,19 +109,13 @@ bool acquire_services() noexcept {
     return true;
 }
 
-// The server keeps the addresses of what takes its traces, in sessions that it goes on calling for.
-bool keep_library() noexcept {
-    Dl_info info;
-    return dladdr(&g_required, &info) != 0 &&
-           dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != nullptr;
-}
-
 bool begin() noexcept {
     if (!variables_are_complete()) {
         log(kError, "%s", "recording cannot start: this build has more variables than room");
         return false;
     }
-    // Before it has a thread.
+    // Before it has a thread. The server keeps the addresses of what takes its traces, in sessions
+    // that it goes on calling for.
     if (!keep_library()) {
         log(kError, "recording cannot start: the library cannot be kept: %s", dlerror());
         return false;

@@ -1,16 +1,14 @@
 //! Zone: outside. Sessions of every kind with a real MySQL: cursors, query attributes, character
-//! sets, the X protocol, a replica's appliers, and servers that refuse to write or to serve.
+//! sets, and servers that refuse to write or to serve, or let their sessions go.
 //! `scripts/test-mysql.sh` runs them.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::fs;
 
 use tacho_event::charset::{Charset, restore};
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
-use tacho_tests::mysql_replication;
-use tacho_tests::mysql_server::{self, MySql, install, named};
+use tacho_tests::mysql_rewriting::{self, rewritten};
+use tacho_tests::mysql_server::{self, MySql, install, named, wait_for_end};
 use tacho_tests::raw::{Answer, Login, Raw, com, length_encoded};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
@@ -68,6 +66,16 @@ fn a_cursor_is_recorded_with_its_fetches() {
 /// Of the protocol.
 const CLIENT_QUERY_ATTRIBUTES: u32 = 1 << 27;
 
+/// The body of a statement that has one: its name, its value.
+fn with_attribute(name: &str, value: &str, sql: &str) -> Vec<u8> {
+    // One attribute, one set of values, none is NULL, types are sent; a text.
+    let mut body = vec![1, 1, 0, 1, 0xfe, 0];
+    body.extend(length_encoded(name.as_bytes()));
+    body.extend(length_encoded(value.as_bytes()));
+    body.extend(sql.as_bytes());
+    body
+}
+
 /// They are no part of the statement, and may be anything.
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
@@ -77,11 +85,7 @@ fn query_attributes_are_not_recorded() {
     root.query_drop("CREATE USER visitor").expect("an answer");
     let login = Login { capabilities: CLIENT_QUERY_ATTRIBUTES, ..Login::new("visitor") };
     let mut raw = Raw::login(server.socket(), &login).expect("a connection").expect("a session");
-    // One attribute, one set of values, none is NULL, types are sent; a text, its name, its value.
-    let mut body = vec![1, 1, 0, 1, 0xfe, 0];
-    body.extend(length_encoded(b"token"));
-    body.extend(length_encoded(b"hushhush"));
-    body.extend(b"DO 'with attributes'");
+    let body = with_attribute("token", "hushhush", "DO 'with attributes'");
     let answers = raw.command(com::QUERY, &body).expect("an answer");
     assert_eq!(answers, [Answer::Ok]);
     raw.command(com::QUIT, b"").expect("quitting");
@@ -89,6 +93,30 @@ fn query_attributes_are_not_recorded() {
     let lines = end(&mut server, &place);
     let with = texts(&lines, "visitor").into_iter().filter(|sql| sql.contains("with attributes"));
     assert_eq!(with.collect::<Vec<_>>(), ["DO 'with attributes'"]);
+    assert!(lines.iter().all(|line| !format!("{line:?}").contains("hushhush")));
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+/// They stay with the statement that is executed in its place.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_statement_with_query_attributes_is_rewritten() {
+    let place = Place::new("attributes-rewritten");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = mysql_rewriting::prepare(&server);
+    mysql_rewriting::set(&mut root, &[("SELECT ? FROM d.one", "SELECT ? FROM d.one LIMIT 0")]);
+    let login = Login { capabilities: CLIENT_QUERY_ATTRIBUTES, ..Login::new("app") };
+    let mut raw = Raw::login(server.socket(), &login).expect("a connection").expect("a session");
+    let body = with_attribute("token", "hushhush", "SELECT 41 FROM d.one");
+    let answers = raw.command(com::QUERY, &body).expect("an answer");
+    assert_eq!(answers, [Answer::Rows { rows: 0, error: None }]);
+    raw.command(com::QUIT, b"").expect("quitting");
+    drop(root);
+    let lines = end(&mut server, &place);
+    let both = ("SELECT 41 FROM d.one", "SELECT 41 FROM d.one LIMIT 0");
+    assert_eq!(rewritten(&lines), [both]);
     assert!(lines.iter().all(|line| !format!("{line:?}").contains("hushhush")));
     server.assert_clean_log(&[]);
     drop(server);
@@ -159,110 +187,6 @@ fn every_character_set_gives_its_bytes_back() {
     place.remove();
 }
 
-/// A client of the X protocol: just enough to log in over the socket and to send a statement.
-struct XClient(UnixStream);
-
-/// Types of messages (mysqlx.proto).
-const X_AUTHENTICATE: u8 = 4;
-const X_AUTHENTICATED: u8 = 4;
-const X_EXECUTE: u8 = 12;
-const X_EXECUTED: u8 = 17;
-const X_ERROR: u8 = 1;
-
-impl XClient {
-    fn connect(socket: &Path, user: &str) -> Self {
-        let mut client = Self(UnixStream::connect(socket).expect("the X socket"));
-        // PLAIN is allowed here: nobody can listen to a Unix socket.
-        let login = [Self::field(1, b"PLAIN"), Self::field(2, format!("\0{user}\0").as_bytes())];
-        assert_eq!(client.send(X_AUTHENTICATE, &login.concat(), X_AUTHENTICATED), 0);
-        client
-    }
-
-    /// A field of bytes, as protocol buffers have it; short.
-    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-        let length = u8::try_from(bytes.len()).expect("a short text");
-        assert!(length < 128, "one byte says how long it is");
-        [&[number << 3 | 2, length], bytes].concat()
-    }
-
-    /// Sends a message and reads until `last` came, or an error: 1.
-    fn send(&mut self, kind: u8, body: &[u8], last: u8) -> u8 {
-        let length = u32::try_from(body.len() + 1).expect("a short message");
-        self.0.write_all(&length.to_le_bytes()).expect("writing");
-        self.0.write_all(&[&[kind], body].concat()).expect("writing");
-        loop {
-            let mut length = [0; 4];
-            self.0.read_exact(&mut length).expect("an answer");
-            let mut message = vec![0; u32::from_le_bytes(length) as usize];
-            self.0.read_exact(&mut message).expect("an answer");
-            match message.first() {
-                Some(kind) if *kind == last => return 0,
-                Some(&X_ERROR) => return 1,
-                _ => {}
-            }
-        }
-    }
-
-    /// Whether it fails: 1.
-    fn query(&mut self, sql: &str) -> u8 {
-        self.send(X_EXECUTE, &Self::field(1, sql.as_bytes()), X_EXECUTED)
-    }
-}
-
-#[test]
-#[ignore = "needs MySQL: scripts/test-mysql.sh"]
-fn sessions_of_the_x_protocol_are_recorded() {
-    let place = Place::new("x");
-    let socket = place.path().join("x.sock");
-    let port = 20_000 + std::process::id() % 20_000;
-    let (mut server, mut root) = start(
-        &place,
-        &[
-            "mysqlx=ON",
-            &format!("mysqlx-socket={}", socket.display()),
-            &format!("mysqlx-port={port}"),
-            "mysqlx-bind-address=127.0.0.1",
-        ],
-    );
-    root.query_drop("CREATE USER visitor").expect("an answer");
-    let mut visitor = XClient::connect(&socket, "visitor");
-    assert_eq!(visitor.query("DO 'over X'"), 0);
-    assert_eq!(visitor.query("SELECT nothing, 'over X'"), 1);
-    assert_eq!(visitor.query("DO 'again'"), 0);
-    let rule = r#"{"rules": [{"user": "visitor", "sql_command": "do", "action": "block"}]}"#;
-    root.query_drop(named(&format!("SET GLOBAL tacho.filter = '{rule}'"))).expect("an answer");
-    assert_eq!(visitor.query("DO 'blocked'"), 1);
-    assert_eq!(visitor.query("SELECT 'not blocked'"), 0);
-    drop(visitor);
-    // A session of the X protocol that waits for its client lets every signal through: the SIGTERM
-    // that is to stop the server would kill it (docs/specs/mysql-events.md).
-    wait::until("its session has ended", || {
-        let sessions = "SELECT COUNT(*) FROM performance_schema.threads \
-                        WHERE PROCESSLIST_USER = 'visitor'";
-        root.query_first(sessions).expect("an answer") == Some(0_u64)
-    });
-    drop(root);
-    let lines = end(&mut server, &place);
-    let found: Vec<String> = lines
-        .iter()
-        .filter(|line| recorded::text(line, "user") == Some("visitor"))
-        .filter(|line| {
-            recorded::text(line, "sql").is_some_and(|sql| !sql.starts_with("SET "))
-                || recorded::text(line, "event") != Some("statement")
-        })
-        .map(recorded::brief)
-        .collect();
-    let statement = |text: &str| found.iter().filter(|brief| brief.contains(text)).count();
-    assert_eq!(statement("Query do ok \"DO 'over X'\""), 1, "{found:?}");
-    assert_eq!(statement("Query select error 1054/- "), 1, "{found:?}");
-    assert_eq!(statement("Query do ok \"DO 'again'\""), 1, "{found:?}");
-    assert_eq!(statement("Query do error 3164/"), 1, "{found:?}");
-    assert_eq!(statement("connect ok"), 1, "{found:?}");
-    assert_eq!(statement("disconnect"), 1, "{found:?}");
-    drop(server);
-    place.remove();
-}
-
 /// `ER_SERVER_OFFLINE_MODE`, `ER_OPTION_PREVENTS_STATEMENT`.
 const OFFLINE: u64 = 3032;
 const PREVENTED: u64 = 1290;
@@ -294,57 +218,73 @@ fn what_a_server_refuses_that_is_read_only_or_offline_is_recorded() {
     place.remove();
 }
 
-/// Sources of replication have their own servers, with a log each.
+/// `ER_NET_ERROR_ON_WRITE`.
+const NO_ANSWER: u64 = 1160;
+
+/// Those without CONNECTION_ADMIN; what one of them executes ends, and cannot be answered.
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
-fn what_a_replica_applies_is_recorded() {
-    let source_place = Place::new("source");
-    let replica_place = Place::new("replica");
-    let with = |id| [&mysql_replication::OPTIONS[..], &["binlog-format=STATEMENT", id]].concat();
-    let (mut source, mut at_source) = start(&source_place, &with("server-id=1"));
-    let (mut replica, at_replica) = start(&replica_place, &with("server-id=2"));
-    drop(at_replica);
-    mysql_replication::give_identity(&mut replica);
-    let mut at_replica = replica.connect().expect("a connection");
-    mysql_replication::connect(&source, &mut at_source, &mut at_replica);
-    // What comes from the source is executed whatever the rules are.
-    let rule = r#"{"default": "block"}"#;
-    at_replica
-        .query_drop(named(&format!("SET GLOBAL tacho.filter = '{rule}'")))
-        .expect("an answer");
-    at_replica.query_drop("START REPLICA").expect("an answer");
-    for sql in [
-        "CREATE DATABASE d",
-        "CREATE TABLE d.t (id INT PRIMARY KEY)",
-        "INSERT INTO d.t VALUES (1), (2)",
-        "UPDATE d.t SET id = id + 10",
-    ] {
-        at_source.query_drop(sql).expect("an answer");
-    }
-    wait::until("the replica has it", || {
-        let sum: Result<Option<Option<u64>>, _> = at_replica.query_first("SELECT SUM(id) FROM d.t");
-        sum.ok().flatten().flatten() == Some(23)
+fn sessions_that_offline_mode_ends_have_their_lines() {
+    let place = Place::new("offline");
+    let (mut server, mut root) = start(&place, &[]);
+    root.query_drop("CREATE USER visitor").expect("an answer");
+    let mut idle = Raw::connect(server.socket(), "visitor").expect("a session");
+    let mut busy = Raw::connect(server.socket(), "visitor").expect("a session");
+    idle.query("DO 'idle'").expect("an answer");
+    busy.begin(com::QUERY, b"DO SLEEP(1000)").expect("sending");
+    wait::until("it sleeps", || {
+        let sleeping = "SELECT COUNT(*) FROM performance_schema.threads \
+                        WHERE PROCESSLIST_ID = ? AND PROCESSLIST_STATE = 'User sleep'";
+        root.exec_first(sleeping, (busy.conn,)).expect("an answer") == Some(1_u64)
     });
-    drop((at_source, at_replica));
-    let at_replica = end(&mut replica, &replica_place);
-    let at_source = end(&mut source, &source_place);
-    for sql in [
-        "CREATE DATABASE d",
-        "CREATE TABLE d.t (id INT PRIMARY KEY)",
-        "INSERT INTO d.t VALUES (1), (2)",
-        "UPDATE d.t SET id = id + 10",
-    ] {
-        for (lines, who) in [(&at_source, "source"), (&at_replica, "replica")] {
-            let is_it = |line: &&Line| {
-                recorded::text(line, "sql") == Some(sql)
-                    && recorded::text(line, "outcome") == Some("ok")
-            };
-            assert_eq!(lines.iter().filter(is_it).count(), 1, "{sql} at the {who}");
-        }
-    }
-    let secret = |line: &&Line| format!("{line:?}").contains(mysql_replication::SECRET);
-    assert_eq!(at_source.iter().chain(&at_replica).find(secret), None);
-    drop((source, replica));
-    source_place.remove();
-    replica_place.remove();
+    root.query_drop("SET GLOBAL offline_mode = ON").expect("an answer");
+    wait_for_end(&mut root, idle.conn);
+    wait_for_end(&mut root, busy.conn);
+    root.query_drop("DO 'still here'").expect("an answer");
+    drop(root);
+    let lines = end(&mut server, &place);
+    let of_idle = briefs(&lines, idle.conn);
+    assert_eq!(of_idle.len(), 3, "{of_idle:?}");
+    assert!(of_idle[1].starts_with("Query do ok \"DO 'idle'\""), "{of_idle:?}");
+    // 8.0 has tried to tell it why.
+    assert!(of_idle[2].starts_with("disconnect"), "{of_idle:?}");
+    let of_busy = recorded::of_conn(&lines, busy.conn);
+    let last = of_busy[1..].iter().map(|line| recorded::text(line, "event"));
+    assert_eq!(last.collect::<Vec<_>>(), [Some("statement"), Some("disconnect")], "{of_busy:?}");
+    assert_eq!(recorded::text(of_busy[1], "sql"), Some("DO SLEEP(1000)"));
+    assert_eq!(recorded::number(of_busy[1], "errno"), Some(NO_ANSWER), "{of_busy:?}");
+    assert_eq!(recorded::problems(&of_busy), [""; 0]);
+    assert_eq!(texts(&lines, "root").iter().filter(|sql| **sql == "DO 'still here'").count(), 1);
+    drop(server);
+    place.remove();
+}
+
+/// The line is in the file when the statement is answered, and nothing else would have put it there.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn with_sync_a_statement_is_in_the_log_when_it_is_answered() {
+    let place = Place::new("sync");
+    let interval = named("loose-tacho.flush-interval-ms=60000");
+    let (mut server, mut root) = start(&place, &[&interval]);
+    let in_file = |text: &str| {
+        fs::read_dir(place.log()).expect("the log").any(|entry| {
+            let path = entry.expect("an entry").path();
+            path.extension().is_some_and(|extension| extension == "jsonl")
+                && fs::read_to_string(path).expect("a file").contains(text)
+        })
+    };
+    root.query_drop("DO 'without'").expect("an answer");
+    assert!(!in_file("DO 'without'"));
+    root.query_drop(named("SET GLOBAL tacho.durability = 'SYNC'")).expect("an answer");
+    root.query_drop("DO 'with'").expect("an answer");
+    assert!(in_file("DO 'with'"));
+    drop(root);
+    let lines = end(&mut server, &place);
+    let count = |sql: &str| texts(&lines, "root").iter().filter(|found| **found == sql).count();
+    // It may have been written while it ran, and again at its end.
+    assert_eq!(count("DO 'without'"), 1);
+    assert!((1..=2).contains(&count("DO 'with'")));
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
 }

@@ -345,6 +345,46 @@ fn rows_of_what_stored_programs_execute_are_their_own() {
     place.remove();
 }
 
+/// How deep a program may be for its statements to be recorded (docs/specs/record.md), and how deep
+/// this one goes.
+const DEPTH_RECORDED: usize = 126;
+const DEPTH: usize = 140;
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn programs_in_programs_are_recorded_to_a_depth() {
+    let place = Place::new("depth");
+    let (mut server, mut root) = start(&place, &["thread-stack=32M"]);
+    let id = conn_id(&mut root);
+    for sql in [
+        &format!(
+            "CREATE PROCEDURE d.deep(n INT) BEGIN INSERT INTO d.seen VALUES (n); \
+             IF n < {DEPTH} THEN CALL d.deep(n + 1); END IF; END"
+        ),
+        "SET SESSION max_sp_recursion_depth = 200",
+        "CALL d.deep(1)",
+        "DO 'after'",
+    ] {
+        root.query_drop(sql).expect(sql);
+    }
+    let done: Option<usize> = root.query_first("SELECT COUNT(*) FROM d.seen").expect("an answer");
+    assert_eq!(done, Some(DEPTH));
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let is_insert = |line: &&Line| {
+        recorded::text(line, "sql").is_some_and(|sql| sql.starts_with("INSERT INTO d.seen"))
+    };
+    assert_eq!(lines.iter().filter(is_insert).count(), DEPTH_RECORDED);
+    for sql in ["CALL d.deep(1)", "DO 'after'"] {
+        assert_eq!(recorded::text(with_sql(&lines, sql), "outcome"), Some("ok"), "{sql}");
+    }
+    assert_eq!(recorded::problems(&recorded::of_conn(&lines, id)), [""; 0]);
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn programs_of_many_sessions_are_recorded_exactly_once() {

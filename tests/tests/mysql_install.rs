@@ -1,0 +1,223 @@
+//! Zone: outside. What the guides say of installing on MySQL: `make install`, the server's name in
+//! the log, the log out of the data directory, a server that is read-only.
+//! `scripts/test-mysql.sh` runs them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tacho_chain::verify::State;
+use tacho_tests::client::Queryable;
+use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_rewriting::{self, LOAD};
+use tacho_tests::mysql_server::{
+    MySql, Release, install, installation, library, library_name, named, release, uninstall,
+};
+use tacho_tests::recorded::{self, Line};
+use tacho_tests::{build_directory, sealed, source_root};
+
+/// `ER_SCHEMA_DIR_EXISTS`, `ER_OPTION_PREVENTS_STATEMENT`.
+const DIRECTORY_EXISTS: u16 = 3678;
+const PREVENTED: u16 = 1290;
+
+fn code<T>(answer: mysql::Result<T>) -> u16 {
+    match answer {
+        Err(mysql::Error::MySqlError(error)) => error.code,
+        Err(other) => panic!("{other}"),
+        Ok(_) => 0,
+    }
+}
+
+fn count(lines: &[Line], field: &str, value: &str) -> usize {
+    lines.iter().filter(|line| recorded::text(line, field) == Some(value)).count()
+}
+
+/// When it is installed, and when the server loads it by itself.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn the_start_line_names_the_server_as_it_names_itself() {
+    let place = Place::new("version");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    let version: String = root.query_first("SELECT VERSION()").expect("an answer").expect("a row");
+    root.query_drop(install()).expect("installing");
+    drop(root);
+    server.stop().expect("stopping");
+    server.restart().expect("restarting");
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let is_start = |line: &&Line| recorded::text(line, "event") == Some("start");
+    let names: Vec<&str> = lines
+        .iter()
+        .filter(is_start)
+        .map(|line| recorded::text(line, "server").expect("a server"))
+        .collect();
+    let name = format!("MySQL {version}");
+    assert_eq!(names, [&name, &name]);
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+/// The default directory is where the database of the rules would be: docs/guide/rewrite.md.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_log_that_is_in_the_way_of_the_rules_goes_on_elsewhere() {
+    let place = Place::new("move");
+    let arenas = place.path().join("arenas");
+    let arena_directory = named(&format!("loose-tacho.arena-directory={}", arenas.display()));
+    let mut server = MySql::builder().option(arena_directory).start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(install()).expect("installing");
+    root.query_drop("DO 'before'").expect("an answer");
+    assert_eq!(code(root.query_drop("CREATE DATABASE tacho")), DIRECTORY_EXISTS);
+    drop(root);
+
+    // As the guide says.
+    server.stop().expect("stopping");
+    fs::rename(server.data_directory().join("tacho"), place.log()).expect("moving the log");
+    server.add_option(&named(&format!("loose-tacho.directory={}", place.log().display())));
+    server.restart().expect("restarting");
+    mysql_rewriting::run_script(&server);
+    let mut root = server.connect().expect("a connection");
+    mysql_rewriting::add(&mut root, "SELECT ?", None, "SELECT ? + 1");
+    root.query_drop(LOAD).expect("right rules");
+    assert_eq!(root.query_first("SELECT 41").expect("an answer"), Some(42));
+    root.query_drop("DO 'after'").expect("an answer");
+    // That takes the table away, and not the log.
+    root.query_drop("DROP DATABASE tacho").expect("an answer");
+    drop(root);
+    server.stop().expect("stopping");
+
+    // One log, whole and under one seal.
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    assert_eq!((count(&lines, "event", "start"), count(&lines, "event", "stop")), (2, 2));
+    assert_eq!((count(&lines, "sql", "DO 'before'"), count(&lines, "sql", "DO 'after'")), (1, 1));
+    assert_eq!((count(&lines, "event", "lost"), place.arena_count()), (0, 0));
+    let key = lines.iter().find_map(|line| recorded::text(line, "signing_key")).expect("a key");
+    let report = sealed::check(&place.log(), &key.parse().expect("a public key"));
+    sealed::assert_state(&report, State::Ok);
+    assert!(!server.data_directory().join("tacho").exists());
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+/// What installs writes to a table of the server: docs/guide/install.md.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_read_only_server_neither_installs_nor_uninstalls() {
+    let place = Place::new("readonly");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop("SET GLOBAL super_read_only = ON").expect("an answer");
+    assert_eq!(code(root.query_drop(install())), PREVENTED);
+    root.query_drop("DO 'not recorded'").expect("an answer");
+    assert!(!place.log().exists(), "nothing has begun");
+
+    root.query_drop("SET GLOBAL super_read_only = OFF").expect("an answer");
+    root.query_drop(install()).expect("installing");
+    root.query_drop("SET GLOBAL super_read_only = ON").expect("an answer");
+    assert_eq!(code(root.query_drop(uninstall())), PREVENTED);
+    root.query_drop("DO 'recorded still'").expect("an answer");
+    drop(root);
+    // And it is there again after a restart of a server that is read-only from the beginning.
+    server.stop().expect("stopping");
+    server.add_option("super-read-only=ON");
+    server.restart().expect("restarting");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop("DO 'recorded again'").expect("an answer");
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let counts = ["DO 'not recorded'", "DO 'recorded still'", "DO 'recorded again'"]
+        .map(|sql| count(&lines, "sql", sql));
+    assert_eq!(counts, [0, 1, 1]);
+    let refused: Vec<u64> = lines
+        .iter()
+        .filter(|line| recorded::text(line, "sql") == Some(uninstall()))
+        .filter_map(|line| recorded::number(line, "errno"))
+        .collect();
+    assert_eq!(refused, [u64::from(PREVENTED)]);
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+/// A run of the tests that has tested nothing says so.
+#[test]
+fn without_a_mysql_its_tests_fail_unless_they_may_be_left_out() {
+    let place = Place::new("optional");
+    // A cache without a server, and nobody to fetch it from.
+    let run = |optional: &str| {
+        Command::new(source_root().join("scripts/test-mysql.sh"))
+            .arg("mysql-9.7")
+            .env("XDG_CACHE_HOME", place.path())
+            .env("DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
+            .env("TACHO_MYSQL_OPTIONAL", optional)
+            .output()
+            .expect("running it")
+    };
+    for (optional, code) in [("", 1), ("1", 0)] {
+        let output = run(optional);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(told.contains("THE TESTS WITH mysql-9.7 WERE NOT RUN"), "{told}");
+    }
+    place.remove();
+}
+
+/// `scripts/install.sh`, with a server of this machine that says where its plugins are.
+fn run_install(place: &Path, server: &str) -> Output {
+    let path = format!("{}:{}", place.display(), std::env::var("PATH").expect("a PATH"));
+    Command::new(source_root().join("scripts/install.sh"))
+        .arg(place.join("bin"))
+        .arg(server)
+        .env("PATH", path)
+        .output()
+        .expect("running it")
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn make_install_installs_what_was_built_for_the_server() {
+    let place = Place::new("makeinstall");
+    let plugins = place.path().join("plugins");
+    fs::create_dir(&plugins).expect("a directory");
+    let daemon = installation().program("mysqld").expect("a server");
+    let fake = place.path().join("mysqld");
+    let script = format!(
+        "#!/bin/sh\nexec '{}' --no-defaults --basedir='{}' --plugin-dir='{}' \"$@\"\n",
+        daemon.display(),
+        installation().usr().display(),
+        plugins.display()
+    );
+    fs::write(&fake, script).expect("a script");
+    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).expect("its mode");
+    let (ours, other) = match release() {
+        Release::Mysql97 => ("mysql-9.7", "mysql-8.0"),
+        Release::Mysql80 => ("mysql-8.0", "mysql-9.7"),
+    };
+
+    // What was built for another release would not be loaded.
+    let refused = run_install(place.path(), other);
+    assert!(!refused.status.success(), "{refused:?}");
+    assert_eq!(fs::read_dir(&plugins).expect("a directory").count(), 0);
+
+    let events = "component_reference_cache.so";
+    if release() == Release::Mysql97 {
+        let refused = run_install(place.path(), ours);
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(events), "{refused:?}");
+        fs::write(plugins.join(events), "").expect("a file");
+    }
+    let output = run_install(place.path(), ours);
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains(install()), "{output:?}");
+    let same = |installed: &Path, built: &Path| {
+        fs::read(installed).expect("what is installed") == fs::read(built).expect("what is built")
+    };
+    assert!(same(&plugins.join(library_name()), &library()));
+    assert!(same(&place.path().join("bin/tacho"), &build_directory().join("bin/tacho")));
+    place.remove();
+}
