@@ -44,6 +44,7 @@ test: setup-test build ## Run all tests (SERVER=mariadb-11.8: those with a serve
 	scripts/proof.sh --self-test
 	tests/preload/self_test.sh
 	scripts/instructions.py
+	adapters/mariadb/tests/figures/run.py kinds quick
 	# One run shall say all that is wrong.
 	cargo test --workspace --no-fail-fast
 	scripts/mtr.sh
