@@ -88,7 +88,8 @@ test-deb: setup-test deb ## Install the packages into a clean Debian and record 
 lint: setup-test ## Check format, clippy, clang-format and shellcheck
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	find adapters bench \( -name '*.cc' -o -name '*.h' \) -print0 | xargs -0 -r clang-format --dry-run -Werror
+	find adapters bench crates tests \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) -print0 \
+		| xargs -0 -r clang-format --dry-run -Werror
 	shellcheck -x .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
 
 bench: build setup-bench ## Run the benchmarks: what recording costs, beside what it may cost
