@@ -95,9 +95,11 @@ lint: setup-test ## Check format, clippy, clang-format and shellcheck
 bench: build setup-bench ## Run the benchmarks: what recording costs, beside what it may cost
 	bench/run.py
 
-crash: build ## Run the crash tests, one of them with 100 kills (TACHO_CRASH_ROUNDS)
+crash: build ## Kill 100 times (TACHO_CRASH_ROUNDS), install and uninstall 200 (TACHO_UNINSTALL_ROUNDS)
 	TACHO_CRASH_ROUNDS="$${TACHO_CRASH_ROUNDS:-100}" \
 		cargo test --release -p tacho-tests --test 'crash*' -- --nocapture
+	TACHO_UNINSTALL_ROUNDS="$${TACHO_UNINSTALL_ROUNDS:-200}" \
+		cargo test --release -p tacho-tests --test uninstall a_plugin_comes_and_goes_under_load -- --nocapture
 
 loom: setup-run ## Explore the interleavings of the arena's producers and consumer
 	scripts/loom.sh
