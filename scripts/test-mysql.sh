@@ -23,9 +23,9 @@ test_release() {
     # Counted on 9.7; here it takes three minutes more, and passes, too.
     [ "$release" = mysql-9.7 ] || skipped=(--skip instructions_are_counted)
     TACHO_SERVER=$release cargo test -p tacho-tests --no-fail-fast \
-        --test mysql_bench --test mysql_clients --test mysql_component --test mysql_hotzone \
-        --test mysql_pmp --test mysql_privileges --test mysql_rewrite --test mysql_rules \
-        --test mysql_traces --test mysql_upgrade \
+        --test mysql_bench --test mysql_clients --test mysql_component --test mysql_ends \
+        --test mysql_hotzone --test mysql_pmp --test mysql_privileges --test mysql_rewrite \
+        --test mysql_rules --test mysql_secrets --test mysql_traces --test mysql_upgrade \
         -- --include-ignored "${skipped[@]}"
 }
 
