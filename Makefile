@@ -44,6 +44,7 @@ test: setup-test build ## Run all tests (SERVER=mariadb-11.8: those with a serve
 	scripts/proof.sh --self-test
 	tests/preload/self_test.sh
 	scripts/instructions.py
+	adapters/mariadb/tests/figures/run.py kinds quick
 	# One run shall say all that is wrong.
 	cargo test --workspace --no-fail-fast
 	scripts/mtr.sh
@@ -87,15 +88,18 @@ test-deb: setup-test deb ## Install the packages into a clean Debian and record 
 lint: setup-test ## Check format, clippy, clang-format and shellcheck
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	find adapters bench \( -name '*.cc' -o -name '*.h' \) -print0 | xargs -0 -r clang-format --dry-run -Werror
+	find adapters bench crates tests \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) -print0 \
+		| xargs -0 -r clang-format --dry-run -Werror
 	shellcheck -x .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
 
 bench: build setup-bench ## Run the benchmarks: what recording costs, beside what it may cost
 	bench/run.py
 
-crash: build ## Run the crash tests, one of them with 100 kills (TACHO_CRASH_ROUNDS)
+crash: build ## Kill 100 times (TACHO_CRASH_ROUNDS), install and uninstall 200 (TACHO_UNINSTALL_ROUNDS)
 	TACHO_CRASH_ROUNDS="$${TACHO_CRASH_ROUNDS:-100}" \
 		cargo test --release -p tacho-tests --test 'crash*' -- --nocapture
+	TACHO_UNINSTALL_ROUNDS="$${TACHO_UNINSTALL_ROUNDS:-200}" \
+		cargo test --release -p tacho-tests --test uninstall a_plugin_comes_and_goes_under_load -- --nocapture
 
 loom: setup-run ## Explore the interleavings of the arena's producers and consumer
 	scripts/loom.sh

@@ -9,8 +9,7 @@
 #include <mysql/plugin.h>
 #include <mysql/plugin_audit.h>
 
-static void notify(MYSQL_THD thd, unsigned int event_class, const void *event)
-{
+static void notify(MYSQL_THD thd, unsigned int event_class, const void* event) {
     (void)thd;
     (void)event_class;
     (void)event;
@@ -23,8 +22,7 @@ static struct st_mysql_audit nothing = {
     {MYSQL_AUDIT_GENERAL_CLASSMASK | MYSQL_AUDIT_CONNECTION_CLASSMASK},
 };
 
-maria_declare_plugin(nothing)
-{
+maria_declare_plugin(nothing){
     MYSQL_AUDIT_PLUGIN,
     &nothing,
     "nothing",
@@ -38,5 +36,4 @@ maria_declare_plugin(nothing)
     NULL,
     "1.0",
     MariaDB_PLUGIN_MATURITY_STABLE,
-}
-maria_declare_plugin_end;
+} maria_declare_plugin_end;

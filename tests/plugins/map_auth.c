@@ -7,19 +7,19 @@
 #include <mysql/plugin_auth.h>
 #include <string.h>
 
-static void copy(char *to, const char *from, size_t length) {
+static void copy(char* to, const char* from, size_t length) {
     length = length < MYSQL_USERNAME_LENGTH ? length : MYSQL_USERNAME_LENGTH;
     memcpy(to, from, length);
     to[length] = '\0';
 }
 
-static int authenticate(MYSQL_PLUGIN_VIO *vio, MYSQL_SERVER_AUTH_INFO *info) {
-    unsigned char *packet;
+static int authenticate(MYSQL_PLUGIN_VIO* vio, MYSQL_SERVER_AUTH_INFO* info) {
+    unsigned char* packet;
     if (info->user_name == NULL && vio->read_packet(vio, &packet) < 0) {
         return CR_ERROR;
     }
-    const char *end = info->auth_string + info->auth_string_length;
-    const char *bar = memchr(info->auth_string, '|', info->auth_string_length);
+    const char* end = info->auth_string + info->auth_string_length;
+    const char* bar = memchr(info->auth_string, '|', info->auth_string_length);
     if (bar == NULL) {
         return CR_ERROR;
     }

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef ssize_t (*write_function)(int, const void *, size_t);
+typedef ssize_t (*write_function)(int, const void*, size_t);
 
 static int is_log_file(int fd) {
     char link[64], path[4096];
@@ -26,13 +26,13 @@ static int is_log_file(int fd) {
         return 0;
     }
     path[length] = '\0';
-    const char *name = strrchr(path, '/');
+    const char* name = strrchr(path, '/');
     return name != NULL && strncmp(name + 1, "audit-", 6) == 0;
 }
 
 // Reads the fault that is to happen to this call; returns 0 if there is none.
-static int fault(const char *call, int *number, unsigned *percent, unsigned *ms) {
-    const char *path = getenv("TACHO_FAULT_FILE");
+static int fault(const char* call, int* number, unsigned* percent, unsigned* ms) {
+    const char* path = getenv("TACHO_FAULT_FILE");
     int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return 0;
@@ -45,7 +45,8 @@ static int fault(const char *call, int *number, unsigned *percent, unsigned *ms)
     }
     text[length] = '\0';
     char meant[8];
-    return sscanf(text, "%d %u %u %7s", number, percent, ms, meant) == 4 && strcmp(meant, call) == 0;
+    return sscanf(text, "%d %u %u %7s", number, percent, ms, meant) == 4 &&
+           strcmp(meant, call) == 0;
 }
 
 static void wait_for(unsigned ms) {
@@ -54,7 +55,7 @@ static void wait_for(unsigned ms) {
     }
 }
 
-ssize_t write(int fd, const void *bytes, size_t count) {
+ssize_t write(int fd, const void* bytes, size_t count) {
     static write_function next;
     if (next == NULL) {
         next = (write_function)dlsym(RTLD_NEXT, "write");

@@ -146,6 +146,7 @@ fn install(conn: &mut Conn) {
     });
 }
 
+/// `make crash` asks for many rounds.
 #[test]
 fn a_plugin_comes_and_goes_under_load() {
     let rounds: u64 = match std::env::var("TACHO_UNINSTALL_ROUNDS") {
@@ -197,9 +198,15 @@ fn a_plugin_comes_and_goes_under_load() {
 
     let (texts, others) = read_log(&place.join("log"));
     let missing: Vec<_> = recorded.iter().filter(|text| !texts.contains_key(*text)).collect();
-    assert!(missing.is_empty(), "{} of {}: {:?}", missing.len(), recorded.len(), missing.first());
     let twice: Vec<_> =
         texts.iter().filter(|(text, n)| text.starts_with("SELECT '") && **n > 1).collect();
+    println!(
+        "{rounds} rounds: {} statements that must be in the log, {} missing, {} doubled",
+        recorded.len(),
+        missing.len(),
+        twice.len()
+    );
+    assert!(missing.is_empty(), "{} of {}: {:?}", missing.len(), recorded.len(), missing.first());
     assert!(twice.is_empty(), "{twice:?}");
     let count = |event: &str| others.iter().filter(|line| line["event"] == event).count() as u64;
     assert_eq!((count("start"), count("stop"), count("lost")), (rounds, rounds, 0));

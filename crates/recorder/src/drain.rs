@@ -435,8 +435,8 @@ impl Drain {
         count
     }
 
-    /// Closes chunks whose owners died while they wrote, after a bounded wait. Returns how
-    /// many: each has lost one record.
+    /// Closes chunks whose owners died while they wrote, after a bounded wait. `now_us`: of a clock
+    /// that never steps. Returns how many: each has lost one record.
     pub fn bury_dead(&mut self, now_us: i64) -> u32 {
         let Drain { arena, tracks, in_use, tasks, .. } = self;
         let mut count = 0;

@@ -3,6 +3,8 @@
 """Compares the figures with the server's own: the Performance Schema and the slow log.
 
 Usage: run.py [kinds | load | slow | leak | busy | quick] ...   (all but quick, if none is given)
+
+`quick` is `load` for two seconds. `make test` runs `kinds` and `quick`.
 """
 
 import collections

@@ -252,7 +252,7 @@ pub(super) struct Conn {
     pub(super) pending_error: Option<PendingError>,
     /// Query id of the statement that ended last.
     pub(super) last_query_id: u64,
-    /// When its last line was complete: a clock that lags must not reorder a connection.
+    /// The latest time of its records: a clock that lags must not reorder a connection.
     pub(super) last_ts_us: i64,
     /// `rec_no` of a record whose beginning is gone with the writer that had it, and that is
     /// counted as lost: whatever else of it comes is nothing. 0 = there is none.
@@ -270,11 +270,9 @@ impl Conn {
         awaited: bool,
         ready: &mut Vec<Ready>,
     ) {
-        let mut ts_us = head.ts_us;
-        if head.kind != RecordKind::Start {
-            self.last_ts_us = self.last_ts_us.max(ts_us);
-            ts_us = self.last_ts_us;
-        }
+        // A start, too: it may close what was open before.
+        self.last_ts_us = self.last_ts_us.max(head.ts_us);
+        let ts_us = self.last_ts_us;
         if self.pending_error.is_some() {
             self.settle_error(head, ready);
         }

@@ -25,7 +25,7 @@ impl<F: Fs> Writer<F> {
     /// A `lost` line for each cause that has new losses.
     pub(super) fn tell_losses(&mut self, now_us: i64) {
         let damaged = self.drain.take_damaged() + self.join.take_missing();
-        let buried = u64::from(self.drain.bury_dead(now_us));
+        let buried = u64::from(self.drain.bury_dead(sys::monotonic_us()));
         if damaged + buried > 0 {
             self.count_corrupt(damaged + buried);
         }

@@ -1,0 +1,119 @@
+//! Zone: outside. When a finished record gets into the file: after `tacho_flush_interval_ms`, on an
+//! idle server, too; earlier when `tacho_flush_bytes` are waiting; at once when somebody asks.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tacho_tests::client::{Conn, Queryable};
+use tacho_tests::log;
+use tacho_tests::server::MariaDb;
+use tacho_tests::wait;
+
+/// The longest that the setting takes, and longer than anything here.
+const INTERVAL: Duration = Duration::from_secs(60);
+const INTERVAL_OPTION: &str = "tacho-flush-interval-ms=60000";
+/// More than four times the default of `tacho_flush_bytes`, and many chunks of the arena.
+const STATEMENTS: u32 = 4_000;
+
+struct Scene {
+    server: MariaDb,
+    conn: Conn,
+}
+
+impl Scene {
+    fn new(options: &[&str]) -> Scene {
+        let builder = MariaDb::builder().option("plugin-load-add=tacho");
+        let builder = options.iter().fold(builder, |builder, option| builder.option(option));
+        let server = builder.start().expect("a server");
+        let conn = server.connect().expect("a connection");
+        Scene { server, conn }
+    }
+
+    fn query(&mut self, sql: &str) {
+        self.conn.query_drop(sql).expect("an answer");
+    }
+
+    /// Looks at the files alone: nothing that the server would notice.
+    fn is_in_log(&self, sql: &str) -> bool {
+        let files = log::files(&self.server.data_directory().join("tacho")).expect("files");
+        let has_it = |file: &PathBuf| fs::read_to_string(file).expect("a file").contains(sql);
+        files.iter().any(has_it)
+    }
+
+    /// How often the writer has gone to sleep, or been woken.
+    fn switches(&self) -> u64 {
+        let tasks = format!("/proc/{}/task", self.server.pid().expect("it runs"));
+        let mut tasks = fs::read_dir(tasks).expect("threads").filter_map(|task| {
+            let path = task.ok()?.path();
+            let name = fs::read_to_string(path.join("comm")).ok()?;
+            (name.trim() == "tacho-writer").then_some(path)
+        });
+        let path = tasks.next().expect("a writer").join("status");
+        let status = fs::read_to_string(path).expect("its status");
+        let of = |name: &str| -> u64 {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+            line.trim().parse().expect("a number")
+        };
+        of("voluntary_ctxt_switches:") + of("nonvoluntary_ctxt_switches:")
+    }
+
+    /// The writer has just written all there is, and now sleeps until the interval is over. Returns
+    /// a moment before which that had not begun: so long the next round is away at least.
+    fn let_it_sleep(&mut self) -> Instant {
+        let before = Instant::now();
+        self.query("SELECT 'before'");
+        self.query("SET GLOBAL tacho_flush_now = 1");
+        wait::until("it is written", || self.is_in_log("SELECT 'before'"));
+        wait::until_steady("the writer sleeps", || self.switches());
+        before
+    }
+
+    fn load(&mut self) {
+        for _ in 0..STATEMENTS {
+            self.query("SELECT 'one of many'");
+        }
+    }
+}
+
+#[test]
+fn on_an_idle_server_a_line_comes_unasked() {
+    // So much never waits.
+    for interval in ["tacho-flush-interval-ms=1", "tacho-flush-interval-ms=500"] {
+        let mut scene = Scene::new(&[interval, "tacho-flush-bytes=1073741824"]);
+        for round in 0..3 {
+            // Its session stays as it is, and there is no other.
+            let sql = format!("SELECT 'finished {round}'");
+            scene.query(&sql);
+            wait::until("it is written", || scene.is_in_log(&sql));
+        }
+    }
+}
+
+#[test]
+fn until_the_interval_is_over_nothing_is_written_unless_somebody_asks() {
+    let mut scene = Scene::new(&[INTERVAL_OPTION, "tacho-flush-bytes=1073741824"]);
+    let slept = scene.let_it_sleep();
+    scene.query("SELECT 'waits'");
+    // It is not the number of bytes either.
+    scene.load();
+    // Time for what would write it too early: with the defaults it would be there ten times over.
+    thread::sleep(Duration::from_secs(1));
+    let is_there = scene.is_in_log("SELECT 'waits'");
+    assert!(!is_there || slept.elapsed() > INTERVAL, "nobody has asked for it");
+    scene.query("SET GLOBAL tacho_flush_now = 1");
+    wait::until("it is written", || scene.is_in_log("SELECT 'waits'"));
+}
+
+#[test]
+fn many_bytes_do_not_wait_for_the_interval() {
+    for bytes in ["tacho-flush-bytes=1", "tacho-flush-bytes=262144"] {
+        let mut scene = Scene::new(&[INTERVAL_OPTION, bytes]);
+        let slept = scene.let_it_sleep();
+        scene.query("SELECT 'the first'");
+        scene.load();
+        wait::until("it is written", || scene.is_in_log("SELECT 'the first'"));
+        assert!(slept.elapsed() < INTERVAL, "{bytes} was not what had it written");
+    }
+}
