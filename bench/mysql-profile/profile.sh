@@ -76,7 +76,7 @@ profile() {
     sleep 3
     before=$(status Questions)
     # It looks at each thread of the server first, which may take longer than the profile.
-    perf record --quiet --event cpu-clock --freq 997 --call-graph fp --pid "$pid" --output "$work/perf" -- \
+    perf record --event cpu-clock --freq 997 --call-graph fp --pid "$pid" --output "$work/perf" -- \
         sleep "$seconds" >"$work/perf.log" 2>&1 || { cat "$work/perf.log" >&2 && exit 1; }
     kill "$running"
     wait "$running" || true
