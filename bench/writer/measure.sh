@@ -16,6 +16,8 @@ echo "== rates of the writer's own processor time, one core (target: 1.5 M recor
 for shape in select join point; do
     echo "-- $shape, log on tmpfs"
     "$program" "$shape" "$memory/log-$shape" "${ROUNDS:-12}"
+    echo "-- the same, sealed, as it is by default"
+    "$program" "$shape" "$memory/sealed-$shape" "${ROUNDS:-12}" $((64 << 20)) "$memory/key-$shape"
 done
 echo "-- select, log on disk"
 "$program" select "$work/log" "${ROUNDS:-12}"
