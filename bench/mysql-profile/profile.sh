@@ -53,13 +53,10 @@ until mysqladmin --no-defaults --user=root "--socket=$work/s" --silent ping >/de
 done
 status() { sql "SHOW GLOBAL STATUS LIKE '$1'" | cut -f2; }
 sql "CREATE DATABASE tacho_bench"
-load() {
-    local name=$1 threads=$2
-    shift 2
-    LUA_PATH="$scripts/?.lua" sysbench --db-driver=mysql "--mysql-socket=$work/s" --mysql-user=root \
-        --mysql-db=tacho_bench --tables=1 --table-size=10000 "--threads=$threads" "$name" "$@"
-}
-load oltp_point_select 1 prepare >"$work/prepare"
+export LUA_PATH="$scripts/?.lua"
+load=(sysbench --db-driver=mysql "--mysql-socket=$work/s" --mysql-user=root --mysql-db=tacho_bench --tables=1
+    --table-size=10000)
+"${load[@]}" oltp_point_select prepare >"$work/prepare"
 
 # What perf saw: per cent of the server's processor time.
 report() {
@@ -69,7 +66,7 @@ report() {
 show() { grep -E "$1" "$work/report" | head -12 || echo "   none was seen"; }
 profile() {
     local title=$1 name=$2 threads=$3 sessions=$4
-    load "$name" "$threads" --time=0 run >"$work/sysbench" &
+    "${load[@]}" "$name" "--threads=$threads" --time=0 run >"$work/sysbench" 2>&1 &
     local running=$! before
     # sysbench begins when all sessions are there.
     until [ "$(status Threads_connected)" -ge "$sessions" ]; do sleep 0.5; done
