@@ -63,7 +63,7 @@ report() {
     perf report --input "$work/perf" --stdio --call-graph none --field-separator "|" "$@" \
         2>"$work/perf.log" | grep -v '^#' | grep . >"$work/report"
 }
-show() { grep -E "$1" "$work/report" | head -12 || echo "   none was seen"; }
+show() { grep -E -m 12 "$1" "$work/report" || echo "   none was seen"; }
 profile() {
     local title=$1 name=$2 threads=$3 sessions=$4
     "${load[@]}" "$name" "--threads=$threads" --time=0 run >"$work/sysbench" 2>&1 &
