@@ -198,7 +198,21 @@ pub fn rule_count(root: &mut Conn) -> u64 {
 /// # Panics
 /// It complains, or the log cannot be read.
 pub fn end(server: &mut MySql, place: &Place) -> Vec<Line> {
+    stop(server, place, &[])
+}
+
+fn stop(server: &mut MySql, place: &Place, allowed: &[&str]) -> Vec<Line> {
     server.stop().expect("stopping");
-    server.assert_clean_log(&[]);
+    server.assert_clean_log(allowed);
     recorded::read(&place.log()).expect("a readable log")
+}
+
+/// Ends a server whose log names wrong rules, too, and removes all of it.
+///
+/// # Panics
+/// It complains of anything else, or the log cannot be read.
+pub fn finish_with_wrong_rules(mut server: MySql, place: Place) {
+    stop(&mut server, &place, &["left out of rewrite_rules"]);
+    drop(server);
+    place.remove();
 }

@@ -10,7 +10,8 @@ use std::thread::{self, JoinHandle};
 use tacho_tests::client::{Conn, Queryable};
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_rewriting::{
-    DENIED, LOAD, SIGNALLED, add, end, error_of, one, rewritten, rule_count, session, set, start,
+    DENIED, LOAD, SIGNALLED, add, end, error_of, finish_with_wrong_rules, one, rewritten,
+    rule_count, session, set, start,
 };
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
@@ -109,7 +110,7 @@ fn loads_are_one_after_the_other() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_load_gives_its_lock_back_whatever_it_ends_with() {
     let place = Place::new("rewrite-lock");
-    let (mut server, mut root) = start(&place, &[]);
+    let (server, mut root) = start(&place, &[]);
     root.query_drop("GRANT ALL ON tacho.* TO dba").expect("an answer");
     let mut watcher = server.connect().expect("a connection");
     // Locks of the session's own, one of them of that name, are not given back.
@@ -155,10 +156,7 @@ fn a_load_gives_its_lock_back_whatever_it_ends_with() {
     assert_eq!(error_of(&mut root, LOAD).0, NO_SUCH_TABLE);
     assert_eq!(holder(&mut watcher), None);
     drop((root, watcher, dba));
-    server.stop().expect("stopping");
-    server.assert_clean_log(&["left out of rewrite_rules"]);
-    drop(server);
-    place.remove();
+    finish_with_wrong_rules(server, place);
 }
 
 /// The server runs no handler of the procedure then.
@@ -196,7 +194,7 @@ fn a_load_that_was_killed_keeps_the_lock_until_its_session_ends() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_rule_that_is_too_many_of_its_shape_says_so_in_its_row() {
     let place = Place::new("rewrite-crowd");
-    let (mut server, mut root) = start(&place, &[]);
+    let (server, mut root) = start(&place, &[]);
     let pattern = |n: usize| format!("SELECT n + {n} FROM d.one");
     let ids: Vec<u64> =
         (1..=66).map(|n| add(&mut root, &pattern(n), None, "SELECT 0 FROM d.one")).collect();
@@ -227,10 +225,7 @@ fn a_rule_that_is_too_many_of_its_shape_says_so_in_its_row() {
         assert_eq!(one::<usize>(&mut app, &pattern(n)), expected, "{n}");
     }
     drop((root, app));
-    server.stop().expect("stopping");
-    server.assert_clean_log(&["left out of rewrite_rules"]);
-    drop(server);
-    place.remove();
+    finish_with_wrong_rules(server, place);
 }
 
 /// Also as a prepared statement, which begins anew each time.
@@ -238,7 +233,7 @@ fn a_rule_that_is_too_many_of_its_shape_says_so_in_its_row() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_load_by_hand_answers_what_it_has_done() {
     let place = Place::new("rewrite-by-hand");
-    let (mut server, mut root) = start(&place, &[]);
+    let (server, mut root) = start(&place, &[]);
     add(&mut root, "SELECT ?", None, "SELECT ? + 1");
     let wrong = add(&mut root, "SELECT 'without an end", None, "SELECT 1");
     let load = root
@@ -260,10 +255,7 @@ fn a_load_by_hand_answers_what_it_has_done() {
     assert_eq!(answer(&mut root), Some(none));
     assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (5, 0));
     drop(root);
-    server.stop().expect("stopping");
-    server.assert_clean_log(&["left out of rewrite_rules"]);
-    drop(server);
-    place.remove();
+    finish_with_wrong_rules(server, place);
 }
 
 /// Anybody can take the lock: who it is that keeps others from loading is told.
