@@ -118,7 +118,8 @@ typedef struct tacho_event {
   uint64_t conn;       /* Connection id. */
   uint64_t query_id;   /* The server's query id. */
   uint64_t text_id;    /* Joins an end with its start (address of the text); 0 = none. */
-  int64_t ts_us;       /* us since 1970-01-01 UTC. */
+  int64_t ts_us;       /* us since 1970-01-01 UTC. END with TACHO_PRESENT_QUERY_TIME: a second's
+                          difference does no harm. */
   int32_t sql_command; /* The server's number of the statement's class, -1 = unknown. */
   uint32_t error_code; /* Error number, 0 = none. */
   char sqlstate[8];    /* SQLSTATE in the first five bytes. */

@@ -59,6 +59,8 @@ struct ThreadState {
     // Connection of the last LOG if no STATUS came since, else 0: then a RESULT of that connection
     // is not the end of SQL EXECUTE, and the server need not be asked.
     uint64_t begun_conn;
+    // When the last start on this thread was, us since 1970.
+    int64_t started_us;
 };
 thread_local ThreadState t_state __attribute__((tls_model("initial-exec")));
 
@@ -319,6 +321,7 @@ bool is_announced(const mysql_event_general* in) noexcept {
         return;
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME);
+    t_state.started_us = now_us;
     // Between commands the server has no SQL command; within one it has that of the statement
     // around. COM_STMT_EXECUTE alone is announced late, when it has one already.
     const bool within = thd == nullptr || thd_sql_command(thd) != g_event_context.no_command;
@@ -425,10 +428,17 @@ void end_packet(MYSQL_THD thd, const mysql_event_general* in, tacho_session* ses
     end_packet(thd, in, session);
 }
 
+// When an event is, to the second, and not before the start that it most likely belongs to. The
+// event's seconds are the machine's: SET TIMESTAMP does not change them.
+int64_t about(const mysql_event_general* in) noexcept {
+    const auto second_us = static_cast<int64_t>(in->general_time * 1000000);
+    return second_us > t_state.started_us ? second_us : t_state.started_us;
+}
+
 [[gnu::noinline]] void end_recorded(MYSQL_THD thd, const mysql_event_general* in) noexcept {
-    // Coarse: it only orders lines. Where the server cannot tell the query time, the clock is
-    // read again below.
-    const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
+    // When it is, the recorder knows from its start and its query time. Where the server cannot
+    // tell that, the clock is read below.
+    const int64_t now_us = about(in);
     tacho_session* session = tacho_probe_session(g_probe, in->general_thread_id, now_us);
     if (!tacho_probe_end_known(session, text_id(in->general_query), in->query_id,
                                in->general_query_length)) {
@@ -448,7 +458,8 @@ void end_packet(MYSQL_THD thd, const mysql_event_general* in, tacho_session* ses
     if (thd != nullptr) {
         set_figures(thd, wanted_figures(in), &out);
     }
-    if ((out.present & TACHO_PRESENT_QUERY_TIME) == 0) {
+    if ((out.present & (TACHO_PRESENT_QUERY_TIME | TACHO_PRESENT_TEXT)) !=
+        TACHO_PRESENT_QUERY_TIME) {
         out.ts_us = microseconds(CLOCK_REALTIME);
     }
     emit(thd, session, out);

@@ -1,6 +1,8 @@
 //! One connection's statements: what is open, what ends what, and whose an error is.
 
-use tacho_ring::codec::{PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_REMAINDER, RecordKind};
+use tacho_ring::codec::{
+    PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_QUERY_TIME, PRESENT_REMAINDER, RecordKind,
+};
 
 use super::order::Stashed;
 use super::partial::{Partial, Place};
@@ -232,6 +234,13 @@ impl Ready {
     }
 }
 
+/// When a statement ended, µs: the record of its end may know that to the second only. `None`: it
+/// does not say how long it took.
+fn end_of(start_us: i64, head: &Head) -> Option<i64> {
+    let parts = head.end.filter(|_| head.present & PRESENT_QUERY_TIME != 0)?;
+    start_us.checked_add_unsigned(parts.figures[3])
+}
+
 #[derive(Debug)]
 pub(super) struct PendingError {
     pub(super) place: Place,
@@ -299,14 +308,14 @@ impl Conn {
                     self.open.iter().rposition(|o| o.matches(head, head.shown_bytes))
                 };
                 match found {
-                    Some(found) => self.end(found, head, ts_us, place, awaited, ready),
+                    Some(found) => self.end(found, head, place, awaited, ready),
                     None => ready.push(self.single(place, awaited, head, ts_us)),
                 }
             }
             RecordKind::Point => {
                 self.last_query_id = head.query_id;
                 match self.open.iter().rposition(|o| o.matches(head, head.text_bytes)) {
-                    Some(found) => self.end(found, head, ts_us, place, awaited, ready),
+                    Some(found) => self.end(found, head, place, awaited, ready),
                     None => {
                         self.close_while(head.conn, ts_us, ready, |open| open.is_over(head));
                         ready.push(self.single(place, awaited, head, ts_us));
@@ -354,12 +363,14 @@ impl Conn {
         &mut self,
         found: usize,
         head: &Head,
-        end_ts_us: i64,
         place: Place,
         awaited: bool,
         ready: &mut Vec<Ready>,
     ) {
         let conn = head.conn;
+        let told = self.open.get(found).and_then(|open| end_of(open.ts_us, head));
+        self.last_ts_us = self.last_ts_us.max(told.unwrap_or(i64::MIN));
+        let end_ts_us = self.last_ts_us;
         if found + 1 < self.open.len() {
             for open in self.open.drain(found + 1..).rev() {
                 let ending = Ending::Derived(open.inner_errno.unwrap_or(head.errno));

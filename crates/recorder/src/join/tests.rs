@@ -1,10 +1,13 @@
 //! Sequences of records as MariaDB 10.11.19 makes them.
 
-use tacho_ring::codec::{PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_REMAINDER};
+use tacho_ring::codec::{
+    PRESENT_FIGURES, PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_QUERY_TIME, PRESENT_REMAINDER,
+};
 use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_MIDDLE, FRAGMENT_WHOLE};
 
 use super::conn::{ER_QUERY_INTERRUPTED, OPEN_MAX};
 use super::*;
+use crate::drain::EndParts;
 
 struct Feed {
     join: Join,
@@ -27,24 +30,33 @@ impl Feed {
     }
 
     fn add(&mut self, (kind, query_id, text_id, present, errno): Step) {
+        let ts_us = self.rec_no as i64 + 1;
+        self.add_head(|head| {
+            *head = Head { kind, ts_us, query_id, text_id, present, errno, ..*head };
+        });
+    }
+
+    /// One record of another kind than a [`Step`] can be: `change` makes it out of a usual one.
+    fn add_head(&mut self, change: impl FnOnce(&mut Head)) {
         self.rec_no += 1;
-        let head = Head {
-            kind,
+        let mut head = Head {
+            kind: Begin,
             fragment: FRAGMENT_WHOLE,
             fragment_number: 0,
             line_seq: 0,
             conn: 1,
             rec_no: self.rec_no,
-            ts_us: self.rec_no as i64,
-            query_id,
-            text_id,
+            ts_us: 0,
+            query_id: 7,
+            text_id: 100,
             conn_seq: self.rec_no,
             text_bytes: 10,
-            errno,
-            present,
+            errno: 0,
+            present: 0,
             shown_bytes: 10,
             end: None,
         };
+        change(&mut head);
         let at = Ref { chunk: 0, position: self.rec_no as u32 * 64, bytes: 64 };
         self.join.add(&head, at, &mut self.ready);
     }
@@ -80,6 +92,31 @@ fn a_call_outlives_its_statements() {
         (End, 7, 100, 0, 0),
     ]);
     assert_eq!(feed.lines(), [(200, Ok(())), (300, Ok(())), (100, Ok(()))]);
+}
+
+#[test]
+fn a_statement_ends_when_its_query_time_is_over() {
+    let mut feed = Feed::new(&[]);
+    let figures = |query_time_us| {
+        Some(EndParts { sql_command: 0, sqlstate: [0; 5], figures: [0, 0, 0, query_time_us, 0] })
+    };
+    let end = |ts_us, query_time_us| {
+        move |head: &mut Head| {
+            let present = PRESENT_FIGURES | PRESENT_QUERY_TIME;
+            *head = Head { kind: End, ts_us, present, end: figures(query_time_us), ..*head };
+        }
+    };
+    feed.add_head(|head| head.ts_us = 5_700_000);
+    // The time of its end is not known better than that.
+    feed.add_head(end(5_000_000, 250));
+    // Whatever a clock does that is set back, a connection's lines stay in their order.
+    feed.add_head(|head| head.ts_us = 4_000_000);
+    feed.add_head(end(4_000_000, 3));
+    // And no query time of a damaged arena is more than a number.
+    feed.add_head(|head| head.ts_us = 6_000_000);
+    feed.add_head(end(6_000_000, u64::MAX));
+    let times: Vec<i64> = feed.ready.iter().map(Ready::ts_us).collect();
+    assert_eq!(times, [5_700_250, 5_700_250, 6_000_000]);
 }
 
 #[test]

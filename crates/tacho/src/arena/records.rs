@@ -115,7 +115,7 @@ pub fn show(file: &ArenaFile, lines: Lines, json: bool) -> io::Result<()> {
 }
 
 /// By time, and within a connection by number. An end may carry an earlier time than its start:
-/// its clock is a coarser one.
+/// it may have whole seconds only.
 fn put_in_order(places: &mut [Place]) {
     places.sort_by_key(|place| (place.conn, place.rec_no, place.fragment_number));
     let mut latest = (0, i64::MIN);
