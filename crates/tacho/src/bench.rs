@@ -133,13 +133,14 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub pairs: Option<u32>,
 
-    /// Length of a block
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
-    pub block: Duration,
+    /// Length of a block [default: 1; with more than 128 connections one for each 128]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub block: Option<Duration>,
 
-    /// Time after a switch that is not measured
-    #[arg(long, value_name = "SECONDS", default_value = "0.3", value_parser = parse_seconds)]
-    pub guard: Duration,
+    /// Time after a switch that is not measured [default: 0.3; with more than 128 connections
+    /// half a block]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub guard: Option<Duration>,
 
     /// Time after the start of a load that is not measured
     #[arg(long, value_name = "SECONDS", default_value = "1.5", value_parser = parse_seconds)]
@@ -329,14 +330,17 @@ fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow:
         rates.push(None);
     }
     ensure!(args.noise_max > 0.0, "--noise-max: expected more than 0");
-    ensure!(!args.block.is_zero(), "--block: expected more than 0");
+    let threads_max = threads.iter().copied().max().unwrap_or(1);
+    let (block, guard) = spans(threads_max);
+    let (block, guard) = (args.block.unwrap_or(block), args.guard.unwrap_or(guard));
+    ensure!(!block.is_zero(), "--block: expected more than 0");
     Ok(Options {
         login,
         methods: chosen,
         methods_are_wanted: !args.method.is_empty(),
         workloads,
         private: PrivateOptions {
-            threads_max: threads.iter().copied().max().unwrap_or(1),
+            threads_max,
             options: args.server_option.clone(),
             libraries: args.plugin.clone(),
             installation: args
@@ -348,8 +352,8 @@ fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow:
         threads,
         rates,
         timing: Timing {
-            block: args.block,
-            guard: args.guard,
+            block,
+            guard,
             warm_up: args.warm_up,
             pairs: args.pairs.unwrap_or(if args.quick { 8 } else { 15 }),
             deadline: args.quick.then_some(QUICK),
@@ -360,6 +364,19 @@ fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow:
         directory: args.directory.clone().unwrap_or_else(std::env::temp_dir),
         switch_off_audit: args.switch_off_audit,
     })
+}
+
+/// Length of a block, and of the time before it, for so many connections. The more there are, the
+/// longer a transaction takes, and the longer until all of them are at work again after a switch
+/// that had them connect anew.
+fn spans(threads_max: u32) -> (Duration, Duration) {
+    const CONNECTIONS_A_SECOND: f64 = 128.0;
+    let block = f64::from(threads_max) / CONNECTIONS_A_SECOND;
+    if block <= 1.0 {
+        (Duration::from_secs(1), Duration::from_millis(300))
+    } else {
+        (Duration::from_secs_f64(block), Duration::from_secs_f64(block / 2.0))
+    }
 }
 
 fn chosen_workloads(args: &BenchArgs) -> anyhow::Result<Vec<Workload>> {
@@ -400,4 +417,21 @@ fn with_extension(name: &Path, extension: &str) -> PathBuf {
     path.push(".");
     path.push(extension);
     path.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_connections_have_longer_blocks() {
+        let seconds = |threads| {
+            let (block, guard) = spans(threads);
+            (block.as_secs_f64(), guard.as_secs_f64())
+        };
+        assert_eq!(seconds(1), (1.0, 0.3));
+        assert_eq!(seconds(128), (1.0, 0.3));
+        assert_eq!(seconds(256), (2.0, 1.0));
+        assert_eq!(seconds(512), (4.0, 2.0));
+    }
 }
