@@ -37,11 +37,8 @@ static_assert(sizeof(st_mysql_plugin) == 112 && sizeof(st_mysql_audit) == 128, "
 
 namespace tacho::symbols {
 
-// Names that mysqld exports, and no public header declares. They are looked up at run time; without
-// the first one a line has no character set.
+// Names that mysqld exports, and no public header declares. They are looked up at run time.
 
-// const CHARSET_INFO* thd_charset(THD*): that of the texts which a session sends.
-constexpr char kThdCharset[] = "_Z11thd_charsetP3THD";
 // LEX_CSTRING sql_statement_names[SQLCOM_END + 1]: by the numbers that events have. To compare.
 constexpr char kSqlStatementNames[] = "sql_statement_names";
 // char server_version[].
@@ -58,12 +55,31 @@ constexpr size_t kCreateStoredFunction = 90;
 
 } // namespace tacho::numbers
 
+namespace tacho {
+
+// Whether an event says that a statement was parsed. A plugin would have to pay for it, and has one
+// that says it was not.
+constexpr bool kTellsParsed = false;
+
+} // namespace tacho
+
 #elif MYSQL_VERSION_ID < 90700
 #error "MySQL 9.7 is the oldest release that the component is tested with"
+#else
+
+namespace tacho {
+
+constexpr bool kTellsParsed = true;
+
+} // namespace tacho
+
 #endif
 
 namespace tacho::symbols {
 
+// const CHARSET_INFO* thd_charset(THD*): that of the texts which a session sends. Without it, a
+// line of 8.0 has no character set.
+constexpr char kThdCharset[] = "_Z11thd_charsetP3THD";
 // void my_message(uint number, const char* text, myf flags): an error with a text of one's own,
 // which no service has. Every release exports it for its plugins.
 constexpr char kMyMessage[] = "_Z10my_messagejPKci";

@@ -16,6 +16,8 @@ const char* const kRedact[] = {"SECRETS", "LITERALS", nullptr};
 const char* const kDurability[] = {"ASYNC", "GROUP", "SYNC", nullptr};
 const char* const kWriter[] = {"EMBEDDED", "EXTERNAL", nullptr};
 const char* const kCompression[] = {"NONE", "ZSTD", nullptr};
+// As kTracesOff and so on have them.
+const char* const kTraces[] = {"OFF", "ON", "CHANGES", nullptr};
 
 constexpr Setting text(const char* name, int32_t number, const char* default_text,
                        const char* comment) {
@@ -28,8 +30,8 @@ constexpr Setting number(const char* name, int32_t number, uint64_t default_valu
 }
 
 constexpr Setting choice(const char* name, int32_t number, const char* const* choices,
-                         const char* comment) {
-    return {name, SettingKind::kChoice, number, comment, 0, 0, 0, nullptr, choices};
+                         const char* comment, uint64_t default_value = 0) {
+    return {name, SettingKind::kChoice, number, comment, default_value, 0, 0, nullptr, choices};
 }
 
 constexpr Setting flag(const char* name, int32_t number, bool default_value, const char* comment) {
@@ -104,9 +106,12 @@ const Setting kSettings[kSettingCount] = {
     choice("writer", TACHO_SETTING_WRITER, kWriter,
            "Who writes the log: EMBEDDED (a thread of the server), or EXTERNAL (the process `tacho "
            "recorder`; the thread, while there is none)"),
-    flag("traces", kSettingTraces, true,
-         "Take the server's telemetry traces, of which it has one taker: changed rows, lock times, "
-         "messages of errors, and the statements of stored programs"),
+    choice(
+        "traces", kSettingTraces, kTraces,
+        "Take the server's telemetry traces, of which it has one taker: changed rows, lock times, "
+        "messages of errors, and the statements of stored programs; CHANGES: not those of a "
+        "SELECT, which is cheaper",
+        kTracesOn),
     command("rotate_now", kSettingRotateNow, "Set to 1: begin a new file now"),
     command("flush_now", kSettingFlushNow,
             "Set to 1: write what has ended now, not after tacho.flush_interval_ms"),

@@ -33,6 +33,9 @@ enum SettingNumber : int32_t {
     kSettingTraces = -8,
 };
 
+// Values of kSettingTraces: none; all; all but those of a SELECT.
+enum Traces : uint64_t { kTracesOff = 0, kTracesOn = 1, kTracesChanges = 2 };
+
 struct Setting {
     const char* name;
     SettingKind kind;

@@ -190,12 +190,11 @@ bool begin() noexcept {
         (void)close_visits(0);
         return false;
     }
-    const bool traces = variable_number(kSettingTraces) != 0;
-    if (traces && has_other_taker()) {
+    const uint64_t traces = variable_number(kSettingTraces);
+    if (traces != kTracesOff && has_other_taker()) {
         log(kWarning, "%s",
-            "tacho.traces=ON takes the server's traces from component_telemetry, which exports "
-            "none "
-            "from now on");
+            "tacho.traces takes the server's traces from component_telemetry, which exports none "
+            "from now on: tacho.traces=OFF leaves them there");
     }
     apply_traces(traces);
     open_rewrite_functions(g_recorder);
@@ -222,7 +221,7 @@ void go_on() noexcept {
         log(kWarning, "%s", "TACHO_ADMIN and TACHO_EXEMPT are gone: only SUPER counts");
     }
     (void)tell_loaded();
-    apply_traces(variable_number(kSettingTraces) != 0);
+    apply_traces(variable_number(kSettingTraces));
 }
 
 mysql_service_status_t deinit() noexcept {
@@ -240,7 +239,7 @@ mysql_service_status_t deinit() noexcept {
         (void)register_privileges();
         return 1;
     }
-    apply_traces(false);
+    apply_traces(kTracesOff);
     if (!tell_unloaded()) {
         log(kWarning, "%s", "the server goes on raising events for a component that is gone");
     }

@@ -11,6 +11,7 @@
 //   PARSE PREPARSE       before parsing; text to its packet's end
 //                        -> START (COM_QUERY, COM_STMT_PREPARE), and a new text where a rule
 //                        rewrites it (also what a client's SQL PREPARE is given) -> REWRITE
+//   PARSE POSTPARSE      it could be parsed: whether it is a SELECT
 //   QUERY START          before execution, has the SQL command of what was parsed before
 //                        -> START (COM_STMT_EXECUTE, what SQL EXECUTE executes)
 //   QUERY NESTED_START   before a statement of a stored program -> START, if it is traced
@@ -23,6 +24,7 @@
 // applier have no COMMAND: their trace, or their STATUS_END, is their END.
 #include "events.h"
 
+#include "charset.h"
 #include "database.h"
 #include "records.h"
 #include "rewrite.h"
@@ -85,6 +87,22 @@ void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text) 
     }
 }
 
+// Of a packet's first statement the server has taken away what is in front of it.
+bool begins_with_select(const mysql_cstring_with_length& text) noexcept {
+    static const char kSelect[] = "select";
+    constexpr size_t kBytes = sizeof(kSelect) - 1;
+    if (text.length < kBytes) {
+        return false;
+    }
+    for (size_t i = 0; i < kBytes; ++i) {
+        // The bit that tells small letters of ASCII from large ones.
+        if ((text.str[i] | 0x20) != kSelect[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // The text that a client's SQL PREPARE is given. Not what is prepared anew for an EXECUTE: that was
 // rewritten when it was prepared. Nor what a stored program prepares: its text is in no line of its
 // own, and so the log could not tell what came.
@@ -112,6 +130,14 @@ void parse(const tacho_probe* probe, mysql_event_tracking_parse_data* in) noexce
     start_outermost(probe, conn, bytes_of(in->query));
     t_state.announced = true;
     rewrite(probe, in);
+    t_state.selects = !kTellsParsed && begins_with_select(in->query);
+}
+
+// Now that it is known to be no error of the parser, which only its trace has.
+void parsed(const mysql_event_tracking_parse_data* in) noexcept {
+    if (t_state.announced && t_state.conn == in->connection_id) {
+        t_state.selects = begins_with_select(in->query);
+    }
 }
 
 // Statements around the outermost QUERY START. The statement of a scheduled event is one: it has a
@@ -215,7 +241,7 @@ bool nested_start(const tacho_probe* probe, const mysql_event_tracking_query_dat
 
 // The outermost statement has been executed; its reply and its commit are still to come.
 void outermost_executed(const tacho_probe* probe, uint32_t error_code) noexcept {
-    if ((t_state.recorded & 1) == 0 || t_state.traced != 0) {
+    if ((t_state.recorded & 1) == 0 || is_outermost_traced()) {
         return;
     }
     if (t_state.command == nullptr) {
@@ -256,7 +282,7 @@ void command_start(const mysql_event_tracking_command_data* in) noexcept {
     // Inside of a statement of another session: the traces are of that one.
     const bool is_inside = t_state.conn != 0 && t_state.conn != in->connection_id;
     if (is_inside) {
-        t_state.traced = 0;
+        forget_traces();
     }
     begin_session(in->connection_id);
     t_state.installs = false;
@@ -268,6 +294,7 @@ void command_start(const mysql_event_tracking_command_data* in) noexcept {
     if (t_state.traced > 1) {
         t_state.traced = 1;
     }
+    t_state.is_declined = false;
 }
 
 // The command that runs while this is installed: the server gives its text as a copy only.
@@ -280,7 +307,7 @@ void command_end(const tacho_probe* probe, const mysql_event_tracking_command_da
     const uint64_t conn = in->connection_id;
     if (t_state.conn == conn) {
         t_state.error_code = static_cast<uint32_t>(in->status);
-        t_state.end_waits = t_state.traced != 0;
+        t_state.end_waits = is_outermost_traced();
         if (!t_state.end_waits) {
             end_command(probe, nullptr);
         }
@@ -364,10 +391,15 @@ mysql_service_status_t notify_query(const mysql_event_tracking_query_data* in) n
 
 mysql_service_status_t notify_parse(mysql_event_tracking_parse_data* in) noexcept {
     const Visit visit(in->connection_id);
-    if (visit.probe() != nullptr && in->event_subclass == EVENT_TRACKING_PARSE_PREPARSE) {
-        enter(visit);
+    if (visit.probe() == nullptr) {
+        return 0;
+    }
+    enter(visit);
+    if (in->event_subclass == EVENT_TRACKING_PARSE_PREPARSE) {
         settle(visit.probe());
         parse(visit.probe(), in);
+    } else if (in->event_subclass == EVENT_TRACKING_PARSE_POSTPARSE) {
+        parsed(in);
     }
     return 0;
 }
@@ -393,9 +425,12 @@ void notify_error(uint64_t conn, uint32_t error_code, tacho_bytes message) noexc
         return;
     }
     enter(visit);
-    // What is traced has it in its trace.
-    if (t_state.traced != 0 || (t_state.conn == conn && t_state.skipped) ||
-        !tacho_probe_logging(visit.probe())) {
+    if (t_state.traced > 1 || is_outermost_traced()) {
+        // It is in the trace. If it comes before the server asks whether to go on with that: yes.
+        t_state.selects = false;
+        return;
+    }
+    if ((t_state.conn == conn && t_state.skipped) || !tacho_probe_logging(visit.probe())) {
         return;
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);

@@ -5,6 +5,7 @@
 #include "../common/message.h"
 #include "../common/settings.h"
 #include "adapter.h"
+#include "charset.h"
 #include "rewrite.h"
 #include "rules.h"
 #include "sql_commands.h"
@@ -70,6 +71,7 @@ bool start_recorder(const char* server) noexcept {
     }
     sql_commands_load(recorder);
     load_rules();
+    find_charset();
     load_rewrite();
     apply_text_variables(recorder);
     // Before the first line: it is the server's own doing.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "records.h"
 
+#include "charset.h"
 #include "database.h"
 #include "rules.h"
 #include "sql_commands.h"
@@ -151,14 +152,6 @@ uint32_t wanted(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn) noexcept
     return tacho_probe_decide(probe, &t_state.probe, conn, &facts);
 }
 
-tacho_bytes charset_of(MYSQL_THD thd) noexcept {
-    mysql_cstring_with_length name = {nullptr, 0};
-    if (mysql_service_mysql_thd_attributes->get(thd, "query_charset", &name) != 0) {
-        return {nullptr, 0};
-    }
-    return bytes_of(name);
-}
-
 void set_figures(MYSQL_THD thd, bool rows, tacho_event* out) noexcept {
     memset(out->figures, 0, sizeof(out->figures));
     set_figure(thd, g_figure_names.query_time, TACHO_PRESENT_QUERY_TIME, &out->figures[3], out);
@@ -259,7 +252,7 @@ void point(const tacho_probe* probe, MYSQL_THD thd, tacho_bytes text,
     set_identity(identity_of(thd), &out);
     out.strings[TACHO_STRING_DB] = database_of(thd, conn);
     out.strings[TACHO_STRING_COMMAND] = command_name();
-    out.strings[TACHO_STRING_CHARSET] = charset_of(thd);
+    out.strings[TACHO_STRING_CHARSET] = charset_as_shown(thd);
     out.strings[TACHO_STRING_RESERVED] = {nullptr, 0};
     set_figures(thd, false, &out);
     if (traced != nullptr) {

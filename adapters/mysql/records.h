@@ -24,9 +24,6 @@ void emit(const tacho_probe* probe, MYSQL_THD thd, tacho_session* session,
 // Whether a statement that starts is to be recorded: TACHO_WANTED_*.
 uint32_t wanted(const tacho_probe* probe, MYSQL_THD thd, uint64_t conn) noexcept;
 
-// Of the texts that the session sends.
-tacho_bytes charset_of(MYSQL_THD thd) noexcept;
-
 // What the server counts for the statement that runs, by its getters. `rows`: it has some; other
 // commands show those of the one before.
 void set_figures(MYSQL_THD thd, bool rows, tacho_event* out) noexcept;

@@ -3,6 +3,7 @@
 #include "rewrite.h"
 
 #include "../common/message.h"
+#include "charset.h"
 #include "database.h"
 #include "privilege.h"
 #include "records.h"

@@ -32,7 +32,7 @@ void enter(const Visit& visit) noexcept {
         t_state.life = visit.life();
         begin_session(0);
         t_state.db_conn = 0;
-        t_state.traced = 0;
+        forget_traces();
     }
 }
 

@@ -98,8 +98,12 @@ struct ThreadState {
     uint64_t figures[TACHO_FIGURE_COUNT];
     // How many statements are open that the server traces (traces.cc): 1 = the outermost alone.
     uint32_t traced;
+    // The outermost of them is not traced any more, though it counts: what it executes is.
+    bool is_declined;
     // The outermost of them has had others inside.
     bool has_nested;
+    // The outermost statement begins with SELECT.
+    bool selects;
     // SQL command of the statement of a stored program that has a START in the arena, by the number
     // of statements around it; kNotRecorded where there is none. Valid up to `traced`.
     uint8_t nested[kTraceLevels];
@@ -116,6 +120,17 @@ struct ThreadState {
 // `__thread`: of a `thread_local` that is defined elsewhere C++ asks by a call whether it has a
 // constructor.
 extern __thread ThreadState t_state __attribute__((tls_model("initial-exec")));
+
+// Whether the end of the outermost statement is that of its trace.
+inline bool is_outermost_traced() noexcept {
+    return t_state.traced != 0 && !t_state.is_declined;
+}
+
+// No trace is open on this thread.
+inline void forget_traces() noexcept {
+    t_state.traced = 0;
+    t_state.is_declined = false;
+}
 
 // The rest of a packet, or a command, is of another session than what this thread has seen last.
 void begin_session(uint64_t conn) noexcept;

@@ -16,9 +16,14 @@
 #include "records.h"
 #include "thread_state.h"
 
+#include <atomic>
+
 namespace tacho {
 
 namespace {
+
+// Traces of SELECT are declined. Relaxed: whichever value a statement sees, it gets its line.
+std::atomic<bool> g_only_changes{false};
 
 // No session is told from another: what belongs to one the server's other events know.
 char g_any;
@@ -42,6 +47,10 @@ telemetry_locker_t* statement_start(telemetry_session_t*, uint64_t* flags) noexc
         return nullptr;
     }
     enter(visit);
+    // Nothing runs inside of one that has been executed: this one follows it in its packet.
+    if (t_state.is_declined && t_state.depth == 0) {
+        forget_traces();
+    }
     const uint32_t level = ++t_state.traced;
     t_state.has_nested = level > 1;
     if (level < kTraceLevels) {
@@ -52,14 +61,22 @@ telemetry_locker_t* statement_start(telemetry_session_t*, uint64_t* flags) noexc
     return reinterpret_cast<telemetry_locker_t*>(&g_any);
 }
 
-// The statement has been parsed. What is not recorded needs no figures: the server spares itself
-// the text of its digest then, and what it executes is seen without a trace around it.
+// The statement has been parsed. What is not recorded needs no figures, and is seen without a trace
+// around what it executes; nor does a SELECT, with CHANGES. The server spares itself the text of a
+// digest then.
 telemetry_locker_t* statement_notify_qa(telemetry_locker_t* locker, bool,
                                         uint64_t* flags) noexcept {
-    if (t_state.traced != 1 || !t_state.announced || (t_state.recorded & 1) != 0) {
+    if (t_state.traced != 1 || !t_state.announced) {
         return locker;
     }
-    t_state.traced = 0;
+    if ((t_state.recorded & 1) == 0) {
+        t_state.traced = 0;
+    } else if (t_state.selects && g_only_changes.load(std::memory_order_relaxed)) {
+        // COMMAND END is its end. What it executes is recorded, and is one level further in.
+        t_state.is_declined = true;
+    } else {
+        return locker;
+    }
     *flags = TRACE_NOTHING;
     return nullptr;
 }
@@ -117,7 +134,9 @@ telemetry_t g_callbacks = {session_create,      session_destroy, statement_start
 
 } // namespace
 
-void apply_traces(bool on) noexcept {
+void apply_traces(uint64_t wanted) noexcept {
+    const bool on = wanted != kTracesOff;
+    g_only_changes.store(wanted == kTracesChanges, std::memory_order_relaxed);
     static const char kNone[] =
         "this server has no telemetry traces: " TACHO_VARIABLE("traces") " has no effect";
     const auto* traces = mysql_service_mysql_server_telemetry_traces_v1;

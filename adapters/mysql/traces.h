@@ -3,13 +3,14 @@
 #ifndef TACHO_MYSQL_TRACES_H
 #define TACHO_MYSQL_TRACES_H
 
+#include "../common/settings.h"
 #include "services.h"
 
 namespace tacho {
 
 // Takes the server's traces, or leaves them: from the next command of each session on. What runs
-// stays as it is.
-void apply_traces(bool on) noexcept;
+// stays as it is. One of Traces.
+void apply_traces(uint64_t traces) noexcept;
 
 } // namespace tacho
 

@@ -54,7 +54,7 @@ void note(MYSQL_THD thd, const Setting& setting, const char* before, const char*
 
 void set(const Setting& setting, uint64_t value) noexcept {
     if (setting.number == kSettingTraces) {
-        apply_traces(value != 0);
+        apply_traces(value);
     } else if (g_recorder != nullptr) {
         tacho_embed_set(g_recorder, setting.number, value);
     }

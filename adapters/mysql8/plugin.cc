@@ -140,7 +140,7 @@ bool begin() noexcept {
         variable_number(kSettingTables) != 0 ? MYSQL_AUDIT_TABLE_ACCESS_ALL : 0;
     open_visits(tacho_embed_probe(g_recorder));
     note_own_statement();
-    apply_traces(variable_number(kSettingTraces) != 0);
+    apply_traces(variable_number(kSettingTraces));
     open_rewrite_functions(g_recorder);
     return true;
 }
@@ -172,7 +172,7 @@ int begin_uninstall(MYSQL_PLUGIN) noexcept {
 // The server calls this when no session holds the plugin any more: none of its events is in flight,
 // and none waits for room. A trace may be: of a session that is not recorded.
 int deinit(MYSQL_PLUGIN) noexcept {
-    apply_traces(false);
+    apply_traces(kTracesOff);
     while (!close_visits(kStopPatienceMs)) {
         log(kWarning, "%s", "the end of a trace takes long: the plugin waits for it");
     }
