@@ -123,16 +123,20 @@ void begin_event(uint32_t kind, const mysql_event_general* in, int64_t now_us,
     out->text_id = text_id(in->general_query);
 }
 
-// Identity and text of a general event.
+tacho_bytes command_of(const mysql_event_general* in) noexcept {
+    return bytes_of(in->general_command, in->general_command_length);
+}
+
+// Identity and text of a general event, whose command this is.
 [[gnu::always_inline]] inline void set_statement(MYSQL_THD thd, const mysql_event_general* in,
-                                                 tacho_event* out) noexcept {
+                                                 tacho_bytes command, tacho_event* out) noexcept {
     if (thd != nullptr) {
         set_identity(thd, out);
     } else {
         clear_strings(out);
     }
     out->strings[TACHO_STRING_DB] = bytes_of(in->database);
-    out->strings[TACHO_STRING_COMMAND] = bytes_of(in->general_command, in->general_command_length);
+    out->strings[TACHO_STRING_COMMAND] = command;
     out->strings[TACHO_STRING_CHARSET] = name_of(in->general_charset);
     out->text = bytes_of(in->general_query, in->general_query_length);
     if (in->general_query_length != 0) {
@@ -225,7 +229,7 @@ void forget_packet() noexcept {
     }
     tacho_event out;
     begin_event(TACHO_KIND_START, in, microseconds(CLOCK_REALTIME), &out);
-    set_statement(thd, in, &out);
+    set_statement(thd, in, command_of(in), &out);
     out.query_id = 0;
     out.text_id = text_id(next);
     out.text = bytes_of(next, length);
@@ -289,7 +293,7 @@ uint32_t wanted_figures(const mysql_event_general* in) noexcept {
     const int64_t now_us = microseconds(CLOCK_REALTIME);
     tacho_event out;
     begin_event(TACHO_KIND_POINT, in, now_us, &out);
-    set_statement(thd, in, &out);
+    set_statement(thd, in, command_of(in), &out);
     name_applier(&out);
     out.present |= TACHO_PRESENT_TEXT | TACHO_PRESENT_OUTERMOST;
     out.error_code = set_figures(thd, kFigureError, &out);
@@ -329,7 +333,8 @@ bool is_announced(const mysql_event_general* in) noexcept {
     const bool announced_by_sql = prepared && within && g_event_context.no_command >= 0;
     tacho_event out;
     begin_event(announced_by_sql ? TACHO_KIND_POINT : TACHO_KIND_START, in, now_us, &out);
-    set_statement(thd, in, &out);
+    // It was compared above: there is one.
+    set_statement(thd, in, {in->general_command, in->general_command_length}, &out);
     out.present |= TACHO_PRESENT_TEXT;
     if (nested) {
         out.present |= TACHO_PRESENT_NESTED;
@@ -382,10 +387,12 @@ bool is_execute(MYSQL_THD thd) noexcept {
     }
 }
 
-void end_packet(MYSQL_THD thd, const mysql_event_general* in, tacho_session* session) noexcept {
+[[gnu::always_inline]] inline void end_packet(MYSQL_THD thd, const mysql_event_general* in,
+                                              tacho_session* session) noexcept {
     if (in->general_query + in->general_query_length < t_state.packet_end) {
         end_part(thd, in, session);
-    } else if (!figures_nested(thd)) {
+    } else if (in->general_query == t_state.packet_begin || !figures_nested(thd)) {
+        // What is inside of a statement has another text.
         forget_packet();
     }
 }
@@ -411,7 +418,7 @@ void end_packet(MYSQL_THD thd, const mysql_event_general* in, tacho_session* ses
         out.shown_bytes = UINT32_MAX;
         out.present |= TACHO_PRESENT_INNERMOST;
     } else {
-        set_statement(thd, in, &out);
+        set_statement(thd, in, command_of(in), &out);
         if (figures_nested(thd)) {
             out.present |= TACHO_PRESENT_NESTED;
         }
