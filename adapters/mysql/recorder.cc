@@ -4,11 +4,11 @@
 
 #include "../common/message.h"
 #include "../common/settings.h"
+#include "../common/text_settings.h"
 #include "adapter.h"
 #include "rewrite.h"
 #include "rules.h"
 #include "sql_commands.h"
-#include "text_variables.h"
 
 #include <climits>
 #include <cstring>
@@ -71,7 +71,7 @@ bool start_recorder(const char* server) noexcept {
     sql_commands_load(recorder);
     load_rules();
     load_rewrite();
-    apply_text_variables(recorder);
+    apply_texts(recorder);
     // Before the first line: it is the server's own doing.
     (void)tacho_embed_rewrite_restore(recorder);
     apply_variables(recorder);

@@ -456,6 +456,26 @@ fn a_wrong_filter_at_the_start_records_everything() {
     assert_eq!(marked(&lines, "mark"), ["SELECT 'mark'"]);
 }
 
+/// Neither is in effect then, and who clears one has the other.
+#[test]
+fn a_start_with_both_variables_records_everything() {
+    let mut server = MariaDb::builder()
+        .option("plugin-load-add=tacho")
+        .option(r#"tacho-filter={"rules": [{"db": "d", "action": "skip"}]}"#)
+        .option("tacho-filter-file=/nonexistent")
+        .start()
+        .expect("a server");
+    let mut root = server.connect().expect("a session");
+    assert_eq!(status(&mut root, "Tacho_filter_rules"), 0);
+    root.query_drop("SET GLOBAL tacho_filter_file = ''").expect("cleared");
+    assert_eq!(status(&mut root, "Tacho_filter_rules"), 1);
+    drop(root);
+    server.stop().expect("an orderly end");
+    let complaints = server.complaints(&["max_open_files", "Aborted connection"]);
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(complaints[0].contains("cannot both be set"), "{complaints:?}");
+}
+
 #[test]
 fn by_table_and_error() {
     let mut server = MariaDb::builder()

@@ -629,6 +629,34 @@ fn a_filter_keeps_statements_out() {
     place.remove();
 }
 
+/// Neither is in effect then, and who clears one has the other.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_start_with_two_filters_records_everything() {
+    let place = Place::new("filters");
+    let mut server = place
+        .builder()
+        .option(named(r#"loose-tacho.filter={"rules": [{"db": "d", "action": "skip"}]}"#))
+        .option(named("loose-tacho.filter-file=/nonexistent"))
+        .start()
+        .expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(install()).expect("installing");
+    let rules = |root: &mut Conn| {
+        client::status_number(root, &status_name("filter_rules")).expect("a status")
+    };
+    assert_eq!(rules(&mut root), 0);
+    root.query_drop(named("SET GLOBAL tacho.filter_file = ''")).expect("cleared");
+    assert_eq!(rules(&mut root), 1);
+    drop(root);
+    server.stop().expect("stopping");
+    let complaints = server.complaints(&[]);
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(complaints[0].contains("cannot both be set"), "{complaints:?}");
+    drop(server);
+    place.remove();
+}
+
 /// A server with a small arena, whose log is on a disk of its own.
 fn start_with_disk(place: &Place) -> (MySql, Disk) {
     let disk = Disk::plain(&place.path().join("disk")).expect("a disk");
