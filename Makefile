@@ -88,7 +88,7 @@ test-deb: setup-test deb ## Install the packages into a clean Debian and record 
 lint: setup-test ## Check format, clippy, clang-format and shellcheck
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	find adapters bench crates tests \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) -print0 \
+	find adapters bench crates include tests \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) -print0 \
 		| xargs -0 -r clang-format --dry-run -Werror
 	shellcheck -x .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
 

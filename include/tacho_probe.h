@@ -26,132 +26,133 @@ typedef struct tacho_session tacho_session;
  *
  * The adapter sets `killed` and `session` before each tacho_probe_emit(): a call that waits asks
  * `killed(session)` now and then, on the same thread, and gives up when the answer is true. It
- * must be as harmless as the probe itself. Null: it does not ask. Everything else is the probe's. */
+ * must be as harmless as the probe itself. Null: it does not ask. Everything else is the
+ * probe's. */
 typedef struct tacho_thread {
-  uint64_t idle_word;
-  uint32_t index;
-  uint32_t position;
-  uint32_t owner;
-  uint32_t lost_conn;
-  bool (*killed)(const void *session);
-  const void *session;
-  uint32_t overflow;
-  uint32_t reserved;
-  uint64_t instance;
-  uint64_t filter_epoch;
-  uint64_t filter_conn;
-  uint32_t filtered;
-  uint8_t treatment;
-  uint8_t filter_db_bytes;
-  uint8_t filter_command_bytes;
-  uint8_t filter_uses;
-  uint8_t filter_key[44];
-  uint32_t reserved_too;
+    uint64_t idle_word;
+    uint32_t index;
+    uint32_t position;
+    uint32_t owner;
+    uint32_t lost_conn;
+    bool (*killed)(const void* session);
+    const void* session;
+    uint32_t overflow;
+    uint32_t reserved;
+    uint64_t instance;
+    uint64_t filter_epoch;
+    uint64_t filter_conn;
+    uint32_t filtered;
+    uint8_t treatment;
+    uint8_t filter_db_bytes;
+    uint8_t filter_command_bytes;
+    uint8_t filter_uses;
+    uint8_t filter_key[44];
+    uint32_t reserved_too;
 } tacho_thread;
 
 /* Borrowed bytes; valid during the call. A null pointer with length 0 is empty. */
 typedef struct tacho_bytes {
-  const char *data;
-  size_t len;
+    const char* data;
+    size_t len;
 } tacho_bytes;
 
 /* tacho_event.kind: what a record says. */
 enum tacho_kind {
-  TACHO_KIND_START = 1,       /* A statement started: identity and text. */
-  TACHO_KIND_END = 2,         /* It ended: the outcome. Only if tacho_probe_end_known(). */
-  TACHO_KIND_POINT = 3,       /* A command seen only at its end: has everything. */
-  TACHO_KIND_ERROR = 4,       /* Message of an error. */
-  TACHO_KIND_TABLE = 5,       /* A table was touched. */
-  TACHO_KIND_CONNECT = 6,     /* A session was authenticated, or (errno) refused. */
-  TACHO_KIND_DISCONNECT = 7,  /* A session ended. */
-  TACHO_KIND_CHANGE_USER = 8, /* The user of a session changed. */
-  TACHO_KIND_CONFIG = 9,      /* A setting of the recorder changed. */
-  TACHO_KIND_REWRITE = 10     /* The statement that is open got another text, before it was parsed. */
+    TACHO_KIND_START = 1,       /* A statement started: identity and text. */
+    TACHO_KIND_END = 2,         /* It ended: the outcome. Only if tacho_probe_end_known(). */
+    TACHO_KIND_POINT = 3,       /* A command seen only at its end: has everything. */
+    TACHO_KIND_ERROR = 4,       /* Message of an error. */
+    TACHO_KIND_TABLE = 5,       /* A table was touched. */
+    TACHO_KIND_CONNECT = 6,     /* A session was authenticated, or (errno) refused. */
+    TACHO_KIND_DISCONNECT = 7,  /* A session ended. */
+    TACHO_KIND_CHANGE_USER = 8, /* The user of a session changed. */
+    TACHO_KIND_CONFIG = 9,      /* A setting of the recorder changed. */
+    TACHO_KIND_REWRITE = 10 /* The statement that is open got another text, before it was parsed. */
 };
 
 /* tacho_event.present: which fields count. */
 enum tacho_present {
-  TACHO_PRESENT_SQL_COMMAND = 1,   /* sql_command is of the statement itself. */
-  TACHO_PRESENT_FIGURES = 2,       /* figures are stored; which count, the next five say. */
-  TACHO_PRESENT_ROWS_SENT = 4,     /* figures[0] */
-  TACHO_PRESENT_ROWS_EXAMINED = 8, /* figures[1] */
-  TACHO_PRESENT_ROWS_AFFECTED = 16, /* figures[2] */
-  TACHO_PRESENT_QUERY_TIME = 32,   /* figures[3], us */
-  TACHO_PRESENT_LOCK_TIME = 64,    /* figures[4], us */
-  TACHO_PRESENT_SQLSTATE = 128,    /* sqlstate counts. */
-  TACHO_PRESENT_OUTERMOST = 256,   /* END: of the outermost that is open. Others: is one itself. */
-  TACHO_PRESENT_TEXT = 512,        /* There is a text, though it may be empty. */
-  TACHO_PRESENT_REMAINDER = 1024,  /* The start is of what follows a statement in its packet. */
-  TACHO_PRESENT_INNERMOST = 2048,  /* Ends the innermost statement that is open. */
-  TACHO_PRESENT_NESTED = 4096,     /* START, POINT: inside of a stored program. */
-  TACHO_PRESENT_AWAITED = 8192,    /* START: its producer waits for its line; set by the probe. */
-  TACHO_PRESENT_BLOCKED = 16384    /* ERROR: the text is the name of the rule that blocks it. */
+    TACHO_PRESENT_SQL_COMMAND = 1,    /* sql_command is of the statement itself. */
+    TACHO_PRESENT_FIGURES = 2,        /* figures are stored; which count, the next five say. */
+    TACHO_PRESENT_ROWS_SENT = 4,      /* figures[0] */
+    TACHO_PRESENT_ROWS_EXAMINED = 8,  /* figures[1] */
+    TACHO_PRESENT_ROWS_AFFECTED = 16, /* figures[2] */
+    TACHO_PRESENT_QUERY_TIME = 32,    /* figures[3], us */
+    TACHO_PRESENT_LOCK_TIME = 64,     /* figures[4], us */
+    TACHO_PRESENT_SQLSTATE = 128,     /* sqlstate counts. */
+    TACHO_PRESENT_OUTERMOST = 256,  /* END: of the outermost that is open. Others: is one itself. */
+    TACHO_PRESENT_TEXT = 512,       /* There is a text, though it may be empty. */
+    TACHO_PRESENT_REMAINDER = 1024, /* The start is of what follows a statement in its packet. */
+    TACHO_PRESENT_INNERMOST = 2048, /* Ends the innermost statement that is open. */
+    TACHO_PRESENT_NESTED = 4096,    /* START, POINT: inside of a stored program. */
+    TACHO_PRESENT_AWAITED = 8192,   /* START: its producer waits for its line; set by the probe. */
+    TACHO_PRESENT_BLOCKED = 16384   /* ERROR: the text is the name of the rule that blocks it. */
 };
 
 /* Index into tacho_event.strings. (REWRITE has none: the text is the new one, figures[0] the id of
- * the rule, with TACHO_PRESENT_FIGURES | TACHO_PRESENT_TEXT.) Each string is cut at TACHO_STRING_BYTES_MAX bytes. END and
- * ERROR have none: their START has said who and where. */
+ * the rule, with TACHO_PRESENT_FIGURES | TACHO_PRESENT_TEXT.) Each string is cut at
+ * TACHO_STRING_BYTES_MAX bytes. END and ERROR have none: their START has said who and where. */
 enum tacho_string {
-  TACHO_STRING_USER = 0,       /* TABLE: the access, one digit. */
-  TACHO_STRING_PRIV_USER = 1,  /* TABLE: name of the table. */
-  TACHO_STRING_PROXY_USER = 2, /* TABLE: new name of the table. */
-  TACHO_STRING_OS_USER = 3,    /* TABLE: new database. */
-  TACHO_STRING_HOST = 4,
-  TACHO_STRING_IP = 5,
-  TACHO_STRING_DB = 6,      /* TABLE: database of the table. */
-  TACHO_STRING_COMMAND = 7, /* CONFIG: the variable. */
-  TACHO_STRING_CHARSET = 8, /* Of the text. CONFIG: the old value; the new one is the text. */
-  TACHO_STRING_RESERVED = 9, /* Not looked at. */
-  TACHO_STRING_COUNT = 10
+    TACHO_STRING_USER = 0,       /* TABLE: the access, one digit. */
+    TACHO_STRING_PRIV_USER = 1,  /* TABLE: name of the table. */
+    TACHO_STRING_PROXY_USER = 2, /* TABLE: new name of the table. */
+    TACHO_STRING_OS_USER = 3,    /* TABLE: new database. */
+    TACHO_STRING_HOST = 4,
+    TACHO_STRING_IP = 5,
+    TACHO_STRING_DB = 6,       /* TABLE: database of the table. */
+    TACHO_STRING_COMMAND = 7,  /* CONFIG: the variable. */
+    TACHO_STRING_CHARSET = 8,  /* Of the text. CONFIG: the old value; the new one is the text. */
+    TACHO_STRING_RESERVED = 9, /* Not looked at. */
+    TACHO_STRING_COUNT = 10
 };
 
 enum tacho_limit {
-  TACHO_STRING_BYTES_MAX = 640, /* Longest string, bytes. */
-  TACHO_FIGURE_COUNT = 5        /* Number of tacho_event.figures. */
+    TACHO_STRING_BYTES_MAX = 640, /* Longest string, bytes. */
+    TACHO_FIGURE_COUNT = 5        /* Number of tacho_event.figures. */
 };
 
 /* One event; borrowed, valid during the call. All members must be set (`= {}` will do), but
  * `figures` without TACHO_PRESENT_FIGURES and `strings` of END and ERROR are not looked at. */
 typedef struct tacho_event {
-  uint32_t kind;       /* TACHO_KIND_* */
-  uint32_t present;    /* TACHO_PRESENT_* */
-  uint64_t conn;       /* Connection id. */
-  uint64_t query_id;   /* The server's query id. */
-  uint64_t text_id;    /* Joins an end with its start (address of the text); 0 = none. */
-  int64_t ts_us;       /* us since 1970-01-01 UTC. END with TACHO_PRESENT_QUERY_TIME: a second's
-                          difference does no harm. */
-  int32_t sql_command; /* The server's number of the statement's class, -1 = unknown. */
-  uint32_t error_code; /* Error number, 0 = none. */
-  char sqlstate[8];    /* SQLSTATE in the first five bytes. */
-  uint32_t shown_bytes; /* END: length of the statement as it was known at its end. */
-  uint32_t reserved;   /* 0 */
-  uint64_t figures[TACHO_FIGURE_COUNT]; /* rows_sent, rows_examined, rows_affected,
-                                           query_time_us, lock_time_us. */
-  tacho_bytes strings[TACHO_STRING_COUNT];
-  tacho_bytes text;
+    uint32_t kind;        /* TACHO_KIND_* */
+    uint32_t present;     /* TACHO_PRESENT_* */
+    uint64_t conn;        /* Connection id. */
+    uint64_t query_id;    /* The server's query id. */
+    uint64_t text_id;     /* Joins an end with its start (address of the text); 0 = none. */
+    int64_t ts_us;        /* us since 1970-01-01 UTC. END with TACHO_PRESENT_QUERY_TIME: a second's
+                             difference does no harm. */
+    int32_t sql_command;  /* The server's number of the statement's class, -1 = unknown. */
+    uint32_t error_code;  /* Error number, 0 = none. */
+    char sqlstate[8];     /* SQLSTATE in the first five bytes. */
+    uint32_t shown_bytes; /* END: length of the statement as it was known at its end. */
+    uint32_t reserved;    /* 0 */
+    uint64_t figures[TACHO_FIGURE_COUNT]; /* rows_sent, rows_examined, rows_affected,
+                                             query_time_us, lock_time_us. */
+    tacho_bytes strings[TACHO_STRING_COUNT];
+    tacho_bytes text;
 } tacho_event;
 
 /* Whether records are wanted at the moment.
  *
  * Runs on: any thread. Blocks: no. */
-bool tacho_probe_logging(const tacho_probe *probe);
+bool tacho_probe_logging(const tacho_probe* probe);
 
 /* What the filter says of a statement that starts. */
 enum tacho_wanted {
-  TACHO_WANTED_OFF = 0,    /* Nothing is recorded at the moment. */
-  TACHO_WANTED_SKIP = 1,   /* The filter does not want it; it was counted. */
-  TACHO_WANTED_RECORD = 2, /* It is recorded. */
-  TACHO_WANTED_LOOK = 3,   /* There is a filter: tacho_probe_look(). */
-  TACHO_WANTED_ASK = 4     /* It has said nothing yet: tacho_probe_decide(). */
+    TACHO_WANTED_OFF = 0,    /* Nothing is recorded at the moment. */
+    TACHO_WANTED_SKIP = 1,   /* The filter does not want it; it was counted. */
+    TACHO_WANTED_RECORD = 2, /* It is recorded. */
+    TACHO_WANTED_LOOK = 3,   /* There is a filter: tacho_probe_look(). */
+    TACHO_WANTED_ASK = 4     /* It has said nothing yet: tacho_probe_decide(). */
 };
 
 /* What a filter can look at before a statement runs. */
 typedef struct tacho_facts {
-  tacho_bytes user;
-  tacho_bytes host;
-  tacho_bytes ip;
-  tacho_bytes db;
-  tacho_bytes command;
+    tacho_bytes user;
+    tacho_bytes host;
+    tacho_bytes ip;
+    tacho_bytes db;
+    tacho_bytes command;
 } tacho_facts;
 
 /* Whether a statement that starts is to be recorded, as far as can be told without a look at it:
@@ -159,145 +160,145 @@ typedef struct tacho_facts {
  *
  * Runs on: the thread that executes the connection. Blocks: no.
  * Counted as: filtered. */
-uint32_t tacho_probe_wanted(const tacho_probe *probe, tacho_thread *thread, uint64_t conn);
+uint32_t tacho_probe_wanted(const tacho_probe* probe, tacho_thread* thread, uint64_t conn);
 
 /* The same after TACHO_WANTED_LOOK: TACHO_WANTED_SKIP, _RECORD or _ASK.
  *
  * Runs on: the thread that executes the connection. Blocks: no.
  * Counted as: filtered. */
-uint32_t tacho_probe_look(const tacho_probe *probe, tacho_thread *thread, uint64_t conn,
-                          const tacho_bytes *db, const tacho_bytes *command);
+uint32_t tacho_probe_look(const tacho_probe* probe, tacho_thread* thread, uint64_t conn,
+                          const tacho_bytes* db, const tacho_bytes* command);
 
 /* The same after TACHO_WANTED_ASK, with all that the filter may want to know: TACHO_WANTED_SKIP
  * or _RECORD. Keeps the answer for the statements to come.
  *
  * Runs on: the thread that executes the connection. Blocks: no.
  * Counted as: filtered. */
-uint32_t tacho_probe_decide(const tacho_probe *probe, tacho_thread *thread, uint64_t conn,
-                            const tacho_facts *facts);
+uint32_t tacho_probe_decide(const tacho_probe* probe, tacho_thread* thread, uint64_t conn,
+                            const tacho_facts* facts);
 
 /* What a server thread keeps of the rules that block: a part of a thread_local of the adapter, all
  * zero at first. */
 typedef struct tacho_blocking {
-  uint64_t epoch;
-  uint64_t conn;
-  uint8_t commands[33];
-  uint8_t reserved[7];
+    uint64_t epoch;
+    uint64_t conn;
+    uint8_t commands[33];
+    uint8_t reserved[7];
 } tacho_blocking;
 
 /* What is known of a statement before it runs. */
 typedef struct tacho_block_facts {
-  tacho_facts session; /* of who is connected, also inside of a stored program */
-  tacho_bytes table_db;
-  tacho_bytes table; /* that it is about to touch; empty: its tables are not open yet */
-  int32_t sql_command;
-  uint32_t reserved; /* 0 */
+    tacho_facts session; /* of who is connected, also inside of a stored program */
+    tacho_bytes table_db;
+    tacho_bytes table; /* that it is about to touch; empty: its tables are not open yet */
+    int32_t sql_command;
+    uint32_t reserved; /* 0 */
 } tacho_block_facts;
 
 /* What is to be said of a statement that is blocked. */
 typedef struct tacho_blocked {
-  uint32_t error_code;
-  uint32_t name_bytes;
-  char name[132];    /* of the rule */
-  char message[484]; /* with a NUL at its end */
+    uint32_t error_code;
+    uint32_t name_bytes;
+    char name[132];    /* of the rule */
+    char message[484]; /* with a NUL at its end */
 } tacho_blocked;
 
 /* Whether any rule blocks.
  *
  * Runs on: any thread. Blocks: no. */
-bool tacho_probe_has_block(const tacho_probe *probe);
+bool tacho_probe_has_block(const tacho_probe* probe);
 
 /* Whether a rule may block a statement of this connection. No: nothing more is to be asked.
  *
  * Runs on: the thread that executes the connection. Blocks: no. */
-bool tacho_probe_may_block(const tacho_probe *probe, const tacho_blocking *blocking, uint64_t conn,
+bool tacho_probe_may_block(const tacho_probe* probe, const tacho_blocking* blocking, uint64_t conn,
                            int32_t sql_command);
 
 /* Whether a rule blocks it; then `out` is filled.
  *
  * Runs on: the thread that executes the connection. Blocks: no. */
-bool tacho_probe_block(const tacho_probe *probe, tacho_blocking *blocking, uint64_t conn,
-                       const tacho_block_facts *facts, tacho_blocked *out);
+bool tacho_probe_block(const tacho_probe* probe, tacho_blocking* blocking, uint64_t conn,
+                       const tacho_block_facts* facts, tacho_blocked* out);
 
 /* A statement was not executed, because a rule blocks it.
  *
  * Runs on: any thread. Blocks: no.
  * Counted as: statements_blocked. */
-void tacho_probe_note_blocked(const tacho_probe *probe);
+void tacho_probe_note_blocked(const tacho_probe* probe);
 
 /* tacho_rewrite_facts.modes: how the session's statements are read. */
 enum tacho_rewrite_mode {
-  TACHO_REWRITE_ANSI_QUOTES = 1,          /* sql_mode has ANSI_QUOTES. */
-  TACHO_REWRITE_NO_BACKSLASH_ESCAPES = 2, /* sql_mode has NO_BACKSLASH_ESCAPES. */
-  TACHO_REWRITE_MODE_UNKNOWN = 4 /* Not known: a text that depends on them is not rewritten. */
+    TACHO_REWRITE_ANSI_QUOTES = 1,          /* sql_mode has ANSI_QUOTES. */
+    TACHO_REWRITE_NO_BACKSLASH_ESCAPES = 2, /* sql_mode has NO_BACKSLASH_ESCAPES. */
+    TACHO_REWRITE_MODE_UNKNOWN = 4 /* Not known: a text that depends on them is not rewritten. */
 };
 
 /* What is known of a statement before it is parsed. */
 typedef struct tacho_rewrite_facts {
-  tacho_bytes text;    /* to the end of the packet */
-  tacho_bytes db;      /* the session's database */
-  tacho_bytes charset; /* of the text, as TACHO_STRING_CHARSET */
-  uint64_t conn;
-  uint32_t modes;    /* TACHO_REWRITE_* */
-  uint32_t reserved; /* 0 */
+    tacho_bytes text;    /* to the end of the packet */
+    tacho_bytes db;      /* the session's database */
+    tacho_bytes charset; /* of the text, as TACHO_STRING_CHARSET */
+    uint64_t conn;
+    uint32_t modes;    /* TACHO_REWRITE_* */
+    uint32_t reserved; /* 0 */
 } tacho_rewrite_facts;
 
 /* Whether the session that executes is exempt from rules. */
 typedef bool (*tacho_is_exempt)(void);
 /* The server's allocator; null: there is no memory. */
-typedef void *(*tacho_allocate)(size_t bytes);
+typedef void* (*tacho_allocate)(size_t bytes);
 
 /* What only the server can do, and only where a rule matches: asked first whether it is to be
  * followed, then for the new text's memory. */
 typedef struct tacho_rewrite_server {
-  tacho_is_exempt is_exempt;
-  tacho_allocate allocate;
+    tacho_is_exempt is_exempt;
+    tacho_allocate allocate;
 } tacho_rewrite_server;
 
 /* What is to be parsed instead. */
 typedef struct tacho_rewritten {
-  tacho_bytes text; /* allocated, with a NUL behind it that is not counted */
-  uint64_t rule_id; /* as it was given to tacho_embed_rewrite_add() */
+    tacho_bytes text; /* allocated, with a NUL behind it that is not counted */
+    uint64_t rule_id; /* as it was given to tacho_embed_rewrite_add() */
 } tacho_rewritten;
 
 /* Whether a rule may rewrite a statement, as far as its text tells. No, as for most: nothing has to
  * be found out of its session. text: as tacho_rewrite_facts.text.
  *
  * Runs on: any thread. Blocks: no. */
-bool tacho_probe_may_rewrite(const tacho_probe *probe, tacho_bytes text);
+bool tacho_probe_may_rewrite(const tacho_probe* probe, tacho_bytes text);
 
-/* Whether a rule rewrites the statement; then `out` is filled, and its text is the caller's to free.
- * A text in which another statement follows is not rewritten.
+/* Whether a rule rewrites the statement; then `out` is filled, and its text is the caller's to
+ * free. A text in which another statement follows is not rewritten.
  *
  * Runs on: any thread. Blocks: no. Calls `server` when a rule matches, each of it once.
  * Counted as: statements_rewritten; rewrites_failed, when there was no memory. */
-bool tacho_probe_rewrite(const tacho_probe *probe, const tacho_rewrite_facts *facts,
-                         const tacho_rewrite_server *server, tacho_rewritten *out);
+bool tacho_probe_rewrite(const tacho_probe* probe, const tacho_rewrite_facts* facts,
+                         const tacho_rewrite_server* server, tacho_rewritten* out);
 
 /* The user of a session has changed: what the filter has said counts no longer.
  *
  * Runs on: any thread. Blocks: no. */
-void tacho_probe_identity_changed(const tacho_probe *probe);
+void tacho_probe_identity_changed(const tacho_probe* probe);
 
 /* Slot of a connection, taken if it has none. Null when all are in use: the connection's
  * records then are not numbered. now_us: us since 1970-01-01 UTC.
  *
  * Runs on: the thread that executes the connection. Blocks: no.
  * Counted as: sessions_untracked. */
-tacho_session *tacho_probe_session(const tacho_probe *probe, uint64_t conn, int64_t now_us);
+tacho_session* tacho_probe_session(const tacho_probe* probe, uint64_t conn, int64_t now_us);
 
 /* Whether the end of a statement belongs to a start that was recorded; that start and all
  * nested in it are forgotten. If not, send TACHO_KIND_POINT with everything instead of
  * TACHO_KIND_END. session may be null.
  *
  * Runs on: the thread that executes the connection. Blocks: no. */
-bool tacho_probe_end_known(tacho_session *session, uint64_t text_id, uint64_t query_id,
+bool tacho_probe_end_known(tacho_session* session, uint64_t text_id, uint64_t query_id,
                            uint32_t text_bytes);
 
 /* Whether any start of the connection waits for its end. session may be null.
  *
  * Runs on: the thread that executes the connection. Blocks: no. */
-bool tacho_probe_has_open(const tacho_session *session);
+bool tacho_probe_has_open(const tacho_session* session);
 
 /* Records an event. session: the slot of event->conn, or null.
  *
@@ -305,14 +306,14 @@ bool tacho_probe_has_open(const tacho_session *session);
  * the overflow policy says so, while a huge statement goes to the file, and where durability
  * is SYNC while a start goes to the device.
  * On failure: the record is lost. Counted as: lost_timeout, lost_dropped, lost_killed. */
-void tacho_probe_emit(const tacho_probe *probe, tacho_thread *thread, tacho_session *session,
-                      const tacho_event *event);
+void tacho_probe_emit(const tacho_probe* probe, tacho_thread* thread, tacho_session* session,
+                      const tacho_event* event);
 
 /* Forgets a connection that has ended (session may be null), and gives the thread's chunk
  * back.
  *
  * Runs on: the thread that executed the connection. Blocks: no. */
-void tacho_probe_forget(const tacho_probe *probe, tacho_thread *thread, tacho_session *session);
+void tacho_probe_forget(const tacho_probe* probe, tacho_thread* thread, tacho_session* session);
 
 #ifdef __cplusplus
 }

@@ -3,10 +3,9 @@
 //
 // The plugin: descriptor, init, deinit.
 #include "../common/message.h"
+#include "../common/text_settings.h"
 #include "adapter.h"
-#include "encryption_variable.h"
 #include "figures.h"
-#include "filter_variables.h"
 #include "sql_commands.h"
 
 #include <climits>
@@ -103,8 +102,7 @@ int deinit(void*) noexcept {
     if (recorder != nullptr) {
         tacho_embed_stop(recorder, kStopPatienceMs);
     }
-    forget_filter();
-    forget_encryption();
+    forget_texts();
     return 0;
 }
 

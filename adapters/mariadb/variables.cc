@@ -3,9 +3,9 @@
 //
 // System and status variables. An update function runs with LOCK_global_system_variables held:
 // it stores a value and wakes the writer, and never waits.
+#include "../common/text_settings.h"
 #include "adapter.h"
-#include "encryption_variable.h"
-#include "filter_variables.h"
+#include "text_variables.h"
 #include "who.h"
 
 #include <climits>
@@ -341,8 +341,7 @@ void apply_variables(const tacho_embed* recorder) noexcept {
     tacho_embed_set(recorder, TACHO_SETTING_COMPRESSION, v_compression);
     tacho_embed_set(recorder, TACHO_SETTING_DISK_WARN_PERCENT, v_disk_warn_percent);
     tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
-    apply_filter(recorder);
-    apply_encryption(recorder);
+    apply_texts(recorder);
     tacho_embed_set(recorder, TACHO_SETTING_CHECKPOINT_INTERVAL_S, v_checkpoint_interval_s);
     tacho_embed_set(recorder, TACHO_SETTING_DIGEST, v_digest != 0 ? 1 : 0);
     tacho_embed_set(recorder, TACHO_SETTING_REDACT, v_redact);

@@ -5,6 +5,7 @@
 #ifndef TACHO_MYSQL_ADAPTER_H
 #define TACHO_MYSQL_ADAPTER_H
 
+#include "../common/names.h"
 #include "services.h"
 
 #include "tacho_embed.h"
@@ -33,15 +34,8 @@ void note_own_statement() noexcept;
 // The end of the statement that this thread executes, if it has none yet (events.cc).
 void end_own_statement(const tacho_probe* probe) noexcept;
 
-// How the server is told of a variable, and what it then calls it: a component says it by the
-// service component_sys_variable_register, whose arguments these are, a plugin has a list of them.
-#ifdef TACHO_MYSQL_PLUGIN
-#define TACHO_VARIABLE(name) "tacho_" name
-#define TACHO_STATUS(name) "Tacho_" name
-#else
-#define TACHO_VARIABLE(name) "tacho." name
-#define TACHO_STATUS(name) "tacho." name
-#endif
+// How the server is told of a variable: a component says it by the service
+// component_sys_variable_register, whose arguments these are, a plugin has a list of them.
 bool register_variable(const char* name, int flags, const char* comment,
                        mysql_sys_var_check_func check, mysql_sys_var_update_func update,
                        void* check_arg, void* value) noexcept;

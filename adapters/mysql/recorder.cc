@@ -4,12 +4,12 @@
 
 #include "../common/message.h"
 #include "../common/settings.h"
+#include "../common/text_settings.h"
 #include "adapter.h"
 #include "charset.h"
 #include "rewrite.h"
 #include "rules.h"
 #include "sql_commands.h"
-#include "text_variables.h"
 
 #include <climits>
 #include <cstring>
@@ -73,7 +73,7 @@ bool start_recorder(const char* server) noexcept {
     load_rules();
     find_charset();
     load_rewrite();
-    apply_text_variables(recorder);
+    apply_texts(recorder);
     // Before the first line: it is the server's own doing.
     (void)tacho_embed_rewrite_restore(recorder);
     apply_variables(recorder);

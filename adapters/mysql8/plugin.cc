@@ -5,11 +5,11 @@
 // and its variables, are those of the component (adapters/mysql).
 #include "../common/message.h"
 #include "../common/settings.h"
+#include "../common/text_settings.h"
 #include "../mysql/adapter.h"
 #include "../mysql/privilege.h"
 #include "../mysql/recorder.h"
 #include "../mysql/rewrite_functions.h"
-#include "../mysql/text_variables.h"
 #include "../mysql/traces.h"
 #include "../mysql/visits.h"
 #include "attributes.h"
@@ -179,7 +179,7 @@ int deinit(MYSQL_PLUGIN) noexcept {
     (void)unregister_privileges();
     close_rewrite_functions();
     stop_recorder();
-    forget_text_variables();
+    forget_texts();
     free_figure_names();
     release_services();
     return 0;

@@ -7,6 +7,7 @@
 #include "variables.h"
 
 #include "../common/settings.h"
+#include "../common/text_settings.h"
 #include "../mysql/adapter.h"
 #include "../mysql/text_variables.h"
 
@@ -20,8 +21,7 @@ namespace tacho {
 
 namespace {
 
-// Settings, and the three texts.
-constexpr size_t kVariablesMax = kSettingCount + 3;
+constexpr size_t kVariablesMax = kSettingCount + kTextCount;
 constexpr size_t kCommentBytes = 320;
 
 // As DECLARE_MYSQL_SYSVAR_* have them, but to be filled at run time.

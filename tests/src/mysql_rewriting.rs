@@ -17,6 +17,9 @@ pub const DENIED: u16 = 1227;
 /// What `SIGNAL` of the procedure raises.
 pub const SIGNALLED: u16 = 1644;
 
+/// What the server's log says of rules that are wrong.
+pub const WRONG_RULES: &str = "left out of rewrite_rules";
+
 /// The command that puts the rules in force.
 pub const LOAD: &str = "CALL tacho.load_rewrite_rules()";
 
@@ -198,21 +201,21 @@ pub fn rule_count(root: &mut Conn) -> u64 {
 /// # Panics
 /// It complains, or the log cannot be read.
 pub fn end(server: &mut MySql, place: &Place) -> Vec<Line> {
-    stop(server, place, &[])
+    end_but(server, place, &[])
 }
 
-fn stop(server: &mut MySql, place: &Place, allowed: &[&str]) -> Vec<Line> {
+fn end_but(server: &mut MySql, place: &Place, allowed: &[&str]) -> Vec<Line> {
     server.stop().expect("stopping");
     server.assert_clean_log(allowed);
     recorded::read(&place.log()).expect("a readable log")
 }
 
-/// Ends a server whose log names wrong rules, too, and removes all of it.
+/// Ends the server and removes all of it.
 ///
 /// # Panics
-/// It complains of anything else, or the log cannot be read.
-pub fn finish_with_wrong_rules(mut server: MySql, place: Place) {
-    stop(&mut server, &place, &["left out of rewrite_rules"]);
+/// It complains of anything that is not `allowed`, or the log cannot be read.
+pub fn finish(mut server: MySql, place: Place, allowed: &[&str]) {
+    end_but(&mut server, &place, allowed);
     drop(server);
     place.remove();
 }

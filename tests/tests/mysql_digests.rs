@@ -1,15 +1,15 @@
 //! Zone: outside. Our digests beside those of a real MySQL: statements are grouped as there, but for
 //! what `docs/specs/digest.md` says.
 
-use std::collections::BTreeMap;
-use std::fs;
+#[path = "../../crates/digest/tests/beside/mod.rs"]
+mod beside;
 
-use serde_json::Value;
-use tacho_digest::grouping::Grouping;
-use tacho_digest::{High, Mode, Normaliser};
+use std::collections::BTreeMap;
+
+use beside::{Row, assert_same_groups, corpus, without_gaps};
+use tacho_digest::Normaliser;
 use tacho_tests::client::{Conn, Queryable as _};
 use tacho_tests::mysql_server::{MySql, Release, release};
-use tacho_tests::source_root;
 
 /// Statements of MySQL that the corpus, which is MariaDB's, does not have; pairs of one shape among
 /// them.
@@ -85,11 +85,7 @@ const STATEMENTS: &[&str] = &[
 ];
 
 fn statements() -> Vec<String> {
-    let corpus = source_root().join("crates/digest/tests/corpus.json");
-    let corpus: Vec<Value> =
-        serde_json::from_str(&fs::read_to_string(corpus).expect("the corpus")).expect("JSON");
-    let mut all: Vec<String> =
-        corpus.iter().map(|row| row["sql"].as_str().expect("a text").to_owned()).collect();
+    let mut all: Vec<String> = corpus().iter().map(|entry| entry["sql"].clone()).collect();
     all.extend(STATEMENTS.iter().map(|sql| (*sql).to_owned()));
     all
 }
@@ -99,35 +95,9 @@ fn theirs(conn: &mut Conn, sql: &str) -> Option<(String, String)> {
     conn.exec_first("SELECT STATEMENT_DIGEST(?), STATEMENT_DIGEST_TEXT(?)", (sql, sql)).ok()?
 }
 
-struct Row {
-    sql: String,
-    their_digest: String,
-    their_text: String,
-    our_digest: String,
-    our_text: String,
-}
-
-/// The server's text in our words: those that mean the same have one.
+/// Operators of JSON have one token there.
 fn in_our_words(text: &str) -> String {
-    let words: Vec<&str> = text.split(' ').collect();
-    let mut ours = Vec::new();
-    for (index, word) in words.iter().enumerate() {
-        let is_call = words.get(index + 1).is_some_and(|next| next.starts_with('('));
-        ours.push(match *word {
-            "SYSTEM_USER" => "USER",
-            "NOW" if !is_call => "CURRENT_TIMESTAMP",
-            "CURDATE" if !is_call => "CURRENT_DATE",
-            "CURTIME" if !is_call => "CURRENT_TIME",
-            word => word,
-        });
-    }
-    // Operators of JSON have one token there.
-    without_gaps(&ours.join(" ")).replace("->", "- >")
-}
-
-/// Functions have no blank before their parenthesis here.
-fn without_gaps(text: &str) -> String {
-    text.replace(" (", "(")
+    beside::in_our_words(text).replace("->", "- >")
 }
 
 /// The classes of `docs/specs/digest.md`: why the texts differ.
@@ -156,15 +126,11 @@ fn statements_are_grouped_as_the_server_groups_them() {
     let mut conn = server.connect().expect("a connection");
     // Names of tables need a database.
     conn.query_drop("USE mysql").expect("an answer");
-    let mode = Mode::new(Grouping::Bytes, High::LETTERS);
     let mut normaliser = Normaliser::default();
     let mut rows = Vec::new();
     for sql in statements() {
         let Some((their_digest, their_text)) = theirs(&mut conn, &sql) else { continue };
-        let ours = normaliser.normalise(sql.as_bytes(), mode, usize::MAX);
-        let our_text = String::from_utf8(ours.text.to_vec()).expect("UTF-8");
-        let our_digest = ours.digest.to_string();
-        rows.push(Row { sql, their_digest, their_text, our_digest, our_text });
+        rows.push(Row::new(&mut normaliser, &sql, &their_digest, &their_text));
     }
     assert!(rows.len() > 350, "only {} are statements of this server", rows.len());
 
@@ -187,14 +153,6 @@ fn statements_are_grouped_as_the_server_groups_them() {
         }
     }
 
-    let mut ours_of_theirs = BTreeMap::new();
-    let mut theirs_of_ours = BTreeMap::new();
-    for row in rows.iter().filter(|row| class(row).is_empty()) {
-        let ours = ours_of_theirs.entry(&row.their_digest).or_insert(row);
-        assert_eq!(ours.our_digest, row.our_digest, "split: {:?}, {:?}", ours.sql, row.sql);
-        let theirs = theirs_of_ours.entry(&row.our_digest).or_insert(row);
-        let (one, other) = (&theirs.their_digest, &row.their_digest);
-        assert_eq!(one, other, "joined: {:?}, {:?}", theirs.sql, row.sql);
-    }
-    assert!(ours_of_theirs.len() > 200, "only {} shapes", ours_of_theirs.len());
+    let count = assert_same_groups(rows.iter().filter(|row| class(row).is_empty()));
+    assert!(count > 200, "only {count} shapes");
 }

@@ -10,7 +10,7 @@ use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_replication;
 use tacho_tests::mysql_rewriting::{
-    DENIED, LOAD, SIGNALLED, add, all, end, error_of, finish_with_wrong_rules, install_servers_own,
+    DENIED, LOAD, SIGNALLED, WRONG_RULES, add, all, end, error_of, finish, install_servers_own,
     one, one_row, prepare, rewritten, rewritten_count, rule_count, run_script, session, set, start,
 };
 use tacho_tests::mysql_server::{MySql, Release, install, named, release, uninstall};
@@ -308,7 +308,7 @@ fn rows(raw: &mut Raw, sql: &[u8]) -> u64 {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_session_is_read_by_its_own_sql_mode_and_character_set() {
     let place = Place::new("rewrite-modes");
-    let (mut server, mut root) = start(&place, &[]);
+    let (server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ? FROM d.one", "SELECT ? FROM d.one WHERE FALSE")]);
     let mut raw = Raw::connect(server.socket(), "app").expect("a session");
     let quoted = br#"SELECT "n" FROM d.one"#;
@@ -338,16 +338,14 @@ fn a_session_is_read_by_its_own_sql_mode_and_character_set() {
     raw.must(&["SET NAMES utf8mb4"]);
     assert_eq!(rows(&mut raw, accented), 0);
     drop((raw, root));
-    end(&mut server, &place);
-    drop(server);
-    place.remove();
+    finish(server, place, &[]);
 }
 
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_rule_may_be_for_one_database() {
     let place = Place::new("rewrite-db");
-    let (mut server, mut root) = start(&place, &[]);
+    let (server, mut root) = start(&place, &[]);
     add(&mut root, "SELECT n FROM one", Some("d"), "SELECT n + 1 FROM one");
     add(&mut root, "SELECT ?", None, "SELECT ? + 1");
     root.query_drop(LOAD).expect("right rules");
@@ -361,9 +359,7 @@ fn a_rule_may_be_for_one_database() {
         assert_eq!(one::<i64>(&mut root, "SELECT 1"), 2, "{database}");
     }
     drop(root);
-    end(&mut server, &place);
-    drop(server);
-    place.remove();
+    finish(server, place, &[]);
 }
 
 /// id, message, whether there are a digest and a normal form.
@@ -425,7 +421,7 @@ fn a_wrong_rule_says_so_in_its_row_and_the_others_are_in_force() {
     root.query_drop(LOAD).expect("no rules");
     assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (5, 0));
     drop(root);
-    finish_with_wrong_rules(server, place);
+    finish(server, place, &[WRONG_RULES]);
 }
 
 /// Whatever the session is like that calls the procedure, and whatever its ids are.
@@ -433,7 +429,7 @@ fn a_wrong_rule_says_so_in_its_row_and_the_others_are_in_force() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_load_is_not_in_the_binary_log() {
     let place = Place::new("rewrite-binlog");
-    let (mut server, mut root) = start(&place, &["log-bin=binlog", "server-id=7"]);
+    let (server, mut root) = start(&place, &["log-bin=binlog", "server-id=7"]);
     let written = |root: &mut Conn| {
         let files: Vec<mysql::Row> = root.query("SHOW BINARY LOGS").expect("files");
         files.iter().map(|row| row.get::<u64, _>(1).expect("a size")).sum::<u64>()
@@ -473,9 +469,7 @@ fn a_load_is_not_in_the_binary_log() {
     root.query_drop("INSERT INTO d.t VALUES (1, 'is written again')").expect("a row");
     assert!(written(&mut root) > start);
     drop(root);
-    end(&mut server, &place);
-    drop(server);
-    place.remove();
+    finish(server, place, &[]);
 }
 
 /// The procedure says what is missing when the recorder is.
@@ -483,7 +477,7 @@ fn a_load_is_not_in_the_binary_log() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn without_the_recorder_the_procedure_says_so() {
     let place = Place::new("rewrite-before");
-    let mut server = place.builder().start().expect("a server");
+    let server = place.builder().start().expect("a server");
     run_script(&server);
     let mut root = server.connect().expect("a connection");
     let (code, message) = error_of(&mut root, LOAD);
@@ -496,9 +490,7 @@ fn without_the_recorder_the_procedure_says_so() {
     anew.query_drop(LOAD).expect("right rules");
     assert_eq!(one::<i64>(&mut anew, "SELECT 5"), 6);
     drop((root, anew));
-    end(&mut server, &place);
-    drop(server);
-    place.remove();
+    finish(server, place, &[]);
 }
 
 #[test]
@@ -549,7 +541,7 @@ fn only_who_has_the_privilege_loads_rules() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn nobody_is_locked_out_for_good() {
     let place = Place::new("rewrite-locked-out");
-    let (mut server, mut root) = start(&place, &[]);
+    let (server, mut root) = start(&place, &[]);
     for sql in [
         "CREATE USER rescue",
         "GRANT ALL ON tacho.* TO rescue",
@@ -573,9 +565,7 @@ fn nobody_is_locked_out_for_good() {
     root.query_drop("CALL /*! tacho.load_rewrite_rules() */").expect("no rules");
     assert_eq!(rule_count(&mut root), 0);
     drop((rescue, root));
-    end(&mut server, &place);
-    drop(server);
-    place.remove();
+    finish(server, place, &[]);
 }
 
 /// Asks until told to stop, in sessions of some statements each: answers by how much they were
@@ -644,7 +634,7 @@ fn rules_change_under_load() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn the_recorder_comes_and_goes_under_load() {
     let place = Place::new("rewrite-uninstall");
-    let (mut server, mut root) = start(&place, &[]);
+    let (server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ? FROM d.one", "SELECT ? + 1 FROM d.one")]);
     let socket = server.socket().to_owned();
     let admin = move || client::connect(&socket, "root", "").expect("a connection");
@@ -662,10 +652,7 @@ fn the_recorder_comes_and_goes_under_load() {
         wait_for_answers(done);
     });
     assert!(tally[0] > 0 && tally[1] > 0 && tally[2] == 0, "{tally:?}");
-    server.stop().expect("stopping");
-    server.assert_clean_log(&["UNINSTALL PLUGIN"]);
-    drop(server);
-    place.remove();
+    finish(server, place, &["UNINSTALL PLUGIN"]);
 }
 
 /// A session that has called the procedure, and keeps it, does not keep the recorder from leaving.
@@ -673,7 +660,7 @@ fn the_recorder_comes_and_goes_under_load() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_session_that_has_loaded_rules_uninstalls_and_installs() {
     let place = Place::new("rewrite-again");
-    let (mut server, mut root) = start(&place, &[]);
+    let (server, mut root) = start(&place, &[]);
     if release() == Release::Mysql80 {
         // The session that uninstalls holds the plugin itself, until it ends.
         drop(root);
@@ -693,10 +680,7 @@ fn a_session_that_has_loaded_rules_uninstalls_and_installs() {
         assert_eq!(one::<String>(&mut root, "SELECT tacho_rewrite_digest('SELECT 1')"), digest);
     }
     drop(root);
-    server.stop().expect("stopping");
-    server.assert_clean_log(&["UNINSTALL PLUGIN"]);
-    drop(server);
-    place.remove();
+    finish(server, place, &["UNINSTALL PLUGIN"]);
 }
 
 /// A function that a statement still uses is not registered anew: the error log says why, and

@@ -10,8 +10,8 @@ use std::thread::{self, JoinHandle};
 use tacho_tests::client::{Conn, Queryable};
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_rewriting::{
-    DENIED, LOAD, SIGNALLED, add, end, error_of, finish_with_wrong_rules, one, rewritten,
-    rule_count, session, set, start,
+    DENIED, LOAD, SIGNALLED, WRONG_RULES, add, error_of, finish, one, rewritten, rule_count,
+    session, set, start,
 };
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
@@ -76,7 +76,7 @@ fn wait_until_held_up(root: &mut Conn, conn: u64) {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn loads_are_one_after_the_other() {
     let place = Place::new("rewrite-order");
-    let (mut server, mut root) = start(&place, &[]);
+    let (server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
     let mut editor = server.connect().expect("a connection");
     let mut first = server.connect().expect("a connection");
@@ -101,9 +101,7 @@ fn loads_are_one_after_the_other() {
     assert_eq!(holder(&mut root), None);
     assert_eq!(one::<i64>(&mut root, "SELECT 5"), 7);
     drop((root, editor));
-    end(&mut server, &place);
-    drop(server);
-    place.remove();
+    finish(server, place, &[]);
 }
 
 #[test]
@@ -156,7 +154,7 @@ fn a_load_gives_its_lock_back_whatever_it_ends_with() {
     assert_eq!(error_of(&mut root, LOAD).0, NO_SUCH_TABLE);
     assert_eq!(holder(&mut watcher), None);
     drop((root, watcher, dba));
-    finish_with_wrong_rules(server, place);
+    finish(server, place, &[WRONG_RULES]);
 }
 
 /// The server runs no handler of the procedure then.
@@ -164,7 +162,7 @@ fn a_load_gives_its_lock_back_whatever_it_ends_with() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_load_that_was_killed_keeps_the_lock_until_its_session_ends() {
     let place = Place::new("rewrite-killed");
-    let (mut server, mut root) = start(&place, &[]);
+    let (server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
     let mut editor = server.connect().expect("a connection");
     let mut killed = server.connect().expect("a connection");
@@ -184,9 +182,7 @@ fn a_load_that_was_killed_keeps_the_lock_until_its_session_ends() {
     root.query_drop(LOAD).expect("right rules");
     assert_eq!(holder(&mut root), None);
     drop((root, editor));
-    end(&mut server, &place);
-    drop(server);
-    place.remove();
+    finish(server, place, &[]);
 }
 
 /// There may be 64 of one shape: what goes beyond is told as any wrong rule is.
@@ -225,7 +221,7 @@ fn a_rule_that_is_too_many_of_its_shape_says_so_in_its_row() {
         assert_eq!(one::<usize>(&mut app, &pattern(n)), expected, "{n}");
     }
     drop((root, app));
-    finish_with_wrong_rules(server, place);
+    finish(server, place, &[WRONG_RULES]);
 }
 
 /// Also as a prepared statement, which begins anew each time.
@@ -255,7 +251,7 @@ fn a_load_by_hand_answers_what_it_has_done() {
     assert_eq!(answer(&mut root), Some(none));
     assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (5, 0));
     drop(root);
-    finish_with_wrong_rules(server, place);
+    finish(server, place, &[WRONG_RULES]);
 }
 
 /// Anybody can take the lock: who it is that keeps others from loading is told.
@@ -263,7 +259,7 @@ fn a_load_by_hand_answers_what_it_has_done() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn who_holds_the_lock_is_told() {
     let place = Place::new("rewrite-held");
-    let (mut server, mut root) = start(&place, &[]);
+    let (server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
     let mut app = session(&server, "app");
     assert_eq!(take_lock(&mut app, LOCK), Some(1));
@@ -279,9 +275,7 @@ fn who_holds_the_lock_is_told() {
     root.query_drop(LOAD).expect("no rules");
     assert_eq!(rule_count(&mut root), 0);
     drop((root, app));
-    end(&mut server, &place);
-    drop(server);
-    place.remove();
+    finish(server, place, &[]);
 }
 
 /// Bytes that are no text, the same in each run.

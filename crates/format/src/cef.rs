@@ -85,6 +85,13 @@ fn custom(out: &mut Vec<u8>, key: &str, label: &str, append: impl FnOnce(&mut Ve
     out.extend_from_slice(label.as_bytes());
 }
 
+/// A custom text and its label, when there is any.
+fn custom_name(out: &mut Vec<u8>, key: &str, label: &str, value: &[u8]) {
+    if !value.is_empty() {
+        custom(out, key, label, |out| name::<Value>(out, value));
+    }
+}
+
 /// A custom number and its label, when there is one.
 fn custom_number(out: &mut Vec<u8>, key: &str, label: &str, value: Option<u64>) {
     if let Some(value) = value {
@@ -141,26 +148,24 @@ fn append_custom(out: &mut Vec<u8>, record: &Record) {
     if record.sql.is_some() {
         custom(out, "cs1", "sql", |out| sql::<Value>(out, record));
     }
-    if !record.db.is_empty() {
-        custom(out, "cs2", "db", |out| name::<Value>(out, record.db));
-    }
+    custom_name(out, "cs2", "db", record.db);
     if !record.tables.is_empty() {
         custom(out, "cs3", "tables", |out| tables::<Value>(out, record.tables));
     }
-    for (key, label, value) in [
-        ("cs4", "sqlstate", record.sqlstate),
-        ("cs5", "os_user", record.os_user),
-        ("cs6", "proxy_user", record.proxy_user),
-    ] {
-        if !value.is_empty() {
-            custom(out, key, label, |out| name::<Value>(out, value));
-        }
+    custom_name(out, "cs4", "sqlstate", record.sqlstate);
+    custom_name(out, "cs5", "os_user", record.os_user);
+    // There are six: the last is for what a session's begin and end have, or else a statement.
+    if record.proxy_user.is_empty() {
+        custom_name(out, "cs6", "digest", record.digest);
+    } else {
+        custom_name(out, "cs6", "proxy_user", record.proxy_user);
     }
-    // There are six of those; these are for what has no place elsewhere, too.
+    // These are for what has no place elsewhere, too.
     custom_number(out, "flexNumber1", "rewrite_rule", record.rewrite_rule);
     if record.rewritten_query.is_some() {
         custom(out, "flexString1", "rewritten_query", |out| rewritten::<Value>(out, record));
     }
+    custom_name(out, "flexString2", "blocked_by", record.blocked_by);
     custom_number(out, "cn1", "conn", record.conn);
     custom_number(out, "cn2", "query_time_us", record.query_time_us);
     // There are three: rows changed, or else sent, or records lost.
@@ -193,8 +198,10 @@ mod tests {
             sql_command: b"sel|ect\n",
             errno: 1146,
             error: b"no\ntable",
+            blocked_by: b"no=drops",
             sql: Some(b"SELECT a=1\r\n\x1b"),
             sql_charset: b"utf8mb4",
+            digest: b"1:00ff",
             rewrite_rule: Some(3),
             rewritten_query: Some(b"SELECT b=2\n"),
             rows_sent: Some(0),
@@ -211,8 +218,10 @@ mod tests {
                 r"|statement|sel\|ect |4|rt=1795319366500 externalId=5 dvchost=db1 ",
                 r"suser=a\=b|c\\ act=Query outcome=error reason=1146 ",
                 r"cs1=SELECT a\=1\r\n\\x1b cs1Label=sql cs2=shop cs2Label=db ",
+                r"cs6=1:00ff cs6Label=digest ",
                 r"flexNumber1=3 flexNumber1Label=rewrite_rule ",
                 r"flexString1=SELECT b\=2\n flexString1Label=rewritten_query ",
+                r"flexString2=no\=drops flexString2Label=blocked_by ",
                 r"cn1=7 cn1Label=conn cn3=0 cn3Label=rows_sent msg=no\ntable",
                 "\n"
             )

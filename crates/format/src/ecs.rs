@@ -145,6 +145,7 @@ fn append_own(o: &mut Object, record: &Record) {
     o.sql("sql", record);
     o.number("sql_bytes", record.sql_bytes);
     o.flag("sql_redacted", record.sql_redacted);
+    o.text("digest", record.digest);
     o.rewritten(record);
     o.objects("tables", record.tables, append_table);
     o.number("rows_sent", record.rows_sent);
@@ -155,6 +156,7 @@ fn append_own(o: &mut Object, record: &Record) {
     o.number("running_seq", record.running_seq);
     o.number("count", record.count);
     o.text("cause", record.cause);
+    o.text("signing_key", record.signing_key);
     o.text("program", record.program);
     o.text("tls", record.tls);
     o.text("variable", record.variable);

@@ -173,6 +173,7 @@ fn complete(held: OwnedRecord, end: OwnedRecord) -> OwnedRecord {
         sql_bytes: end.sql_bytes.or(held.sql_bytes),
         sql_redacted: end.sql_redacted || held.sql_redacted,
         sql_charset: either(end.sql_charset, held.sql_charset),
+        digest: either(end.digest, held.digest),
         rewrite_rule: end.rewrite_rule.or(held.rewrite_rule),
         rewritten_query: end.rewritten_query.or(held.rewritten_query),
         tables,
@@ -199,6 +200,7 @@ mod tests {
         OwnedRecord {
             sql: Some(sql.to_vec()),
             sql_charset: b"utf8mb4".to_vec(),
+            digest: b"1:00ff".to_vec(),
             user: b"app".to_vec(),
             ..statement(seq, Outcome::Running)
         }
@@ -239,6 +241,7 @@ mod tests {
         let whole = &joined[1];
         assert_eq!((whole.seq, whole.running_seq, whole.errno), (4, None, 1062));
         assert_eq!((whole.sql.as_deref(), &*whole.user), (Some(&b"x"[..]), &b"app"[..]));
+        assert_eq!(whole.digest, b"1:00ff");
         assert_eq!((whole.query_time_us, &*whole.error), (Some(5), &b"dup"[..]));
     }
 

@@ -109,6 +109,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
     if record.sql.is_some() {
         field(out, "sql", |out| sql::<Value>(out, record));
     }
+    text(out, "digest", record.digest);
     count(out, "rewriteRule", record.rewrite_rule);
     if record.rewritten_query.is_some() {
         field(out, "rewrittenQuery", |out| rewritten::<Value>(out, record));
@@ -150,6 +151,7 @@ mod tests {
             sql_command: b"sel|ect",
             sql: Some(b"SELECT '\\t\t'\n"),
             sql_charset: b"utf8mb4",
+            digest: b"1:00ff",
             rewrite_rule: Some(3),
             rewritten_query: Some(b"SELECT\t2"),
             rows_sent: Some(0),
@@ -166,7 +168,7 @@ mod tests {
                 "|statement:sel_ect|x09|devTime=1795319366500\tcat=statement\tsev=1\t",
                 "identHostName=db1\tusrName=a\\tusrName=root\tsrc=10.0.0.7\tseq=5\toutcome=ok\t",
                 "retcode=0\tconn=7\tcommand=Query\tsql=SELECT '\\\\t\\t'\\n\t",
-                "rewriteRule=3\trewrittenQuery=SELECT\\t2\trowsSent=0\n"
+                "digest=1:00ff\trewriteRule=3\trewrittenQuery=SELECT\\t2\trowsSent=0\n"
             )
         );
     }

@@ -238,6 +238,7 @@ fn append_unmapped(o: &mut Object, record: &Record) {
     o.text("blocked_by", record.blocked_by);
     o.number("sql_bytes", record.sql_bytes);
     o.flag("sql_redacted", record.sql_redacted);
+    o.text("digest", record.digest);
     o.rewritten(record);
     o.objects("tables", record.tables, append_table);
     o.number("rows_sent", record.rows_sent);
@@ -248,6 +249,7 @@ fn append_unmapped(o: &mut Object, record: &Record) {
     o.number("running_seq", record.running_seq);
     o.text("cause", record.cause);
     o.text("server", record.server);
+    o.text("signing_key", record.signing_key);
     o.text("program", record.program);
     o.text("tls", record.tls);
     o.text("variable", record.variable);

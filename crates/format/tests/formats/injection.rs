@@ -212,7 +212,7 @@ fn is_xml(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-const CEF_KEYS: [&str; 25] = [
+const CEF_KEYS: [&str; 26] = [
     "rt",
     "externalId",
     "dvchost",
@@ -237,6 +237,7 @@ const CEF_KEYS: [&str; 25] = [
     "cn3",
     "flexNumber1",
     "flexString1",
+    "flexString2",
     "msg",
 ];
 

@@ -33,6 +33,7 @@ pub fn statement(seq: u64, sql_command: &str, sql: &str) -> OwnedRecord {
         sql_command: sql_command.into(),
         sql: Some(sql.into()),
         sql_charset: b"utf8mb4".to_vec(),
+        digest: b"1:00112233445566778899aabbccddeeff".to_vec(),
         rows_sent: Some(3),
         rows_examined: Some(40),
         rows_affected: Some(5),
@@ -95,6 +96,7 @@ pub fn samples() -> Vec<OwnedRecord> {
         running_seq: Some(9),
         sql: None,
         sql_charset: Vec::new(),
+        digest: Vec::new(),
         ..statement(11, "select", "")
     };
     let lone = OwnedRecord {
@@ -109,13 +111,26 @@ pub fn samples() -> Vec<OwnedRecord> {
         tables: vec![touched(TableAccess::Write, "event")],
         ..record(13, EventKind::Table)
     };
+    let blocked = OwnedRecord {
+        outcome: Some(Outcome::Error),
+        errno: 3942,
+        sqlstate: b"HY000".to_vec(),
+        error: b"Blocked by a rule".to_vec(),
+        blocked_by: b"no drops".to_vec(),
+        ..statement(26, "drop_table", "DROP TABLE t")
+    };
     let command = |seq, command: &str, sql: Option<&str>| OwnedRecord {
         command: command.into(),
+        digest: Vec::new(),
         sql: sql.map(Into::into),
         ..statement(seq, "", "")
     };
     vec![
-        OwnedRecord { server: b"MariaDB 10.11.19".to_vec(), ..record(1, Start) },
+        OwnedRecord {
+            server: b"MariaDB 10.11.19".to_vec(),
+            signing_key: b"RWRhY2hv".to_vec(),
+            ..record(1, Start)
+        },
         session(2, Connect, Outcome::Ok),
         failed,
         nobody,
@@ -158,5 +173,6 @@ pub fn samples() -> Vec<OwnedRecord> {
             rewritten_query: Some(b"SELECT 'it is \"2\"'".to_vec()),
             ..statement(25, "select", "SELECT 1")
         },
+        blocked,
     ]
 }

@@ -1,0 +1,199 @@
+//! Zone: outside. Settings of MySQL's component, or plugin, on a real server: which values they take,
+//! what holds at once, and what the log says of a change.
+
+use std::fs;
+
+use tacho_tests::client::{self, Conn, Queryable as _};
+use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_server::{install, named, status_name};
+use tacho_tests::{recorded, wait};
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn settings_can_be_seen_and_set() {
+    let place = Place::new("settings");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(install()).expect("installing");
+    let variable = |root: &mut Conn, name: &str| client::variable(root, name).expect("a variable");
+    assert_eq!(variable(&mut root, &named("tacho.directory")), place.log().to_str().expect("text"));
+    assert_eq!(variable(&mut root, &named("tacho.overflow")), "BLOCK");
+    assert_eq!(variable(&mut root, &named("tacho.arena_bytes")), "67108864");
+    root.query_drop(named("SET GLOBAL tacho.overflow = 'DROP'")).expect("an answer");
+    assert_eq!(variable(&mut root, &named("tacho.overflow")), "DROP");
+    root.query_drop(named("SET GLOBAL tacho.overflow = 'NOTHING'"))
+        .expect_err("there is no such policy");
+    root.query_drop(named("SET GLOBAL tacho.flush_interval_ms = 50")).expect("an answer");
+    root.query_drop(named("SET GLOBAL tacho.directory = '/tmp'")).expect_err("not while it runs");
+    let file = |root: &mut Conn| {
+        let name = status_name("current_file");
+        client::status(root, &name).expect("a status")[&name].clone()
+    };
+    let first = file(&mut root);
+    root.query_drop(named("SET GLOBAL tacho.rotate_now = 1")).expect("an answer");
+    wait::until("there is another file", || file(&mut root) != first);
+    root.query_drop(named("SET GLOBAL tacho.logging = OFF")).expect("an answer");
+    root.query_drop("DO 'unseen'").expect("an answer");
+    root.query_drop(named("SET GLOBAL tacho.logging = ON")).expect("an answer");
+    root.query_drop("DO 'seen'").expect("an answer");
+    wait::until("it is written", || {
+        client::status_number(&mut root, &status_name("records_written")).expect("a status") > 0
+    });
+    assert_eq!(
+        client::status_number(&mut root, &status_name("records_lost")).expect("a status"),
+        0
+    );
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let changes: Vec<String> = lines
+        .iter()
+        .filter(|line| recorded::text(line, "event") == Some("config"))
+        .map(|line| {
+            let field = |name| recorded::text(line, name).unwrap_or("-").to_owned();
+            format!(
+                "{} {} {} {}",
+                field("user"),
+                field("variable"),
+                field("old_value"),
+                field("new_value")
+            )
+        })
+        .collect();
+    assert_eq!(
+        changes,
+        [
+            named("root tacho.overflow BLOCK DROP"),
+            named("root tacho.flush_interval_ms 100 50"),
+            named("root tacho.logging ON OFF"),
+            named("root tacho.logging OFF ON"),
+        ]
+    );
+    let count =
+        |sql: &str| lines.iter().filter(|line| recorded::text(line, "sql") == Some(sql)).count();
+    assert_eq!((count("DO 'unseen'"), count("DO 'seen'")), (0, 1));
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_filter_keeps_statements_out() {
+    let place = Place::new("filter");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(install()).expect("installing");
+    root.query_drop("CREATE USER robot").expect("an answer");
+    let mut robot = client::connect(server.socket(), "robot", "").expect("a connection");
+    robot.query_drop("DO 'before'").expect("an answer");
+    let error =
+        root.query_drop(named("SET GLOBAL tacho.filter = '{\"rules\": 1}'")).expect_err("wrong");
+    assert!(error.to_string().contains(&named("tacho.filter")), "{error}");
+    root.query_drop(named(
+        r#"SET GLOBAL tacho.filter = '{"rules": [{"user": "robot", "action": "skip"}]}'"#,
+    ))
+    .expect("an answer");
+    assert_eq!(
+        client::status_number(&mut root, &status_name("filter_rules")).expect("a status"),
+        1
+    );
+    let error =
+        root.query_drop(named("SET GLOBAL tacho.filter_file = '/nowhere'")).expect_err("both");
+    assert!(error.to_string().contains("cannot both be set"), "{error}");
+    robot.query_drop("DO 'skipped'").expect("an answer");
+    robot.query_drop("NOT SQL").expect_err("an error");
+    robot.prep("SELECT 'skipped', ?").expect("a statement");
+    root.query_drop("DO 'seen'").expect("an answer");
+    root.query_drop(named("SET GLOBAL tacho.filter = ''")).expect("an answer");
+    robot.query_drop("DO 'after'").expect("an answer");
+    drop(robot);
+    // A thread tells what it has left out when its session ends.
+    wait::until("it is counted", || {
+        client::status_number(&mut root, &status_name("records_filtered")).expect("a status") > 0
+    });
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let texts: Vec<&str> = lines
+        .iter()
+        .filter(|line| recorded::text(line, "user") == Some("robot"))
+        .filter_map(|line| recorded::text(line, "sql"))
+        .collect();
+    assert_eq!(texts, ["DO 'before'", "DO 'after'"]);
+    assert!(lines.iter().any(|line| recorded::text(line, "sql") == Some("DO 'seen'")));
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+/// Neither is in effect then, and who clears one has the other.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_start_with_two_filters_records_everything() {
+    let place = Place::new("filters");
+    let mut server = place
+        .builder()
+        .option(named(r#"loose-tacho.filter={"rules": [{"db": "d", "action": "skip"}]}"#))
+        .option(named("loose-tacho.filter-file=/nonexistent"))
+        .start()
+        .expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(install()).expect("installing");
+    let rules = |root: &mut Conn| {
+        client::status_number(root, &status_name("filter_rules")).expect("a status")
+    };
+    assert_eq!(rules(&mut root), 0);
+    root.query_drop(named("SET GLOBAL tacho.filter_file = ''")).expect("cleared");
+    assert_eq!(rules(&mut root), 1);
+    drop(root);
+    server.stop().expect("stopping");
+    let complaints = server.complaints(&[]);
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(complaints[0].contains("cannot both be set"), "{complaints:?}");
+    drop(server);
+    place.remove();
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn who_may_read_closed_files_is_checked_and_told() {
+    let place = Place::new("recipients");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(install()).expect("installing");
+    let variable = named("tacho.encryption_recipients_file");
+    let file = place.path().join("recipients").display().to_string();
+    let key = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+    fs::write(&file, "age1nobody\n").expect("written");
+    root.query_drop(format!("SET GLOBAL {variable} = '{file}'")).expect_err("a wrong key");
+    fs::write(&file, format!("{key}\n")).expect("written");
+    root.query_drop(format!("SET GLOBAL {variable} = '{file}'")).expect("a right one");
+    let shown: Option<String> =
+        root.query_first(format!("SELECT @@GLOBAL.{variable}")).expect("an answer");
+    assert_eq!(shown.as_deref(), Some(&*file));
+    root.query_drop(format!("SET GLOBAL {variable} = DEFAULT")).expect("nobody");
+    drop(root);
+    server.stop().expect("stopping");
+    let lines = recorded::read(&place.log()).expect("a readable log");
+    let changes: Vec<_> = lines
+        .iter()
+        .filter(|line| recorded::text(line, "variable").is_some_and(|it| it.contains("recipients")))
+        .map(|line| {
+            ["variable", "old_value", "new_value"].map(|it| recorded::text(line, it).unwrap_or(""))
+        })
+        .collect();
+    let expected = [
+        ["encryption_recipients", "", key],
+        [&variable, "", &file],
+        ["encryption_recipients", key, ""],
+        [&variable, &file, ""],
+    ];
+    assert_eq!(changes, expected);
+    // The server has no message with room for the reason: the error log has it.
+    let complaints = server.complaints(&[]);
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(complaints[0].contains(&format!("{variable}: {file}")), "{complaints:?}");
+    drop(server);
+    place.remove();
+}
