@@ -46,8 +46,9 @@ bool changes_database(int32_t sql_command) noexcept {
     return sql_command == kSqlChangeDb || sql_command == kSqlDropDb || sql_command == kSqlCall;
 }
 
-// An outermost statement begins.
-void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text) noexcept {
+// An outermost statement begins. The character set of its text, if that is known already.
+void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text,
+                     tacho_bytes charset) noexcept {
     MYSQL_THD thd = current_session();
     if ((t_state.recorded & 1) != 0) {
         // The one before it in its packet: had it failed, this would not come.
@@ -65,7 +66,7 @@ void start_outermost(const tacho_probe* probe, uint64_t conn, tacho_bytes text) 
     if (answer == TACHO_WANTED_RECORD) {
         t_state.recorded = 1;
         t_state.started_us = microseconds(CLOCK_MONOTONIC);
-        t_state.charset = charset_of(thd);
+        t_state.charset = charset.len != 0 ? charset : charset_of(thd);
         start(probe, thd, conn, TACHO_PRESENT_OUTERMOST, text, t_state.charset);
     } else if (answer == TACHO_WANTED_OFF && tacho_probe_has_block(probe)) {
         // Rules block all the same, and go by it inside of a stored program, too.
@@ -103,6 +104,11 @@ bool begins_with_select(const mysql_cstring_with_length& text) noexcept {
     return true;
 }
 
+const mysql_cstring_with_length& text_to_parse(const mysql_event_tracking_parse_data* in) noexcept {
+    const bool is_new = (*in->flags & EVENT_TRACKING_PARSE_REWRITE_QUERY_REWRITTEN) != 0;
+    return is_new && in->rewritten_query->str != nullptr ? *in->rewritten_query : in->query;
+}
+
 // The text that a client's SQL PREPARE is given. Not what is prepared anew for an EXECUTE: that was
 // rewritten when it was prepared. Nor what a stored program prepares: its text is in no line of its
 // own, and so the log could not tell what came.
@@ -127,10 +133,10 @@ void parse(const tacho_probe* probe, mysql_event_tracking_parse_data* in) noexce
         }
         return;
     }
-    start_outermost(probe, conn, bytes_of(in->query));
+    start_outermost(probe, conn, bytes_of(in->query), {nullptr, 0});
     t_state.announced = true;
     rewrite(probe, in);
-    t_state.selects = !kTellsParsed && begins_with_select(in->query);
+    t_state.selects = !kTellsParsed && begins_with_select(text_to_parse(in));
 }
 
 // Now that it is known to be no error of the parser, which only its trace has.
@@ -180,7 +186,9 @@ bool query_start(const tacho_probe* probe, const mysql_event_tracking_query_data
     const int32_t sql_command = sql_command_number(in->sql_command);
     if (depth == 0) {
         if (!t_state.announced && !(t_state.executes && t_state.begun)) {
-            start_outermost(probe, conn, bytes_of(in->query));
+            // The server may have made this text anew, without passwords, in a character set of
+            // its own.
+            start_outermost(probe, conn, bytes_of(in->query), bytes_of(in->query_charset));
         }
         t_state.announced = false;
         t_state.begun = true;
@@ -279,9 +287,10 @@ void query_end(const tacho_probe* probe, const mysql_event_tracking_query_data* 
 }
 
 void command_start(const mysql_event_tracking_command_data* in) noexcept {
-    // Inside of a statement of another session: the traces are of that one.
+    // Inside of a statement of another session: the traces are of that one. One that is declined
+    // still is from before: none has begun since.
     const bool is_inside = t_state.conn != 0 && t_state.conn != in->connection_id;
-    if (is_inside) {
+    if (is_inside || t_state.is_declined) {
         forget_traces();
     }
     begin_session(in->connection_id);
@@ -294,7 +303,6 @@ void command_start(const mysql_event_tracking_command_data* in) noexcept {
     if (t_state.traced > 1) {
         t_state.traced = 1;
     }
-    t_state.is_declined = false;
 }
 
 // The command that runs while this is installed: the server gives its text as a copy only.
@@ -310,6 +318,7 @@ void command_end(const tacho_probe* probe, const mysql_event_tracking_command_da
         t_state.end_waits = is_outermost_traced();
         if (!t_state.end_waits) {
             end_command(probe, nullptr);
+            forget_traces();
         }
         return;
     }
@@ -419,14 +428,32 @@ mysql_service_status_t notify_command(const mysql_event_tracking_command_data* i
     return 0;
 }
 
+namespace {
+
+// Whether an error that is raised now will be in a trace whose end is recorded. Of the instructions
+// of a stored program not all are.
+bool is_in_a_trace() noexcept {
+    if (is_outermost_traced()) {
+        return true;
+    }
+    for (uint32_t level = 2; level <= t_state.traced && level < kTraceLevels; ++level) {
+        if (t_state.nested[level] != kNotRecorded) {
+            return true;
+        }
+    }
+    return false;
+}
+
+} // namespace
+
 void notify_error(uint64_t conn, uint32_t error_code, tacho_bytes message) noexcept {
     const Visit visit(conn);
     if (visit.probe() == nullptr) {
         return;
     }
     enter(visit);
-    if (t_state.traced > 1 || is_outermost_traced()) {
-        // It is in the trace. If it comes before the server asks whether to go on with that: yes.
+    if (is_in_a_trace()) {
+        // If it comes before the server asks whether to go on with that trace: yes.
         t_state.selects = false;
         return;
     }

@@ -187,6 +187,33 @@ fn every_character_set_gives_its_bytes_back() {
     place.remove();
 }
 
+/// Without passwords, and in a character set of its own.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_prepared_statement_that_the_server_has_made_anew_is_read_right() {
+    let place = Place::new("made-anew");
+    let (mut server, root) = start(&place, &[]);
+    let mut raw = Raw::connect(server.socket(), "root").expect("a session");
+    raw.must(&["SET NAMES gbk"]);
+    // In UTF-8 its name ends with a byte that in GBK takes the backslash behind it.
+    let sql =
+        b"CREATE USER '\xd6\xd0\\'x'@'%' IDENTIFIED BY 'hushhush', 'b' IDENTIFIED BY 'hushtoo'";
+    let id = raw.prepare(sql).expect("a packet").expect("it");
+    raw.execute(id, &[], false).expect("an answer");
+    raw.command(com::QUIT, b"").expect("quitting");
+    drop(root);
+    let lines = end(&mut server, &place);
+    let is_execute = |line: &&Line| recorded::text(line, "command") == Some("Execute");
+    let line = lines.iter().find(is_execute).expect("a line");
+    let text = recorded::text(line, "sql").expect("a text");
+    assert!(text.starts_with("CREATE USER '中"), "{line:?}");
+    assert!(text.contains("'b'@'%'"), "{line:?}");
+    assert_eq!(recorded::number(line, "errno"), None, "{line:?}");
+    assert!(lines.iter().all(|line| !format!("{line:?}").contains("hush")), "{line:?}");
+    drop(server);
+    place.remove();
+}
+
 /// `ER_SERVER_OFFLINE_MODE`, `ER_OPTION_PREVENTS_STATEMENT`.
 const OFFLINE: u64 = 3032;
 const PREVENTED: u64 = 1290;

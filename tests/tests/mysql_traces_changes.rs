@@ -3,8 +3,15 @@
 
 use tacho_tests::client::{self, Queryable};
 use tacho_tests::mysql_place::Place;
-use tacho_tests::mysql_server::{Release, install, release, wait_for_end};
+use tacho_tests::mysql_rewriting;
+use tacho_tests::mysql_server::{Release, install, named, release, wait_for_end};
 use tacho_tests::recorded;
+use tacho_tests::wait;
+
+/// Starts the server with this value.
+fn option(traces: &str) -> String {
+    named(&format!("loose-tacho.traces={traces}"))
+}
 
 /// What stands in a line of a traced statement, and not in one of a SELECT that is not. In 8.0 an
 /// event tells the message, too.
@@ -13,7 +20,7 @@ const OF_TRACE: [&str; 2] = ["sqlstate", "lock_time_us"];
 /// Number of the error that only `noted` runs into: a check constraint is violated.
 const IN_FUNCTION: u64 = 3819;
 
-const STATEMENTS: [&str; 19] = [
+const STATEMENTS: [&str; 21] = [
     "SELECT * FROM t",
     "  select v FROM t WHERE id > 1",
     "/* a remark */ SELECT v FROM t WHERE id > 1",
@@ -25,6 +32,8 @@ const STATEMENTS: [&str; 19] = [
     "INSERT INTO t VALUES (1, 'again')",
     "SELECT noted(id) FROM t",
     "SELECT noted(-1)",
+    "SELECT twice()",
+    "SELECT v INTO @v FROM t WHERE id = 1",
     "SELECT v FROM t; UPDATE t SET v = 'y' WHERE id = 1; SELECT noted(7); SELECT 1; INSERT INTO seen VALUES (9)",
     "SELECT 2; SELECT nothing FROM t; SELECT 3",
     "CALL p()",
@@ -38,8 +47,7 @@ const STATEMENTS: [&str; 19] = [
 /// The lines of one server that executes `STATEMENTS`, as (brief, line).
 fn lines(traces: &str) -> Vec<(String, recorded::Line)> {
     let place = Place::new(&format!("traces-{traces}"));
-    let option = format!("--loose-{}={traces}", tacho_tests::mysql_server::named("tacho.traces"));
-    let mut server = place.builder().option(option).start().expect("a server");
+    let mut server = place.builder().option(option(traces)).start().expect("a server");
     let mut root = server.connect().expect("a connection");
     root.query_drop(install()).expect("installing");
     for sql in [
@@ -49,6 +57,7 @@ fn lines(traces: &str) -> Vec<(String, recorded::Line)> {
         "INSERT INTO d.t VALUES (1, 'a'), (2, 'b'), (3, 'c')",
         "CREATE FUNCTION d.noted(n INT) RETURNS INT DETERMINISTIC BEGIN INSERT INTO d.seen VALUES (n); \
          RETURN (SELECT COUNT(*) FROM d.t); END",
+        "CREATE FUNCTION d.twice() RETURNS INT DETERMINISTIC RETURN (SELECT 1 UNION SELECT 2)",
         "CREATE PROCEDURE d.p() BEGIN SELECT v FROM d.t; SELECT d.noted(8); END",
     ] {
         root.query_drop(sql).expect("an answer");
@@ -113,6 +122,51 @@ fn only_a_select_has_less() {
     let found = found.join("\n");
     // Three rows, one that fails, one in a packet, one of the procedure, one of EXECUTE.
     assert_eq!(found.matches("insert").count() - 2, 7, "{found}");
-    // Six in packets of their own, three in one with others, two in the last.
-    assert_eq!(declined, 11, "{found}");
+    // Eight in packets of their own, three in one with others, two in the last.
+    assert_eq!(declined, 13, "{found}");
+}
+
+/// Its trace was declined, and the next one does not come: none may be waited for.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_session_that_is_not_traced_any_more_has_its_lines_at_once() {
+    let place = Place::new("traces-left");
+    let mut server = place.builder().option(option("CHANGES")).start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(install()).expect("installing");
+    let mut conn = server.connect().expect("a connection");
+    conn.query_drop("SELECT 'declined'").expect("an answer");
+    root.query_drop(named("SET GLOBAL tacho.traces = OFF")).expect("an answer");
+    let untraced = ["SELECT 'not traced'", "DO 'nor this'"];
+    for sql in untraced {
+        conn.query_drop(sql).expect("an answer");
+        wait::until("its end is in the log", || {
+            let lines = recorded::read(&place.log()).expect("a readable log");
+            let is_it = |line: &recorded::Line| recorded::text(line, "sql") == Some(sql);
+            lines.iter().any(|line| is_it(line) && line.contains_key("query_time_us"))
+        });
+    }
+    drop((conn, root));
+    server.stop().expect("stopping");
+    server.assert_clean_log(&[]);
+    drop(server);
+    place.remove();
+}
+
+/// What counts is the text that is executed.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_select_that_is_rewritten_to_a_change_is_traced() {
+    let place = Place::new("traces-rewritten");
+    let (mut server, mut root) = mysql_rewriting::start(&place, &[&option("CHANGES")]);
+    let change = "INSERT INTO d.t VALUES (?, 'new')";
+    mysql_rewriting::set(&mut root, &[("SELECT note FROM d.t WHERE id = ?", change)]);
+    let mut app = mysql_rewriting::session(&server, "app");
+    app.query_drop("SELECT note FROM d.t WHERE id = 5").expect("an answer");
+    drop((app, root));
+    let lines = mysql_rewriting::end(&mut server, &place);
+    let line = lines.iter().find(|line| line.contains_key("rewritten_query")).expect("its line");
+    assert_eq!(recorded::number(line, "rows_affected"), Some(1), "{line:?}");
+    drop(server);
+    place.remove();
 }
