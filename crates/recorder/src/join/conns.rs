@@ -86,3 +86,42 @@ impl Conns {
         std::mem::take(self).all
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Each step looks for a connection, or forgets it; a few ids, so that most come again.
+        #[test]
+        fn each_connection_is_found_until_it_is_removed(
+            steps in prop::collection::vec((0..8_u64, any::<bool>()), 0..100),
+        ) {
+            let mut conns = Conns::default();
+            let mut expected = BTreeMap::new();
+            for ((id, is_kept), number) in steps.into_iter().zip(1..) {
+                let known = expected.get(&id).copied();
+                prop_assert_eq!(conns.get(id).map(|conn| conn.last_query_id), known);
+                if is_kept {
+                    let conn = conns.entry(id);
+                    prop_assert_eq!(conn.last_query_id, known.unwrap_or(0));
+                    conn.last_query_id = number;
+                    expected.insert(id, number);
+                } else {
+                    conns.remove(id);
+                    expected.remove(&id);
+                }
+                prop_assert_eq!(conns.len(), expected.len());
+                let all: BTreeMap<u64, u64> =
+                    conns.iter().map(|(id, conn)| (id, conn.last_query_id)).collect();
+                prop_assert_eq!(&all, &expected);
+            }
+        }
+    }
+}

@@ -40,7 +40,7 @@ impl Queue {
     }
 }
 
-/// Fewer entries than this are compared with each other.
+/// So many entries, at most, are compared with each other.
 const COMPARED_MAX: usize = 100;
 
 /// Sorts by time, and then by place, in the order of which `entries` come: within a connection the
