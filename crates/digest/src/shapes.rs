@@ -76,8 +76,12 @@ pub fn spread(text: &[u8]) -> u64 {
     };
     let (pieces, rest) = text.as_chunks::<16>();
     let hash = pieces.iter().fold(text.len() as u64, |hash, piece| mix(hash, words(piece)));
-    let mut last = [0; 16];
-    last[..rest.len()].copy_from_slice(rest);
+    // What is left, together with what is before it: a copy of a fixed size is no call.
+    let last = text.last_chunk().copied().unwrap_or_else(|| {
+        let mut short = [0; 16];
+        short[..rest.len()].copy_from_slice(rest);
+        short
+    });
     mix(mix(hash, words(&last)), [SEED, 0])
 }
 

@@ -17,6 +17,12 @@ pub(crate) fn short_number(number: u32) -> ([u8; 8], usize) {
     (((digits + ZEROS) >> (8 * leading_zeros)).to_le_bytes(), 8 - leading_zeros as usize)
 }
 
+/// The two digits of a number below 100, as text. What is behind them does not matter.
+pub(crate) fn two_digits(number: u32) -> [u8; 8] {
+    debug_assert!(number < 100);
+    (u64::from((number / 10) | ((number % 10) << 8)) + ZEROS).to_le_bytes()
+}
+
 const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
 
 /// The values of the eight digits, the first one in the lowest byte.
@@ -50,6 +56,9 @@ mod tests {
             let (text, count) = short_number(number);
             assert_eq!(text[..count], *number.to_string().as_bytes());
             assert_eq!(eight_digits(number), *format!("{number:08}").as_bytes());
+            if number < 100 {
+                assert_eq!(two_digits(number)[..2], *format!("{number:02}").as_bytes());
+            }
         }
     }
 }

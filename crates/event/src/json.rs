@@ -12,20 +12,22 @@ use std::collections::TryReserveError;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use tacho_digest::WRITTEN_BYTES;
 
 use crate::charset::{Charset, Fidelity};
-use crate::digits::{EIGHT_DIGITS, eight_digits, short_number};
+use crate::digits::{EIGHT_DIGITS, eight_digits, short_number, two_digits};
 use crate::record::{EventKind, Outcome, Record, TableUse};
 use crate::time::TimeFormatter;
 use escape::{EscapedText, is_plain_ascii};
 
-/// Appends a field with a number: `key` is all that stands before it.
+/// Appends a field with a number: `key` is all that stands before it. `PIECE_BYTES`: of key and
+/// eight digits.
 ///
 /// A line has about ten, most of them short. Key and digits are not copied by their number but in
 /// one piece of fixed size, which is a few stores instead of a call, and the rest of it is cut
 /// off again.
 #[inline(always)]
-fn append_number(out: &mut Vec<u8>, key: &str, number: impl Into<u64>) {
+fn append_number<const PIECE_BYTES: usize>(out: &mut Vec<u8>, key: &str, number: impl Into<u64>) {
     let number = number.into();
     if number >= EIGHT_DIGITS {
         append_long_number(out, key, number);
@@ -33,9 +35,10 @@ fn append_number(out: &mut Vec<u8>, key: &str, number: impl Into<u64>) {
     }
     let (digits, count) = match number {
         digit @ 0..10 => ([b'0' + digit as u8; 8], 1),
+        number @ 10..100 => (two_digits(number as u32), 2),
         number => short_number(number as u32),
     };
-    let mut piece = [0; KEY_BYTES_MAX + 8];
+    let mut piece = [0; PIECE_BYTES];
     piece[..key.len()].copy_from_slice(key.as_bytes());
     piece[key.len()..key.len() + digits.len()].copy_from_slice(&digits);
     let end = out.len() + key.len() + count;
@@ -43,12 +46,12 @@ fn append_number(out: &mut Vec<u8>, key: &str, number: impl Into<u64>) {
     out.truncate(end);
 }
 
-/// Longest text before a number.
-const KEY_BYTES_MAX: usize = 24;
+/// Longest text before a number, and eight digits.
+const PIECE_BYTES_MAX: usize = 32;
 
 #[inline(never)]
 fn append_long_number(out: &mut Vec<u8>, key: &str, number: u64) {
-    append_number(out, key, number / EIGHT_DIGITS);
+    append_number::<PIECE_BYTES_MAX>(out, key, number / EIGHT_DIGITS);
     out.extend_from_slice(&eight_digits((number % EIGHT_DIGITS) as u32));
 }
 
@@ -102,8 +105,9 @@ macro_rules! number_field {
     ($out:expr, $key:literal, $number:expr) => {
         if let Some(number) = $number {
             const KEY: &str = concat!(",\"", $key, "\":");
-            const { assert!(KEY.len() <= KEY_BYTES_MAX) };
-            append_number($out, KEY, number);
+            const PIECE_BYTES: usize = KEY.len() + 8;
+            const { assert!(PIECE_BYTES <= PIECE_BYTES_MAX) };
+            append_number::<PIECE_BYTES>($out, KEY, number);
         }
     };
 }
@@ -123,6 +127,8 @@ macro_rules! name_field {
 ///
 /// # Errors
 /// When there is not enough memory for the line; then nothing was appended.
+// In place: most of it is `append_line`, and that is a function of its own.
+#[inline(always)]
 pub fn try_write_line(
     out: &mut Vec<u8>,
     record: &Record,
@@ -134,7 +140,7 @@ pub fn try_write_line(
         large @ LARGE_BYTES.. => out.try_reserve_exact(large)?,
         usual => out.try_reserve(usual)?,
     }
-    write_line(out, record, clock);
+    append_line(out, record, clock);
     Ok(())
 }
 
@@ -142,17 +148,22 @@ pub fn try_write_line(
 ///
 /// A statement in a character set that the server does not have is taken as `binary`.
 pub fn write_line(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
-    let start = out.len();
     // One growth instead of several for the usual line.
     out.reserve(1024 + record.sql.map_or(0, <[u8]>::len));
-    append_number(out, "{\"v\":1,\"seq\":", record.seq);
+    append_line(out, record, clock);
+}
+
+fn append_line(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
+    let start = out.len();
+    const SEQ: &str = "{\"v\":1,\"seq\":";
+    append_number::<{ SEQ.len() + 8 }>(out, SEQ, record.seq);
     out.extend_from_slice(b",\"ts\":\"");
     out.extend_from_slice(clock.format(record.ts_us));
-    out.push(b'"');
     if let (Some(EventKind::Statement), Some(Outcome::Ok)) = (record.event, record.outcome) {
         // Nearly every line.
-        out.extend_from_slice(b",\"event\":\"statement\",\"outcome\":\"ok\"");
+        out.extend_from_slice(b"\",\"event\":\"statement\",\"outcome\":\"ok\"");
     } else {
+        out.push(b'"');
         name_field!(out, "event", record.event);
         name_field!(out, "outcome", record.outcome);
     }
@@ -221,11 +232,10 @@ fn append_statement(out: &mut Vec<u8>, record: &Record) {
         Some(_) => name_field!(out, "sql_charset", record.charset),
         None => text_field!(out, "sql_charset", record.sql_charset),
     }
-    if !record.digest.is_empty() {
-        // Digits: nothing to escape.
-        out.extend_from_slice(b",\"digest\":\"");
-        out.extend_from_slice(record.digest);
-        out.push(b'"');
+    if let Ok(digest) = record.digest.try_into() {
+        append_digest(out, digest);
+    } else {
+        text_field!(out, "digest", record.digest);
     }
     number_field!(out, "rewrite_rule", record.rewrite_rule);
     if let Some(text) = record.rewritten_query {
@@ -234,6 +244,15 @@ fn append_statement(out: &mut Vec<u8>, record: &Record) {
         append_text(out, text, charset, ",\"rewritten_query_b64\":\"");
     }
     append_tables(out, record.tables);
+}
+
+/// In one piece: its length is known, and there is nothing to escape.
+fn append_digest(out: &mut Vec<u8>, digest: &[u8; WRITTEN_BYTES]) {
+    const KEY: &[u8; 11] = b",\"digest\":\"";
+    let mut piece = [b'"'; KEY.len() + WRITTEN_BYTES + 1];
+    piece[..KEY.len()].copy_from_slice(KEY);
+    piece[KEY.len()..KEY.len() + digest.len()].copy_from_slice(digest);
+    out.extend_from_slice(&piece);
 }
 
 fn append_tables(out: &mut Vec<u8>, tables: &[TableUse]) {
@@ -292,7 +311,7 @@ mod tests {
         let edges = powers.flat_map(|power| [power - 1, power, power + 1, power + power / 2]);
         for number in edges.chain(0..2_000).chain([u64::MAX - 1, u64::MAX]) {
             let mut out = b"before ".to_vec();
-            append_number(&mut out, "key", number);
+            append_number::<11>(&mut out, "key", number);
             assert_eq!(out, format!("before key{number}").into_bytes());
         }
     }

@@ -49,8 +49,8 @@ pub enum ZoneError {
 #[derive(Clone, Debug)]
 pub struct TimeFormatter {
     zone: TimeZone,
-    /// The second that `text` is about, since 1970-01-01 UTC.
-    second: i64,
+    /// The beginning of the second that `text` is about, µs since 1970-01-01 UTC.
+    second_us: i64,
     text: [u8; TIME_BYTES],
 }
 
@@ -82,7 +82,7 @@ impl TimeFormatter {
     }
 
     fn of(zone: TimeZone) -> Self {
-        let mut formatter = Self { zone, second: 0, text: [b'0'; TIME_BYTES] };
+        let mut formatter = Self { zone, second_us: 0, text: [b'0'; TIME_BYTES] };
         formatter.set_second(0);
         formatter
     }
@@ -90,21 +90,30 @@ impl TimeFormatter {
     /// The text of an instant, µs since 1970-01-01 UTC. Instants before 0000-01-02 and after
     /// 9999-12-30 are written as the first and the last one that RFC 3339 has in every zone.
     pub fn format(&mut self, time_us: i64) -> &[u8; TIME_BYTES] {
+        // Mostly it is of the same second as the one before.
+        let microsecond = match u32::try_from(time_us.wrapping_sub(self.second_us)) {
+            Ok(microsecond @ 0..1_000_000) => microsecond,
+            _ => self.go_to(time_us),
+        };
+        let [_, _, six @ ..] = eight_digits(microsecond);
+        self.text[MICROSECONDS_AT..MICROSECONDS_AT + six.len()].copy_from_slice(&six);
+        &self.text
+    }
+
+    /// Another second. Returns the microsecond in it.
+    #[inline(never)]
+    fn go_to(&mut self, time_us: i64) -> u32 {
         let (second, microsecond) = match time_us.div_euclid(1_000_000) {
             ..FIRST_SECOND => (FIRST_SECOND, 0),
             second @ FIRST_SECOND..=LAST_SECOND => (second, time_us.rem_euclid(1_000_000)),
             _ => (LAST_SECOND, 999_999),
         };
-        if second != self.second {
-            self.set_second(second);
-        }
-        let [_, _, six @ ..] = eight_digits(microsecond as u32);
-        self.text[MICROSECONDS_AT..MICROSECONDS_AT + six.len()].copy_from_slice(&six);
-        &self.text
+        self.set_second(second);
+        microsecond as u32
     }
 
     fn set_second(&mut self, second: i64) {
-        self.second = second;
+        self.second_us = second * 1_000_000;
         let offset_minutes = self.offset_minutes(second);
         let local = second + offset_minutes * 60;
         let (year, month, day) = civil_date(local.div_euclid(SECONDS_PER_DAY));

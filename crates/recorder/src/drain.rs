@@ -117,12 +117,11 @@ impl Head {
     }
 
     /// The rest of a usual end, whose record is at `at` of `chunk`. `None`: it has more than
-    /// header, body and figures, or is of another kind.
+    /// header, body and figures.
     fn end_parts(&self, bytes: &[u8; HEAD_BYTES], chunk: &Chunk<'_>, at: &Ref) -> Option<EndParts> {
         let body_at = |at| RECORD_HEADER_BYTES + at;
         let string_bytes = array(bytes, body_at(offset_of!(Body, string_bytes)));
-        if self.kind != RecordKind::End
-            || self.fragment != FRAGMENT_WHOLE
+        if self.fragment != FRAGMENT_WHOLE
             || self.present & PRESENT_TEXT != 0
             || self.text_bytes != 0
             || string_bytes != [0; 2 * STRING_COUNT]
@@ -143,6 +142,14 @@ impl Head {
             figures: std::array::from_fn(|i| u64::from_le_bytes(array(&figures, 8 * i))),
         })
     }
+}
+
+/// Copies a record that is shorter than header and fixed part, behind which the buffer keeps what an
+/// earlier one has left. Not in place, because the copy of a fixed size would become one of any size.
+#[cold]
+#[inline(never)]
+fn fetch_short(chunk: &Chunk<'_>, at: &Ref, buffer: &mut [u8; HEAD_BYTES]) -> bool {
+    chunk.fetch(at.position, at.bytes, buffer).is_some()
 }
 
 /// Of a fixed size, so that the compiler sees that no access is out of range.
@@ -307,17 +314,18 @@ impl Drain {
                     track.position += bytes;
                     track.unsettled += 1;
                     track.busy_since_us = 0;
-                    // Nearly always the fixed size, which the compiler can make use of. Behind a
-                    // shorter record the buffer keeps what an earlier one has left.
+                    // Nearly always the fixed size, which the compiler can make use of.
                     let copied = if bytes as usize >= HEAD_BYTES {
                         chunk.fetch(at.position, HEAD_BYTES as u32, &mut buffer).is_some()
                     } else {
-                        chunk.fetch(at.position, bytes, &mut buffer).is_some()
+                        fetch_short(&chunk, &at, &mut buffer)
                     };
                     let mut head = if copied { Head::read(&buffer, bytes) } else { None };
                     match &mut head {
                         Some(head) => {
-                            head.end = head.end_parts(&buffer, &chunk, &at);
+                            if head.kind == RecordKind::End {
+                                head.end = head.end_parts(&buffer, &chunk, &at);
+                            }
                             found(head, at);
                         }
                         None => {

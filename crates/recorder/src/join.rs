@@ -3,7 +3,7 @@
 //! Pure logic over heads and places; nothing here reads the arena or writes a file. This file
 //! has what concerns all connections; `order` puts the records of one into the order in which they
 //! happened, because a connection may move between threads, and so between chunks; `conn` has its
-//! statements, and `partial` records in several pieces.
+//! statements, `conns` all connections, and `partial` records in several pieces.
 //!
 //! What the server does not say is settled here (all seen on MariaDB 10.11.19):
 //! * SQL `EXECUTE` announces the inner statement; the end that comes is the inner one's.
@@ -13,11 +13,9 @@
 //! * An error may come alone: `COM_STMT_EXECUTE` of an unknown statement has no other event.
 
 mod conn;
+mod conns;
 mod order;
 mod partial;
-
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::{FRAGMENT_FIRST, Session};
@@ -25,33 +23,16 @@ use tacho_ring::session;
 
 use crate::drain::{Head, Ref};
 use conn::Conn;
+use conns::Conns;
 use order::{Counts, Stashed};
 
 pub use conn::{Ending, Open, Ready, Start, StatementEnd, Told};
 pub use partial::{EarlyRecord, NoText, Partial, Place};
 
-/// Connection ids are the server's own: they need spreading, not protection.
-#[derive(Default)]
-pub struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-    fn write_u64(&mut self, id: u64) {
-        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
-    }
-}
-
 /// See the module documentation.
 #[derive(Default)]
 pub struct Join {
-    conns: HashMap<u64, Conn, BuildHasherDefault<IdHasher>>,
+    conns: Conns,
     pass: u64,
     counts: Counts,
     /// Records that never came, found by a gap in a connection's numbers.
@@ -83,14 +64,14 @@ impl Join {
             .conns
             .iter()
             .filter(|(_, c)| c.stash.iter().any(|s| s.pass + GAP_PASSES <= pass))
-            .map(|(id, _)| *id)
+            .map(|(id, _)| id)
             .collect();
         for id in late {
-            let Some(conn) = self.conns.get_mut(&id) else { continue };
+            let Some(conn) = self.conns.get_mut(id) else { continue };
             let missing = conn.give_up_gap(&mut self.counts, ready);
             self.missing = self.missing.saturating_add(missing);
             if conn.is_gone {
-                self.conns.remove(&id);
+                self.conns.remove(id);
             }
         }
     }
@@ -102,7 +83,7 @@ impl Join {
 
     /// A statement that a `running` line tells of was still open when recording stopped.
     pub fn restore(&mut self, conn: u64, open: Open) {
-        self.conns.entry(conn).or_default().open.push(open);
+        self.conns.entry(conn).open.push(open);
     }
 
     /// A connection goes on behind record `rec_no`: all up to it were added, or written by another
@@ -114,7 +95,7 @@ impl Join {
         last_query_id: u64,
         ready: &mut Vec<Ready>,
     ) {
-        let conn = self.conns.entry(conn).or_default();
+        let conn = self.conns.entry(conn);
         // Its producer has gone on behind it: it gave that one up, and counted it.
         if let Some(partial) = conn.partial.take() {
             self.counts.partials -= 1;
@@ -128,12 +109,12 @@ impl Join {
 
     /// The beginning of a record is gone, and it is counted as lost: the rest of it is nothing.
     pub fn is_broken(&mut self, conn: u64, rec_no: u64) {
-        self.conns.entry(conn).or_default().broken = rec_no;
+        self.conns.entry(conn).broken = rec_no;
     }
 
     /// One record, in any order.
     pub fn add(&mut self, head: &Head, at: Ref, ready: &mut Vec<Ready>) {
-        let conn = self.conns.entry(head.conn).or_default();
+        let conn = self.conns.entry(head.conn);
         if conn.broken != 0 && head.rec_no == conn.broken && head.fragment > FRAGMENT_FIRST {
             return ready.push(Ready::Nothing { at: vec![at] });
         }
@@ -147,16 +128,16 @@ impl Join {
             conn.unstash(&mut self.counts, ready);
         }
         if conn.is_gone {
-            self.conns.remove(&head.conn);
+            self.conns.remove(head.conn);
         }
     }
 
     /// Records in the order of their numbers, gaps ignored: what a crash has left.
     pub fn add_sorted(&mut self, head: &Head, at: Ref, ready: &mut Vec<Ready>) {
-        let conn = self.conns.entry(head.conn).or_default();
+        let conn = self.conns.entry(head.conn);
         conn.take(head, at, &mut self.counts, ready);
         if conn.is_gone {
-            self.conns.remove(&head.conn);
+            self.conns.remove(head.conn);
         }
     }
 
@@ -164,20 +145,20 @@ impl Join {
     pub fn open_since(&mut self, before_us: i64) -> impl Iterator<Item = (u64, &mut Open)> {
         self.conns.iter_mut().flat_map(move |(id, conn)| {
             let is_old = move |open: &&mut Open| open.ts_us < before_us && !open.has_ended();
-            conn.open.iter_mut().filter(is_old).map(|open| (*id, open))
+            conn.open.iter_mut().filter(is_old).map(move |open| (id, open))
         })
     }
 
     /// Closes what must have ended before `before_us`, though nothing said so and nothing else
     /// has come from its connection.
     pub fn close_over(&mut self, before_us: i64, ready: &mut Vec<Ready>) {
-        for (id, conn) in &mut self.conns {
+        for (id, conn) in self.conns.iter_mut() {
             while let Some(open) =
                 conn.open.pop_if(|open| open.has_ended() && open.inner_end_us < before_us)
             {
                 let ending = Ending::Derived(open.inner_errno.unwrap_or(0));
                 let end_ts_us = open.inner_end_us;
-                ready.push(Ready::Statement { conn: *id, open, ending, end_ts_us });
+                ready.push(Ready::Statement { conn: id, open, ending, end_ts_us });
             }
             let lone = conn.pending_error.take_if(|error| {
                 error.ts_us < before_us
@@ -192,7 +173,7 @@ impl Join {
     /// Gives up waiting for what the errors belong to that came while nothing was open: chunks
     /// are short, and they hold some.
     pub fn release_errors(&mut self, ready: &mut Vec<Ready>) {
-        for conn in self.conns.values_mut() {
+        for (_, conn) in self.conns.iter_mut() {
             if let Some(error) = conn.pending_error.take() {
                 ready.push(conn.lone_error(error));
             }
@@ -206,16 +187,16 @@ impl Join {
         if self.conns.len() < self.prune_at.max(PRUNE_MIN) {
             return None;
         }
-        let quiet = self.conns.iter().filter(|(id, conn)| conn.is_quiet() && is_gone(**id));
-        Some(quiet.map(|(id, _)| *id).collect())
+        let quiet = self.conns.iter().filter(|(id, conn)| conn.is_quiet() && is_gone(*id));
+        Some(quiet.map(|(id, _)| id).collect())
     }
 
     /// Forgets those of the connections that are quiet after another whole pass as well: their
     /// last records were seen by then.
     pub fn forget_quiet(&mut self, quiet: &[u64]) {
         for id in quiet {
-            if self.conns.get(id).is_some_and(Conn::is_quiet) {
-                self.conns.remove(id);
+            if self.conns.get(*id).is_some_and(Conn::is_quiet) {
+                self.conns.remove(*id);
             }
         }
         self.prune_at = self.conns.len() * 2;
@@ -227,7 +208,7 @@ impl Join {
         self.conns
             .iter_mut()
             .take_while(move |_| !none)
-            .filter_map(|(id, conn)| conn.partial.as_mut().map(|p| (*id, p)))
+            .filter_map(|(id, conn)| conn.partial.as_mut().map(|p| (id, p)))
     }
 
     /// Incomplete records whose producers have given them up, as connection and `rec_no`. Asked
@@ -244,7 +225,7 @@ impl Join {
     /// Records that their producers have given up, and counted, are not waited for any more.
     pub fn give_up(&mut self, abandoned: &[(u64, u64)], ready: &mut Vec<Ready>) {
         for (id, rec_no) in abandoned {
-            let Some(conn) = self.conns.get_mut(id) else { continue };
+            let Some(conn) = self.conns.get_mut(*id) else { continue };
             let Some(partial) = conn.partial.take_if(|p| p.head.rec_no == *rec_no) else {
                 continue;
             };
@@ -253,14 +234,14 @@ impl Join {
             ready.push(Ready::Nothing { at: partial.refs() });
             conn.unstash(&mut self.counts, ready);
             if conn.is_gone {
-                self.conns.remove(id);
+                self.conns.remove(*id);
             }
         }
     }
 
     /// Everything that is still open, when nothing more will come.
     pub fn finish(&mut self, now_us: i64, ending: Ending, ready: &mut Vec<Ready>) {
-        let mut conns: Vec<(u64, Conn)> = self.conns.drain().collect();
+        let mut conns = self.conns.take();
         conns.sort_by_key(|(id, _)| *id);
         for (id, mut conn) in conns {
             let mut stash = std::mem::take(&mut conn.stash);

@@ -166,15 +166,26 @@ fn is_blocked(view: &View<'_>) -> bool {
 }
 
 /// Appends the line; without its texts, if there is not enough memory for them.
+#[inline]
 fn write(
     out: &mut Vec<u8>,
     record: &mut Record<'_>,
     style: &mut Style<'_>,
     shortfall: &mut Shortfall,
 ) {
-    if json::try_write_line(out, record, style.clock).is_ok() {
-        return;
+    if json::try_write_line(out, record, style.clock).is_err() {
+        write_less(out, record, style, shortfall);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn write_less(
+    out: &mut Vec<u8>,
+    record: &mut Record<'_>,
+    style: &mut Style<'_>,
+    shortfall: &mut Shortfall,
+) {
     let bytes = record.sql.map_or(0, |sql| sql.len() as u64);
     let is_rewritten = record.rewritten_query.take().is_some();
     if is_rewritten && json::try_write_line(out, record, style.clock).is_ok() {
@@ -208,7 +219,7 @@ fn without_text(record: &mut Record<'_>) {
 fn digest_of<'d>(
     digests: &'d mut Digests,
     text: Option<&[u8]>,
-    kind: TextKind,
+    kind: &TextKind,
     shown: &Shown<'_>,
 ) -> &'d [u8] {
     match (text, kind.setting.digest_mode()) {
@@ -258,6 +269,7 @@ pub fn write_statement(
     let mut number = -1;
     let mut is_number_known = false;
     let mut kind = None;
+    let other_kind;
     match (&started, &open.start) {
         (Some(Loaded { view, text: whole }), _) => {
             kind = Some(know(known, view, &mut record));
@@ -323,7 +335,10 @@ pub fn write_statement(
             }
             // The command is that of the start.
             let setting = redact::Setting::of(record.sql_charset, record.db);
-            kind = kind.map(|kind| TextKind { setting, ..kind });
+            if let Some(known) = kind {
+                other_kind = TextKind { setting, ..*known };
+                kind = Some(&other_kind);
+            }
         }
     }
     if sqlstate[0] != 0 {
@@ -394,7 +409,7 @@ pub fn write_statement(
             tables: &uses,
         };
         let has_ended = !matches!(ending, Ending::Unknown | Ending::Running);
-        treatment = wanted::statement(&style.filter(open.ts_us), view, has_ended.then_some(&end));
+        treatment = wanted::statement(&style.filter(open.ts_us), view, has_ended.then_some(end));
         // What a rule has blocked is not for another one to leave out.
         if treatment.skip && style.may_skip && has_ended && record.blocked_by.is_empty() {
             return Written::Filtered;
@@ -402,7 +417,14 @@ pub fn write_statement(
         style.redact_literals |= treatment.literals;
     }
 
-    let kind = kind.unwrap_or_else(|| TextKind::of(record.sql_charset, record.db, record.command));
+    let unknown_kind;
+    let kind = match kind {
+        Some(kind) => kind,
+        None => {
+            unknown_kind = TextKind::of(record.sql_charset, record.db, record.command);
+            &unknown_kind
+        }
+    };
     let is_gone = matches!(text, Some(Err(_))) || (treatment.no_text && text.is_some());
     let text = text.and_then(Result::ok).filter(|_| !treatment.no_text);
     let shown = text.map(|text| {

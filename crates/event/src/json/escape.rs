@@ -54,7 +54,16 @@ pub(super) fn is_plain_ascii(bytes: &[u8]) -> bool {
         0..8 => not_plain_mask(short_word(bytes)) == 0,
         8..16 => ends_are_plain::<8>(bytes),
         16..32 => ends_are_plain::<16>(bytes),
-        _ => bytes.as_chunks::<32>().0.iter().all(is_plain_block) && ends_are_plain::<32>(bytes),
+        _ => {
+            let mut found = [0; 32];
+            for block in bytes.as_chunks().0 {
+                gather(block, &mut found);
+            }
+            if let Some(last) = bytes.last_chunk() {
+                gather(last, &mut found);
+            }
+            is_none_found(&found)
+        }
     }
 }
 
@@ -64,9 +73,27 @@ fn ends_are_plain<const N: usize>(bytes: &[u8]) -> bool {
         && bytes.last_chunk::<N>().is_some_and(is_plain_block)
 }
 
-/// No early exit inside: the compiler makes vector code of it.
 fn is_plain_block<const N: usize>(block: &[u8; N]) -> bool {
-    !block.iter().fold(false, |found, byte| found | is_special(*byte) | !byte.is_ascii())
+    let mut found = [0; N];
+    gather(block, &mut found);
+    is_none_found(&found)
+}
+
+/// Sets the high bit of `found` where a byte of the block is special or not ASCII. Without
+/// comparisons and early exits: the compiler makes vector code of it.
+#[inline(always)]
+fn gather<const N: usize>(block: &[u8; N], found: &mut [u8; N]) {
+    for (found, byte) in found.iter_mut().zip(block) {
+        let below_space = byte.wrapping_sub(b' ');
+        let quote = (byte ^ b'"').wrapping_sub(1);
+        let backslash = (byte ^ b'\\').wrapping_sub(1);
+        *found |= byte | below_space | quote | backslash;
+    }
+}
+
+fn is_none_found<const N: usize>(found: &[u8; N]) -> bool {
+    let words = found.as_chunks::<8>().0.iter();
+    words.fold(0, |all, word| all | u64::from_le_bytes(*word)) & HIGHS == 0
 }
 
 /// Up to seven bytes as one word, filled up with copies of some of them and with plain bytes.

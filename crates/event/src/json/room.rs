@@ -10,22 +10,32 @@ use crate::record::{Record, TableUse};
 /// Enough for a line without a long text and without tables: its names are at most as large as
 /// a record's fixed part in the arena (32 KiB), and grow at most by [`GROWTH_MAX`].
 const USUAL_BYTES: usize = 320 << 10;
-/// Texts up to this length, together, need not be measured.
+/// Texts up to this length need not be measured.
 const SHORT_BYTES: usize = 4 << 10;
+/// Texts that all are shorter than this are in [`USUAL_BYTES`]. A power of two.
+const USUAL_TEXT_BYTES: usize = 1 << 10;
 /// Most bytes that one byte of text can become: an escape like \u0000, and its base64.
 const GROWTH_MAX: usize = 8;
 
 /// An upper bound for the line of `record`, bytes.
+#[inline(always)]
 pub(super) fn room_for(record: &Record) -> usize {
+    let texts = [record.error, record.old_value, record.new_value];
+    let statements = [record.sql, record.rewritten_query].map(Option::unwrap_or_default);
+    let lengths = texts.iter().chain(&statements).fold(0, |bits, text| bits | text.len());
+    // No bit of any length is as high.
+    if lengths < USUAL_TEXT_BYTES && record.tables.is_empty() {
+        return USUAL_BYTES;
+    }
+    measured_room(record)
+}
+
+#[inline(never)]
+fn measured_room(record: &Record) -> usize {
     let texts = [record.error, record.old_value, record.new_value];
     let sql = record.sql.unwrap_or_default();
     let rewritten = record.rewritten_query.unwrap_or_default();
-    let statements = sql.len().saturating_add(rewritten.len());
-    let short = texts.iter().fold(statements, |sum, text| sum.saturating_add(text.len()));
     let tables = record.tables.iter().map(table_room).fold(0, usize::saturating_add);
-    if short <= SHORT_BYTES {
-        return USUAL_BYTES + tables;
-    }
     let charset = record.text_charset().unwrap_or(Charset::BINARY);
     texts
         .iter()

@@ -298,28 +298,15 @@ impl Conn {
                 let at = self.open.iter().position(inner).unwrap_or(self.open.len());
                 self.open.insert(at, Open::new(head, Start::Record(place), awaited));
             }
-            RecordKind::End => {
+            RecordKind::End | RecordKind::Point => {
                 self.last_query_id = head.query_id;
-                let found = if head.present & PRESENT_OUTERMOST != 0 {
-                    (!self.open.is_empty()).then_some(0)
-                } else if head.present & PRESENT_INNERMOST != 0 {
-                    self.open.len().checked_sub(1)
+                if let Some(found) = self.ended_by(head) {
+                    self.end(found, head, place, awaited, ready);
                 } else {
-                    self.open.iter().rposition(|o| o.matches(head, head.shown_bytes))
-                };
-                match found {
-                    Some(found) => self.end(found, head, place, awaited, ready),
-                    None => ready.push(self.single(place, awaited, head, ts_us)),
-                }
-            }
-            RecordKind::Point => {
-                self.last_query_id = head.query_id;
-                match self.open.iter().rposition(|o| o.matches(head, head.text_bytes)) {
-                    Some(found) => self.end(found, head, place, awaited, ready),
-                    None => {
+                    if head.kind == RecordKind::Point {
                         self.close_while(head.conn, ts_us, ready, |open| open.is_over(head));
-                        ready.push(self.single(place, awaited, head, ts_us));
                     }
+                    ready.push(self.single(place, awaited, head, ts_us));
                 }
             }
             RecordKind::Error => {
@@ -358,6 +345,20 @@ impl Conn {
         }
     }
 
+    /// Which of the open statements an end, or a point that turns out to be one, belongs to.
+    fn ended_by(&self, head: &Head) -> Option<usize> {
+        if head.kind == RecordKind::Point {
+            return self.open.iter().rposition(|open| open.matches(head, head.text_bytes));
+        }
+        if head.present & PRESENT_OUTERMOST != 0 {
+            (!self.open.is_empty()).then_some(0)
+        } else if head.present & PRESENT_INNERMOST != 0 {
+            self.open.len().checked_sub(1)
+        } else {
+            self.open.iter().rposition(|open| open.matches(head, head.shown_bytes))
+        }
+    }
+
     /// Ends the statement at `found`, and everything that was nested in it.
     fn end(
         &mut self,
@@ -377,10 +378,9 @@ impl Conn {
                 ready.push(Ready::Statement { conn, open, ending, end_ts_us });
             }
         }
-        let Some(mut open) = self.open.pop() else { return };
         // What a stored program executes has got a query id of its own by its end. Where the server
         // tells no query ids, nothing follows from them.
-        if let Some(outer) = self.open.last_mut()
+        if let [.., outer, open] = &mut self.open[..]
             && open.query_id != 0
             && outer.query_id == open.query_id
             && head.query_id == open.query_id
@@ -388,7 +388,7 @@ impl Conn {
             outer.inner_errno = Some(head.errno);
             outer.inner_end_us = end_ts_us;
         }
-        if awaited {
+        if let Some(open) = self.open.last_mut().filter(|_| awaited) {
             // The producer of the end waits for the line; that of the start does not any more,
             // or waits for an earlier number.
             open.awaited = true;
@@ -402,6 +402,7 @@ impl Conn {
             }
             (place, _) => Ending::Record(place),
         };
+        let Some(open) = self.open.pop() else { return };
         ready.push(Ready::Statement { conn, open, ending, end_ts_us });
     }
 

@@ -28,7 +28,9 @@ impl Conn {
     pub(super) fn is_next(&self, head: &Head) -> bool {
         let begins = head.fragment <= FRAGMENT_FIRST;
         match &self.partial {
-            None => begins && head.rec_no <= self.due(head.rec_no),
+            None => {
+                begins && (head.rec_no == self.expected || head.rec_no <= self.due(head.rec_no))
+            }
             // Whatever comes after a record in fragments, numbered or not, was recorded after
             // its last fragment, and this pass may have missed that one.
             Some(partial) => {
@@ -60,6 +62,7 @@ impl Conn {
     }
 
     /// The next record.
+    #[inline]
     pub(super) fn take(
         &mut self,
         head: &Head,
@@ -67,8 +70,27 @@ impl Conn {
         counts: &mut Counts,
         ready: &mut Vec<Ready>,
     ) {
+        // Nearly all are whole.
+        if head.fragment == FRAGMENT_WHOLE && self.partial.is_none() {
+            self.take_whole(head, at, ready);
+        } else {
+            self.take_piece(head, at, counts, ready);
+        }
+    }
+
+    #[inline]
+    fn take_whole(&mut self, head: &Head, at: Ref, ready: &mut Vec<Ready>) {
+        // A record without a number says nothing of those that have one.
+        if head.rec_no != 0 {
+            self.expect(head.rec_no + 1);
+        }
+        let awaited = head.present & PRESENT_AWAITED != 0;
+        self.apply(head, Place::Arena(at, Vec::new()), awaited, ready);
+    }
+
+    #[inline(never)]
+    fn take_piece(&mut self, head: &Head, at: Ref, counts: &mut Counts, ready: &mut Vec<Ready>) {
         if head.fragment <= FRAGMENT_FIRST
-            && self.partial.is_some()
             && let Some(given_up) = self.partial.take()
         {
             // A record that comes in the place of one that is incomplete: the producer gave
@@ -77,14 +99,7 @@ impl Conn {
             ready.push(Ready::Nothing { at: given_up.refs() });
         }
         match head.fragment {
-            FRAGMENT_WHOLE => {
-                // A record without a number says nothing of those that have one.
-                if head.rec_no != 0 {
-                    self.expect(head.rec_no + 1);
-                }
-                let awaited = head.present & PRESENT_AWAITED != 0;
-                self.apply(head, Place::Arena(at, Vec::new()), awaited, ready);
-            }
+            FRAGMENT_WHOLE => self.take_whole(head, at, ready),
             FRAGMENT_FIRST => {
                 self.expect(head.rec_no.max(1));
                 self.partial = Some(Partial {

@@ -21,7 +21,7 @@ pub(super) struct Shown<'t> {
 pub(super) fn show<'t>(
     text: &'t [u8],
     record: &Record<'_>,
-    kind: TextKind,
+    kind: &TextKind,
     is_parsed: bool,
     style: &Style<'_>,
     normaliser: &mut Normaliser,
@@ -52,7 +52,7 @@ pub(super) fn show<'t>(
 
 fn without_literals(
     text: &[u8],
-    kind: TextKind,
+    kind: &TextKind,
     is_parsed: bool,
     normaliser: &mut Normaliser,
 ) -> Vec<u8> {

@@ -8,6 +8,7 @@ use tacho_ring::codec::{
 };
 
 /// How a statement ended, as far as it is known.
+#[derive(Clone, Copy)]
 pub(super) struct End<'e> {
     /// Number of its SQL command.
     pub sql_command: Option<i32>,
@@ -18,10 +19,14 @@ pub(super) struct End<'e> {
 }
 
 /// Of a statement; `view`: its start, `end`: `None` where it has not ended.
-pub(super) fn statement(filter: &Program<'_>, view: &View<'_>, end: Option<&End<'_>>) -> Treatment {
-    if filter.is_empty() {
-        return Treatment::default();
-    }
+// Mostly there is no filter, and then nothing is read for it.
+#[inline(always)]
+pub(super) fn statement(filter: &Program<'_>, view: &View<'_>, end: Option<End<'_>>) -> Treatment {
+    if filter.is_empty() { Treatment::default() } else { judge(filter, *view, end) }
+}
+
+#[inline(never)]
+fn judge(filter: &Program<'_>, view: View<'_>, end: Option<End<'_>>) -> Treatment {
     let names = end.map(|end| names_of(end.tables)).unwrap_or_default();
     let ended = end.map(|end| Ended {
         sql_command: end.sql_command,
@@ -69,7 +74,7 @@ pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Treatment {
             let is_known = view.body.present & PRESENT_SQL_COMMAND != 0;
             let sql_command = is_known.then_some(view.body.sql_command);
             let end = End { sql_command, errno: view.body.errno, tables: &[] };
-            statement(filter, view, Some(&end))
+            statement(filter, view, Some(end))
         }
         RecordKind::Table => {
             let table = super::parts::table_of(view);
