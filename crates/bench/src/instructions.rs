@@ -89,7 +89,9 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
     for method in &wanted {
         match target.refuses(method).or_else(|| missing.get(&method.name).cloned()) {
             None => methods.push(method.clone()),
-            Some(reason) if options.methods_are_wanted => bail!("{}: {reason}", method.name),
+            Some(reason) if options.named.contains(&method.name) => {
+                bail!("{}: {reason}", method.name)
+            }
             Some(reason) => notes.push(format!("{} left out: {reason}", method.name)),
         }
     }

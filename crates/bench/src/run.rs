@@ -31,8 +31,9 @@ pub struct Options {
     pub login: Option<Login>,
     /// The methods.
     pub methods: Vec<Method>,
-    /// Whether the user named them: then one that cannot be used is an error, not a note.
-    pub methods_are_wanted: bool,
+    /// Those that the user named, each by its own name: one of them that cannot be used is an
+    /// error, not a note.
+    pub named: Vec<String>,
     /// The workloads.
     pub workloads: Vec<Workload>,
     /// Numbers of connections.
@@ -341,7 +342,7 @@ fn usable(
             }
             Some(reason) => {
                 let note = format!("{} left out: {reason}", method.name);
-                ensure!(!options.methods_are_wanted, "{}: {reason}", method.name);
+                ensure!(!options.named.contains(&method.name), "{}: {reason}", method.name);
                 notes.push(note);
             }
         }

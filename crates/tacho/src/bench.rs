@@ -337,7 +337,7 @@ fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow:
     Ok(Options {
         login,
         methods: chosen,
-        methods_are_wanted: !args.method.is_empty(),
+        named: args.method.clone(),
         workloads,
         private: PrivateOptions {
             threads_max,
