@@ -2,11 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use crate::build_directory;
-use crate::mysql_server::{Builder, MySql, named};
+use crate::client::{Conn, Queryable as _};
+use crate::mysql_server::{Builder, MySql, install, named};
+use crate::recorded::{self, Line};
 
-/// Log and arenas of one test.
+/// Log and arenas of one test, which go when it has passed. It is made before the server that
+/// records there, so that it goes after it.
 #[derive(Debug)]
 pub struct Place(PathBuf);
 
@@ -42,6 +46,26 @@ impl Place {
             .option(named(&format!("loose-tacho.arena-directory={}/arenas", self.0.display())))
     }
 
+    /// A server that records there from now on, and root's connection.
+    ///
+    /// # Panics
+    /// It does not come up.
+    #[must_use]
+    pub fn start(&self, options: &[&str]) -> (MySql, Conn) {
+        let with = |builder: Builder, option: &&str| builder.option(named(option));
+        start(options.iter().fold(self.builder(), with))
+    }
+
+    /// Stops the server and reads what it has recorded.
+    ///
+    /// # Panics
+    /// It does not stop in the orderly way, or the log cannot be read.
+    #[must_use]
+    pub fn end(&self, server: &mut MySql) -> Vec<Line> {
+        server.stop().expect("stopping");
+        recorded::read(&self.log()).expect("a readable log")
+    }
+
     /// How many arenas there are.
     ///
     /// # Panics
@@ -50,12 +74,28 @@ impl Place {
     pub fn arena_count(&self) -> usize {
         fs::read_dir(self.0.join("arenas")).expect("a directory").count()
     }
+}
 
-    /// Nothing of it is needed any more.
-    ///
+/// A server that records from now on, and root's connection.
+///
+/// # Panics
+/// It does not come up.
+#[must_use]
+pub fn start(builder: Builder) -> (MySql, Conn) {
+    let server = builder.start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop(install()).expect("installing");
+    (server, root)
+}
+
+impl Drop for Place {
     /// # Panics
-    /// It cannot be removed.
-    pub fn remove(self) {
-        fs::remove_dir_all(self.0).expect("removing");
+    /// It cannot be removed although the test has passed so far.
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("log and arenas kept in {}", self.0.display());
+        } else {
+            fs::remove_dir_all(&self.0).expect("removing");
+        }
     }
 }

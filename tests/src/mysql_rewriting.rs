@@ -205,17 +205,15 @@ pub fn end(server: &mut MySql, place: &Place) -> Vec<Line> {
 }
 
 fn end_but(server: &mut MySql, place: &Place, allowed: &[&str]) -> Vec<Line> {
-    server.stop().expect("stopping");
+    let lines = place.end(server);
     server.assert_clean_log(allowed);
-    recorded::read(&place.log()).expect("a readable log")
+    lines
 }
 
-/// Ends the server and removes all of it.
+/// Ends the server.
 ///
 /// # Panics
 /// It complains of anything that is not `allowed`, or the log cannot be read.
-pub fn finish(mut server: MySql, place: Place, allowed: &[&str]) {
-    end_but(&mut server, &place, allowed);
-    drop(server);
-    place.remove();
+pub fn finish(mut server: MySql, place: &Place, allowed: &[&str]) {
+    end_but(&mut server, place, allowed);
 }

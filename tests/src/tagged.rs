@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 
 use crate::client::{self, Conn, Queryable};
+use crate::wait;
 
 /// The database that [`prepare`] makes and the client works in.
 const DATABASE: &str = "tagged";
@@ -184,6 +185,15 @@ impl Running {
     /// How many statements have been answered so far.
     pub fn acknowledged_count(&self) -> u64 {
         self.acknowledged_count.load(Ordering::Relaxed)
+    }
+
+    /// Waits until `count` more statements have been answered.
+    ///
+    /// # Panics
+    /// Nothing is answered any more.
+    pub fn wait_for_more(&self, count: u64) {
+        let goal = self.acknowledged_count() + count;
+        wait::until("the load goes on", || self.acknowledged_count() >= goal);
     }
 
     /// Lets every thread end its current step and adds up what they saw.

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Far more than anything needs: the machine may be busy with other tests.
-const DEADLINE: Duration = Duration::from_secs(180);
+pub const DEADLINE: Duration = Duration::from_secs(180);
 
 /// Asks until the answer is yes.
 ///

@@ -3,7 +3,7 @@
 #[path = "crash/scene.rs"]
 mod scene;
 
-use scene::{Noise, Scene, start_load, wait_for_answers};
+use scene::{Noise, Scene, start_load};
 use tacho_tests::log;
 use tacho_tests::product::Product;
 
@@ -28,7 +28,7 @@ fn survive(options: &[&str], rounds: u64, run: &str, noise: bool) {
         scene.server.restart().expect("restarting");
         println!("{run}: round {round} of {rounds}, {} answered", running.acknowledged_count());
     }
-    wait_for_answers(&running, 100);
+    running.wait_for_more(100);
     let tally = running.stop().expect("a tally");
     scene.finish(&tally, run);
 }
@@ -75,7 +75,7 @@ fn a_kill_and_another_directory_for_the_arenas() {
     std::fs::create_dir(&elsewhere).expect("a directory");
     scene.server.add_option(&format!("tacho-arena-directory={}", elsewhere.display()));
     scene.server.restart().expect("restarting");
-    wait_for_answers(&running, 100);
+    running.wait_for_more(100);
     let tally = running.stop().expect("a tally");
     scene.finish(&tally, "moved");
     assert_eq!(std::fs::read_dir(&elsewhere).expect("reading").count(), 0);

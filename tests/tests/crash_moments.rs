@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use scene::{Scene, start_load, wait_for_answers, wait_until};
+use scene::{Scene, start_load};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::{Control, Status};
 use tacho_recorder::files::{LogFiles, Options, RealFs};
@@ -25,6 +25,7 @@ use tacho_tests::build_directory;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::log;
 use tacho_tests::product::Product;
+use tacho_tests::wait;
 
 /// Everything stays in the arena for as long as it fits.
 const IN_THE_ARENA: [&str; 2] = ["tacho-flush-interval-ms=60000", "tacho-flush-bytes=16777216"];
@@ -47,7 +48,7 @@ fn wait_until_runs(scene: &Scene, conn: u64) {
     let sql = format!(
         "SELECT 1 FROM information_schema.processlist WHERE id={conn} AND state='User sleep'"
     );
-    wait_until("the statement runs", || {
+    wait::until("the statement runs", || {
         watcher.query_first::<u8, _>(&sql).expect("asking").is_some()
     });
 }
@@ -81,7 +82,7 @@ fn end_in_statement(options: &[&str], text_bytes: usize, signal: Signal, wait_s:
     wait_until_runs(&scene, id);
     if wait_s > 0 {
         let directory = scene.log_directory();
-        wait_until("a running line", || {
+        wait::until("a running line", || {
             lines_so_far(&directory).contains(r#""outcome":"running""#)
         });
     }
@@ -242,7 +243,7 @@ fn recovery_that_is_killed_again_and_again_brings_everything_once() {
         }
         println!("round {round}: {killed} starts killed so far");
     }
-    wait_for_answers(&running, 100);
+    running.wait_for_more(100);
     let tally = running.stop().expect("a tally");
     assert!(killed > 0, "no start was killed");
     println!("{killed} starts killed");

@@ -71,13 +71,8 @@ impl Scene {
         let load = Load { threads: THREADS, ..Load::new(server.socket(), &run) };
         let running = change(load).start().expect("a load");
         let scene = Self { disk, server, conn, arena, running, run };
-        scene.wait_for_more(500);
+        scene.running.wait_for_more(500);
         scene
-    }
-
-    fn wait_for_more(&self, count: u64) {
-        let goal = self.running.acknowledged_count() + count;
-        wait::until("the load goes on", || self.running.acknowledged_count() >= goal);
     }
 
     /// A status variable that is a number.
@@ -141,7 +136,7 @@ fn a_full_disk_makes_statements_wait_and_loses_none() {
     scene.disk.fill().expect("filling");
     scene.wait_until_all_wait();
     scene.disk.free().expect("freeing");
-    scene.wait_for_more(500);
+    scene.running.wait_for_more(500);
 
     let errors = scene.number("Tacho_write_errors");
     assert!(errors > 1, "{errors} failed writes are no retries");
@@ -155,7 +150,7 @@ fn a_full_disk_makes_statements_wait_and_loses_none() {
     scene.disk.fill().expect("filling");
     scene.wait_until_all_wait();
     scene.disk.free().expect("freeing");
-    scene.wait_for_more(500);
+    scene.running.wait_for_more(500);
     let (tally, audit, server, disk) = scene.end();
     audit.assert_complete(&tally);
     assert_eq!(count_of(&server, "[ERROR] tacho: cannot append to"), 2);
@@ -202,10 +197,10 @@ fn a_full_disk_under_drop_declares_what_it_lost() {
     let mut scene = Scene::on(disk, "fulldrop", &["tacho-overflow=DROP"]);
     scene.disk.fill().expect("filling");
     // Goes on, and the connection of the test as well.
-    scene.wait_for_more(5_000);
+    scene.running.wait_for_more(5_000);
     wait::until("records are dropped", || scene.number("Tacho_records_lost_dropped") > 100);
     scene.disk.free().expect("freeing");
-    scene.wait_for_more(500);
+    scene.running.wait_for_more(500);
     let (missing, declared) = finish_with_losses(scene, "dropped", "full-drop");
     assert!(missing > 0 && declared > 100, "{missing} missing, {declared} declared");
 }
@@ -216,12 +211,12 @@ fn a_full_disk_under_timeout_declares_what_it_lost() {
     let options = ["tacho-overflow=TIMEOUT", "tacho-overflow-timeout-ms=5"];
     let mut scene = Scene::on(disk, "fulltimeout", &options);
     scene.disk.fill().expect("filling");
-    scene.wait_for_more(1_000);
+    scene.running.wait_for_more(1_000);
     wait::until("records are given up", || scene.number("Tacho_records_lost_timeout") > 100);
     assert!(scene.number("Tacho_blocked_count") > 100);
     assert!(scene.number("Tacho_blocked_time_us") > 500_000);
     scene.disk.free().expect("freeing");
-    scene.wait_for_more(500);
+    scene.running.wait_for_more(500);
     let (missing, declared) = finish_with_losses(scene, "timeout", "full-timeout");
     assert!(missing > 0 && declared > 100, "{missing} missing, {declared} declared");
 }
@@ -252,9 +247,9 @@ fn an_operator_ends_the_waiting_from_outside() {
     scene.disk.fill().expect("filling");
     scene.wait_until_all_wait();
     scene.arena.set_overflow(2).expect("the arena");
-    scene.wait_for_more(1_000);
+    scene.running.wait_for_more(1_000);
     scene.disk.free().expect("freeing");
-    scene.wait_for_more(500);
+    scene.running.wait_for_more(500);
     let (missing, declared) = finish_with_losses(scene, "dropped", "escape");
     assert!(missing > 0 && declared > 0, "{missing} missing, {declared} declared");
 }
@@ -268,11 +263,11 @@ fn a_failing_device_is_waited_for() {
         scene.disk.fail_writes(EIO, percent).expect("a fault");
         scene.wait_for_write_error();
         scene.disk.mend_writes().expect("mending");
-        scene.wait_for_more(500);
+        scene.running.wait_for_more(500);
         scene.disk.fail_writes(EIO, percent).expect("a fault");
         scene.wait_until_all_wait();
         scene.disk.mend_writes().expect("mending");
-        scene.wait_for_more(500);
+        scene.running.wait_for_more(500);
         let error = scene.status("Tacho_last_error");
         assert!(error.contains("kernel log"), "{error}");
         let (tally, audit, server, disk) = scene.end();
@@ -329,7 +324,7 @@ fn a_deleted_file_is_written_again() {
     for times in 1..=3 {
         let files = log::files(&scene.disk.log_directory()).expect("the files");
         fs::remove_file(files.last().expect("a file")).expect("removing");
-        scene.wait_for_more(500);
+        scene.running.wait_for_more(500);
         // On a busy machine the load may be faster than the writer.
         wait::until("the file is there again", || {
             count_of(&scene.server, "the log file was deleted") == times
@@ -355,7 +350,7 @@ fn remove_directory(path: &Path) {
 fn a_removed_directory_is_made_again() {
     let scene = Scene::on_plain_disk("removed");
     remove_directory(&scene.disk.log_directory());
-    scene.wait_for_more(500);
+    scene.running.wait_for_more(500);
     let (tally, audit, server, disk) = scene.end();
     audit.assert_complete(&tally);
     // More than once, or with an error that passes, if the server was in the middle of it.
@@ -372,7 +367,7 @@ fn a_renamed_file_keeps_its_lines_and_another_goes_on() {
     fs::create_dir(&kept).expect("a directory");
     let file = log::files(&scene.disk.log_directory()).expect("the files").remove(0);
     fs::rename(&file, kept.join(file.file_name().expect("a name"))).expect("renaming");
-    scene.wait_for_more(500);
+    scene.running.wait_for_more(500);
     // Later files sort behind it: put together, they are the whole log.
     let Scene { disk, mut server, running, run, .. } = scene;
     let tally = running.stop().expect("a tally");
@@ -401,7 +396,7 @@ fn something_in_the_place_of_the_directory_is_waited_for() {
     scene.wait_for_write_error();
     scene.wait_until_all_wait();
     fs::remove_file(&path).expect("removing");
-    scene.wait_for_more(500);
+    scene.running.wait_for_more(500);
     assert!(!scene.status("Tacho_last_error").is_empty());
     let (tally, audit, server, disk) = scene.end();
     audit.assert_complete(&tally);
@@ -427,7 +422,7 @@ fn a_directory_behind_a_dangling_link_is_waited_for() {
         fs::remove_file(&path).expect("removing");
         fs::rename(&elsewhere, &path).expect("renaming");
     }
-    scene.wait_for_more(500);
+    scene.running.wait_for_more(500);
     let Scene { disk, mut server, running, run, .. } = scene;
     let tally = running.stop().expect("a tally");
     server.stop().expect("stopping");
@@ -448,7 +443,7 @@ fn a_server_killed_while_the_disk_is_full_leaves_nothing_behind() {
     scene.server.kill9().expect("killing");
     scene.disk.free().expect("freeing");
     scene.server.restart().expect("restarting");
-    scene.wait_for_more(500);
+    scene.running.wait_for_more(500);
     let (tally, audit, server, disk) = scene.end();
     audit.assert_complete_but(&tally, late_prepares(&server));
     assert_eq!(count_of(&server, "tacho: recovered "), 1);
@@ -506,7 +501,7 @@ fn losses_are_declared_also_by_the_next_server() {
     scene.server.kill9().expect("killing");
     scene.disk.free().expect("freeing");
     scene.server.restart().expect("restarting");
-    scene.wait_for_more(500);
+    scene.running.wait_for_more(500);
     let (tally, audit, _server, disk) = scene.end();
     let (missing, declared) = audit.assert_declared(&tally);
     assert!(missing > 0 && declared > 100, "{missing} missing, {declared} declared");
@@ -523,7 +518,7 @@ fn a_server_stops_although_the_log_cannot_be_written() {
     assert_eq!(count_of(&scene.server, "the audit log could not be completed"), 1);
     scene.disk.free().expect("freeing");
     scene.server.restart().expect("restarting");
-    scene.wait_for_more(500);
+    scene.running.wait_for_more(500);
     let (tally, audit, server, disk) = scene.end();
     // Only what was let go at the end is lost: nothing that was answered. MySQL answers those whose
     // sessions it has killed, that they were not executed.

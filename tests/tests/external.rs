@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use scene::{Scene, start_load, wait_for_answers, wait_until};
+use scene::{Scene, start_load};
 use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::State;
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::product::Product;
 use tacho_tests::tagged::Running;
-use tacho_tests::{build_directory, log, sealed};
+use tacho_tests::{build_directory, log, sealed, wait};
 
 /// `tacho recorder` of a scene.
 struct Recorder {
@@ -73,7 +73,7 @@ impl Recorder {
     /// Waits until the server says that this one writes.
     fn wait_until_it_writes(&self, scene: &Scene) {
         let mine = format!("EXTERNAL {}", self.child.id());
-        wait_until("the recorder writes", || writer(scene) == mine);
+        wait::until("the recorder writes", || writer(scene) == mine);
     }
 }
 
@@ -149,18 +149,18 @@ fn the_log_goes_to_the_recorder_and_back_under_load() {
     for _ in 0..5 {
         let recorder = Recorder::start(&scene);
         recorder.wait_until_it_writes(&scene);
-        wait_for_answers(&running, 100);
+        running.wait_for_more(100);
         recorder.end();
-        wait_until("the server writes", || writer(&scene) == "EMBEDDED");
-        wait_for_answers(&running, 100);
+        wait::until("the server writes", || writer(&scene) == "EMBEDDED");
+        running.wait_for_more(100);
     }
     let recorder = Recorder::start(&scene);
     for _ in 0..5 {
         recorder.wait_until_it_writes(&scene);
-        wait_for_answers(&running, 100);
+        running.wait_for_more(100);
         set(&scene, "tacho_writer = 'EMBEDDED'");
-        wait_until("the server writes", || writer(&scene) == "EMBEDDED");
-        wait_for_answers(&running, 100);
+        wait::until("the server writes", || writer(&scene) == "EMBEDDED");
+        running.wait_for_more(100);
         set(&scene, "tacho_writer = 'EXTERNAL'");
     }
     recorder.wait_until_it_writes(&scene);
@@ -180,11 +180,11 @@ fn a_recorder_is_killed_under_load() {
     for _ in 0..8 {
         let recorder = Recorder::start(&scene);
         recorder.wait_until_it_writes(&scene);
-        wait_for_answers(&running, 100);
+        running.wait_for_more(100);
         std::thread::sleep(std::time::Duration::from_millis(scene.below(200)));
         recorder.kill9();
-        wait_until("the server writes", || writer(&scene) == "EMBEDDED");
-        wait_for_answers(&running, 50);
+        wait::until("the server writes", || writer(&scene) == "EMBEDDED");
+        running.wait_for_more(50);
     }
     // One that waits takes over from one that dies.
     let first = Recorder::start(&scene);
@@ -192,7 +192,7 @@ fn a_recorder_is_killed_under_load() {
     let second = Recorder::start(&scene);
     first.kill9();
     second.wait_until_it_writes(&scene);
-    wait_for_answers(&running, 100);
+    running.wait_for_more(100);
     let scene = finish(scene, running, "killed", Some(second));
     scene.server.assert_clean_log(GONE);
 }
@@ -210,9 +210,9 @@ fn a_recorder_is_killed_when_nearly_everything_is_in_the_arena() {
     for _ in 0..4 {
         let recorder = Recorder::start(&scene);
         recorder.wait_until_it_writes(&scene);
-        wait_for_answers(&running, 100);
+        running.wait_for_more(100);
         recorder.kill9();
-        wait_until("the server writes", || writer(&scene) == "EMBEDDED");
+        wait::until("the server writes", || writer(&scene) == "EMBEDDED");
     }
     let scene = finish(scene, running, "arena", None);
     scene.server.assert_clean_log(GONE);
@@ -226,9 +226,9 @@ fn a_recorder_is_killed_while_statements_wait_for_the_device() {
     for _ in 0..4 {
         let recorder = Recorder::start(&scene);
         recorder.wait_until_it_writes(&scene);
-        wait_for_answers(&running, 50);
+        running.wait_for_more(50);
         recorder.kill9();
-        wait_for_answers(&running, 50);
+        running.wait_for_more(50);
     }
     let scene = finish(scene, running, "sync", None);
     assert!(scene.server.error_log().contains("has gone"));
@@ -247,11 +247,11 @@ fn a_server_that_writes_itself_is_killed_and_the_recorder_writes_what_it_left() 
     let recorder = Recorder::start(&scene);
     for _ in 0..2 {
         scene.kill_under_load(&running, 100);
-        wait_until("the arena is gone without a new server", || scene.arena_files().is_empty());
+        wait::until("the arena is gone without a new server", || scene.arena_files().is_empty());
         scene.server.restart().expect("restarting");
         assert_eq!(writer(&scene), "EMBEDDED");
     }
-    wait_for_answers(&running, 50);
+    running.wait_for_more(50);
     let tally = running.stop().expect("a tally");
     scene.finish(&tally, "adopted");
     recorder.end();
@@ -275,14 +275,14 @@ fn a_server_is_killed_and_the_recorder_writes_what_it_left() {
         let mut conn = scene.server.connect().expect("a connection");
         // The list of processes would show the load's texts, too, and MySQL fails where one of them
         // has an emoji.
-        wait_until("a statement runs", || {
+        wait::until("a statement runs", || {
             let query = format!("SELECT IS_USED_LOCK('asleep {round}') IS NOT NULL");
             conn.query_first::<bool, _>(query).expect("an answer") == Some(true)
         });
         drop(conn);
         scene.kill_under_load(&running, 100);
         asleep.join().expect("it was killed");
-        wait_until("the arena is gone without a new server", || scene.arena_files().is_empty());
+        wait::until("the arena is gone without a new server", || scene.arena_files().is_empty());
         let mut interrupted = 0;
         log::read(&scene.log_directory(), |line, _| {
             let is_it = line.sql.as_deref() == Some(text.as_str());
@@ -294,7 +294,7 @@ fn a_server_is_killed_and_the_recorder_writes_what_it_left() {
         scene.server.restart().expect("restarting");
     }
     recorder.wait_until_it_writes(&scene);
-    wait_for_answers(&running, 100);
+    running.wait_for_more(100);
     finish(scene, running, "server", Some(recorder));
 }
 
@@ -315,11 +315,11 @@ fn both_are_killed() {
     for round in 0..4 {
         let recorder = Recorder::start(&scene);
         recorder.wait_until_it_writes(&scene);
-        wait_for_answers(&running, 100);
+        running.wait_for_more(100);
         kill_both(&mut scene, recorder, round % 2 == 0);
         scene.server.restart().expect("restarting");
     }
-    wait_for_answers(&running, 100);
+    running.wait_for_more(100);
     finish(scene, running, "both", None);
 }
 
@@ -350,17 +350,17 @@ fn the_plugin_goes_under_load_while_the_recorder_writes() {
     let running = start_load(&scene, "uninstall");
     let recorder = Recorder::start(&scene);
     recorder.wait_until_it_writes(&scene);
-    wait_for_answers(&running, 100);
+    running.wait_for_more(100);
     let mut conn = scene.server.connect().expect("a connection");
     let arenas = scene.arena_files();
     assert_eq!(arenas.len(), 1);
     conn.query_drop(scene.server.product.uninstall).expect("uninstalling");
     drop(conn);
-    wait_for_answers(&running, 100);
+    running.wait_for_more(100);
     let tally = running.stop().expect("a tally");
     // The last session that holds it lets it go.
-    wait_until("the arena is removed", || scene.arena_files().is_empty());
-    wait_until("the plugin can be installed", || {
+    wait::until("the arena is removed", || scene.arena_files().is_empty());
+    wait::until("the plugin can be installed", || {
         let mut conn = scene.server.connect().expect("a connection");
         // While MariaDB still has the one before, INSTALL SONAME answers, and installs nothing.
         conn.query_drop(scene.server.product.install).is_ok()
@@ -373,7 +373,7 @@ fn the_plugin_goes_under_load_while_the_recorder_writes() {
     assert_eq!(events.iter().filter(|event| *event == "stop").count(), 1, "{events:?}");
     assert!(tally.error_count > 0 || !tally.acknowledged.is_empty());
     recorder.end();
-    wait_until("the server writes", || writer(&scene) == "EMBEDDED");
+    wait::until("the server writes", || writer(&scene) == "EMBEDDED");
 }
 
 #[test]
@@ -385,12 +385,12 @@ fn settings_reach_the_recorder() {
     let before = log::files(&directory).expect("files").len();
     set(&scene, "tacho_timestamps = UTC");
     set(&scene, "tacho_rotate_now = 1");
-    wait_until("there is another file", || log::files(&directory).expect("files").len() > before);
+    wait::until("there is another file", || log::files(&directory).expect("files").len() > before);
     set(&scene, r#"tacho_filter = '{"rules": [{"user": "nobody", "action": "skip"}]}'"#);
     let mut conn = scene.server.connect().expect("a connection");
     conn.query_drop("SELECT 'after all of it'").expect("an answer");
     let mut found = String::new();
-    wait_until("it is in the log", || {
+    wait::until("it is in the log", || {
         log::read(&directory, |_, text| {
             if text.contains("'after all of it'") {
                 text.clone_into(&mut found);
@@ -404,7 +404,7 @@ fn settings_reach_the_recorder() {
     recorder.signal(Signal::STOP);
     set(&scene, "tacho_rotate_bytes = 123456789");
     recorder.kill9();
-    wait_until("the server writes", || writer(&scene) == "EMBEDDED");
+    wait::until("the server writes", || writer(&scene) == "EMBEDDED");
     let variables = || -> Vec<String> {
         let lines = others(&directory);
         let configs = lines.iter().filter(|(event, _)| event == "config");
@@ -413,7 +413,7 @@ fn settings_reach_the_recorder() {
             .map(|line: serde_json::Value| line["variable"].as_str().unwrap_or("").to_owned())
             .collect()
     };
-    wait_until("the change is told of", || variables().len() >= 3);
+    wait::until("the change is told of", || variables().len() >= 3);
     drop(conn);
     let mut scene = scene;
     scene.server.stop().expect("stopping");
@@ -430,14 +430,14 @@ fn a_recorder_that_hangs_is_told_of() {
     recorder.wait_until_it_writes(&scene);
     // Given the log, it may still be about to take it: one that hangs there is left alone.
     let taken = format!("is written by the recorder, process {}", recorder.child.id());
-    wait_until("it has the log", || scene.server.error_log().contains(&taken));
-    wait_for_answers(&running, 50);
+    wait::until("it has the log", || scene.server.error_log().contains(&taken));
+    running.wait_for_more(50);
     recorder.signal(Signal::STOP);
     let hangs = format!("process {}, does not answer", recorder.child.id());
-    wait_until("the error log says so", || scene.server.error_log().contains(&hangs));
+    wait::until("the error log says so", || scene.server.error_log().contains(&hangs));
     recorder.signal(Signal::CONT);
-    wait_until("the error log says so", || scene.server.error_log().contains("answers again"));
-    wait_for_answers(&running, 50);
+    wait::until("the error log says so", || scene.server.error_log().contains("answers again"));
+    running.wait_for_more(50);
     let scene = finish(scene, running, "hang", Some(recorder));
     scene.server.assert_clean_log(&["does not answer", "Aborted connection"]);
 }
@@ -456,15 +456,15 @@ fn the_figures_of_the_files_come_from_whoever_writes() {
             && status(&scene, "Tacho_checkpoint_time").starts_with("20")
             && status(&scene, "Tacho_rotate_due_time").starts_with("20")
     };
-    wait_until("the server says it", are_right);
+    wait::until("the server says it", are_right);
     let recorder = Recorder::start(&scene);
     recorder.wait_until_it_writes(&scene);
     for _ in 0..3 {
         set(&scene, "tacho_rotate_now = 1");
         let before = status(&scene, "Tacho_files");
-        wait_until("the recorder says it", || status(&scene, "Tacho_files") > before);
+        wait::until("the recorder says it", || status(&scene, "Tacho_files") > before);
     }
-    wait_until("the recorder says it", are_right);
+    wait::until("the recorder says it", are_right);
     // Something that only the recorder can know of.
     let oldest = log::file_names(&directory, ".jsonl").pop_first().expect("a file");
     for ending in [".jsonl", ".csv", ".chain"] {
@@ -473,11 +473,11 @@ fn the_figures_of_the_files_come_from_whoever_writes() {
             fs::remove_file(path).expect("removed");
         }
     }
-    wait_until("the recorder sees it", || {
+    wait::until("the recorder sees it", || {
         are_right() && status(&scene, "Tacho_oldest_file") != oldest
     });
     recorder.kill9();
-    wait_until("the server writes", || writer(&scene) == "EMBEDDED");
+    wait::until("the server writes", || writer(&scene) == "EMBEDDED");
     set(&scene, "tacho_rotate_now = 1");
-    wait_until("the server says it", are_right);
+    wait::until("the server says it", are_right);
 }

@@ -142,19 +142,12 @@ fn the_tagging_client_survives_kills_of_the_server() {
     tagged::prepare(&mut server.connect().expect("a connection"), 4).expect("preparing");
     let load = Load { failing_prepares: false, ..Load::new(server.socket(), "wild") };
     let running = load.start().expect("a load");
-    let mut goal = 0;
     for _ in 0..3 {
-        goal = goal.max(running.acknowledged_count()) + 500;
-        while running.acknowledged_count() < goal {
-            thread::sleep(Duration::from_millis(5));
-        }
+        running.wait_for_more(500);
         server.kill9().expect("killing");
         server.restart().expect("restarting");
     }
-    goal = running.acknowledged_count() + 200;
-    while running.acknowledged_count() < goal {
-        thread::sleep(Duration::from_millis(5));
-    }
+    running.wait_for_more(200);
     let tally = running.stop().expect("a tally");
     assert!(tally.connect_count > 4, "nobody had to reconnect");
     assert!(tally.in_flight.len() <= 4 * 3, "more in flight than connections were cut");
@@ -179,14 +172,9 @@ fn a_verdict_notices_a_statement_that_the_log_lacks() {
     let running = Load { threads: 2, failing_prepares: false, ..Load::new(server.socket(), "gap") }
         .start()
         .expect("a load");
-    while running.acknowledged_count() < 200 {
-        thread::sleep(Duration::from_millis(5));
-    }
+    running.wait_for_more(200);
     conn.query_drop("SET GLOBAL general_log=OFF").expect("switching off");
-    let goal = running.acknowledged_count() + 200;
-    while running.acknowledged_count() < goal {
-        thread::sleep(Duration::from_millis(5));
-    }
+    running.wait_for_more(200);
     let tally = running.stop().expect("a tally");
     let verdict =
         Verdict::new(&tally, &count_tags(&server.data_directory().join("general.log"), "gap"));

@@ -5,27 +5,13 @@
 use std::fs;
 
 use tacho_event::charset::{Charset, restore};
-use tacho_tests::client::{self, Conn, Queryable};
+use tacho_tests::client::{self, Queryable};
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_rewriting::{self, rewritten};
-use tacho_tests::mysql_server::{self, MySql, install, named, wait_for_end};
+use tacho_tests::mysql_server::{named, wait_for_end};
 use tacho_tests::raw::{Answer, Login, Raw, com, length_encoded};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
-
-fn start(place: &Place, options: &[&str]) -> (MySql, Conn) {
-    let with = |builder: mysql_server::Builder, option: &&str| builder.option(option);
-    let server = options.iter().fold(place.builder(), with).start().expect("a server");
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
-    (server, root)
-}
-
-/// Ends the server and reads what it has recorded.
-fn end(server: &mut MySql, place: &Place) -> Vec<Line> {
-    server.stop().expect("stopping");
-    recorded::read(&place.log()).expect("a readable log")
-}
 
 fn briefs(lines: &[Line], conn: u64) -> Vec<String> {
     recorded::of_conn(lines, conn).into_iter().map(recorded::brief).collect()
@@ -41,7 +27,7 @@ fn texts<'l>(lines: &'l [Line], user: &str) -> Vec<&'l str> {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_cursor_is_recorded_with_its_fetches() {
     let place = Place::new("cursor");
-    let (mut server, root) = start(&place, &[]);
+    let (mut server, root) = place.start(&[]);
     let mut raw = Raw::connect(server.socket(), "root").expect("a session");
     let conn = raw.conn;
     let id = raw.prepare("SELECT 1 UNION SELECT 2 UNION SELECT 3").expect("a packet").expect("it");
@@ -52,15 +38,13 @@ fn a_cursor_is_recorded_with_its_fetches() {
     }
     raw.command(com::QUIT, b"").expect("quitting");
     drop(root);
-    let lines = end(&mut server, &place);
+    let lines = place.end(&mut server);
     let found = briefs(&lines, conn);
     assert_eq!(found.len(), 7, "{found:?}");
     assert!(found[1].starts_with("Prepare ok \"SELECT 1 UNION"), "{found:?}");
     assert!(found[2].starts_with("Execute select ok \"SELECT 1 UNION"), "{found:?}");
     assert_eq!(found[3..], ["Fetch ok", "Fetch ok", "Quit ok", "disconnect"]);
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
 }
 
 /// Of the protocol.
@@ -81,7 +65,7 @@ fn with_attribute(name: &str, value: &str, sql: &str) -> Vec<u8> {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn query_attributes_are_not_recorded() {
     let place = Place::new("attributes");
-    let (mut server, mut root) = start(&place, &[]);
+    let (mut server, mut root) = place.start(&[]);
     root.query_drop("CREATE USER visitor").expect("an answer");
     let login = Login { capabilities: CLIENT_QUERY_ATTRIBUTES, ..Login::new("visitor") };
     let mut raw = Raw::login(server.socket(), &login).expect("a connection").expect("a session");
@@ -90,13 +74,11 @@ fn query_attributes_are_not_recorded() {
     assert_eq!(answers, [Answer::Ok]);
     raw.command(com::QUIT, b"").expect("quitting");
     drop(root);
-    let lines = end(&mut server, &place);
+    let lines = place.end(&mut server);
     let with = texts(&lines, "visitor").into_iter().filter(|sql| sql.contains("with attributes"));
     assert_eq!(with.collect::<Vec<_>>(), ["DO 'with attributes'"]);
     assert!(lines.iter().all(|line| !format!("{line:?}").contains("hushhush")));
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
 }
 
 /// They stay with the statement that is executed in its place.
@@ -114,13 +96,11 @@ fn a_statement_with_query_attributes_is_rewritten() {
     assert_eq!(answers, [Answer::Rows { rows: 0, error: None }]);
     raw.command(com::QUIT, b"").expect("quitting");
     drop(root);
-    let lines = end(&mut server, &place);
+    let lines = place.end(&mut server);
     let both = ("SELECT 41 FROM d.one", "SELECT 41 FROM d.one LIMIT 0");
     assert_eq!(rewritten(&lines), [both]);
     assert!(lines.iter().all(|line| !format!("{line:?}").contains("hushhush")));
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
 }
 
 /// Those that the server does not take from a client: its parser wants ASCII.
@@ -140,7 +120,7 @@ fn payloads() -> [Vec<u8>; 4] {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn every_character_set_gives_its_bytes_back() {
     let place = Place::new("charsets");
-    let (mut server, mut root) = start(&place, &[]);
+    let (mut server, mut root) = place.start(&[]);
     let sets: Vec<String> = root
         .query("SELECT character_set_name FROM information_schema.character_sets ORDER BY 1")
         .expect("the character sets");
@@ -164,7 +144,7 @@ fn every_character_set_gives_its_bytes_back() {
         raw.command(com::QUIT, b"").expect("quitting");
     }
     drop(root);
-    let lines = end(&mut server, &place);
+    let lines = place.end(&mut server);
     let mut seen = vec![0; sent.len()];
     for line in &lines {
         let Some(sql) = recorded::text(line, "sql") else { continue };
@@ -183,8 +163,6 @@ fn every_character_set_gives_its_bytes_back() {
         seen[id] += 1;
     }
     assert!(seen.iter().all(|count| *count == 1), "{seen:?}");
-    drop(server);
-    place.remove();
 }
 
 /// Without passwords, and in a character set of its own.
@@ -192,7 +170,7 @@ fn every_character_set_gives_its_bytes_back() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_prepared_statement_that_the_server_has_made_anew_is_read_right() {
     let place = Place::new("made-anew");
-    let (mut server, root) = start(&place, &[]);
+    let (mut server, root) = place.start(&[]);
     let mut raw = Raw::connect(server.socket(), "root").expect("a session");
     raw.must(&["SET NAMES gbk"]);
     // In UTF-8 its name ends with a byte that in GBK takes the backslash behind it.
@@ -202,7 +180,7 @@ fn a_prepared_statement_that_the_server_has_made_anew_is_read_right() {
     raw.execute(id, &[], false).expect("an answer");
     raw.command(com::QUIT, b"").expect("quitting");
     drop(root);
-    let lines = end(&mut server, &place);
+    let lines = place.end(&mut server);
     let is_execute = |line: &&Line| recorded::text(line, "command") == Some("Execute");
     let line = lines.iter().find(is_execute).expect("a line");
     let text = recorded::text(line, "sql").expect("a text");
@@ -210,8 +188,6 @@ fn a_prepared_statement_that_the_server_has_made_anew_is_read_right() {
     assert!(text.contains("'b'@'%'"), "{line:?}");
     assert_eq!(recorded::number(line, "errno"), None, "{line:?}");
     assert!(lines.iter().all(|line| !format!("{line:?}").contains("hush")), "{line:?}");
-    drop(server);
-    place.remove();
 }
 
 /// `ER_SERVER_OFFLINE_MODE`, `ER_OPTION_PREVENTS_STATEMENT`.
@@ -222,7 +198,7 @@ const PREVENTED: u64 = 1290;
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn what_a_server_refuses_that_is_read_only_or_offline_is_recorded() {
     let place = Place::new("refusing");
-    let (mut server, mut root) = start(&place, &[]);
+    let (mut server, mut root) = place.start(&[]);
     for sql in ["CREATE DATABASE d", "CREATE TABLE d.t (id INT)", "CREATE USER visitor"] {
         root.query_drop(sql).expect("an answer");
     }
@@ -233,7 +209,7 @@ fn what_a_server_refuses_that_is_read_only_or_offline_is_recorded() {
     client::connect(server.socket(), "visitor", "").expect_err("offline");
     root.query_drop("DO 'still here'").expect("an answer");
     drop(root);
-    let lines = end(&mut server, &place);
+    let lines = place.end(&mut server);
     let errno = |line: &Line| recorded::number(line, "errno");
     let refused =
         lines.iter().find(|line| recorded::text(line, "sql") == Some("INSERT INTO d.t VALUES (1)"));
@@ -241,8 +217,6 @@ fn what_a_server_refuses_that_is_read_only_or_offline_is_recorded() {
     let offline = lines.iter().filter(|line| errno(line) == Some(OFFLINE)).count();
     assert!(offline > 0, "the refused login is not recorded");
     assert_eq!(texts(&lines, "root").iter().filter(|sql| **sql == "DO 'still here'").count(), 1);
-    drop(server);
-    place.remove();
 }
 
 /// `ER_NET_ERROR_ON_WRITE`.
@@ -253,7 +227,7 @@ const NO_ANSWER: u64 = 1160;
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn sessions_that_offline_mode_ends_have_their_lines() {
     let place = Place::new("offline");
-    let (mut server, mut root) = start(&place, &[]);
+    let (mut server, mut root) = place.start(&[]);
     root.query_drop("CREATE USER visitor").expect("an answer");
     let mut idle = Raw::connect(server.socket(), "visitor").expect("a session");
     let mut busy = Raw::connect(server.socket(), "visitor").expect("a session");
@@ -269,7 +243,7 @@ fn sessions_that_offline_mode_ends_have_their_lines() {
     wait_for_end(&mut root, busy.conn);
     root.query_drop("DO 'still here'").expect("an answer");
     drop(root);
-    let lines = end(&mut server, &place);
+    let lines = place.end(&mut server);
     let of_idle = briefs(&lines, idle.conn);
     assert_eq!(of_idle.len(), 3, "{of_idle:?}");
     assert!(of_idle[1].starts_with("Query do ok \"DO 'idle'\""), "{of_idle:?}");
@@ -282,8 +256,6 @@ fn sessions_that_offline_mode_ends_have_their_lines() {
     assert_eq!(recorded::number(of_busy[1], "errno"), Some(NO_ANSWER), "{of_busy:?}");
     assert_eq!(recorded::problems(&of_busy), [""; 0]);
     assert_eq!(texts(&lines, "root").iter().filter(|sql| **sql == "DO 'still here'").count(), 1);
-    drop(server);
-    place.remove();
 }
 
 /// The line is in the file when the statement is answered, and nothing else would have put it there.
@@ -292,7 +264,7 @@ fn sessions_that_offline_mode_ends_have_their_lines() {
 fn with_sync_a_statement_is_in_the_log_when_it_is_answered() {
     let place = Place::new("sync");
     let interval = named("loose-tacho.flush-interval-ms=60000");
-    let (mut server, mut root) = start(&place, &[&interval]);
+    let (mut server, mut root) = place.start(&[&interval]);
     let in_file = |text: &str| {
         fs::read_dir(place.log()).expect("the log").any(|entry| {
             let path = entry.expect("an entry").path();
@@ -306,12 +278,10 @@ fn with_sync_a_statement_is_in_the_log_when_it_is_answered() {
     root.query_drop("DO 'with'").expect("an answer");
     assert!(in_file("DO 'with'"));
     drop(root);
-    let lines = end(&mut server, &place);
+    let lines = place.end(&mut server);
     let count = |sql: &str| texts(&lines, "root").iter().filter(|found| **found == sql).count();
     // It may have been written while it ran, and again at its end.
     assert_eq!(count("DO 'without'"), 1);
     assert!((1..=2).contains(&count("DO 'with'")));
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
 }

@@ -84,9 +84,7 @@ fn ends_by_force_and_files_have_their_lines() {
         wait_for_end(&mut root, conn);
     }
     drop(root);
-    server.stop().expect("stopping");
-
-    let lines = recorded::read(&place.log()).expect("a readable log");
+    let lines = place.end(&mut server);
     let briefs = |conn: u64| -> Vec<String> {
         let place = place.path().display().to_string();
         let lines: Vec<&Line> = recorded::of_conn(&lines, conn);
@@ -96,8 +94,6 @@ fn ends_by_force_and_files_have_their_lines() {
     assert_eq!(found, EXPECTED, "{}", found.join("\n"));
     let found = briefs(gone.conn);
     assert_eq!(found, EXPECTED_OF_KILLED, "{}", found.join("\n"));
-    drop(server);
-    place.remove();
 }
 
 const EXPECTED: &[&str] = &[

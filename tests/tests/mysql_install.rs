@@ -45,8 +45,7 @@ fn the_start_line_names_the_server_as_it_names_itself() {
     drop(root);
     server.stop().expect("stopping");
     server.restart().expect("restarting");
-    server.stop().expect("stopping");
-    let lines = recorded::read(&place.log()).expect("a readable log");
+    let lines = place.end(&mut server);
     let is_start = |line: &&Line| recorded::text(line, "event") == Some("start");
     let names: Vec<&str> = lines
         .iter()
@@ -56,8 +55,6 @@ fn the_start_line_names_the_server_as_it_names_itself() {
     let name = format!("MySQL {version}");
     assert_eq!(names, [&name, &name]);
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
 }
 
 /// The default directory is where the database of the rules would be: docs/guide/rewrite.md.
@@ -100,8 +97,6 @@ fn a_log_that_is_in_the_way_of_the_rules_goes_on_elsewhere() {
     sealed::assert_state(&report, State::Ok);
     assert!(!server.data_directory().join("tacho").exists());
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
 }
 
 /// What installs writes to a table of the server: docs/guide/install.md.
@@ -129,8 +124,7 @@ fn a_read_only_server_neither_installs_nor_uninstalls() {
     let mut root = server.connect().expect("a connection");
     root.query_drop("DO 'recorded again'").expect("an answer");
     drop(root);
-    server.stop().expect("stopping");
-    let lines = recorded::read(&place.log()).expect("a readable log");
+    let lines = place.end(&mut server);
     let counts = ["DO 'not recorded'", "DO 'recorded still'", "DO 'recorded again'"]
         .map(|sql| count(&lines, "sql", sql));
     assert_eq!(counts, [0, 1, 1]);
@@ -141,8 +135,6 @@ fn a_read_only_server_neither_installs_nor_uninstalls() {
         .collect();
     assert_eq!(refused, [u64::from(PREVENTED)]);
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
 }
 
 /// A run of the tests that has tested nothing says so.
@@ -165,7 +157,6 @@ fn without_a_mysql_its_tests_fail_unless_they_may_be_left_out() {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(told.contains("THE TESTS WITH mysql-9.7 WERE NOT RUN"), "{told}");
     }
-    place.remove();
 }
 
 /// `scripts/install.sh`, with a server of this machine that says where its plugins are.
@@ -219,5 +210,4 @@ fn make_install_installs_what_was_built_for_the_server() {
     };
     assert!(same(&plugins.join(library_name()), &library()));
     assert!(same(&place.path().join("bin/tacho"), &build_directory().join("bin/tacho")));
-    place.remove();
 }

@@ -33,9 +33,7 @@ fn assignments(root: &mut Conn) -> Vec<String> {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn only_who_has_the_privilege_changes_it() {
     let place = Place::new("privileges");
-    let mut server = place.builder().start().expect("a server");
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
+    let (mut server, mut root) = place.start(&[]);
     for sql in [
         "CREATE USER dba, auditor, app",
         "GRANT SYSTEM_VARIABLES_ADMIN ON *.* TO dba",
@@ -75,8 +73,7 @@ fn only_who_has_the_privilege_changes_it() {
     assert_eq!(code(&mut auditor, &named("SET GLOBAL tacho.flush_interval_ms = 50")), 0);
     assert_eq!(client::variable(&mut root, &named("tacho.logging")).expect("a variable"), "1");
     drop((root, dba, auditor, app));
-    server.stop().expect("stopping");
-    let lines = recorded::read(&place.log()).expect("a readable log");
+    let lines = place.end(&mut server);
     let changes: Vec<_> = lines
         .iter()
         .filter(|line| recorded::text(line, "event") == Some("config"))
@@ -94,17 +91,13 @@ fn only_who_has_the_privilege_changes_it() {
     let error = refused.and_then(|line| recorded::text(line, "error"));
     assert!(error.is_some_and(|text| text.contains("TACHO_ADMIN or SUPER")), "{error:?}");
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
 }
 
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn values_that_it_cannot_have_are_refused() {
     let place = Place::new("values");
-    let server = place.builder().start().expect("a server");
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
+    let (_server, mut root) = place.start(&[]);
     root.query_drop("SET SESSION sql_mode = ''").expect("an answer");
     for wrong in [
         "tacho.logging = 2",
@@ -135,17 +128,13 @@ fn values_that_it_cannot_have_are_refused() {
         "TIMEOUT"
     );
     drop(root);
-    drop(server);
-    place.remove();
 }
 
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn what_is_read_only_is_persisted_for_the_next_start_alone() {
     let place = Place::new("persist");
-    let server = place.builder().start().expect("a server");
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
+    let (server, mut root) = place.start(&[]);
     for name in ["directory", "arena_directory", "signing_key_file"] {
         let sql = named(&format!("SET PERSIST tacho.{name} = '/tmp'"));
         assert_eq!(code(&mut root, &sql), READ_ONLY, "{sql}");
@@ -156,7 +145,6 @@ fn what_is_read_only_is_persisted_for_the_next_start_alone() {
     root.query_drop(named("SET PERSIST_ONLY tacho.arena_bytes = 33554432")).expect("an answer");
     root.query_drop(named("SET PERSIST tacho.flush_interval_ms = 50")).expect("an answer");
     drop((root, server));
-    place.remove();
 }
 
 /// `INSTALL COMPONENT` has no start, and what stands behind it in its packet is no part of it.
@@ -169,8 +157,7 @@ fn installing_in_the_middle_of_a_packet_has_one_line() {
     root.query_drop(format!("DO 0; {}; DO 1; DO 2", install())).expect("installing");
     root.query_drop("DO 3").expect("an answer");
     drop(root);
-    server.stop().expect("stopping");
-    let lines = recorded::read(&place.log()).expect("a readable log");
+    let lines = place.end(&mut server);
     let found: Vec<(&str, &str)> = lines
         .iter()
         .filter(|line| recorded::text(line, "event") == Some("statement"))
@@ -182,6 +169,4 @@ fn installing_in_the_middle_of_a_packet_has_one_line() {
         .collect();
     assert_eq!(found, [("Query", "-"), ("Query", "DO 1"), ("Query", "DO 2"), ("Query", "DO 3")]);
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
 }

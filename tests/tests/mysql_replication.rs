@@ -7,7 +7,7 @@ use std::thread;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_replication;
-use tacho_tests::mysql_server::{self, MySql, install, named};
+use tacho_tests::mysql_server::{MySql, named};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
 
@@ -22,23 +22,14 @@ struct Pair {
     replica: (Place, MySql, Conn),
 }
 
-fn start(name: &str, options: &[&str]) -> (Place, MySql, Conn) {
-    let place = Place::new(name);
-    let with = |builder: mysql_server::Builder, option: &&str| builder.option(option);
-    let server = options.iter().fold(place.builder(), with).start().expect("a server");
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
-    (place, server, root)
-}
-
 impl Pair {
     /// Replication runs; `options` are for both.
     fn start(name: &str, options: &[&str]) -> Pair {
         let with = |id| [&mysql_replication::OPTIONS[..], options, &[id]].concat();
-        let (source_place, source, mut at_source) =
-            start(&format!("{name}-source"), &with("server-id=1"));
-        let (replica_place, mut replica, at_replica) =
-            start(&format!("{name}-replica"), &with("server-id=2"));
+        let [source_place, replica_place] =
+            ["source", "replica"].map(|role| Place::new(&format!("{name}-{role}")));
+        let (source, mut at_source) = source_place.start(&with("server-id=1"));
+        let (mut replica, at_replica) = replica_place.start(&with("server-id=2"));
         drop(at_replica);
         mysql_replication::give_identity(&mut replica);
         let mut at_replica = replica.connect().expect("a connection");
@@ -75,11 +66,7 @@ impl Pair {
         let [at_replica, at_source] =
             [self.replica, self.source].map(|(place, mut server, conn)| {
                 drop(conn);
-                server.stop().expect("stopping");
-                let lines = recorded::read(&place.log()).expect("a readable log");
-                drop(server);
-                place.remove();
-                lines
+                place.end(&mut server)
             });
         let secret = |line: &&Line| format!("{line:?}").contains(mysql_replication::SECRET);
         assert_eq!(at_source.iter().chain(&at_replica).find(secret), None);

@@ -101,7 +101,7 @@ fn loads_are_one_after_the_other() {
     assert_eq!(holder(&mut root), None);
     assert_eq!(one::<i64>(&mut root, "SELECT 5"), 7);
     drop((root, editor));
-    finish(server, place, &[]);
+    finish(server, &place, &[]);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_load_gives_its_lock_back_whatever_it_ends_with() {
     assert_eq!(error_of(&mut root, LOAD).0, NO_SUCH_TABLE);
     assert_eq!(holder(&mut watcher), None);
     drop((root, watcher, dba));
-    finish(server, place, &[WRONG_RULES]);
+    finish(server, &place, &[WRONG_RULES]);
 }
 
 /// The server runs no handler of the procedure then.
@@ -182,7 +182,7 @@ fn a_load_that_was_killed_keeps_the_lock_until_its_session_ends() {
     root.query_drop(LOAD).expect("right rules");
     assert_eq!(holder(&mut root), None);
     drop((root, editor));
-    finish(server, place, &[]);
+    finish(server, &place, &[]);
 }
 
 /// There may be 64 of one shape: what goes beyond is told as any wrong rule is.
@@ -221,7 +221,7 @@ fn a_rule_that_is_too_many_of_its_shape_says_so_in_its_row() {
         assert_eq!(one::<usize>(&mut app, &pattern(n)), expected, "{n}");
     }
     drop((root, app));
-    finish(server, place, &[WRONG_RULES]);
+    finish(server, &place, &[WRONG_RULES]);
 }
 
 /// Also as a prepared statement, which begins anew each time.
@@ -251,7 +251,7 @@ fn a_load_by_hand_answers_what_it_has_done() {
     assert_eq!(answer(&mut root), Some(none));
     assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (5, 0));
     drop(root);
-    finish(server, place, &[WRONG_RULES]);
+    finish(server, &place, &[WRONG_RULES]);
 }
 
 /// Anybody can take the lock: who it is that keeps others from loading is told.
@@ -275,7 +275,7 @@ fn who_holds_the_lock_is_told() {
     root.query_drop(LOAD).expect("no rules");
     assert_eq!(rule_count(&mut root), 0);
     drop((root, app));
-    finish(server, place, &[]);
+    finish(server, &place, &[]);
 }
 
 /// Bytes that are no text, the same in each run.
@@ -353,6 +353,4 @@ fn kept_rules_that_cannot_be_believed_are_not_in_force() {
         assert!(!found[0].contains_key("rewritten_query"), "{found:?}");
     }
     assert_eq!(rewritten(&lines), [("SELECT 70", "SELECT 70 + 1")]);
-    drop(server);
-    place.remove();
 }

@@ -8,7 +8,7 @@ use std::thread;
 use mysql::ChangeUserOpts;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
-use tacho_tests::mysql_server::{MySql, install, named, status_name};
+use tacho_tests::mysql_server::{MySql, named, status_name};
 use tacho_tests::raw::{Answer, Raw, com};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
@@ -19,11 +19,7 @@ const MESSAGE: &str = "The statement was blocked by a rule of the audit recorder
 
 /// A server that records, and its administrator, who has SUPER.
 fn start(place: &Place, options: &[&str]) -> (MySql, Conn) {
-    let with =
-        |builder: tacho_tests::mysql_server::Builder, option: &&str| builder.option(named(option));
-    let server = options.iter().fold(place.builder(), with).start().expect("a server");
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
+    let (server, mut root) = place.start(options);
     for sql in [
         "CREATE DATABASE d",
         "CREATE TABLE d.t (id INT PRIMARY KEY)",
@@ -78,9 +74,9 @@ fn blocked_count(root: &mut Conn) -> u64 {
 
 /// Ends the server and reads what it has recorded.
 fn end(server: &mut MySql, place: &Place) -> Vec<Line> {
-    server.stop().expect("stopping");
+    let lines = place.end(server);
     server.assert_clean_log(&[]);
-    recorded::read(&place.log()).expect("a readable log")
+    lines
 }
 
 /// The lines that say of a statement that it was blocked: its text, and by which rule.
@@ -165,8 +161,6 @@ fn what_a_rule_blocks_is_not_executed_and_says_so() {
         lines.iter().find(|line| recorded::text(line, "sql") == Some("DROP TABLE kept"));
     let message = drop_table.and_then(|line| recorded::text(line, "error"));
     assert_eq!(message, Some("ask the DBA's team: 100 % of it, \"please\""));
-    drop(server);
-    place.remove();
 }
 
 /// What a cursor is opened for is executed by other code of the server.
@@ -195,8 +189,6 @@ fn rules_hold_for_cursors_and_for_another_user() {
     assert_eq!(blocked_count(&mut root), 4);
     drop((changing, root));
     assert_eq!(blocked(&end(&mut server, &place)).len(), 4);
-    drop(server);
-    place.remove();
 }
 
 #[test]
@@ -249,8 +241,6 @@ fn rules_hold_inside_of_stored_programs() {
         blocked(&lines).into_iter().filter(|(sql, _)| sql.starts_with("DELETE")).collect();
     assert_eq!(nested.len(), 5, "{:?}", blocked(&lines));
     assert!(nested.iter().all(|(_, rule)| *rule == "rule 1"), "{nested:?}");
-    drop(server);
-    place.remove();
 }
 
 #[test]
@@ -283,8 +273,6 @@ fn rules_hold_for_scheduled_events_by_their_definer() {
     assert_eq!(count(&mut root, "kept"), 0);
     drop(root);
     server.stop().expect("stopping");
-    drop(server);
-    place.remove();
 }
 
 /// Without traces the statements of programs have no lines: that of the CALL says it, and an event
@@ -326,8 +314,7 @@ fn rules_hold_without_traces() {
     assert_eq!(code(all(&mut app, "CALL payroll.p()")), BLOCKED);
     app.query_drop("DELETE FROM t").expect("it is not in that database");
     drop((app, root));
-    server.stop().expect("stopping");
-    let lines = recorded::read(&place.log()).expect("a readable log");
+    let lines = place.end(&mut server);
     let mut found = blocked(&lines);
     found.sort_unstable();
     let expected = [
@@ -339,8 +326,6 @@ fn rules_hold_without_traces() {
         ("INSERT INTO t VALUES (1)", "r"),
     ];
     assert_eq!(found, expected);
-    drop(server);
-    place.remove();
 }
 
 #[test]
@@ -392,8 +377,6 @@ fn nobody_is_locked_out() {
     let found = blocked(&lines);
     assert_eq!(found.len(), 6, "{found:?}");
     assert!(found.iter().all(|(_, rule)| *rule == "default"), "{found:?}");
-    drop(server);
-    place.remove();
 }
 
 #[test]
@@ -432,8 +415,6 @@ fn a_rule_may_ask_for_tables() {
     let found = blocked(&lines);
     assert!(found.iter().all(|(_, rule)| *rule == "secrets"), "{found:?}");
     assert!(found.iter().any(|(sql, _)| *sql == "UPDATE secret SET id = 2"), "{found:?}");
-    drop(server);
-    place.remove();
 }
 
 /// Inserts from one connection until told to stop: how many were executed, and how many blocked.
@@ -494,8 +475,6 @@ fn each_is_executed_or_blocked_while_the_filter_changes() {
             && recorded::text(line, "outcome") == Some("ok")
     });
     assert_eq!(inserted.count() as u64, executed);
-    drop(server);
-    place.remove();
 }
 
 /// What was blocked is in the arena before its client is told, and so in the log after a crash.
@@ -518,8 +497,7 @@ fn what_was_blocked_survives_a_crash() {
     let mut root = server.connect().expect("a connection");
     assert_eq!(count(&mut root, "t"), 0);
     drop(root);
-    server.stop().expect("stopping");
-    let lines = recorded::read(&place.log()).expect("a readable log");
+    let lines = place.end(&mut server);
     let found = blocked(&lines);
     let expected: Vec<String> = (0..5).map(|id| format!("INSERT INTO t VALUES ({id})")).collect();
     assert_eq!(found.iter().map(|it| it.0).collect::<Vec<_>>(), expected);
@@ -527,8 +505,6 @@ fn what_was_blocked_survives_a_crash() {
     for line in lines.iter().filter(|line| line.contains_key("blocked_by")) {
         assert_eq!(recorded::number(line, "errno"), Some(u64::from(BLOCKED)), "{line:?}");
     }
-    drop(server);
-    place.remove();
 }
 
 /// What a rule asks for that a server does not tell is refused, and what was in effect stays.
@@ -551,6 +527,4 @@ fn wrong_rules_are_refused() {
     assert_eq!(code(app.query_drop("INSERT INTO t VALUES (1)")), BLOCKED);
     drop((app, root));
     end(&mut server, &place);
-    drop(server);
-    place.remove();
 }

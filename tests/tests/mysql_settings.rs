@@ -12,9 +12,7 @@ use tacho_tests::{recorded, wait};
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn settings_can_be_seen_and_set() {
     let place = Place::new("settings");
-    let mut server = place.builder().start().expect("a server");
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
+    let (mut server, mut root) = place.start(&[]);
     let variable = |root: &mut Conn, name: &str| client::variable(root, name).expect("a variable");
     assert_eq!(variable(&mut root, &named("tacho.directory")), place.log().to_str().expect("text"));
     assert_eq!(variable(&mut root, &named("tacho.overflow")), "BLOCK");
@@ -44,8 +42,7 @@ fn settings_can_be_seen_and_set() {
         0
     );
     drop(root);
-    server.stop().expect("stopping");
-    let lines = recorded::read(&place.log()).expect("a readable log");
+    let lines = place.end(&mut server);
     let changes: Vec<String> = lines
         .iter()
         .filter(|line| recorded::text(line, "event") == Some("config"))
@@ -73,17 +70,13 @@ fn settings_can_be_seen_and_set() {
         |sql: &str| lines.iter().filter(|line| recorded::text(line, "sql") == Some(sql)).count();
     assert_eq!((count("DO 'unseen'"), count("DO 'seen'")), (0, 1));
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
 }
 
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_filter_keeps_statements_out() {
     let place = Place::new("filter");
-    let mut server = place.builder().start().expect("a server");
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
+    let (mut server, mut root) = place.start(&[]);
     root.query_drop("CREATE USER robot").expect("an answer");
     let mut robot = client::connect(server.socket(), "robot", "").expect("a connection");
     robot.query_drop("DO 'before'").expect("an answer");
@@ -113,8 +106,7 @@ fn a_filter_keeps_statements_out() {
         client::status_number(&mut root, &status_name("records_filtered")).expect("a status") > 0
     });
     drop(root);
-    server.stop().expect("stopping");
-    let lines = recorded::read(&place.log()).expect("a readable log");
+    let lines = place.end(&mut server);
     let texts: Vec<&str> = lines
         .iter()
         .filter(|line| recorded::text(line, "user") == Some("robot"))
@@ -123,8 +115,6 @@ fn a_filter_keeps_statements_out() {
     assert_eq!(texts, ["DO 'before'", "DO 'after'"]);
     assert!(lines.iter().any(|line| recorded::text(line, "sql") == Some("DO 'seen'")));
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
 }
 
 /// Neither is in effect then, and who clears one has the other.
@@ -151,17 +141,13 @@ fn a_start_with_two_filters_records_everything() {
     let complaints = server.complaints(&[]);
     assert_eq!(complaints.len(), 1, "{complaints:?}");
     assert!(complaints[0].contains("cannot both be set"), "{complaints:?}");
-    drop(server);
-    place.remove();
 }
 
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn who_may_read_closed_files_is_checked_and_told() {
     let place = Place::new("recipients");
-    let mut server = place.builder().start().expect("a server");
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
+    let (mut server, mut root) = place.start(&[]);
     let variable = named("tacho.encryption_recipients_file");
     let file = place.path().join("recipients").display().to_string();
     let key = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
@@ -174,8 +160,7 @@ fn who_may_read_closed_files_is_checked_and_told() {
     assert_eq!(shown.as_deref(), Some(&*file));
     root.query_drop(format!("SET GLOBAL {variable} = DEFAULT")).expect("nobody");
     drop(root);
-    server.stop().expect("stopping");
-    let lines = recorded::read(&place.log()).expect("a readable log");
+    let lines = place.end(&mut server);
     let changes: Vec<_> = lines
         .iter()
         .filter(|line| recorded::text(line, "variable").is_some_and(|it| it.contains("recipients")))
@@ -194,6 +179,4 @@ fn who_may_read_closed_files_is_checked_and_told() {
     let complaints = server.complaints(&[]);
     assert_eq!(complaints.len(), 1, "{complaints:?}");
     assert!(complaints[0].contains(&format!("{variable}: {file}")), "{complaints:?}");
-    drop(server);
-    place.remove();
 }

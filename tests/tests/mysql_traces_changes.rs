@@ -76,8 +76,6 @@ fn lines(traces: &str) -> Vec<(String, recorded::Line)> {
     let found = recorded::of_conn(&all, id).into_iter().skip(2);
     let found = found.map(|line| (recorded::brief(line), line.clone())).collect();
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
     found
 }
 
@@ -149,8 +147,6 @@ fn a_session_that_is_not_traced_any_more_has_its_lines_at_once() {
     drop((conn, root));
     server.stop().expect("stopping");
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
 }
 
 /// What counts is the text that is executed.
@@ -167,6 +163,4 @@ fn a_select_that_is_rewritten_to_a_change_is_traced() {
     let lines = mysql_rewriting::end(&mut server, &place);
     let line = lines.iter().find(|line| line.contains_key("rewritten_query")).expect("its line");
     assert_eq!(recorded::number(line, "rows_affected"), Some(1), "{line:?}");
-    drop(server);
-    place.remove();
 }

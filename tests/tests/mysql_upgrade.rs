@@ -4,16 +4,14 @@
 
 use tacho_tests::client::Queryable;
 use tacho_tests::mysql_place::Place;
-use tacho_tests::mysql_server::{Release, install, release};
+use tacho_tests::mysql_server::{Release, release};
 use tacho_tests::recorded::{self, Line};
 
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn a_server_that_upgrades_its_tables_records_from_its_start() {
     let place = Place::new("upgrade");
-    let mut server = place.builder().start().expect("a server");
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
+    let (mut server, mut root) = place.start(&[]);
     root.query_drop("DO 'before'").expect("an answer");
     drop(root);
     server.stop().expect("stopping");
@@ -29,9 +27,7 @@ fn a_server_that_upgrades_its_tables_records_from_its_start() {
     let mut root = server.connect().expect("a connection");
     root.query_drop("DO 'after'").expect("an answer");
     drop(root);
-    server.stop().expect("stopping");
-
-    let lines = recorded::read(&place.log()).expect("a readable log");
+    let lines = place.end(&mut server);
     let count = |field: &str, value: &str| {
         lines.iter().filter(|line| recorded::text(line, field) == Some(value)).count()
     };
@@ -50,6 +46,4 @@ fn a_server_that_upgrades_its_tables_records_from_its_start() {
     assert_eq!(recorded::problems(&of_sessions), [""; 0]);
     assert_eq!(place.arena_count(), 0);
     server.assert_clean_log(&[]);
-    drop(server);
-    place.remove();
 }

@@ -111,7 +111,7 @@ fn start(place: &Place) -> (MySql, Conn, PathBuf) {
 
 /// Ends the server when the session has ended, and reads what `app` has done, but for what the
 /// server makes it do when it logs in.
-fn end(mut server: MySql, mut root: Conn, place: Place, client: XClient) -> Vec<Line> {
+fn end(mut server: MySql, mut root: Conn, place: &Place, client: XClient) -> Vec<Line> {
     drop(client);
     // A session of the X protocol that waits for its client lets every signal through: the SIGTERM
     // that is to stop the server would kill it (docs/specs/mysql-events.md).
@@ -121,10 +121,7 @@ fn end(mut server: MySql, mut root: Conn, place: Place, client: XClient) -> Vec<
         root.query_first(sessions).expect("an answer") == Some(0_u64)
     });
     drop(root);
-    server.stop().expect("stopping");
-    let mut lines = recorded::read(&place.log()).expect("a readable log");
-    drop(server);
-    place.remove();
+    let mut lines = place.end(&mut server);
     lines.retain(|line| {
         let sql = recorded::text(line, "sql");
         recorded::text(line, "user") == Some("app")
@@ -147,7 +144,7 @@ fn sessions_of_the_x_protocol_are_recorded() {
     root.query_drop(named(&format!("SET GLOBAL tacho.filter = '{rule}'"))).expect("an answer");
     assert_eq!(app.query("DO 'blocked'"), 1);
     assert_eq!(app.query("SELECT 'not blocked'"), 0);
-    let lines = end(server, root, place, app);
+    let lines = end(server, root, &place, app);
     let found: Vec<String> = lines.iter().map(recorded::brief).collect();
     let statement = |text: &str| found.iter().filter(|brief| brief.contains(text)).count();
     assert_eq!(statement("Query do ok \"DO 'over X'\""), 1, "{found:?}");
@@ -187,7 +184,7 @@ fn prepared_statements_and_rows_over_the_x_protocol_are_recorded() {
     assert_eq!(app.send(FIND, &find.concat(), EXECUTED), 0);
     let sum: Option<u64> = root.query_first("SELECT SUM(n) FROM d.one").expect("an answer");
     assert_eq!(sum, Some(10));
-    let lines = end(server, root, place, app);
+    let lines = end(server, root, &place, app);
     let found: Vec<String> = lines.iter().map(recorded::brief).collect();
     let count = |text: &str| found.iter().filter(|brief| brief.contains(text)).count();
     assert_eq!(count(&format!("Prepare ok \"{sql}\"")), 1, "{found:#?}");
@@ -226,7 +223,7 @@ fn a_rule_rewrites_statements_of_the_x_protocol() {
     let name = status_name("statements_rewritten");
     let count = tacho_tests::client::status_number(&mut root, &name).expect("a status");
     assert_eq!(count, 3);
-    let lines = end(server, root, place, app);
+    let lines = end(server, root, &place, app);
     let both = ("SELECT n, 'came' FROM d.one", "SELECT n, 'instead' FROM d.one");
     assert_eq!(
         rewritten(&lines),

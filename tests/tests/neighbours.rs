@@ -178,12 +178,11 @@ fn it_needs_neither_proc_nor_an_environment() {
     tagged::prepare(&mut conn, THREADS).expect("tables");
     let running = Load { threads: THREADS, ..Load::new(server.socket(), "bare") }.start();
     let running = running.expect("a load");
-    wait::until("the load goes on", || running.acknowledged_count() > 300);
+    running.wait_for_more(300);
     assert_eq!(client::status_number(&mut conn, "Tacho_records_lost").expect("status"), 0);
     server.kill9().expect("killing");
     server.restart().expect("restarting");
-    let goal = running.acknowledged_count() + 300;
-    wait::until("the load goes on", || running.acknowledged_count() >= goal);
+    running.wait_for_more(300);
     let tally = running.stop().expect("a tally");
     server.stop().expect("stopping");
     let log = server.data_directory().join("tacho");

@@ -40,13 +40,8 @@ impl Scene {
         let running =
             Load { big_every: 0, ..Load::new(server.socket(), "over") }.start().expect("a load");
         let scene = Self { place, disk, server, conn, arena, running };
-        scene.wait_for_more(200);
+        scene.running.wait_for_more(200);
         scene
-    }
-
-    fn wait_for_more(&self, count: u64) {
-        let goal = self.running.acknowledged_count() + count;
-        wait::until("the load goes on", || self.running.acknowledged_count() >= goal);
     }
 
     fn wait_until_all_wait(&self) {
@@ -67,7 +62,7 @@ impl Scene {
     /// status agree about it.
     fn end(self) {
         self.disk.mend_writes().expect("mending");
-        self.wait_for_more(200);
+        self.running.wait_for_more(200);
         let Self { place, mut server, mut conn, running, disk, .. } = self;
         let tally = running.stop().expect("a tally");
         let mut number = |name: &str| client::status_number(&mut conn, name).expect("status");
@@ -104,17 +99,17 @@ fn each_policy_takes_effect_at_once_also_for_those_that_wait() {
     scene.wait_until_all_wait();
     assert_eq!(scene.status("Tacho_records_lost"), 0);
     scene.set("tacho_overflow_timeout_ms=2");
-    scene.wait_for_more(200);
+    scene.running.wait_for_more(200);
     assert!(scene.status("Tacho_records_lost_timeout") > 0);
     assert_eq!(scene.status("Tacho_records_lost_dropped"), 0);
     assert!(scene.status("Tacho_blocked_time_us") > 0);
 
     scene.set("tacho_overflow='DROP'");
-    scene.wait_for_more(2000);
+    scene.running.wait_for_more(2000);
     assert!(scene.status("Tacho_records_lost_dropped") > 0);
     let timeouts = scene.status("Tacho_records_lost_timeout");
     let blocked = scene.status("Tacho_blocked_count");
-    scene.wait_for_more(2000);
+    scene.running.wait_for_more(2000);
     assert_eq!(scene.status("Tacho_records_lost_timeout"), timeouts);
     assert_eq!(scene.status("Tacho_blocked_count"), blocked, "DROP does not wait");
 
@@ -133,13 +128,13 @@ fn turning_recording_off_lets_those_go_that_wait() {
     scene.disk.fail_writes(NO_SPACE, 0).expect("a fault");
     scene.wait_until_all_wait();
     scene.set("tacho_logging=OFF");
-    scene.wait_for_more(2000);
+    scene.running.wait_for_more(2000);
     // What they were about to record is counted: each has lost what it waited for.
     let lost = scene.status("Tacho_records_lost");
     assert!((1..=8).contains(&lost), "{lost}");
     scene.disk.mend_writes().expect("mending");
     scene.set("tacho_logging=ON");
-    scene.wait_for_more(200);
+    scene.running.wait_for_more(200);
     let tally = scene.running.stop().expect("a tally");
     let Scene { place, disk, mut server, mut conn, .. } = scene;
     // Who has lost a record does not wait with an error: while the arena was still full, each may

@@ -44,13 +44,8 @@ impl Scene {
         let load = Load { threads: THREADS, big_every: 10, ..Load::new(server.socket(), run) };
         let running = load.start().expect("a load");
         let scene = Scene { place, disk, server, conn, arena, running, run: run.to_owned() };
-        scene.wait_for_more(100);
+        scene.running.wait_for_more(100);
         scene
-    }
-
-    fn wait_for_more(&self, count: u64) {
-        let goal = self.running.acknowledged_count() + count;
-        wait::until("the load goes on", || self.running.acknowledged_count() >= goal);
     }
 
     fn status(&mut self, name: &str) -> u64 {
@@ -102,7 +97,7 @@ fn sessions_wait_for_a_slow_disk_and_lose_nothing() {
         let waited = scene.status("Tacho_blocked_count");
         scene.wait_for_status("Tacho_blocked_count", waited);
         let written = scene.status("Tacho_records_written");
-        scene.wait_for_more(100);
+        scene.running.wait_for_more(100);
         scene.wait_for_status("Tacho_records_written", written + 100);
     }
     // A statement of the session of the test gets through as well.
@@ -125,7 +120,7 @@ fn a_slow_disk_under_timeout_declares_what_it_lost() {
     let mut scene = Scene::new("timeout", &options);
     scene.disk.slow_writes(300).expect("a fault");
     scene.wait_for_status("Tacho_records_lost_timeout", 100);
-    scene.wait_for_more(500);
+    scene.running.wait_for_more(500);
     assert!(scene.status("Tacho_blocked_count") > 0);
     // What is not lost is still written.
     let written = scene.status("Tacho_records_written");
@@ -138,7 +133,7 @@ fn a_slow_disk_under_drop_declares_what_it_lost() {
     let mut scene = Scene::new("drop", &["tacho-overflow=DROP"]);
     scene.disk.slow_writes(500).expect("a fault");
     scene.wait_for_status("Tacho_records_lost_dropped", 100);
-    scene.wait_for_more(2000);
+    scene.running.wait_for_more(2000);
     let written = scene.status("Tacho_records_written");
     scene.wait_for_status("Tacho_records_written", written + 100);
     assert_eq!(scene.status("Tacho_blocked_count"), 0);
@@ -153,7 +148,7 @@ fn it_is_uninstalled_while_a_write_takes_long() {
     scene.wait_for_status("Tacho_blocked_count", waited);
     scene.conn.query_drop("UNINSTALL SONAME 'tacho'").expect("uninstalling");
     // Nobody waits any more for a writer that is gone.
-    scene.wait_for_more(1000);
+    scene.running.wait_for_more(1000);
     let arena = scene.arena.path().to_owned();
     let Scene { conn, .. } = &mut scene;
     conn.query_drop("SELECT 'after'").expect("an answer");
@@ -179,7 +174,7 @@ fn a_server_killed_during_a_slow_write_leaves_nothing_behind() {
         scene.server.kill9().expect("killing");
         scene.server.restart().expect("restarting");
         scene.conn = scene.server.connect().expect("a connection");
-        scene.wait_for_more(100);
+        scene.running.wait_for_more(100);
     }
     let (tally, audit, server, place) = scene.end();
     audit.assert_complete_but(&tally, 2 * THREADS as usize);

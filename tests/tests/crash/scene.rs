@@ -9,16 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tacho_tests::log::{self, Invariants, Line, TagCounter};
 use tacho_tests::recording::Recording;
 use tacho_tests::sysbench::Sysbench;
 use tacho_tests::tagged::{self, Load, Running, Tag, Tally};
 use tacho_tests::verdict::{TagCounts, Verdict};
-
-/// Generous: the machine may be busy.
-pub const DEADLINE: Duration = Duration::from_secs(180);
 
 /// A server with the recorder, and a directory in shared memory for its arenas.
 pub struct Scene {
@@ -72,7 +69,7 @@ impl Scene {
 
     /// Kills the server at a moment of chance, after `statements` more have been answered.
     pub fn kill_under_load(&mut self, running: &Running, statements: u64) {
-        wait_for_answers(running, statements);
+        running.wait_for_more(statements);
         thread::sleep(Duration::from_millis(self.below(300)));
         self.server.kill9().expect("killing");
     }
@@ -94,25 +91,6 @@ impl Drop for Scene {
         if let Err(error) = fs::remove_dir_all(&self.arenas) {
             eprintln!("cannot remove {}: {error}", self.arenas.display());
         }
-    }
-}
-
-/// Waits until this many more statements have been answered.
-pub fn wait_for_answers(running: &Running, statements: u64) {
-    let goal = running.acknowledged_count() + statements;
-    let deadline = Instant::now() + DEADLINE;
-    while running.acknowledged_count() < goal {
-        assert!(Instant::now() < deadline, "nothing is answered any more");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Waits until `is_so`.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "still waiting: {what}");
-        thread::sleep(Duration::from_millis(5));
     }
 }
 

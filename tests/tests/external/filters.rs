@@ -14,9 +14,9 @@ use serde_json::Value;
 use tacho_tests::client::Queryable as _;
 use tacho_tests::raw::Raw;
 
-use super::scene::wait_until;
 use super::{GONE, Recorder, scene, set, writer};
 use tacho_tests::log;
+use tacho_tests::wait;
 
 /// What the rule of a filter says of the statements that are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,11 +82,11 @@ fn what_a_dead_server_left_is_judged_by_its_filters() {
     // Behind the filter on the same way: what is done is done with it.
     let before = log::files(&directory).expect("files").len();
     set(&scene, "tacho_rotate_now = 1");
-    wait_until("the filter is there", || log::files(&directory).expect("files").len() > before);
+    wait::until("the filter is there", || log::files(&directory).expect("files").len() > before);
     judged.must(&["SELECT 'secret' AS mark_1"]);
     root.query_drop("SELECT 'no secret' AS mark_2").expect("an answer");
     scene.server.kill9().expect("killing");
-    wait_until("the arena is gone without a new server", || scene.arena_files().is_empty());
+    wait::until("the arena is gone without a new server", || scene.arena_files().is_empty());
     let mut texts = Vec::new();
     log::read(&directory, |line, _| {
         texts.extend(line.sql.as_deref().filter(|sql| sql.contains("mark_")).map(str::to_owned));
@@ -148,7 +148,7 @@ fn each_statement_is_judged_by_the_filter_of_its_time() {
             }
             1 => {
                 set(&scene, "tacho_writer = 'EMBEDDED'");
-                wait_until("the server writes", || writer(&scene) == "EMBEDDED");
+                wait::until("the server writes", || writer(&scene) == "EMBEDDED");
                 set(&scene, "tacho_writer = 'EXTERNAL'");
             }
             _ => {}
@@ -158,7 +158,7 @@ fn each_statement_is_judged_by_the_filter_of_its_time() {
         judged.must(&[&format!("SELECT 'secret {number}' AS mark_{number}")]);
         expected.push(Kind::Whole);
         let last = format!("mark_{}\"", expected.len() - 1);
-        wait_until("all of it is in the log", || tail.has(&last));
+        wait::until("all of it is in the log", || tail.has(&last));
     }
     is_over.store(true, Ordering::Relaxed);
     load.join().expect("it has ended");

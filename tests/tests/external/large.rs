@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tacho_recorder::annex;
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::log;
+use tacho_tests::wait;
 
-use super::scene::{Scene, wait_until};
+use super::scene::Scene;
 use super::{GONE, Recorder, kill_both, scene, writer};
 
 const CLIENTS: usize = 2;
@@ -107,10 +108,10 @@ fn recorders_are_killed_with_pieces_of_texts() {
             let recorder = Recorder::start(scene);
             recorder.wait_until_it_writes(scene);
             let before = next.load(Ordering::Relaxed);
-            wait_until("statements run", || next.load(Ordering::Relaxed) > before);
-            wait_until("pieces are beside the arena", || has_pieces(scene));
+            wait::until("statements run", || next.load(Ordering::Relaxed) > before);
+            wait::until("pieces are beside the arena", || has_pieces(scene));
             recorder.kill9();
-            wait_until("the server writes", || writer(scene) == "EMBEDDED");
+            wait::until("the server writes", || writer(scene) == "EMBEDDED");
         }
     });
     scene.server.stop().expect("stopping");
@@ -128,8 +129,8 @@ fn both_are_killed_with_pieces_of_texts() {
         let recorder = Recorder::start(&scene);
         recorder.wait_until_it_writes(&scene);
         all.extend(answered_while(&mut scene, &next, |scene| {
-            wait_until("some were answered", || next.load(Ordering::Relaxed) % 4 == 3);
-            wait_until("pieces are beside the arena", || has_pieces(scene));
+            wait::until("some were answered", || next.load(Ordering::Relaxed) % 4 == 3);
+            wait::until("pieces are beside the arena", || has_pieces(scene));
             kill_both(scene, recorder, round % 2 == 0);
         }));
         scene.server.restart().expect("restarting");

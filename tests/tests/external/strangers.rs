@@ -13,8 +13,9 @@ use tacho_recorder::external::message::{Attach, Figures, PROTOCOL, ToRecorder, T
 use tacho_recorder::external::socket;
 use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_tests::client::{self, Queryable as _};
+use tacho_tests::wait;
 
-use super::scene::{DEADLINE, Scene, start_load, wait_for_answers, wait_until};
+use super::scene::{Scene, start_load};
 use super::{GONE, Recorder, finish, scene, set, status, writer};
 
 fn socket_of(scene: &Scene) -> PathBuf {
@@ -25,7 +26,7 @@ fn socket_of(scene: &Scene) -> PathBuf {
 fn knock(scene: &Scene) -> UnixStream {
     let path = socket_of(scene);
     let mut found = None;
-    wait_until("the server listens", || {
+    wait::until("the server listens", || {
         found = socket::connect(&path).ok();
         found.is_some()
     });
@@ -53,7 +54,7 @@ fn answer(channel: &mut Channel) -> ToRecorder {
         match channel.receive().expect("a message") {
             Received::Message(message) => return message,
             Received::Nothing => {
-                assert!(since.elapsed() < DEADLINE, "no answer");
+                assert!(since.elapsed() < wait::DEADLINE, "no answer");
                 wait(&[(channel.descriptor(), false)], 100).expect("waits");
             }
             Received::End => panic!("the server has hung up"),
@@ -74,8 +75,8 @@ fn one_that_never_takes_the_log_is_left_alone() {
     // It was offered the log, and has not got it.
     assert_eq!(writer(&scene), "EMBEDDED");
     let told = "it has not taken the log";
-    wait_until("it is left alone", || scene.server.error_log().contains(told));
-    wait_for_answers(&running, 50);
+    wait::until("it is left alone", || scene.server.error_log().contains(told));
+    running.wait_for_more(50);
     assert_eq!(writer(&scene), "EMBEDDED");
     drop(channel);
     let recorder = Recorder::start(&scene);
@@ -90,7 +91,7 @@ fn one_that_never_takes_the_log_is_left_alone() {
 fn one_that_speaks_and_does_not_write_is_told_of() {
     let scene = scene(&[]);
     let running = start_load(&scene, "speaks");
-    wait_for_answers(&running, 50);
+    running.wait_for_more(50);
     let before = lines_written(&scene);
     let (mut channel, _) = get_the_log(&scene);
     let log = scene.log_directory();
@@ -100,7 +101,7 @@ fn one_that_speaks_and_does_not_write_is_told_of() {
     }
     let hangs = format!("process {}, does not answer", std::process::id());
     let mut figures = Figures::default();
-    wait_until("the error log says so", || {
+    wait::until("the error log says so", || {
         figures.bytes_written += 1;
         channel.send(&ToServer::Figures(Box::new(figures.clone()))).expect("it is there");
         std::thread::sleep(Duration::from_millis(100));
@@ -108,9 +109,9 @@ fn one_that_speaks_and_does_not_write_is_told_of() {
     });
     channel.send(&ToServer::Stopped { is_drained: true }).expect("it is there");
     drop(files);
-    wait_until("the server writes", || writer(&scene) == "EMBEDDED");
-    wait_for_answers(&running, 50);
-    wait_until("its figures go on", || lines_written(&scene) > before);
+    wait::until("the server writes", || writer(&scene) == "EMBEDDED");
+    running.wait_for_more(50);
+    wait::until("its figures go on", || lines_written(&scene) > before);
     let scene = finish(scene, running, "speaks", None);
     assert!(scene.server.error_log().contains("it stopped untold"));
     scene.server.assert_clean_log(&[GONE, &["does not answer"]].concat());
@@ -124,7 +125,7 @@ fn who_says_nothing_does_not_keep_a_recorder_out() {
     recorder.wait_until_it_writes(&scene);
     drop(silent);
     recorder.end();
-    wait_until("the server writes", || writer(&scene) == "EMBEDDED");
+    wait::until("the server writes", || writer(&scene) == "EMBEDDED");
     let mut scene = scene;
     scene.server.stop().expect("stopping");
     scene.server.assert_clean_log(&[]);
@@ -139,14 +140,14 @@ fn a_link_in_the_place_of_the_socket_leads_nowhere() {
     listener.set_nonblocking(true).expect("a flag");
     symlink(&elsewhere, socket_of(&scene)).expect("links");
     let recorder = Recorder::start(&scene);
-    wait_until("it says so", || recorder.said().contains("no socket of the server"));
+    wait::until("it says so", || recorder.said().contains("no socket of the server"));
     assert!(listener.accept().is_err(), "nobody came");
     // The server takes the name for itself.
     set(&scene, "tacho_writer = 'EXTERNAL'");
     recorder.wait_until_it_writes(&scene);
     recorder.end();
     let mut scene = scene;
-    wait_until("the server writes", || writer(&scene) == "EMBEDDED");
+    wait::until("the server writes", || writer(&scene) == "EMBEDDED");
     scene.server.stop().expect("stopping");
     scene.server.assert_clean_log(&[]);
 }
@@ -168,7 +169,7 @@ fn a_large_text_does_not_keep_the_log_from_the_next_start() {
                 is_begun.store(true, Ordering::Relaxed);
                 while conn.query_drop(&text).is_ok() {}
             });
-            wait_until("it has begun", || is_begun.load(Ordering::Relaxed));
+            wait::until("it has begun", || is_begun.load(Ordering::Relaxed));
             std::thread::sleep(Duration::from_millis(scene.below(500)));
             scene.server.kill9().expect("killing");
         });
@@ -205,7 +206,7 @@ fn a_start_waits_for_a_recovery_that_gets_on() {
             let waits = || fs::read_to_string(&error_log).is_ok_and(|log| log.contains(WAITS));
             while since.elapsed() < Duration::from_secs(8) || !waits() {
                 assert!(!is_started.load(Ordering::Relaxed), "it did not wait");
-                assert!(since.elapsed() < DEADLINE, "it does not say that it waits");
+                assert!(since.elapsed() < wait::DEADLINE, "it does not say that it waits");
                 // What a start takes for progress.
                 other.write_all(b"x").expect("writes");
                 std::thread::sleep(Duration::from_millis(200));
@@ -234,7 +235,7 @@ fn a_recorder_tells_that_it_recovers() {
     let recorder = Recorder::start(&scene);
     recorder.wait_until_it_writes(&scene);
     scene.kill_under_load(&running, 100);
-    wait_until("the arena is gone without a new server", || scene.arena_files().is_empty());
+    wait::until("the arena is gone without a new server", || scene.arena_files().is_empty());
     let note = fs::read_to_string(scene.log_directory().join(".lock")).expect("the lock's file");
     assert_eq!(note, format!("{}\nrecovers\n", recorder.child.id()));
     scene.server.restart().expect("restarting");
