@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Processor time that recording adds to a query of MySQL 9.7, on a machine that others use, too.
+
+Two private servers run at once, each with its own load; one has the component, the other has not,
+and then the other way round. Whatever slows the machine down slows both, so that the ratio of
+their processor times per query stays where it is while each of them drifts by a third.
+
+Prints median and 95 % interval (bootstrap) of the ratios; `none` is a server without beside
+another one without (A/A). See README.md.
+"""
+
+import argparse
+import math
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tachograph"
+DEADLINE_S = 120
+COMPONENT = "file://component_tacho"
+# What a server is told for each state that has the component.
+STATES = {
+    "logging-off": ["SET GLOBAL tacho.logging = OFF"],
+    "traces-off": ["SET GLOBAL tacho.traces = OFF", "SET GLOBAL tacho.logging = ON"],
+    "changes": ["SET GLOBAL tacho.traces = CHANGES", "SET GLOBAL tacho.logging = ON"],
+    "on": ["SET GLOBAL tacho.traces = ON", "SET GLOBAL tacho.logging = ON"],
+}
+
+
+class Server:
+    """A private server with its load."""
+
+    def __init__(self, work, name, options):
+        self.directory = work / name
+        for directory in ("plugin", "log"):
+            (self.directory / directory).mkdir(parents=True)
+        usr = options.server_folder / "usr"
+        plugins = usr / "lib/mysql/plugin"
+        for library in (options.component, plugins / "component_reference_cache.so"):
+            shutil.copy(library, self.directory / "plugin")
+        arguments = [
+            "--no-defaults", f"--user={os.environ.get('USER', 'root')}", f"--basedir={usr}",
+            f"--datadir={self.directory}/data", f"--log-error={self.directory}/error.log",
+        ]
+        mysqld = usr / "sbin/mysqld"
+        subprocess.run([mysqld, *arguments, "--initialize-insecure"], check=True)
+        self.socket = self.directory / "s"
+        self.arenas = Path(tempfile.mkdtemp(prefix="tacho-bench-", dir="/dev/shm"))
+        self.state = "none"
+        self.client = self.load = None
+        self.process = subprocess.Popen([
+            mysqld, *arguments, f"--plugin-dir={self.directory}/plugin", f"--socket={self.socket}",
+            f"--pid-file={self.directory}/pid", "--skip-networking", "--mysqlx=OFF",
+            "--secure-file-priv=", f"--max-connections={options.threads + 20}",
+            "--innodb-buffer-pool-size=512M", f"--loose-tacho.directory={self.directory}/log",
+            f"--loose-tacho.arena-directory={self.arenas}",
+        ])
+        try:
+            self.begin(options)
+        except BaseException:
+            self.stop()
+            raise
+
+    def begin(self, options):
+        ping = ["mysqladmin", "--no-defaults", "--user=root", f"--socket={self.socket}", "ping"]
+        until = time.monotonic() + DEADLINE_S
+        while subprocess.run(ping, capture_output=True).returncode:
+            if self.process.poll() is not None or time.monotonic() > until:
+                sys.exit(f"the server does not come up, see {self.directory}/error.log")
+            time.sleep(0.2)
+        # One session for all: a log-in in the middle of a block would count.
+        self.client = subprocess.Popen(
+            ["mysql", "--no-defaults", "--user=root", f"--socket={self.socket}",
+             "--skip-column-names", "--batch", "--unbuffered"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.ask("CREATE DATABASE tacho_bench")
+        sysbench = [
+            "sysbench", "--db-driver=mysql", f"--mysql-socket={self.socket}", "--mysql-user=root",
+            "--mysql-db=tacho_bench", "--tables=4", "--table-size=10000", "--db-ps-mode=disable",
+            f"--threads={options.threads}", "--time=0", options.workload,
+        ]
+        # Debian's sysbench looks for its scripts there only when nothing else is asked for.
+        environment = dict(os.environ, LUA_PATH="/usr/share/sysbench/?.lua")
+        subprocess.run([*sysbench, "prepare"], env=environment, check=True, stdout=subprocess.DEVNULL)
+        self.load = subprocess.Popen([*sysbench, "run"], env=environment, stdout=subprocess.DEVNULL)
+
+    def ask(self, sql):
+        """The rows of the answer."""
+        self.client.stdin.write(f"{sql}; SELECT 'end of the answer';\n")
+        self.client.stdin.flush()
+        rows = []
+        while (row := self.client.stdout.readline().rstrip("\n")) != "end of the answer":
+            if self.client.poll() is not None:
+                sys.exit(f"{sql}: failed, see above")
+            rows.append(row)
+        return rows
+
+    def go_to(self, state):
+        if state == self.state:
+            return
+        if state == "none":
+            self.ask(f"UNINSTALL COMPONENT '{COMPONENT}'")
+        else:
+            if self.state == "none":
+                self.ask(f"INSTALL COMPONENT '{COMPONENT}'")
+            for sql in STATES[state]:
+                self.ask(sql)
+        self.state = state
+
+    def counters(self):
+        """Queries so far, and processor time of all threads, s."""
+        if self.load.poll() is not None:
+            sys.exit("sysbench has ended, see above")
+        queries = int(self.ask("SHOW GLOBAL STATUS LIKE 'Questions'")[0].split("\t")[1])
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return queries, (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self):
+        for process in (self.load, self.client, self.process):
+            if process is not None:
+                process.terminate()
+                process.wait()
+        shutil.rmtree(self.arenas)
+
+
+def compare(servers, state, options):
+    """Ratio and difference (µs) of the processor times per query, and that without, µs."""
+    logs, differences, without = [], [], []
+    for subject, other in random.sample([servers, servers[::-1]], 2):
+        subject.go_to(state)
+        other.go_to("none")
+        time.sleep(options.guard)
+        before = [server.counters() for server in (subject, other)]
+        time.sleep(options.block)
+        after = [server.counters() for server in (subject, other)]
+        mine, others = [
+            (late[1] - early[1]) / (late[0] - early[0]) * 1e6 for early, late in zip(before, after)
+        ]
+        logs.append(math.log(mine / others))
+        differences.append(mine - others)
+        without.append(others)
+    mean = statistics.mean
+    return math.exp(mean(logs)), mean(differences), mean(without)
+
+
+def interval(values):
+    medians = sorted(
+        statistics.median(random.choices(values, k=len(values))) for _ in range(4000))
+    return medians[100], medians[3899]
+
+
+def show(found):
+    print("state        none, µs  ratio         95 %   more, µs           95 %")
+    for state, values in found.items():
+        ratios, differences, without = zip(*values)
+        low, high = interval(ratios)
+        least, most = interval(differences)
+        print(f"{state:12} {statistics.median(without):8.1f}"
+              f"  {statistics.median(ratios):.3f}  {low:.3f}–{high:.3f}"
+              f"     {statistics.median(differences):+6.2f}  {least:+6.2f}–{most:+6.2f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--state", nargs="+", choices=["none", *STATES], default=["none", *STATES])
+    parser.add_argument("--workload", default="oltp_read_write", help="script of sysbench")
+    parser.add_argument("--threads", type=int, default=32, help="connections of each server")
+    parser.add_argument("--rounds", type=int, default=12, help="comparisons of each state")
+    parser.add_argument("--block", type=float, default=3, help="what is measured at a time, s")
+    parser.add_argument("--guard", type=float, default=0.7, help="not measured after a switch, s")
+    parser.add_argument("--server-folder", type=Path, default=CACHE / "mysql-9.7",
+                        help="its programs are in FOLDER/usr")
+    parser.add_argument("--component", type=Path,
+                        default=ROOT / "build/mysql-9.7/component_tacho.so")
+    options = parser.parse_args()
+    if not options.component.exists():
+        sys.exit(f"{options.component} is not there: make build SERVER=mysql-9.7")
+    if options.rounds < 2:
+        parser.error("an interval needs two rounds")
+
+    (ROOT / "build/bench").mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="side-by-side-", dir=ROOT / "build/bench"))
+    servers = []
+    try:
+        servers = [Server(work, "a", options)]
+        servers.append(Server(work, "b", options))
+        time.sleep(3)
+        found = {state: [] for state in options.state}
+        for number in range(options.rounds):
+            for state in random.sample(options.state, len(options.state)):
+                found[state].append(compare(servers, state, options))
+            print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+        show(found)
+    finally:
+        for server in servers:
+            server.stop()
+    shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main()
