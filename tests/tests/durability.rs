@@ -29,7 +29,13 @@ impl Scene {
     fn new(name: &str, options: &[&str]) -> Scene {
         let place = build_directory().join(format!("test/durable-{name}-{}", std::process::id()));
         let disk = Disk::plain(&place.join("disk")).expect("a disk");
-        let builder = Recording::builder().options(options).on(&disk);
+        // What a server leaves behind whose device never came back goes with the rest.
+        let arenas = place.join("arenas");
+        fs::create_dir(&arenas).expect("a directory");
+        let builder = Recording::builder()
+            .option(format!("tacho-arena-directory={}", arenas.display()))
+            .options(options)
+            .on(&disk);
         let server = builder.start().expect("a server");
         let conn = server.connect().expect("a connection");
         Scene { place, disk, server, conn }
