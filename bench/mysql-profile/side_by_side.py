@@ -14,6 +14,7 @@ import math
 import os
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -187,21 +188,23 @@ def main():
         parser.error("an interval needs two rounds")
 
     (ROOT / "build/bench").mkdir(parents=True, exist_ok=True)
+    # The servers end with it, and what was found by then is told.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     work = Path(tempfile.mkdtemp(prefix="side-by-side-", dir=ROOT / "build/bench"))
     servers = []
+    found = {state: [] for state in options.state}
     try:
-        servers = [Server(work, "a", options)]
-        servers.append(Server(work, "b", options))
+        for name in ("a", "b"):
+            servers.append(Server(work, name, options))
         time.sleep(3)
-        found = {state: [] for state in options.state}
         for number in range(options.rounds):
             for state in random.sample(options.state, len(options.state)):
                 found[state].append(compare(servers, state, options))
             print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
-        show(found)
     finally:
         for server in servers:
             server.stop()
+        show({state: values for state, values in found.items() if len(values) > 1})
     shutil.rmtree(work)
 
 
