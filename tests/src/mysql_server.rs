@@ -86,6 +86,14 @@ pub fn uninstall() -> &'static str {
     }
 }
 
+/// The id of a connection, by a statement that is recorded.
+///
+/// # Panics
+/// There is no answer.
+pub fn conn_id(conn: &mut Conn) -> u64 {
+    conn.query_first("SELECT CONNECTION_ID()").expect("an answer").expect("a row")
+}
+
 /// Waits until a session has ended. A server that is told to stop ends all of them, and may not read
 /// what they have sent: a Quit.
 pub fn wait_for_end(root: &mut Conn, conn: u64) {

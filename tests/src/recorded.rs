@@ -56,6 +56,11 @@ pub fn of_conn(lines: &[Line], conn: u64) -> Vec<&Line> {
     found
 }
 
+/// The same, each as [`brief`] has it.
+pub fn briefs(lines: &[Line], conn: u64) -> Vec<String> {
+    of_conn(lines, conn).into_iter().map(brief).collect()
+}
+
 /// What is not as it must be among the lines of one connection after an orderly stop: each has
 /// a number, and nothing is left open. Only an error that came without a statement has no number.
 pub fn problems(lines: &[&Line]) -> Vec<String> {

@@ -13,10 +13,6 @@ use tacho_tests::raw::{Answer, Login, Raw, com, length_encoded};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
 
-fn briefs(lines: &[Line], conn: u64) -> Vec<String> {
-    recorded::of_conn(lines, conn).into_iter().map(recorded::brief).collect()
-}
-
 /// The texts that one user's sessions have sent.
 fn texts<'l>(lines: &'l [Line], user: &str) -> Vec<&'l str> {
     let is_his = |line: &&Line| recorded::text(line, "user") == Some(user);
@@ -39,7 +35,7 @@ fn a_cursor_is_recorded_with_its_fetches() {
     raw.command(com::QUIT, b"").expect("quitting");
     drop(root);
     let lines = place.end(&mut server);
-    let found = briefs(&lines, conn);
+    let found = recorded::briefs(&lines, conn);
     assert_eq!(found.len(), 7, "{found:?}");
     assert!(found[1].starts_with("Prepare ok \"SELECT 1 UNION"), "{found:?}");
     assert!(found[2].starts_with("Execute select ok \"SELECT 1 UNION"), "{found:?}");
@@ -244,7 +240,7 @@ fn sessions_that_offline_mode_ends_have_their_lines() {
     root.query_drop("DO 'still here'").expect("an answer");
     drop(root);
     let lines = place.end(&mut server);
-    let of_idle = briefs(&lines, idle.conn);
+    let of_idle = recorded::briefs(&lines, idle.conn);
     assert_eq!(of_idle.len(), 3, "{of_idle:?}");
     assert!(of_idle[1].starts_with("Query do ok \"DO 'idle'\""), "{of_idle:?}");
     // 8.0 has tried to tell it why.

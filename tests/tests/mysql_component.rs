@@ -80,10 +80,7 @@ fn sysbench_with_sixteen_sessions_is_recorded_exactly_once() {
 /// Returns how many files the log has.
 fn survive_kills(name: &str, options: &[&str]) -> usize {
     let place = Place::new(name);
-    let with = |builder: Builder, option: &&str| builder.option(named(option));
-    let mut server = options.iter().fold(place.builder(), with).start().expect("a server");
-    let mut root = server.connect().expect("a connection");
-    root.query_drop(install()).expect("installing");
+    let (mut server, mut root) = place.start(options);
     tagged::prepare(&mut root, 4).expect("a table");
     drop(root);
     let running = start_load(server.socket(), name);

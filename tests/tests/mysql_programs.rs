@@ -6,9 +6,10 @@ mod scene;
 
 use std::thread;
 
-use scene::{conn_id, start, with_sql};
+use scene::{start, with_sql};
 use tacho_tests::client::{self, Queryable};
 use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_server::conn_id;
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
 

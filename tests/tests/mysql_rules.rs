@@ -8,6 +8,7 @@ use std::thread;
 use mysql::ChangeUserOpts;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
+use tacho_tests::mysql_rewriting::end;
 use tacho_tests::mysql_server::{MySql, named, status_name};
 use tacho_tests::raw::{Answer, Raw, com};
 use tacho_tests::recorded::{self, Line};
@@ -70,13 +71,6 @@ fn count(root: &mut Conn, table: &str) -> u64 {
 
 fn blocked_count(root: &mut Conn) -> u64 {
     client::status_number(root, &status_name("statements_blocked")).expect("a status")
-}
-
-/// Ends the server and reads what it has recorded.
-fn end(server: &mut MySql, place: &Place) -> Vec<Line> {
-    let lines = place.end(server);
-    server.assert_clean_log(&[]);
-    lines
 }
 
 /// The lines that say of a statement that it was blocked: its text, and by which rule.

@@ -3,12 +3,8 @@
 
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
-use tacho_tests::mysql_server::{Release, release, wait_for_end};
+use tacho_tests::mysql_server::{Release, conn_id, release, wait_for_end};
 use tacho_tests::recorded::{self, Line};
-
-fn conn_id(conn: &mut Conn) -> u64 {
-    conn.query_first("SELECT CONNECTION_ID()").expect("an answer").expect("a row")
-}
 
 /// How many results several statements in one packet have, and the error that ends them.
 fn answers(conn: &mut Conn, sql: &str) -> (usize, Option<u16>) {
@@ -23,10 +19,6 @@ fn answers(conn: &mut Conn, sql: &str) -> (usize, Option<u16>) {
         }
     }
     (count, None)
-}
-
-fn briefs(lines: &[Line], conn: u64) -> Vec<String> {
-    recorded::of_conn(lines, conn).into_iter().map(recorded::brief).collect()
 }
 
 #[test]
@@ -63,7 +55,7 @@ fn each_kind_of_statement_has_its_line() {
     wait_for_end(&mut root, id);
     drop(root);
     let lines = place.end(&mut server);
-    let found = briefs(&lines, id);
+    let found = recorded::briefs(&lines, id);
     assert_eq!(found, EXPECTED, "{}", found.join("\n"));
     if release() == Release::Mysql80 {
         let message = |sql: &str| {
@@ -174,7 +166,7 @@ fn what_has_to_be_prepared_anew_has_one_line() {
     assert_eq!(left, Some(0));
     drop((conn, root));
     let lines = place.end(&mut server);
-    let found = briefs(&lines, id);
+    let found = recorded::briefs(&lines, id);
     let executed: Vec<_> = found.iter().filter(|brief| brief.starts_with("Execute")).collect();
     assert_eq!(executed.len(), 2, "{}", found.join("\n"));
     assert!(executed.iter().all(|brief| brief.starts_with("Execute delete ok")), "{executed:?}");

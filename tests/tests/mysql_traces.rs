@@ -6,10 +6,10 @@ mod scene;
 
 use std::thread;
 
-use scene::{conn_id, start, with_sql, with_tables};
+use scene::{start, with_sql, with_tables};
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::{self, Place};
-use tacho_tests::mysql_server::{Release, named, release, wait_for_end};
+use tacho_tests::mysql_server::{Release, conn_id, named, release, wait_for_end};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
 

@@ -4,7 +4,7 @@
 use tacho_tests::client::{self, Queryable};
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_rewriting;
-use tacho_tests::mysql_server::{Release, install, named, release, wait_for_end};
+use tacho_tests::mysql_server::{Release, conn_id, install, named, release, wait_for_end};
 use tacho_tests::recorded;
 use tacho_tests::wait;
 
@@ -63,7 +63,7 @@ fn lines(traces: &str) -> Vec<(String, recorded::Line)> {
         root.query_drop(sql).expect("an answer");
     }
     let mut conn = client::connect(server.socket(), "root", "d").expect("a connection");
-    let id: u64 = conn.query_first("SELECT CONNECTION_ID()").expect("an answer").expect("a row");
+    let id = conn_id(&mut conn);
     for sql in STATEMENTS {
         // Some of them fail.
         let _ = conn.query_drop(sql);

@@ -23,10 +23,6 @@ pub fn with_tables((server, mut root): (MySql, Conn)) -> (MySql, Conn) {
     (server, root)
 }
 
-pub fn conn_id(conn: &mut Conn) -> u64 {
-    conn.query_first("SELECT CONNECTION_ID()").expect("an answer").expect("a row")
-}
-
 /// The only line of this text.
 pub fn with_sql<'l>(lines: &'l [Line], sql: &str) -> &'l Line {
     let mut found = lines.iter().filter(|line| recorded::text(line, "sql") == Some(sql));
