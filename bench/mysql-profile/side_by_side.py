@@ -10,6 +10,7 @@ another one without (A/A). See README.md.
 """
 
 import argparse
+import getpass
 import math
 import os
 import random
@@ -47,7 +48,7 @@ class Server:
         for library in (options.component, plugins / "component_reference_cache.so"):
             shutil.copy(library, self.directory / "plugin")
         arguments = [
-            "--no-defaults", f"--user={os.environ.get('USER', 'root')}", f"--basedir={usr}",
+            "--no-defaults", f"--user={getpass.getuser()}", f"--basedir={usr}",
             f"--datadir={self.directory}/data", f"--log-error={self.directory}/error.log",
         ]
         mysqld = usr / "sbin/mysqld"
@@ -87,7 +88,7 @@ class Server:
             "--mysql-db=tacho_bench", "--tables=4", "--table-size=10000", "--db-ps-mode=disable",
             f"--threads={options.threads}", "--time=0", options.workload,
         ]
-        # Debian's sysbench looks for its scripts there only when nothing else is asked for.
+        # Where its scripts find each other.
         environment = dict(os.environ, LUA_PATH="/usr/share/sysbench/?.lua")
         subprocess.run([*sysbench, "prepare"], env=environment, check=True, stdout=subprocess.DEVNULL)
         self.load = subprocess.Popen([*sysbench, "run"], env=environment, stdout=subprocess.DEVNULL)
