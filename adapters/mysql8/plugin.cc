@@ -145,10 +145,14 @@ bool begin() noexcept {
     return true;
 }
 
+// Between an init that has succeeded and its deinit.
+bool g_runs;
+
 // A refused INSTALL PLUGIN says why in the error log only: what a plugin tells the client is
 // replaced by the server's own message.
 int init(MYSQL_PLUGIN) noexcept {
-    if (begin()) {
+    g_runs = begin();
+    if (g_runs) {
         return 0;
     }
     if (g_recorder != nullptr) {
@@ -170,8 +174,13 @@ int begin_uninstall(MYSQL_PLUGIN) noexcept {
 }
 
 // The server calls this when no session holds the plugin any more: none of its events is in flight,
-// and none waits for room. A trace may be: of a session that is not recorded.
+// and none waits for room. A trace may be: of a session that is not recorded. It also calls this
+// after an init that has failed (8.0.33), which has left nothing behind.
 int deinit(MYSQL_PLUGIN) noexcept {
+    if (!g_runs) {
+        return 0;
+    }
+    g_runs = false;
     apply_traces(kTracesOff);
     while (!close_visits(kStopPatienceMs)) {
         log(kWarning, "%s", "the end of a trace takes long: the plugin waits for it");
