@@ -14,6 +14,8 @@
 
 namespace tacho {
 
+uint32_t g_event_classes;
+
 namespace {
 
 struct Word {
@@ -31,8 +33,6 @@ constexpr Word kWords[] = {
                 kClassStoredProgram},
 };
 
-uint32_t g_classes;
-
 // 0: it is none.
 uint32_t classes_of(const char* word, size_t bytes) noexcept {
     for (const Word& known : kWords) {
@@ -47,9 +47,9 @@ uint32_t classes_of(const char* word, size_t bytes) noexcept {
 
 bool read_event_classes() noexcept {
     static const char kBetween[] = ", \t";
-    g_classes = 0;
+    g_event_classes = 0;
     if (variable_number(kSettingTables) != 0) {
-        g_classes = kClassTableAccess;
+        g_event_classes = kClassTableAccess;
     }
     const char* rest = variable_text(kSettingEventClasses);
     for (rest += strspn(rest, kBetween); *rest != '\0'; rest += strspn(rest, kBetween)) {
@@ -65,14 +65,10 @@ bool read_event_classes() noexcept {
                 word);
             return false;
         }
-        g_classes |= classes;
+        g_event_classes |= classes;
         rest += bytes;
     }
     return true;
-}
-
-bool takes(uint32_t classes) noexcept {
-    return (g_classes & classes) != 0;
 }
 
 } // namespace tacho

@@ -1,4 +1,4 @@
-// Zone: cold
+// Zone: cold (read_event_classes), hot (takes)
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // tacho.event_classes: which events are taken beside those of connections and statements.
@@ -24,8 +24,14 @@ enum EventClass : uint32_t {
 // and the error log says which.
 bool read_event_classes() noexcept;
 
+// Bits of what was asked for. Written before `open_visits` (visits.h), which what reads it has
+// seen.
+extern uint32_t g_event_classes;
+
 // Whether one of these was asked for.
-bool takes(uint32_t classes) noexcept;
+inline bool takes(uint32_t classes) noexcept {
+    return (g_event_classes & classes) != 0;
+}
 
 } // namespace tacho
 

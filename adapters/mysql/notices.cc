@@ -4,6 +4,7 @@
 // What the server tells besides statements, in classes of events that are taken only when
 // tacho.event_classes asks for them: a line each. None of them keeps the server from anything.
 #include "database.h"
+#include "event_classes.h"
 #include "events.h"
 #include "records.h"
 #include "thread_state.h"
@@ -37,8 +38,11 @@ struct Packed {
     }
 };
 
-bool is_nested() noexcept {
-    return t_state.traced > 1 || t_state.depth > 1;
+// Whether these may not be the names of who is connected, but those of a program's definer. Nobody
+// has seen who that is where the outermost statement is not recorded.
+bool is_nested(const Identity& who) noexcept {
+    return t_state.traced > 1 || t_state.depth > 1 || t_state.is_inner || !t_state.has_caller ||
+           t_state.caller.user != who.user.str;
 }
 
 void begin_notice(int32_t which, uint64_t conn, int64_t now_us, tacho_event* out) noexcept {
@@ -58,11 +62,17 @@ struct Notice {
         const int64_t now_us = microseconds(CLOCK_REALTIME);
         session = tacho_probe_session(probe, conn, now_us);
         begin_notice(which, conn, now_us, &out);
-        if (is_nested()) {
+        const Identity who = identity_of(thd);
+        if (is_nested(who)) {
             out.present |= TACHO_PRESENT_NESTED;
         }
-        set_identity(identity_of(thd), &out);
-        out.strings[TACHO_STRING_DB] = database_of(thd, conn);
+        set_identity(who, &out);
+        // For the rules that the line is judged by.
+        out.strings[TACHO_STRING_COMMAND] = command_name();
+        // Where it is not known it is not asked for: the server may hold locks.
+        if (!t_state.is_inner) {
+            out.strings[TACHO_STRING_DB] = known_database(conn);
+        }
     }
     void about(tacho_bytes first, tacho_bytes second) noexcept {
         out.strings[TACHO_STRING_PROXY_USER] = first;
@@ -193,9 +203,10 @@ void tell_lifecycle(const tacho_probe* probe, const tacho_event& out) noexcept {
     t_state.probe.overflow = 0;
 }
 
-// The recorder, where something is recorded at the moment.
-const tacho_probe* recording(const Visit& visit) noexcept {
-    if (visit.probe() == nullptr || !tacho_probe_logging(visit.probe())) {
+// The recorder, where events of this class are recorded at the moment. What an earlier one has
+// asked for still comes if another component takes it.
+const tacho_probe* recording(const Visit& visit, uint32_t classes) noexcept {
+    if (visit.probe() == nullptr || !takes(classes) || !tacho_probe_logging(visit.probe())) {
         return nullptr;
     }
     enter(visit);
@@ -207,7 +218,7 @@ const tacho_probe* recording(const Visit& visit) noexcept {
 mysql_service_status_t
 notify_authentication(const mysql_event_tracking_authentication_data* in) noexcept {
     const Visit visit(in->connection_id);
-    const tacho_probe* probe = recording(visit);
+    const tacho_probe* probe = recording(visit, kClassAuthentication);
     const int32_t which = which_of(in->event_subclass);
     if (probe != nullptr && which != 0) {
         Notice notice(probe, which, in->connection_id);
@@ -225,7 +236,7 @@ notify_global_variable(const mysql_event_tracking_global_variable_data* in) noex
         return 0;
     }
     const Visit visit(in->connection_id);
-    if (const tacho_probe* probe = recording(visit)) {
+    if (const tacho_probe* probe = recording(visit, kClassGlobalVariable)) {
         Notice notice(probe, TACHO_NOTICE_SET, in->connection_id);
         notice.about(bytes_of(in->variable_name), {nullptr, 0});
         notice.say(bytes_of(in->variable_value));
@@ -236,7 +247,7 @@ notify_global_variable(const mysql_event_tracking_global_variable_data* in) noex
 
 void record_message(const mysql_event_tracking_message_data* in, int text_type) noexcept {
     const Visit visit(in->connection_id);
-    if (const tacho_probe* probe = recording(visit)) {
+    if (const tacho_probe* probe = recording(visit, kClassMessage)) {
         const bool is_users = in->event_subclass == EVENT_TRACKING_MESSAGE_USER;
         Notice notice(probe, is_users ? TACHO_NOTICE_USER : TACHO_NOTICE_INTERNAL,
                       in->connection_id);
@@ -256,7 +267,7 @@ mysql_service_status_t notify_message(const mysql_event_tracking_message_data* i
 mysql_service_status_t
 notify_stored_program(const mysql_event_tracking_stored_program_data* in) noexcept {
     const Visit visit(in->connection_id);
-    if (const tacho_probe* probe = recording(visit)) {
+    if (const tacho_probe* probe = recording(visit, kClassStoredProgram)) {
         Notice notice(probe, TACHO_NOTICE_EXECUTE, in->connection_id);
         notice.about(bytes_of(in->database), bytes_of(in->name));
         notice.tell(probe);
@@ -266,7 +277,7 @@ notify_stored_program(const mysql_event_tracking_stored_program_data* in) noexce
 
 mysql_service_status_t notify_startup(const mysql_event_tracking_startup_data* in) noexcept {
     const Visit visit(0);
-    if (const tacho_probe* probe = recording(visit)) {
+    if (const tacho_probe* probe = recording(visit, kClassLifecycle)) {
         tacho_event out;
         begin_notice(TACHO_NOTICE_STARTUP, 0, microseconds(CLOCK_REALTIME), &out);
         Packed packed;
@@ -279,7 +290,7 @@ mysql_service_status_t notify_startup(const mysql_event_tracking_startup_data* i
 
 mysql_service_status_t notify_shutdown(const mysql_event_tracking_shutdown_data* in) noexcept {
     const Visit visit(0);
-    if (const tacho_probe* probe = recording(visit)) {
+    if (const tacho_probe* probe = recording(visit, kClassLifecycle)) {
         tacho_event out;
         begin_notice(TACHO_NOTICE_SHUTDOWN, 0, microseconds(CLOCK_REALTIME), &out);
         const bool is_abort = in->reason == EVENT_TRACKING_SHUTDOWN_REASON_ABORT;

@@ -216,7 +216,7 @@ fn append_recorder(
         _ => "AUDIT_CONFIG",
     };
     append_header(by, out, record, operation, clock.format(record.ts_us));
-    append_database(out, b"");
+    append_database(out, record.db);
     if event == EventKind::Config {
         // As MariaDB Enterprise's server_audit2.
         name::<Bare>(out, record.variable);

@@ -164,7 +164,7 @@ fn append_general<S: Style>(
         append_figures::<S>(out, record);
     }
     S::field(out, "user", Kind::Text, |out| {
-        if !has_sentence(event) {
+        if !has_sentence(event) || event == EventKind::Notice {
             user_at_host::<S::Text>(out, record);
         }
     });

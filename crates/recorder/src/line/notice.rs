@@ -36,10 +36,10 @@ pub(super) struct Notice<'v> {
     class: &'static str,
     action: &'static str,
     object: Cow<'v, [u8]>,
-    producer: &'v [u8],
+    producer: Cow<'v, [u8]>,
     detail: Cow<'v, [u8]>,
     detail_bytes: Option<u64>,
-    attributes: Vec<(&'v [u8], Cow<'v, [u8]>)>,
+    attributes: Vec<(Cow<'v, [u8]>, Cow<'v, [u8]>)>,
     outcome: Option<Outcome>,
 }
 
@@ -63,8 +63,9 @@ impl<'v> Notice<'v> {
                 notice.detail = hide(first, text, redact_literals);
             }
             NOTICE_USER | NOTICE_INTERNAL => {
-                notice.object = first.into();
-                notice.producer = second;
+                // All of it is what a client has written.
+                notice.object = hide(b"", first, redact_literals);
+                notice.producer = hide(b"", second, redact_literals);
                 notice.unpack(view, text, redact_literals);
             }
             NOTICE_EXECUTE => notice.object = join(b'`', b'.', first, second),
@@ -88,7 +89,8 @@ impl<'v> Notice<'v> {
         let (message, mut rest) = text.split_at_checked(message_bytes).unwrap_or((text, &[]));
         self.detail = hide(b"", message, redact_literals);
         while let Some((key, value, behind)) = split_attribute(rest) {
-            self.attributes.push((key, hide(key, value, redact_literals)));
+            let value = hide(key, value, redact_literals);
+            self.attributes.push((hide(b"", key, redact_literals), value));
             rest = behind;
         }
     }
@@ -109,7 +111,7 @@ impl<'v> Notice<'v> {
         record.class = self.class.as_bytes();
         record.action = self.action.as_bytes();
         record.object = &self.object;
-        record.producer = self.producer;
+        record.producer = &self.producer;
         record.detail = &self.detail;
         record.detail_bytes = self.detail_bytes;
     }

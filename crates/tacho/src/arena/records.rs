@@ -213,7 +213,7 @@ fn read(
     let text = match view.kind {
         RecordKind::Table => Some(table_name(&view)),
         // Whether its text is a secret, its name would say.
-        RecordKind::Notice => Some(notice_name(&view)),
+        RecordKind::Notice => Some(notice_name(&view, arena.redacts_literals())),
         _ => whole_text(arena, place, &view, places)
             .map(|text| clean(&view, &text, arena.redacts_literals())),
     };
@@ -321,7 +321,10 @@ fn table_name(view: &View<'_>) -> String {
 }
 
 /// What it is about: an account, a variable, a procedure, a component.
-fn notice_name(view: &View<'_>) -> String {
+fn notice_name(view: &View<'_>, redacts_literals: bool) -> String {
+    if redacts_literals {
+        return "<redacted>".to_owned();
+    }
     let text = |which| String::from_utf8_lossy(view.string(which));
     format!("{} {}", text(STRING_PROXY_USER), text(STRING_OS_USER)).trim_end().to_owned()
 }
