@@ -11,6 +11,7 @@ another one without (A/A). See README.md.
 """
 
 import argparse
+import contextlib
 import getpass
 import math
 import os
@@ -104,7 +105,6 @@ class Server:
                 self.ask(sql)
             subprocess.run([*sysbench, "prepare"], env=self.environment, check=True,
                            stdout=subprocess.DEVNULL)
-            self.run_load()
         except BaseException:
             self.stop()
             raise
@@ -161,6 +161,15 @@ class Server:
                 self.ask(sql)
         self.state = state
 
+    @contextlib.contextmanager
+    def paused(self):
+        """Without its load: another server that starts beside 256 busy sessions takes minutes."""
+        self.load.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.load.send_signal(signal.SIGCONT)
+
     def counters(self):
         """Queries so far, and processor time of all threads, s."""
         if self.load.poll() is not None:
@@ -185,8 +194,10 @@ def compare(servers, state, options):
     """Ratio and difference (µs) of the processor times per query, and that without, µs."""
     logs, differences, without = [], [], []
     for subject, other in random.sample([servers, servers[::-1]], 2):
-        subject.go_to(state)
-        other.go_to("none")
+        with other.paused():
+            subject.go_to(state)
+        with subject.paused():
+            other.go_to("none")
         time.sleep(options.guard)
         before = [server.counters() for server in (subject, other)]
         time.sleep(options.block)
@@ -247,6 +258,8 @@ def main():
     try:
         for name in ("a", "b"):
             servers.append(Server(work, name, options))
+        for server in servers:
+            server.run_load()
         for number in range(options.rounds):
             for state in random.sample(options.state, len(options.state)):
                 found[state].append(compare(servers, state, options))
