@@ -67,7 +67,30 @@ enum tacho_kind {
     TACHO_KIND_DISCONNECT = 7,  /* A session ended. */
     TACHO_KIND_CHANGE_USER = 8, /* The user of a session changed. */
     TACHO_KIND_CONFIG = 9,      /* A setting of the recorder changed. */
-    TACHO_KIND_REWRITE = 10 /* The statement that is open got another text, before it was parsed. */
+    TACHO_KIND_REWRITE = 10,    /* The statement that is open got another text, before it was
+                                   parsed. */
+    TACHO_KIND_NOTICE = 11 /* The server tells of something that is no statement: sql_command is
+                              one of enum tacho_notice. */
+};
+
+/* tacho_event.sql_command of a NOTICE. In brackets what the strings PROXY_USER and OS_USER have,
+ * and the text. */
+enum tacho_notice {
+    TACHO_NOTICE_FLUSH = 1,             /* Privileges were read again. */
+    TACHO_NOTICE_AUTHID_CREATE = 2,     /* An account was made, unless error_code (user, host). */
+    TACHO_NOTICE_CREDENTIAL_CHANGE = 3, /* The same: changed. */
+    TACHO_NOTICE_AUTHID_RENAME = 4,     /* The same: renamed; the old name. */
+    TACHO_NOTICE_AUTHID_DROP = 5,       /* The same: dropped. */
+    TACHO_NOTICE_SET = 6,      /* A global variable is about to be set (name; the new value). */
+    TACHO_NOTICE_USER = 7,     /* An application sends a message (component, producer; the message,
+                                  of figures[0] bytes, and behind it each attribute: u32 length of
+                                  the key, u32 of the value, both). figures[1]: length of all that
+                                  in the original, when some was left out; else 0. */
+    TACHO_NOTICE_INTERNAL = 8, /* The same: a part of the server does. */
+    TACHO_NOTICE_EXECUTE = 9,  /* A procedure is about to be executed (database, name). */
+    TACHO_NOTICE_STARTUP = 10, /* The server has started (the text: its arguments, each with a NUL
+                                  behind it; figures[1] as above). */
+    TACHO_NOTICE_SHUTDOWN = 11 /* It shuts down (reason; the exit code). */
 };
 
 /* tacho_event.present: which fields count. */
@@ -95,8 +118,8 @@ enum tacho_present {
 enum tacho_string {
     TACHO_STRING_USER = 0,       /* TABLE: the access, one digit. */
     TACHO_STRING_PRIV_USER = 1,  /* TABLE: name of the table. */
-    TACHO_STRING_PROXY_USER = 2, /* TABLE: new name of the table. */
-    TACHO_STRING_OS_USER = 3,    /* TABLE: new database. */
+    TACHO_STRING_PROXY_USER = 2, /* TABLE: new name of the table. NOTICE: see tacho_notice. */
+    TACHO_STRING_OS_USER = 3,    /* TABLE: new database. NOTICE: see tacho_notice. */
     TACHO_STRING_HOST = 4,
     TACHO_STRING_IP = 5,
     TACHO_STRING_DB = 6,       /* TABLE: database of the table. */

@@ -32,7 +32,7 @@ test_release() {
         --test crash --test crash_moments --test digests --test disk --test durability \
         --test external --test verify \
         --test mysql_bench --test mysql_clients --test mysql_component --test mysql_digests \
-        --test mysql_ends --test mysql_hotzone --test mysql_install --test mysql_pmp \
+        --test mysql_ends --test mysql_hotzone --test mysql_install --test mysql_notices --test mysql_pmp \
         --test mysql_privileges --test mysql_programs --test mysql_replication \
         --test mysql_rewrite --test mysql_rewrite_changes --test mysql_rewrite_load \
         --test mysql_rewrite_rules --test mysql_rules --test mysql_secrets --test mysql_settings \

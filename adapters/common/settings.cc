@@ -61,6 +61,9 @@ const Setting kSettings[kSettingCount] = {
            "Size of the arena: what can wait for the log when it is slow"),
     fixed("tables", kSettingTables,
           "Record which tables each statement touches; costs one event for each"),
+    text("event_classes", kSettingEventClasses, "",
+         "Further events that are recorded: AUTHENTICATION, GLOBAL_VARIABLE, LIFECYCLE, MESSAGE, "
+         "STORED_PROGRAM, with commas between them, or ALL"),
     // What the last server has left in another format comes before everything that moves files.
     choice("timestamps", TACHO_SETTING_TIMESTAMPS, kTimestamps,
            "Zone of the time stamps: SYSTEM (local time with offset) or UTC"),

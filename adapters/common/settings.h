@@ -17,7 +17,7 @@ enum class SettingKind {
     kFixed,   // the same; cannot change while the recorder runs
     kNumber,  // within bounds
     kChoice,  // one of some names
-    kText,    // a path; cannot change while the recorder runs
+    kText,    // a text; cannot change while the recorder runs
     kCommand, // a switch that always reads OFF: setting it does something
 };
 
@@ -31,6 +31,7 @@ enum SettingNumber : int32_t {
     kSettingFlushNow = -6,
     kSettingTables = -7,
     kSettingTraces = -8,
+    kSettingEventClasses = -9,
 };
 
 // Values of kSettingTraces: none; all; all but those of a SELECT.
@@ -49,7 +50,7 @@ struct Setting {
 };
 
 // In the order in which they are applied to a recorder that was just started; logging is last.
-constexpr size_t kSettingCount = 28;
+constexpr size_t kSettingCount = 29;
 extern const Setting kSettings[kSettingCount];
 
 // Place in kSettings.

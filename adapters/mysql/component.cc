@@ -11,6 +11,7 @@
 #include "../common/message.h"
 #include "../common/settings.h"
 #include "adapter.h"
+#include "event_classes.h"
 #include "events.h"
 #include "privilege.h"
 #include "recorder.h"
@@ -35,6 +36,8 @@ namespace {
 struct EventService {
     const char* name;
     void* implementation;
+    // It is taken if one of these is asked for; 0: always.
+    uint32_t classes;
 };
 
 SERVICE_TYPE_NO_CONST(event_tracking_query) g_query = {notify_query};
@@ -42,31 +45,40 @@ SERVICE_TYPE_NO_CONST(event_tracking_parse) g_parse = {notify_parse};
 SERVICE_TYPE_NO_CONST(event_tracking_command) g_command = {notify_command};
 SERVICE_TYPE_NO_CONST(event_tracking_connection) g_connection = {notify_connection};
 SERVICE_TYPE_NO_CONST(event_tracking_table_access) g_table_access = {notify_table_access};
+SERVICE_TYPE_NO_CONST(event_tracking_authentication) g_authentication = {notify_authentication};
+SERVICE_TYPE_NO_CONST(event_tracking_global_variable)
+g_global_variable = {notify_global_variable};
+SERVICE_TYPE_NO_CONST(event_tracking_lifecycle) g_lifecycle = {notify_startup, notify_shutdown};
+SERVICE_TYPE_NO_CONST(event_tracking_message) g_message = {notify_message};
+SERVICE_TYPE_NO_CONST(event_tracking_stored_program) g_stored_program = {notify_stored_program};
 
 EventService g_services[] = {
-    {"event_tracking_command.tacho", &g_command},
-    {"event_tracking_connection.tacho", &g_connection},
-    {"event_tracking_parse.tacho", &g_parse},
-    {"event_tracking_query.tacho", &g_query},
-    // The last: only with tacho.tables.
-    {"event_tracking_table_access.tacho", &g_table_access},
+    {"event_tracking_command.tacho", &g_command, 0},
+    {"event_tracking_connection.tacho", &g_connection, 0},
+    {"event_tracking_parse.tacho", &g_parse, 0},
+    {"event_tracking_query.tacho", &g_query, 0},
+    {"event_tracking_table_access.tacho", &g_table_access, kClassTableAccess},
+    {"event_tracking_authentication.tacho", &g_authentication, kClassAuthentication},
+    {"event_tracking_global_variable.tacho", &g_global_variable, kClassGlobalVariable},
+    {"event_tracking_lifecycle.tacho", &g_lifecycle, kClassLifecycle},
+    {"event_tracking_message.tacho", &g_message, kClassMessage},
+    {"event_tracking_stored_program.tacho", &g_stored_program, kClassStoredProgram},
 };
 constexpr size_t kServiceCount = sizeof(g_services) / sizeof(g_services[0]);
 
 // The library is loaded once in the life of a server, so this is known again at the next INSTALL.
 bool g_registered[kServiceCount];
 
-// How many of them are wanted.
-size_t service_count() noexcept {
-    return variable_number(kSettingTables) != 0 ? kServiceCount : kServiceCount - 1;
+bool is_wanted(const EventService& service) noexcept {
+    return service.classes == 0 || takes(service.classes);
 }
 
 // How long deinit waits when nothing is recorded any more.
 constexpr uint64_t kClosePatienceMs = 1000;
 
 bool register_services() noexcept {
-    for (size_t i = 0; i < service_count(); ++i) {
-        if (g_registered[i]) {
+    for (size_t i = 0; i < kServiceCount; ++i) {
+        if (g_registered[i] || !is_wanted(g_services[i])) {
             continue;
         }
         if (mysql_service_registry_registration->register_service(
@@ -87,9 +99,11 @@ template <typename Notification> bool tell(const char* notification) noexcept {
         return false;
     }
     const char* names[kServiceCount];
-    const size_t count = service_count();
-    for (size_t i = 0; i < count; ++i) {
-        names[i] = g_services[i].name;
+    size_t count = 0;
+    for (const EventService& service : g_services) {
+        if (is_wanted(service)) {
+            names[count++] = service.name;
+        }
     }
     const bool told = reinterpret_cast<Notification*>(handle)->notify(
                           names, static_cast<unsigned int>(count)) == 0;
@@ -169,7 +183,8 @@ void name_server(char* name, size_t room) noexcept {
 }
 
 bool begin() noexcept {
-    if (!has_events() || !register_variables() || !register_text_variables()) {
+    if (!has_events() || !register_variables() || !register_text_variables() ||
+        !read_event_classes()) {
         return false;
     }
     char server[264];

@@ -22,6 +22,11 @@ std::atomic<uint32_t>& database_changes(uint64_t conn) noexcept {
     return g_database_changes[conn % kDatabaseCounters];
 }
 
+bool knows_database(uint64_t conn) noexcept {
+    return t_state.db_conn == conn &&
+           t_state.db_changes == database_changes(conn).load(std::memory_order_relaxed);
+}
+
 [[gnu::cold, gnu::noinline]] void load_database(MYSQL_THD thd, uint64_t conn) noexcept {
     const ServerText name(thd, "schema");
     keep_database(conn, name.bytes());
@@ -40,11 +45,14 @@ void keep_database(uint64_t conn, tacho_bytes name) noexcept {
 }
 
 tacho_bytes database_of(MYSQL_THD thd, uint64_t conn) noexcept {
-    if (t_state.db_conn != conn ||
-        t_state.db_changes != database_changes(conn).load(std::memory_order_relaxed)) {
+    if (!knows_database(conn)) {
         load_database(thd, conn);
     }
     return bytes_of(t_state.db, t_state.db_bytes);
+}
+
+tacho_bytes known_database(uint64_t conn) noexcept {
+    return knows_database(conn) ? bytes_of(t_state.db, t_state.db_bytes) : tacho_bytes{nullptr, 0};
 }
 
 void forget_database(uint64_t conn) noexcept {

@@ -12,6 +12,9 @@ namespace tacho {
 
 tacho_bytes database_of(MYSQL_THD thd, uint64_t conn) noexcept;
 
+// The same if this thread knows it; empty: it would have to be asked for.
+tacho_bytes known_database(uint64_t conn) noexcept;
+
 // An event has told it.
 void keep_database(uint64_t conn, tacho_bytes name) noexcept;
 

@@ -23,6 +23,19 @@ mysql_service_status_t notify_connection(const mysql_event_tracking_connection_d
 mysql_service_status_t
 notify_table_access(const mysql_event_tracking_table_access_data* in) noexcept;
 
+// notices.cc
+mysql_service_status_t
+notify_authentication(const mysql_event_tracking_authentication_data* in) noexcept;
+mysql_service_status_t
+notify_global_variable(const mysql_event_tracking_global_variable_data* in) noexcept;
+mysql_service_status_t notify_message(const mysql_event_tracking_message_data* in) noexcept;
+// `text_type`: the type of attributes that are texts, which 8.0 has another number for.
+void record_message(const mysql_event_tracking_message_data* in, int text_type) noexcept;
+mysql_service_status_t
+notify_stored_program(const mysql_event_tracking_stored_program_data* in) noexcept;
+mysql_service_status_t notify_startup(const mysql_event_tracking_startup_data* in) noexcept;
+mysql_service_status_t notify_shutdown(const mysql_event_tracking_shutdown_data* in) noexcept;
+
 // The command of this thread has ended: its END, or a POINT where nothing has started.
 void end_command(const tacho_probe* probe, const telemetry_stmt_data_t* traced) noexcept;
 

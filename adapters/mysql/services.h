@@ -15,10 +15,15 @@
 #include <mysql/components/services/component_sys_var_service.h>
 #include <mysql/components/services/dynamic_loader_service_notification.h>
 #include <mysql/components/services/dynamic_privilege.h>
+#include <mysql/components/services/event_tracking_authentication_service.h>
 #include <mysql/components/services/event_tracking_command_service.h>
 #include <mysql/components/services/event_tracking_connection_service.h>
+#include <mysql/components/services/event_tracking_global_variable_service.h>
+#include <mysql/components/services/event_tracking_lifecycle_service.h>
+#include <mysql/components/services/event_tracking_message_service.h>
 #include <mysql/components/services/event_tracking_parse_service.h>
 #include <mysql/components/services/event_tracking_query_service.h>
+#include <mysql/components/services/event_tracking_stored_program_service.h>
 #include <mysql/components/services/event_tracking_table_access_service.h>
 #include <mysql/components/services/mysql_audit_print_service_longlong_data_source.h>
 #include <mysql/components/services/mysql_current_thread_reader.h>

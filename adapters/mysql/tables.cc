@@ -3,6 +3,7 @@
 //
 // Which tables a statement touches (tacho.tables=ON). The server tells it when it has opened them,
 // one event for each, and does not execute the statement if it is told so.
+#include "event_classes.h"
 #include "events.h"
 #include "records.h"
 #include "rules.h"
@@ -35,7 +36,7 @@ void table(const tacho_probe* probe, const mysql_event_tracking_table_access_dat
 mysql_service_status_t
 notify_table_access(const mysql_event_tracking_table_access_data* in) noexcept {
     const Visit visit(in->connection_id);
-    if (visit.probe() != nullptr) {
+    if (visit.probe() != nullptr && takes(kClassTableAccess)) {
         enter(visit);
         table(visit.probe(), in);
         return block_table(visit.probe(), in->connection_id, bytes_of(in->table_database),

@@ -18,19 +18,39 @@ namespace tacho {
 
 namespace {
 
-static_assert(MYSQL_AUDIT_QUERY_START == EVENT_TRACKING_QUERY_START &&
-                  MYSQL_AUDIT_QUERY_NESTED_START == EVENT_TRACKING_QUERY_NESTED_START &&
-                  MYSQL_AUDIT_TABLE_ACCESS_READ == EVENT_TRACKING_TABLE_ACCESS_READ &&
-                  MYSQL_AUDIT_QUERY_STATUS_END == EVENT_TRACKING_QUERY_STATUS_END &&
-                  MYSQL_AUDIT_PARSE_PREPARSE == EVENT_TRACKING_PARSE_PREPARSE &&
-                  static_cast<unsigned>(MYSQL_AUDIT_PARSE_REWRITE_PLUGIN_QUERY_REWRITTEN) ==
-                      EVENT_TRACKING_PARSE_REWRITE_QUERY_REWRITTEN &&
-                  MYSQL_AUDIT_COMMAND_START == EVENT_TRACKING_COMMAND_START &&
-                  MYSQL_AUDIT_COMMAND_END == EVENT_TRACKING_COMMAND_END &&
-                  MYSQL_AUDIT_CONNECTION_CONNECT == EVENT_TRACKING_CONNECTION_CONNECT &&
-                  MYSQL_AUDIT_CONNECTION_DISCONNECT == EVENT_TRACKING_CONNECTION_DISCONNECT &&
-                  MYSQL_AUDIT_CONNECTION_CHANGE_USER == EVENT_TRACKING_CONNECTION_CHANGE_USER,
-              "the same bits");
+static_assert(
+    MYSQL_AUDIT_QUERY_START == EVENT_TRACKING_QUERY_START &&
+        MYSQL_AUDIT_QUERY_NESTED_START == EVENT_TRACKING_QUERY_NESTED_START &&
+        MYSQL_AUDIT_TABLE_ACCESS_READ == EVENT_TRACKING_TABLE_ACCESS_READ &&
+        MYSQL_AUDIT_QUERY_STATUS_END == EVENT_TRACKING_QUERY_STATUS_END &&
+        MYSQL_AUDIT_PARSE_PREPARSE == EVENT_TRACKING_PARSE_PREPARSE &&
+        static_cast<unsigned>(MYSQL_AUDIT_PARSE_REWRITE_PLUGIN_QUERY_REWRITTEN) ==
+            EVENT_TRACKING_PARSE_REWRITE_QUERY_REWRITTEN &&
+        MYSQL_AUDIT_COMMAND_START == EVENT_TRACKING_COMMAND_START &&
+        MYSQL_AUDIT_COMMAND_END == EVENT_TRACKING_COMMAND_END &&
+        MYSQL_AUDIT_CONNECTION_CONNECT == EVENT_TRACKING_CONNECTION_CONNECT &&
+        MYSQL_AUDIT_CONNECTION_DISCONNECT == EVENT_TRACKING_CONNECTION_DISCONNECT &&
+        MYSQL_AUDIT_CONNECTION_CHANGE_USER == EVENT_TRACKING_CONNECTION_CHANGE_USER &&
+        MYSQL_AUDIT_AUTHENTICATION_FLUSH == EVENT_TRACKING_AUTHENTICATION_FLUSH &&
+        MYSQL_AUDIT_AUTHENTICATION_AUTHID_CREATE == EVENT_TRACKING_AUTHENTICATION_AUTHID_CREATE &&
+        MYSQL_AUDIT_AUTHENTICATION_CREDENTIAL_CHANGE ==
+            EVENT_TRACKING_AUTHENTICATION_CREDENTIAL_CHANGE &&
+        MYSQL_AUDIT_AUTHENTICATION_AUTHID_RENAME == EVENT_TRACKING_AUTHENTICATION_AUTHID_RENAME &&
+        MYSQL_AUDIT_AUTHENTICATION_AUTHID_DROP == EVENT_TRACKING_AUTHENTICATION_AUTHID_DROP &&
+        MYSQL_AUDIT_GLOBAL_VARIABLE_SET == EVENT_TRACKING_GLOBAL_VARIABLE_SET &&
+        static_cast<unsigned>(MYSQL_AUDIT_MESSAGE_USER) == EVENT_TRACKING_MESSAGE_USER,
+    "the same bits");
+
+// Attributes of messages differ in the numbers of their types alone.
+static_assert(sizeof(mysql_event_message_key_value_t) ==
+                      sizeof(mysql_event_tracking_message_key_value_t) &&
+                  offsetof(mysql_event_message_key_value_t, value_type) ==
+                      offsetof(mysql_event_tracking_message_key_value_t, value_type) &&
+                  sizeof(mysql_event_message_key_value_t::value_type) ==
+                      sizeof(mysql_event_tracking_message_key_value_t::value_type) &&
+                  offsetof(mysql_event_message_key_value_t, value) ==
+                      offsetof(mysql_event_tracking_message_key_value_t, value),
+              "the same layout");
 
 // By the numbers of enum_server_command, which are the protocol's; as 8.0 calls them.
 constexpr const char* kCommands[] = {
@@ -153,6 +173,63 @@ void general(const mysql_event_general* in) noexcept {
                  bytes_of(in->general_command));
 }
 
+void authentication(const mysql_event_authentication* in) noexcept {
+    mysql_event_tracking_authentication_data out = {};
+    out.event_subclass = in->event_subclass;
+    out.status = in->status;
+    out.connection_id = in->connection_id;
+    out.user = text_of(in->user);
+    out.host = text_of(in->host);
+    (void)notify_authentication(&out);
+}
+
+void global_variable(const mysql_event_global_variable* in) noexcept {
+    mysql_event_tracking_global_variable_data out = {};
+    out.event_subclass = in->event_subclass;
+    out.connection_id = in->connection_id;
+    out.variable_name = text_of(in->variable_name);
+    out.variable_value = text_of(in->variable_value);
+    (void)notify_global_variable(&out);
+}
+
+void message(MYSQL_THD thd, const mysql_event_message* in) noexcept {
+    mysql_event_tracking_message_data out = {};
+    out.event_subclass = in->event_subclass;
+    out.connection_id = thd_get_thread_id(thd);
+    out.component = text_of(in->component);
+    out.producer = text_of(in->producer);
+    out.message = text_of(in->message);
+    out.key_value_map =
+        reinterpret_cast<mysql_event_tracking_message_key_value_t*>(in->key_value_map);
+    out.key_value_map_length = in->key_value_map_length;
+    record_message(&out, MYSQL_AUDIT_MESSAGE_VALUE_TYPE_STR);
+}
+
+void stored_program(const mysql_event_stored_program* in) noexcept {
+    mysql_event_tracking_stored_program_data out = {};
+    out.event_subclass = in->event_subclass;
+    out.connection_id = in->connection_id;
+    out.database = text_of(in->database);
+    out.name = text_of(in->name);
+    (void)notify_stored_program(&out);
+}
+
+void startup(const mysql_event_server_startup* in) noexcept {
+    mysql_event_tracking_startup_data out = {};
+    out.argv = in->argv;
+    out.argc = in->argc;
+    (void)notify_startup(&out);
+}
+
+void shutdown(const mysql_event_server_shutdown* in) noexcept {
+    mysql_event_tracking_shutdown_data out = {};
+    out.exit_code = in->exit_code;
+    out.reason = in->reason == MYSQL_AUDIT_SERVER_SHUTDOWN_REASON_ABORT
+                     ? EVENT_TRACKING_SHUTDOWN_REASON_ABORT
+                     : EVENT_TRACKING_SHUTDOWN_REASON_SHUTDOWN;
+    (void)notify_shutdown(&out);
+}
+
 } // namespace
 
 void check_command_numbers() noexcept {
@@ -193,6 +270,24 @@ int notify(MYSQL_THD thd, mysql_event_class_t event_class, const void* event) no
         break;
     case MYSQL_AUDIT_QUERY_CLASS:
         return query(static_cast<const mysql_event_query*>(event));
+    case MYSQL_AUDIT_AUTHENTICATION_CLASS:
+        authentication(static_cast<const mysql_event_authentication*>(event));
+        break;
+    case MYSQL_AUDIT_GLOBAL_VARIABLE_CLASS:
+        global_variable(static_cast<const mysql_event_global_variable*>(event));
+        break;
+    case MYSQL_AUDIT_MESSAGE_CLASS:
+        message(thd, static_cast<const mysql_event_message*>(event));
+        break;
+    case MYSQL_AUDIT_STORED_PROGRAM_CLASS:
+        stored_program(static_cast<const mysql_event_stored_program*>(event));
+        break;
+    case MYSQL_AUDIT_SERVER_STARTUP_CLASS:
+        startup(static_cast<const mysql_event_server_startup*>(event));
+        break;
+    case MYSQL_AUDIT_SERVER_SHUTDOWN_CLASS:
+        shutdown(static_cast<const mysql_event_server_shutdown*>(event));
+        break;
     default:
         break;
     }

@@ -7,6 +7,7 @@
 #include "../common/settings.h"
 #include "../common/text_settings.h"
 #include "../mysql/adapter.h"
+#include "../mysql/event_classes.h"
 #include "../mysql/privilege.h"
 #include "../mysql/recorder.h"
 #include "../mysql/rewrite_functions.h"
@@ -56,6 +57,23 @@ st_mysql_audit g_descriptor = {
         0,
         0,
     },
+};
+
+// Events that come only if they are asked for.
+struct OnDemand {
+    mysql_event_class_t event_class;
+    uint32_t classes;
+    unsigned long mask;
+};
+
+constexpr OnDemand kOnDemand[] = {
+    {MYSQL_AUDIT_TABLE_ACCESS_CLASS, kClassTableAccess, MYSQL_AUDIT_TABLE_ACCESS_ALL},
+    {MYSQL_AUDIT_AUTHENTICATION_CLASS, kClassAuthentication, MYSQL_AUDIT_AUTHENTICATION_ALL},
+    {MYSQL_AUDIT_GLOBAL_VARIABLE_CLASS, kClassGlobalVariable, MYSQL_AUDIT_GLOBAL_VARIABLE_SET},
+    {MYSQL_AUDIT_SERVER_STARTUP_CLASS, kClassLifecycle, MYSQL_AUDIT_SERVER_STARTUP_ALL},
+    {MYSQL_AUDIT_SERVER_SHUTDOWN_CLASS, kClassLifecycle, MYSQL_AUDIT_SERVER_SHUTDOWN_ALL},
+    {MYSQL_AUDIT_MESSAGE_CLASS, kClassMessage, MYSQL_AUDIT_MESSAGE_ALL},
+    {MYSQL_AUDIT_STORED_PROGRAM_CLASS, kClassStoredProgram, MYSQL_AUDIT_STORED_PROGRAM_ALL},
 };
 
 // Where a service goes: all of them are pointers.
@@ -120,7 +138,7 @@ bool begin() noexcept {
         log(kError, "recording cannot start: the library cannot be kept: %s", dlerror());
         return false;
     }
-    if (!acquire_services()) {
+    if (!acquire_services() || !read_event_classes()) {
         return false;
     }
     const auto* version = static_cast<const char*>(dlsym(RTLD_DEFAULT, symbols::kServerVersion));
@@ -136,8 +154,9 @@ bool begin() noexcept {
         return false;
     }
     // The server reads it when this returns.
-    g_descriptor.class_mask[MYSQL_AUDIT_TABLE_ACCESS_CLASS] =
-        variable_number(kSettingTables) != 0 ? MYSQL_AUDIT_TABLE_ACCESS_ALL : 0;
+    for (const OnDemand& one : kOnDemand) {
+        g_descriptor.class_mask[one.event_class] = takes(one.classes) ? one.mask : 0;
+    }
     open_visits(tacho_embed_probe(g_recorder));
     note_own_statement();
     apply_traces(variable_number(kSettingTraces));
@@ -145,10 +164,14 @@ bool begin() noexcept {
     return true;
 }
 
+// Between an init that has succeeded and its deinit.
+bool g_runs;
+
 // A refused INSTALL PLUGIN says why in the error log only: what a plugin tells the client is
 // replaced by the server's own message.
 int init(MYSQL_PLUGIN) noexcept {
-    if (begin()) {
+    g_runs = begin();
+    if (g_runs) {
         return 0;
     }
     if (g_recorder != nullptr) {
@@ -170,8 +193,13 @@ int begin_uninstall(MYSQL_PLUGIN) noexcept {
 }
 
 // The server calls this when no session holds the plugin any more: none of its events is in flight,
-// and none waits for room. A trace may be: of a session that is not recorded.
+// and none waits for room. A trace may be: of a session that is not recorded. It also calls this
+// after an init that has failed (8.0.33), which has left nothing behind.
 int deinit(MYSQL_PLUGIN) noexcept {
+    if (!g_runs) {
+        return 0;
+    }
+    g_runs = false;
     apply_traces(kTracesOff);
     while (!close_visits(kStopPatienceMs)) {
         log(kWarning, "%s", "the end of a trace takes long: the plugin waits for it");

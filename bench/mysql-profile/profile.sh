@@ -6,56 +6,17 @@ cd "$(dirname "$0")/../.."
 
 connections=${CONNECTIONS:-512}
 seconds=${SECONDS_EACH:-20}
-server=${XDG_CACHE_HOME:-$HOME/.cache}/tachograph/mysql-9.7
-scripts=/usr/share/sysbench
-for program in perf sysbench mysqladmin; do
-    command -v "$program" >/dev/null || {
-        echo "profile.sh: needs $program" >&2
-        exit 1
-    }
-done
-[ -r build/mysql-9.7/component_tacho.so ] || {
-    echo "profile.sh: needs the component: make build SERVER=mysql-9.7" >&2
-    exit 1
-}
+# shellcheck source=bench/mysql-profile/server.sh
+. bench/mysql-profile/server.sh
+needs perf
 
 # perf opens files for each thread of the server.
 ulimit -n "$(ulimit -Hn)"
-mkdir -p build/bench
-work=$(mktemp -d "$PWD/build/bench/mysql-profile-XXXXXX")
-memory=$(mktemp -d /dev/shm/tacho-profile-XXXXXX)
-pid=
-stop() {
-    if [ -n "$pid" ]; then
-        kill "$pid"
-        wait "$pid" || true
-    fi
-    rm -rf "$work" "$memory"
-}
-trap stop EXIT
-
-mkdir "$work/plugin" "$work/log"
-# The server's own services for events live in a component of its.
-cp build/mysql-9.7/component_tacho.so "$server/usr/lib/mysql/plugin/component_reference_cache.so" "$work/plugin"
-options=(--no-defaults --user="$(id -un)" "--datadir=$work/data" "--basedir=$server/usr" --secure-file-priv=)
-"$server/usr/sbin/mysqld" "${options[@]}" --initialize-insecure "--log-error=$work/initialize.log"
-"$server/usr/sbin/mysqld" "${options[@]}" "--plugin-dir=$work/plugin" "--socket=$work/s" "--pid-file=$work/pid" \
-    "--log-error=$work/error.log" --skip-networking --mysqlx=OFF --max-connections=1100 \
-    "--loose-tacho.directory=$work/log" "--loose-tacho.arena-directory=$memory" &
-pid=$!
-sql() { mysql --no-defaults --skip-column-names --batch --user=root "--socket=$work/s" --execute="$1"; }
-until mysqladmin --no-defaults --user=root "--socket=$work/s" --silent ping >/dev/null 2>&1; do
-    kill -0 "$pid" || {
-        tail "$work/error.log" >&2
-        exit 1
-    }
-    sleep 0.3
-done
+prepare_server
+start_server
 status() { sql "SHOW GLOBAL STATUS LIKE '$1'" | cut -f2; }
 sql "CREATE DATABASE tacho_bench"
-export LUA_PATH="$scripts/?.lua"
-load=(sysbench --db-driver=mysql "--mysql-socket=$work/s" --mysql-user=root --mysql-db=tacho_bench --tables=1
-    --table-size=10000)
+load+=(--table-size=10000)
 "${load[@]}" oltp_point_select prepare >"$work/prepare"
 
 # What perf saw: per cent of the server's processor time.

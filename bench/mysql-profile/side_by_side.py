@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Processor time that recording adds to a query of MySQL 9.7, on a machine that others use, too.
+"""Processor time that recording, or rules that rewrite, add to a query of MySQL 9.7, on a machine
+that others use, too.
 
 Two private servers run at once, each with its own load; one has the component, the other has not,
 and then the other way round. Whatever slows the machine down slows both, so that the ratio of
@@ -10,6 +11,7 @@ another one without (A/A). See README.md.
 """
 
 import argparse
+import contextlib
 import getpass
 import math
 import os
@@ -26,6 +28,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tachograph"
 DEADLINE_S = 120
+# Until the pages are in memory, and the sessions are there.
+WARM_UP_S = 3
 COMPONENT = "file://component_tacho"
 # What a server is told for each state that has the component.
 STATES = {
@@ -33,7 +37,29 @@ STATES = {
     "traces-off": ["SET GLOBAL tacho.traces = OFF", "SET GLOBAL tacho.logging = ON"],
     "changes": ["SET GLOBAL tacho.traces = CHANGES", "SET GLOBAL tacho.logging = ON"],
     "on": ["SET GLOBAL tacho.traces = ON", "SET GLOBAL tacho.logging = ON"],
+    "rewrite": ["SET GLOBAL tacho.logging = OFF",
+                "SELECT tacho_rewrite_load(1, 'SELECT ? FROM no_such_table', NULL, 'SELECT ?')"],
+    "rewrite-1000": ["SET GLOBAL tacho.logging = OFF",
+                     "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1000) "
+                     "SELECT tacho_rewrite_load(n, CONCAT('SELECT c FROM no_such_table_', n, "
+                     "' WHERE id = ?'), NULL, 'SELECT ?') FROM n"],
 }
+# Rules are kept for the next time.
+NO_RULES = "SELECT tacho_rewrite_load(1, NULL, NULL, NULL)"
+# MySQL's own plugin, which reads its rules when it is installed, and leaves when the server ends.
+REWRITER = "rewriter"
+REWRITER_RULES = [
+    "CREATE DATABASE query_rewrite",
+    "CREATE TABLE query_rewrite.rewrite_rules (id INT AUTO_INCREMENT PRIMARY KEY, "
+    "pattern VARCHAR(5000) COLLATE utf8mb4_bin NOT NULL, "
+    "pattern_database VARCHAR(20) COLLATE utf8mb4_bin, "
+    "replacement VARCHAR(5000) COLLATE utf8mb4_bin NOT NULL, "
+    "enabled ENUM('YES', 'NO') COLLATE utf8mb4_bin NOT NULL DEFAULT 'YES', "
+    "message VARCHAR(1000) COLLATE utf8mb4_bin, "
+    "pattern_digest VARCHAR(64), normalized_pattern VARCHAR(100))",
+    "INSERT INTO query_rewrite.rewrite_rules (pattern, replacement) "
+    "VALUES ('SELECT ? FROM no_such_table', 'SELECT ?')",
+]
 
 
 class Server:
@@ -45,7 +71,8 @@ class Server:
             (self.directory / directory).mkdir(parents=True)
         usr = options.server_folder / "usr"
         plugins = usr / "lib/mysql/plugin"
-        for library in (options.component, plugins / "component_reference_cache.so"):
+        server_own = (plugins / "component_reference_cache.so", plugins / "rewriter.so")
+        for library in (options.component, *server_own):
             shutil.copy(library, self.directory / "plugin")
         arguments = [
             "--no-defaults", f"--user={getpass.getuser()}", f"--basedir={usr}",
@@ -56,21 +83,34 @@ class Server:
         self.socket = self.directory / "s"
         self.arenas = Path(tempfile.mkdtemp(prefix="tacho-bench-", dir="/dev/shm"))
         self.state = "none"
-        self.client = self.load = None
-        self.process = subprocess.Popen([
+        self.client = self.load = self.process = None
+        self.command = [
             mysqld, *arguments, f"--plugin-dir={self.directory}/plugin", f"--socket={self.socket}",
             f"--pid-file={self.directory}/pid", "--skip-networking", "--mysqlx=OFF",
             "--secure-file-priv=", f"--max-connections={options.threads + 20}",
             "--innodb-buffer-pool-size=512M", f"--loose-tacho.directory={self.directory}/log",
             f"--loose-tacho.arena-directory={self.arenas}",
-        ])
+        ]
+        sysbench = [
+            "sysbench", "--db-driver=mysql", f"--mysql-socket={self.socket}", "--mysql-user=root",
+            "--mysql-db=tacho_bench", "--tables=4", "--table-size=10000", "--db-ps-mode=disable",
+            f"--threads={options.threads}", "--time=0", options.workload,
+        ]
+        self.sysbench = sysbench
+        # Where its scripts find each other.
+        self.environment = dict(os.environ, LUA_PATH="/usr/share/sysbench/?.lua")
         try:
-            self.begin(options)
+            self.begin()
+            for sql in ("CREATE DATABASE tacho_bench", *REWRITER_RULES):
+                self.ask(sql)
+            subprocess.run([*sysbench, "prepare"], env=self.environment, check=True,
+                           stdout=subprocess.DEVNULL)
         except BaseException:
             self.stop()
             raise
 
-    def begin(self, options):
+    def begin(self):
+        self.process = subprocess.Popen(self.command)
         ping = ["mysqladmin", "--no-defaults", "--user=root", f"--socket={self.socket}", "ping"]
         until = time.monotonic() + DEADLINE_S
         while subprocess.run(ping, capture_output=True).returncode:
@@ -82,16 +122,11 @@ class Server:
             ["mysql", "--no-defaults", "--user=root", f"--socket={self.socket}",
              "--skip-column-names", "--batch", "--unbuffered"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.ask("CREATE DATABASE tacho_bench")
-        sysbench = [
-            "sysbench", "--db-driver=mysql", f"--mysql-socket={self.socket}", "--mysql-user=root",
-            "--mysql-db=tacho_bench", "--tables=4", "--table-size=10000", "--db-ps-mode=disable",
-            f"--threads={options.threads}", "--time=0", options.workload,
-        ]
-        # Where its scripts find each other.
-        environment = dict(os.environ, LUA_PATH="/usr/share/sysbench/?.lua")
-        subprocess.run([*sysbench, "prepare"], env=environment, check=True, stdout=subprocess.DEVNULL)
-        self.load = subprocess.Popen([*sysbench, "run"], env=environment, stdout=subprocess.DEVNULL)
+
+    def run_load(self):
+        self.load = subprocess.Popen([*self.sysbench, "run"], env=self.environment,
+                                     stdout=subprocess.DEVNULL)
+        time.sleep(WARM_UP_S)
 
     def ask(self, sql):
         """The rows of the answer."""
@@ -107,14 +142,33 @@ class Server:
     def go_to(self, state):
         if state == self.state:
             return
-        if state == "none":
-            self.ask(f"UNINSTALL COMPONENT '{COMPONENT}'")
-        else:
-            if self.state == "none":
+        if self.state == REWRITER:
+            # Its sessions hold it until they end.
+            self.ask("UNINSTALL PLUGIN rewriter")
+            self.end()
+            self.begin()
+            self.run_load()
+        elif self.state in STATES:
+            self.ask(NO_RULES)
+            if state not in STATES:
+                self.ask(f"UNINSTALL COMPONENT '{COMPONENT}'")
+        if state == REWRITER:
+            self.ask("INSTALL PLUGIN rewriter SONAME 'rewriter.so'")
+        elif state in STATES:
+            if self.state not in STATES:
                 self.ask(f"INSTALL COMPONENT '{COMPONENT}'")
             for sql in STATES[state]:
                 self.ask(sql)
         self.state = state
+
+    @contextlib.contextmanager
+    def paused(self):
+        """Without its load: another server that starts beside 256 busy sessions takes minutes."""
+        self.load.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.load.send_signal(signal.SIGCONT)
 
     def counters(self):
         """Queries so far, and processor time of all threads, s."""
@@ -124,11 +178,15 @@ class Server:
         stat = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return queries, (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
-    def stop(self):
+    def end(self):
         for process in (self.load, self.client, self.process):
             if process is not None:
                 process.terminate()
                 process.wait()
+        self.client = self.load = self.process = None
+
+    def stop(self):
+        self.end()
         shutil.rmtree(self.arenas)
 
 
@@ -136,8 +194,10 @@ def compare(servers, state, options):
     """Ratio and difference (µs) of the processor times per query, and that without, µs."""
     logs, differences, without = [], [], []
     for subject, other in random.sample([servers, servers[::-1]], 2):
-        subject.go_to(state)
-        other.go_to("none")
+        with other.paused():
+            subject.go_to(state)
+        with subject.paused():
+            other.go_to("none")
         time.sleep(options.guard)
         before = [server.counters() for server in (subject, other)]
         time.sleep(options.block)
@@ -172,7 +232,8 @@ def show(found):
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--state", nargs="+", choices=["none", *STATES], default=["none", *STATES])
+    parser.add_argument("--state", nargs="+", choices=["none", *STATES, REWRITER],
+                        default=["none", "logging-off", "traces-off", "changes", "on"])
     parser.add_argument("--workload", default="oltp_read_write", help="script of sysbench")
     parser.add_argument("--threads", type=int, default=32, help="connections of each server")
     parser.add_argument("--rounds", type=int, default=12, help="comparisons of each state")
@@ -197,7 +258,8 @@ def main():
     try:
         for name in ("a", "b"):
             servers.append(Server(work, name, options))
-        time.sleep(3)
+        for server in servers:
+            server.run_load()
         for number in range(options.rounds):
             for state in random.sample(options.state, len(options.state)):
                 found[state].append(compare(servers, state, options))

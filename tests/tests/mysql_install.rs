@@ -99,6 +99,47 @@ fn a_log_that_is_in_the_way_of_the_rules_goes_on_elsewhere() {
     server.assert_clean_log(&[]);
 }
 
+/// The server goes on, when it is asked to install it, and when it starts with it; and once the way is
+/// free, all is recorded.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn a_log_that_cannot_be_begun_costs_the_recording_and_not_the_server() {
+    let place = Place::new("no-log");
+    let mut server = place.builder().start().expect("a server");
+    let mut root = server.connect().expect("a connection");
+    fs::write(place.log(), "in the way").expect("a file");
+    for _ in 0..2 {
+        root.query_drop(install()).expect_err("there is no directory");
+        root.query_drop("DO 1").expect("an answer");
+    }
+    fs::remove_file(place.log()).expect("removing");
+    root.query_drop(install()).expect("installing");
+    root.query_drop("DO 'recorded'").expect("an answer");
+    drop(root);
+    server.stop().expect("stopping");
+
+    let aside = place.path().join("aside");
+    fs::rename(place.log(), &aside).expect("moving the log");
+    fs::write(place.log(), "in the way").expect("a file");
+    server.restart().expect("restarting");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop("DO 'not recorded'").expect("an answer");
+    drop(root);
+    server.stop().expect("stopping");
+    assert!(server.error_log().contains("recording cannot start: "));
+
+    fs::remove_file(place.log()).expect("removing");
+    fs::rename(&aside, place.log()).expect("moving the log");
+    server.restart().expect("restarting");
+    let mut root = server.connect().expect("a connection");
+    root.query_drop("DO 'again'").expect("an answer");
+    drop(root);
+    let lines = place.end(&mut server);
+    let texts = ["DO 'recorded'", "DO 'not recorded'", "DO 'again'"];
+    assert_eq!(texts.map(|sql| count(&lines, "sql", sql)), [1, 0, 1]);
+    assert_eq!((count(&lines, "event", "lost"), place.arena_count()), (0, 0));
+}
+
 /// What installs writes to a table of the server: docs/guide/install.md.
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]

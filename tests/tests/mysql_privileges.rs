@@ -44,7 +44,7 @@ fn only_who_has_the_privilege_changes_it() {
     }
     let (fixed, settable): (Vec<String>, Vec<String>) =
         assignments(&mut root).into_iter().partition(|sql| code(&mut root, sql) == READ_ONLY);
-    assert_eq!(fixed.len(), 5, "{fixed:?}");
+    assert_eq!(fixed.len(), 6, "{fixed:?}");
     assert!(settable.len() > 20, "{settable:?}");
     let connect = |user| client::connect(server.socket(), user, "").expect("a connection");
     let (mut dba, mut auditor, mut app) = (connect("dba"), connect("auditor"), connect("app"));

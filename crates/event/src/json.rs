@@ -16,7 +16,7 @@ use tacho_digest::WRITTEN_BYTES;
 
 use crate::charset::{Charset, Fidelity};
 use crate::digits::{EIGHT_DIGITS, eight_digits, short_number, two_digits};
-use crate::record::{EventKind, Outcome, Record, TableUse};
+use crate::record::{Attribute, EventKind, Outcome, Record, TableUse};
 use crate::time::TimeFormatter;
 use escape::{EscapedText, is_plain_ascii};
 
@@ -299,6 +299,31 @@ fn append_recorder(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter
     text_field!(out, "variable", record.variable);
     text_field!(out, "old_value", record.old_value);
     text_field!(out, "new_value", record.new_value);
+    if record.event == Some(EventKind::Notice) {
+        append_notice(out, record);
+    }
+}
+
+fn append_notice(out: &mut Vec<u8>, record: &Record) {
+    text_field!(out, "class", record.class);
+    text_field!(out, "action", record.action);
+    text_field!(out, "object", record.object);
+    text_field!(out, "producer", record.producer);
+    text_field!(out, "detail", record.detail);
+    number_field!(out, "detail_bytes", record.detail_bytes);
+    for (index, Attribute { key, value }) in record.attributes.iter().enumerate() {
+        let before: &[u8] = if index == 0 { b",\"attributes\":[{" } else { b",{" };
+        out.extend_from_slice(before);
+        // Also an empty one: an object has both.
+        out.extend_from_slice(b"\"key\":\"");
+        append_text(out, key, Charset::UTF8MB4, ",\"key_b64\":\"");
+        out.extend_from_slice(b",\"value\":\"");
+        append_text(out, value, Charset::UTF8MB4, ",\"value_b64\":\"");
+        out.push(b'}');
+    }
+    if !record.attributes.is_empty() {
+        out.push(b']');
+    }
 }
 
 #[cfg(test)]

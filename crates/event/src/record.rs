@@ -31,6 +31,8 @@ pub enum EventKind {
     Stop,
     /// The recorder's own configuration was changed.
     Config,
+    /// The server tells of something that is no statement; `class` and `action` say of what.
+    Notice,
 }
 
 impl EventKind {
@@ -47,6 +49,7 @@ impl EventKind {
             Self::Start => "start",
             Self::Stop => "stop",
             Self::Config => "config",
+            Self::Notice => "notice",
         }
     }
 }
@@ -182,6 +185,29 @@ pub struct Record<'a> {
     pub old_value: &'a [u8],
     /// Its value after.
     pub new_value: &'a [u8],
+    /// Of a `notice`: the server's class of such events ("authentication", "message" …).
+    pub class: &'a [u8],
+    /// What has happened ("authid_create", "set" …).
+    pub action: &'a [u8],
+    /// To what: an account, a variable, a stored program; of a message, the component that sends it.
+    pub object: &'a [u8],
+    /// Which part of the component sends it.
+    pub producer: &'a [u8],
+    /// The value, the message, the arguments.
+    pub detail: &'a [u8],
+    /// Length of the original in bytes with the attributes, when not all of it is there.
+    pub detail_bytes: Option<u64>,
+    /// What a message says besides, in the order in which it came.
+    pub attributes: &'a [Attribute<'a>],
+}
+
+/// A key and a value that a message has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attribute<'a> {
+    /// Its name.
+    pub key: &'a [u8],
+    /// Its value; a number in decimal digits.
+    pub value: &'a [u8],
 }
 
 impl Record<'_> {

@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use tacho_event::charset::{Charset, restore};
 use tacho_event::json::write_line;
-use tacho_event::record::{EventKind, Outcome, Record, TableAccess, TableUse};
+use tacho_event::record::{Attribute, EventKind, Outcome, Record, TableAccess, TableUse};
 use tacho_event::time::TimeFormatter;
 
 const SPECIFICATION: &str = include_str!("../../../docs/specs/record.md");
@@ -73,7 +73,7 @@ fn specified_fields() -> Vec<&'static str> {
         .skip_while(|line| !line.starts_with("| `v`"))
         .map_while(|line| line.strip_prefix("| `"));
     let fields: Vec<_> = rows.map(|row| row.split_once('`').expect("a field name").0).collect();
-    assert_eq!((fields.first(), fields.last()), (Some(&"v"), Some(&"new_value")));
+    assert_eq!((fields.first(), fields.last()), (Some(&"v"), Some(&"attributes")));
     fields
 }
 
@@ -315,7 +315,7 @@ proptest! {
 
     #[test]
     fn any_bytes_in_any_field_give_one_valid_line(
-        texts in proptest::collection::vec(any_bytes(), 20),
+        texts in proptest::collection::vec(any_bytes(), 23),
         names in proptest::collection::vec(any_bytes(), 0..12),
         sql in proptest::option::of(any_bytes()),
         rewritten in proptest::option::of(any_bytes()),
@@ -333,15 +333,17 @@ proptest! {
                 new_table: &names[3],
             })
             .collect();
+        let attributes = names.chunks_exact(2).map(|it| Attribute { key: &it[0], value: &it[1] });
+        let attributes: Vec<Attribute> = attributes.collect();
         let text_fields = [
             "user", "priv_user", "proxy_user", "os_user", "host", "ip", "db", "command",
             "sql_command", "sqlstate", "error", "cause", "server", "program", "tls", "variable",
-            "old_value", "new_value", "signing_key", "blocked_by",
+            "old_value", "new_value", "signing_key", "blocked_by", "object", "producer", "detail",
         ];
         let record = Record {
             seq: numbers[0].unwrap_or(0),
             ts_us: times.0,
-            event: Some(EventKind::Table),
+            event: Some(EventKind::Notice),
             outcome: Some(Outcome::Interrupted),
             conn: numbers[1],
             conn_seq: numbers[2],
@@ -387,6 +389,13 @@ proptest! {
             blocked_by: &texts[19],
             rewrite_rule: numbers[3],
             rewritten_query: rewritten.as_deref(),
+            class: b"message",
+            action: b"user",
+            object: &texts[20],
+            producer: &texts[21],
+            detail: &texts[22],
+            detail_bytes: numbers[3],
+            attributes: &attributes,
         };
         let line = line(&record);
         let fields = fields(&line);
@@ -434,6 +443,17 @@ proptest! {
             ] {
                 let expected = (!bytes.is_empty()).then(|| bytes.to_vec());
                 prop_assert_eq!(original(&object, key, b"utf8mb4"), expected);
+            }
+        }
+
+        let written = fields.iter().find(|(key, _)| key == "attributes").map(|(_, value)| value);
+        let written = written.map_or(&[][..], |value| value.as_array().expect("an array"));
+        prop_assert_eq!(written.len(), attributes.len());
+        for (object, attribute) in written.iter().zip(&attributes) {
+            let object = object.as_object().expect("an object").clone().into_iter();
+            let object: Vec<(String, Value)> = object.collect();
+            for (key, bytes) in [("key", attribute.key), ("value", attribute.value)] {
+                prop_assert_eq!(original(&object, key, b"utf8mb4"), Some(bytes.to_vec()));
             }
         }
     }

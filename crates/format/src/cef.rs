@@ -11,7 +11,7 @@ use tacho_event::time::TimeFormatter;
 use crate::Formatter;
 use crate::escape::{Escape, hex, is_control, name, rewritten, sql};
 use crate::words::{
-    PRODUCT, VERSION, end_us, is_of_recorder, number, sentence, severity, status, tables,
+    PRODUCT, VERSION, end_us, has_sentence, number, sentence, severity, status, tables,
 };
 
 /// A field of the header.
@@ -136,7 +136,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
         count(out, "end", Some(end_us(record).max(0).unsigned_abs() / 1000));
     }
     append_custom(out, record);
-    if is_of_recorder(event) {
+    if has_sentence(event) {
         field(out, "msg", |out| sentence::<Value>(out, record, clock));
     } else {
         text(out, "msg", record.error);

@@ -11,7 +11,7 @@ use tacho_event::time::{TIME_BYTES, TimeFormatter};
 
 use crate::Formatter;
 use crate::escape::{Escape, backslash, is_control, name, sql};
-use crate::words::{end_us, host, is_of_recorder, is_said_elsewhere, number, sentence, status};
+use crate::words::{end_us, has_sentence, host, is_said_elsewhere, number, sentence, status};
 
 /// Inside `'…'`.
 struct Quoted;
@@ -71,8 +71,12 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
         EventKind::ChangeUser => append_connection(by, out, record, "CHANGEUSER", clock),
         EventKind::Statement if is_said_elsewhere(record) => {}
         EventKind::Statement => append_statement(by, out, record, clock),
-        EventKind::Lost | EventKind::Start | EventKind::Stop | EventKind::Config => {
-            debug_assert!(is_of_recorder(event));
+        EventKind::Lost
+        | EventKind::Start
+        | EventKind::Stop
+        | EventKind::Config
+        | EventKind::Notice => {
+            debug_assert!(has_sentence(event));
             append_recorder(by, out, record, event, clock);
         }
     }
@@ -208,10 +212,11 @@ fn append_recorder(
         EventKind::Lost => "AUDIT_LOST",
         EventKind::Start => "AUDIT_START",
         EventKind::Stop => "AUDIT_STOP",
+        EventKind::Notice => "AUDIT_NOTICE",
         _ => "AUDIT_CONFIG",
     };
     append_header(by, out, record, operation, clock.format(record.ts_us));
-    append_database(out, b"");
+    append_database(out, record.db);
     if event == EventKind::Config {
         // As MariaDB Enterprise's server_audit2.
         name::<Bare>(out, record.variable);

@@ -11,7 +11,7 @@ use crate::Formatter;
 use crate::escape::Json;
 use crate::json::{Object, object};
 use crate::ocsf::append_table;
-use crate::words::{is_of_recorder, number, sentence};
+use crate::words::{has_sentence, number, sentence};
 
 /// The version of the schema.
 const SCHEMA: &str = "9.4.0";
@@ -21,7 +21,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
     object(out, |o| {
         o.made("@timestamp", |out| out.extend_from_slice(clock.format(record.ts_us)));
         o.object("ecs", |o| o.word("version", SCHEMA));
-        if is_of_recorder(event) {
+        if has_sentence(event) {
             o.made("message", |out| sentence::<Json>(out, record, clock));
         } else {
             o.text("message", record.error);
@@ -67,6 +67,7 @@ fn append_event(o: &mut Object, record: &Record, event: EventKind) {
         EventKind::Start => ("process", "start"),
         EventKind::Stop => ("process", "end"),
         EventKind::Config => ("configuration", "change"),
+        EventKind::Notice => ("database", "info"),
     };
     o.word("kind", "event");
     o.texts(
@@ -162,4 +163,5 @@ fn append_own(o: &mut Object, record: &Record) {
     o.text("variable", record.variable);
     o.text("old_value", record.old_value);
     o.text("new_value", record.new_value);
+    o.notice(record);
 }

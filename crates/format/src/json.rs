@@ -61,6 +61,20 @@ impl Object<'_> {
         }
     }
 
+    /// What the server tells besides statements, when that is what the record is of.
+    pub fn notice(&mut self, record: &Record) {
+        self.text("class", record.class);
+        self.text("action", record.action);
+        self.text("object", record.object);
+        self.text("producer", record.producer);
+        self.text("detail", record.detail);
+        self.number("detail_bytes", record.detail_bytes);
+        self.objects("attributes", record.attributes, |o, attribute| {
+            o.text("key", attribute.key);
+            o.text("value", attribute.value);
+        });
+    }
+
     /// A word out of a fixed list, which needs no escape.
     pub fn word(&mut self, key: &str, word: &str) {
         debug_assert!(!word.bytes().any(escape::Json::is_special));

@@ -10,7 +10,7 @@ use tacho_event::time::TimeFormatter;
 
 use crate::Formatter;
 use crate::escape::{Escape, backslash, is_control, name, rewritten, sql};
-use crate::words::{PRODUCT, VERSION, is_of_recorder, number, sentence, severity, status, tables};
+use crate::words::{PRODUCT, VERSION, has_sentence, number, sentence, severity, status, tables};
 
 struct Header;
 
@@ -46,7 +46,11 @@ fn category(event: EventKind) -> &'static str {
         | EventKind::ChangeUser
         | EventKind::ConnectFailed => "session",
         EventKind::Statement | EventKind::Table => "statement",
-        EventKind::Lost | EventKind::Start | EventKind::Stop | EventKind::Config => "audit",
+        EventKind::Lost
+        | EventKind::Start
+        | EventKind::Stop
+        | EventKind::Config
+        | EventKind::Notice => "audit",
     }
 }
 
@@ -123,7 +127,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
     count(out, "queryTimeUs", record.query_time_us);
     count(out, "lockTimeUs", record.lock_time_us);
     count(out, "count", record.count);
-    if is_of_recorder(event) {
+    if has_sentence(event) {
         field(out, "msg", |out| sentence::<Value>(out, record, clock));
     } else {
         text(out, "msg", record.error);

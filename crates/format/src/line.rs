@@ -120,6 +120,36 @@ pub struct Line<'a> {
     #[serde(borrow, default)]
     pub new_value: Cow<'a, str>,
     pub new_value_b64: Option<String>,
+    #[serde(borrow, default)]
+    pub class: Cow<'a, str>,
+    pub class_b64: Option<String>,
+    #[serde(borrow, default)]
+    pub action: Cow<'a, str>,
+    pub action_b64: Option<String>,
+    #[serde(borrow, default)]
+    pub object: Cow<'a, str>,
+    pub object_b64: Option<String>,
+    #[serde(borrow, default)]
+    pub producer: Cow<'a, str>,
+    pub producer_b64: Option<String>,
+    #[serde(borrow, default)]
+    pub detail: Cow<'a, str>,
+    pub detail_b64: Option<String>,
+    pub detail_bytes: Option<u64>,
+    #[serde(borrow, default)]
+    pub attributes: Vec<Attribute<'a>>,
+}
+
+/// An entry of `attributes`.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs, reason = "the names and meanings are those of tacho_event::Attribute")]
+pub struct Attribute<'a> {
+    #[serde(borrow, default)]
+    pub key: Cow<'a, str>,
+    pub key_b64: Option<String>,
+    #[serde(borrow, default)]
+    pub value: Cow<'a, str>,
+    pub value_b64: Option<String>,
 }
 
 /// An entry of `tables`.

@@ -11,7 +11,7 @@ use tacho_event::time::TimeFormatter;
 use crate::Formatter;
 use crate::escape::{Json, name};
 use crate::json::{Object, object};
-use crate::words::{PRODUCT, VERSION, end_us, is_of_recorder, number, sentence};
+use crate::words::{PRODUCT, VERSION, end_us, has_sentence, number, sentence};
 
 /// The version of the schema.
 const SCHEMA: &str = "1.5.0";
@@ -37,6 +37,7 @@ fn class(record: &Record, event: EventKind) -> Class {
         EventKind::Start => (6002, (3, "Start")),
         EventKind::Stop => (6002, (4, "Stop")),
         EventKind::Config => (6002, (OTHER, "Configure")),
+        EventKind::Notice => (6002, (OTHER, "Notice")),
         EventKind::Lost => (0, (OTHER, "Lost")),
     };
     Class { category: class / 1000, class, activity, activity_name }
@@ -86,7 +87,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
             o.signed("end_time", end_us(record).div_euclid(1000));
             o.number("duration", Some(duration_us / 1000));
         }
-        if is_of_recorder(event) {
+        if has_sentence(event) {
             o.made("message", |out| sentence::<Json>(out, record, clock));
         } else {
             o.text("message", record.error);
@@ -255,6 +256,7 @@ fn append_unmapped(o: &mut Object, record: &Record) {
     o.text("variable", record.variable);
     o.text("old_value", record.old_value);
     o.text("new_value", record.new_value);
+    o.notice(record);
 }
 
 pub fn append_table(o: &mut Object, used: &TableUse) {

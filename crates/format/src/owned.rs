@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use tacho_event::charset::{Charset, RestoreError, restore};
-use tacho_event::record::{EventKind, Outcome, Record, TableAccess, TableUse};
+use tacho_event::record::{Attribute, EventKind, Outcome, Record, TableAccess, TableUse};
 
-use crate::line::{Line, Touched};
+use crate::line::{self, Line, Touched};
 
 /// Why a line that parses is not a record.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -81,6 +81,14 @@ pub struct OwnedRecord {
     pub variable: Vec<u8>,
     pub old_value: Vec<u8>,
     pub new_value: Vec<u8>,
+    pub class: Vec<u8>,
+    pub action: Vec<u8>,
+    pub object: Vec<u8>,
+    pub producer: Vec<u8>,
+    pub detail: Vec<u8>,
+    pub detail_bytes: Option<u64>,
+    /// Key and value.
+    pub attributes: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// One entry of `tables`.
@@ -167,12 +175,21 @@ impl OwnedRecord {
             variable: bytes!(line, variable, variable_b64),
             old_value: bytes!(line, old_value, old_value_b64),
             new_value: bytes!(line, new_value, new_value_b64),
+            class: bytes!(line, class, class_b64),
+            action: bytes!(line, action, action_b64),
+            object: bytes!(line, object, object_b64),
+            producer: bytes!(line, producer, producer_b64),
+            detail: bytes!(line, detail, detail_b64),
+            detail_bytes: line.detail_bytes,
+            attributes: line.attributes.iter().map(attribute).collect::<Result<_, _>>()?,
         })
     }
 
     /// Gives `use_it` the record as the formatters take it.
     pub fn with<R>(&self, use_it: impl FnOnce(&Record) -> R) -> R {
         let tables: Vec<TableUse> = self.tables.iter().map(OwnedTable::borrow).collect();
+        let attributes = self.attributes.iter().map(|(key, value)| Attribute { key, value });
+        let attributes: Vec<Attribute> = attributes.collect();
         use_it(&Record {
             seq: self.seq,
             ts_us: self.ts_us,
@@ -219,9 +236,20 @@ impl OwnedRecord {
             variable: &self.variable,
             old_value: &self.old_value,
             new_value: &self.new_value,
+            class: &self.class,
+            action: &self.action,
+            object: &self.object,
+            producer: &self.producer,
+            detail: &self.detail,
+            detail_bytes: self.detail_bytes,
+            attributes: &attributes,
             ..Record::default()
         })
     }
+}
+
+fn attribute(line: &line::Attribute) -> Result<(Vec<u8>, Vec<u8>), LineError> {
+    Ok((bytes!(line, key, key_b64), bytes!(line, value, value_b64)))
 }
 
 impl OwnedTable {
@@ -255,7 +283,7 @@ fn original(
     restore(text, companion, charset).map_err(|source| LineError::Text { field, source })
 }
 
-const EVENTS: [EventKind; 10] = [
+const EVENTS: [EventKind; 11] = [
     EventKind::Statement,
     EventKind::Connect,
     EventKind::Disconnect,
@@ -266,6 +294,7 @@ const EVENTS: [EventKind; 10] = [
     EventKind::Start,
     EventKind::Stop,
     EventKind::Config,
+    EventKind::Notice,
 ];
 
 const OUTCOMES: [Outcome; 4] =

@@ -13,7 +13,7 @@ use tacho_event::time::{TIME_BYTES, TimeFormatter};
 use crate::Formatter;
 use crate::escape::{Escape, name, sql};
 use crate::words::{
-    end_us, is_of_recorder, is_said_elsewhere, number, seconds, sentence, status, tables,
+    end_us, has_sentence, is_said_elsewhere, number, seconds, sentence, status, tables,
     user_at_host,
 };
 
@@ -70,7 +70,11 @@ fn write<S: Style>(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &m
         EventKind::ChangeUser => append_connection::<S>(by, out, record, "Change user", clock),
         EventKind::Start => append_server::<S>(by, out, record, "Audit", clock),
         EventKind::Stop => append_server::<S>(by, out, record, "NoAudit", clock),
-        EventKind::Statement | EventKind::Table | EventKind::Lost | EventKind::Config => {
+        EventKind::Statement
+        | EventKind::Table
+        | EventKind::Lost
+        | EventKind::Config
+        | EventKind::Notice => {
             append_general::<S>(by, out, record, event, clock);
         }
     }
@@ -141,6 +145,7 @@ fn append_general<S: Style>(
     let title = |out: &mut Vec<u8>| match (event, record.outcome) {
         (EventKind::Lost, _) => out.extend_from_slice(b"Lost"),
         (EventKind::Config, _) => out.extend_from_slice(b"Config"),
+        (EventKind::Notice, _) => out.extend_from_slice(b"Notice"),
         (EventKind::Table, _) => out.extend_from_slice(b"Table access"),
         (_, Some(Outcome::Running)) => out.extend_from_slice(b"Running"),
         (_, Some(Outcome::Interrupted)) => out.extend_from_slice(b"Interrupted"),
@@ -152,14 +157,14 @@ fn append_general<S: Style>(
     S::field(out, "status", Kind::Number, |out| number(out, status(record)));
     S::field(out, "sqltext", Kind::Text, |out| match event {
         EventKind::Table => tables::<S::Text>(out, record.tables),
-        _ if is_of_recorder(event) => sentence::<S::Text>(out, record, clock),
+        _ if has_sentence(event) => sentence::<S::Text>(out, record, clock),
         _ => sql::<S::Text>(out, record),
     });
     if S::HAS_FIGURES {
         append_figures::<S>(out, record);
     }
     S::field(out, "user", Kind::Text, |out| {
-        if !is_of_recorder(event) {
+        if !has_sentence(event) || event == EventKind::Notice {
             user_at_host::<S::Text>(out, record);
         }
     });

@@ -16,6 +16,7 @@ const MESSAGE_COPIES: usize = 2;
 /// Keys, numbers and times of a record, and of a table.
 const FIXED_BYTES: usize = 4096;
 const TABLE_FIXED_BYTES: usize = 512;
+const ATTRIBUTE_FIXED_BYTES: usize = 64;
 /// Texts up to this length need not be measured.
 const SHORT_BYTES: usize = 4 << 10;
 
@@ -42,6 +43,10 @@ pub fn room_for(record: &Record, server_host: &[u8]) -> usize {
         record.program,
         record.tls,
         record.variable,
+        record.class,
+        record.action,
+        record.object,
+        record.producer,
     ];
     let names = names.iter().map(|name| name.len()).fold(0, usize::saturating_add);
     let names = names.saturating_mul(NAME_COPIES * GROWTH_MAX);
@@ -50,11 +55,18 @@ pub fn room_for(record: &Record, server_host: &[u8]) -> usize {
         let own = used.db.len() + used.table.len() + used.new_db.len() + used.new_table.len();
         (own * NAME_COPIES * GROWTH_MAX).saturating_add(names).saturating_add(TABLE_FIXED_BYTES)
     });
-    let messages = [record.error, record.old_value, record.new_value];
+    // Attributes are in the sentence, and by themselves.
+    let attributes = record.attributes.iter().map(|attribute| {
+        (attribute.key.len() + attribute.value.len())
+            .saturating_mul(NAME_COPIES * GROWTH_MAX)
+            .saturating_add(ATTRIBUTE_FIXED_BYTES)
+    });
+    let messages = [record.error, record.old_value, record.new_value, record.detail];
     let messages = messages.iter().map(|text| text_room(text, Charset::UTF8MB4));
     let charset = record.text_charset().unwrap_or(Charset::BINARY);
     let of_statement = |text: Option<&[u8]>| text_room(text.unwrap_or_default(), charset);
     tables
+        .chain(attributes)
         .chain([record.sql, record.rewritten_query].map(of_statement))
         .chain([names, FIXED_BYTES])
         .chain(messages.map(|room| room.saturating_mul(MESSAGE_COPIES)))
@@ -92,7 +104,7 @@ impl TextSink for Counter {
 mod tests {
     use super::*;
     use crate::{Format, Formatter};
-    use tacho_event::record::{EventKind, Outcome, TableAccess, TableUse};
+    use tacho_event::record::{Attribute, EventKind, Outcome, TableAccess, TableUse};
     use tacho_event::time::TimeFormatter;
 
     const FORMATS: [Format; 9] = [
@@ -107,17 +119,22 @@ mod tests {
         Format::Slow,
     ];
 
-    const EVENTS: [EventKind; 6] = [
+    const EVENTS: [EventKind; 7] = [
         EventKind::Statement,
         EventKind::Connect,
         EventKind::Table,
         EventKind::Lost,
         EventKind::Start,
         EventKind::Config,
+        EventKind::Notice,
     ];
 
     /// Every text of the record is this one.
-    fn record<'a>(text: &'a [u8], tables: &'a [TableUse<'a>]) -> Record<'a> {
+    fn record<'a>(
+        text: &'a [u8],
+        tables: &'a [TableUse<'a>],
+        attributes: &'a [Attribute<'a>],
+    ) -> Record<'a> {
         Record {
             seq: u64::MAX,
             ts_us: i64::MAX,
@@ -161,6 +178,13 @@ mod tests {
             variable: text,
             old_value: text,
             new_value: text,
+            class: text,
+            action: text,
+            object: text,
+            producer: text,
+            detail: text,
+            detail_bytes: Some(u64::MAX),
+            attributes,
             ..Record::default()
         }
     }
@@ -195,7 +219,8 @@ mod tests {
                 new_table: text,
             };
             let tables = [used; 2];
-            let whole = record(text, &tables);
+            let attributes = [Attribute { key: text, value: text }; 2];
+            let whole = record(text, &tables, &attributes);
             for event in EVENTS {
                 check(&Record { event: Some(event), ..whole.clone() }, "db1");
             }

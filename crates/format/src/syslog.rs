@@ -47,7 +47,9 @@ fn severity(record: &Record) -> Severity {
         (Some(EventKind::Lost), _) => Severity::Critical,
         (Some(EventKind::ConnectFailed), _) => Severity::Warning,
         (_, Some(Outcome::Error | Outcome::Interrupted)) => Severity::Warning,
-        (Some(EventKind::Start | EventKind::Stop | EventKind::Config), _) => Severity::Notice,
+        (Some(EventKind::Start | EventKind::Stop | EventKind::Config | EventKind::Notice), _) => {
+            Severity::Notice
+        }
         _ => Severity::Informational,
     }
 }

@@ -42,7 +42,7 @@ pub fn severity(record: &Record, event: EventKind) -> u32 {
         (_, Some(Outcome::Interrupted)) => 7,
         (EventKind::ConnectFailed, _) => 6,
         (_, Some(Outcome::Error)) => 4,
-        (EventKind::Start | EventKind::Stop | EventKind::Config, _) => 3,
+        (EventKind::Start | EventKind::Stop | EventKind::Config | EventKind::Notice, _) => 3,
         _ => 1,
     }
 }
@@ -65,12 +65,19 @@ pub fn is_said_elsewhere(record: &Record) -> bool {
         && matches!(record.command, b"Quit" | b"Change user")
 }
 
-/// Whether the record tells of the recorder, not of a client.
-pub fn is_of_recorder(event: EventKind) -> bool {
-    matches!(event, EventKind::Lost | EventKind::Start | EventKind::Stop | EventKind::Config)
+/// Whether a sentence says what happened: no statement does.
+pub fn has_sentence(event: EventKind) -> bool {
+    matches!(
+        event,
+        EventKind::Lost
+            | EventKind::Start
+            | EventKind::Stop
+            | EventKind::Config
+            | EventKind::Notice
+    )
 }
 
-/// Appends a sentence about a record of the recorder itself.
+/// Appends the sentence about a record of the recorder itself, or of the server.
 pub fn sentence<E: Escape>(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
     match record.event {
         Some(EventKind::Lost) => {
@@ -99,7 +106,32 @@ pub fn sentence<E: Escape>(out: &mut Vec<u8>, record: &Record, clock: &mut TimeF
             out.extend_from_slice(b" -> ");
             name::<E>(out, record.new_value);
         }
+        Some(EventKind::Notice) => notice::<E>(out, record),
         _ => {}
+    }
+}
+
+/// `message user app: started (user=anna, host=web1)`.
+fn notice<E: Escape>(out: &mut Vec<u8>, record: &Record) {
+    name::<E>(out, record.class);
+    for part in [record.action, record.object, record.producer] {
+        if !part.is_empty() {
+            out.push(b' ');
+            name::<E>(out, part);
+        }
+    }
+    if !record.detail.is_empty() {
+        out.extend_from_slice(b": ");
+        name::<E>(out, record.detail);
+    }
+    for (index, attribute) in record.attributes.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b" (" } else { b", " });
+        name::<E>(out, attribute.key);
+        out.extend_from_slice(b": ");
+        name::<E>(out, attribute.value);
+    }
+    if !record.attributes.is_empty() {
+        out.push(b')');
     }
 }
 

@@ -31,6 +31,7 @@ fn numbers(separator: &str, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, u
 fn constants_are_those_of_the_codec() {
     let kind = |kind: RecordKind| kind as usize;
     let bit = |bit: u32| bit as usize;
+    let notice = |number: i32| number as usize;
     let expected: BTreeMap<String, usize> = [
         ("TACHO_KIND_START", kind(RecordKind::Start)),
         ("TACHO_KIND_END", kind(RecordKind::End)),
@@ -42,6 +43,18 @@ fn constants_are_those_of_the_codec() {
         ("TACHO_KIND_CHANGE_USER", kind(RecordKind::ChangeUser)),
         ("TACHO_KIND_CONFIG", kind(RecordKind::Config)),
         ("TACHO_KIND_REWRITE", kind(RecordKind::Rewrite)),
+        ("TACHO_KIND_NOTICE", kind(RecordKind::Notice)),
+        ("TACHO_NOTICE_FLUSH", notice(codec::NOTICE_FLUSH)),
+        ("TACHO_NOTICE_AUTHID_CREATE", notice(codec::NOTICE_AUTHID_CREATE)),
+        ("TACHO_NOTICE_CREDENTIAL_CHANGE", notice(codec::NOTICE_CREDENTIAL_CHANGE)),
+        ("TACHO_NOTICE_AUTHID_RENAME", notice(codec::NOTICE_AUTHID_RENAME)),
+        ("TACHO_NOTICE_AUTHID_DROP", notice(codec::NOTICE_AUTHID_DROP)),
+        ("TACHO_NOTICE_SET", notice(codec::NOTICE_SET)),
+        ("TACHO_NOTICE_USER", notice(codec::NOTICE_USER)),
+        ("TACHO_NOTICE_INTERNAL", notice(codec::NOTICE_INTERNAL)),
+        ("TACHO_NOTICE_EXECUTE", notice(codec::NOTICE_EXECUTE)),
+        ("TACHO_NOTICE_STARTUP", notice(codec::NOTICE_STARTUP)),
+        ("TACHO_NOTICE_SHUTDOWN", notice(codec::NOTICE_SHUTDOWN)),
         ("TACHO_REWRITE_ANSI_QUOTES", bit(REWRITE_ANSI_QUOTES)),
         ("TACHO_REWRITE_NO_BACKSLASH_ESCAPES", bit(REWRITE_NO_BACKSLASH_ESCAPES)),
         ("TACHO_REWRITE_MODE_UNKNOWN", bit(REWRITE_MODE_UNKNOWN)),

@@ -2,6 +2,7 @@
 
 mod digests;
 mod load;
+mod notice;
 mod parts;
 mod secrets;
 mod wanted;
@@ -24,6 +25,7 @@ use crate::drain::Drain;
 use crate::join::{Ending, NoText, Open, Place, Start, StatementEnd, Told};
 use digests::Digests;
 use load::{Buffers, Loaded};
+use notice::Notice;
 use parts::{Commands, Known, TextKind, end_of, identify, know, outcome_of, table_of};
 use secrets::{
     Shown, clean_message, executes_text, has_literal, is_given_up, quotes_another_text, show,
@@ -205,6 +207,8 @@ fn write_less(
     record.tables = &[];
     record.old_value = &[];
     record.new_value = &[];
+    record.detail = &[];
+    record.attributes = &[];
     json::write_line(out, record, style.clock);
 }
 
@@ -498,6 +502,7 @@ pub fn write_single(
         RecordKind::ChangeUser => EventKind::ChangeUser,
         RecordKind::Table => EventKind::Table,
         RecordKind::Config => EventKind::Config,
+        RecordKind::Notice => EventKind::Notice,
         _ => EventKind::Statement,
     };
     let treatment = wanted::single(&style.filter(view.header.ts_us), &view);
@@ -515,6 +520,7 @@ pub fn write_single(
         conn_seq: (view.header.conn_seq != 0).then_some(view.header.conn_seq),
         ..Record::default()
     };
+    let (notice, attributes);
     let mut table =
         [TableUse { access: TableAccess::Read, db: &[], table: &[], new_db: &[], new_table: &[] }];
     let mut sql = None;
@@ -527,6 +533,12 @@ pub fn write_single(
             record.user = view.string(STRING_USER);
             record.host = view.string(STRING_HOST);
             record.ip = view.string(STRING_IP);
+        }
+        EventKind::Notice => {
+            notice = Notice::read(&view, text.unwrap_or_default(), style.redact_literals);
+            attributes = notice.attributes();
+            notice.tell(&view, &mut record);
+            record.attributes = &attributes;
         }
         EventKind::Table => {
             table[0] = table_of(&view);

@@ -41,6 +41,8 @@ pub enum RecordKind {
     /// The statement that is open is rewritten before it is parsed: the new text, and in
     /// `figures[0]` the id of the rule.
     Rewrite = 10,
+    /// The server tells of something that is no statement: `sql_command` is which `NOTICE_*`.
+    Notice = 11,
 }
 
 impl RecordKind {
@@ -51,7 +53,8 @@ impl RecordKind {
             | 1 << RecordKind::Point as u32
             | 1 << RecordKind::Connect as u32
             | 1 << RecordKind::Disconnect as u32
-            | 1 << RecordKind::ChangeUser as u32;
+            | 1 << RecordKind::ChangeUser as u32
+            | 1 << RecordKind::Notice as u32;
         kind < 32 && BEGIN & (1u32.wrapping_shl(kind)) != 0
     }
 
@@ -76,6 +79,7 @@ impl RecordKind {
             8 => ChangeUser,
             9 => Config,
             10 => Rewrite,
+            11 => Notice,
             _ => return None,
         })
     }
@@ -93,9 +97,10 @@ pub const STRING_BYTES_MAX: usize = 640;
 pub const STRING_USER: usize = 0;
 /// Account name. In `Table` records: name of the table.
 pub const STRING_PRIV_USER: usize = 1;
-/// Proxy user. In `Table` records: new name of the table.
+/// Proxy user. In `Table` records: new name of the table. In `Notice` records: what it is about, or
+/// the first half of its name.
 pub const STRING_PROXY_USER: usize = 2;
-/// External user. In `Table` records: new database.
+/// External user. In `Table` records: new database. In `Notice` records: the second half.
 pub const STRING_OS_USER: usize = 3;
 /// Client host.
 pub const STRING_HOST: usize = 4;
@@ -109,6 +114,32 @@ pub const STRING_COMMAND: usize = 7;
 pub const STRING_CHARSET: usize = 8;
 /// Reserved: never written.
 pub const STRING_RESERVED: usize = 9;
+
+/// Privileges were read again.
+pub const NOTICE_FLUSH: i32 = 1;
+/// An account was made, unless there is an `errno`; it is in two halves, user and host.
+pub const NOTICE_AUTHID_CREATE: i32 = 2;
+/// Its credentials, privileges or attributes were changed.
+pub const NOTICE_CREDENTIAL_CHANGE: i32 = 3;
+/// It was renamed: the old name.
+pub const NOTICE_AUTHID_RENAME: i32 = 4;
+/// It was dropped.
+pub const NOTICE_AUTHID_DROP: i32 = 5;
+/// A global variable, which is in the first half, is about to be set to the text.
+pub const NOTICE_SET: i32 = 6;
+/// An application sends a message: component and producer. In the text the message, of
+/// `figures[0]` bytes; behind it each attribute: u32 length of the key, u32 of the value, both.
+/// `figures[1]`: length of all that in the original, when some was left out; else 0.
+pub const NOTICE_USER: i32 = 7;
+/// A part of the server does.
+pub const NOTICE_INTERNAL: i32 = 8;
+/// A stored procedure, database and name, is about to be executed.
+pub const NOTICE_EXECUTE: i32 = 9;
+/// The server has started: the text has its arguments, each with a NUL behind it. `figures[1]` as
+/// above.
+pub const NOTICE_STARTUP: i32 = 10;
+/// It shuts down: the first half has the reason, the text the exit code.
+pub const NOTICE_SHUTDOWN: i32 = 11;
 
 /// `sql_command` is of the statement itself (known at its end only).
 pub const PRESENT_SQL_COMMAND: u32 = 1;

@@ -6,8 +6,8 @@
 use crate::arena::Arena;
 use crate::chunk::{self, OpenChunk};
 use crate::codec::{
-    BODY_BYTES, Body, Event, FIGURES_BYTES, PRESENT_FIGURES, RecordKind, STRING_BYTES_MAX,
-    STRING_COUNT, STRING_RESERVED,
+    BODY_BYTES, Body, Event, FIGURES_BYTES, NOTICE_AUTHID_DROP, NOTICE_FLUSH, PRESENT_FIGURES,
+    RecordKind, STRING_BYTES_MAX, STRING_COUNT, STRING_RESERVED,
 };
 use crate::gate::Park;
 use crate::layout::{
@@ -412,6 +412,13 @@ pub unsafe fn emit_error(
     unsafe { emit_slowly::<false>(arena, open, session, &cut) }
 }
 
+/// Whether the server tells of it while it holds the lock of its accounts, without which nobody can
+/// log in.
+fn is_of_an_account(event: &Event) -> bool {
+    event.kind == RecordKind::Notice as u32
+        && (NOTICE_FLUSH..=NOTICE_AUTHID_DROP).contains(&event.sql_command)
+}
+
 /// Appends a record that does not fit into the thread's chunk or comes near its end, or has long
 /// strings, or is an error.
 ///
@@ -441,12 +448,14 @@ unsafe fn emit_slowly<const STRINGS: bool>(
         // SAFETY: as promised by the caller.
         return unsafe { emit_fragments::<STRINGS>(arena, open, session, event, fixed_bytes) };
     }
+    let little = Patience::Little { conn: event.conn as u32 };
     let reserved = if STRINGS {
         // A fresh chunk need not have room for an error behind the record.
         let need = record_bytes.wrapping_add(SPARE_BYTES);
-        reserve(arena, open, session, need, 0, Patience::Full)
+        let patience = if is_of_an_account(event) { little } else { Patience::Full };
+        reserve(arena, open, session, need, 0, patience)
     } else if event.kind == RecordKind::Error as u32 {
-        let patience = Patience::Little { conn: event.conn as u32 };
+        let patience = little;
         reserve(arena, open, session, record_bytes, 0, patience)
     } else {
         reserve(arena, open, session, record_bytes, SPARE_BYTES, Patience::Full)

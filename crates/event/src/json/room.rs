@@ -5,7 +5,7 @@
 
 use super::escape::EscapedText;
 use crate::charset::{Charset, Fidelity, TextSink};
-use crate::record::{Record, TableUse};
+use crate::record::{Attribute, Record, TableUse};
 
 /// Enough for a line without a long text and without tables: its names are at most as large as
 /// a record's fixed part in the arena (32 KiB), and grow at most by [`GROWTH_MAX`].
@@ -20,11 +20,11 @@ const GROWTH_MAX: usize = 8;
 /// An upper bound for the line of `record`, bytes.
 #[inline(always)]
 pub(super) fn room_for(record: &Record) -> usize {
-    let texts = [record.error, record.old_value, record.new_value];
+    let texts = [record.error, record.old_value, record.new_value, record.detail];
     let statements = [record.sql, record.rewritten_query].map(Option::unwrap_or_default);
     let lengths = texts.iter().chain(&statements).fold(0, |bits, text| bits | text.len());
     // No bit of any length is as high.
-    if lengths < USUAL_TEXT_BYTES && record.tables.is_empty() {
+    if lengths < USUAL_TEXT_BYTES && record.tables.is_empty() && record.attributes.is_empty() {
         return USUAL_BYTES;
     }
     measured_room(record)
@@ -32,7 +32,7 @@ pub(super) fn room_for(record: &Record) -> usize {
 
 #[inline(never)]
 fn measured_room(record: &Record) -> usize {
-    let texts = [record.error, record.old_value, record.new_value];
+    let texts = [record.error, record.old_value, record.new_value, record.detail];
     let sql = record.sql.unwrap_or_default();
     let rewritten = record.rewritten_query.unwrap_or_default();
     let tables = record.tables.iter().map(table_room).fold(0, usize::saturating_add);
@@ -43,7 +43,13 @@ fn measured_room(record: &Record) -> usize {
         .chain([text_room(sql, charset), text_room(rewritten, charset)])
         .fold(0, usize::saturating_add)
         .saturating_add(tables)
+        .saturating_add(record.attributes.iter().map(attribute_room).fold(0, usize::saturating_add))
         .saturating_add(USUAL_BYTES)
+}
+
+fn attribute_room(attribute: &Attribute) -> usize {
+    const KEYS: usize = 64;
+    (attribute.key.len() + attribute.value.len()).saturating_mul(GROWTH_MAX).saturating_add(KEYS)
 }
 
 fn table_room(used: &TableUse) -> usize {
@@ -99,7 +105,7 @@ impl TextSink for Counter {
 mod tests {
     use super::*;
     use crate::json::write_line;
-    use crate::record::TableAccess;
+    use crate::record::{EventKind, TableAccess};
     use crate::time::TimeFormatter;
 
     fn line_bytes(record: &Record) -> usize {
@@ -131,8 +137,15 @@ mod tests {
                 };
                 let tables = [used; 3];
                 let plain = Record { sql: Some(text), sql_charset, ..Record::default() };
-                let full = Record { error: text, user: name, tables: &tables, ..plain };
-                for record in [plain, full] {
+                let attributes = [Attribute { key: name, value: name }; 3];
+                let notice = Record {
+                    event: Some(EventKind::Notice),
+                    detail: text,
+                    attributes: &attributes,
+                    ..Record::default()
+                };
+                let full = Record { error: text, user: name, tables: &tables, ..plain.clone() };
+                for record in [plain, full, notice] {
                     let (room, bytes) = (room_for(&record), line_bytes(&record));
                     assert!(bytes <= room, "{} {:x?}: {room} {bytes}", charset.name(), &text[..4]);
                     // And not so much more that the bound is no use.

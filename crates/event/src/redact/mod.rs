@@ -43,7 +43,7 @@ use std::borrow::Cow;
 use tacho_digest::Mode;
 use tacho_digest::grouping::{self, Grouping};
 
-use lexer::REDACTED;
+use lexer::{REDACTED, SECRET};
 pub use literals::{Parsed, literals};
 pub use message::without_literals as message_without_literals;
 
@@ -110,6 +110,20 @@ pub fn secrets(sql: &[u8], setting: Setting) -> Cow<'_, [u8]> {
         return Cow::Borrowed(sql);
     }
     take_out(sql, grouping, in_mysql)
+}
+
+/// The value of a variable or option without passwords and keys; `name` may have hyphens in the
+/// place of its underscores. It may be SQL, too, as that of `init_connect` is.
+pub fn value<'v>(name: &[u8], value: &'v [u8]) -> Cow<'v, [u8]> {
+    /// Longer names than the server has are of nobody knows what.
+    const NAME_BYTES_MAX: usize = 64;
+    let name: Vec<u8> = name.iter().map(|byte| if *byte == b'-' { b'_' } else { *byte }).collect();
+    let is_secret = name.len() > NAME_BYTES_MAX
+        || words::is_secret_name(words::Word::new(&name.to_ascii_uppercase()).text());
+    if is_secret && !value.is_empty() {
+        return Cow::Borrowed(SECRET);
+    }
+    secrets(value, Setting::of(b"utf8mb4", b""))
 }
 
 #[inline(never)]

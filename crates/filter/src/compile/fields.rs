@@ -157,7 +157,7 @@ impl Source<'_> {
             "statement" => Ok(vec![Event::Statement as u8]),
             "table" => Ok(vec![Event::Table as u8]),
             "connect" | "connect_failed" | "disconnect" | "change_user" | "config" | "start"
-            | "stop" | "lost" => Err(self.error_at(
+            | "stop" | "lost" | "notice" => Err(self.error_at(
                 value,
                 "connections and the recorder's own events are always recorded: rules are for \
                  `statement` and `table`",

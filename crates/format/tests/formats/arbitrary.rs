@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tacho_event::record::{EventKind, Outcome, TableAccess};
 use tacho_format::owned::{OwnedRecord, OwnedTable};
 
-const EVENTS: [EventKind; 10] = [
+const EVENTS: [EventKind; 11] = [
     EventKind::Connect,
     EventKind::Disconnect,
     EventKind::ChangeUser,
@@ -17,6 +17,7 @@ const EVENTS: [EventKind; 10] = [
     EventKind::Start,
     EventKind::Stop,
     EventKind::Config,
+    EventKind::Notice,
 ];
 
 const OUTCOMES: [Option<Outcome>; 5] = [
@@ -88,19 +89,19 @@ fn table() -> impl Strategy<Value = OwnedTable> {
 pub fn record() -> impl Strategy<Value = OwnedRecord> {
     let words = (prop::sample::select(&EVENTS[..]), prop::sample::select(&OUTCOMES[..]));
     let number = || option::of(any::<u64>());
-    let numbers = (vec(number(), 13), any::<u32>(), option::of(any::<u16>()));
+    let numbers = (vec(number(), 14), any::<u32>(), option::of(any::<u16>()));
     // Both are instants that a line can have.
     let times = (1..=u64::MAX, -62_000_000_000_000_000..253_000_000_000_000_000_i64);
     let commands = prop::sample::select(&["Query", "Execute", "Prepare", "Quit", "Ping", ""][..]);
     let charsets = prop::sample::select(&["utf8mb4", "latin1", "binary", "sjis", "ucs2", "no"][..]);
     let sql = (option::of(bytes()), any::<bool>(), charsets, option::of(bytes()));
-    (words, numbers, times, vec(bytes(), 20), commands, sql, vec(table(), 0..3)).prop_map(
+    (words, numbers, times, vec(bytes(), 25), commands, sql, vec(table(), 0..3)).prop_map(
         |(words, (numbers, errno, port), (seq, ts_us), texts, command, sql, tables)| {
             let mut texts = texts.into_iter();
             let mut text = || texts.next().unwrap_or_default();
             let mut numbers = numbers.into_iter();
             let mut number = || numbers.next().flatten();
-            OwnedRecord {
+            let record = OwnedRecord {
                 seq,
                 ts_us,
                 event: Some(words.0),
@@ -146,6 +147,20 @@ pub fn record() -> impl Strategy<Value = OwnedRecord> {
                 variable: text(),
                 old_value: text(),
                 new_value: text(),
+                ..OwnedRecord::default()
+            };
+            if record.event != Some(EventKind::Notice) {
+                return record;
+            }
+            OwnedRecord {
+                class: b"message".to_vec(),
+                action: b"user".to_vec(),
+                object: text(),
+                producer: text(),
+                detail: text(),
+                detail_bytes: number(),
+                attributes: vec![(text(), text())],
+                ..record
             }
         },
     )

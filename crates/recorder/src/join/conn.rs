@@ -282,7 +282,8 @@ impl Conn {
         // A start, too: it may close what was open before.
         self.last_ts_us = self.last_ts_us.max(head.ts_us);
         let ts_us = self.last_ts_us;
-        if self.pending_error.is_some() {
+        // What the server tells beside statements has no errors.
+        if self.pending_error.is_some() && head.kind != RecordKind::Notice {
             self.settle_error(head, ready);
         }
         match head.kind {
@@ -341,6 +342,10 @@ impl Conn {
             }
             RecordKind::Connect | RecordKind::ChangeUser | RecordKind::Config => {
                 ready.push(self.single(place, awaited, head, ts_us));
+            }
+            RecordKind::Notice => {
+                let awaited = awaited.then_some((head.conn, head.rec_no));
+                ready.push(Ready::Single { place, awaited, error: None, ts_us });
             }
         }
     }

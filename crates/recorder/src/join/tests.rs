@@ -190,6 +190,25 @@ fn an_end_without_text_goes_by_the_query_id() {
     assert_eq!(feed.lines(), [(100, Ok(()))]);
 }
 
+/// It is a line by itself, ends nothing, and is not what an error was about.
+#[test]
+fn a_notice_takes_nothing_from_the_statement_around_it() {
+    let feed = Feed::new(&[
+        (Begin, 0, 100, PRESENT_OUTERMOST, 0),
+        (RecordKind::Notice, 0, 0, 0, 0),
+        (End, 0, 100, PRESENT_OUTERMOST, 0),
+        (Error, 0, 0, 0, 1064),
+        (RecordKind::Notice, 0, 0, 0, 0),
+        (Point, 0, 0, PRESENT_OUTERMOST, 1064),
+    ]);
+    assert_eq!(feed.lines(), [(0, Ok(())), (100, Ok(())), (0, Ok(())), (0, Ok(()))]);
+    let errors = feed.ready.iter().map(|ready| match ready {
+        Ready::Single { error, .. } => error.is_some(),
+        _ => false,
+    });
+    assert_eq!(errors.collect::<Vec<_>>(), [false, false, false, true]);
+}
+
 #[test]
 fn an_error_of_its_own_is_not_put_on_the_next_line() {
     let with_error = |feed: &Feed| {

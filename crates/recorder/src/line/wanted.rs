@@ -66,8 +66,8 @@ fn is_of_the_optimizer(table: &TableUse<'_>) -> bool {
         && matches!(table.table, b"table_stats" | b"column_stats" | b"index_stats")
 }
 
-/// Of a record that is a line by itself. Connections, settings of the recorder and errors of
-/// unknown statements are always recorded.
+/// Of a record that is a line by itself. Connections, settings of the recorder, notices and errors
+/// of unknown statements are always recorded.
 pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Treatment {
     match view.kind {
         RecordKind::Point => {
@@ -83,6 +83,11 @@ pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Treatment {
             // The strings of the record are those of the table.
             let facts = Facts { session: None, event: Event::Table, ended: Some(ended) };
             filter.decide(&facts).treatment()
+        }
+        // What its session's statements must not say, it must not either.
+        RecordKind::Notice => {
+            let Treatment { literals, no_text, .. } = statement(filter, view, None);
+            Treatment { literals: literals || no_text, ..Treatment::default() }
         }
         _ => Treatment::default(),
     }

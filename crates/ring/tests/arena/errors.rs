@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use tacho_ring::chunk::{self, OpenChunk};
-use tacho_ring::codec::{Bytes, Event, PRESENT_FIGURES, PRESENT_TEXT, RecordKind};
+use tacho_ring::codec::{
+    Bytes, Event, NOTICE_AUTHID_DROP, NOTICE_SET, PRESENT_FIGURES, PRESENT_TEXT, RecordKind,
+};
 use tacho_ring::free;
 use tacho_ring::layout::{
     ARENA_BYTES_MIN, Counters, OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_LET_GO, OVERFLOW_TIMEOUT,
@@ -165,6 +167,23 @@ fn an_error_does_not_wait_for_ever() {
     assert_eq!(producer.emit(RecordKind::Error, &MESSAGE), Emitted::Lost);
     assert_eq!(producer.count(|c| &c.lost_dropped), 1);
     assert_eq!(producer.count(|c| &c.blocked_count), 1);
+}
+
+/// Nobody could log in meanwhile. Other notices wait as statements do.
+#[test]
+#[cfg_attr(miri, ignore = "waits for as long as the constant says")]
+fn a_notice_of_an_account_does_not_wait_for_ever() {
+    let mut producer = Producer::with_the_last_chunk(OVERFLOW_BLOCK);
+    let notice = |producer: &mut Producer, which| {
+        let event = Event { sql_command: which, ..event(RecordKind::Notice, &TEXT[..100]) };
+        // SAFETY: as in `emit`.
+        unsafe { producer::emit(&producer.heap.arena(), &mut producer.open, None, &event) }
+    };
+    while notice(&mut producer, NOTICE_AUTHID_DROP) == Emitted::Accepted {}
+    assert_eq!(producer.count(|c| &c.lost_timeout), 1);
+    producer.open.killed = chunk::Killed { ask: Some(always), session: std::ptr::null() };
+    assert_eq!(notice(&mut producer, NOTICE_SET), Emitted::Lost);
+    assert_eq!(producer.count(|c| &c.lost_killed), 1, "it waited until it was killed");
 }
 
 /// A thread of a pool serves many sessions.

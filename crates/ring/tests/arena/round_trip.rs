@@ -90,7 +90,7 @@ fn text_bytes() -> impl Strategy<Value = usize> {
 
 fn event() -> impl Strategy<Value = Owned> {
     (
-        1u32..=RecordKind::Rewrite as u32,
+        1u32..=RecordKind::Notice as u32,
         0u32..2048,
         any::<(u64, u64, i64, i32, u32, u32)>(),
         any::<[u8; 8]>(),

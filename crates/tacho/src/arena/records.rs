@@ -14,8 +14,8 @@ use tacho_recorder::arena_file::ArenaFile;
 use tacho_ring::arena::Arena;
 use tacho_ring::chunk;
 use tacho_ring::codec::{
-    PRESENT_TEXT, RecordKind, STRING_CHARSET, STRING_DB, STRING_HOST, STRING_IP, STRING_PRIV_USER,
-    STRING_USER, View,
+    PRESENT_TEXT, RecordKind, STRING_CHARSET, STRING_DB, STRING_HOST, STRING_IP, STRING_OS_USER,
+    STRING_PRIV_USER, STRING_PROXY_USER, STRING_USER, View,
 };
 use tacho_ring::consumer::{self, Next};
 use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
@@ -212,6 +212,8 @@ fn read(
     let view = View::decode(bytes)?;
     let text = match view.kind {
         RecordKind::Table => Some(table_name(&view)),
+        // Whether its text is a secret, its name would say.
+        RecordKind::Notice => Some(notice_name(&view, arena.redacts_literals())),
         _ => whole_text(arena, place, &view, places)
             .map(|text| clean(&view, &text, arena.redacts_literals())),
     };
@@ -318,6 +320,15 @@ fn table_name(view: &View<'_>) -> String {
     format!("{}.{}", text(STRING_DB), text(STRING_PRIV_USER))
 }
 
+/// What it is about: an account, a variable, a procedure, a component.
+fn notice_name(view: &View<'_>, redacts_literals: bool) -> String {
+    if redacts_literals {
+        return "<redacted>".to_owned();
+    }
+    let text = |which| String::from_utf8_lossy(view.string(which));
+    format!("{} {}", text(STRING_PROXY_USER), text(STRING_OS_USER)).trim_end().to_owned()
+}
+
 fn kind_name(kind: RecordKind) -> &'static str {
     match kind {
         RecordKind::Start => "start",
@@ -330,6 +341,7 @@ fn kind_name(kind: RecordKind) -> &'static str {
         RecordKind::ChangeUser => "change_user",
         RecordKind::Config => "config",
         RecordKind::Rewrite => "rewrite",
+        RecordKind::Notice => "notice",
     }
 }
 

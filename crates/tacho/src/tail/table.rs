@@ -201,6 +201,16 @@ fn detail<'a>(line: &'a Line) -> std::borrow::Cow<'a, str> {
             add("tls=", &line.tls);
             add("", &line.error);
         }
+        "notice" => {
+            add("", &line.class);
+            add("", &line.action);
+            add("", &line.object);
+            add("", &line.producer);
+            add("", &line.detail);
+            for attribute in &line.attributes {
+                add("", &format!("{}={}", attribute.key, attribute.value));
+            }
+        }
         "config" => {
             add("", &format!("{}: {} -> {}", line.variable, line.old_value, line.new_value));
         }
