@@ -30,6 +30,12 @@ const WORDS: [(i32, &str, &str); 11] = [
     (NOTICE_SHUTDOWN, "lifecycle", "shutdown"),
 ];
 
+/// An attribute of a message, as it may go to the disk.
+struct Shown<'v> {
+    key: Cow<'v, [u8]>,
+    value: Cow<'v, [u8]>,
+}
+
 /// The fields that only such a line has.
 #[derive(Default)]
 pub(super) struct Notice<'v> {
@@ -39,7 +45,7 @@ pub(super) struct Notice<'v> {
     producer: Cow<'v, [u8]>,
     detail: Cow<'v, [u8]>,
     detail_bytes: Option<u64>,
-    attributes: Vec<(Cow<'v, [u8]>, Cow<'v, [u8]>)>,
+    attributes: Vec<Shown<'v>>,
     outcome: Option<Outcome>,
 }
 
@@ -90,14 +96,14 @@ impl<'v> Notice<'v> {
         self.detail = hide(b"", message, redact_literals);
         while let Some((key, value, behind)) = split_attribute(rest) {
             let value = hide(key, value, redact_literals);
-            self.attributes.push((hide(b"", key, redact_literals), value));
+            self.attributes.push(Shown { key: hide(b"", key, redact_literals), value });
             rest = behind;
         }
     }
 
     /// As a record wants them.
     pub(super) fn attributes(&self) -> Vec<Attribute<'_>> {
-        self.attributes.iter().map(|(key, value)| Attribute { key, value }).collect()
+        self.attributes.iter().map(|Shown { key, value }| Attribute { key, value }).collect()
     }
 
     /// Fills in all but the attributes.
