@@ -102,6 +102,11 @@ constexpr size_t kLengths = 2 * sizeof(uint32_t);
 // Longest number in decimal digits.
 constexpr size_t kDigitsMax = 24;
 
+tacho_bytes decimal(long long number, char (&digits)[kDigitsMax]) noexcept {
+    const auto written = std::to_chars(digits, digits + kDigitsMax, number);
+    return bytes_of(digits, static_cast<size_t>(written.ptr - digits));
+}
+
 using Attribute = mysql_event_tracking_message_key_value_t;
 
 // Value of an attribute: `text_type` is the type of those that are no number, and `digits` room for
@@ -111,8 +116,7 @@ tacho_bytes value_of(const Attribute& attribute, int text_type,
     if (attribute.value_type == text_type) {
         return bytes_of(attribute.value.str.str, attribute.value.str.length);
     }
-    const auto written = std::to_chars(digits, digits + kDigitsMax, attribute.value.num);
-    return bytes_of(digits, static_cast<size_t>(written.ptr - digits));
+    return decimal(attribute.value.num, digits);
 }
 
 uint64_t attribute_bytes(const mysql_event_tracking_message_data* in, int text_type) noexcept {
@@ -296,8 +300,7 @@ mysql_service_status_t notify_shutdown(const mysql_event_tracking_shutdown_data*
         const bool is_abort = in->reason == EVENT_TRACKING_SHUTDOWN_REASON_ABORT;
         out.strings[TACHO_STRING_PROXY_USER] = bytes_of(is_abort ? "abort" : "shutdown");
         char digits[kDigitsMax];
-        const auto written = std::to_chars(digits, digits + kDigitsMax, in->exit_code);
-        out.text = bytes_of(digits, static_cast<size_t>(written.ptr - digits));
+        out.text = decimal(in->exit_code, digits);
         out.present = TACHO_PRESENT_TEXT;
         tell_lifecycle(probe, out);
     }

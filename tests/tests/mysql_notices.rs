@@ -4,7 +4,7 @@
 use serde_json::Value;
 use tacho_tests::client::{self, Conn, Queryable as _};
 use tacho_tests::mysql_place::{self, Place};
-use tacho_tests::mysql_server::{conn_id, install, named, wait_for_end};
+use tacho_tests::mysql_server::{Builder, MySql, conn_id, install, named, wait_for_end};
 use tacho_tests::recorded::{self, Line, text};
 
 const ALL: &str = "loose-tacho.event_classes=ALL";
@@ -33,6 +33,15 @@ fn of(lines: &[Line], conn: u64) -> Vec<String> {
     let of_conn = recorded::of_conn(lines, conn);
     let is_notice = |line: &&&Line| text(line, "event") == Some("notice");
     of_conn.iter().filter(is_notice).map(|line| brief(line)).collect()
+}
+
+/// A server that records all classes and can send messages, and root's connection.
+fn start_with_emitter(place: &Place, options: &[&str]) -> (MySql, Conn) {
+    let builder = place.builder().library(EMITTER).option(named(ALL));
+    let with = |builder: Builder, option: &&str| builder.option(named(option));
+    let (server, mut root) = mysql_place::start(options.iter().fold(builder, with));
+    root.query_drop(INSTALL_EMITTER).expect("installing");
+    (server, root)
 }
 
 fn run(conn: &mut Conn, statements: &[&str]) {
@@ -108,9 +117,7 @@ fn accounts_variables_and_programs_are_told() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn messages_of_applications_are_told() {
     let place = Place::new("messages");
-    let builder = place.builder().library(EMITTER).option(named(ALL));
-    let (mut server, mut root) = mysql_place::start(builder);
-    root.query_drop(INSTALL_EMITTER).expect("installing");
+    let (mut server, mut root) = start_with_emitter(&place, &[]);
     let conn = conn_id(&mut root);
     let long = "ä".repeat(20_000);
     run(
@@ -170,10 +177,7 @@ fn the_start_is_told_with_the_arguments() {
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
 fn values_are_hidden_with_all_literals() {
     let place = Place::new("notices-hidden");
-    let builder = place.builder().library(EMITTER).option(named(ALL));
-    let (mut server, mut root) =
-        mysql_place::start(builder.option(named("loose-tacho.redact=LITERALS")));
-    root.query_drop(INSTALL_EMITTER).expect("installing");
+    let (mut server, mut root) = start_with_emitter(&place, &["loose-tacho.redact=LITERALS"]);
     run(
         &mut root,
         &[
@@ -202,11 +206,8 @@ fn values_are_hidden_with_all_literals() {
 fn what_a_rule_keeps_out_of_statements_is_kept_out() {
     let place = Place::new("notices-rule");
     let rules = r#"{"rules":[{"user":"app","command":"Query","action":"no_text"}]}"#;
-    let builder = place.builder().library(EMITTER).option(named(ALL));
-    let builder = builder.option(named(&format!("loose-tacho.filter={rules}")));
-    let (mut server, mut root) =
-        mysql_place::start(builder.option(named("loose-tacho.traces=OFF")));
-    root.query_drop(INSTALL_EMITTER).expect("installing");
+    let filter = format!("loose-tacho.filter={rules}");
+    let (mut server, mut root) = start_with_emitter(&place, &[&filter, "loose-tacho.traces=OFF"]);
     run(
         &mut root,
         &[

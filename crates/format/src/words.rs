@@ -111,7 +111,7 @@ pub fn sentence<E: Escape>(out: &mut Vec<u8>, record: &Record, clock: &mut TimeF
     }
 }
 
-/// `message user app: started (user=anna, host=web1)`.
+/// `message user app: started (host: web1, user: anna)`.
 fn notice<E: Escape>(out: &mut Vec<u8>, record: &Record) {
     name::<E>(out, record.class);
     for part in [record.action, record.object, record.producer] {

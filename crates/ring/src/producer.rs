@@ -455,8 +455,7 @@ unsafe fn emit_slowly<const STRINGS: bool>(
         let patience = if is_of_an_account(event) { little } else { Patience::Full };
         reserve(arena, open, session, need, 0, patience)
     } else if event.kind == RecordKind::Error as u32 {
-        let patience = little;
-        reserve(arena, open, session, record_bytes, 0, patience)
+        reserve(arena, open, session, record_bytes, 0, little)
     } else {
         reserve(arena, open, session, record_bytes, SPARE_BYTES, Patience::Full)
     };

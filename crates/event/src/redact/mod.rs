@@ -118,8 +118,8 @@ pub fn value<'v>(name: &[u8], value: &'v [u8]) -> Cow<'v, [u8]> {
     /// Longer names than the server has are of nobody knows what.
     const NAME_BYTES_MAX: usize = 64;
     let name: Vec<u8> = name.iter().map(|byte| if *byte == b'-' { b'_' } else { *byte }).collect();
-    let is_secret = name.len() > NAME_BYTES_MAX
-        || words::is_secret_name(words::Word::new(&name.to_ascii_uppercase()).text());
+    let is_secret =
+        name.len() > NAME_BYTES_MAX || words::is_secret_name(words::Word::new(&name).text());
     if is_secret && !value.is_empty() {
         return Cow::Borrowed(SECRET);
     }

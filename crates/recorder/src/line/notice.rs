@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use tacho_digest::REDACTED;
 use tacho_event::record::{Attribute, Outcome, Record};
 use tacho_event::redact;
 use tacho_ring::codec::{
@@ -10,9 +11,6 @@ use tacho_ring::codec::{
     NOTICE_USER, STRING_DB, STRING_HOST, STRING_IP, STRING_OS_USER, STRING_PRIV_USER,
     STRING_PROXY_USER, STRING_USER, View,
 };
-
-/// What stands for what must not go to the disk.
-const REDACTED: &[u8] = b"<redacted>";
 
 /// Class and action of each `NOTICE_*`, in the server's words
 /// (`include/mysql/components/services/defs/event_tracking_*_defs.h`, MySQL 9.7.4).
@@ -140,7 +138,7 @@ fn hide<'v>(name: &[u8], value: &'v [u8], redact_literals: bool) -> Cow<'v, [u8]
     redact::value(name, value)
 }
 
-/// Two names in quotes, as in SQL: a quote in a name is doubled. Of one alone, that one.
+/// Two names in quotes, as in SQL: a quote in a name is doubled.
 fn join<'v>(quote: u8, between: u8, first: &[u8], second: &[u8]) -> Cow<'v, [u8]> {
     let mut out = Vec::new();
     // An account without a name is one: of everybody at that host.
