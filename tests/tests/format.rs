@@ -121,6 +121,18 @@ fn load(conn: &mut Conn, round: &str, count: usize) {
     }
 }
 
+/// A load that is in the log when this returns: what is not written yet when the format is
+/// switched, or when the server is killed, goes to the next file.
+#[track_caller]
+fn written_load(conn: &mut Conn, log: &Path, round: &str, count: usize) {
+    load(conn, round, count);
+    let last = format!("SELECT '{round} {}'", count - 1);
+    let is_there = |stem: &String| {
+        fs::read_to_string(log.join(format!("{stem}.jsonl"))).expect("UTF-8").contains(&last)
+    };
+    wait::until("it is written", || stems(log, "jsonl").iter().any(is_there));
+}
+
 /// Under load with rotations, with a statement that begins in one file and ends in another.
 fn is_what_convert_makes(format: Format) {
     let mut server =
@@ -189,15 +201,7 @@ fn another_format_begins_with_another_file() {
     let mut conn = server.connect().expect("a connection");
     conn.query_drop(INSTALL).expect("installed");
     let log = log_of(&server);
-    // What is not written yet when the format is switched goes to the new file.
-    let load = |conn: &mut Conn, round: &str| {
-        load(conn, round, 200);
-        let is_there = |stem: &String| {
-            let text = fs::read_to_string(log.join(format!("{stem}.jsonl"))).expect("UTF-8");
-            text.contains(&format!("SELECT '{round} 199'"))
-        };
-        wait::until("it is written", || stems(&log, "jsonl").iter().any(is_there));
-    };
+    let load = |conn: &mut Conn, round: &str| written_load(conn, &log, round, 200);
     load(&mut conn, "lines alone");
     for (format, round) in [(CSV, ""), (JSON, ""), (NEW, ""), (OLD, ""), (CSV, " again")] {
         conn.query_drop(format!("SET GLOBAL tacho_format = '{}'", format[0])).expect("an answer");
@@ -265,16 +269,18 @@ fn a_start_goes_on_with_what_there_is() {
     fs::remove_file(log.join(".renditions")).expect("removed");
     server.restart().expect("started again");
     let mut conn = server.connect().expect("a connection");
-    load(&mut conn, "second", 50);
+    written_load(&mut conn, &log, "second", 50);
     // One that has another format keeps it, and the next one begins.
     conn.query_drop("SET GLOBAL tacho_format = 'PERCONA_NEW'").expect("an answer");
-    load(&mut conn, "third", 50);
+    written_load(&mut conn, &log, "third", 50);
     wait::until("it is listed", || {
         fs::read_to_string(log.join(".renditions")).is_ok_and(|list| list.contains("percona_new"))
     });
     server.kill9().expect("killed");
     server.restart().expect("started again");
     let mut conn = server.connect().expect("a connection");
+    // At the end of a server nothing is begun.
+    wait::until("the next one has begun", || stems(&log, "jsonl").len() == 3);
     load(&mut conn, "fourth", 50);
     drop(conn);
     server.stop().expect("stopped");

@@ -377,11 +377,6 @@ impl<F: Fs> Writer<F> {
         self.enqueue();
     }
 
-    /// Whether what rings may be what is waited for.
-    fn is_waiting_for_somebody(&self) -> bool {
-        self.syncing.is_waited_for() || self.judging.is_waiting()
-    }
-
     /// Sleeps until the interval is over (`at_most_ms` if that is less), enough is waiting, or
     /// somebody rings.
     ///
@@ -414,7 +409,8 @@ impl<F: Fs> Writer<F> {
             || self.control.release.load(Ordering::Relaxed)
             || self.control.rotate_now.load(Ordering::Relaxed)
             || self.control.flush_now.load(Ordering::Relaxed)
-            || (self.is_waiting_for_somebody() && word != self.rings_seen)
+            // Whoever rings wants something: a setting that the round had already looked at.
+            || word != self.rings_seen
             // What waits for its filter keeps its chunks, however many are closed.
             || (!self.judging.is_waiting()
                 && bell.closed.load(Ordering::Relaxed) >= bell.closed_limit.load(Ordering::Relaxed));

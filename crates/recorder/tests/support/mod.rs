@@ -52,11 +52,15 @@ impl Place {
     }
 
     pub fn writer(&self, arena: Arena) -> Writer {
+        self.writer_of(arena, Arc::new(Control::default()))
+    }
+
+    /// A writer with these settings.
+    pub fn writer_of(&self, arena: Arena, control: Arc<Control>) -> Writer {
         let options = Options { rotate_bytes: 0 };
         let (files, opened) = LogFiles::open(RealFs, &self.log, options).expect("opens");
         let last_seq = opened.last_seq.expect("known").unwrap_or(0);
-        let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
-        Writer::new(arena, files, last_seq, control, status, self.log())
+        Writer::new(arena, files, last_seq, control, Arc::new(Status::default()), self.log())
     }
 
     /// A writer with these settings of a log whose last line is `last_seq`, and its figures.
