@@ -1,0 +1,59 @@
+//! What is kept of records that leave the arena before their statement has ended.
+
+use std::borrow::Cow;
+
+use tacho_event::redact;
+use tacho_filter::Program;
+use tacho_ring::codec::{RecordKind, STRING_CHARSET, STRING_DB};
+
+use super::load::{Loaded, Shortfall};
+use super::secrets::has_literal;
+use super::{Scratch, is_blocked, wanted};
+use crate::control::Filters;
+use crate::drain::Drain;
+use crate::join::{Place, Told};
+
+/// Longest message that is kept until its statement ends, bytes; no server has longer ones.
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
+
+/// What is to be kept of a start when the record itself leaves the arena.
+pub fn told(drain: &Drain, scratch: &mut Scratch, place: &Place, filters: &Filters) -> Told {
+    // Its line counts what cannot be read.
+    let loaded = scratch.start.load(drain, place, &mut Shortfall::default());
+    let Some(Loaded { view, text }) = loaded else { return Told::default() };
+    let setting = redact::Setting::of(view.string(STRING_CHARSET), view.string(STRING_DB));
+    let filter = Program::new(filters.at(view.header.ts_us));
+    let treatment = wanted::statement(&filter, &view, None);
+    let is_clean = |text| matches!(redact::secrets(text, setting), Cow::Borrowed(_));
+    Told {
+        strings: view.strings().map(<[u8]>::to_vec).to_vec(),
+        has_secret: !text.is_ok_and(is_clean),
+        has_literal: text.is_ok_and(has_literal),
+        // What its text must not say, its error must not either.
+        no_literals: treatment.no_text || treatment.literals,
+        error: None,
+    }
+}
+
+/// Number and message of the last error among what a statement has gathered.
+pub fn last_error(
+    drain: &Drain,
+    scratch: &mut Scratch,
+    extras: &[Place],
+) -> Option<(u32, Vec<u8>)> {
+    extras.iter().rev().find_map(|place| {
+        let loaded = scratch.end.load(drain, place, &mut Shortfall::default())?;
+        let message = loaded.text.ok().filter(|text| text.len() <= MESSAGE_BYTES_MAX)?;
+        let Loaded { view, .. } = loaded;
+        let is_message = view.kind == RecordKind::Error && !is_blocked(&view);
+        is_message.then(|| (view.body.errno, message.to_vec()))
+    })
+}
+
+/// Whether the new text of a statement that was rewritten is among what it has gathered.
+pub fn is_rewritten(drain: &Drain, scratch: &mut Scratch, extras: &[Place]) -> bool {
+    extras.iter().any(|place| {
+        let loaded = scratch.end.load(drain, place, &mut Shortfall::default());
+        loaded.is_some_and(|loaded| loaded.view.kind == RecordKind::Rewrite)
+    })
+}
