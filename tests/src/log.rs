@@ -94,6 +94,19 @@ pub fn all_files(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Length of the files of a log, in all their forms, with what goes with them, bytes.
+///
+/// # Panics
+/// The directory cannot be read.
+pub fn bytes(directory: &Path) -> u64 {
+    let files = all_files(directory).into_iter();
+    let files = files.filter(|path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("audit-"))
+    });
+    // One that is gone since the listing has no length.
+    files.map(|path| fs::metadata(path).map_or(0, |metadata| metadata.len())).sum()
+}
+
 /// Calls `visit` with every line of every log file, in order, parsed and as text.
 /// Returns the number of bytes read.
 ///

@@ -465,7 +465,7 @@ fn servers_killed_one_after_the_other_while_the_disk_is_full_leave_nothing_behin
         let run = format!("kills{}", tallies.len());
         let running =
             Load { threads: THREADS, ..Load::new(server.socket(), &run) }.start().expect("a load");
-        wait::until("the load begins", || running.acknowledged_count() > 100);
+        running.wait_for_more(100);
         disk.fill().expect("filling");
         wait::until("a connection waits", || arena.waiters().expect("the arena") > 0);
         wait::until_steady("answers stop", || running.acknowledged_count());

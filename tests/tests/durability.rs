@@ -257,7 +257,7 @@ fn with_sync_nothing_is_missing_after_a_kill() {
     tagged::prepare(&mut scene.conn, threads).expect("preparing");
     let load = Load { threads, ..Load::new(scene.server.socket(), "sync") };
     let running = load.start().expect("a load");
-    wait::until("it runs", || running.acknowledged_count() > 300);
+    running.wait_for_more(300);
     scene.server.kill9().expect("killing");
     let tally = running.stop().expect("a tally");
     scene.server.restart().expect("starting again");

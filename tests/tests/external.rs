@@ -460,9 +460,9 @@ fn the_figures_of_the_files_come_from_whoever_writes() {
     let recorder = Recorder::start(&scene);
     recorder.wait_until_it_writes(&scene);
     for _ in 0..3 {
-        set(&scene, "tacho_rotate_now = 1");
         let before = status(&scene, "Tacho_files");
-        wait::until("the recorder says it", || status(&scene, "Tacho_files") > before);
+        set(&scene, "tacho_rotate_now = 1");
+        wait::until("the recorder says it", || status(&scene, "Tacho_files") != before);
     }
     wait::until("the recorder says it", are_right);
     // Something that only the recorder can know of.

@@ -11,6 +11,7 @@ use tacho_chain::key::VerifierKey;
 use tacho_chain::verify::State;
 use tacho_tests::client::{self, Conn, Queryable as _};
 use tacho_tests::disk::Disk;
+use tacho_tests::log::bytes;
 use tacho_tests::sealed::{assert_state, check};
 use tacho_tests::server::{Builder, MariaDb};
 use tacho_tests::tagged::{self, Load};
@@ -119,6 +120,15 @@ fn load(conn: &mut Conn, round: &str, count: usize) {
         let text = "x<&'\"\\,".repeat(20).replace('\'', "''").replace('\\', "\\\\");
         conn.query_drop(format!("SELECT '{round} {number}',\n '{text}'")).expect("an answer");
     }
+}
+
+/// Closes the current file, and writes another line: what has the last one of all stays as it is.
+fn close_current(conn: &mut Conn, log: &Path) {
+    let newest = || stems(log, "jsonl").pop_last();
+    let before = newest();
+    conn.query_drop("SET GLOBAL tacho_rotate_now = 1").expect("an answer");
+    wait::until("the next file has begun", || newest() != before);
+    conn.query_drop("DO 1").expect("an answer");
 }
 
 /// A load that is in the log when this returns: what is not written yet when the format is
@@ -309,7 +319,7 @@ fn a_killed_server_leaves_what_the_next_one_completes() {
             let run = format!("round{round}");
             let running = Load { big_every: 20, ..Load::new(server.socket(), &run) };
             let running = running.start().expect("a load");
-            wait::until("there is a load", || running.acknowledged_count() > 300 + 100 * round);
+            running.wait_for_more(300 + 100 * round);
             server.kill9().expect("killed");
             // What a dying machine or somebody's hand leaves of the oldest that is not complete.
             let list = fs::read_to_string(log.join(".renditions")).expect("a list");
@@ -352,7 +362,7 @@ fn a_full_disk_stops_it_and_it_catches_up() {
     let pause = Duration::from_millis(2);
     let load = Load { pause, ..Load::new(server.socket(), "full") };
     let running = load.start().expect("a load");
-    wait::until("there is a load", || running.acknowledged_count() > 500);
+    running.wait_for_more(500);
     // What is left is for the log, which goes on for a while and has something new to convert. With
     // nothing left there may be nothing new. (Where there is no disk of its own, every write fails.)
     let is_small = disk.is_small();
@@ -367,8 +377,7 @@ fn a_full_disk_stops_it_and_it_catches_up() {
     let error = client::status(&mut conn, "Tacho_last_error").expect("status");
     assert!(!error["Tacho_last_error"].is_empty());
     disk.free().expect("freed");
-    let count = running.acknowledged_count();
-    wait::until("the load goes on", || running.acknowledged_count() > count + 500);
+    running.wait_for_more(500);
     if is_small {
         wait::until("it is told", || server.error_log().contains("in the other format again"));
     }
@@ -397,14 +406,7 @@ fn what_retention_removes_goes_in_both_forms() {
     let removed =
         |conn: &mut Conn| client::status_number(conn, "Tacho_files_removed").expect("status");
     wait::until("files were removed", || removed(&mut conn) > 10);
-    let size = || -> u64 {
-        let entries = fs::read_dir(&log).expect("the log").map(|entry| entry.expect("an entry"));
-        // One that is gone since the listing has no size.
-        let files =
-            entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("audit"));
-        files.map(|entry| entry.metadata().map_or(0, |metadata| metadata.len())).sum()
-    };
-    wait::until("there is not more than may be", || size() <= 300_000);
+    wait::until("there is not more than may be", || bytes(&log) <= 300_000);
     drop(conn);
     server.stop().expect("stopped");
     assert_eq!(stems(&log, JSON[1]), stems(&log, "jsonl"));
@@ -464,7 +466,7 @@ fn with_encryption_no_statement_can_be_read_in_a_closed_file() {
             server.restart().expect("started again");
         }
         let mut conn = server.connect().expect("a connection");
-        conn.query_drop("SET GLOBAL tacho_rotate_now = 1").expect("an answer");
+        close_current(&mut conn, &log);
         wait::until("all that is closed is encrypted", || {
             let plain = [format[1], "jsonl.zst", &format!("{}.zst", format[1])];
             stems(&log, "jsonl").len() == 1
@@ -559,7 +561,7 @@ fn a_file_is_compressed_when_it_is_there_in_both_forms() {
         server.restart().expect("started again");
     }
     let mut conn = server.connect().expect("a connection");
-    conn.query_drop("SET GLOBAL tacho_rotate_now = 1").expect("an answer");
+    close_current(&mut conn, &log);
     wait::until("all that is closed is compressed", || {
         stems(&log, "jsonl").len() == 1 && stems(&log, "csv").is_subset(&stems(&log, "jsonl"))
     });

@@ -12,7 +12,7 @@ use std::process::Command;
 use tacho_tests::client::{self, Queryable};
 use tacho_tests::mysql_rewriting;
 use tacho_tests::mysql_server::{MySql, install, library_name, named};
-use tacho_tests::{build_directory, source_root, tagged, wait};
+use tacho_tests::{build_directory, source_root, tagged};
 
 fn build_detector(directory: &Path) -> PathBuf {
     let detector = directory.join("detector.so");
@@ -76,7 +76,7 @@ fn the_callbacks_neither_allocate_nor_lock_nor_block() {
         conn.ping().expect("an answer");
         client::connect(server.socket(), "nobody", "").expect_err("refused");
         let running = tagged::Load::new(server.socket(), "hot").start().expect("a load");
-        wait::until("the load has done something", || running.acknowledged_count() > 1000);
+        running.wait_for_more(1000);
         running.stop().expect("a tally");
     });
     assert!(figure(&report, "events") > 5000, "{report}");
@@ -103,7 +103,7 @@ fn rules_that_block_nothing_of_it_change_nothing() {
         let load =
             tagged::Load { user: "worker".to_owned(), ..tagged::Load::new(server.socket(), "hot") };
         let running = load.start().expect("a load");
-        wait::until("the load has done something", || running.acknowledged_count() > 1000);
+        running.wait_for_more(1000);
         running.stop().expect("a tally");
     });
     assert!(figure(&report, "events") > 5000, "{report}");
@@ -133,7 +133,7 @@ fn rules_that_rewrite_nothing_of_it_change_nothing() {
         conn.query_drop(format!("INSERT INTO t VALUES (3, '{}')", "y".repeat(200_000)))
             .expect("an answer");
         let running = tagged::Load::new(server.socket(), "hot").start().expect("a load");
-        wait::until("the load has done something", || running.acknowledged_count() > 1000);
+        running.wait_for_more(1000);
         running.stop().expect("a tally");
     });
     assert!(figure(&report, "events") > 5000, "{report}");

@@ -30,7 +30,7 @@ fn builder(options: &[&str]) -> Builder {
 fn work(server: &MariaDb, run: &str) -> Tally {
     let running = Load { threads: THREADS, ..Load::new(server.socket(), run) }.start();
     let running = running.expect("a load");
-    wait::until("the load goes on", || running.acknowledged_count() > 600);
+    running.wait_for_more(600);
     running.stop().expect("a tally")
 }
 
