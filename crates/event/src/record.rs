@@ -36,6 +36,21 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// All there are, those that most lines have first.
+    pub const ALL: [EventKind; 11] = [
+        Self::Statement,
+        Self::Connect,
+        Self::Disconnect,
+        Self::ChangeUser,
+        Self::ConnectFailed,
+        Self::Table,
+        Self::Lost,
+        Self::Start,
+        Self::Stop,
+        Self::Config,
+        Self::Notice,
+    ];
+
     /// Its name in every log format.
     pub const fn name(self) -> &'static str {
         match self {
@@ -68,6 +83,9 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// All there are.
+    pub const ALL: [Outcome; 4] = [Self::Ok, Self::Error, Self::Running, Self::Interrupted];
+
     /// Its name in every log format.
     pub const fn name(self) -> &'static str {
         match self {

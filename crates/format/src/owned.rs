@@ -129,10 +129,10 @@ impl OwnedRecord {
         Ok(Self {
             seq: line.seq,
             ts_us: line.ts.as_microsecond(),
-            event: Some(word("event", &line.event, &EVENTS, EventKind::name)?),
+            event: Some(word("event", &line.event, &EventKind::ALL, EventKind::name)?),
             outcome: match &*line.outcome {
                 "" => None,
-                outcome => Some(word("outcome", outcome, &OUTCOMES, Outcome::name)?),
+                outcome => Some(word("outcome", outcome, &Outcome::ALL, Outcome::name)?),
             },
             conn: line.conn,
             conn_seq: line.conn_seq,
@@ -282,23 +282,6 @@ fn original(
 ) -> Result<Vec<u8>, LineError> {
     restore(text, companion, charset).map_err(|source| LineError::Text { field, source })
 }
-
-const EVENTS: [EventKind; 11] = [
-    EventKind::Statement,
-    EventKind::Connect,
-    EventKind::Disconnect,
-    EventKind::ChangeUser,
-    EventKind::ConnectFailed,
-    EventKind::Table,
-    EventKind::Lost,
-    EventKind::Start,
-    EventKind::Stop,
-    EventKind::Config,
-    EventKind::Notice,
-];
-
-const OUTCOMES: [Outcome; 4] =
-    [Outcome::Ok, Outcome::Error, Outcome::Running, Outcome::Interrupted];
 
 const ACCESSES: [TableAccess; 6] = [
     TableAccess::Read,

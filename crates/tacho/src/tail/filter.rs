@@ -1,6 +1,5 @@
 //! Which lines are wanted.
 
-use clap::ValueEnum;
 use regex::Regex;
 use tacho_format::line::Line;
 
@@ -37,10 +36,10 @@ impl Filter {
             dbs: patterns(&args.db),
             hosts: folded(&args.host),
             conns: args.conn.clone(),
-            events: names(&args.event),
+            events: args.event.clone(),
             sql_commands: folded(&args.sql_command),
             errnos: args.errno.clone(),
-            outcomes: names(&args.outcome),
+            outcomes: args.outcome.clone(),
             digests: args.digest.clone(),
             sql: args.grep.as_deref().map(Regex::new).transpose()?,
         })
@@ -83,10 +82,6 @@ fn has_digest(line: &Line, digest: &str) -> bool {
 
 fn any<T>(wanted: &[T], matches: impl Fn(&T) -> bool) -> bool {
     wanted.is_empty() || wanted.iter().any(matches)
-}
-
-fn names<T: ValueEnum>(values: &[T]) -> Vec<String> {
-    values.iter().filter_map(|v| Some(v.to_possible_value()?.get_name().to_owned())).collect()
 }
 
 /// A name in which `*` stands for any characters. It never matches a missing name, except as
@@ -138,6 +133,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use clap::Parser as _;
+    use tacho_event::record::{EventKind, Outcome};
 
     fn filter(args: &[&str]) -> Filter {
         let cli = Cli::parse_from(["tacho", "tail"].iter().chain(args));
@@ -191,6 +187,18 @@ mod tests {
             if option != "--grep" {
                 assert!(matches(&[option, &list], STATEMENT), "{option} {list}");
             }
+        }
+    }
+
+    #[test]
+    fn whatever_a_log_can_have_can_be_asked_for() {
+        for kind in EventKind::ALL.map(EventKind::name) {
+            let line = STATEMENT.replace("statement", kind);
+            assert!(matches(&["--event", kind], &line), "{kind}");
+        }
+        for outcome in Outcome::ALL.map(Outcome::name) {
+            let line = STATEMENT.replace("\"error\"", &format!("\"{outcome}\""));
+            assert!(matches(&["--outcome", outcome], &line), "{outcome}");
         }
     }
 

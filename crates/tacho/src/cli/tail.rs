@@ -1,0 +1,146 @@
+//! `tacho tail`.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+use tacho_event::record::{EventKind, Outcome};
+
+use super::{IdentityArgs, Lines, parse_lines};
+
+/// Shown at the end of `tacho tail --help`.
+const TAIL_NOTES: &str = "\
+WHEN is one of
+  2026-11-21T09:30:00+01:00   a time with its offset (RFC 3339), also with Z
+  2026-11-21 09:30            without an offset: local time; the time may be left out
+  09:30, 09:30:15             a time of day, the last one before now
+                              (--until after --since: the first one after that)
+  90s, 10m, 2h, 1d, 1h30m     that long ago; d and w are calendar days and weeks
+  today, yesterday, now       midnight, the midnight before, this moment
+
+A filter may be repeated and takes comma lists; any of its values may match, and all given
+filters must. `*` stands for any characters. A `lost` line says that records are missing, and
+they might have matched: only --event, --since and --until hide it.
+
+Exit code: 0 fine, 1 broken lines, or files that cannot be read or decrypted (told on stderr),
+2 wrong usage.";
+
+/// Arguments of `tacho tail`.
+#[derive(Args, Debug)]
+#[command(after_help = TAIL_NOTES)]
+pub struct TailArgs {
+    /// Log directory, one log file, or `-` for stdin [default: $TACHO_LOG_DIR, then
+    /// /var/lib/mysql/tacho]
+    #[arg(value_name = "DIR|FILE")]
+    pub path: Option<PathBuf>,
+
+    /// Go on showing lines as they are written, across rotation, until Ctrl-C
+    #[arg(short, long, conflicts_with = "until")]
+    pub follow: bool,
+
+    /// How many of the newest matching lines: a number or `all` [default: 10; with --since all]
+    #[arg(short = 'n', long, value_name = "LINES", value_parser = parse_lines)]
+    pub lines: Option<Lines>,
+
+    /// Encrypted files.
+    #[command(flatten)]
+    pub identity: IdentityArgs,
+
+    /// Only lines of this time or later
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+
+    /// Only lines before this time
+    #[arg(long, value_name = "WHEN")]
+    pub until: Option<String>,
+
+    /// User name the client gave, or account name its privileges come from
+    #[arg(long, value_name = "USER", value_delimiter = ',')]
+    pub user: Vec<String>,
+
+    /// Default database, or database of a table that was touched
+    #[arg(long, value_name = "DB", value_delimiter = ',')]
+    pub db: Vec<String>,
+
+    /// Client host name or address
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    pub host: Vec<String>,
+
+    /// Connection id
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub conn: Vec<u64>,
+
+    // Closed on purpose: a mistyped name must not look like an empty log.
+    /// Kind of event
+    #[arg(long, value_name = "EVENT", value_delimiter = ',',
+          value_parser = PossibleValuesParser::new(EventKind::ALL.map(EventKind::name)))]
+    pub event: Vec<String>,
+
+    /// The server's class of the statement: `select`, `create_*`
+    #[arg(long, value_name = "COMMAND", value_delimiter = ',')]
+    pub sql_command: Vec<String>,
+
+    /// Server error number
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub errno: Vec<u32>,
+
+    /// How it ended
+    #[arg(long, value_name = "OUTCOME", value_delimiter = ',',
+          value_parser = PossibleValuesParser::new(Outcome::ALL.map(Outcome::name)))]
+    pub outcome: Vec<String>,
+
+    /// Statement text matches this regular expression; `(?i)` in front ignores case
+    #[arg(long, value_name = "REGEX")]
+    pub grep: Option<String>,
+
+    /// Digest of the statement, or its first digits; with or without the version in front
+    #[arg(long, value_name = "HEX", value_delimiter = ',', value_parser = parse_digest)]
+    pub digest: Vec<String>,
+
+    /// How to show a line
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+
+    /// Columns of the table; 0 shows all of the text [default: the terminal's; 0 into a pipe]
+    #[arg(long, value_name = "COLUMNS")]
+    pub width: Option<usize>,
+
+    /// Colours in the table
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub color: Color,
+
+    /// The same as --color never
+    #[arg(long, conflicts_with = "color")]
+    pub no_color: bool,
+}
+
+fn parse_digest(text: &str) -> Result<String, String> {
+    let text = text.to_ascii_lowercase();
+    let hash = text.split_once(':').map_or(&*text, |(_, hash)| hash);
+    if hash.is_empty() || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err("expected hexadecimal digits, as in the field `digest`".to_owned());
+    }
+    Ok(text)
+}
+
+/// Format of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Columns for people; control characters are made visible
+    #[default]
+    Table,
+    /// The log's own lines, byte for byte
+    Json,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
