@@ -23,8 +23,11 @@
 //! | [`channel`] | the connection |
 //! | [`socket`] | where it is, and who is at its other end |
 //! | [`recorder`] | the recorder's side; the server's is in `crates/embed` |
+//! | `session`, `writing` | one server that is served, and the thread that writes its log |
 
 pub mod channel;
 pub mod message;
 pub mod recorder;
+mod session;
 pub mod socket;
+mod writing;

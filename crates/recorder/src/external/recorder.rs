@@ -1,22 +1,24 @@
 //! The recorder outside the server: waits for the server, writes its log, recovers what it leaves.
+//! While it serves one, `session` hears that, and
+//! `writing` is the thread that writes.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 
 use super::channel::{Channel, Received, wait};
-use super::message::{Attach, Bytes, Figures, FilterList, PROTOCOL, Request, ToRecorder, ToServer};
+use super::message::{Attach, Bytes, FilterList, PROTOCOL, ToRecorder, ToServer};
+use super::session::{Session, lock};
 use super::socket::{self, Peer};
+use super::writing::{self, Written};
 use crate::arena_file::{self, ArenaFile};
 use crate::arena_list;
 use crate::control::{Control, Log, Severity, Status};
@@ -26,20 +28,10 @@ use crate::writer::Writer;
 
 /// How often is looked for a server, ms.
 const LOOK_EVERY_MS: i32 = 200;
-/// How often the figures go to the server while it is attached, ms.
-const TELL_EVERY_MS: i32 = 100;
-/// The same when a thread is about to end, ms.
-const END_EVERY_MS: i32 = 5;
-/// At least so often something is said, µs.
-const SAY_EVERY_US: i64 = 1_000_000;
 /// How long a server is left alone that could not be served, ms.
 const REFUSED_MS: i32 = 5_000;
 /// How long the log may be somebody else's, though the server has given it away, µs.
 const LOCKED_US: i64 = 5_000_000;
-/// How long a text that is in memory alone is waited for before the log is let go, µs, if the server
-/// lives.
-const RELEASE_PATIENCE_US: i64 = 10_000_000;
-
 /// Messages of this process.
 pub type Say = Arc<dyn Fn(Severity, &str) + Send + Sync>;
 
@@ -73,12 +65,6 @@ enum Left {
     Ended(Ended),
 }
 
-/// How the writer's thread ends.
-enum Written {
-    Released,
-    Stopped { is_drained: bool },
-}
-
 /// See the module documentation.
 pub struct Recorder {
     place: Place,
@@ -89,10 +75,6 @@ pub struct Recorder {
     known: Option<(Arc<Control>, PathBuf)>,
     /// What was said last, so that it is not said every 200 ms.
     said: String,
-}
-
-fn lock(channel: &Mutex<Channel>) -> MutexGuard<'_, Channel> {
-    channel.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn zone() -> Option<Bytes> {
@@ -254,23 +236,13 @@ impl Recorder {
             let (arena, log) = (arena_file.path().to_owned(), self.place.log_directory.clone());
             let say = self.log(&channel);
             let is_alive = is_alive.clone();
-            std::thread::Builder::new()
-                .name("tacho-writer".to_owned())
-                .spawn(move || write(writer, &control, &status, &is_alive, &arena, &log, &say))?
+            std::thread::Builder::new().name("tacho-writer".to_owned()).spawn(move || {
+                writing::write(writer, &control, &status, &is_alive, &arena, &log, &say)
+            })?
         };
-        let mut session = Session {
-            channel: &channel,
-            control: &control,
-            status: &status,
-            arena_file: &arena_file,
-            thread,
-            is_alive: &is_alive,
-            told: Figures::default(),
-            told_us: 0,
-            why: String::new(),
-            is_gone: lock(&channel).send(&ToServer::Attached).is_err(),
-        };
-        while !session.thread.is_finished() {
+        let mut session =
+            Session::begin(&channel, &control, &status, &arena_file, thread, &is_alive);
+        while !session.is_over() {
             // Whatever goes wrong, the thread ends before the arena is unmapped.
             let turned = session.turn(self.stop).and_then(|()| self.is_stopped());
             match turned {
@@ -279,8 +251,7 @@ impl Recorder {
                 Err(error) => session.release(&format!("waiting: {error}")),
             }
         }
-        let Session { thread, why, is_gone, .. } = session;
-        let written = thread.join();
+        let (written, why, is_gone) = session.end();
         // Not again and again: what it choked on is still there.
         let left = if written.is_err() { Left::Refused } else { Left::Gone };
         let answer = match written {
@@ -443,173 +414,5 @@ impl Recorder {
             })
         };
         paths.iter().any(is_dead)
-    }
-}
-
-/// A server that is being served.
-struct Session<'a> {
-    channel: &'a Arc<Mutex<Channel>>,
-    control: &'a Arc<Control>,
-    status: &'a Arc<Status>,
-    arena_file: &'a ArenaFile,
-    thread: JoinHandle<Written>,
-    /// The server's process has its arena: who has copied half a text into it may bring the rest.
-    is_alive: &'a AtomicBool,
-    /// The figures that the server knows, and since when.
-    told: Figures,
-    told_us: i64,
-    /// Why the log is being let go; empty: it is not.
-    why: String,
-    is_gone: bool,
-}
-
-impl Session<'_> {
-    fn wake(&self) {
-        self.arena_file.arena().shared().bell.0.call(&Futex);
-    }
-
-    fn release(&mut self, why: &str) {
-        if self.why.is_empty() {
-            why.clone_into(&mut self.why);
-        }
-        self.control.release.store(true, Ordering::Relaxed);
-        self.wake();
-    }
-
-    /// Waits a little, hears the server, and tells it how things are.
-    fn turn(&mut self, stop: RawFd) -> io::Result<()> {
-        let is_ending = !self.why.is_empty() || self.control.stop.load(Ordering::Relaxed);
-        if is_ending || self.is_gone {
-            // What could wake it is known already, and would do so again and again.
-            std::thread::sleep(Duration::from_millis(END_EVERY_MS as u64));
-        } else {
-            let (fd, has_unsent) = {
-                let channel = lock(self.channel);
-                (channel.descriptor(), channel.has_unsent())
-            };
-            wait(&[(fd, has_unsent), (stop, false)], TELL_EVERY_MS)?;
-        }
-        while !self.is_gone {
-            let received = lock(self.channel).receive::<ToRecorder>();
-            match received {
-                Ok(Received::Message(message)) => self.hear(message),
-                Ok(Received::Nothing) => break,
-                Ok(Received::End) => self.is_gone = true,
-                Err(error) => {
-                    self.release(&format!("the server is not understood: {error}"));
-                    break;
-                }
-            }
-        }
-        let figures = Figures::of(self.status);
-        let now_us = sys::monotonic_us();
-        let mut channel = lock(self.channel);
-        if !self.is_gone && (figures != self.told || now_us - self.told_us > SAY_EVERY_US) {
-            // One that does not read has its figures later: they are not worth memory.
-            if !channel.has_unsent() {
-                self.is_gone = channel.send(&ToServer::Figures(Box::new(figures.clone()))).is_err();
-                (self.told, self.told_us) = (figures, now_us);
-            }
-        }
-        self.is_gone |= !self.is_gone && channel.flush().is_err();
-        drop(channel);
-        if self.is_gone {
-            // Later, too: a dying process loses one descriptor after the other.
-            self.is_alive.store(self.arena_file.is_owned(), Ordering::Relaxed);
-            self.release("the server is gone");
-        }
-        Ok(())
-    }
-
-    fn hear(&mut self, message: ToRecorder) {
-        let control = self.control;
-        match message {
-            ToRecorder::Settings(settings) => settings.apply(control),
-            ToRecorder::Filters(filters) => filters.apply(control),
-            ToRecorder::Config(change) => {
-                let changes = &control.config_changes;
-                let mut changes = changes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                changes.push(change.into());
-            }
-            ToRecorder::Request(Request::Rotate) => {
-                control.rotate_now.store(true, Ordering::Relaxed);
-            }
-            ToRecorder::Request(Request::Flush) => control.flush_now.store(true, Ordering::Relaxed),
-            // SYNC retain: as in `Recorder::retain` of the server's side.
-            ToRecorder::Request(Request::Retain) => {
-                control.retain_now.store(true, Ordering::Release);
-            }
-            ToRecorder::Release => self.release("the server wanted it"),
-            ToRecorder::Stop { patience_ms } => {
-                control.patience_ms.store(patience_ms, Ordering::Relaxed);
-                control.stop.store(true, Ordering::Relaxed);
-            }
-            // Before the log was given away.
-            ToRecorder::Attach(_) | ToRecorder::Zone(_) | ToRecorder::Refuse(_) => {}
-        }
-        self.wake();
-    }
-}
-
-/// The writer's thread.
-fn write(
-    mut writer: Writer,
-    control: &Control,
-    status: &Status,
-    is_alive: &AtomicBool,
-    arena: &Path,
-    log_directory: &Path,
-    say: &Log,
-) -> Written {
-    let is_over =
-        || control.stop.load(Ordering::Relaxed) || control.release.load(Ordering::Relaxed);
-    while !is_over() {
-        let started_us = sys::monotonic_us();
-        writer.round();
-        status.is_failing.store(writer.is_failing(), Ordering::Relaxed);
-        writer.sleep(started_us, u64::MAX);
-    }
-    let since_us = sys::monotonic_us();
-    let mut written = Written::Released;
-    if control.release.load(Ordering::Relaxed) {
-        if !is_alive.load(Ordering::Relaxed) {
-            writer.tell_recovery();
-        }
-        // What a dead server has left unwritten is in its arena, and the next server waits for the log.
-        while !writer.may_let_go()
-            && is_alive.load(Ordering::Relaxed)
-            && sys::monotonic_us() - since_us < RELEASE_PATIENCE_US
-        {
-            writer.round();
-            // It waits for the producer of a text, who is running.
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    } else {
-        let is_drained = finish(&mut writer, control, since_us);
-        written = Written::Stopped { is_drained };
-        // Under the lock of the log, and before the server removes the arena.
-        if is_drained && let Err(error) = arena_list::forget(log_directory, arena) {
-            let list = log_directory.join(arena_list::NAME);
-            say(Severity::Warning, &format!("{}: {error}", list.display()));
-        }
-    }
-    if let Err(error) = writer.hand_over() {
-        say(Severity::Error, &format!("closing the audit log: {error}"));
-    }
-    written
-}
-
-/// Writes everything and the `stop` line, as long as the server has patience, and lives.
-fn finish(writer: &mut Writer, control: &Control, since_us: i64) -> bool {
-    loop {
-        if writer.finish() {
-            return true;
-        }
-        let patience_us = control.patience_ms.load(Ordering::Relaxed) as i64 * 1_000;
-        let is_over = sys::monotonic_us() - since_us > patience_us;
-        if is_over || control.release.load(Ordering::Relaxed) {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(50));
     }
 }
