@@ -14,9 +14,9 @@
 //! they do not all announce themselves in one word.
 
 use tacho_rewrite::form::{self, Key};
-use tacho_rewrite::lexer::Modes;
 use tacho_rewrite::matching::Parameters;
 use tacho_rewrite::program::Rule;
+use tacho_rewrite::reading::Modes;
 use tacho_rewrite::{Found, Program, Statement, compose};
 use tacho_ring::arena::slice;
 use tacho_ring::codec::Bytes;

@@ -11,14 +11,16 @@ use std::fmt;
 use tacho_digest::words::{self, Role};
 use tacho_digest::{Doubt, High, Mode, Normaliser, grouping::Grouping};
 
-use crate::lexer::{Cause, Kind, Lexer, Reading, Refused, Token};
+use crate::lexer::Lexer;
 use crate::matching::PARAMETERS_MAX;
 use crate::program::{
     CLASS_EXACT, CLASS_KEYWORD, CLASS_LITERAL, CLASS_NAME, CLASS_PARAMETER, CLASS_QUOTED,
     HEAD_BYTES, RULE_BYTES, RULE_HAS_DATABASE, RULE_NEEDS_USUAL_MODE, RULE_NEEDS_UTF8, SLOT_BYTES,
     TOKEN_APART, TOKEN_GLUED, TOKEN_MAY_BE_NULL, TOKEN_MAY_HAVE_SIGN,
 };
+use crate::reading::Reading;
 use crate::shape::Shape;
+use crate::token::{Cause, Kind, Refused, Token};
 
 /// Longest pattern and longest replacement, bytes.
 pub const RULE_TEXT_BYTES_MAX: usize = 32 << 10;

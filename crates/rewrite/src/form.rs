@@ -10,7 +10,8 @@
 //! stands behind them: no two forms are the same numbers.
 
 use crate::block::{BLOCK_BYTES, Block, find};
-use crate::lexer::{Modes, is_word};
+use crate::lexer::is_word;
+use crate::reading::Modes;
 
 /// Longest text that has a form, bytes. (Reading a longer one as tokens ends early nearly always.)
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -271,7 +272,7 @@ fn comment(text: &[u8], at: usize) -> Option<There> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lexer::Reading;
+    use crate::reading::Reading;
 
     const KEY: Key = Key([0x9E37_79B9_7F4A_7C15, 0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB, 7]);
 

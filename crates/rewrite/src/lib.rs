@@ -14,7 +14,8 @@
 //! |---|---|
 //! | [`block`] | sixteen bytes at a time |
 //! | [`form`] | a keyed hash of a statement without its literals |
-//! | [`lexer`] | a statement's tokens |
+//! | [`reading`] | what the reading of a text depends on |
+//! | [`lexer`], [`token`] | a statement's tokens |
 //! | [`shape`] | their hash |
 //! | [`program`] | the bytes of compiled rules |
 //! | [`matching`] | a statement against the rules |
@@ -42,8 +43,10 @@ pub mod form;
 pub mod lexer;
 pub mod matching;
 pub mod program;
+pub mod reading;
 pub mod shape;
+pub mod token;
 
-pub use lexer::Reading;
 pub use matching::{Found, Statement};
 pub use program::Program;
+pub use reading::Reading;

@@ -1,12 +1,14 @@
 //! A statement against the rules: by its shape first, then token by token.
 
-use crate::lexer::{Kind, Lexer, Reading, Token};
+use crate::lexer::Lexer;
 use crate::program::{
     CLASS_EXACT, CLASS_KEYWORD, CLASS_LITERAL, CLASS_NAME, CLASS_PARAMETER, CLASS_QUOTED, Expected,
     Program, RULE_HAS_DATABASE, RULE_NEEDS_USUAL_MODE, RULE_NEEDS_UTF8, Rule, TOKEN_APART,
     TOKEN_GLUED, TOKEN_MAY_BE_NULL, TOKEN_MAY_HAVE_SIGN,
 };
+use crate::reading::Reading;
 use crate::shape::{Outcome, Shape};
+use crate::token::{Kind, Token};
 
 /// Longest statement that is rewritten, bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 30;

@@ -4,7 +4,8 @@
 //! which literal it is, signs (they may belong to a number), and the text of hints. Two statements
 //! of one shape need not match the same rule; two that match one have one shape.
 
-use crate::lexer::{Kind, Lexer, Refused, Token};
+use crate::lexer::Lexer;
+use crate::token::{Kind, Refused, Token};
 
 /// A hash that grows with each token (FNV-1a). It is not keyed: who finds two statements with the
 /// same one has two that are compared with the same rules.
@@ -123,7 +124,7 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lexer::Reading;
+    use crate::reading::Reading;
 
     fn shape(text: &str) -> u64 {
         match Shape::of(Lexer::new(text.as_bytes(), Reading::USUAL), &Limits::ALL) {
