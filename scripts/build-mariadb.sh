@@ -7,6 +7,7 @@
 #   mariadb        the MariaDB that is installed here, 10.11: build/mariadb/tacho.so (the default)
 #   mariadb-11.8   that of scripts/setup-mariadb-11.8.sh: build/mariadb-11.8/tacho.so
 #   FLAG           for the C++ compiler, besides its own
+#   TACHO_FEATURES=pauses    for scripts/test-pauses.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,7 +26,7 @@ out=build/$release
 mkdir -p "$out/objects"
 
 version=$(scripts/version.sh)
-cargo build --profile inproc -p tacho-embed
+cargo build --profile inproc -p tacho-embed ${TACHO_FEATURES:+--features "$TACHO_FEATURES"}
 
 # Without exceptions and RTTI nothing can be thrown through the server's C frames.
 # The version script leaves only the plugin's own entry points visible.

@@ -5,6 +5,7 @@
 #   scripts/build-mysql.sh [mysql-9.7 [FLAG...]]    build/mysql-9.7/component_tacho.so
 #   scripts/build-mysql.sh mysql-8.0 [FLAG...]      build/mysql-8.0/tacho.so
 #   FLAG                                            for the C++ compiler, besides its own
+#   TACHO_FEATURES=pauses                           for scripts/test-pauses.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,7 +34,7 @@ case "$release" in
 esac
 
 version=$(scripts/version.sh)
-cargo build --profile inproc -p tacho-embed
+cargo build --profile inproc -p tacho-embed ${TACHO_FEATURES:+--features "$TACHO_FEATURES"}
 
 # Without exceptions and RTTI nothing can be thrown through the server's C frames.
 # The version script leaves only the entry points visible.

@@ -2,6 +2,7 @@
 # Builds the component, or the plugin, for a MySQL and runs the tests with that server.
 #
 #   scripts/test-mysql.sh [mysql-9.7 | mysql-8.0]    without: both
+#   TACHO_FEATURES=pauses                    for scripts/test-pauses.sh
 #   TACHO_MYSQL_OPTIONAL=1                           where a server is not to be had, do without its
 #                                                    tests: the suite that 9.7 comes from moves, and
 #                                                    8.0 is fetched by Maven. Without: that is a
@@ -23,7 +24,7 @@ test_release() {
     scripts/build-mysql.sh "$release"
     scripts/plugin-symbols.sh "$release"
     # The bench's and the profiler's tests run the command as it is built.
-    cargo build --release -p tacho
+    cargo build --release -p tacho ${TACHO_FEATURES:+--features "$TACHO_FEATURES"}
     install -D -m 755 "${CARGO_TARGET_DIR:-target}/release/tacho" build/bin/tacho
     # Counted on 9.7; here it takes three minutes more, and passes, too.
     [ "$release" = mysql-9.7 ] || skipped=(--skip instructions_are_counted)

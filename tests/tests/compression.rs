@@ -32,6 +32,12 @@ fn lines(log: &Path) -> Vec<String> {
     lines
 }
 
+/// How many lines tell that compression was switched on.
+fn changes(lines: &[String]) -> usize {
+    let change = "\"variable\":\"tacho_compression\",\"old_value\":\"NONE\",\"new_value\":\"ZSTD\"";
+    lines.iter().filter(|line| line.contains(change)).count()
+}
+
 fn load(conn: &mut Conn, round: &str) {
     for number in 0..1000 {
         let text = "x".repeat(200);
@@ -65,6 +71,8 @@ fn closed_files_become_smaller_and_are_read_as_before() {
     let mut conn = server.connect().expect("a connection");
     conn.query_drop("SET GLOBAL tacho_compression = 'ZSTD'").expect("an answer");
     load(&mut conn, "third");
+    // What is told of a change is not in the arena.
+    wait::until("both changes are told", || changes(&lines(&log)) == 2);
     server.kill9().expect("killed");
     server.restart().expect("started again");
     let mut conn = server.connect().expect("a connection");
@@ -81,8 +89,7 @@ fn closed_files_become_smaller_and_are_read_as_before() {
         let wanted = format!("\"sql\":\"SELECT '{round} ");
         assert_eq!(lines.iter().filter(|line| line.contains(&wanted)).count(), 1000, "{round}");
     }
-    let change = "\"variable\":\"tacho_compression\",\"old_value\":\"NONE\",\"new_value\":\"ZSTD\"";
-    assert_eq!(lines.iter().filter(|line| line.contains(change)).count(), 3);
+    assert_eq!(changes(&lines), 3);
     let compressed = names(&log, ".jsonl.zst");
     assert!(compressed.len() > 40, "{compressed:?}");
 

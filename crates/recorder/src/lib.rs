@@ -43,5 +43,6 @@ pub mod join;
 pub mod line;
 pub mod mapping;
 pub mod opening;
+mod pause;
 pub mod recover;
 pub mod writer;

@@ -87,6 +87,22 @@ fn what_nobody_knows_about_is_kept_unless_the_disk_has_no_room() {
 }
 
 #[test]
+fn what_there_is_to_be_is_listed_before_there_is_another_file() {
+    let place = place();
+    fill(&place);
+    let arena = place.arena();
+    let (mut writer, control, _) = writer(&place, arena.arena());
+    control.format.store(CSV, Ordering::Relaxed);
+    assert!(writer.round());
+    // The thread may not have run yet, and the server may be killed now.
+    let listed = fs::read_to_string(place.log.join(".renditions")).expect("a list");
+    let current = with_ending(&place, ".jsonl").pop_last().expect("one");
+    assert!(listed.contains(current.trim_end_matches(".jsonl")), "{listed}");
+    drop(writer);
+    arena.remove().expect("removes");
+}
+
+#[test]
 fn a_format_that_is_switched_off_and_on_before_there_is_a_line_has_its_file() {
     let place = place();
     fill(&place);

@@ -57,6 +57,7 @@ use crate::drain::Drain;
 use crate::files::{FileError, Fs, LogFiles, RealFs};
 use crate::join::{Ending, Join, Ready, Start};
 use crate::line::Scratch;
+use crate::pause;
 use durability::Syncing;
 use judging::Judging;
 pub(crate) use losses::confirm_losses;
@@ -299,6 +300,7 @@ impl<F: Fs> Writer<F> {
     /// One round: everything that is in the arena now goes to the file, and to the device if it
     /// is time. `false`: the file cannot be written at the moment.
     pub fn round(&mut self) -> bool {
+        pause::here();
         // SYNC bell: Acquire pairs with the Release in `Bell::ring`: what was recorded before
         // these is seen in this round. Who rings later is not slept over.
         self.rings_seen = self.arena().shared().bell.0.rings.load(Ordering::Acquire);
@@ -324,7 +326,9 @@ impl<F: Fs> Writer<F> {
         {
             self.tell_failure(&error);
         }
+        pause::here();
         self.take_format();
+        pause::here();
         self.tell_config_changes(now_us);
         // What was found waits for its filter: nothing else is looked for before that is written, so that
         // a filter that changes all the time keeps nothing back for long.
@@ -343,7 +347,9 @@ impl<F: Fs> Writer<F> {
         }
         self.tell_losses(now_us);
         self.tell_running(now_us - RUNNING_AFTER_US);
+        pause::here();
         let written = self.write_queue(now_us) && self.write_out(now_us);
+        pause::here();
         self.files.tick();
         self.recycle();
         self.tell_annex_failure();

@@ -18,6 +18,7 @@ use super::Writer;
 use super::seldom::{Outages, Seldom};
 use crate::control::{FORMAT_UNSAID, Severity, Status};
 use crate::files::{Due, FileName, Fs, Plan, RemovalReason, RenditionState, Renditions as Files};
+use crate::pause;
 
 /// How long trouble is left alone.
 const RETRY: Duration = Duration::from_secs(1);
@@ -190,6 +191,7 @@ fn run<F: Fs>(link: &Link, files: &mut Files<F>) {
     let mut outages = Outages::default();
     let mut held_up_by = None;
     loop {
+        pause::here();
         let mut shared = link.lock();
         shared.is_news = false;
         let (plan, end_by_us) = (shared.plan.clone(), shared.end_by_us);
@@ -306,6 +308,7 @@ impl<F: Fs> Writer<F> {
         let current = self.files.current_name();
         let mut state = RenditionState::default();
         state.pending.push_back((current, wanted));
+        self.files.list_renditions(&state).map_err(|error| error.to_string())?;
         self.run_renditions(state, current, wanted)
     }
 

@@ -128,6 +128,15 @@ impl<F: Fs> LogFiles<F> {
         State::read(&self.fs, &self.dir)
     }
 
+    /// Lists what there will be a rendition of. Before any of it may be followed by another file: whoever
+    /// dies before their thread has looked would else leave files that nobody knows of.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn list_renditions(&self, state: &State) -> Result<(), FileError> {
+        state.write(&self.fs, &self.dir)
+    }
+
     /// Takes up the renditions that `state` has, and those of all files behind `seen`. `host` is
     /// the name of the server's machine.
     #[must_use]

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Runs the tests that have a server with a writer that pauses here and there, for up to 60 ms
+# (crates/recorder/src/pause.rs): what takes it for granted that it is quick fails. Twenty minutes.
+#
+#   scripts/test-pauses.sh [RELEASE]    mariadb (the default), mariadb-11.8, mysql-9.7 or mysql-8.0
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+release=${1:-mariadb}
+family=${release%%-*}
+
+build() {
+    cargo build --release -p tacho "$@"
+    install -D -m 755 "${CARGO_TARGET_DIR:-target}/release/tacho" build/bin/tacho
+    TACHO_FEATURES=${2:-} "scripts/build-$family.sh" "$release"
+}
+
+# What is left in build/ does not pause.
+trap build EXIT
+
+build --features pauses
+if [ "$family" = mysql ]; then
+    TACHO_FEATURES=pauses scripts/test-mysql.sh "$release"
+else
+    TACHO_SERVER=$release cargo test -p tacho-tests --no-fail-fast
+fi
