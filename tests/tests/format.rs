@@ -122,12 +122,17 @@ fn load(conn: &mut Conn, round: &str, count: usize) {
     }
 }
 
-/// Closes the current file, and writes another line: what has the last one of all stays as it is.
-fn close_current(conn: &mut Conn, log: &Path) {
+/// Changes a setting that closes the current file.
+fn begin_another(conn: &mut Conn, log: &Path, setting: &str) {
     let newest = || stems(log, "jsonl").pop_last();
     let before = newest();
-    conn.query_drop("SET GLOBAL tacho_rotate_now = 1").expect("an answer");
+    conn.query_drop(format!("SET GLOBAL {setting}")).expect("an answer");
     wait::until("the next file has begun", || newest() != before);
+}
+
+/// Closes the current file, and writes another line: what has the last one of all stays as it is.
+fn close_current(conn: &mut Conn, log: &Path) {
+    begin_another(conn, log, "tacho_rotate_now = 1");
     conn.query_drop("DO 1").expect("an answer");
 }
 
@@ -214,10 +219,10 @@ fn another_format_begins_with_another_file() {
     let load = |conn: &mut Conn, round: &str| written_load(conn, &log, round, 200);
     load(&mut conn, "lines alone");
     for (format, round) in [(CSV, ""), (JSON, ""), (NEW, ""), (OLD, ""), (CSV, " again")] {
-        conn.query_drop(format!("SET GLOBAL tacho_format = '{}'", format[0])).expect("an answer");
+        begin_another(&mut conn, &log, &format!("tacho_format = '{}'", format[0]));
         load(&mut conn, &format!("{}{round}", format[0]));
     }
-    conn.query_drop("SET GLOBAL tacho_format = 'JSON'").expect("an answer");
+    begin_another(&mut conn, &log, "tacho_format = 'JSON'");
     load(&mut conn, "lines alone again");
     conn.query_drop("UNINSTALL PLUGIN tacho").expect("uninstalled");
     drop(conn);
