@@ -339,7 +339,8 @@ fn search_session(probe: &Probe, conn: u64, now_us: i64) -> Option<&Session> {
         return Some(slot);
     }
     let slot = session::claim(sessions, &shared.settings.0, conn, now_us);
-    if slot.is_none() {
+    // What is of no connection has none in any case.
+    if slot.is_none() && conn != 0 {
         shared.counters.0.sessions_untracked.fetch_add(1, Ordering::Relaxed);
     }
     slot

@@ -115,15 +115,19 @@ pub fn secrets(sql: &[u8], setting: Setting) -> Cow<'_, [u8]> {
 /// The value of a variable or option without passwords and keys; `name` may have hyphens in the
 /// place of its underscores. It may be SQL, too, as that of `init_connect` is.
 pub fn value<'v>(name: &[u8], value: &'v [u8]) -> Cow<'v, [u8]> {
-    /// Longer names than the server has are of nobody knows what.
-    const NAME_BYTES_MAX: usize = 64;
-    let name: Vec<u8> = name.iter().map(|byte| if *byte == b'-' { b'_' } else { *byte }).collect();
-    let is_secret =
-        name.len() > NAME_BYTES_MAX || words::is_secret_name(words::Word::new(&name).text());
-    if is_secret && !value.is_empty() {
+    if !value.is_empty() && is_secret_name(name) {
         return Cow::Borrowed(SECRET);
     }
     secrets(value, Setting::of(b"utf8mb4", b""))
+}
+
+/// Whether the value of a variable or option is a password or a key, whatever it is; `name` as in
+/// [`value`].
+pub fn is_secret_name(name: &[u8]) -> bool {
+    /// Longer names than the server has are of nobody knows what.
+    const NAME_BYTES_MAX: usize = 64;
+    let name: Vec<u8> = name.iter().map(|byte| if *byte == b'-' { b'_' } else { *byte }).collect();
+    name.len() > NAME_BYTES_MAX || words::is_secret_name(words::Word::new(&name).text())
 }
 
 #[inline(never)]

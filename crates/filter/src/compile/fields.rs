@@ -177,8 +177,8 @@ impl Source<'_> {
         let set = self.server.commands(is_it);
         if set == [0; 32] && !self.server.sql_commands.is_empty() {
             let message = format!(
-                "this server has no SQL command `{pattern}`; its names are those of SHOW GLOBAL \
-                 STATUS LIKE 'Com\\_%' without `Com_`"
+                "this server has no SQL command `{pattern}`; its names are those that the log has \
+                 in `sql_command`"
             );
             return Err(self.error_at(value, message));
         }

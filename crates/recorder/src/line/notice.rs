@@ -28,6 +28,10 @@ const WORDS: [(i32, &str, &str); 11] = [
     (NOTICE_SHUTDOWN, "lifecycle", "shutdown"),
 ];
 
+/// The server cuts the value of a SET behind 256 bytes, at the end of a character, and does not say so
+/// (`MAX_ALIAS_NAME`, sql/sql_const.h, MySQL 9.7.4): what is not longer than this is whole.
+const ITEM_NAME_BYTES_WHOLE: usize = 252;
+
 /// An attribute of a message, as it may go to the disk.
 struct Shown<'v> {
     key: Cow<'v, [u8]>,
@@ -64,7 +68,7 @@ impl<'v> Notice<'v> {
             NOTICE_FLUSH => {}
             NOTICE_SET => {
                 notice.object = first.into();
-                notice.detail = hide(first, text, redact_literals);
+                notice.detail = set_value(first, text, redact_literals);
             }
             NOTICE_USER | NOTICE_INTERNAL => {
                 // All of it is what a client has written.
@@ -138,6 +142,13 @@ fn hide<'v>(name: &[u8], value: &'v [u8], redact_literals: bool) -> Cow<'v, [u8]
     redact::value(name, value)
 }
 
+/// What of the value of a SET may go to the disk.
+fn set_value<'v>(name: &[u8], value: &'v [u8], redact_literals: bool) -> Cow<'v, [u8]> {
+    // The word that makes a secret of what is before it may be behind the cut.
+    let may_be_cut = value.len() > ITEM_NAME_BYTES_WHOLE;
+    hide(name, value, redact_literals || may_be_cut)
+}
+
 /// Two names in quotes, as in SQL: a quote in a name is doubled.
 fn join<'v>(quote: u8, between: u8, first: &[u8], second: &[u8]) -> Cow<'v, [u8]> {
     let mut out = Vec::new();
@@ -158,16 +169,27 @@ fn join<'v>(quote: u8, between: u8, first: &[u8], second: &[u8]) -> Cow<'v, [u8]
     out.into()
 }
 
-/// The arguments of the server, with a blank between them.
+/// The arguments of the server, with a blank between them. A value is behind its option's `=`, or is the
+/// next argument.
 fn arguments(text: &[u8], redact_literals: bool) -> Vec<u8> {
     let text = text.strip_suffix(b"\0").unwrap_or(text);
-    let shown = text.split(|byte| *byte == 0).map(|argument| {
-        let at = argument.iter().position(|byte| *byte == b'=');
-        let Some((option, value)) = at.and_then(|at| argument.split_at_checked(at + 1)) else {
+    // The name of the option whose value may be next.
+    let mut open: Option<&[u8]> = None;
+    let shown = text.split(|byte| *byte == 0).enumerate().map(|(index, argument)| {
+        let before = open.take();
+        let option = argument.trim_ascii_start();
+        // A secret may begin like an option.
+        let is_option = option.starts_with(b"-") && !before.is_some_and(redact::is_secret_name);
+        if index > 0 && !is_option {
+            return hide(before.unwrap_or_default(), argument, redact_literals).into_owned();
+        }
+        let name = option.strip_prefix(b"--").unwrap_or(option);
+        let Some(at) = argument.iter().position(|byte| *byte == b'=') else {
+            open = (index > 0).then_some(name);
             return argument.to_vec();
         };
-        let name = option[..option.len() - 1].trim_ascii_start();
-        let name = name.strip_prefix(b"--").unwrap_or(name);
+        let (option, value) = argument.split_at(at + 1);
+        let name = name.split(|byte| *byte == b'=').next().unwrap_or_default();
         [option, &hide(name, value, redact_literals)].concat()
     });
     shown.collect::<Vec<_>>().join(&b' ')
@@ -194,7 +216,32 @@ mod tests {
             String::from_utf8(arguments(b"mysqld\0--datadir=/x\0", true)).unwrap(),
             "mysqld --datadir=<redacted>"
         );
+        // In two words, the second of which may begin as an option does.
+        let program = "/long".repeat(20);
+        let text = b"mysqld\0--report-password\0p\0--skip-x\0--init-connect\0SET PASSWORD = 'q'\0\
+            --my-password\0--r\0--port\x007\0";
+        assert_eq!(
+            String::from_utf8(arguments(text, false)).unwrap(),
+            "mysqld --report-password <secret> --skip-x --init-connect SET PASSWORD = <secret> \
+             --my-password <secret> --port 7"
+        );
+        let text = format!("{program}\0--port=7\0");
+        assert!(arguments(text.as_bytes(), false).ends_with(b"/long --port=7"));
+        assert_eq!(
+            String::from_utf8(arguments(b"mysqld\0--port\x007\0x\0", true)).unwrap(),
+            "mysqld --port <redacted> <redacted>"
+        );
         assert_eq!(arguments(b"", false), b"");
+    }
+
+    #[test]
+    fn of_a_value_that_may_be_cut_nothing_is_told() {
+        let whole = format!("'{}'", "x".repeat(ITEM_NAME_BYTES_WHOLE - 2));
+        let cut = format!("'{}'", "x".repeat(ITEM_NAME_BYTES_WHOLE - 1));
+        for (value, shown) in [(&whole, whole.as_str()), (&cut, "<redacted>")] {
+            let told = set_value(b"init_connect", value.as_bytes(), false);
+            assert_eq!(String::from_utf8_lossy(&told), shown);
+        }
     }
 
     #[test]
