@@ -75,17 +75,18 @@ bool try_text(const tacho_embed* recorder, TextNumber number, const tacho_who* w
                               error_bytes);
 }
 
-void keep(TextSetting* setting, const char* text) noexcept {
+bool keep(TextSetting* setting, const char* text) noexcept {
     char* copy = strdup(text);
     if (copy == nullptr) {
         tacho_embed_log(2, "there is not enough memory to show the value of a variable");
-        return;
+        return false;
     }
     setting->shown = copy;
     // Readers hold the lock on system variables while they copy.
     free(setting->owned);
     setting->owned = copy;
     setting->set.store(is_set(copy), std::memory_order_relaxed);
+    return true;
 }
 
 void forget(TextSetting* setting) noexcept {
@@ -169,7 +170,7 @@ void update_text(const tacho_embed* recorder, TextNumber number, const tacho_who
     if (number != kFilter && recorder != nullptr && strcmp(shown(number), wanted) != 0) {
         tacho_embed_note_config(recorder, &who, setting->full_name, shown(number), wanted);
     }
-    keep(setting, wanted);
+    (void)keep(setting, wanted);
 }
 
 void apply_texts(const tacho_embed* recorder) noexcept {
@@ -178,6 +179,12 @@ void apply_texts(const tacho_embed* recorder) noexcept {
     }
     apply_filter(recorder);
     apply_recipients(recorder);
+}
+
+bool own_text(TextNumber number) noexcept {
+    TextSetting* setting = &g_texts[number];
+    // A persisted value was set as by a statement: it is ours already.
+    return setting->shown == nullptr || setting->owned != nullptr || keep(setting, setting->shown);
 }
 
 void drop_text(TextNumber number) noexcept {

@@ -19,7 +19,7 @@ struct TextSetting {
     const char* name;
     const char* full_name;
     const char* comment;
-    // What the server shows: what it has read when it started, or our copy.
+    // What the server shows: what it has read, or our copy.
     char* shown;
     char* owned;
     // Whether there is a value, for checks of the other one: no lock of the server covers them, so
@@ -42,6 +42,10 @@ void update_text(const tacho_embed* recorder, TextNumber number, const tacho_who
 // What the server's configuration says, to a recorder that was just started; before logging is on.
 // What is wrong is told in the error log.
 void apply_texts(const tacho_embed* recorder) noexcept;
+
+// Keeps a copy of what the server has read, which may not last as long as the variable. False:
+// there is not enough memory.
+bool own_text(TextNumber number) noexcept;
 
 // The server does not know the variable any more.
 void drop_text(TextNumber number) noexcept;

@@ -50,6 +50,8 @@ const char* variable_text(int32_t number) noexcept;
 uint64_t variable_number(int32_t number) noexcept;
 // Shows the absolute path in place of what was given.
 void show_text(int32_t number, const char* path) noexcept;
+// Shows what was given again: before the server frees the variables' texts.
+void give_back_texts() noexcept;
 // Applies all settings to a recorder that was just started; logging last.
 void apply_variables(const tacho_embed* recorder) noexcept;
 

@@ -71,7 +71,10 @@ template <TextNumber kNumber> bool add() noexcept {
     g_registered[kNumber] =
         register_variable(setting->name, PLUGIN_VAR_STR | PLUGIN_VAR_RQCMDARG, setting->comment,
                           check<kNumber>, update<kNumber>, &arg, &setting->shown);
-    return g_registered[kNumber];
+    // What is given with INSTALL COMPONENT is gone when that statement ends. Not
+    // PLUGIN_VAR_MEMALLOC: with it the server frees what was shown after each update, of which some
+    // are refused. (8.0 has not read anything yet; its texts last.)
+    return g_registered[kNumber] && own_text(kNumber);
 }
 
 } // namespace

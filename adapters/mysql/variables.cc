@@ -36,6 +36,8 @@ Value g_values[kSettingCount];
 bool g_registered[kSettingCount];
 TYPE_LIB g_choices[kSettingCount];
 char g_paths[kSettingCount][PATH_MAX];
+// What the server has allocated, and will free, of a text that a path of ours is shown in place of.
+char* g_given[kSettingCount];
 
 // The server tells which variable it is by the place of its value.
 size_t index_of(const void* value) noexcept {
@@ -166,11 +168,16 @@ bool add_fixed(size_t index) noexcept {
     return add(index, PLUGIN_VAR_BOOL | PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY, nullptr, &arg);
 }
 
+// What is persisted, or given with INSTALL COMPONENT, the server reads into memory that it gives
+// back when the variable is registered, or the statement ends (9.7.4): MEMALLOC makes it copy the
+// text. It frees its copy when the variable goes, so no other text may be in its place by then.
 bool add_text(size_t index) noexcept {
     STR_CHECK_ARG(text) arg;
     // Only read.
     arg.def_val = const_cast<char*>(kSettings[index].default_text);
-    return add(index, PLUGIN_VAR_STR | PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY, nullptr, &arg);
+    return add(index,
+               PLUGIN_VAR_STR | PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
+               nullptr, &arg);
 }
 
 bool register_one(size_t index) noexcept {
@@ -205,6 +212,7 @@ bool register_variables() noexcept {
 }
 
 bool unregister_variables() noexcept {
+    give_back_texts();
     for (size_t index = 0; index < kSettingCount; ++index) {
         if (!g_registered[index]) {
             continue;
@@ -239,7 +247,19 @@ uint64_t variable_number(int32_t number) noexcept {
 void show_text(int32_t number, const char* path) noexcept {
     const size_t index = setting_index(number);
     snprintf(g_paths[index], sizeof(g_paths[index]), "%s", path);
-    g_values[index].text = g_paths[index];
+    char** shown = &g_values[index].text;
+    if (*shown != g_paths[index]) {
+        g_given[index] = *shown;
+        *shown = g_paths[index];
+    }
+}
+
+void give_back_texts() noexcept {
+    for (size_t index = 0; index < kSettingCount; ++index) {
+        if (kSettings[index].kind == SettingKind::kText && g_values[index].text == g_paths[index]) {
+            g_values[index].text = g_given[index];
+        }
+    }
 }
 
 void apply_variables(const tacho_embed* recorder) noexcept {

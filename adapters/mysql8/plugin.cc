@@ -179,6 +179,7 @@ int init(MYSQL_PLUGIN) noexcept {
         stop_recorder();
         free_figure_names();
     }
+    give_back_texts();
     release_services();
     return 1;
 }
@@ -207,6 +208,7 @@ int deinit(MYSQL_PLUGIN) noexcept {
     (void)unregister_privileges();
     close_rewrite_functions();
     stop_recorder();
+    give_back_texts();
     forget_texts();
     free_figure_names();
     release_services();

@@ -149,6 +149,12 @@ impl Builder {
         Self(self.0.plugin(installation().usr().join("lib/mysql/plugin").join(name)))
     }
 
+    /// Lets it read what was persisted.
+    #[must_use]
+    pub fn read_persisted(self) -> Self {
+        Self(self.0.read_persisted())
+    }
+
     /// Initialises the data directory, starts the server and waits until it answers. The
     /// library is in its plugin directory, and not installed.
     ///

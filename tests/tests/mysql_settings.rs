@@ -1,11 +1,12 @@
 //! Zone: outside. Settings of MySQL's component, or plugin, on a real server: which values they take,
 //! what holds at once, and what the log says of a change.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use tacho_tests::client::{self, Conn, Queryable as _};
 use tacho_tests::mysql_place::Place;
-use tacho_tests::mysql_server::{install, named, status_name};
+use tacho_tests::mysql_server::{MySql, Release, install, named, release, status_name, uninstall};
 use tacho_tests::{recorded, wait};
 
 #[test]
@@ -179,4 +180,157 @@ fn who_may_read_closed_files_is_checked_and_told() {
     let complaints = server.complaints(&[]);
     assert_eq!(complaints.len(), 1, "{complaints:?}");
     assert!(complaints[0].contains(&format!("{variable}: {file}")), "{complaints:?}");
+}
+
+/// Settings that are texts: name, what is given, what is shown of it.
+type Text = (&'static str, String, String);
+
+const SKIPS_ROBOT: &str = r#"{"rules": [{"user": "robot", "action": "skip"}]}"#;
+
+fn texts(place: &Place, server: &MySql) -> [Text; 5] {
+    let absolute = |name: &str| server.data_directory().join(name).display().to_string();
+    let same = |text: &str| (text.to_owned(), text.to_owned());
+    let text = |name, (given, shown)| (name, given, shown);
+    [
+        text("tacho.directory", ("audit".to_owned(), absolute("audit"))),
+        text("tacho.signing_key_file", ("k.key".to_owned(), absolute("k.key"))),
+        text("tacho.event_classes", same("authentication, ,LIFECYCLE,")),
+        text("tacho.arena_directory", same(&format!("{}/arenas", place.path().display()))),
+        text("tacho.filter", same(SKIPS_ROBOT)),
+    ]
+}
+
+fn one(server: &MySql, sql: &str) {
+    server.connect().expect("a connection").query_drop(sql).expect(sql);
+}
+
+fn install_again(server: &MySql) {
+    one(server, uninstall());
+    if release() == Release::Mysql97 {
+        return one(server, install());
+    }
+    // It is gone when the session that took it away is.
+    wait::until("it is installed again", || {
+        server.connect().expect("a connection").query_drop(install()).is_ok()
+    });
+}
+
+/// What is shown, before and after the server has used its memory for other things: for statements,
+/// and for the variables of a component and a plugin, for which it reads all of its options again.
+fn assert_shown(server: &MySql, expected: &[Text], when: &str) {
+    for used in [false, true] {
+        let mut root = server.connect().expect("a connection");
+        for (name, _, shown) in expected {
+            let value: Option<Vec<u8>> =
+                root.query_first(named(&format!("SELECT @@GLOBAL.{name}"))).expect("an answer");
+            let value = String::from_utf8_lossy(&value.expect("a value")).into_owned();
+            assert_eq!(&value, shown, "{name}, {when}, memory used: {used}");
+        }
+        for sql in [
+            "INSTALL COMPONENT 'file://component_validate_password'",
+            "UNINSTALL COMPONENT 'file://component_validate_password'",
+            "INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so'",
+            "UNINSTALL PLUGIN rpl_semi_sync_replica",
+        ] {
+            root.query_drop(sql).expect("an answer");
+        }
+        for round in 0..48 {
+            let text = "x".repeat(16 << (round % 12));
+            root.query_drop(format!("DO '{text}'")).expect("an answer");
+            root.query_drop("SHOW VARIABLES").expect("an answer");
+        }
+    }
+}
+
+/// The texts are persisted by now.
+fn assert_texts_stay(place: &Place, mut server: MySql, expected: &[Text; 5]) {
+    for _ in 0..2 {
+        install_again(&server);
+        assert_shown(&server, expected, "installed again");
+    }
+    server.stop().expect("stopping");
+    server.restart().expect("restarting");
+    assert_shown(&server, expected, "started again");
+    one(&server, &named("SET PERSIST tacho.filter = ''"));
+    let mut cleared = expected.clone();
+    cleared[4].2 = String::new();
+    assert_shown(&server, &cleared, "the filter is cleared");
+    install_again(&server);
+    assert_shown(&server, &cleared, "started and installed again");
+    server.stop().expect("stopping");
+    let strays: Vec<_> = fs::read_dir(server.data_directory())
+        .expect("a directory")
+        .map(|entry| entry.expect("a file").file_name().into_string().expect("a name"))
+        .filter(|name| name.contains("loose") || name.contains("igning_key") || name == "audit")
+        .collect();
+    assert_eq!(strays, ["audit"]);
+    let lines = recorded::read(&server.data_directory().join("audit")).expect("a readable log");
+    let keys: BTreeSet<_> =
+        lines.iter().filter_map(|line| recorded::text(line, "signing_key")).collect();
+    assert_eq!(keys.len(), 1, "{keys:?}");
+    let count =
+        |event| lines.iter().filter(|line| recorded::text(line, "event") == Some(event)).count();
+    assert!(count("start") >= 4, "{}", count("start"));
+    assert_eq!((count("start"), place.arena_count()), (count("stop"), 0));
+    server.assert_clean_log(&["UNINSTALL PLUGIN"]);
+}
+
+fn bare() -> MySql {
+    let others = ["component_validate_password.so", "semisync_replica.so"];
+    let builder = others.into_iter().fold(MySql::builder(), |it, name| it.library(name));
+    builder.read_persisted().start().expect("a server")
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn persisted_texts_are_those_that_were_given() {
+    let place = Place::new("persisted");
+    let server = bare();
+    let texts = texts(&place, &server);
+    one(&server, install());
+    for (name, given, _) in &texts {
+        one(&server, &named(&format!("SET PERSIST_ONLY {name} = '{given}'")));
+    }
+    assert_texts_stay(&place, server, &texts);
+}
+
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn texts_persisted_by_install_are_those_that_were_given() {
+    if release() == Release::Mysql80 {
+        // Its INSTALL PLUGIN has no SET.
+        return;
+    }
+    let place = Place::new("install-persist");
+    let server = bare();
+    let texts = texts(&place, &server);
+    let set = texts.clone().map(|(name, given, _)| format!("PERSIST {name} = '{given}'"));
+    one(&server, &format!("{} SET {}", install(), set.join(", ")));
+    assert_shown(&server, &texts, "installed");
+    assert_texts_stay(&place, server, &texts);
+}
+
+/// A wrong filter is shown, too, so that one sees what is wrong with it.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn texts_given_with_install_outlive_it() {
+    if release() == Release::Mysql80 {
+        return;
+    }
+    let place = Place::new("install-set");
+    let mut server = bare();
+    let mut texts = texts(&place, &server);
+    let wrong = r#"{"rules": 1}"#.to_owned();
+    texts[4] = ("tacho.filter", wrong.clone(), wrong);
+    let set = texts.clone().map(|(name, given, _)| format!("GLOBAL {name} = '{given}'"));
+    one(&server, &format!("{} SET {}", install(), set.join(", ")));
+    assert_shown(&server, &texts, "installed");
+    one(&server, &named(&format!("SET GLOBAL tacho.filter = '{SKIPS_ROBOT}'")));
+    texts[4].2 = SKIPS_ROBOT.to_owned();
+    assert_shown(&server, &texts, "a right filter is set");
+    one(&server, uninstall());
+    server.stop().expect("stopping");
+    let complaints = server.complaints(&[]);
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(complaints[0].contains("Everything is recorded until"), "{complaints:?}");
 }

@@ -53,6 +53,7 @@ pub struct Builder {
     plugins: Vec<PathBuf>,
     prefix: Vec<String>,
     environment: Vec<(String, String)>,
+    defaults: &'static str,
     keep: bool,
 }
 
@@ -68,6 +69,7 @@ impl Builder {
             plugins: Vec::new(),
             prefix: Vec::new(),
             environment: Vec::new(),
+            defaults: "--no-defaults",
             keep: false,
         }
     }
@@ -111,6 +113,14 @@ impl Builder {
     #[must_use]
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Lets the server read what was persisted, which MySQL does not with `--no-defaults`. It reads
+    /// no file of this machine still.
+    #[must_use]
+    pub fn read_persisted(mut self) -> Self {
+        self.defaults = "--defaults-file=/dev/null";
         self
     }
 
@@ -162,6 +172,7 @@ impl Builder {
             extra_options: Vec::new(),
             prefix: self.prefix,
             environment: self.environment,
+            defaults: self.defaults,
             keep: self.keep,
             data_directory,
             plugin_directory,
@@ -187,6 +198,7 @@ pub struct MariaDb {
     extra_options: Vec<String>,
     prefix: Vec<String>,
     environment: Vec<(String, String)>,
+    defaults: &'static str,
     keep: bool,
 }
 
@@ -359,7 +371,7 @@ impl MariaDb {
         };
         command
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .arg("--no-defaults")
+            .arg(self.defaults)
             .args(self.installation.options())
             .arg(format!("--datadir={}", self.data_directory.display()))
             .arg(format!("--plugin-dir={}", self.plugin_directory.display()))
