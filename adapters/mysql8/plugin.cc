@@ -15,6 +15,7 @@
 #include "../mysql/visits.h"
 #include "attributes.h"
 #include "events.h"
+#include "persisted.h"
 #include "variables.h"
 
 #include <cstdio>
@@ -42,7 +43,7 @@ st_mysql_audit g_descriptor = {
     nullptr,
     notify,
     {
-        MYSQL_AUDIT_GENERAL_ERROR,
+        0,
         MYSQL_AUDIT_CONNECTION_CONNECT | MYSQL_AUDIT_CONNECTION_DISCONNECT |
             MYSQL_AUDIT_CONNECTION_CHANGE_USER,
         MYSQL_AUDIT_PARSE_PREPARSE,
@@ -127,6 +128,29 @@ bool acquire_services() noexcept {
     return true;
 }
 
+// The server reads the masks when init returns.
+void subscribe() noexcept {
+    for (const OnDemand& one : kOnDemand) {
+        g_descriptor.class_mask[one.event_class] = takes(one.classes) ? one.mask : 0;
+    }
+    g_descriptor.class_mask[MYSQL_AUDIT_GENERAL_CLASS] = MYSQL_AUDIT_GENERAL_ERROR;
+    if (!sets_persisted_after_init()) {
+        return;
+    }
+    // Next the server sets what is persisted, and tells of it, or of an error. For that it locks
+    // its list of plugins, which it holds already: it would hang, for good. These are raised then.
+    g_descriptor.class_mask[MYSQL_AUDIT_GENERAL_CLASS] = 0;
+    log(kWarning, "%s",
+        "variables are persisted: until the server starts anew, errors of what is not traced have "
+        "no message, since INSTALL PLUGIN could hang this server otherwise");
+    if (takes(kClassGlobalVariable)) {
+        g_descriptor.class_mask[MYSQL_AUDIT_GLOBAL_VARIABLE_CLASS] = 0;
+        log(kWarning, "%s",
+            "variables are persisted: GLOBAL_VARIABLE of tacho_event_classes begins when the "
+            "server starts anew, since INSTALL PLUGIN would hang this server otherwise");
+    }
+}
+
 bool begin() noexcept {
     if (!variables_are_complete()) {
         log(kError, "%s", "recording cannot start: this build has more variables than room");
@@ -153,10 +177,7 @@ bool begin() noexcept {
         log(kError, "%s", "recording cannot start: the server does not take what is needed");
         return false;
     }
-    // The server reads it when this returns.
-    for (const OnDemand& one : kOnDemand) {
-        g_descriptor.class_mask[one.event_class] = takes(one.classes) ? one.mask : 0;
-    }
+    subscribe();
     open_visits(tacho_embed_probe(g_recorder));
     note_own_statement();
     apply_traces(variable_number(kSettingTraces));
@@ -184,9 +205,16 @@ int init(MYSQL_PLUGIN) noexcept {
     return 1;
 }
 
-// UNINSTALL PLUGIN begins, and cannot be refused. Each session that had an event holds the plugin
-// until it ends.
+// UNINSTALL PLUGIN begins. Each session that had an event holds the plugin until it ends.
 int begin_uninstall(MYSQL_PLUGIN) noexcept {
+    // Until then the server goes on asking new sessions for their plugins at each event of this
+    // class, and the one that INSTALL PLUGIN of any other raises would hang it: as in `subscribe`.
+    if (g_descriptor.class_mask[MYSQL_AUDIT_GLOBAL_VARIABLE_CLASS] != 0) {
+        log(kError, "%s",
+            "UNINSTALL PLUGIN is refused: with GLOBAL_VARIABLE in tacho_event_classes the next "
+            "INSTALL PLUGIN could hang this server; take it away, and start the server anew");
+        return 1;
+    }
     log(kNote, "%s",
         "UNINSTALL PLUGIN: sessions that are recorded stay so until they end, and new ones are not "
         "recorded from now on");

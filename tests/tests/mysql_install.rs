@@ -6,20 +6,28 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use tacho_chain::verify::State;
-use tacho_tests::client::Queryable;
+use tacho_tests::client::{Conn, Queryable};
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_rewriting::{self, LOAD};
 use tacho_tests::mysql_server::{
     MySql, Release, install, installation, library, library_name, named, release, uninstall,
 };
 use tacho_tests::recorded::{self, Line};
-use tacho_tests::{build_directory, sealed, source_root};
+use tacho_tests::{build_directory, sealed, source_root, wait};
 
 /// `ER_SCHEMA_DIR_EXISTS`, `ER_OPTION_PREVENTS_STATEMENT`.
 const DIRECTORY_EXISTS: u16 = 3678;
 const PREVENTED: u16 = 1290;
+/// `ER_PLUGIN_CANNOT_BE_UNINSTALLED`, `ER_SPECIFIC_ACCESS_DENIED_ERROR`, `ER_INVALID_JSON_DATA`.
+const NOT_UNINSTALLED: u16 = 1883;
+const DENIED: u16 = 1227;
+const INVALID_JSON: u16 = 3069;
+/// Of a server that hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+const ALL_CLASSES: &str = "loose-tacho.event_classes=ALL";
 
 fn code<T>(answer: mysql::Result<T>) -> u16 {
     match answer {
@@ -176,6 +184,134 @@ fn a_read_only_server_neither_installs_nor_uninstalls() {
         .collect();
     assert_eq!(refused, [u64::from(PREVENTED)]);
     server.assert_clean_log(&[]);
+}
+
+/// The error's number, 0 if there is none, of a statement in a session of its own.
+///
+/// # Panics
+/// There is no answer.
+fn answer(server: &mut MySql, user: &str, statement: &str) -> u16 {
+    let options = mysql::OptsBuilder::new()
+        .socket(server.socket().to_str())
+        .user(Some(user))
+        .prefer_socket(false)
+        .read_timeout(Some(PATIENCE));
+    let result = Conn::new(options).and_then(|mut conn| conn.query_drop(statement));
+    if !matches!(result, Ok(()) | Err(mysql::Error::MySqlError(_))) {
+        // It would not stop in the orderly way.
+        server.kill9().expect("a server");
+    }
+    code(result)
+}
+
+/// Starts it anew, with an option file that is empty: with `--no-defaults`, as in other tests, nothing
+/// that is persisted is set.
+fn restart_for_persisted(server: &mut MySql) {
+    let script = r#"program=$1; shift 2; exec "$program" --defaults-file=/dev/null "$@""#;
+    server.set_prefix(&["sh", "-c", script, "sh"].map(str::to_owned));
+    server.restart().expect("restarting");
+}
+
+/// On 8.0 we are uninstalled as soon as the last session has ended that had an event.
+fn wait_until_gone(server: &MySql) {
+    let mut root = server.connect().expect("a connection");
+    let plugins = "SELECT COUNT(*) FROM information_schema.plugins WHERE plugin_name = 'tacho'";
+    wait::until("it is gone", || root.query_first(plugins).expect("an answer") == Some(0_u64));
+}
+
+/// A server where we were installed, have executed this, and were uninstalled.
+fn start_after(place: &Place, statement: &str) -> MySql {
+    let mut server = place.builder().start().expect("a server");
+    restart_for_persisted(&mut server);
+    let statements = [install(), &named(statement), uninstall()];
+    for statement in statements {
+        assert_eq!(answer(&mut server, "root", statement), 0, "{statement}");
+    }
+    wait_until_gone(&server);
+    server
+}
+
+/// INSTALL PLUGIN of 8.0 sets what is persisted while it holds its list of plugins, and must not look
+/// for takers of events then.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn what_is_persisted_is_set_by_the_next_install() {
+    let place = Place::new("persisted");
+    let mut server = start_after(&place, "SET PERSIST tacho.redact = 'LITERALS'");
+    server.add_option(&named(ALL_CLASSES));
+    server.restart().expect("restarting");
+    assert_eq!(answer(&mut server, "root", install()), 0);
+    let mut root = server.connect().expect("a connection");
+    let redact: Option<String> =
+        root.query_first(named("SELECT @@GLOBAL.tacho.redact")).expect("an answer");
+    assert_eq!(redact.as_deref(), Some("LITERALS"));
+    root.query_drop("SET GLOBAL max_connections = 77").expect("an answer");
+    drop(root);
+    let waits = "GLOBAL_VARIABLE of tacho_event_classes begins when the server starts anew";
+    assert_eq!(server.error_log().contains(waits), release() == Release::Mysql80);
+
+    server.restart().expect("restarting");
+    assert_eq!(answer(&mut server, "root", "SET GLOBAL max_connections = 78"), 0);
+    let told = count(&place.end(&mut server), "object", "max_connections");
+    assert_eq!(told, if release() == Release::Mysql80 { 1 } else { 2 });
+}
+
+/// An error is an event, too.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn what_is_persisted_and_cannot_be_set_is_answered() {
+    let place = Place::new("persisted-wrong");
+    let filter = place.path().join("filter.json");
+    fs::write(&filter, r#"{"rules":[]}"#).expect("a file");
+    let persist = format!("SET PERSIST tacho.filter_file = '{}'", filter.display());
+    let mut server = start_after(&place, &persist);
+    let grant = "GRANT INSERT ON mysql.* TO installer";
+    for statement in ["CREATE USER installer", grant] {
+        assert_eq!(answer(&mut server, "root", statement), 0);
+    }
+    fs::remove_file(&filter).expect("removing");
+    let codes = ["installer", "root"].map(|user| {
+        let code = answer(&mut server, user, install());
+        // 8.0 does not let go of a plugin that it could not set up.
+        server.restart().expect("restarting");
+        code
+    });
+    if release() == Release::Mysql80 {
+        assert_eq!(codes, [DENIED, INVALID_JSON]);
+    }
+    assert_eq!(answer(&mut server, "root", "DO 1"), 0);
+}
+
+/// Sessions that have the plugin need not look for it: so none must be without.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn other_plugins_are_installed_while_variables_are_told() {
+    if release() != Release::Mysql80 {
+        return;
+    }
+    let place = Place::new("persisted-other");
+    let builder = place.builder().library("validate_password.so").option(named(ALL_CLASSES));
+    let mut server = builder.start().expect("a server");
+    restart_for_persisted(&mut server);
+    let other = "INSTALL PLUGIN validate_password SONAME 'validate_password.so'";
+    assert_eq!(answer(&mut server, "root", install()), 0);
+    for statement in [other, "SET PERSIST validate_password_length = 9"] {
+        assert_eq!(answer(&mut server, "root", statement), 0);
+    }
+    for is_restarted in [false, true] {
+        if is_restarted {
+            server.restart().expect("restarting");
+        }
+        assert_eq!(answer(&mut server, "root", uninstall()), NOT_UNINSTALLED);
+        for statement in ["UNINSTALL PLUGIN validate_password", other, "DO 'recorded'"] {
+            assert_eq!(answer(&mut server, "root", statement), 0);
+        }
+    }
+    assert!(server.error_log().contains("UNINSTALL PLUGIN is refused: with GLOBAL_VARIABLE"));
+    let lines = place.end(&mut server);
+    assert_eq!(count(&lines, "sql", "DO 'recorded'"), 2);
+    // Set by hand, by the server's start, and by each INSTALL.
+    assert_eq!(count(&lines, "object", "validate_password_length"), 4);
 }
 
 /// A run of the tests that has tested nothing says so.
