@@ -2,7 +2,7 @@
 # Builds the component, or the plugin, for a MySQL and runs the tests with that server.
 #
 #   scripts/test-mysql.sh [mysql-9.7 | mysql-8.0]    without: both
-#   TACHO_FEATURES=pauses                    for scripts/test-pauses.sh
+#   TACHO_FEATURES=pauses                            for scripts/test-pauses.sh
 #   TACHO_MYSQL_OPTIONAL=1                           where a server is not to be had, do without its
 #                                                    tests: the suite that 9.7 comes from moves, and
 #                                                    8.0 is fetched by Maven. Without: that is a

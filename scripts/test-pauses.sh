@@ -9,18 +9,21 @@ cd "$(dirname "$0")/.."
 release=${1:-mariadb}
 family=${release%%-*}
 
+export TACHO_FEATURES=pauses
+
 build() {
-    cargo build --release -p tacho "$@"
+    cargo build --release -p tacho ${TACHO_FEATURES:+--features "$TACHO_FEATURES"}
     install -D -m 755 "${CARGO_TARGET_DIR:-target}/release/tacho" build/bin/tacho
-    TACHO_FEATURES=${2:-} "scripts/build-$family.sh" "$release"
+    "scripts/build-$family.sh" "$release"
 }
 
 # What is left in build/ does not pause.
-trap build EXIT
+trap 'TACHO_FEATURES=; build' EXIT
 
-build --features pauses
 if [ "$family" = mysql ]; then
-    TACHO_FEATURES=pauses scripts/test-mysql.sh "$release"
+    # That builds, too.
+    scripts/test-mysql.sh "$release"
 else
+    build
     TACHO_SERVER=$release cargo test -p tacho-tests --no-fail-fast
 fi

@@ -103,6 +103,13 @@ pub fn wait_for_end(root: &mut Conn, conn: u64) {
     });
 }
 
+/// Whether 8.0 has the plugin, which stays after UNINSTALL PLUGIN until the last session has ended that
+/// had an event.
+pub fn has_plugin(conn: &mut Conn) -> bool {
+    let plugins = "SELECT COUNT(*) FROM information_schema.plugins WHERE plugin_name = 'tacho'";
+    conn.query_first(plugins).expect("an answer") == Some(1_u64)
+}
+
 /// A text with names of variables, `tacho.overflow`, as they are there.
 pub fn named(text: &str) -> String {
     match release() {

@@ -286,7 +286,7 @@ fn a_start_goes_on_with_what_there_is() {
     let mut conn = server.connect().expect("a connection");
     written_load(&mut conn, &log, "second", 50);
     // One that has another format keeps it, and the next one begins.
-    conn.query_drop("SET GLOBAL tacho_format = 'PERCONA_NEW'").expect("an answer");
+    begin_another(&mut conn, &log, "tacho_format = 'PERCONA_NEW'");
     written_load(&mut conn, &log, "third", 50);
     wait::until("it is listed", || {
         fs::read_to_string(log.join(".renditions")).is_ok_and(|list| list.contains("percona_new"))

@@ -76,9 +76,10 @@ fn a_private_server_is_measured_and_removed() {
         let queries = block["queries"].as_u64().expect("a number");
         assert!(queries > 0 && block["events"].as_u64().expect("a number") > 0, "{block}");
         let cpu = |name: &str| block["cpu"][name].as_f64().expect("a number");
-        // The threads of its connections are known. (How much the others use is up to a server that has
-        // just started.)
+        // The threads of its connections are known. How much the others use is up to a server that has
+        // just started.
         assert!(cpu("query_s") > 0.0, "{block}");
+        assert!(block["switch"] == "restart" || cpu("query_s") > cpu("rest_s"), "{block}");
         match block["method"].as_str().expect("a name") {
             "tacho" => {
                 assert!(block["bytes_written"].as_u64().expect("a number") > queries * 50);

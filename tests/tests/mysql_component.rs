@@ -14,7 +14,7 @@ use tacho_tests::disk::Disk;
 use tacho_tests::log;
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_server::{
-    Builder, MySql, Release, install, named, release, status_name, uninstall,
+    Builder, MySql, Release, has_plugin, install, named, release, status_name, uninstall,
 };
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::sysbench::Sysbench;
@@ -207,11 +207,7 @@ fn plugin_comes_and_goes() {
     let place = Place::new("uninstall");
     let mut server = place.builder().start().expect("a server");
     let socket = server.socket().to_owned();
-    let is_there = || {
-        let mut conn = client::connect(&socket, "root", "").expect("a connection");
-        let sql = "SELECT COUNT(*) FROM information_schema.plugins WHERE plugin_name = 'tacho'";
-        conn.query_first::<u64, _>(sql).expect("an answer") == Some(1)
-    };
+    let is_there = || has_plugin(&mut client::connect(&socket, "root", "").expect("a connection"));
     let change = |sql: &str| {
         let mut conn = client::connect(&socket, "root", "").expect("a connection");
         conn.query_drop(sql).expect("an answer");

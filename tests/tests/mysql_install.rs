@@ -13,7 +13,8 @@ use tacho_tests::client::{Conn, Queryable};
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_rewriting::{self, LOAD};
 use tacho_tests::mysql_server::{
-    MySql, Release, install, installation, library, library_name, named, release, uninstall,
+    MySql, Release, has_plugin, install, installation, library, library_name, named, release,
+    uninstall,
 };
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::{build_directory, sealed, source_root, wait};
@@ -204,25 +205,14 @@ fn answer(server: &mut MySql, user: &str, statement: &str) -> u16 {
     code(result)
 }
 
-/// Starts it anew, with an option file that is empty: with `--no-defaults`, as in other tests, nothing
-/// that is persisted is set.
-fn restart_for_persisted(server: &mut MySql) {
-    let script = r#"program=$1; shift 2; exec "$program" --defaults-file=/dev/null "$@""#;
-    server.set_prefix(&["sh", "-c", script, "sh"].map(str::to_owned));
-    server.restart().expect("restarting");
-}
-
-/// On 8.0 we are uninstalled as soon as the last session has ended that had an event.
 fn wait_until_gone(server: &MySql) {
     let mut root = server.connect().expect("a connection");
-    let plugins = "SELECT COUNT(*) FROM information_schema.plugins WHERE plugin_name = 'tacho'";
-    wait::until("it is gone", || root.query_first(plugins).expect("an answer") == Some(0_u64));
+    wait::until("it is gone", || !has_plugin(&mut root));
 }
 
 /// A server where we were installed, have executed this, and were uninstalled.
 fn start_after(place: &Place, statement: &str) -> MySql {
-    let mut server = place.builder().start().expect("a server");
-    restart_for_persisted(&mut server);
+    let mut server = place.builder().read_persisted().start().expect("a server");
     let statements = [install(), &named(statement), uninstall()];
     for statement in statements {
         assert_eq!(answer(&mut server, "root", statement), 0, "{statement}");
@@ -292,8 +282,7 @@ fn other_plugins_are_installed_while_variables_are_told() {
     }
     let place = Place::new("persisted-other");
     let builder = place.builder().library("validate_password.so").option(named(ALL_CLASSES));
-    let mut server = builder.start().expect("a server");
-    restart_for_persisted(&mut server);
+    let mut server = builder.read_persisted().start().expect("a server");
     let other = "INSTALL PLUGIN validate_password SONAME 'validate_password.so'";
     assert_eq!(answer(&mut server, "root", install()), 0);
     for statement in [other, "SET PERSIST validate_password_length = 9"] {

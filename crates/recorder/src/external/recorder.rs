@@ -1,6 +1,5 @@
 //! The recorder outside the server: waits for the server, writes its log, recovers what it leaves.
-//! While it serves one, `session` hears that, and
-//! `writing` is the thread that writes.
+//! While it serves one, `session` hears that, and `writing` is the thread that writes.
 
 use std::ffi::OsString;
 use std::io;
