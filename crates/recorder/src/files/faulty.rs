@@ -24,6 +24,10 @@ pub(crate) enum Fault {
     /// The process dies. A write has taken this many bytes by then; any other operation
     /// has been done if the number is odd.
     Die(usize),
+    /// Just before it, somebody removes the log files that are open.
+    Unlink,
+    /// Just before it, somebody removes every directory of open files, with all that is in it.
+    RemoveDir,
 }
 
 /// Which changes of names a power cut leaves.
@@ -111,14 +115,40 @@ impl State {
         }
     }
 
+    /// Counts an operation. What somebody else does before it has been done.
+    fn next_fault(&mut self) -> Option<Fault> {
+        self.operations += 1;
+        let fault = self.faults.remove(&self.operations);
+        if matches!(fault, Some(Fault::Unlink | Fault::RemoveDir)) {
+            let State { dirs, names, nodes, .. } = self;
+            let is_open = |path: &Path, node: usize| {
+                nodes[node].handles > 0 && path.extension().is_some_and(|ending| ending == "jsonl")
+            };
+            let open = names.iter().filter(|(path, node)| is_open(path, **node));
+            let mut gone: BTreeSet<PathBuf> = open.map(|(path, _)| path.clone()).collect();
+            if fault == Some(Fault::RemoveDir) {
+                let within: BTreeSet<PathBuf> =
+                    gone.iter().filter_map(|path| Some(path.parent()?.to_owned())).collect();
+                dirs.retain(|dir| !within.contains(dir));
+                let is_within = |path: &&PathBuf| path.parent().is_some_and(|p| within.contains(p));
+                gone = names.keys().filter(is_within).cloned().collect();
+            }
+            for path in gone {
+                let node = names.remove(&path).expect("it was just there");
+                nodes[node].links -= 1;
+            }
+        }
+        fault
+    }
+
     /// Runs one operation other than write, with the fault that is due.
     fn operate<T>(&mut self, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         if self.dead {
             return gone();
         }
-        self.operations += 1;
-        match self.faults.remove(&self.operations) {
-            None | Some(Fault::Short(_)) => run(self),
+        let fault = self.next_fault();
+        match fault {
+            None | Some(Fault::Short(_) | Fault::Unlink | Fault::RemoveDir) => run(self),
             Some(Fault::Fail(number) | Fault::FailAfter(_, number)) => errno(number),
             Some(Fault::Die(when)) => {
                 if when % 2 == 1 {
@@ -482,8 +512,7 @@ impl FsFile for FaultyFile {
             return gone();
         }
         assert_eq!(self.life, state.life, "a dead process writes");
-        state.operations += 1;
-        let fault = state.faults.remove(&state.operations);
+        let fault = state.next_fault();
         if let Some(Fault::Fail(number)) = fault {
             return errno(number);
         }

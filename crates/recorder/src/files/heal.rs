@@ -10,6 +10,10 @@ use super::lock;
 use super::log::{Current, LogFiles};
 use super::tail::{self, STEP_BYTES};
 
+/// How many times in a row a file is written again before the caller is told that it is of no use
+/// just now: somebody deletes faster than we write.
+const RESCUES_MAX: u32 = 4;
+
 /// A copy of an unlinked file on its way. It outlives a failed call, so that a full disk
 /// in the middle costs nothing but time.
 pub(super) struct Rescue<L> {
@@ -27,15 +31,40 @@ impl<F: Fs> LogFiles<F> {
             self.accept_growth(stat.bytes, batch, progress)?;
         }
         self.unsure = false;
-        let mut id = stat.id;
-        if stat.links == 0 || self.rescue.is_some() {
-            id = self.rescue_unlinked()?;
-        }
-        if !self.has_name(&self.current.path, id) {
+        if !self.keep_name(stat)? {
             return self.leave_moved(progress);
         }
         if self.lock.stat().at("look at", &self.lock_path())?.links == 0 {
             self.hold_lock()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the current file again wherever it has been deleted. `false`: it was renamed.
+    fn keep_name(&mut self, mut stat: Stat) -> Result<bool, FileError> {
+        for _ in 0..RESCUES_MAX {
+            let mut id = stat.id;
+            if stat.links == 0 || self.rescue.is_some() {
+                id = self.rescue_unlinked()?;
+            }
+            if self.has_name(&self.current.path, id) {
+                return Ok(true);
+            }
+            // Without its name and renamed are two things: it may have been deleted since we looked,
+            // and who deletes a whole directory deletes also what was just written again.
+            stat = self.current.file.stat().at("look at", &self.current.path)?;
+            if stat.links > 0 {
+                return Ok(false);
+            }
+        }
+        Err(FileError::new("keep", &self.current.path, io::Error::from_raw_os_error(libc::ENOENT)))
+    }
+
+    /// Before the current file is left for good: what was deleted since the batch began is written
+    /// again, as nobody looks at it later.
+    pub(super) fn keep_before_leaving(&mut self) -> Result<(), FileError> {
+        if self.current.file.stat().at("look at", &self.current.path)?.links == 0 {
+            self.rescue_unlinked()?;
         }
         Ok(())
     }

@@ -440,6 +440,7 @@ impl<F: Fs> LogFiles<F> {
     /// Begins a new file; the old one is closed only when the new one exists.
     pub(super) fn rotate(&mut self) -> Result<(), FileError> {
         self.may_leave()?;
+        self.keep_before_leaving()?;
         let next = create_next(&self.fs, &self.dir, &mut self.newest)?;
         let opened = next.path.clone();
         let (closed, closed_bytes) = self.replace_current(next);

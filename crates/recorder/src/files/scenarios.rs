@@ -154,6 +154,55 @@ fn an_unlinked_file_is_written_again() {
     assert!(matches!(&events[..], [Event::Recreated { bytes: 44, .. }]), "{events:?}");
 }
 
+/// Somebody removes the file, or its directory, at any two moments while a batch is written.
+#[test]
+fn a_file_is_written_again_whenever_it_is_removed() {
+    for rotate_bytes in [0, 44] {
+        for fault in [Fault::Unlink, Fault::RemoveDir] {
+            for (at, then) in (0..24).flat_map(|at| (at..24).map(move |then| (at, then))) {
+                let fs = new_fs();
+                let (mut files, _) = open(&fs, rotate_bytes);
+                write(&mut files, &lines(1, 1));
+                fs.fault_after(at, fault);
+                fs.fault_after(then, fault);
+                let batch = line(2);
+                let mut progress = 0;
+                // An attempt may fail: it is tried again, as the writer does.
+                let mut attempts = 0;
+                while files.write(batch.as_bytes(), &mut progress).is_err() {
+                    attempts += 1;
+                    assert!(attempts < 4, "{at} {then}");
+                }
+                fs.repair();
+                files.check().expect("heals");
+                let all: String =
+                    fs.files_in(Path::new(DIR)).iter().map(|path| text(&fs, path)).collect();
+                assert!(all.ends_with(&lines(1, 2)), "{fault:?} {at} {then}: {all}");
+                let events = files.take_events();
+                let moved = events.iter().find(|event| matches!(event, Event::Moved { .. }));
+                assert!(moved.is_none(), "{fault:?} {at} {then}: {moved:?}");
+            }
+        }
+    }
+}
+
+/// It was looked at before the batch, and deleted while that was written. Behind the last look
+/// (operation 4) it is a closed file like others.
+#[test]
+fn a_file_that_is_deleted_before_it_is_full_is_written_again() {
+    for at in 0..5 {
+        let fs = new_fs();
+        let (mut files, _) = open(&fs, 44);
+        write(&mut files, &line(1));
+        fs.fault_after(at, Fault::Unlink);
+        write(&mut files, &lines(2, 4));
+        fs.repair();
+        files.check().expect("heals");
+        let all: String = fs.files_in(Path::new(DIR)).iter().map(|path| text(&fs, path)).collect();
+        assert!(all.ends_with(&lines(1, 4)), "{at}: {all}");
+    }
+}
+
 #[test]
 fn a_replaced_file_is_written_again_under_the_next_name() {
     let fs = new_fs();
