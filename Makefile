@@ -17,7 +17,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run test test-server test-118 test-mysql test-mtr test-pauses setup-mysql deb test-deb lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
+.PHONY: help build build-mysql run test test-server test-118 test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -100,6 +100,9 @@ crash: build ## Kill 100 times (TACHO_CRASH_ROUNDS), install and uninstall 200 (
 		cargo test --release -p tacho-tests --test 'crash*' -- --nocapture
 	TACHO_UNINSTALL_ROUNDS="$${TACHO_UNINSTALL_ROUNDS:-200}" \
 		cargo test --release -p tacho-tests --test uninstall a_plugin_comes_and_goes_under_load -- --nocapture
+
+test-asan: setup-test ## Run the tests with AddressSanitizer in the server (SERVER=mysql-9.7: on that one)
+	scripts/test-asan.sh $(SERVER)
 
 test-pauses: setup-test ## Run the tests with a writer that pauses here and there (SERVER=mysql-9.7: on that one)
 	scripts/test-pauses.sh $(SERVER)

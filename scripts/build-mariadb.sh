@@ -42,7 +42,7 @@ for source in adapters/common/text_settings.cc adapters/mariadb/*.cc; do
     g++ "${flags[@]}" "$@" -c "$source" -o "$object"
     objects+=("$object")
 done
-g++ -shared -o "$out/tacho.so.new" "${objects[@]}" "$target/inproc/libtacho_embed.a" \
+g++ -shared "$@" -o "$out/tacho.so.new" "${objects[@]}" "$target/inproc/libtacho_embed.a" \
     -Wl,--gc-sections -Wl,--version-script=adapters/mariadb/exports.map \
     -Wl,-z,relro -Wl,-z,now "-L$root/usr/lib/$(gcc -print-multiarch)" -lmysqlservices \
     -Wl,--as-needed -lpthread -ldl -lm

@@ -53,7 +53,7 @@ done
 # What a plugin takes of the server besides services is known only when it is loaded.
 undefined=('-Wl,--no-undefined')
 [ "$release" != mysql-8.0 ] || undefined=()
-g++ -shared -o "$out/$library.new" "${objects[@]}" "$target/inproc/libtacho_embed.a" \
+g++ -shared "$@" -o "$out/$library.new" "${objects[@]}" "$target/inproc/libtacho_embed.a" \
     -Wl,--gc-sections -Wl,--version-script="$adapter/exports.map" \
     -Wl,-z,relro -Wl,-z,now "${undefined[@]}" -Wl,--as-needed -lpthread -ldl -lm
 # Renamed into place: a server that has the old one mapped keeps it.

@@ -103,8 +103,14 @@ impl Disk {
 
     /// What makes writes of a server fail when it is told so.
     pub fn environment(&self) -> [(&'static str, String); 2] {
+        // Behind what we were started with ourselves (scripts/test-asan.sh).
+        let mut libraries = std::env::var("LD_PRELOAD").unwrap_or_default();
+        if !libraries.is_empty() {
+            libraries.push(':');
+        }
+        libraries.push_str(&self.fault_library.to_string_lossy());
         [
-            ("LD_PRELOAD", self.fault_library.to_string_lossy().into_owned()),
+            ("LD_PRELOAD", libraries),
             ("TACHO_FAULT_FILE", self.fault_file.to_string_lossy().into_owned()),
         ]
     }
