@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 release=${1:-mariadb}
 shift || true
 family=${release%%-*}
-# What asks nothing of how long anything takes, and brings no malloc of its own.
+# What asks nothing of time and memory, and brings no malloc of its own.
 tests=("$@")
 if [ ${#tests[@]} -eq 0 ]; then
     tests=(crash crash_moments disk durability external)
@@ -22,7 +22,7 @@ if [ ${#tests[@]} -eq 0 ]; then
         done
     else
         tests+=(charsets encryption filter format limits names overflow privileges reinstall
-            replication secrets sessions settings switch tables times uninstall)
+            replication secrets sessions settings switch tables times)
     fi
 fi
 
@@ -36,8 +36,12 @@ arguments=()
 for name in "${tests[@]}"; do arguments+=(--test "$name"); done
 cargo test -p tacho-tests --no-run "${arguments[@]}"
 
+# What looks for MariaDB's figures asks the kernel what can be read, beyond its end, too. (No name is
+# known of a library that was loaded again: uninstall.rs is not among the tests.)
+suppressions=$PWD/build/asan.supp
+echo "interceptor_via_fun:tacho::look" > "$suppressions"
 # Of the server's own leaks and mixed allocators nothing is said here.
-export ASAN_OPTIONS=detect_leaks=0:alloc_dealloc_mismatch=0:detect_odr_violation=0
+export ASAN_OPTIONS=detect_leaks=0:alloc_dealloc_mismatch=0:detect_odr_violation=0:suppressions=$suppressions
 host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
 # The runtime has to be the first library of whoever loads ours: the tests' servers inherit it.
 runtime=$(gcc -print-file-name=libasan.so)
