@@ -115,27 +115,35 @@ impl State {
         }
     }
 
+    fn files_in(&self, dir: &Path) -> Vec<PathBuf> {
+        self.names.keys().filter(|path| path.parent() == Some(dir)).cloned().collect()
+    }
+
+    fn unlink(&mut self, path: &Path) {
+        let node = self.names.remove(path).expect("tests unlink what exists");
+        self.nodes[node].links -= 1;
+    }
+
+    fn remove_dir_all(&mut self, dir: &Path) {
+        for path in self.files_in(dir) {
+            self.unlink(&path);
+        }
+        self.dirs.remove(dir);
+    }
+
     /// Counts an operation. What somebody else does before it has been done.
     fn next_fault(&mut self) -> Option<Fault> {
         self.operations += 1;
         let fault = self.faults.remove(&self.operations);
         if matches!(fault, Some(Fault::Unlink | Fault::RemoveDir)) {
-            let State { dirs, names, nodes, .. } = self;
-            let is_open = |path: &Path, node: usize| {
-                nodes[node].handles > 0 && path.extension().is_some_and(|ending| ending == "jsonl")
-            };
-            let open = names.iter().filter(|(path, node)| is_open(path, **node));
-            let mut gone: BTreeSet<PathBuf> = open.map(|(path, _)| path.clone()).collect();
-            if fault == Some(Fault::RemoveDir) {
-                let within: BTreeSet<PathBuf> =
-                    gone.iter().filter_map(|path| Some(path.parent()?.to_owned())).collect();
-                dirs.retain(|dir| !within.contains(dir));
-                let is_within = |path: &&PathBuf| path.parent().is_some_and(|p| within.contains(p));
-                gone = names.keys().filter(is_within).cloned().collect();
-            }
-            for path in gone {
-                let node = names.remove(&path).expect("it was just there");
-                nodes[node].links -= 1;
+            let is_log = |path: &Path| path.extension().is_some_and(|ending| ending == "jsonl");
+            let open = self.names.iter().filter(|(_, node)| self.nodes[**node].handles > 0);
+            let open = open.map(|(path, _)| path.clone()).filter(|path| is_log(path));
+            for path in open.collect::<Vec<_>>() {
+                match (fault, path.parent()) {
+                    (Some(Fault::RemoveDir), Some(dir)) => self.remove_dir_all(dir),
+                    _ => self.unlink(&path),
+                }
             }
         }
         fault
@@ -146,8 +154,7 @@ impl State {
         if self.dead {
             return gone();
         }
-        let fault = self.next_fault();
-        match fault {
+        match self.next_fault() {
             None | Some(Fault::Short(_) | Fault::Unlink | Fault::RemoveDir) => run(self),
             Some(Fault::Fail(number) | Fault::FailAfter(_, number)) => errno(number),
             Some(Fault::Die(when)) => {
@@ -283,16 +290,11 @@ impl FaultyFs {
     // What somebody else does to the files.
 
     pub(crate) fn unlink(&self, path: &Path) {
-        let mut state = self.state();
-        let node = state.names.remove(path).expect("tests unlink what exists");
-        state.nodes[node].links -= 1;
+        self.state().unlink(path);
     }
 
     pub(crate) fn remove_dir_all(&self, dir: &Path) {
-        for path in self.files_in(dir) {
-            self.unlink(&path);
-        }
-        self.state().dirs.remove(dir);
+        self.state().remove_dir_all(dir);
     }
 
     pub(crate) fn rename(&self, from: &Path, to: &Path) {
@@ -333,8 +335,7 @@ impl FaultyFs {
 
     /// All files of a directory, sorted by name.
     pub(crate) fn files_in(&self, dir: &Path) -> Vec<PathBuf> {
-        let state = self.state();
-        state.names.keys().filter(|path| path.parent() == Some(dir)).cloned().collect()
+        self.state().files_in(dir)
     }
 
     pub(crate) fn read(&self, path: &Path) -> Vec<u8> {

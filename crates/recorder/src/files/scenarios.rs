@@ -53,6 +53,11 @@ fn text(fs: &FaultyFs, path: &Path) -> String {
     String::from_utf8(fs.read(path)).expect("ASCII")
 }
 
+/// What is in the log directory, in the order of names.
+fn all_text(fs: &FaultyFs) -> String {
+    fs.files_in(Path::new(DIR)).iter().map(|path| text(fs, path)).collect()
+}
+
 #[test]
 fn a_directory_is_made_with_one_above_it() {
     let fs = new_fs();
@@ -175,8 +180,7 @@ fn a_file_is_written_again_whenever_it_is_removed() {
                 }
                 fs.repair();
                 files.check().expect("heals");
-                let all: String =
-                    fs.files_in(Path::new(DIR)).iter().map(|path| text(&fs, path)).collect();
+                let all = all_text(&fs);
                 assert!(all.ends_with(&lines(1, 2)), "{fault:?} {at} {then}: {all}");
                 let events = files.take_events();
                 let moved = events.iter().find(|event| matches!(event, Event::Moved { .. }));
@@ -198,7 +202,7 @@ fn a_file_that_is_deleted_before_it_is_full_is_written_again() {
         write(&mut files, &lines(2, 4));
         fs.repair();
         files.check().expect("heals");
-        let all: String = fs.files_in(Path::new(DIR)).iter().map(|path| text(&fs, path)).collect();
+        let all = all_text(&fs);
         assert!(all.ends_with(&lines(1, 4)), "{at}: {all}");
     }
 }
