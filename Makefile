@@ -1,8 +1,9 @@
 # Tachograph: two commands do everything on a fresh Debian machine, `make run` and `make test`.
 
 PREFIX ?= /usr/local
-# Outside the clone, so that several clones share what they compile.
-export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tachograph/target
+# In the clone: cargo trusts modification times, so clones that share this directory would run each
+# other's code. They share compiled third-party crates, by scripts/crate-cache.py.
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
 # Which server `make build`, `make run` and `make test` are about: mariadb is the one that is
 # installed here, 10.11; mariadb-11.8 and mysql-9.7 are in folders of their own.
 SERVER ?= mariadb
@@ -17,7 +18,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run test test-server test-118 test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint bench fuzz crash loom proof miri install clean setup-run setup-test setup-bench
+.PHONY: help build build-mysql run test test-server test-118 test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint bench fuzz crash loom proof miri install clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -26,6 +27,7 @@ build: setup-run ## Build the plugin and the command into build/ (SERVER=mysql-9
 	cargo build --release -p tacho
 	install -D -m 755 "$(CARGO_TARGET_DIR)/release/tacho" build/bin/tacho
 	scripts/build-$(FAMILY).sh $(SERVER)
+	@scripts/crate-cache.py save
 
 build-mysql: setup-mysql ## Build what MySQL loads into build/mysql-9.7 (component), build/mysql-8.0 (plugin)
 	scripts/build-mysql.sh mysql-9.7
@@ -40,6 +42,7 @@ run: build ## Record a load on a private server, check the log, measure the cost
 
 ifeq ($(SERVER),mariadb)
 test: setup-test build ## Run all tests (SERVER=mariadb-11.8: those with a server, on that one)
+	scripts/test-clones.sh
 	scripts/plugin-symbols.sh
 	scripts/proof.sh --self-test
 	tests/preload/self_test.sh
@@ -51,6 +54,7 @@ test: setup-test build ## Run all tests (SERVER=mariadb-11.8: those with a serve
 	$(MAKE) test-118
 	scripts/test-mysql.sh
 	scripts/loom.sh
+	@scripts/crate-cache.py save
 else ifeq ($(FAMILY),mysql)
 test: setup-test build
 	scripts/test-mysql.sh $(SERVER)
@@ -91,6 +95,7 @@ lint: setup-test ## Check format, clippy, clang-format and shellcheck
 	find adapters bench crates include tests \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) -print0 \
 		| xargs -0 -r clang-format --dry-run -Werror
 	shellcheck -x .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
+	@scripts/crate-cache.py save
 
 bench: build setup-bench ## Run the benchmarks: what recording costs, beside what it may cost
 	bench/run.py
@@ -122,14 +127,21 @@ fuzz: setup-run ## Run the fuzzers for a while (needs a nightly toolchain and ca
 install: ## Copy what was built for SERVER to this machine's server, the command to PREFIX/bin (after make build)
 	scripts/install.sh "$(DESTDIR)$(PREFIX)/bin" $(SERVER)
 
-clean: ## Remove build/ (compiled crates stay in CARGO_TARGET_DIR)
-	rm -rf build
+clean: ## Remove build/ and what was compiled (third-party crates stay in the cache)
+	rm -rf build target
+
+# Runs cargo as the other targets do: make cargo ARGS='test -p tacho-filter'
+cargo: setup-run
+	cargo $(ARGS)
 
 setup-run:
 	@scripts/setup.sh run
+	@scripts/crate-cache.py seed
 
 setup-test:
 	@scripts/setup.sh test
+	@scripts/crate-cache.py seed
 
 setup-bench:
 	@scripts/setup.sh bench
+	@scripts/crate-cache.py seed

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Share compiled third-party crates between clones, and nothing else.
+
+    scripts/crate-cache.py seed    copy them from the cache into this clone's target directory
+    scripts/crate-cache.py save    copy those that the cache lacks into the cache
+
+Each clone compiles the workspace's own crates in a target directory of its own: cargo takes a
+crate as fresh if its files are older than the last build, so with a shared directory a clone whose
+files are older than another clone's build would run that clone's code, with its paths.
+Third-party crates cannot differ: their package id has the version and the registry's checksum.
+
+The cache is `$XDG_CACHE_HOME/tachograph/crates/<key>` (default `~/.cache`). The key is the hash of
+what a compiled crate depends on: the compiler, `Cargo.lock` and the profiles in `Cargo.toml`.
+Without a cache the build works too; it only takes longer.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tachograph/crates"
+# Entries that stay when another is added: a branch or two with other dependencies.
+ENTRIES_MAX = 3
+# A folder of cargo's for one unit: the package's name and a hash, which its artefacts carry, too.
+UNIT = re.compile(r"^(?P<package>.+)-(?P<hash>[0-9a-f]{16})$")
+
+
+def output(*command):
+    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+
+
+def key():
+    digest = hashlib.sha256(output("rustc", "-vV"))
+    for name in ("Cargo.lock", "Cargo.toml"):
+        digest.update((ROOT / name).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def own_packages():
+    metadata = output("cargo", "metadata", "--format-version", "1", "--no-deps", "--offline")
+    return {package["name"] for package in json.loads(metadata)["packages"]}
+
+
+def profiles(directory):
+    """Folders of a target directory that hold the units of one profile, for example `release`."""
+    for fingerprints in sorted(directory.glob("**/.fingerprint")):
+        yield fingerprints.parent.relative_to(directory)
+
+
+def units(source, own):
+    """Paths below `source` of everything that belongs to one third-party unit, unit by unit."""
+    for profile in profiles(source):
+        artefacts = {}
+        for path in (source / profile / "deps").iterdir():
+            found = re.search(r"-([0-9a-f]{16})(?:\.|$)", path.name)
+            if found:
+                artefacts.setdefault(found[1], []).append(path)
+        for fingerprint in (source / profile / ".fingerprint").iterdir():
+            unit = UNIT.match(fingerprint.name)
+            if not unit or unit["package"] in own:
+                continue
+            build = source / profile / "build" / fingerprint.name
+            paths = [*artefacts.get(unit["hash"], []), *([build] if build.exists() else [])]
+            # The fingerprint last: without it cargo takes nothing of the unit as there.
+            yield [path.relative_to(source) for path in [*paths, fingerprint]]
+
+
+def copy_missing(source, target, own):
+    """Copies the units that `target` lacks; returns how many."""
+    count = 0
+    for paths in units(source, own):
+        if (target / paths[-1]).exists():
+            continue
+        count += 1
+        for path in paths:
+            place = target / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if (source / path).is_dir():
+                shutil.copytree(source / path, place, symlinks=True, dirs_exist_ok=True)
+            else:
+                shutil.copy2(source / path, place, follow_symlinks=False)
+    return count
+
+
+@contextmanager
+def locked(mode):
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / ".lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, mode)
+        yield
+
+
+def seed():
+    entry = CACHE / key()
+    if not entry.is_dir():
+        return
+    with locked(fcntl.LOCK_SH):
+        count = copy_missing(entry, TARGET, own_packages())
+    if count:
+        print(f"crate-cache: {count} compiled third-party crates from {entry}")
+
+
+def save():
+    entry, own = CACHE / key(), own_packages()
+    with locked(fcntl.LOCK_EX):
+        # Made beside and renamed: a cache that was cut short must not look whole.
+        with tempfile.TemporaryDirectory(dir=CACHE, prefix=".new-") as work:
+            new = Path(work) / "entry"
+            if entry.is_dir():
+                shutil.copytree(entry, new, symlinks=True, copy_function=os.link)
+            else:
+                new.mkdir()
+            count = copy_missing(TARGET, new, own)
+            if not count:
+                return
+            if entry.is_dir():
+                entry.rename(Path(work) / "old")
+            new.rename(entry)
+        print(f"crate-cache: {count} compiled third-party crates to {entry}")
+        entries = sorted((p for p in CACHE.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
+        for old in entries[:-ENTRIES_MAX]:
+            shutil.rmtree(old)
+
+
+def main():
+    actions = {"seed": seed, "save": save}
+    if len(sys.argv) != 2 or sys.argv[1] not in actions:
+        sys.exit("usage: scripts/crate-cache.py seed|save")
+    actions[sys.argv[1]]()
+
+
+if __name__ == "__main__":
+    main()
