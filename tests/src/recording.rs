@@ -35,6 +35,15 @@ impl Builder {
         options.iter().fold(self, |builder, option| builder.option(option))
     }
 
+    /// Has it obey the permissions of files, also if these tests are run by root.
+    #[must_use]
+    pub fn unprivileged(mut self) -> Self {
+        if rustix::process::geteuid().is_root() {
+            self.builder = self.builder.prefix(server::OBEYS_PERMISSIONS);
+        }
+        self
+    }
+
     /// Has the log on this disk.
     #[must_use]
     pub fn on(mut self, disk: &Disk) -> Self {

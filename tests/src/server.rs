@@ -32,6 +32,11 @@ const DISK_IS_FILLING: &str = "[Warning] tacho: the file system of the audit log
 /// of what else runs here: a server that gets none does without, and warns of it.
 pub(crate) const NO_NATIVE_AIO: &str = "innodb-use-native-aio=0";
 
+/// Through this a server that is started by root obeys the permissions of files, as one does that
+/// runs as a user of its own: the tests' directories may be below a home that only root can enter.
+pub const OBEYS_PERMISSIONS: [&str; 2] =
+    ["setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner"];
+
 /// Which MariaDB the tests are about: that of this machine, or with `TACHO_SERVER=mariadb-11.8`
 /// the one that `scripts/setup-mariadb-11.8.sh` has put into a folder of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -14,18 +14,19 @@
 //!
 //! Only the writer, who has the lock of the log, changes anything here.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::mem::offset_of;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tacho_ring::arena::Arena;
 use tacho_ring::layout::{RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader};
 
-use crate::arena_file::{ArenaError, ArenaFile, io_error, user_id};
+use crate::arena_file::{ArenaError, ArenaFile, io_error, refused};
 use crate::drain::Ref;
+use crate::private_file;
 
 /// Ending of the files' names.
 pub const ENDING: &str = "annex";
@@ -118,12 +119,12 @@ impl Annex {
         let mut annex = Annex::empty(arena, record_bytes_max);
         for (number, path) in files(arena)? {
             if let Err(error) = annex.take_up(number, &path) {
-                // The directory may be open to everybody, and what is in here is believed: what is not
-                // ours is nothing.
-                if !matches!(error, ArenaError::Foreign { .. } | ArenaError::NotAnArena { .. }) {
-                    return Err(error);
+                // The directory may be open to everybody, and what is in here is believed.
+                match error {
+                    ArenaError::Foreign { .. } => {}
+                    ArenaError::Planted { .. } => annex.error = Some(Arc::new(error)),
+                    error => return Err(error),
                 }
-                annex.error = Some(Arc::new(error));
             }
         }
         annex.unread.reverse();
@@ -132,21 +133,8 @@ impl Annex {
 
     fn take_up(&mut self, number: u32, path: &Path) -> Result<(), ArenaError> {
         let action = "opening the annex of the arena";
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-        let metadata = path.symlink_metadata().map_err(io_error(action, path))?;
-        let uid = metadata.uid();
-        if uid != user_id() {
-            return Err(ArenaError::Foreign { path: path.to_owned(), uid });
-        }
-        if !metadata.is_file() {
-            return Err(ArenaError::NotAnArena { path: path.to_owned() });
-        }
-        let file = options.open(path).map_err(io_error(action, path))?;
+        let file = private_file::open(path).map_err(|refusal| refused(action, path, refusal))?;
         let metadata = file.metadata().map_err(io_error(action, path))?;
-        if metadata.uid() != user_id() {
-            return Err(ArenaError::Foreign { path: path.to_owned(), uid: metadata.uid() });
-        }
         let file_bytes = metadata.size();
         let mut end = 0;
         loop {
@@ -229,10 +217,8 @@ impl Annex {
         let path = part_path(self.arena.as_ref()?, number);
         // Not again where something is in the way.
         self.next_number = number.saturating_add(1);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(0o600);
         let made = match number < ANNEX {
-            true => options.open(&path),
+            true => private_file::create(&path),
             false => Err(io::ErrorKind::FileTooLarge.into()),
         };
         let file = match made {
@@ -372,10 +358,13 @@ pub fn files(arena: &Path) -> Result<Vec<(u32, PathBuf)>, ArenaError> {
 /// Removes the whole annex of an arena.
 ///
 /// # Errors
-/// Some of it, or something that others have put there, cannot be removed.
+/// Some of it cannot be removed. What belongs to other users is left alone.
 pub fn remove_all(arena: &Path) -> Result<(), ArenaError> {
     let mut removed = Ok(());
     for (_, path) in files(arena)? {
+        if path.symlink_metadata().is_ok_and(|found| found.uid() != private_file::user_id()) {
+            continue;
+        }
         // All of them, whatever becomes of one.
         removed = removed.and(remove(&path));
     }
@@ -393,6 +382,9 @@ fn remove(path: &Path) -> Result<(), ArenaError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     const RECORD_BYTES_MAX: u32 = 4_096;
@@ -402,6 +394,12 @@ mod tests {
         record[..4].copy_from_slice(&bytes.to_le_bytes());
         record[8..16].fill(0);
         record
+    }
+
+    /// As a version before 0.2 has left it.
+    fn write(path: &Path, bytes: &[u8]) {
+        std::fs::write(path, bytes).unwrap();
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
     }
 
     fn open(arena: &Path) -> Annex {
@@ -480,7 +478,7 @@ mod tests {
         for torn_bytes in [0, 1, 4, 63, 64, 100, 1_023] {
             let mut bytes = whole.clone();
             bytes.extend_from_slice(&record(b'b', 1_024)[..torn_bytes]);
-            std::fs::write(part_path(&arena, 0), bytes).unwrap();
+            write(&part_path(&arena, 0), &bytes);
             let mut annex = open(&arena);
             assert_eq!(all(&mut annex), std::slice::from_ref(&whole));
             let next = record(b'c', 64);
@@ -523,17 +521,14 @@ mod tests {
         // Ours by its owner, and yet nothing that a writer writes.
         let mut strange = record(b'a', 64);
         strange.extend([7; 640]);
-        std::fs::write(part_path(&arena, 6), strange).unwrap();
+        write(&part_path(&arena, 6), &strange);
         let mut annex = open(&arena);
         let found = all(&mut annex);
         assert!(found.contains(&record(b'a', 64)) && annex.take_damaged() == 1, "{found:?}");
-        // One that cannot be looked into is no reason to go on without it.
-        if user_id() != 0 {
-            let path = part_path(&arena, 7);
-            std::fs::write(&path, b"").unwrap();
-            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o0))
-                .unwrap();
-            assert!(matches!(Annex::open(&arena, 64), Err(ArenaError::Io { .. })));
-        }
+        // An SQL statement can have made this one.
+        std::fs::write(part_path(&arena, 7), record(b'f', 64)).unwrap();
+        let mut annex = open(&arena);
+        assert!(!all(&mut annex).contains(&record(b'f', 64)));
+        assert!(matches!(&*annex.take_error().unwrap(), ArenaError::Planted { .. }));
     }
 }

@@ -19,6 +19,7 @@ use tacho_ring::sys;
 
 use crate::annex::{self, Source};
 use crate::mapping::Mapping;
+use crate::private_file::{self, Reason, Refusal};
 
 /// When an arena was made, µs since 1970-01-01 UTC, by its name.
 pub fn created_us(path: &Path) -> Option<i64> {
@@ -69,6 +70,14 @@ pub enum ArenaError {
         /// The owner of the file.
         uid: u32,
     },
+    /// It belongs to this user, but the recorder has not made it: an SQL statement may have.
+    #[error("{path} was not made by Tachograph and is ignored: {reason}")]
+    Planted {
+        /// The file.
+        path: PathBuf,
+        /// What shows it.
+        reason: Reason,
+    },
 }
 
 impl ArenaError {
@@ -78,7 +87,7 @@ impl ArenaError {
         match self {
             ArenaError::Io { source, .. } => source.kind() != io::ErrorKind::NotFound,
             ArenaError::NotAnArena { .. } | ArenaError::InUse { .. } => true,
-            ArenaError::Foreign { .. } => false,
+            ArenaError::Foreign { .. } | ArenaError::Planted { .. } => false,
         }
     }
 
@@ -96,12 +105,26 @@ impl ArenaError {
             ArenaError::Foreign { .. } => {
                 "if it is of this server, give it to the user of the server (chown)"
             }
+            ArenaError::Planted { .. } => {
+                "an account with FILE can create such files; if you copied an arena there \
+                 yourself, take the permissions of others away (chmod 600)"
+            }
         }
     }
 }
 
 /// Room for the log directory in a header, with a NUL.
 const LOG_DIRECTORY_BYTES: usize = 3072;
+
+/// Why a file that would be believed is not.
+pub(crate) fn refused(action: &'static str, path: &Path, refusal: Refusal) -> ArenaError {
+    let path = path.to_owned();
+    match refusal {
+        Refusal::Io(source) => ArenaError::Io { action, path, source },
+        Refusal::Foreign { uid } => ArenaError::Foreign { path, uid },
+        Refusal::Planted(reason) => ArenaError::Planted { path, reason },
+    }
+}
 
 pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ArenaError {
     let path = path.to_owned();
@@ -153,13 +176,7 @@ impl ArenaFile {
         let pid = std::process::id();
         let created_us = sys::now_us();
         let path = arena_directory.join(format!("{prefix}{created_us}-{pid}.arena"));
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(io_error("creating the arena", &path))?;
+        let file = private_file::create(&path).map_err(io_error("creating the arena", &path))?;
         let unlink = |error| {
             // Best effort: the error that is returned says what went wrong first.
             let _ = std::fs::remove_file(&path);
@@ -211,13 +228,10 @@ impl ArenaFile {
         Ok(ArenaFile { path, file, mapping, geometry })
     }
 
-    /// Opens and locks an arena whose owner is gone, if its file belongs to the user of this
-    /// process: what is in it will be believed.
+    /// Opens and locks an arena whose owner is gone, if a recorder of this process's user has made
+    /// it: what is in it will be believed.
     pub fn open_dead(path: &Path) -> Result<ArenaFile, ArenaError> {
-        let (file, uid) = open(path)?;
-        if uid != user_id() {
-            return Err(ArenaError::Foreign { path: path.to_owned(), uid });
-        }
+        let file = open_believed(path)?;
         let (header, geometry) = read_header(&file, path)?;
         lock(&file, path).map_err(|error| match error {
             ArenaError::InUse { path, .. } => ArenaError::InUse { path, pid: header.owner_pid },
@@ -227,13 +241,10 @@ impl ArenaFile {
         Ok(ArenaFile { path: path.to_owned(), file, mapping, geometry })
     }
 
-    /// Maps an arena of another process, without locking it, if its file belongs to the user of this
-    /// process: what is in it will be believed.
+    /// Maps an arena of another process, without locking it, if a recorder of this process's user
+    /// has made it: what is in it will be believed.
     pub fn open_living(path: &Path) -> Result<ArenaFile, ArenaError> {
-        let (file, uid) = open(path)?;
-        if uid != user_id() {
-            return Err(ArenaError::Foreign { path: path.to_owned(), uid });
-        }
+        let file = open_believed(path)?;
         let (_, geometry) = read_header(&file, path)?;
         let mapping = map(&file, geometry.arena_bytes, path)?;
         Ok(ArenaFile { path: path.to_owned(), file, mapping, geometry })
@@ -242,7 +253,7 @@ impl ArenaFile {
     /// Maps an arena without locking it: to look at it, dead or alive, or to change a
     /// setting of a living one.
     pub fn open_unlocked(path: &Path) -> Result<ArenaFile, ArenaError> {
-        let (file, _) = open(path)?;
+        let file = open(path)?;
         let (_, geometry) = read_header(&file, path)?;
         let mapping = map(&file, geometry.arena_bytes, path)?;
         Ok(ArenaFile { path: path.to_owned(), file, mapping, geometry })
@@ -296,8 +307,8 @@ impl ArenaFile {
 pub fn remove_unfinished(arena_directory: &Path, log_directory: &Path) -> Result<(), ArenaError> {
     let paths = files(arena_directory, Some(log_directory));
     for path in paths.map_err(io_error("listing", arena_directory))? {
-        // Who looks for arenas next tells of it.
-        let Ok((file, _)) = open(&path) else { continue };
+        // The search for arenas that follows reports what cannot be opened.
+        let Ok(file) = open_believed(&path) else { continue };
         if is_unfinished(&file) && lock(&file, &path).is_ok() {
             std::fs::remove_file(&path).map_err(io_error("removing the arena", &path))?;
         }
@@ -354,25 +365,33 @@ fn fill(to: &mut [u8], from: &[u8]) {
     to[..n].copy_from_slice(&from[..n]);
 }
 
-/// Opens a plain file, and tells whose it is. The directory may be open to everybody: a link or
-/// a pipe in the place of an arena is refused.
-fn open(path: &Path) -> Result<(File, u32), ArenaError> {
-    let file = OpenOptions::new()
+const OPENING: &str = "opening the arena";
+
+/// Opens a file that the recorder has made.
+fn open_believed(path: &Path) -> Result<File, ArenaError> {
+    private_file::open(path).map_err(|refusal| refused(OPENING, path, refusal))
+}
+
+/// Opens a plain file to look at it, whoever has made it. The directory may be open to everybody: a
+/// link or a pipe in the place of an arena is refused.
+fn open(path: &Path) -> Result<File, ArenaError> {
+    let opened = OpenOptions::new()
         .read(true)
         .write(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path)
-        .map_err(io_error("opening the arena", path))?;
+        .open(path);
+    let file = match opened {
+        // The user of the server may open it all the same.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            private_file::open(path).map_err(|_| io_error(OPENING, path)(error))?
+        }
+        opened => opened.map_err(io_error(OPENING, path))?,
+    };
     let metadata = file.metadata().map_err(io_error("looking at the arena", path))?;
     if !metadata.is_file() {
         return Err(ArenaError::NotAnArena { path: path.to_owned() });
     }
-    Ok((file, metadata.uid()))
-}
-
-pub(crate) fn user_id() -> u32 {
-    // SAFETY: geteuid takes no argument and cannot fail.
-    unsafe { libc::geteuid() }
+    Ok(file)
 }
 
 fn ofd_lock() -> libc::flock {
@@ -437,7 +456,16 @@ pub fn start_ticks(pid: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    /// As a version before 0.2 has left it.
+    fn write(path: &Path, bytes: &[u8]) {
+        std::fs::write(path, bytes).unwrap();
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+    }
 
     #[test]
     fn a_dead_arena_is_found_and_a_living_one_is_not_opened() {
@@ -467,10 +495,10 @@ mod tests {
         drop(made);
         let link = dir.path().join(format!("{}9-9.arena", name_prefix(log)));
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(matches!(ArenaFile::open_dead(&link), Err(ArenaError::Io { .. })));
+        assert!(matches!(ArenaFile::open_dead(&link), Err(ArenaError::Planted { .. })));
         assert!(ArenaFile::open_dead(&path).is_ok());
         // Only root can give a file away.
-        if user_id() == 0 {
+        if private_file::user_id() == 0 {
             std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
             let error = ArenaFile::open_dead(&path).unwrap_err();
             assert!(matches!(error, ArenaError::Foreign { uid: 12_345, .. }), "{error}");
@@ -496,12 +524,12 @@ mod tests {
         let dead = dir.path().join(format!("{prefix}1-1.arena"));
         std::fs::copy(alive.path(), &dead).unwrap();
         let foreign = dir.path().join(format!("{prefix}2-1.arena"));
-        std::fs::write(&foreign, b"somebody else's").unwrap();
+        write(&foreign, b"somebody else's");
         let other_log = dir.path().join("tacho-0123456789abcdef-3-1.arena");
-        std::fs::write(&other_log, b"").unwrap();
+        write(&other_log, b"");
         let kept = || std::fs::read_dir(dir.path()).unwrap().count();
         for (name, bytes) in [("4-1", &[][..]), ("5-1", &[0; 3]), ("6-1", &[0; 1 << 20])] {
-            std::fs::write(dir.path().join(format!("{prefix}{name}.arena")), bytes).unwrap();
+            write(&dir.path().join(format!("{prefix}{name}.arena")), bytes);
         }
         assert_eq!(kept(), 7);
         remove_unfinished(dir.path(), log).unwrap();
@@ -513,9 +541,30 @@ mod tests {
     fn other_files_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tacho-0-1.arena");
-        std::fs::write(&path, vec![7u8; 8192]).unwrap();
+        write(&path, &[7u8; 8192]);
         assert!(matches!(ArenaFile::open_dead(&path), Err(ArenaError::NotAnArena { .. })));
-        std::fs::write(&path, b"").unwrap();
+        write(&path, b"");
         assert!(matches!(ArenaFile::open_dead(&path), Err(ArenaError::NotAnArena { .. })));
+    }
+
+    #[test]
+    fn an_arena_that_sql_can_have_made_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = Path::new("/var/lib/x/tacho");
+        let made = ArenaFile::create(dir.path(), 1 << 20, log, "MariaDB 10.11").unwrap();
+        let path = dir.path().join(format!("{}7-7.arena", name_prefix(log)));
+        std::fs::copy(made.path(), &path).unwrap();
+        for mode in [0o644, 0o640] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            for opened in [ArenaFile::open_dead(&path), ArenaFile::open_living(&path)] {
+                let error = opened.unwrap_err();
+                assert!(matches!(error, ArenaError::Planted { .. }), "{mode:o}: {error}");
+                assert!(!error.may_have_records());
+            }
+        }
+        for mode in [0o600, 0o000] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert!(ArenaFile::open_dead(&path).is_ok(), "{mode:o}");
+        }
     }
 }

@@ -20,6 +20,7 @@
 //! | [`arena_file`] | the arena as a file, its lock, its discovery after a crash |
 //! | [`annex`] | the files beside it, for records that are larger than it |
 //! | [`arena_list`] | which arenas belong to the log |
+//! | [`private_file`] | files that only the recorder can have made, and that SQL cannot read |
 //! | [`drain`] | reading records, recycling chunks |
 //! | [`join`] | which end belongs to which start |
 //! | [`line`] | from records to the bytes of a line |
@@ -44,5 +45,6 @@ pub mod line;
 pub mod mapping;
 pub mod opening;
 mod pause;
+pub mod private_file;
 pub mod recover;
 pub mod writer;

@@ -123,6 +123,12 @@ fn recover_dead<F: Fs>(
                     writer.tell_gone(&path);
                 }
             }
+            // Anybody may make files in a shared directory, and many of them.
+            Err(ArenaError::Foreign { .. }) if !arena_list::has(&known, &path) => {}
+            Err(error @ ArenaError::Planted { .. }) => {
+                let text = format!("{error}; {}", error.advice());
+                writer.say(Severity::Warning, &text);
+            }
             Err(error) => {
                 tell_unread(writer, &error);
                 if error.may_have_records() {

@@ -104,9 +104,7 @@ impl<F: Fs> Writer<F> {
             return;
         }
         let text = match &*error {
-            ArenaError::Foreign { .. } | ArenaError::NotAnArena { .. } => format!(
-                "{error}. If pieces of statements of this log are in it, they are missing there"
-            ),
+            ArenaError::Planted { .. } => format!("{error}; {}", error.advice()),
             _ => format!(
                 "{error}. Until that is mended, a statement that is larger than what is free in \
                  the arena is in the memory of its writer, and lost or doubled if that is killed \

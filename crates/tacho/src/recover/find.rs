@@ -1,6 +1,5 @@
 //! Which arenas belong to a log directory, and which of them can be recovered.
 
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -8,6 +7,7 @@ use std::path::{Path, PathBuf};
 use tacho_recorder::arena_file::{self, ArenaError, ArenaFile};
 use tacho_recorder::arena_list::{self, Known};
 use tacho_recorder::drain::Drain;
+use tacho_recorder::private_file::{self, Refusal};
 use tacho_ring::layout::FRAGMENT_FIRST;
 use tacho_ring::sync::Ordering;
 
@@ -57,7 +57,7 @@ impl Search {
 
 /// A server that died while it made its arena had nothing to record yet.
 fn is_unfinished(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| arena_file::is_unfinished(&file))
+    private_file::open(path).is_ok_and(|file| arena_file::is_unfinished(&file))
 }
 
 /// Finds the arenas that a command line means, those of user `user_id`.
@@ -93,6 +93,8 @@ pub fn search(
                 }
             }
             Err(ArenaError::NotAnArena { path }) if is_unfinished(&path) => {}
+            // Anybody may make files in a shared directory, and many of them.
+            Err(ArenaError::Foreign { .. }) if !arena_list::has(&search.known, &path) => {}
             Err(error) => {
                 if error.may_have_records() {
                     search.unread.push(path);
@@ -117,11 +119,13 @@ pub fn search(
 }
 
 fn open(path: &Path, user_id: u32) -> Result<(Found, PathBuf), ArenaError> {
-    // A link has an owner of its own; it is refused by `open_unlocked`.
-    if let Ok(metadata) = path.symlink_metadata()
-        && metadata.uid() != user_id
-    {
-        return Err(ArenaError::Foreign { path: path.to_owned(), uid: metadata.uid() });
+    if let Ok(metadata) = path.symlink_metadata() {
+        let path = path.to_owned();
+        private_file::check(&metadata, user_id).map_err(|refusal| match refusal {
+            Refusal::Foreign { uid } => ArenaError::Foreign { path, uid },
+            Refusal::Planted(reason) => ArenaError::Planted { path, reason },
+            Refusal::Io(source) => ArenaError::Io { action: "looking at", path, source },
+        })?;
     }
     let file = ArenaFile::open_unlocked(path)?;
     let info = file.info();

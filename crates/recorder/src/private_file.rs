@@ -1,0 +1,198 @@
+//! Files that the recorder believes: made by the recorder itself, and by no SQL statement.
+//!
+//! An account with the privilege `FILE` creates and reads files as the server's user, wherever
+//! `secure_file_priv` permits it. `SELECT … INTO OUTFILE` and `INTO DUMPFILE` never replace a file,
+//! never make a link, and always give the new file permissions for others (0644 on MariaDB and MySQL
+//! 8.0, 0640 on newer MySQL): so a file of the server's user without any bit for group and others was
+//! not made by SQL. Reading (`LOAD DATA INFILE`, `LOAD_FILE()`) is an `open(2)` as the server's user,
+//! which the kernel refuses for a file of mode 0000, also by way of `/proc/self/fd` and
+//! `/proc/self/map_files`. SQL has no `chmod`.
+//!
+//! The recorder needs no permission for a descriptor that it got when it made the file. To open the
+//! file again it gives itself the permission for the time of one `open`. A process that bypasses
+//! permissions (root, `CAP_DAC_OVERRIDE`) needs none, and is not protected from its own SQL.
+
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Mode of a file that nobody opens but who made it.
+pub const SEALED: u32 = 0;
+/// Mode of a private file in versions before 0.2, and of one while it is being opened.
+const PRIVATE: u32 = 0o600;
+/// Permissions that a file made by SQL has some of.
+const OTHERS: u32 = 0o077;
+
+/// Why a file is not believed.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// A system call failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It belongs to another user, whatever it is: anybody may put files into a shared directory.
+    #[error("belongs to user id {uid}, not to the user of this process")]
+    Foreign {
+        /// Its owner.
+        uid: u32,
+    },
+    /// It is no plain file, or was not made by the recorder.
+    #[error("was not made by Tachograph: {0}")]
+    Planted(Reason),
+}
+
+/// What shows that the recorder has not made a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// A directory, a link, a pipe, a socket or a device.
+    #[error("it is not a plain file")]
+    NotPlain,
+    /// It has another name somewhere.
+    #[error("it has {0} hard links")]
+    Links(u64),
+    /// Others may read or write it.
+    #[error("its mode is {0:04o}")]
+    Mode(u32),
+}
+
+/// Whether a recorder that runs as user `owner` can have made the file that this is about.
+///
+/// # Errors
+/// [`Refusal`], never [`Refusal::Io`].
+pub fn check(metadata: &Metadata, owner: u32) -> Result<(), Refusal> {
+    if metadata.uid() != owner {
+        return Err(Refusal::Foreign { uid: metadata.uid() });
+    }
+    if !metadata.is_file() {
+        return Err(Refusal::Planted(Reason::NotPlain));
+    }
+    if metadata.nlink() != 1 {
+        return Err(Refusal::Planted(Reason::Links(metadata.nlink())));
+    }
+    let mode = metadata.mode() & 0o7777;
+    if mode & OTHERS != 0 { Err(Refusal::Planted(Reason::Mode(mode))) } else { Ok(()) }
+}
+
+/// The user of this process.
+pub fn user_id() -> u32 {
+    // SAFETY: geteuid takes no argument and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Makes a file that nobody can open by its name afterwards, for reading and writing.
+///
+/// # Errors
+/// There is something of that name, or it cannot be made.
+pub fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(SEALED).open(path)
+}
+
+/// A name for what a descriptor refers to, whatever has become of its path.
+fn name_of(handle: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()))
+}
+
+/// Opens a file for reading and writing if the recorder has made it: plain, of this process's user,
+/// with one link, and without permissions for others. What is checked is what is opened.
+///
+/// # Errors
+/// [`Refusal`]. Nothing was opened that could block, and nothing was changed.
+pub fn open(path: &Path) -> Result<File, Refusal> {
+    let flags = libc::O_PATH | libc::O_NOFOLLOW;
+    let handle = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = handle.metadata()?;
+    check(&metadata, user_id())?;
+    let name = name_of(&handle);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+    let file = match options.open(&name) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            // The owner may. For the time of the next call others of this user could open it, too.
+            std::fs::set_permissions(&name, Permissions::from_mode(PRIVATE))?;
+            let opened = options.open(&name);
+            std::fs::set_permissions(&name, Permissions::from_mode(metadata.mode() & 0o7777))?;
+            opened?
+        }
+        opened => opened?,
+    };
+    // Between the first look and this one it may have got a second name.
+    check(&file.metadata()?, user_id())?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn what_was_made_is_opened_again_and_stays_sealed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        create(&path).unwrap().write_all(b"content").unwrap();
+        assert_eq!(mode(&path), SEALED);
+        let mut text = String::new();
+        open(&path).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!((text.as_str(), mode(&path)), ("content", SEALED));
+        assert_eq!(create(&path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        open(&path).unwrap();
+        assert_eq!(mode(&path), 0o600, "as a version before has left it");
+    }
+
+    #[test]
+    fn what_sql_can_make_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for planted in [0o644, 0o640, 0o660, 0o666, 0o604, 0o610, 0o001] {
+            let path = dir.path().join(format!("{planted:o}"));
+            std::fs::write(&path, b"forged").unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(planted)).unwrap();
+            let refusal = open(&path).unwrap_err();
+            assert!(
+                matches!(refusal, Refusal::Planted(Reason::Mode(m)) if m == planted),
+                "{planted:o}: {refusal}"
+            );
+            assert_eq!(mode(&path), planted, "nothing was changed");
+        }
+    }
+
+    #[test]
+    fn links_pipes_and_directories_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        create(&at("file")).unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        symlink(at("nowhere"), at("dangling")).unwrap();
+        std::fs::create_dir(at("directory")).unwrap();
+        let name = std::ffi::CString::new(at("pipe").to_str().unwrap()).unwrap();
+        // SAFETY: a terminated name; the call makes a pipe there.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        for name in ["link", "dangling", "directory", "pipe"] {
+            let refusal = open(&at(name)).unwrap_err();
+            assert!(matches!(refusal, Refusal::Planted(Reason::NotPlain)), "{name}: {refusal}");
+        }
+        std::fs::hard_link(at("file"), at("second")).unwrap();
+        let refusal = open(&at("file")).unwrap_err();
+        assert!(matches!(refusal, Refusal::Planted(Reason::Links(2))), "{refusal}");
+    }
+
+    #[test]
+    fn files_of_others_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        create(&path).unwrap();
+        if user_id() == 0 {
+            // Only root can give a file away.
+            std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+            let refusal = open(&path).unwrap_err();
+            assert!(matches!(refusal, Refusal::Foreign { uid: 12_345 }), "{refusal}");
+        }
+    }
+}

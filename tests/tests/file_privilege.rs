@@ -1,0 +1,203 @@
+//! What an account with the privilege FILE can do to the recorder, where `secure_file_priv` is
+//! empty: it reads and makes files as the server's user. It must neither read what is in the arena
+//! nor have lines of its own making recovered into the log.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{self, AtomicU32};
+
+use tacho_probe::{Probe, Thread, tacho_probe_emit, tacho_probe_session};
+use tacho_recorder::arena_file::{self, ArenaFile};
+use tacho_ring::codec::{Bytes, Event, PRESENT_TEXT, RecordKind};
+use tacho_ring::layout::ARENA_BYTES_MIN;
+use tacho_ring::sync::Ordering;
+use tacho_ring::sys;
+use tacho_tests::client::{self, Conn, Queryable as _};
+use tacho_tests::recording::Recording;
+use tacho_tests::{build_directory, log};
+
+/// In shared memory as elsewhere, and removed with the test.
+struct Arenas(PathBuf);
+
+impl Arenas {
+    fn new() -> Arenas {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, atomic::Ordering::Relaxed);
+        let name = format!("tacho-file-privilege-{}-{count}", std::process::id());
+        let path = Path::new("/dev/shm").join(name);
+        fs::DirBuilder::new().mode(0o700).create(&path).expect("a directory");
+        Arenas(path)
+    }
+}
+
+impl Drop for Arenas {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).expect("removes");
+    }
+}
+
+/// A server where FILE means all files, and an account that has nothing else but a table of its own.
+fn start(arenas: &Path) -> Recording {
+    let server = Recording::builder()
+        .unprivileged()
+        .option("secure-file-priv=")
+        .option(format!("tacho-arena-directory={}", arenas.display()))
+        .start()
+        .expect("starts");
+    let mut root = server.connect().expect("connects");
+    for sql in [
+        "CREATE DATABASE loot",
+        "CREATE TABLE loot.t (a LONGBLOB)",
+        "CREATE USER mallory@localhost IDENTIFIED BY ''",
+        "GRANT FILE ON *.* TO mallory@localhost",
+        "GRANT ALL ON loot.* TO mallory@localhost",
+    ] {
+        root.query_drop(sql).expect(sql);
+    }
+    server
+}
+
+fn mallory(server: &Recording) -> Conn {
+    client::connect(server.socket(), "mallory", "loot").expect("connects")
+}
+
+/// What the server's file functions make of a path: the error, or how much they have read.
+fn load(conn: &mut Conn, path: &str) -> Result<u64, String> {
+    conn.query_drop("DELETE FROM t").expect("deletes");
+    let sql = format!("LOAD DATA INFILE '{path}' INTO TABLE t CHARACTER SET binary");
+    conn.query_drop(sql).map_err(|error| error.to_string())?;
+    let read: Option<u64> = conn.query_first("SELECT SUM(LENGTH(a)) FROM t").expect("an answer");
+    Ok(read.unwrap_or(0))
+}
+
+/// Names below `/proc/PID` that lead to the arena.
+fn ways_through_proc(pid: u32, arena: &Path) -> Vec<String> {
+    let mut ways = Vec::new();
+    for kind in ["fd", "map_files"] {
+        for entry in fs::read_dir(format!("/proc/{pid}/{kind}")).expect("lists") {
+            let path = entry.expect("lists").path();
+            if fs::read_link(&path).is_ok_and(|target| target == arena) {
+                let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+                ways.push(format!("/proc/self/{kind}/{name}"));
+            }
+        }
+    }
+    ways
+}
+
+#[test]
+fn an_arena_cannot_be_read() {
+    let arenas = Arenas::new();
+    let server = start(&arenas.0);
+    let mut conn = mallory(&server);
+    let arena = PathBuf::from(server.status("Tacho_arena_file"));
+    assert!(arena.exists(), "{}", arena.display());
+    // What may be read is: the functions work here.
+    let read = load(&mut conn, "/etc/passwd").expect("reads");
+    assert!(read > 0, "LOAD DATA INFILE reads nothing");
+    let mut ways = ways_through_proc(server.pid().expect("runs"), &arena);
+    assert!(ways.iter().any(|way| way.contains("map_files")), "{ways:?}");
+    ways.push(arena.display().to_string());
+    for way in ways {
+        let refused = load(&mut conn, &way).expect_err(&way);
+        // The system refuses it: EACCES. MariaDB 10.11.19 refuses everything below /proc by itself.
+        let by_server = way.starts_with("/proc") && refused.contains("secure-file-priv");
+        assert!(
+            by_server || refused.contains("rrcode: 13 ") || refused.contains("errno: 13 "),
+            "{way}: {refused}"
+        );
+        let sql = format!("SELECT LENGTH(LOAD_FILE('{way}'))");
+        // NULL, or an error, by release.
+        let loaded = conn.query_first::<Option<u64>, _>(sql).ok().flatten().flatten();
+        assert_eq!(loaded, None, "{way}");
+    }
+}
+
+/// The bytes of an arena of this log, as a dead server might have left it, with one statement.
+fn forged(directory: &Path, log_directory: &Path, text: &'static [u8]) -> (String, Vec<u8>) {
+    let made = ArenaFile::create(directory, ARENA_BYTES_MIN, log_directory, "x").expect("makes");
+    made.arena().shared().settings.0.logging.store(1, Ordering::Relaxed);
+    let probe = Probe::new(made.arena(), 1);
+    let mut thread = Thread::default();
+    let event = Event {
+        kind: RecordKind::Start as u32,
+        present: PRESENT_TEXT,
+        conn: 666,
+        query_id: 1,
+        text_id: 1,
+        ts_us: sys::now_us(),
+        shown_bytes: text.len() as u32,
+        text: Bytes::of(text),
+        ..Event::EMPTY
+    };
+    // SAFETY: everything is valid, and of this thread.
+    unsafe {
+        let session = tacho_probe_session(&probe, event.conn, event.ts_us);
+        tacho_probe_emit(&probe, &mut thread, session, &event);
+    }
+    let name = format!("{}1000000000000000-1.arena", arena_file::name_prefix(log_directory));
+    let bytes = fs::read(made.path()).expect("reads");
+    (name, bytes)
+}
+
+#[test]
+fn an_arena_that_sql_has_made_is_not_believed() {
+    let arenas = Arenas::new();
+    let mut server = start(&arenas.0);
+    let log_directory = server.log_directory().canonicalize().expect("a directory");
+    let workshop = build_directory().join(format!("test/forgery-{}", std::process::id()));
+    fs::create_dir_all(&workshop).expect("makes");
+    let (name, bytes) = forged(&workshop, &log_directory, b"DELETE FROM forged.evidence");
+    // The forgery is good: made by the recorder it would be recovered.
+    let planted = arenas.0.join(&name);
+    let mut sql = String::from("SELECT 0x");
+    for byte in &bytes {
+        write!(sql, "{byte:02x}").expect("a string grows");
+    }
+    write!(sql, " INTO DUMPFILE '{}'", planted.display()).expect("a string grows");
+    mallory(&server).query_drop(sql).expect("FILE makes files");
+    assert_eq!(fs::read(&planted).expect("reads"), bytes);
+
+    server.restart().expect("starts again");
+    let mut root = server.connect().expect("connects");
+    root.query_drop("SELECT 'after the forgery'").expect("an answer");
+    server.stop().expect("stops");
+    let (mut forged_count, mut later_count) = (0, 0);
+    log::read(&log_directory, |_, text| {
+        forged_count += u32::from(text.contains("forged.evidence"));
+        later_count += u32::from(text.contains("after the forgery"));
+    })
+    .expect("a log");
+    assert_eq!((forged_count, later_count), (0, 1));
+    let error_log = server.error_log();
+    assert!(error_log.contains("was not made by Tachograph"), "{error_log}");
+    assert!(planted.exists(), "left for who looks into it");
+    fs::remove_dir_all(&workshop).expect("removes");
+}
+
+/// The same bytes, left by the recorder itself, are recovered: so the test above can fail.
+#[test]
+fn the_same_arena_made_by_the_recorder_is_recovered() {
+    let arenas = Arenas::new();
+    let mut server = start(&arenas.0);
+    let log_directory = server.log_directory().canonicalize().expect("a directory");
+    let workshop = build_directory().join(format!("test/genuine-{}", std::process::id()));
+    fs::create_dir_all(&workshop).expect("makes");
+    let (name, bytes) = forged(&workshop, &log_directory, b"DELETE FROM genuine.evidence");
+    server.stop().expect("stops");
+    let planted = arenas.0.join(&name);
+    fs::write(&planted, bytes).expect("writes");
+    let sealed = std::os::unix::fs::PermissionsExt::from_mode(0o000);
+    fs::set_permissions(&planted, sealed).expect("sets");
+    server.restart().expect("starts again");
+    server.stop().expect("stops");
+    let mut found_count = 0;
+    log::read(&log_directory, |_, text| {
+        found_count += u32::from(text.contains("genuine.evidence"));
+    })
+    .expect("a log");
+    assert_eq!(found_count, 1, "{}", server.error_log());
+    fs::remove_dir_all(&workshop).expect("removes");
+}
