@@ -25,8 +25,10 @@ pub struct Candidate {
 
 /// See the module documentation.
 pub struct Door {
-    path: PathBuf,
-    listener: Option<UnixListener>,
+    arena_directory: PathBuf,
+    log_directory: PathBuf,
+    /// While it is open; and where that is.
+    listener: Option<(UnixListener, PathBuf)>,
     /// Has not said who it is yet, and since when.
     knocking: Option<(Candidate, i64)>,
     /// What was said last to the error log.
@@ -36,8 +38,13 @@ pub struct Door {
 impl Door {
     /// Of a log directory; closed.
     pub fn new(arena_directory: &Path, log_directory: &Path) -> Door {
-        let path = socket::path(arena_directory, log_directory);
-        Door { path, listener: None, knocking: None, said: String::new() }
+        Door {
+            arena_directory: arena_directory.to_owned(),
+            log_directory: log_directory.to_owned(),
+            listener: None,
+            knocking: None,
+            said: String::new(),
+        }
     }
 
     fn say_once(&mut self, severity: Severity, text: &str) {
@@ -56,13 +63,13 @@ impl Door {
             self.close();
             return;
         }
-        match socket::listen(&self.path) {
+        match socket::listen(&self.arena_directory, &self.log_directory) {
             Ok(listener) => self.listener = Some(listener),
             Err(error) => {
                 let text = format!(
-                    "no recorder outside the server can write: {}: {error}. The server writes \
-                     itself",
-                    self.path.display()
+                    "no recorder outside the server can write: making a socket in {}: {error}. \
+                     The server writes itself",
+                    self.arena_directory.display()
                 );
                 self.say_once(Severity::Error, &text);
             }
@@ -71,11 +78,11 @@ impl Door {
 
     fn close(&mut self) {
         self.knocking = None;
-        if self.listener.take().is_some()
-            && let Err(error) = std::fs::remove_file(&self.path)
+        if let Some((_, path)) = self.listener.take()
+            && let Err(error) = std::fs::remove_file(&path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            let text = format!("removing {}: {error}", self.path.display());
+            let text = format!("removing {}: {error}", path.display());
             self.say_once(Severity::Warning, &text);
         }
     }
@@ -109,7 +116,7 @@ impl Door {
     }
 
     fn accept(&mut self) -> Option<Candidate> {
-        let (stream, _) = self.listener.as_ref()?.accept().ok()?;
+        let (stream, _) = self.listener.as_ref()?.0.accept().ok()?;
         let peer = Peer::of(&stream).ok()?;
         if !peer.is_trusted() {
             let text = format!(
@@ -164,10 +171,9 @@ mod tests {
         let log = Path::new("/var/lib/x/tacho");
         let mut door = Door::new(dir.path(), log);
         door.set_open(true);
-        let path = socket::path(dir.path(), log);
-        let _silent = socket::connect(&path).unwrap();
+        let _silent = socket::connect(dir.path(), log).unwrap();
         assert!(door.next_at(0).is_none());
-        let mut other = Channel::new(socket::connect(&path).unwrap()).unwrap();
+        let mut other = Channel::new(socket::connect(dir.path(), log).unwrap()).unwrap();
         let zone = std::env::var_os("TZ").map(|zone| Bytes(zone.as_bytes().to_vec()));
         other.send(&ToServer::Hello { protocol: PROTOCOL.to_owned(), zone }).unwrap();
         assert!(door.next_at(HELLO_US).is_none(), "it may still speak");

@@ -34,6 +34,9 @@ pub const ENDING: &str = "annex";
 /// In the index of a chunk: the record is in the annex, in the file with the number that is the rest.
 const ANNEX: u32 = 1 << 31;
 
+/// How many names may be taken before a file is given up.
+const LEAPS_MAX: u32 = 64;
+
 /// A file is not gone on with when it is as large as this.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
@@ -213,20 +216,27 @@ impl Annex {
     }
 
     fn begin_part(&mut self) -> Option<usize> {
-        let number = self.next_number;
-        let path = part_path(self.arena.as_ref()?, number);
-        // Not again where something is in the way.
-        self.next_number = number.saturating_add(1);
-        let made = match number < ANNEX {
-            true => private_file::create(&path),
-            false => Err(io::ErrorKind::FileTooLarge.into()),
-        };
-        let file = match made {
-            Ok(file) => Arc::new(file),
-            Err(source) => {
-                let error = io_error("making the annex of the arena", &path)(source);
-                self.error = Some(Arc::new(error));
-                return None;
+        let mut leaps = 0;
+        let (number, path, file) = loop {
+            let number = self.next_number;
+            let path = part_path(self.arena.as_ref()?, number);
+            // Not again where something is in the way.
+            self.next_number = number.saturating_add(1);
+            let made = match number < ANNEX {
+                true => private_file::create(&path),
+                false => Err(io::ErrorKind::FileTooLarge.into()),
+            };
+            match made {
+                Ok(file) => break (number, path, Arc::new(file)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && leaps < LEAPS_MAX => {
+                    leaps += 1;
+                    self.next_number = number.saturating_add(leap());
+                }
+                Err(source) => {
+                    let error = io_error("making the annex of the arena", &path)(source);
+                    self.error = Some(Arc::new(error));
+                    return None;
+                }
             }
         };
         self.open = Some(number);
@@ -320,6 +330,14 @@ impl Annex {
     pub(crate) fn take_error(&mut self) -> Option<Arc<ArenaError>> {
         self.error.take()
     }
+}
+
+/// How far to go on where another user has taken a name: the numbers that follow may be taken, too, but not
+/// those that nobody knows beforehand. At least 1.
+fn leap() -> u32 {
+    let mut random = [0; 2];
+    // Without entropy it is the next number.
+    getrandom::fill(&mut random).map_or(1, |()| u32::from(u16::from_le_bytes(random)) + 1)
 }
 
 fn part_path(arena: &Path, number: u32) -> PathBuf {
@@ -493,16 +511,34 @@ mod tests {
     #[test]
     fn what_cannot_be_written_is_not_there() {
         let dir = tempfile::tempdir().unwrap();
-        let arena = dir.path().join("tacho-1.arena");
+        let gone = dir.path().join("gone");
+        std::fs::create_dir(&gone).unwrap();
+        let arena = gone.join("tacho-1.arena");
         let mut annex = open(&arena);
-        std::fs::create_dir(part_path(&arena, 0)).unwrap();
+        std::fs::remove_dir(&gone).unwrap();
         assert!(annex.append(&record(b'a', 64)).is_none());
         let error = annex.take_error().unwrap().to_string();
         assert!(error.contains("making") && error.contains("tacho-1.0.annex"), "{error}");
-        assert!(remove_all(&arena).is_err());
         // Not every arena has a place for it.
         let mut none = Annex { record_bytes_max: RECORD_BYTES_MAX, ..Annex::default() };
         assert!(none.append(&record(b'a', 64)).is_none() && none.take_error().is_none());
+    }
+
+    /// The names that follow are known to everybody who can list the directory.
+    #[test]
+    fn names_that_others_took_do_not_keep_a_record_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let arena = dir.path().join("tacho-1.arena");
+        let mut annex = open(&arena);
+        for number in 0..5_000 {
+            std::fs::create_dir(part_path(&arena, number)).unwrap();
+        }
+        let at = annex.append(&record(b'a', 64)).unwrap();
+        assert!(annex.take_error().is_none());
+        let mut buffer = [0; 64];
+        assert_eq!(annex.fetch(at, &mut buffer).unwrap(), record(b'a', 64));
+        drop(annex);
+        assert_eq!(all(&mut open(&arena)), [record(b'a', 64)]);
     }
 
     #[test]

@@ -4,20 +4,28 @@
 //! in memory: after a restart of the machine this list is what still tells that there was one.
 //! `docs/specs/file.md` has its form.
 //!
+//! It has mode 0600, and one that SQL can have made is not believed: entries lead to `lost` lines, and
+//! decide which marks of an arena count.
+//!
 //! An arena that could not be recovered is kept in the list with the number of the last line of
 //! that time. The lines that come after it get numbers that marks in the arena may speak of,
 //! without being the lines that these marks mean.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::private_file::{self, Refusal};
+
 /// Its name.
 pub const NAME: &str = ".arenas";
 const NEW_NAME: &str = ".arenas.new";
+
+/// Nothing longer is read: some hundred thousand arenas.
+const LIST_BYTES_MAX: u64 = 16 << 20;
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,11 +48,14 @@ fn canonical(path: &Path) -> PathBuf {
 /// The list of a log; empty if there is none.
 ///
 /// # Errors
-/// It cannot be read, or makes no sense.
+/// It cannot be read, makes no sense, or the recorder has not made it ([`io::ErrorKind::InvalidData`]).
 pub fn read(log_directory: &Path) -> io::Result<Vec<Known>> {
-    let bytes = match std::fs::read(log_directory.join(NAME)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        read => read?,
+    let mut bytes = Vec::new();
+    match private_file::open(&log_directory.join(NAME)) {
+        Ok(file) => file.take(LIST_BYTES_MAX).read_to_end(&mut bytes)?,
+        Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(Refusal::Io(error)) => return Err(error),
+        Err(refusal) => return Err(io::Error::new(io::ErrorKind::InvalidData, refusal)),
     };
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines
@@ -151,13 +162,12 @@ fn write(log_directory: &Path, list: &[Known]) -> io::Result<()> {
     }
     // Never half a list, and there after a power failure: that is what it is for.
     let new = log_directory.join(NEW_NAME);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o640)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(&new)?;
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // Whoever made what had this name could still write to it: this is another file.
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(&text)?;
     file.sync_all()?;
     std::fs::rename(&new, &path)?;
@@ -166,10 +176,31 @@ fn write(log_directory: &Path, list: &[Known]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn known(path: &str, last_seq: Option<u64>) -> Known {
         Known { path: PathBuf::from(path), last_seq }
+    }
+
+    #[test]
+    fn a_list_that_sql_can_have_made_is_not_believed_and_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        for mode in [0o644, 0o640] {
+            for name in [NAME, NEW_NAME] {
+                let planted = dir.path().join(name);
+                std::fs::write(&planted, b"- /x/never\n").unwrap();
+                std::fs::set_permissions(&planted, std::fs::Permissions::from_mode(mode)).unwrap();
+            }
+            let error = read(dir.path()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+            assert!(error.to_string().contains("was not made by Tachograph"), "{error}");
+            add(dir.path(), Path::new("/x/a")).unwrap();
+            assert_eq!(read(dir.path()).unwrap(), [known("/x/a", None)]);
+            forget(dir.path(), Path::new("/x/a")).unwrap();
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn recover_dead<F: Fs>(
     // Those of other directories: the setting was another one when they were made.
     let listed = paths.iter().filter_map(|path| path.canonicalize().ok()).collect::<Vec<_>>();
     paths.extend(known.iter().map(|known| known.path.clone()).filter(|p| !listed.contains(p)));
-    let mut found = Vec::new();
+    let (mut found, mut planted) = (Vec::new(), Vec::new());
     for path in paths {
         match ArenaFile::open_dead(&path) {
             Ok(dead) if dead.info().log_directory == log_directory => found.push(dead),
@@ -125,10 +125,7 @@ fn recover_dead<F: Fs>(
             }
             // Anybody may make files in a shared directory, and many of them.
             Err(ArenaError::Foreign { .. }) if !arena_list::has(&known, &path) => {}
-            Err(error @ ArenaError::Planted { .. }) => {
-                let text = format!("{error}; {}", error.advice());
-                writer.say(Severity::Warning, &text);
-            }
+            Err(error @ ArenaError::Planted { .. }) => planted.push(error),
             Err(error) => {
                 tell_unread(writer, &error);
                 if error.may_have_records() {
@@ -136,6 +133,15 @@ fn recover_dead<F: Fs>(
                 }
             }
         }
+    }
+    if let [first, ..] = &planted[..] {
+        // There may be thousands.
+        let others = match planted.len() - 1 {
+            0 => String::new(),
+            others => format!(" (and {others} more)"),
+        };
+        let text = format!("{first}{others}; {}", first.advice());
+        writer.say(Severity::Warning, &text);
     }
     // By name, which is by age, whatever directory they are in.
     found.sort_by(|a, b| a.path().file_name().cmp(&b.path().file_name()));

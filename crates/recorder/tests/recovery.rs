@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 use support::{Place, emit, event, place};
@@ -39,6 +39,40 @@ fn an_arena_that_cannot_be_read_is_told_of_and_the_others_are_recovered() {
     let warnings = place.said(Severity::Warning);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains(&name("1-1")) && warnings[0].contains("not a plain file"));
+}
+
+/// Everybody may make files in /dev/shm.
+#[test]
+fn what_others_make_there_is_passed_over() {
+    let place = place();
+    dead_arena(&place, b"SELECT 'found'");
+    let is_root = fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
+    for number in 0..4_000 {
+        let name = |kind| {
+            let prefix = arena_file::name_prefix(&place.log);
+            place.arenas.join(format!("{prefix}{kind}{number}-{number}.arena"))
+        };
+        fs::create_dir(name(1)).expect("makes");
+        symlink("/etc/passwd", name(2)).expect("links");
+        fs::write(name(3), b"").expect("writes");
+        // Only root can give files away. Without it they are files that SQL can have made.
+        if is_root {
+            for kind in [1, 2, 3] {
+                lchown(name(kind), Some(65_534), Some(65_534)).expect("gives away");
+            }
+        }
+    }
+    let (_writer, result) = place.recover();
+    assert_eq!(result.expect("recovers"), Recovered { arenas: 1, lines: 2 });
+    assert_eq!(place.lines().len(), 2, "{:?}", place.lines());
+    assert_eq!(place.said(Severity::Error), [] as [String; 0]);
+    let warnings = place.said(Severity::Warning);
+    if is_root {
+        assert_eq!(warnings, [] as [String; 0]);
+    } else {
+        assert!(warnings.len() == 1 && warnings[0].contains("and 11999 more"), "{warnings:?}");
+    }
+    assert_eq!(fs::read_dir(&place.arenas).expect("lists").count(), 12_000, "left alone");
 }
 
 /// A file as the recorder makes them, whose content is damaged.

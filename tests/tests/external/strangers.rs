@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tacho_recorder::arena_file::name_prefix;
 use tacho_recorder::external::channel::{Channel, Received, wait};
 use tacho_recorder::external::message::{Attach, Figures, PROTOCOL, ToRecorder, ToServer};
 use tacho_recorder::external::socket;
@@ -18,16 +18,11 @@ use tacho_tests::wait;
 use super::scene::{Scene, start_load};
 use super::{GONE, Recorder, finish, scene, set, status, writer};
 
-fn socket_of(scene: &Scene) -> PathBuf {
-    let log = scene.log_directory().canonicalize().expect("a directory");
-    socket::path(&scene.arenas, &log)
-}
-
 fn knock(scene: &Scene) -> UnixStream {
-    let path = socket_of(scene);
+    let log = scene.log_directory().canonicalize().expect("a directory");
     let mut found = None;
     wait::until("the server listens", || {
-        found = socket::connect(&path).ok();
+        found = socket::connect(&scene.arenas, &log).ok();
         found.is_some()
     });
     found.expect("connected")
@@ -133,18 +128,20 @@ fn who_says_nothing_does_not_keep_a_recorder_out() {
 
 /// Everybody may make files in the arena's directory, where that is /dev/shm.
 #[test]
-fn a_link_in_the_place_of_the_socket_leads_nowhere() {
+fn what_others_make_there_does_not_keep_the_recorder_off() {
     let scene = scene(&["tacho-writer=EMBEDDED"]);
     let elsewhere = scene.arenas.join("elsewhere");
     let listener = UnixListener::bind(&elsewhere).expect("binds");
     listener.set_nonblocking(true).expect("a flag");
-    symlink(&elsewhere, socket_of(&scene)).expect("links");
+    let log = scene.log_directory().canonicalize().expect("a directory");
+    let taken = |name: &str| scene.arenas.join(format!("{}{name}.sock", name_prefix(&log)));
+    symlink(&elsewhere, taken("writer")).expect("links");
+    symlink(&elsewhere, taken("9")).expect("links");
+    fs::create_dir(taken("8")).expect("makes");
     let recorder = Recorder::start(&scene);
-    wait::until("it says so", || recorder.said().contains("no socket of the server"));
-    assert!(listener.accept().is_err(), "nobody came");
-    // The server takes the name for itself.
     set(&scene, "tacho_writer = 'EXTERNAL'");
     recorder.wait_until_it_writes(&scene);
+    assert!(listener.accept().is_err(), "nobody came");
     recorder.end();
     let mut scene = scene;
     wait::until("the server writes", || writer(&scene) == "EMBEDDED");

@@ -30,4 +30,5 @@ pub mod message;
 pub mod recorder;
 mod session;
 pub mod socket;
+mod watched;
 mod writing;

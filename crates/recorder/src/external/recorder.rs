@@ -17,6 +17,7 @@ use super::channel::{Channel, Received, wait};
 use super::message::{Attach, Bytes, FilterList, PROTOCOL, ToRecorder, ToServer};
 use super::session::{Session, lock};
 use super::socket::{self, Peer};
+use super::watched::WatchedArenas;
 use super::writing::{self, Written};
 use crate::arena_file::{self, ArenaFile};
 use crate::arena_list;
@@ -74,6 +75,7 @@ pub struct Recorder {
     known: Option<(Arc<Control>, PathBuf)>,
     /// What was said last, so that it is not said every 200 ms.
     said: String,
+    watched: WatchedArenas,
 }
 
 fn zone() -> Option<Bytes> {
@@ -84,7 +86,14 @@ impl Recorder {
     /// `stop`: a descriptor that can be read when it is to end.
     #[must_use]
     pub fn new(place: Place, stop: RawFd, say: Say) -> Recorder {
-        Recorder { place, stop, say, known: None, said: String::new() }
+        Recorder {
+            place,
+            stop,
+            say,
+            known: None,
+            said: String::new(),
+            watched: WatchedArenas::default(),
+        }
     }
 
     /// Says it, unless it was said last.
@@ -113,7 +122,6 @@ impl Recorder {
     /// # Errors
     /// The system refuses to wait.
     pub fn run(&mut self) -> io::Result<Ended> {
-        let path = socket::path(&self.place.arena_directory, &self.place.log_directory);
         let mut pause_ms = 0;
         loop {
             if pause_ms > 0 {
@@ -123,7 +131,7 @@ impl Recorder {
                 return Ok(Ended::Stopped);
             }
             pause_ms = LOOK_EVERY_MS;
-            match socket::connect(&path) {
+            match socket::connect(&self.place.arena_directory, &self.place.log_directory) {
                 Ok(stream) => match self.attend(stream)? {
                     Left::Gone => {}
                     Left::Refused => pause_ms = REFUSED_MS,
@@ -132,7 +140,8 @@ impl Recorder {
                 Err(error) => match error.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {}
                     _ => {
-                        let text = format!("connecting to {}: {error}", path.display());
+                        let directory = self.place.arena_directory.display();
+                        let text = format!("connecting to the server by {directory}: {error}");
                         self.say_once(Severity::Error, &text);
                     }
                 },
@@ -405,13 +414,7 @@ impl Recorder {
         };
         // Whoever recovers them says so if the list cannot be read.
         paths.extend(arena_list::read(log_directory).into_iter().flatten().map(|it| it.path));
-        let is_dead = |path: &PathBuf| {
-            ArenaFile::open_living(path).is_ok_and(|file| {
-                let info = file.info();
-                // One that cannot be read is not tried again and again; who starts next tells of it.
-                !info.owned && info.log_directory == *log_directory && file.source().is_ok()
-            })
-        };
-        paths.iter().any(is_dead)
+        self.watched.keep_only(&paths);
+        paths.iter().any(|path| self.watched.is_dead(path, log_directory))
     }
 }

@@ -8,15 +8,49 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use tacho_ring::sys;
+
 use crate::arena_file::name_prefix;
+use crate::private_file;
 
 /// Longer paths do not fit into the address of a socket, bytes.
 const PATH_BYTES_MAX: usize = 100;
 
-/// The socket of a log directory (canonical path).
-#[must_use]
-pub fn path(arena_directory: &Path, log_directory: &Path) -> PathBuf {
-    arena_directory.join(format!("{}writer.sock", name_prefix(log_directory)))
+const ENDING: &str = ".sock";
+
+/// A new name for the socket of a log directory (canonical path). It has the time and the process in it: the
+/// directory may be open to everybody, and a name that is known beforehand can be taken by another user.
+fn new_path(arena_directory: &Path, log_directory: &Path) -> PathBuf {
+    let (prefix, now_us, pid) = (name_prefix(log_directory), sys::now_us(), std::process::id());
+    arena_directory.join(format!("{prefix}{now_us}-{pid}{ENDING}"))
+}
+
+/// The sockets of a log directory that this process's user, or root, has made, the newest first. One of them
+/// is of the server that lives, if one lives. What others put there is passed over.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub fn files(arena_directory: &Path, log_directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let prefix = name_prefix(log_directory);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(arena_directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_named = name.to_str().is_some_and(|n| n.starts_with(&prefix) && n.ends_with(ENDING));
+        if !is_named {
+            continue;
+        }
+        match entry.metadata() {
+            Ok(found) if !found.file_type().is_socket() || !is_trusted(found.uid()) => {}
+            Ok(_) => found.push(entry.path()),
+            // Removed while the directory was being read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    found.sort();
+    found.reverse();
+    Ok(found)
 }
 
 /// Who is at the other end.
@@ -60,8 +94,7 @@ impl Peer {
 }
 
 fn is_trusted(uid: u32) -> bool {
-    // SAFETY: takes no argument and cannot fail.
-    uid == 0 || uid == unsafe { libc::geteuid() }
+    uid == 0 || uid == private_file::user_id()
 }
 
 /// Calls `f` with a path to the same file that fits into an address.
@@ -76,47 +109,70 @@ fn with_short<T>(path: &Path, f: impl FnOnce(&Path) -> io::Result<T>) -> io::Res
     f(&PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name))
 }
 
-/// Listens. The caller holds the lock of the log: what is there is of a server that died.
+/// Listens, and says where. The caller holds the lock of the log: sockets that are there are of servers that died.
 ///
 /// # Errors
-/// The system refuses, for example because the file is somebody else's.
-pub fn listen(path: &Path) -> io::Result<UnixListener> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+/// The system refuses.
+pub fn listen(arena_directory: &Path, log_directory: &Path) -> io::Result<(UnixListener, PathBuf)> {
+    for path in files(arena_directory, log_directory)? {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
-    let listener = with_short(path, |path| UnixListener::bind(path))?;
+    let path = new_path(arena_directory, log_directory);
+    let listener = with_short(&path, |path| UnixListener::bind(path))?;
     // Until here others could connect: they are asked who they are.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
-    Ok(listener)
+    Ok((listener, path))
 }
 
 /// Connects.
 ///
 /// # Errors
-/// Nobody listens, or what is there is not the server's: others may make files in the arena's directory.
-pub fn connect(path: &Path) -> io::Result<UnixStream> {
-    let found = path.symlink_metadata()?;
-    if !found.file_type().is_socket() || !is_trusted(found.uid()) {
-        let why = format!("this is no socket of the server (user id {})", found.uid());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+/// Nobody listens, or the system refuses.
+pub fn connect(arena_directory: &Path, log_directory: &Path) -> io::Result<UnixStream> {
+    let mut refused = io::Error::from(io::ErrorKind::NotFound);
+    for path in files(arena_directory, log_directory)? {
+        match with_short(&path, |path| UnixStream::connect(path)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => refused = error,
+        }
     }
-    with_short(path, |path| UnixStream::connect(path))
+    Err(refused)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LOG: &str = "/var/lib/x/tacho";
+
     #[test]
-    fn a_link_to_a_socket_is_not_followed() {
+    fn what_others_put_there_is_passed_over() {
         let dir = tempfile::tempdir().unwrap();
-        let (socket, link) = (dir.path().join("socket"), dir.path().join("link"));
-        let _listener = listen(&socket).unwrap();
-        assert!(connect(&socket).is_ok());
-        std::os::unix::fs::symlink(&socket, &link).unwrap();
-        assert_eq!(connect(&link).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        let (arenas, log) = (dir.path(), Path::new(LOG));
+        let name = |end: &str| arenas.join(format!("{}{end}{ENDING}", name_prefix(log)));
+        let (_elsewhere, theirs) = listen(arenas, Path::new("/another/log")).unwrap();
+        std::os::unix::fs::symlink(&theirs, name("writer")).unwrap();
+        std::fs::create_dir(name("9")).unwrap();
+        std::fs::write(name("8"), b"").unwrap();
+        assert_eq!(connect(arenas, log).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let (_listener, path) = listen(arenas, log).unwrap();
+        assert_eq!(files(arenas, log).unwrap(), [path]);
+        assert!(connect(arenas, log).is_ok());
+        // Only root can give a file away.
+        if is_root() {
+            let _theirs = UnixListener::bind(name("z")).unwrap();
+            std::os::unix::fs::chown(name("z"), Some(12_345), None).unwrap();
+            assert_eq!(files(arenas, log).unwrap().len(), 1);
+            assert!(connect(arenas, log).is_ok());
+        }
+    }
+
+    fn is_root() -> bool {
+        crate::private_file::user_id() == 0
     }
 
     #[test]
@@ -124,15 +180,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let long = dir.path().join("x".repeat(120));
         std::fs::create_dir(&long).unwrap();
+        let log = Path::new(LOG);
         for place in [dir.path(), &long] {
-            let path = path(place, Path::new("/var/lib/x/tacho"));
-            assert_eq!(connect(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
-            let first = listen(&path).unwrap();
+            assert_eq!(connect(place, log).unwrap_err().kind(), io::ErrorKind::NotFound);
+            let first = listen(place, log).unwrap();
             drop(first);
-            assert_eq!(connect(&path).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
-            let listener = listen(&path).unwrap();
+            assert_eq!(connect(place, log).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+            let (listener, path) = listen(place, log).unwrap();
+            assert_eq!(
+                files(place, log).unwrap(),
+                std::slice::from_ref(&path),
+                "the old one is removed"
+            );
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-            let here = connect(&path).unwrap();
+            let here = connect(place, log).unwrap();
             let (there, _) = listener.accept().unwrap();
             for peer in [Peer::of(&here).unwrap(), Peer::of(&there).unwrap()] {
                 assert_eq!(peer.pid, std::process::id());

@@ -37,7 +37,9 @@ pub struct Search {
     pub found: Vec<Found>,
     /// Why others could not be opened.
     pub problems: Vec<ArenaError>,
-    /// Those of them that may have records of this log.
+    /// Files of other users under names of this log's arenas: anybody may make them.
+    pub foreign: Vec<ArenaError>,
+    /// Those problems' arenas that may have records of this log.
     pub unread: Vec<PathBuf>,
     /// What the log directory says of its arenas.
     pub known: Vec<Known>,
@@ -73,10 +75,15 @@ pub fn search(
     let directory = &args.arena_directory;
     let place = |error| RecoverCommandError::Place { path: directory.clone(), error };
     let mut paths = arena_file::files(directory, Some(log_directory)).map_err(place)?;
-    search.known = arena_list::read(log_directory).map_err(|error| {
-        let path = log_directory.join(arena_list::NAME);
-        RecoverCommandError::Place { path, error }
-    })?;
+    let list = log_directory.join(arena_list::NAME);
+    match arena_list::read(log_directory) {
+        Ok(known) => search.known = known,
+        // Arenas where they are now are found without it.
+        Err(source) if source.kind() == io::ErrorKind::InvalidData => {
+            search.problems.push(ArenaError::Io { action: "reading", path: list, source });
+        }
+        Err(error) => return Err(RecoverCommandError::Place { path: list, error }),
+    }
     // Those of other directories: the server's setting was another one when they were made.
     let listed = paths.iter().filter_map(|path| path.canonicalize().ok()).collect::<Vec<_>>();
     let known = search.known.iter().map(|known| &known.path);
@@ -94,7 +101,9 @@ pub fn search(
             }
             Err(ArenaError::NotAnArena { path }) if is_unfinished(&path) => {}
             // Anybody may make files in a shared directory, and many of them.
-            Err(ArenaError::Foreign { .. }) if !arena_list::has(&search.known, &path) => {}
+            Err(error @ ArenaError::Foreign { .. }) if !arena_list::has(&search.known, &path) => {
+                search.foreign.push(error);
+            }
             Err(error) => {
                 if error.may_have_records() {
                     search.unread.push(path);

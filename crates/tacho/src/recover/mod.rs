@@ -92,6 +92,11 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
     for error in &search.problems {
         say::problem(error);
     }
+    if let [first, ..] = &search.foreign[..] {
+        let count = say::counted(search.foreign.len() as u64, "file");
+        let advice = first.advice();
+        say::problem(format_args!("passed over {count} of other users: {first}; {advice}"));
+    }
     for path in &search.gone {
         say::problem(format_args!(
             "{} is gone, and what its server had not written with it; the log will have a \
