@@ -9,6 +9,7 @@
 mod door;
 mod encryption;
 mod error_log;
+mod exposure;
 mod filter;
 mod outside;
 mod patience;

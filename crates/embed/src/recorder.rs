@@ -28,7 +28,7 @@ use crate::outside::Outside;
 use crate::patience::Patience;
 use crate::rewrite::{self, List, Rewriting};
 use crate::supervisor::Supervisor;
-use crate::{EmbedStatus, error_log};
+use crate::{EmbedStatus, error_log, exposure};
 
 /// What a recorder is started with.
 pub struct Config {
@@ -141,6 +141,7 @@ impl Recorder {
             );
             error_log::write(Severity::Warning, &text);
         }
+        exposure::warn(&log_directory);
         let arena = arena_file.arena();
         let mut writer = writer.with_arena(Source::of_new(&arena_file));
         drop(nothing);
