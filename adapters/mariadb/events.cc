@@ -599,6 +599,10 @@ void general(MYSQL_THD thd, const mysql_event_general* in) noexcept {
     }
 }
 
+// OPTION_TABLE_LOCK of the server's query_options.h, which no package of headers has: LOCK TABLES
+// or FLUSH TABLES ... WITH READ LOCK holds tables in this session.
+constexpr long long kOptionTableLock = 1LL << 21;
+
 // Whether it is told by the thread that inserts for INSERT DELAYED: in the name of a session, which
 // goes on meanwhile. What belongs to the session is for the thread that executes it.
 bool is_delayed_insert(const mysql_event_table* in) noexcept {
@@ -610,8 +614,9 @@ bool is_delayed_insert(const mysql_event_table* in) noexcept {
     if (is_in_skipped(in->thread_id) || !tacho_probe_logging(g_probe)) {
         return;
     }
-    // One digit, see line.rs: read, write, create, drop, rename, alter.
-    static const char kAccess[] = "012345";
+    // See line/parts.rs. A digit: read, write, create, drop, rename, alter. L: tables that the
+    // session has locked before are not reported.
+    static const char kAccess[] = "0L1L2L3L4L5L";
     size_t access = 0;
     switch (in->event_subclass) {
     case MYSQL_AUDIT_TABLE_LOCK:
@@ -637,7 +642,8 @@ bool is_delayed_insert(const mysql_event_table* in) noexcept {
     begin_event(TACHO_KIND_TABLE, in->thread_id, now_us, &out);
     clear_strings(&out);
     out.query_id = in->query_id;
-    out.strings[TACHO_STRING_USER] = bytes_of(kAccess + access, 1);
+    const bool locked = thd != nullptr && thd_test_options(thd, kOptionTableLock) != 0;
+    out.strings[TACHO_STRING_USER] = bytes_of(kAccess + 2 * access, locked ? 2 : 1);
     out.strings[TACHO_STRING_DB] = bytes_of(in->database);
     out.strings[TACHO_STRING_PRIV_USER] = bytes_of(in->table);
     out.strings[TACHO_STRING_OS_USER] = bytes_of(in->new_database);

@@ -12,6 +12,7 @@ use crate::program::{
     Block, COMMAND_SET_BYTES, Condition, FIELD_COMMAND, FIELD_DB, FIELD_ERRNO, FIELD_PROGRAM,
     FIELD_SQL_COMMAND, FIELD_TABLE, Program, Rule,
 };
+use crate::tables::{Coverage, Tables};
 
 /// A set of SQL commands, by the server's number; those without a number are in it or not.
 #[repr(transparent)]
@@ -61,8 +62,10 @@ pub struct Begun<'f> {
 impl<'p> Program<'p> {
     /// What blocks a statement; `None`: nothing, or nothing yet.
     pub fn blocks(&self, begun: &Begun<'_>) -> Option<Block<'p>> {
-        let table = begun.table.as_ref().map(core::slice::from_ref);
-        let ended = Ended { sql_command: Some(begun.sql_command), errno: 0, tables: table };
+        // Each table is asked about by itself.
+        let tables = begun.table.as_ref().map(core::slice::from_ref);
+        let tables = tables.map(|reported| Tables { reported, coverage: Coverage::Complete });
+        let ended = Ended { sql_command: Some(begun.sql_command), errno: 0, tables };
         let facts =
             Facts { session: Some(begun.session), event: Event::Statement, ended: Some(ended) };
         for rule in self.rules() {
@@ -111,7 +114,7 @@ impl Rule<'_> {
                 FIELD_DB | FIELD_COMMAND | FIELD_TABLE | FIELD_ERRNO | FIELD_PROGRAM => {
                     is_certain = false;
                 }
-                _ => match condition.holds(facts, false) {
+                _ => match condition.holds(facts, self.treatment) {
                     Truth::Yes => {}
                     Truth::No => return (CommandSet::default(), true),
                     Truth::Unknown => is_certain = false,

@@ -7,6 +7,7 @@ use crate::program::{
     Condition, FIELD_COMMAND, FIELD_DB, FIELD_ERRNO, FIELD_EVENT, FIELD_HOST, FIELD_SQL_COMMAND,
     FIELD_TABLE, FIELD_USER, Program, Rule, Treatment, take_short,
 };
+use crate::tables::{Coverage, Tables};
 use crate::{glob, network};
 
 /// What a rule's `event` can be.
@@ -53,8 +54,8 @@ pub struct Ended<'f> {
     pub sql_command: Option<i32>,
     /// Error number, 0 = none.
     pub errno: u32,
-    /// Database and name of each table that it has touched; `None`: not known.
-    pub tables: Option<&'f [(&'f [u8], &'f [u8])]>,
+    /// The tables that it has touched; `None`: none is known.
+    pub tables: Option<Tables<'f>>,
 }
 
 /// What comes of it.
@@ -127,7 +128,7 @@ impl Rule<'_> {
     pub(crate) fn holds(&self, facts: &Facts<'_>) -> Truth {
         let mut all = Truth::Yes;
         for condition in self.conditions() {
-            match condition.holds(facts, self.treatment.skip) {
+            match condition.holds(facts, self.treatment) {
                 Truth::No => return Truth::No,
                 Truth::Unknown => all = Truth::Unknown,
                 Truth::Yes => {}
@@ -138,17 +139,16 @@ impl Rule<'_> {
 }
 
 impl Condition<'_> {
-    /// `all_tables`: see `matches`.
-    pub(crate) fn holds(&self, facts: &Facts<'_>, all_tables: bool) -> Truth {
-        match (self.matches(facts, all_tables), self.negated) {
+    /// `treatment`: that of its rule.
+    pub(crate) fn holds(&self, facts: &Facts<'_>, treatment: Treatment) -> Truth {
+        match (self.matches(facts, treatment), self.negated) {
             (Truth::Yes, true) => Truth::No,
             (Truth::No, true) => Truth::Yes,
             (matches, _) => matches,
         }
     }
 
-    /// `all_tables`: each table of the statement has to match, not any of them.
-    fn matches(&self, facts: &Facts<'_>, all_tables: bool) -> Truth {
+    fn matches(&self, facts: &Facts<'_>, treatment: Treatment) -> Truth {
         let any = |is_it: &dyn Fn(&[u8]) -> bool| Truth::from(self.items().any(is_it));
         match (self.field, facts.session, facts.ended) {
             (FIELD_USER, Some(who), _) => any(&|item| glob::matches(item, who.user, false)),
@@ -167,15 +167,30 @@ impl Condition<'_> {
             }
             (FIELD_ERRNO, _, Some(ended)) => any(&|item| has_number(item, ended.errno)),
             (FIELD_TABLE, _, Some(Ended { tables: Some(tables), .. })) => {
-                let is_it = |table: &(&[u8], &[u8])| self.items().any(|item| is_table(item, table));
-                Truth::from(if all_tables && !self.negated {
-                    !tables.is_empty() && tables.iter().all(is_it)
-                } else {
-                    tables.iter().any(is_it)
-                })
+                self.matches_tables(&tables, treatment)
             }
             _ => Truth::Unknown,
         }
+    }
+
+    /// A rule that skips has to match each table of the statement, others any of them. A table that
+    /// was not reported may match, or may not.
+    fn matches_tables(&self, tables: &Tables<'_>, treatment: Treatment) -> Truth {
+        let is_it = |table: &(&[u8], &[u8])| self.items().any(|item| is_table(item, table));
+        let keeps_out = treatment.no_text || treatment.literals;
+        let is_all = match tables.coverage {
+            Coverage::Complete => true,
+            Coverage::Doubtful => keeps_out && !treatment.skip,
+            Coverage::Unknown => false,
+        };
+        let decided = if treatment.skip && !self.negated {
+            let each = tables.reported.iter().all(is_it);
+            (!each).then_some(false).or(is_all.then_some(!tables.reported.is_empty()))
+        } else {
+            let any = tables.reported.iter().any(is_it);
+            any.then_some(true).or(is_all.then_some(false))
+        };
+        decided.map_or(Truth::Unknown, Truth::from)
     }
 }
 

@@ -15,6 +15,7 @@
 //! | [`network`] | addresses and prefixes |
 //! | [`mod@compile`] | from JSON, with the position of what is wrong in it |
 //! | [`class`] | the classes of `sql_command` |
+//! | [`tables`] | whether the tables of a statement are all known |
 
 #![cfg_attr(not(any(test, feature = "compile")), no_std)]
 #![cfg_attr(
@@ -38,7 +39,9 @@ pub mod decide;
 pub mod glob;
 pub mod network;
 pub mod program;
+pub mod tables;
 
 pub use block::{Begun, CommandSet};
 pub use decide::{Decision, Ended, Event, Facts, Session};
 pub use program::{Block, Overflow, Program, Treatment};
+pub use tables::{Coverage, Report, Tables};

@@ -4,6 +4,7 @@ use super::*;
 use crate::block::Begun;
 use crate::decide::{Decision, Ended, Event, Facts, Session};
 use crate::program::{BLOCK_ERRNO, BLOCK_MESSAGE, Block, Overflow, Program, Treatment};
+use crate::tables::{Coverage, Tables};
 
 const COMMANDS: [&str; 6] = ["select", "create_table", "insert", "drop_table", "", "grant"];
 const SELECT: i32 = 0;
@@ -54,6 +55,7 @@ fn ended(sql_command: i32, errno: u32, tables: Option<&[(&[u8], &[u8])]>) -> Dec
         {"table": "shop.secret", "action": "no_text"},
         {"class": ["read", "other"], "action": "skip"}
     ]}"#;
+    let tables = tables.map(|reported| Tables { reported, coverage: Coverage::Complete });
     let ended = Some(Ended { sql_command: Some(sql_command), errno, tables });
     decide(text, &Facts { ended, ..WHO })
 }
@@ -137,6 +139,37 @@ fn what_is_known_at_the_end() {
     // Without tables it stays open: it is recorded, but perhaps its text must not be.
     assert_eq!(ended(2, 0, None).treatment(), Treatment { no_text: true, ..Treatment::default() });
     assert!(matches!(ended(2, 0, None), Decision::Open(_)));
+}
+
+/// A table that was not reported may be one that a rule is about.
+#[test]
+fn a_statement_whose_tables_are_not_all_known_is_recorded() {
+    let of = |rules: &str, coverage, table| {
+        let reported: &[(&[u8], &[u8])] = &[(b"shop", table)];
+        let tables = Some(Tables { reported, coverage });
+        let ended = Some(Ended { sql_command: Some(SELECT), errno: 0, tables });
+        decide(rules, &Facts { ended, ..WHO })
+    };
+    let skip = r#"{"rules": [{"table": "shop.log", "action": "skip"}]}"#;
+    let skip_others = r#"{"rules": [{"not": {"table": "shop.pay"}, "action": "skip"}]}"#;
+    let only = r#"{"default": "skip", "rules": [{"table": "shop.pay", "action": "record"}]}"#;
+    for (rules, wanted, unwanted) in
+        [(skip, "pay", "log"), (skip_others, "pay", "log"), (only, "pay", "log")]
+    {
+        for coverage in [Coverage::Complete, Coverage::Doubtful, Coverage::Unknown] {
+            assert_eq!(of(rules, coverage, wanted.as_bytes()), RECORDED, "{rules}");
+            let expected = if coverage == Coverage::Complete { SKIPPED } else { OPEN };
+            assert_eq!(of(rules, coverage, unwanted.as_bytes()), expected, "{rules}");
+        }
+    }
+    let no_text = r#"{"rules": [{"table": "shop.pay", "action": "no_text"}]}"#;
+    let kept_out = Treatment { no_text: true, ..Treatment::default() };
+    for (coverage, is_kept_out) in
+        [(Coverage::Complete, false), (Coverage::Doubtful, false), (Coverage::Unknown, true)]
+    {
+        assert_eq!(of(no_text, coverage, b"pay").treatment(), kept_out);
+        assert_eq!(of(no_text, coverage, b"log").treatment().no_text, is_kept_out);
+    }
 }
 
 #[test]
@@ -384,8 +417,9 @@ proptest! {
             *place = byte;
         }
         bytes.truncate(cut);
-        let tables: &[(&[u8], &[u8])] = &[(b"a", b"b")];
-        let ended = Some(Ended { sql_command: Some(1), errno: 3, tables: Some(tables) });
+        let reported: &[(&[u8], &[u8])] = &[(b"a", b"b")];
+        let tables = Some(Tables { reported, coverage: Coverage::Complete });
+        let ended = Some(Ended { sql_command: Some(1), errno: 3, tables });
         Program::new(&bytes).decide(&WHO);
         Program::new(&bytes).decide(&Facts { ended, ..WHO });
         let begun = Begun { session: APP, sql_command: 1, table: Some((b"a", b"b")) };

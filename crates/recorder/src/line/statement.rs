@@ -8,7 +8,9 @@ use tacho_ring::codec::{
 };
 
 use super::load::{Buffers, Loaded, Shortfall};
-use super::parts::{Known, TextKind, end_of, identify, know, outcome_of, table_of};
+use super::parts::{
+    Known, TextKind, end_of, identify, is_under_lock_tables, know, outcome_of, table_of,
+};
 use super::secrets::{Shown, clean_message, executes_text, has_literal, quotes_another_text, show};
 use super::{Scratch, Style, Written, digest_of, is_blocked, wanted, without_text, write};
 use crate::drain::Drain;
@@ -128,6 +130,8 @@ impl<'v> Said<'v> {
 /// What a statement has met on its way.
 struct Gathered<'v> {
     tables: Vec<TableUse<'v>>,
+    /// There may be others.
+    is_partial: bool,
     message: Option<&'v [u8]>,
     /// The text that it was rewritten to.
     rewritten: Option<&'v [u8]>,
@@ -145,11 +149,16 @@ fn gather<'v>(
     if extras.len() < places.len() {
         extras.resize_with(places.len(), Buffers::default);
     }
-    let mut gathered = Gathered { tables: Vec::new(), message: None, rewritten: None };
+    let mut gathered =
+        Gathered { tables: Vec::new(), is_partial: false, message: None, rewritten: None };
     for (place, buffers) in places.iter().zip(extras.iter_mut()) {
-        let Some(Loaded { view, text }) = buffers.load(drain, place, shortfall) else { continue };
+        let Some(Loaded { view, text }) = buffers.load(drain, place, shortfall) else {
+            gathered.is_partial = true;
+            continue;
+        };
         match view.kind {
             RecordKind::Table => {
+                gathered.is_partial |= is_under_lock_tables(&view);
                 let table = table_of(&view);
                 if !gathered.tables.contains(&table) {
                     gathered.tables.push(table);
@@ -252,7 +261,7 @@ pub fn write_statement(
     commands.name(drain, said.sql_command, &mut record);
 
     let is_outcome_open = ended.is_none() && !is_running;
-    let Gathered { tables, message, rewritten } =
+    let Gathered { tables, is_partial, message, rewritten } =
         gather(extras, drain, &open.extras, is_outcome_open, &mut record, shortfall);
     record.tables = &tables;
     let message = message.or_else(|| {
@@ -266,6 +275,9 @@ pub fn write_statement(
             sql_command: said.is_command_known.then_some(said.sql_command),
             errno: record.errno,
             tables: &tables,
+            is_partial,
+            command: record.sql_command,
+            text: said.text.and_then(Result::ok).unwrap_or_default(),
         };
         let has_ended = !is_unknown && !is_running;
         treatment = wanted::statement(&style.filter(open.ts_us), view, has_ended.then_some(end));

@@ -1,7 +1,7 @@
 //! What the filter says of a record that has come to the writer.
 
-use tacho_event::record::{TableAccess, TableUse};
-use tacho_filter::{Ended, Event, Facts, Program, Session, Treatment};
+use tacho_event::record::TableUse;
+use tacho_filter::{Coverage, Ended, Event, Facts, Program, Report, Session, Tables, Treatment};
 use tacho_ring::codec::{
     PRESENT_NESTED, PRESENT_SQL_COMMAND, RecordKind, STRING_COMMAND, STRING_DB, STRING_HOST,
     STRING_IP, STRING_USER, View,
@@ -14,8 +14,15 @@ pub(super) struct End<'e> {
     pub sql_command: Option<i32>,
     /// Error number.
     pub errno: u32,
-    /// What it has touched.
+    /// The tables that the server has reported.
     pub tables: &'e [TableUse<'e>],
+    /// There may be others, whatever the statement is: the session had locked them before, or a
+    /// record of them is lost.
+    pub is_partial: bool,
+    /// The server's name of its SQL command; empty: not known, or none.
+    pub command: &'e [u8],
+    /// Its text; empty: not known.
+    pub text: &'e [u8],
 }
 
 /// Of a statement; `view`: its start, `end`: `None` where it has not ended.
@@ -31,8 +38,17 @@ fn judge(filter: &Program<'_>, view: View<'_>, end: Option<End<'_>>) -> Treatmen
     let ended = end.map(|end| Ended {
         sql_command: end.sql_command,
         errno: end.errno,
-        // None is told of what a session has locked before, and of what failed early.
-        tables: (!names.is_empty()).then_some(&names),
+        tables: Some(
+            Report {
+                reported: &names,
+                sql_command: end.command,
+                errno: end.errno,
+                text: end.text,
+                db: view.string(STRING_DB),
+                is_partial: end.is_partial,
+            }
+            .tables(),
+        ),
     });
     let who = Session {
         user: view.string(STRING_USER),
@@ -48,22 +64,12 @@ fn judge(filter: &Program<'_>, view: View<'_>, end: Option<End<'_>>) -> Treatmen
 }
 
 fn names_of<'t>(tables: &[TableUse<'t>]) -> Vec<(&'t [u8], &'t [u8])> {
-    let is_asked_for = |table: &&TableUse<'_>| !is_of_the_optimizer(table);
-    let only_those = tables.iter().any(|table| is_asked_for(&table));
     tables
         .iter()
-        .filter(|table| !only_those || is_asked_for(table))
         // A rename is about both names.
         .flat_map(|table| [(table.db, table.table), (table.new_db, table.new_table)])
         .filter(|(_, table)| !table.is_empty())
         .collect()
-}
-
-/// The server reads these by itself for its plan of a statement (`sql_statistics.cc`, 10.11.19).
-fn is_of_the_optimizer(table: &TableUse<'_>) -> bool {
-    table.access == TableAccess::Read
-        && table.db == b"mysql"
-        && matches!(table.table, b"table_stats" | b"column_stats" | b"index_stats")
 }
 
 /// Of a record that is a line by itself. Connections, settings of the recorder, notices and errors
@@ -73,13 +79,17 @@ pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Treatment {
         RecordKind::Point => {
             let is_known = view.body.present & PRESENT_SQL_COMMAND != 0;
             let sql_command = is_known.then_some(view.body.sql_command);
-            let end = End { sql_command, errno: view.body.errno, tables: &[] };
+            let errno = view.body.errno;
+            // Its tables were reported before it, and belong to no statement.
+            let (tables, command, text) = (&[][..], &[][..], &[][..]);
+            let end = End { sql_command, errno, tables, is_partial: true, command, text };
             statement(filter, view, Some(end))
         }
         RecordKind::Table => {
             let table = super::parts::table_of(view);
-            let tables: &[_] = &[(table.db, table.table)];
-            let ended = Ended { sql_command: None, errno: 0, tables: Some(tables) };
+            let reported: &[_] = &[(table.db, table.table)];
+            let tables = Some(Tables { reported, coverage: Coverage::Complete });
+            let ended = Ended { sql_command: None, errno: 0, tables };
             // The strings of the record are those of the table.
             let facts = Facts { session: None, event: Event::Table, ended: Some(ended) };
             filter.decide(&facts).treatment()
