@@ -78,6 +78,8 @@ const AUDITED: &[&[&str]] = &[
         "INSERT INTO scratch.watched SELECT id FROM scratch.t",
     ],
     &["SET @a = app.reads()", "SET @a = (SELECT v FROM payroll.x LIMIT 1)", "DO app.writes()"],
+    &["SELECT app.reads() FROM scratch.t", "SELECT app.writes() FROM scratch.t LIMIT 1"],
+    &["DELETE FROM scratch.parent WHERE id = 1"],
     &["CALL app.p()", "CALL app.p()"],
     &[
         "PREPARE s FROM 'UPDATE payroll.x SET v = ''p'' WHERE app.g() = 1'",
@@ -148,8 +150,6 @@ const AUDITED_BY_MARIADB: &[&[&str]] = &[
     ],
     // The locked table is reported again, others would not be.
     &["LOCK TABLES scratch.emptied WRITE", "TRUNCATE TABLE scratch.emptied"],
-    &["SELECT app.reads() FROM scratch.t", "SELECT app.writes() FROM scratch.t LIMIT 1"],
-    &["DELETE FROM scratch.parent WHERE id = 1"],
     &["EXECUTE IMMEDIATE 'UPDATE payroll.x SET v = ''i'' WHERE app.g() = 1'"],
     // The second answer is the query cache's.
     &[
@@ -223,7 +223,9 @@ fn rules_by_table_leave_out_only_what_is_known_whole() {
         }
         if *leaves_out {
             let mut conn = server.connect().expect("a session");
-            for sql in OTHERS {
+            // MySQL 8.0 does not report what a foreign key changes, so it records all changes.
+            let changes = server.product.name != "mysql-8.0";
+            for sql in OTHERS.iter().filter(|sql| changes || sql.starts_with("SELECT")) {
                 // The server may have to open the table, and read its statistics, for the first one.
                 for mark in ["maybe", "out"] {
                     let _ = conn.query_drop(format!("{sql} /* {mark} {phase} */"));

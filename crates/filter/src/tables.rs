@@ -40,6 +40,8 @@ pub struct Report<'f> {
     pub db: &'f [u8],
     /// The session had locked its tables before, or a part of the report is missing.
     pub is_partial: bool,
+    /// Of its kind of statement the server may not report all tables.
+    pub may_hide: bool,
 }
 
 impl<'f> Report<'f> {
@@ -55,7 +57,8 @@ impl<'f> Report<'f> {
             Coverage::Doubtful
         } else if self.reported.iter().all(|(db, _)| is_of_the_server(db)) {
             Coverage::Unknown
-        } else if self.errno != 0
+        } else if self.may_hide
+            || self.errno != 0
             // It may have failed between two of its tables.
             || self.text.is_empty()
             || UNREPORTED.iter().any(|db| self.db.eq_ignore_ascii_case(db) || names(self.text, db))
@@ -108,7 +111,15 @@ mod tests {
 
     fn report<'f>(reported: &'f [(&'f [u8], &'f [u8])]) -> Report<'f> {
         let text = b"SELECT * FROM t";
-        Report { reported, sql_command: b"select", errno: 0, text, db: b"d", is_partial: false }
+        Report {
+            reported,
+            sql_command: b"select",
+            errno: 0,
+            text,
+            db: b"d",
+            is_partial: false,
+            may_hide: false,
+        }
     }
 
     #[test]
@@ -121,6 +132,7 @@ mod tests {
         assert_eq!(of(report(&[PROC])), Coverage::Unknown);
         assert_eq!(of(Report { is_partial: true, ..one }), Coverage::Unknown);
         assert_eq!(of(Report { errno: 1146, ..one }), Coverage::Doubtful);
+        assert_eq!(of(Report { may_hide: true, ..one }), Coverage::Doubtful);
         assert_eq!(of(Report { text: b"", ..one }), Coverage::Doubtful);
         assert_eq!(of(Report { db: b"Information_Schema", ..one }), Coverage::Doubtful);
         let text = b"SELECT * FROM t, INFORMATION_SCHEMA.PROCESSLIST";

@@ -1,5 +1,6 @@
 //! From records in the arena to the bytes of a line.
 
+mod calls;
 mod digests;
 mod load;
 mod notice;

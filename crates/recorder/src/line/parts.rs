@@ -158,11 +158,6 @@ pub(super) fn table_of<'v>(view: &View<'v>) -> TableUse<'v> {
     }
 }
 
-/// Whether the session holds `LOCK TABLES`: the server reports none of the tables locked before.
-pub(super) fn is_under_lock_tables(view: &View<'_>) -> bool {
-    view.string(STRING_USER).get(1) == Some(&b'L')
-}
-
 /// The names of commands, as the arena has them and as a line has them.
 #[derive(Default)]
 pub(super) struct Commands(Vec<Command>);

@@ -3,14 +3,14 @@
 use tacho_event::record::{EventKind, Outcome, Record, TableUse};
 use tacho_event::redact;
 use tacho_filter::Treatment;
+use tacho_filter::program::USES_TABLE;
 use tacho_ring::codec::{
     PRESENT_SQL_COMMAND, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_CHARSET, STRING_DB,
 };
 
+use super::calls::Gaps;
 use super::load::{Buffers, Loaded, Shortfall};
-use super::parts::{
-    Known, TextKind, end_of, identify, is_under_lock_tables, know, outcome_of, table_of,
-};
+use super::parts::{Known, TextKind, end_of, identify, know, outcome_of, table_of};
 use super::secrets::{Shown, clean_message, executes_text, has_literal, quotes_another_text, show};
 use super::{Scratch, Style, Written, digest_of, is_blocked, wanted, without_text, write};
 use crate::drain::Drain;
@@ -128,10 +128,13 @@ impl<'v> Said<'v> {
 }
 
 /// What a statement has met on its way.
+#[derive(Default)]
 struct Gathered<'v> {
     tables: Vec<TableUse<'v>>,
-    /// There may be others.
+    /// A record of what it has met is lost: there may be others.
     is_partial: bool,
+    /// What the server does not report.
+    gaps: Gaps,
     message: Option<&'v [u8]>,
     /// The text that it was rewritten to.
     rewritten: Option<&'v [u8]>,
@@ -149,8 +152,7 @@ fn gather<'v>(
     if extras.len() < places.len() {
         extras.resize_with(places.len(), Buffers::default);
     }
-    let mut gathered =
-        Gathered { tables: Vec::new(), is_partial: false, message: None, rewritten: None };
+    let mut gathered = Gathered::default();
     for (place, buffers) in places.iter().zip(extras.iter_mut()) {
         let Some(Loaded { view, text }) = buffers.load(drain, place, shortfall) else {
             gathered.is_partial = true;
@@ -158,7 +160,7 @@ fn gather<'v>(
         };
         match view.kind {
             RecordKind::Table => {
-                gathered.is_partial |= is_under_lock_tables(&view);
+                gathered.gaps.note(&view);
                 let table = table_of(&view);
                 if !gathered.tables.contains(&table) {
                     gathered.tables.push(table);
@@ -261,7 +263,7 @@ pub fn write_statement(
     commands.name(drain, said.sql_command, &mut record);
 
     let is_outcome_open = ended.is_none() && !is_running;
-    let Gathered { tables, is_partial, message, rewritten } =
+    let Gathered { tables, is_partial, gaps, message, rewritten } =
         gather(extras, drain, &open.extras, is_outcome_open, &mut record, shortfall);
     record.tables = &tables;
     let message = message.or_else(|| {
@@ -271,16 +273,21 @@ pub fn write_statement(
 
     let mut treatment = Treatment::default();
     if let Some(Loaded { view, .. }) = &started {
+        let filter = style.filter(open.ts_us);
+        let text = said.text.and_then(Result::ok).unwrap_or_default();
+        let asks_for_tables = filter.uses() & USES_TABLE != 0 && !tables.is_empty();
         let end = wanted::End {
             sql_command: said.is_command_known.then_some(said.sql_command),
             errno: record.errno,
             tables: &tables,
-            is_partial,
+            is_partial: is_partial || gaps.locked,
+            may_hide: asks_for_tables
+                && gaps.may_hide(record.sql_command, text, said.kind, digests.normaliser()),
             command: record.sql_command,
-            text: said.text.and_then(Result::ok).unwrap_or_default(),
+            text,
         };
         let has_ended = !is_unknown && !is_running;
-        treatment = wanted::statement(&style.filter(open.ts_us), view, has_ended.then_some(end));
+        treatment = wanted::statement(&filter, view, has_ended.then_some(end));
         // What a rule has blocked is not for another one to leave out.
         if treatment.skip && style.may_skip && has_ended && record.blocked_by.is_empty() {
             return Written::Filtered;

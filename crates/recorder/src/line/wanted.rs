@@ -19,6 +19,8 @@ pub(super) struct End<'e> {
     /// There may be others, whatever the statement is: the session had locked them before, or a
     /// record of them is lost.
     pub is_partial: bool,
+    /// Of its kind of statement the server may not report all.
+    pub may_hide: bool,
     /// The server's name of its SQL command; empty: not known, or none.
     pub command: &'e [u8],
     /// Its text; empty: not known.
@@ -46,6 +48,7 @@ fn judge(filter: &Program<'_>, view: View<'_>, end: Option<End<'_>>) -> Treatmen
                 text: end.text,
                 db: view.string(STRING_DB),
                 is_partial: end.is_partial,
+                may_hide: end.may_hide,
             }
             .tables(),
         ),
@@ -82,7 +85,8 @@ pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Treatment {
             let errno = view.body.errno;
             // Its tables were reported before it, and belong to no statement.
             let (tables, command, text) = (&[][..], &[][..], &[][..]);
-            let end = End { sql_command, errno, tables, is_partial: true, command, text };
+            let (is_partial, may_hide) = (true, true);
+            let end = End { sql_command, errno, tables, is_partial, may_hide, command, text };
             statement(filter, view, Some(end))
         }
         RecordKind::Table => {

@@ -1,0 +1,223 @@
+//! Whether a statement may touch tables that its server never reports.
+//!
+//! MySQL does not report the tables of stored functions. So for rules by table it is asked of a
+//! statement's text whether it calls one: whatever stands before a parenthesis and is neither the
+//! server's own nor the target of an INSERT counts as a call. MySQL 8.0 does not report the tables
+//! that foreign keys change either.
+
+use tacho_digest::Normaliser;
+use tacho_ring::codec::{STRING_USER, View};
+
+use super::parts::TextKind;
+
+/// What the server does not report beside the tables of a statement, by the letters behind the
+/// access of a table record.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Gaps {
+    /// `L`: tables that the session had locked before.
+    pub(super) locked: bool,
+    /// `F`: those of stored functions.
+    functions: bool,
+    /// `K`: those that foreign keys change.
+    cascades: bool,
+}
+
+impl Gaps {
+    /// Adds what a record of a table says.
+    pub(super) fn note(&mut self, table: &View<'_>) {
+        for letter in table.string(STRING_USER).iter().skip(1) {
+            match letter {
+                b'L' => self.locked = true,
+                b'F' => self.functions = true,
+                b'K' => self.cascades = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a statement that has not locked its tables before may touch some that were not
+    /// reported.
+    pub(super) fn may_hide(
+        self,
+        sql_command: &[u8],
+        text: &[u8],
+        kind: Option<&TextKind>,
+        normaliser: &mut Normaliser,
+    ) -> bool {
+        if !self.functions && !self.cascades {
+            return false;
+        }
+        let Some(mode) = kind.and_then(|kind| kind.setting.digest_mode()) else { return true };
+        let read = normaliser.normalise(text, mode, usize::MAX);
+        let is_unknown = read.is_broken || read.is_given_up || read.is_cut || read.out_of_memory;
+        is_unknown
+            || self.functions && calls_function(read.text)
+            || self.cascades && changes_referred_rows(sql_command, read.text)
+    }
+}
+
+/// Whether it changes or deletes rows that others may refer to.
+fn changes_referred_rows(sql_command: &[u8], normalised: &[u8]) -> bool {
+    match sql_command {
+        b"insert" | b"insert_select" => Words(normalised).any(|word| word == b"DUPLICATE"),
+        b"select" | b"truncate" | b"ha_read" => false,
+        _ => true,
+    }
+}
+
+/// Whether a normalised statement may call a function that is not the server's.
+fn calls_function(normalised: &[u8]) -> bool {
+    let mut before: [&[u8]; 4] = [&[]; 4];
+    for word in Words(normalised) {
+        if word.first() == Some(&b'(') && is_call(before) {
+            return true;
+        }
+        before.rotate_left(1);
+        before[3] = word;
+    }
+    false
+}
+
+/// What stands before a parenthesis: the last word is next to it.
+fn is_call(before: [&[u8]; 4]) -> bool {
+    let [third, second, first, name] = before;
+    let is_name = |word: &[u8]| {
+        word.first()
+            .is_some_and(|b| *b == b'`' || *b == b'_' || b.is_ascii_alphabetic() || *b > 127)
+    };
+    // The server's own functions that are no words in the place of a name: `MAX(`.
+    if !is_name(name) || name.ends_with(b"(") {
+        return false;
+    }
+    let is_qualified = first == b".";
+    let introducer = if is_qualified && is_name(second) { third } else { first };
+    if INTRODUCERS.contains(&introducer) {
+        return false;
+    }
+    let own = match name {
+        [b'`', plain @ .., b'`'] => is_among(OWN_FUNCTIONS, plain),
+        word => is_among(OWN_WORDS, word),
+    };
+    is_qualified || !own
+}
+
+fn is_among(list: &[u8], word: &[u8]) -> bool {
+    list.split(|byte| *byte == b' ').any(|one| one.eq_ignore_ascii_case(word))
+}
+
+/// Words of a normalised statement. A name in backquotes is one, whatever is in it.
+struct Words<'t>(&'t [u8]);
+
+impl<'t> Iterator for Words<'t> {
+    type Item = &'t [u8];
+
+    fn next(&mut self) -> Option<&'t [u8]> {
+        let start = self.0.iter().position(|byte| *byte != b' ')?;
+        let rest = self.0.get(start..)?;
+        let mut is_quoted = false;
+        let end = rest
+            .iter()
+            .position(|byte| {
+                is_quoted ^= *byte == b'`';
+                *byte == b' ' && !is_quoted
+            })
+            .unwrap_or(rest.len());
+        let (word, rest) = rest.split_at(end);
+        self.0 = rest;
+        Some(word)
+    }
+}
+
+/// Behind these comes a table, and its columns in parentheses.
+const INTRODUCERS: [&[u8]; 7] =
+    [b"INTO", b"INSERT", b"REPLACE", b"IGNORE", b"LOW_PRIORITY", b"HIGH_PRIORITY", b"DELAYED"];
+
+/// Words of the grammar and functions that are words of it.
+const OWN_WORDS: &[u8] =
+    b"ALL AND ANY AS ASCII BETWEEN BINARY BY CASE CHARACTER COALESCE CONVERT DATE DAY \
+    DECIMAL DISTINCT DISTINCTROW DIV ELSE EXCEPT EXISTS FORMAT FROM HAVING HOUR IF IN \
+    INDEX INSERT INTERSECT INTERVAL IS JOIN KEY LEFT LIKE LIMIT MINUTE MOD MONTH NOT ON \
+    OR OVER PARTITION QUARTER REGEXP REPEAT REPLACE RIGHT ROW ROW_NUMBER SECOND SELECT \
+    SET SOME THEN TRUNCATE UNION USING VALUES WHEN WHERE YEAR";
+
+/// Functions of the server that are no words of its grammar. MySQL lets no other function have one
+/// of these names, but in a database that is named with it.
+const OWN_FUNCTIONS: &[u8] =
+    b"abs ceil ceiling char_length concat concat_ws conv crc32 date_format datediff exp \
+    field find_in_set floor from_unixtime greatest hex ifnull instr isnull json_array \
+    json_contains json_extract json_object json_unquote last_insert_id lcase least \
+    length ln locate log lower lpad ltrim md5 nullif pow power rand round rpad rtrim \
+    sha1 sha2 sign sqrt strcmp str_to_date substring_index timediff to_days ucase unhex \
+    unix_timestamp upper";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn normalised(sql: &str) -> Vec<u8> {
+        let kind = TextKind::of(b"utf8mb4", b"d", b"Query");
+        let mode = kind.setting.digest_mode().expect("a mode");
+        Normaliser::default().normalise(sql.as_bytes(), mode, usize::MAX).text.to_vec()
+    }
+
+    #[test]
+    fn every_call_of_a_stored_function_is_found() {
+        for sql in [
+            "SELECT app.f() FROM t",
+            "SELECT app . f /* x */ () FROM t",
+            "SELECT f() FROM t",
+            "SELECT `f`() FROM t",
+            "SELECT f\n-- max\n() FROM t",
+            "SELECT concat(a, f(1)) FROM t",
+            "SELECT app.concat(a) FROM t",
+            "SELECT `if`(1) FROM t",
+            "SELECT status() FROM t",
+            "SELECT max (id) FROM t",
+            "SELECT `max`(id) FROM t",
+            "SELECT é() FROM t",
+            "SELECT _f() FROM t",
+            "SELECT `a( b`(1) FROM t",
+            "/*!50000 SELECT app.f() */ FROM t",
+            "INSERT INTO t (a) VALUES (f())",
+            "INSERT INTO t (a) SELECT app.f(a) FROM t",
+            "UPDATE t SET a = f(?)",
+            "DELETE FROM t WHERE a IN (SELECT f(1))",
+        ] {
+            assert!(calls_function(&normalised(sql)), "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_applications_write_calls_none() {
+        for sql in [
+            "SELECT MAX(id), count(*), now(), coalesce(a, 1), if(a, b, c), Lower(a) FROM t",
+            "SELECT a FROM t WHERE a IN (1, 2) AND (b OR c) AND NOT (d) AND EXISTS (SELECT 1)",
+            "INSERT INTO t (a, b) VALUES (1, 2), (3, 4) ON DUPLICATE KEY UPDATE b = VALUES(b)",
+            "INSERT INTO d.t (a) SELECT 1",
+            "INSERT IGNORE t (a) VALUES (now())",
+            "REPLACE INTO `t` (a) VALUES ('f(')",
+            "UPDATE t SET a = (SELECT 1), v = date_add(now(), INTERVAL 1 DAY)",
+            "SELECT 'f(', \"f(\" FROM t -- f()",
+            "SELECT a FROM t USE INDEX (i) JOIN u USING (a) ORDER BY a LIMIT 3",
+            "SELECT row_number() OVER (PARTITION BY a), cast(a AS CHAR(10)) FROM t PARTITION (p0)",
+            "SELECT substring(a, 1, 2), left(a, 1), replace(a, 'b', 'c'), json_extract(a, '$.b')",
+        ] {
+            let text = normalised(sql);
+            assert!(!calls_function(&text), "{sql}: {}", String::from_utf8_lossy(&text));
+        }
+    }
+
+    #[test]
+    fn what_may_change_a_child_table() {
+        for (sql_command, sql, expected) in [
+            ("delete", "DELETE FROM t", true),
+            ("update", "UPDATE t SET a = 1", true),
+            ("replace", "REPLACE INTO t VALUES (1)", true),
+            ("insert", "INSERT INTO t VALUES (1)", false),
+            ("insert", "INSERT INTO t VALUES (1) ON DUPLICATE KEY UPDATE a = 2", true),
+            ("select", "SELECT 1 FROM t", false),
+        ] {
+            assert_eq!(changes_referred_rows(sql_command.as_bytes(), &normalised(sql)), expected);
+        }
+    }
+}
