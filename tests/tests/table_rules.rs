@@ -130,6 +130,18 @@ const AUDITED: &[&[&str]] = &[
         "RENAME TABLE scratch.c1 TO payroll.c1, payroll.c1 TO scratch.c3",
         "DROP TABLE scratch.c2, scratch.c3",
     ],
+    // MariaDB reports tables of mysql for them.
+    &[
+        "CREATE USER made@localhost",
+        "GRANT SELECT ON payroll.* TO made@localhost",
+        "REVOKE SELECT ON payroll.* FROM made@localhost",
+        "DROP USER made@localhost",
+        "FLUSH PRIVILEGES",
+        "INSTALL PLUGIN nosuch SONAME 'nosuch.so'",
+        "UNINSTALL PLUGIN nosuch",
+        "SET GLOBAL max_connections = 200",
+        "KILL 99999999",
+    ],
     &["BEGIN", "UPDATE payroll.x SET v = 't' WHERE app.g() = 1", "ROLLBACK"],
     &["LOCK TABLES mysql.user READ, payroll.x READ", "SELECT COUNT(*) FROM mysql.user, payroll.x"],
 ];
