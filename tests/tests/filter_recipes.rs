@@ -43,9 +43,11 @@ const ALWAYS: &[&str] = &[
     "SELECT nocolumn FROM shop.t",
 ];
 
-/// A recipe by what the guide says above it: who executes which statements, and whether they must be
-/// recorded.
-const RECIPES: &[(&str, &[(&str, &str, bool)])] = &[
+/// Who executes which statement, and whether it must be recorded.
+type Step = (&'static str, &'static str, bool);
+
+/// A recipe by what the guide says above it, and what is executed.
+const RECIPES: &[(&str, &[Step])] = &[
     (
         "Only what changes something",
         &[
