@@ -132,3 +132,21 @@ fn the_recipes_record_what_they_must() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// What a filter must not leave out by mistake: the error log says so, of none of the recipes.
+#[test]
+fn a_filter_that_leaves_out_accounts_is_warned_of() {
+    const WARNING: &str = "can leave out statements about accounts";
+    let mut server = Recording::builder().option("tacho-tables=ON").start().expect("a server");
+    let warned = |server: &Recording| server.error_log().matches(WARNING).count();
+    for (title, _) in RECIPES {
+        server.set(&format!("tacho_filter = '{}'", recipe(title)));
+        assert_eq!(warned(&server), 0, "{title}");
+    }
+    server.set(
+        r#"tacho_filter = '{"default": "skip", "rules": [{"class": "ddl", "action": "record"}]}'"#,
+    );
+    assert_eq!(warned(&server), 1);
+    server.set("tacho_filter = ''");
+    server.stop().expect("an orderly end");
+}

@@ -98,6 +98,12 @@ impl Filters {
         compile(text, server).map_err(|error| error.to_string())
     }
 
+    /// What a filter leaves out that an audit should have.
+    pub fn warning(text: &str, server: &Server) -> Option<String> {
+        let bytes = Self::check(text, server).ok()?;
+        server.warning(&Program::new(&bytes))
+    }
+
     /// Number of rules of the filter in use. Waits for nothing.
     pub fn rule_count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)

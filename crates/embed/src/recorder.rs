@@ -280,6 +280,9 @@ impl Recorder {
         }
         let before = self.filters.set(text, &server, &self.probe, &self.control)?;
         if before != text {
+            if let Some(warning) = Filters::warning(text, &server) {
+                error_log::write(Severity::Warning, &warning);
+            }
             self.note_config(ConfigChange {
                 who,
                 number: 0,

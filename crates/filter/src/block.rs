@@ -9,8 +9,8 @@
 
 use crate::decide::{Ended, Event, Facts, Session, Truth};
 use crate::program::{
-    Block, COMMAND_SET_BYTES, Condition, FIELD_COMMAND, FIELD_DB, FIELD_ERRNO, FIELD_PROGRAM,
-    FIELD_SQL_COMMAND, FIELD_TABLE, Program, Rule,
+    Block, COMMAND_SET_BYTES, Condition, FIELD_COMMAND, FIELD_DB, FIELD_ERRNO, FIELD_HOST,
+    FIELD_PROGRAM, FIELD_SQL_COMMAND, FIELD_TABLE, FIELD_USER, Program, Rule,
 };
 use crate::tables::{Coverage, Tables};
 
@@ -27,6 +27,14 @@ impl Default for CommandSet {
 }
 
 impl CommandSet {
+    /// Those of a compiler's set.
+    #[cfg(feature = "compile")]
+    pub(crate) fn of(numbers: [u8; 32]) -> CommandSet {
+        let mut set = CommandSet::default();
+        set.merge(&numbers, |_, number| number);
+        set
+    }
+
     const ALL: CommandSet = CommandSet([0xff; COMMAND_SET_BYTES]);
 
     /// Whether a command is in it; negative: one without a number.
@@ -99,6 +107,37 @@ impl<'p> Program<'p> {
             blocked.merge(&decided.0, |blocked, decided| blocked | !decided);
         }
         blocked
+    }
+
+    /// Whether statements of one of these SQL commands may be left out whoever sends them, and by
+    /// which rule: its number from 1, or 0 for the default. Rules about a user, a host or a table
+    /// do not count: they are about some accounts, or cannot leave such statements out.
+    pub fn may_leave_out(&self, commands: &CommandSet) -> Option<usize> {
+        let facts = Facts { session: None, event: Event::Statement, ended: None };
+        let mut decided = CommandSet::default();
+        let is_left = |decided: &CommandSet, possible: &CommandSet| {
+            (0..256).any(|n| commands.has(n) && possible.has(n) && !decided.has(n))
+        };
+        for (index, rule) in self.rules().enumerate() {
+            let (possible, is_certain) = rule.commands(&facts);
+            let is_about_some = rule
+                .conditions()
+                .any(|it| matches!(it.field, FIELD_USER | FIELD_HOST | FIELD_TABLE));
+            if rule.treatment.skip && !is_about_some && is_left(&decided, &possible) {
+                return Some(index.saturating_add(1));
+            }
+            // The tables of such a statement are never all known: a rule that records by them
+            // leaves open whether it matches, and so nothing behind it skips.
+            let records =
+                !(rule.treatment.skip || rule.treatment.no_text || rule.treatment.literals);
+            let is_by_table =
+                rule.conditions().all(|it| matches!(it.field, FIELD_SQL_COMMAND | FIELD_TABLE));
+            if is_certain || records && is_by_table {
+                decided.merge(&possible.0, |decided, matched| decided | matched);
+            }
+        }
+        let skips = self.default_treatment().skip;
+        (skips && is_left(&decided, &CommandSet::ALL)).then_some(0)
     }
 }
 

@@ -57,6 +57,19 @@ impl Class {
         }
     }
 
+    /// Whether a SQL command is about accounts, privileges, settings or what the server loads: what
+    /// an audit is for, whatever else it leaves out.
+    pub fn is_vital(sql_command: &str) -> bool {
+        match Class::of(sql_command) {
+            Class::Dcl => true,
+            Class::Session => sql_command == "set_option",
+            Class::Admin => ["install_", "uninstall_", "flush", "shutdown", "kill", "change_"]
+                .iter()
+                .any(|head| sql_command.starts_with(head)),
+            _ => false,
+        }
+    }
+
     /// Of a SQL command.
     pub fn of(sql_command: &str) -> Class {
         match sql_command {

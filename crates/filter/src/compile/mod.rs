@@ -17,7 +17,9 @@ mod parse;
 pub use error::Error;
 use parse::Source;
 
+use crate::block::CommandSet;
 use crate::class::Class;
+use crate::program::Program;
 
 /// Longest filter that is accepted, bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -58,6 +60,20 @@ impl Server {
             }
         }
         set
+    }
+
+    /// What a filter leaves out that an audit should have, if it does: which rule, in words.
+    pub fn warning(&self, program: &Program<'_>) -> Option<String> {
+        let vital = CommandSet::of(self.commands(Class::is_vital));
+        let rule = match program.may_leave_out(&vital)? {
+            0 => "the default".to_owned(),
+            number => format!("rule {number}"),
+        };
+        Some(format!(
+            "the filter can leave out statements about accounts, privileges, settings or plugins \
+             ({rule} skips them); put a rule before it that records the classes `dcl`, `admin` and \
+             `session`"
+        ))
     }
 
     fn class(&self, class: Class) -> [u8; 32] {

@@ -427,3 +427,33 @@ proptest! {
         Program::new(&bytes).may_block(&APP);
     }
 }
+
+#[test]
+fn a_filter_that_leaves_out_accounts_is_warned_of() {
+    for (rules, expected) in [
+        (r#"{"default": "skip"}"#, Some("the default")),
+        (r#"{"rules": [{"class": ["read", "dcl"], "action": "skip"}]}"#, Some("rule 1")),
+        (
+            r#"{"rules": [{"user": "a", "action": "record"}, {"db": "d", "action": "skip"}]}"#,
+            Some("rule 2"),
+        ),
+        (r#"{"rules": [{"not": {"class": "read"}, "action": "skip"}]}"#, Some("rule 1")),
+        (
+            r#"{"rules": [{"class": "dcl", "action": "record"}, {"db": "d", "action": "skip"}]}"#,
+            None,
+        ),
+        (r#"{"default": "skip", "rules": [{"sql_command": "grant", "action": "record"}]}"#, None),
+        (r#"{"rules": [{"class": "read", "action": "skip"}]}"#, None),
+        (r#"{"rules": [{"table": "mysql.*", "action": "skip"}]}"#, None),
+        (r#"{"rules": [{"user": "monitor", "action": "skip"}]}"#, None),
+        (r#"{"rules": [{"event": "table", "action": "skip"}]}"#, None),
+        (r#"{"default": "skip", "rules": [{"table": "a.*", "action": "record"}]}"#, None),
+        ("", None),
+    ] {
+        let bytes = compiled(rules);
+        let warning = server().warning(&Program::new(&bytes));
+        assert_eq!(warning.is_some(), expected.is_some(), "{rules}: {warning:?}");
+        let names = |it: &str| warning.as_ref().is_some_and(|text| text.contains(it));
+        assert!(expected.is_none_or(names), "{rules}: {warning:?}");
+    }
+}
