@@ -2,8 +2,9 @@
 //! their start.
 
 use std::cell::Cell;
-use std::fs::File;
+use std::fs::{File, FileType};
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -102,6 +103,28 @@ pub fn open(path: &Path, identities: &Identities) -> io::Result<Box<dyn BufRead>
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, source)))
 }
 
+/// Whether symbolic links are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// The user gave this path.
+    Follow,
+    /// It was found in a log directory.
+    Refuse,
+}
+
+impl Links {
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// As [`File::open`] or [`open_in_log`].
+    pub fn open(self, path: &Path) -> io::Result<File> {
+        match self {
+            Links::Follow => File::open(path),
+            Links::Refuse => open_in_log(path),
+        }
+    }
+}
+
 /// A log file that was opened.
 pub enum Opened {
     /// It can be read at any place.
@@ -110,15 +133,50 @@ pub enum Opened {
     Packed(PathBuf, Lines),
 }
 
+/// Opens a file in a log directory. There are only plain files in it: a link would let whoever can write
+/// there show any file of the system, and swap it while it is read.
+///
+/// # Errors
+/// When it cannot be opened. An error of the kind `InvalidData`, without an error number: it is not a
+/// plain file.
+pub fn open_in_log(path: &Path) -> io::Result<File> {
+    // O_NONBLOCK means nothing to a plain file, and keeps a pipe from blocking the open.
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    let opened = File::options().read(true).custom_flags(flags).open(path);
+    let kind = match &opened {
+        Ok(file) => file.metadata()?.file_type(),
+        // A link, a socket, a device without a driver: not for want of a right.
+        Err(error) => match path.symlink_metadata() {
+            Ok(metadata) if error.kind() != io::ErrorKind::NotFound => metadata.file_type(),
+            _ => return opened,
+        },
+    };
+    match not_plain(kind) {
+        Some(text) => Err(io::Error::new(io::ErrorKind::InvalidData, text)),
+        None => opened,
+    }
+}
+
+/// What a file is that is not a plain one.
+pub fn not_plain(kind: FileType) -> Option<&'static str> {
+    if kind.is_file() {
+        None
+    } else if kind.is_symlink() {
+        Some("a symbolic link, not a plain file: it is not followed")
+    } else {
+        Some("not a plain file")
+    }
+}
+
 /// Opens a log file that was seen at `path`, or what has become of it since: a file is packed into
 /// another form before it goes.
 ///
 /// # Errors
 /// As [`unpack`], and when it cannot be opened.
-pub fn open_log(path: &Path, identities: &Identities) -> io::Result<Opened> {
+pub fn open_log(path: &Path, links: Links, identities: &Identities) -> io::Result<Opened> {
     let mut missing = None;
     for path in forms_from(path) {
-        let file = match File::open(&path) {
+        let file = match links.open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 missing.get_or_insert(error);
                 continue;
@@ -140,8 +198,12 @@ pub fn open_log(path: &Path, identities: &Identities) -> io::Result<Opened> {
 ///
 /// # Errors
 /// As [`open_log`].
-pub fn read_log(path: &Path, identities: &Identities) -> io::Result<Box<dyn BufRead>> {
-    Ok(match open_log(path, identities)? {
+pub fn read_log(
+    path: &Path,
+    links: Links,
+    identities: &Identities,
+) -> io::Result<Box<dyn BufRead>> {
+    Ok(match open_log(path, links, identities)? {
         Opened::Plain(file) => Box::new(BufReader::with_capacity(BUFFER_BYTES, file)),
         Opened::Packed(_, lines) => Box::new(lines.source),
     })
@@ -216,7 +278,7 @@ mod tests {
     fn a_file_that_was_packed_since_it_was_seen_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let at = |ending: &str| directory.path().join(format!("audit-1.{ending}"));
-        let find = || open_log(&at("jsonl"), &Identities::default());
+        let find = || open_log(&at("jsonl"), Links::Refuse, &Identities::default());
         assert_eq!(find().err().map(|error| error.kind()), Some(io::ErrorKind::NotFound));
         let identity = age::x25519::Identity::generate();
         let text = b"{\"v\":1}\n";
@@ -225,7 +287,9 @@ mod tests {
         let error = find().err().expect("locked");
         assert!(error.get_ref().is_some_and(|inner| inner.is::<Locked>()), "{error}");
         let identities = Identities(vec![Box::new(identity)]);
-        let Ok(Opened::Packed(path, mut lines)) = open_log(&at("jsonl"), &identities) else {
+        let Ok(Opened::Packed(path, mut lines)) =
+            open_log(&at("jsonl"), Links::Refuse, &identities)
+        else {
             panic!("it is there")
         };
         assert_eq!(path, at("jsonl.age"));

@@ -10,6 +10,8 @@ use crate::hash::Hash;
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Enough for `{"v":1,"seq":18446744073709551615,"ts":"…","event":"lost"`.
 const HEAD_BYTES: usize = 112;
+/// No line is shorter: `{"v":1,"seq":1,"ts":"` and what must follow.
+const LINE_BYTES_MIN: u64 = 32;
 
 /// A log file that is read along its frames.
 pub struct Content<'a> {
@@ -40,6 +42,9 @@ pub struct Run {
     pub digest: Option<Hash>,
     /// The last byte ends a line.
     pub is_whole: bool,
+    /// Behind the last newline there is something that no line begins with that has the number that
+    /// must follow.
+    has_odd_rest: bool,
 }
 
 impl Run {
@@ -49,6 +54,27 @@ impl Run {
             && self.digest == Some(frame.digest)
             && self.lines == frame.lines
             && self.is_whole
+    }
+
+    /// Whether what there is of a frame that is not complete may be its beginning. A hash covers a
+    /// frame as a whole, so this is what the lines themselves tell: each has the number that must
+    /// follow, and the lines that are missing have the room that lines need.
+    pub fn may_be_cut(&self, frame: &Frame) -> bool {
+        if self.first_odd_line.is_some() || self.has_odd_rest {
+            return false;
+        }
+        let Some(missing_lines) = frame.lines.checked_sub(self.lines) else { return false };
+        let rest_lines = u64::from(!self.is_whole && self.has_bytes(frame));
+        match missing_lines.checked_sub(rest_lines) {
+            // All lines end, and yet there are bytes missing.
+            Some(0) if rest_lines == 0 => false,
+            Some(lines) => self.missing_bytes >= lines.saturating_mul(LINE_BYTES_MIN),
+            None => false,
+        }
+    }
+
+    fn has_bytes(&self, frame: &Frame) -> bool {
+        self.missing_bytes < frame.end - frame.start
     }
 }
 
@@ -110,6 +136,7 @@ impl<'a> Content<'a> {
                 }
             }
         }
+        run.has_odd_rest = !begins_line(&self.head, seq);
         run.digest = Some(Hash(hasher.finalize().into()));
         Ok(run)
     }
@@ -136,6 +163,12 @@ fn seq_of(head: &[u8]) -> Option<u64> {
     let rest = head.strip_prefix(br#"{"v":1,"seq":"#)?;
     let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
     std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()
+}
+
+/// Whether a line with the number `seq` can begin so.
+fn begins_line(head: &[u8], seq: u64) -> bool {
+    let expected = format!("{{\"v\":1,\"seq\":{seq},\"ts\":\"");
+    head.iter().zip(expected.as_bytes()).all(|(byte, expected)| byte == expected)
 }
 
 /// Whether a line says that records were lost. `event` follows `ts`, which has no quote in it.

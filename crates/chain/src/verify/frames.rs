@@ -64,7 +64,7 @@ impl Walk<'_> {
         }
         self.report.lost_lines += run.lost_lines;
         if !run.fits(frame) {
-            self.bad_frame(open, line, seqs, &run);
+            self.bad_frame(open, line, seqs, frame, &run);
         } else if frame.recovered
             && let Some(odd) = run.first_odd_line
         {
@@ -88,11 +88,34 @@ impl Walk<'_> {
         }
     }
 
-    fn bad_frame(&mut self, open: &mut Open<'_>, line: u64, seqs: (u64, u64), run: &Run) {
+    fn bad_frame(
+        &mut self,
+        open: &mut Open<'_>,
+        line: u64,
+        seqs: (u64, u64),
+        frame: &Frame,
+        run: &Run,
+    ) {
         if run.missing_bytes > 0 {
-            let text = format!("ends {} bytes before the end of this frame", run.missing_bytes);
-            self.say_of(State::Truncated, &open.log, seqs, text);
             open.content = None;
+            let missing = run.missing_bytes;
+            if open.bad_frames > 0 {
+                // Not the beginning of what was sealed, and therefore not that with its end cut off.
+                let text = format!("the file is {missing} bytes too short for this frame");
+                self.say_of(State::Modified, &open.log, seqs, text);
+            } else if run.may_be_cut(frame) {
+                let text = format!("ends {missing} bytes before the end of this frame");
+                self.say_of(State::Truncated, &open.log, seqs, text);
+            } else {
+                let text = format!("not what was sealed, and {missing} bytes shorter");
+                self.tell(Finding {
+                    state: State::Modified,
+                    file: open.log.clone(),
+                    line: Some(run.first_odd_line.unwrap_or(line)),
+                    seqs: (seqs.0 <= seqs.1).then_some(seqs),
+                    text,
+                });
+            }
             return;
         }
         open.bad_frames += 1;

@@ -7,10 +7,12 @@
 
 mod content;
 mod end;
+mod forms;
 mod frames;
 mod removed;
 mod report;
 mod signed;
+mod strays;
 mod walk;
 
 use std::collections::BTreeMap;
@@ -60,7 +62,7 @@ impl Locked {
     }
 }
 
-/// The endings of log files. Where there are several forms of one, the first is the one to read.
+/// The endings of log files. Where there are several forms of one, readers take the first.
 const LOG_ENDINGS: [&str; 4] = ["jsonl", "jsonl.zst", "jsonl.zst.age", "jsonl.age"];
 
 /// What a verification needs to know.
@@ -107,13 +109,16 @@ pub fn verify(
         if walk.file(&stem, &parts, &removed, place)? == walk::Walked::Vanished {
             // Compressed or removed since the names were read: what is there now?
             again += 1;
-            if again > AGAIN_MAX {
-                let text = format!("{stem} comes and goes");
-                return Err(io::Error::new(io::ErrorKind::NotFound, text));
-            }
             names = directory.names()?;
             removed = removed::Removed::read(directory)?;
             stems = list(&names, &removed).split_off(&stem);
+            if again > AGAIN_MAX {
+                // Nothing that somebody puts into the directory may keep the rest from being read.
+                let text = "is in the directory, and could not be opened: it comes and goes";
+                walk.say(State::Modified, &format!("{stem}.jsonl"), None, text);
+                stems.remove(&stem);
+                again = 0;
+            }
             continue;
         }
         again = 0;
@@ -125,6 +130,7 @@ pub fn verify(
         }
     }
     removed.check(&mut walk);
+    walk.strays(&names);
     Ok(walk.finish(&removed))
 }
 
@@ -134,9 +140,15 @@ const AGAIN_MAX: u32 = 3;
 /// What there is of a log file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Parts {
-    /// Which of [`LOG_ENDINGS`] the log file has.
-    log: Option<usize>,
+    /// Which of [`LOG_ENDINGS`] are there.
+    logs: [bool; LOG_ENDINGS.len()],
     sidecar: bool,
+}
+
+impl Parts {
+    fn has_log(&self) -> bool {
+        self.logs.contains(&true)
+    }
 }
 
 fn list(names: &[String], removed: &removed::Removed) -> BTreeMap<String, Parts> {
@@ -150,8 +162,7 @@ fn list(names: &[String], removed: &removed::Removed) -> BTreeMap<String, Parts>
         if ending == SIDECAR_ENDING {
             stems.entry(stem.to_owned()).or_default().sidecar = true;
         } else if let Some(form) = form {
-            let log = &mut stems.entry(stem.to_owned()).or_default().log;
-            *log = Some(log.map_or(form, |other| other.min(form)));
+            stems.entry(stem.to_owned()).or_default().logs[form] = true;
         }
     }
     for stem in removed.stems() {

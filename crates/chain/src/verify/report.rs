@@ -92,6 +92,10 @@ pub struct Report {
     /// Findings beyond those.
     pub more_findings: u64,
     worst: Option<State>,
+    /// What is worth knowing, and no fault of the log.
+    pub notes: Vec<String>,
+    /// Notes beyond those.
+    pub more_notes: u64,
     /// Sealed log files that were read.
     pub files: u64,
     /// Files that could not be decrypted.
@@ -130,6 +134,14 @@ impl Report {
             self.findings.push(finding);
         } else {
             self.more_findings += 1;
+        }
+    }
+
+    pub(super) fn add_note(&mut self, text: String) {
+        if self.notes.len() < FINDINGS_MAX {
+            self.notes.push(text);
+        } else {
+            self.more_notes += 1;
         }
     }
 }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::io::{self, BufReader};
 
 use super::content::Content;
+use super::forms::{Chosen, Forms};
 use super::removed::{Gone, Removed};
 use super::report::{Finding, Report, State};
-use super::{Directory, LOG_ENDINGS, Locked, Options, Parts};
+use super::{Directory, Locked, Options, Parts};
 use crate::SIDECAR_ENDING;
 use crate::entry::CheckpointReason;
 use crate::hash::Hash;
@@ -65,13 +66,13 @@ pub(super) fn add(sum: &mut u64, more: u64) {
 type SidecarEntries<'a> = Entries<BufReader<Box<dyn io::Read + 'a>>>;
 
 /// A file of the directory.
-type Source<'a> = io::Result<Box<dyn io::Read + 'a>>;
+pub(super) type Source<'a> = io::Result<Box<dyn io::Read + 'a>>;
 
-fn is_locked(source: Option<&Source<'_>>) -> bool {
+pub(super) fn is_locked(source: Option<&Source<'_>>) -> bool {
     matches!(source, Some(Err(error)) if Locked::is(error))
 }
 
-fn is_missing(source: Option<&Source<'_>>) -> bool {
+pub(super) fn is_missing(source: Option<&Source<'_>>) -> bool {
     matches!(source, Some(Err(error)) if error.kind() == io::ErrorKind::NotFound)
 }
 
@@ -172,16 +173,21 @@ impl<'a> Walk<'a> {
         removed: &Removed,
         place: Place,
     ) -> io::Result<Walked> {
-        let log = format!("{stem}.{}", LOG_ENDINGS[parts.log.unwrap_or(0)]);
-        let has_log = parts.log.is_some();
+        let has_log = parts.has_log();
         let gone = removed.get(stem);
         let sidecar = format!("{stem}.{SIDECAR_ENDING}");
         let has_sidecar = parts.sidecar
             // Made while the directory was being read.
             || place.is_newest && has_log && self.directory.names()?.contains(&sidecar);
         let source = has_sidecar.then(|| self.directory.open(&sidecar));
-        let content = has_log.then(|| self.directory.open(&log));
-        if is_missing(source.as_ref()) || is_missing(content.as_ref()) {
+        let Forms::Here(chosen, others) = self.open_forms(stem, parts) else {
+            return Ok(Walked::Vanished);
+        };
+        let (log, content) = match chosen {
+            Some(Chosen { name, source }) => (name, Some(source)),
+            None => (format!("{stem}.jsonl"), None),
+        };
+        if is_missing(source.as_ref()) || self.compare_forms(&log, &others)? == Walked::Vanished {
             return Ok(Walked::Vanished);
         }
         self.check_order(stem, has_log, removed);

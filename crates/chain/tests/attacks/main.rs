@@ -5,7 +5,9 @@
 mod support;
 
 mod changes;
+mod doubled;
 mod hostile;
 mod keys;
 mod removal;
 mod states;
+mod verdicts;

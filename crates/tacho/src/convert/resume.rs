@@ -81,7 +81,8 @@ pub fn find(
     identities: &Identities,
 ) -> Result<Resume, ResumeError> {
     let files = files::list(directory)
-        .map_err(|error| ResumeError::Read { path: directory.to_owned(), error })?;
+        .map_err(|error| ResumeError::Read { path: directory.to_owned(), error })?
+        .files;
     if let Some(file) = files.iter().find(|file| *file.stem == *mark.file) {
         return in_its_file(file, mark, identities);
     }
@@ -183,7 +184,7 @@ fn lines(
     mut each: impl FnMut(u64, &[u8]) -> bool,
 ) -> Result<(), ResumeError> {
     let mut read = || -> io::Result<()> {
-        let mut source = content::read_log(&file.path, identities)?;
+        let mut source = content::read_log(&file.path, file.links(), identities)?;
         let mut line = Vec::new();
         loop {
             line.clear();

@@ -1,5 +1,6 @@
 //! Where the log is: which place to read, and which files in it.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use jiff::tz::TimeZone;
 use tacho_recorder::files::Form;
 
 use super::TailError;
-use crate::content::form_of;
+use super::output::Output;
+use crate::content::{Links, form_of, not_plain};
 
 /// The environment variable that names the log directory.
 const VARIABLE: &str = "TACHO_LOG_DIR";
@@ -85,15 +87,21 @@ impl LogFile {
         Self { stem: String::new(), path: path.to_owned(), begun: None, form: form_of(path) }
     }
 
+    /// Whether links are followed to it: only if the user named it.
+    pub fn links(&self) -> Links {
+        if self.begun.is_none() { Links::Follow } else { Links::Refuse }
+    }
+
     /// A directory entry; `None` if it is not a log file in JSON lines.
     fn in_directory(directory: &Path, name: &OsStr) -> Option<Self> {
         let name = name.to_str()?;
         let (stem, ending) = name.split_once('.')?;
         let form = Form::of_ending(ending)?;
-        let (time, number) = stem.strip_prefix("audit-")?.split_once('-')?;
-        if number.len() < 6 || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        // Exactly the names that `tacho verify` knows: no line is shown that it passes over.
+        if !tacho_chain::entry::is_stem(stem) {
             return None;
         }
+        let (time, _) = stem.strip_prefix("audit-")?.split_once('-')?;
         let begun = DateTime::strptime("%Y%m%dT%H%M%SZ", time).ok()?;
         Some(Self {
             stem: stem.to_owned(),
@@ -104,19 +112,50 @@ impl LogFile {
     }
 }
 
-/// The log files of a directory, oldest first. While a file is being packed both of its forms are
-/// there; the first is taken.
+/// What there is in a log directory.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The log files, oldest first.
+    pub files: Vec<LogFile>,
+    /// What has the name of a log file and is not a plain file, and what it is instead.
+    refused: Vec<(PathBuf, &'static str)>,
+}
+
+impl Listing {
+    /// Reports each file that is not a plain one, once.
+    pub fn report(&self, reported: &mut BTreeSet<PathBuf>, output: &mut Output) {
+        for (path, reason) in &self.refused {
+            if reported.insert(path.clone()) {
+                output.problem(path, None, reason);
+            }
+        }
+    }
+}
+
+/// The log files of a directory. While a file is being packed both of its forms are there; the
+/// first is taken.
 ///
 /// # Errors
 /// When the directory cannot be read.
-pub fn list(directory: &Path) -> io::Result<Vec<LogFile>> {
-    let mut files = Vec::new();
+pub fn list(directory: &Path) -> io::Result<Listing> {
+    let mut listing = Listing::default();
     for entry in std::fs::read_dir(directory)? {
-        files.extend(LogFile::in_directory(directory, &entry?.file_name()));
+        let entry = entry?;
+        let Some(file) = LogFile::in_directory(directory, &entry.file_name()) else { continue };
+        match entry.file_type() {
+            Ok(kind) => match not_plain(kind) {
+                Some(reason) => listing.refused.push((file.path, reason)),
+                None => listing.files.push(file),
+            },
+            // Packed or removed since its name was read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
     }
-    files.sort();
-    files.dedup_by(|later, earlier| later.stem == earlier.stem);
-    Ok(files)
+    listing.files.sort();
+    listing.files.dedup_by(|later, earlier| later.stem == earlier.stem);
+    listing.refused.sort();
+    Ok(listing)
 }
 
 #[cfg(test)]
@@ -137,12 +176,13 @@ mod tests {
             "audit-20261121T100000Z-000001.csv",
             "audit-20261121T100000Z-000001.jsonl.chain",
             "audit-20261121T100000Z-01.jsonl",
+            "audit-20261121T100000Z-0000003.jsonl",
             "audit-20261321T100000Z-000001.jsonl",
             "audit.log",
         ] {
             std::fs::write(directory.path().join(name), "").unwrap();
         }
-        let files = list(directory.path()).unwrap();
+        let files = list(directory.path()).unwrap().files;
         let names: Vec<_> =
             files.iter().map(|f| f.path.file_name().unwrap().to_str().unwrap()).collect();
         assert_eq!(

@@ -19,7 +19,7 @@ use super::files::{LogFile, Place, list};
 use super::output::Output;
 use super::reader::Forward;
 use super::scan::{self, Newest};
-use crate::content::{self, Opened};
+use crate::content::{self, Links, Opened};
 
 /// Time between two looks at the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -53,17 +53,24 @@ pub struct Follower {
     current: Option<Current>,
     /// Files to read after the current one.
     next: VecDeque<PathBuf>,
+    /// What has the name of a log file and is none, and was reported.
+    refused: BTreeSet<PathBuf>,
 }
 
 impl Follower {
     /// Begins where the scan of `files` has ended: at the end of the newest one.
-    pub fn new(place: Place, files: &[LogFile], newest: Option<Newest>) -> Self {
+    pub fn new(
+        place: Place,
+        files: &[LogFile],
+        refused: BTreeSet<PathBuf>,
+        newest: Option<Newest>,
+    ) -> Self {
         let current = files.last().zip(newest).map(|(log, newest)| Current {
             path: log.path.clone(),
             lines: Forward::new(newest.file, newest.end..newest.end),
         });
         let known = files.iter().map(|file| file.stem.clone()).collect();
-        Self { place, known, current, next: VecDeque::new() }
+        Self { place, known, current, next: VecDeque::new(), refused }
     }
 
     /// Shows lines as they come, until the user wants to leave.
@@ -81,7 +88,7 @@ impl Follower {
 
     fn poll(&mut self, output: &mut Output) -> Result<(), TailError> {
         self.read_current(output)?;
-        self.look_for_next()?;
+        self.look_for_next(output)?;
         while let Some(path) = self.next.pop_front() {
             if output.stopped() {
                 break;
@@ -90,7 +97,11 @@ impl Follower {
             // there is it certain that nothing more comes.
             self.read_current(output)?;
             self.close_current(output)?;
-            match content::open_log(&path, &output.identities) {
+            let links = match &self.place {
+                Place::Directory(_) => Links::Refuse,
+                Place::File(_) | Place::Stream(_) => Links::Follow,
+            };
+            match content::open_log(&path, links, &output.identities) {
                 Ok(Opened::Packed(path, lines)) => {
                     scan::packed(&path, lines, output, |line, output| output.show(line))?;
                 }
@@ -145,7 +156,7 @@ impl Follower {
         Ok(())
     }
 
-    fn look_for_next(&mut self) -> Result<(), TailError> {
+    fn look_for_next(&mut self, output: &mut Output) -> Result<(), TailError> {
         // The name may stand for another file by now, as after `mv` or an editor's save.
         if let Some(current) = &self.current
             && let Ok(named) = std::fs::metadata(&current.path)
@@ -155,9 +166,10 @@ impl Follower {
             self.next.push_back(current.path.clone());
         }
         let Place::Directory(directory) = &self.place else { return Ok(()) };
-        let files =
+        let listing =
             list(directory).map_err(|error| TailError::Read { path: directory.clone(), error })?;
-        for file in files {
+        listing.report(&mut self.refused, output);
+        for file in listing.files {
             if !self.known.insert(file.stem) {
                 continue;
             }

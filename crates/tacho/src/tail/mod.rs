@@ -15,6 +15,7 @@ pub mod since;
 mod table;
 pub mod visible;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -140,6 +141,7 @@ pub fn read(
     follow: bool,
     output: &mut Output,
 ) -> Result<(), TailError> {
+    let mut refused = BTreeSet::new();
     let files = match &place {
         Place::Stream(_) if follow => return Err(TailError::FollowStream),
         Place::Stream(path) => {
@@ -154,8 +156,10 @@ pub fn read(
         }
         Place::File(path) => vec![LogFile::named(path)],
         Place::Directory(path) => {
-            let files =
+            let listing =
                 files::list(path).map_err(|error| TailError::Read { path: path.clone(), error })?;
+            listing.report(&mut refused, output);
+            let files = listing.files;
             if files.is_empty() {
                 if !follow {
                     return Err(TailError::NoFiles(path.clone()));
@@ -172,7 +176,7 @@ pub fn read(
     scan::run(&files[older..], newest.as_ref(), lines, window, output)?;
     output.flush()?;
     if follow {
-        Follower::new(place, &files, newest).run(output)?;
+        Follower::new(place, &files, refused, newest).run(output)?;
     }
     Ok(())
 }

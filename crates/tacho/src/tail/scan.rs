@@ -56,7 +56,7 @@ pub fn open_newest(
         return Ok(None);
     };
     let open = || {
-        let file = File::open(&newest.path)?;
+        let file = newest.links().open(&newest.path)?;
         let end = if follow {
             complete_length(&file, file.metadata()?.len())?
         } else {
@@ -190,7 +190,7 @@ impl<'a> Scan<'a> {
                 let Some(newest) = self.newest else { return Ok(None) };
                 return Ok(Some(Source::Plain(newest.file.try_clone()?, newest.end)));
             }
-            Ok(Some(match content::open_log(&log.path, &output.identities)? {
+            Ok(Some(match content::open_log(&log.path, log.links(), &output.identities)? {
                 Opened::Plain(file) => {
                     let length = file.metadata()?.len();
                     Source::Plain(file, length)
@@ -458,7 +458,7 @@ mod tests {
         since: Option<i64>,
         until: Option<i64>,
     ) -> Vec<(usize, u64, Option<u64>)> {
-        let files = crate::tail::files::list(directory).unwrap();
+        let files = crate::tail::files::list(directory).unwrap().files;
         let mut output = output();
         let newest = open_newest(&files, false, &mut output).unwrap();
         let scan = Scan { files: &files, newest: newest.as_ref() };

@@ -1,8 +1,6 @@
 //! A log directory on a disk.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -43,18 +41,15 @@ impl Directory for RealDirectory {
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
-            names.extend(entry?.file_name().into_string());
+            // What is no text is no name of the log either, and must not look like one to others.
+            names.push(entry?.file_name().to_string_lossy().into_owned());
         }
         Ok(names)
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn Read + '_>> {
         let path = self.path.join(name);
-        // O_NONBLOCK means nothing to a plain file, and keeps a pipe from blocking the open.
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a plain file"));
-        }
+        let file = content::open_in_log(&path)?;
         content::unpack(file, content::form_of(&path), &self.identities)
     }
 }

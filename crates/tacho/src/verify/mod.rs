@@ -90,6 +90,8 @@ struct Answer<'a> {
     checkpoint: Option<CheckpointAnswer<'a>>,
     findings: Vec<FindingAnswer<'a>>,
     more_findings: u64,
+    notes: &'a [String],
+    more_notes: u64,
 }
 
 #[derive(Serialize)]
@@ -186,6 +188,8 @@ fn answer<'a>(report: &'a Report, directory: &Path) -> Answer<'a> {
         checkpoint,
         findings: findings.collect(),
         more_findings: report.more_findings,
+        notes: &report.notes,
+        more_notes: report.more_notes,
     }
 }
 
@@ -196,6 +200,13 @@ fn tell(report: &Report) -> std::io::Result<()> {
     }
     if report.more_findings > 0 {
         let more = say::counted(report.more_findings, "more finding");
+        say::result(&format!("  and {more}"))?;
+    }
+    for note in &report.notes {
+        say::result(&format!("  note: {note}"))?;
+    }
+    if report.more_notes > 0 {
+        let more = say::counted(report.more_notes, "more note");
         say::result(&format!("  and {more}"))?;
     }
     let files = say::counted(report.files, "sealed file");

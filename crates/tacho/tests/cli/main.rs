@@ -4,6 +4,7 @@ mod arena;
 mod convert;
 mod digest;
 mod follow;
+mod planted;
 mod pmp;
 mod recorder;
 mod recover;

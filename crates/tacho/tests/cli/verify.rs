@@ -9,14 +9,14 @@ use tacho_recorder::files::{FileErrorKind, Fs as _, LogFiles, Options, RealFs, S
 
 use crate::support::{stderr, stdout, tacho};
 
-struct Place {
-    directory: tempfile::TempDir,
-    public: String,
+pub struct Place {
+    pub directory: tempfile::TempDir,
+    pub public: String,
 }
 
 impl Place {
     /// A directory with a key that `tacho keygen` made.
-    fn new() -> Place {
+    pub fn new() -> Place {
         let directory = tempfile::tempdir().unwrap();
         let key = directory.path().join("key");
         let output = tacho(&["keygen", "--out", key.to_str().unwrap()]);
@@ -28,7 +28,7 @@ impl Place {
         self.directory.path().join("key")
     }
 
-    fn log(&self) -> PathBuf {
+    pub fn log(&self) -> PathBuf {
         self.directory.path().join("log")
     }
 
@@ -42,7 +42,7 @@ impl Place {
     }
 
     /// Lines of two files, stopped.
-    fn write(&self, from: u64) {
+    pub fn write(&self, from: u64) {
         let mut files = self.open();
         for seq in from..from + 6 {
             let line = format!("{{\"v\":1,\"seq\":{seq},\"ts\":\"t\",\"event\":\"statement\"}}\n");
@@ -54,13 +54,13 @@ impl Place {
         files.close().unwrap();
     }
 
-    fn verify(&self, args: &[&str]) -> Output {
+    pub fn verify(&self, args: &[&str]) -> Output {
         let log = self.log();
         tacho(&[&["verify", log.to_str().unwrap(), "--key", &self.public], args].concat())
     }
 
     /// Files of the log with an ending, oldest first.
-    fn files(&self, ending: &str) -> Vec<PathBuf> {
+    pub fn files(&self, ending: &str) -> Vec<PathBuf> {
         let mut paths: Vec<PathBuf> = fs::read_dir(self.log())
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -72,7 +72,7 @@ impl Place {
 }
 
 #[track_caller]
-fn assert_code(output: &Output, code: i32) {
+pub fn assert_code(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{}{}", stdout(output), stderr(output));
 }
 
