@@ -19,6 +19,12 @@ const WINDOW_LOG_MAX: u32 = 27;
 const BUFFER_BYTES: usize = 64 * 1024;
 /// What an encrypted file begins with.
 const AGE_HEAD: &[u8] = b"age-encryption.org/";
+/// What the last line of its header begins with.
+const AGE_HEAD_END: &[u8] = b"---";
+/// Longest header that is read. That of the recorder has two lines, some 100 bytes, for each recipient, and
+/// one that age adds with a few more. The crate takes time with the square of it.
+const AGE_HEAD_LINES_MAX: usize = 4096;
+const AGE_HEAD_BYTES_MAX: usize = 256 * 1024;
 
 /// The secret keys that open encrypted files.
 #[derive(Default)]
@@ -54,11 +60,42 @@ impl Identities {
             DecryptError::NoMatchingKeys => Locked.into(),
             error => io::Error::new(io::ErrorKind::InvalidData, error),
         };
-        let source = BufReader::with_capacity(BUFFER_BYTES, source);
+        let mut source = BufReader::with_capacity(BUFFER_BYTES, source);
+        let head = age_head(&mut source)?;
+        let source = io::Cursor::new(head).chain(source);
         let decryptor = age::Decryptor::new_buffered(source).map_err(told)?;
         let keys = self.0.iter().map(|key| key.as_ref() as &dyn age::Identity);
         Ok(Box::new(decryptor.decrypt(keys).map_err(told)?))
     }
+}
+
+/// Reads the header of an encrypted file, up to the line that ends it. The crate `age` reads it line by
+/// line and parses all of it after each, so it gets a short one.
+fn age_head(source: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    let mut head = Vec::new();
+    for _ in 0..AGE_HEAD_LINES_MAX {
+        let start = head.len();
+        let room = (AGE_HEAD_BYTES_MAX - start) as u64;
+        source.by_ref().take(room).read_until(b'\n', &mut head)?;
+        if !head.starts_with(AGE_HEAD) {
+            return invalid("it does not begin as an encrypted file of age does".to_owned());
+        }
+        let line = &head[start..];
+        if line.last() != Some(&b'\n') {
+            if head.len() == AGE_HEAD_BYTES_MAX {
+                break;
+            }
+            return invalid("the header of the encrypted file is not complete".to_owned());
+        }
+        if line.starts_with(AGE_HEAD_END) {
+            return Ok(head);
+        }
+    }
+    invalid(format!(
+        "the header of the encrypted file is longer than {AGE_HEAD_LINES_MAX} lines or \
+         {AGE_HEAD_BYTES_MAX} bytes"
+    ))
 }
 
 /// In what form a file of this name is: of any name, what it ends with says so.
@@ -301,6 +338,57 @@ mod tests {
         // Nothing goes backwards: what is plain beside it is another file's leftover.
         assert_eq!(forms_from(Path::new("x.jsonl.age")), [Path::new("x.jsonl.age")]);
         assert_eq!(forms_from(Path::new("saved.txt")), [Path::new("saved.txt")]);
+    }
+
+    /// The crate would read all of it, and again after each line.
+    #[test]
+    fn a_long_age_header_is_refused_before_it_is_parsed() {
+        struct Endless<'a>(&'a [u8], usize, Rc<Cell<u64>>);
+        impl Read for Endless<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                buffer.iter_mut().for_each(|byte| {
+                    *byte = self.0[self.1 % self.0.len()];
+                    self.1 += 1;
+                });
+                self.2.set(self.2.get() + buffer.len() as u64);
+                Ok(buffer.len())
+            }
+        }
+        for rest in [&b"-> a\n\n"[..], b"-> X25519 x\nAAAA\n", b"x", b"\n", b"-> ", b"\0"] {
+            let taken = Rc::new(Cell::new(0));
+            let source = Endless(rest, 0, Rc::clone(&taken));
+            let source = (&b"age-encryption.org/v1\n"[..]).chain(source);
+            let error =
+                unpack(source, Form::Encrypted, &Identities::default()).err().expect("refused");
+            assert!(error.to_string().contains("longer than"), "{error}");
+            assert!(
+                taken.get() <= (AGE_HEAD_BYTES_MAX + 2 * BUFFER_BYTES) as u64,
+                "{}",
+                taken.get()
+            );
+        }
+        for text in ["", "age-encryption.org/v1", "age-encryption.org/v1\n-> a\n", "-> a\n", "junk"]
+        {
+            let error = unpack(text.as_bytes(), Form::Encrypted, &Identities::default()).err();
+            assert_eq!(error.expect("refused").kind(), io::ErrorKind::InvalidData, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_recorder_may_write_is_read() {
+        let keys: Vec<_> = (0..1000).map(|_| age::x25519::Identity::generate()).collect();
+        let recipients: Vec<_> = keys.iter().map(age::x25519::Identity::to_public).collect();
+        let recipients = recipients.iter().map(|key| key as &dyn age::Recipient);
+        let encryptor = age::Encryptor::with_recipients(recipients).unwrap();
+        let mut encrypted = Vec::new();
+        let mut writer = encryptor.wrap_output(&mut encrypted).unwrap();
+        io::Write::write_all(&mut writer, b"lines").unwrap();
+        writer.finish().unwrap();
+        let identities = Identities(vec![Box::new(keys[999].clone())]);
+        let mut text = String::new();
+        let mut source = unpack(&encrypted[..], Form::Encrypted, &identities).unwrap();
+        source.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "lines");
     }
 
     #[test]

@@ -102,9 +102,10 @@ pub fn verify(
     let mut names = directory.names()?;
     let mut removed = removed::Removed::read(directory)?;
     let mut stems = list(&names, &removed);
+    let mut last_sealed = newest_sidecar(&stems);
     let mut again = 0;
     while let Some((stem, parts)) = stems.pop_first() {
-        let is_last_sealed = !stems.values().rev().any(|newer| newer.sidecar);
+        let is_last_sealed = last_sealed.as_ref().is_none_or(|last| *last <= stem);
         let place = Place { is_newest: stems.is_empty(), is_last_sealed };
         if walk.file(&stem, &parts, &removed, place)? == walk::Walked::Vanished {
             // Compressed or removed since the names were read: what is there now?
@@ -112,6 +113,7 @@ pub fn verify(
             names = directory.names()?;
             removed = removed::Removed::read(directory)?;
             stems = list(&names, &removed).split_off(&stem);
+            last_sealed = newest_sidecar(&stems);
             if again > AGAIN_MAX {
                 // Nothing that somebody puts into the directory may keep the rest from being read.
                 let text = "is in the directory, and could not be opened: it comes and goes";
@@ -127,11 +129,17 @@ pub fn verify(
             names = directory.names()?;
             stems = list(&names, &removed).split_off(&stem);
             stems.remove(&stem);
+            last_sealed = newest_sidecar(&stems);
         }
     }
     removed.check(&mut walk);
     walk.strays(&names);
     Ok(walk.finish(&removed))
+}
+
+/// The newest file with a sidecar. Looked for once: there may be a million tombstones.
+fn newest_sidecar(stems: &BTreeMap<String, Parts>) -> Option<String> {
+    stems.iter().rev().find(|(_, parts)| parts.sidecar).map(|(stem, _)| stem.clone())
 }
 
 /// How often a file is looked for again that was there a moment ago.

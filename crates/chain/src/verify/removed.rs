@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::{self, BufReader};
 
-use super::report::{Finding, State};
+use super::report::{FINDINGS_MAX, Finding, State};
 use super::walk::Walk;
 use super::{Directory, open_removed};
 use crate::REMOVED_FILE;
@@ -42,7 +42,9 @@ impl Gone {
 #[derive(Default)]
 pub struct Removed {
     files: BTreeMap<String, Gone>,
+    /// As many as a report keeps; the others are counted.
     findings: Vec<Finding>,
+    more_findings: u64,
 }
 
 impl Removed {
@@ -95,7 +97,7 @@ impl Removed {
         }
         if entries.is_torn() || !epochs.is_empty() {
             // The recorder ends such an entry, or cuts it off, before it removes a file.
-            removed.findings.push(Finding {
+            removed.add(Finding {
                 state: State::UnsignedTail,
                 file: REMOVED_FILE.to_owned(),
                 line: None,
@@ -119,6 +121,7 @@ impl Removed {
     /// Tells what is wrong, and looks at the signatures, now that all keys are known.
     pub fn check(&mut self, walk: &mut Walk<'_>) {
         std::mem::take(&mut self.findings).into_iter().for_each(|finding| walk.tell(finding));
+        walk.report.add_uncounted(self.more_findings);
         for gone in self.files.values() {
             if !walk.is_by_known_key(&gone.note) {
                 walk.tell(modified(gone.line, "no key of this log has signed this tombstone"));
@@ -127,7 +130,15 @@ impl Removed {
     }
 
     fn modified(&mut self, line: u64, text: &str) {
-        self.findings.push(modified(line, text));
+        self.add(modified(line, text));
+    }
+
+    fn add(&mut self, finding: Finding) {
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        } else {
+            self.more_findings += 1;
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::entry::Checkpoint;
 
 /// Findings that are kept with their texts; the others are counted.
-const FINDINGS_MAX: usize = 1000;
+pub(super) const FINDINGS_MAX: usize = 1000;
 
 /// The state of a sealed log, from good to bad. The worst finding decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,6 +135,11 @@ impl Report {
         } else {
             self.more_findings += 1;
         }
+    }
+
+    /// Counts findings that were not kept, each no worse than one that was added.
+    pub(super) fn add_uncounted(&mut self, count: u64) {
+        self.more_findings += count;
     }
 
     pub(super) fn add_note(&mut self, text: String) {
