@@ -43,6 +43,28 @@ fn files(log: &Path, ending: &str) -> Vec<PathBuf> {
     paths
 }
 
+/// What somebody puts beside the files of the recorder. `good`: one of its log files.
+fn planted_files_are_found(log: &Path, key: &VerifierKey, good: &Path, whole_code: Option<i32>) {
+    for ending in ["zst", "age"] {
+        let other = PathBuf::from(format!("{}.{ending}", good.display()));
+        fs::write(&other, "junk").expect("written");
+        assert_eq!(verify(log, key), MODIFIED, "{ending}");
+        fs::remove_file(other).expect("removed");
+    }
+    let newer = log.join("audit-20991231T235959Z-000009.jsonl");
+    std::os::unix::fs::symlink("/nonexistent", &newer).expect("a link");
+    assert_eq!(verify(log, key), MODIFIED);
+    fs::remove_file(newer).expect("removed");
+    let elsewhere = log.with_extension("elsewhere");
+    for path in [good.to_owned(), good.with_extension("chain")] {
+        fs::rename(&path, &elsewhere).expect("moved");
+        std::os::unix::fs::symlink(&elsewhere, &path).expect("a link");
+        assert_eq!(verify(log, key), MODIFIED, "{}", path.display());
+        fs::rename(&elsewhere, &path).expect("moved back");
+    }
+    assert_eq!(verify(log, key), whole_code);
+}
+
 #[test]
 fn the_log_of_a_server_verifies_through_all_its_life() {
     let mut server =
@@ -102,12 +124,22 @@ fn the_log_of_a_server_verifies_through_all_its_life() {
     let (first, rest) = text.split_once('\n').expect("lines");
     let (_, rest) = rest.split_once('\n').expect("lines");
     fs::write(file, format!("{first}\n{rest}")).expect("written");
-    let state = check(&log, &key).state();
-    assert!(matches!(state, State::Modified | State::Truncated), "{state:?}");
-    assert!([MODIFIED, TRUNCATED].contains(&verify(&log, &key)));
+    assert_state(&check(&log, &key), State::Modified);
+    assert_eq!(verify(&log, &key), MODIFIED);
+    // Its last line made shorter, which is in its last frame; and another file in its place.
+    let (before, last) = text.trim_end().rsplit_once('\n').expect("lines");
+    let shorter = &last[..last.len() - 2];
+    fs::write(file, format!("{before}\n{shorter}}}\n")).expect("written");
+    assert_eq!(verify(&log, &key), MODIFIED);
+    fs::write(file, "{\"v\":1,\"seq\":1}\n").expect("written");
+    assert_eq!(verify(&log, &key), MODIFIED);
+    fs::write(file, before).expect("written");
+    assert_eq!(verify(&log, &key), TRUNCATED);
     fs::write(file, &text).expect("written");
     assert_state(&check(&log, &key), whole);
-    assert_eq!(verify(&log, &key), Some(if report.recovered_lines > 0 { 18 } else { 0 }));
+    let whole_code = Some(if report.recovered_lines > 0 { 18 } else { 0 });
+    assert_eq!(verify(&log, &key), whole_code);
+    planted_files_are_found(&log, &key, file, whole_code);
     // The newest file with its sidecar.
     let (newest, sidecar) = (files(&log, "jsonl").pop(), files(&log, "chain").pop());
     fs::remove_file(newest.expect("one")).expect("removed");
