@@ -13,6 +13,9 @@ use anyhow::{Context as _, bail};
 use tacho_chain::verify::Locked;
 use tacho_recorder::files::Form;
 
+use crate::line_limit;
+use crate::tail::reader::Placed;
+
 /// Largest window of a compressed file, as a power of two: 128 MiB, what `zstd` itself allows
 /// without `--long`. A hostile file cannot make this program take more.
 const WINDOW_LOG_MAX: u32 = 27;
@@ -273,18 +276,19 @@ impl Lines {
         Ok(Lines { source, taken, offset: 0, line: Vec::new() })
     }
 
-    /// The next line without its newline, and where it begins in what was packed. A last one
-    /// without a newline is a line, too.
+    /// The next line without its newline, where it begins in what was packed, and whether it is too
+    /// long. A last one without a newline is a line, too.
     ///
     /// # Errors
     /// When the file cannot be read, or makes no sense in its form.
-    pub fn next_line(&mut self) -> io::Result<Option<(u64, &[u8])>> {
-        self.line.clear();
+    pub fn next_line(&mut self) -> io::Result<Option<Placed<'_>>> {
         let offset = self.offset;
-        let length = self.source.read_until(b'\n', &mut self.line)?;
-        self.offset += length as u64;
-        let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
-        Ok((length > 0).then_some((offset, line)))
+        let limit = line_limit::get();
+        let length = line_limit::read_until(&mut self.source, b'\n', &mut self.line, limit)?;
+        self.offset += length.bytes;
+        let bytes = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        let is_too_long = length.is_too_long;
+        Ok((length.bytes > 0).then_some(Placed { offset, bytes, is_too_long }))
     }
 
     /// How much of the file was read since this was last asked, bytes.
@@ -330,7 +334,8 @@ mod tests {
             panic!("it is there")
         };
         assert_eq!(path, at("jsonl.age"));
-        assert_eq!(lines.next_line().unwrap(), Some((0, &text[..7])));
+        let expected = Placed { offset: 0, bytes: &text[..7], is_too_long: false };
+        assert_eq!(lines.next_line().unwrap(), Some(expected));
         std::fs::write(at("jsonl.zst"), zstd::encode_all(&text[..], 1).unwrap()).unwrap();
         assert!(matches!(find(), Ok(Opened::Packed(path, _)) if path == at("jsonl.zst")));
         std::fs::write(at("jsonl"), text).unwrap();

@@ -12,6 +12,7 @@ use tacho_event::redact::Setting;
 
 use crate::cli::IdentityArgs;
 use crate::content::{self, Identities};
+use crate::line_limit::{self, LimitArgs};
 use crate::say;
 use crate::tail::visible::visible;
 
@@ -42,6 +43,10 @@ pub struct DigestArgs {
     #[command(flatten)]
     pub identity: IdentityArgs,
 
+    /// Long lines.
+    #[command(flatten)]
+    pub limit: LimitArgs,
+
     /// Statements of the standard input end with a NUL byte, not with a newline
     #[arg(short = '0', long, conflicts_with = "log")]
     pub null: bool,
@@ -63,9 +68,6 @@ pub struct DigestArgs {
     pub text_bytes: usize,
 }
 
-/// Longest line that is taken from an input, bytes: the longest statement of a server, escaped.
-const LINE_BYTES_MAX: u64 = 8 << 30;
-
 /// The fields of a line of the log that matter here.
 #[derive(Deserialize)]
 struct Line {
@@ -86,6 +88,7 @@ struct Line {
 /// # Errors
 /// Input cannot be read, output cannot be written, or the character set is not one of the server's.
 pub fn run(args: &DigestArgs) -> anyhow::Result<u64> {
+    args.limit.apply();
     let mut printer = Printer {
         args,
         normaliser: Normaliser::default(),
@@ -99,8 +102,9 @@ pub fn run(args: &DigestArgs) -> anyhow::Result<u64> {
             }
             if args.sql.is_empty() {
                 let end = if args.null { 0 } else { b'\n' };
-                for_each(io::stdin().lock(), end, |sql| {
-                    printer.print(sql, args.charset.as_bytes(), false, None)
+                for_each(io::stdin().lock(), end, |sql| match sql {
+                    Some(sql) => printer.print(sql, args.charset.as_bytes(), false, None),
+                    None => Err(io::Error::new(io::ErrorKind::InvalidData, line_limit::too_long())),
                 })
                 .context("reading statements")?;
             }
@@ -124,7 +128,7 @@ fn of_log(path: &Path, printer: &mut Printer<'_>) -> anyhow::Result<u64> {
     let (mut number, mut problem_count) = (0_u64, 0);
     for_each(input, b'\n', |line| {
         number += 1;
-        match parse(line) {
+        match line.ok_or_else(line_limit::too_long).and_then(parse) {
             Ok(Some((line, sql))) => {
                 let charset = line.sql_charset.as_bytes();
                 printer.print(&sql, charset, line.sql_redacted, line.digest.as_deref())
@@ -152,21 +156,23 @@ fn parse(line: &[u8]) -> Result<Option<(Line, Vec<u8>)>, String> {
     Ok(Some((line, bytes)))
 }
 
-/// Calls `take` with each part of `input` up to an `end`, without that.
+/// Calls `take` with each part of `input` up to an `end`, without that; `None` for one that is too long.
 fn for_each(
     mut input: impl BufRead,
     end: u8,
-    mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    mut take: impl FnMut(Option<&[u8]>) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut part = Vec::new();
     loop {
-        part.clear();
-        if io::Read::take(&mut input, LINE_BYTES_MAX).read_until(end, &mut part)? == 0 {
+        let length = line_limit::read_until(&mut input, end, &mut part, line_limit::get())?;
+        if length.bytes == 0 {
             return Ok(());
         }
         let part = part.strip_suffix(&[end]).unwrap_or(&part);
-        if !part.trim_ascii().is_empty() {
-            take(part)?;
+        if length.is_too_long {
+            take(None)?;
+        } else if !part.trim_ascii().is_empty() {
+            take(Some(part))?;
         }
     }
 }

@@ -12,6 +12,7 @@ mod cli;
 mod content;
 mod convert;
 mod digest;
+mod line_limit;
 mod login;
 mod manual;
 mod migrate;

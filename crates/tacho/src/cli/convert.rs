@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::IdentityArgs;
 use crate::convert::Destination;
+use crate::line_limit::LimitArgs;
 
 /// What commands that convert the log have in common.
 #[derive(Args, Debug)]
@@ -22,6 +23,10 @@ pub struct LogArgs {
     /// Encrypted files.
     #[command(flatten)]
     pub identity: IdentityArgs,
+
+    /// Long lines.
+    #[command(flatten)]
+    pub limit: LimitArgs,
 
     /// Only lines of this time or later; WHEN as in `tacho tail`
     #[arg(long, value_name = "WHEN")]

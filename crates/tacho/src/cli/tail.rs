@@ -6,6 +6,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use tacho_event::record::{EventKind, Outcome};
 
+use crate::line_limit::LimitArgs;
+
 use super::{IdentityArgs, Lines, parse_lines};
 
 /// Shown at the end of `tacho tail --help`.
@@ -45,6 +47,10 @@ pub struct TailArgs {
     /// Encrypted files.
     #[command(flatten)]
     pub identity: IdentityArgs,
+
+    /// Long lines.
+    #[command(flatten)]
+    pub limit: LimitArgs,
 
     /// Only lines of this time or later
     #[arg(long, value_name = "WHEN")]

@@ -134,6 +134,7 @@ fn clock(args: &LogArgs) -> TimeFormatter {
 
 /// What both ways of reading the log begin with.
 fn places(args: &LogArgs) -> Result<(Window, Vec<Place>), ConvertError> {
+    args.limit.apply();
     let window = Window::parse(args.since.as_deref(), args.until.as_deref(), &Zoned::now())
         .map_err(TailError::When)?;
     if args.follow && args.paths.len() > 1 {

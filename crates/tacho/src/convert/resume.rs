@@ -4,7 +4,7 @@
 //! recorder may have written its lines again under the next name. A log that was cut back, as by
 //! a power failure, has other lines under numbers that were sent: its file is sent again.
 
-use std::io::{self, BufRead as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use tacho_format::line::Line;
@@ -14,6 +14,7 @@ use tacho_chain::verify::Locked;
 use super::order::{seq_of, stem};
 use super::send::Mark;
 use crate::content::{self, Identities};
+use crate::line_limit;
 use crate::tail::files::{self, LogFile};
 
 /// Why it cannot go on.
@@ -187,9 +188,14 @@ fn lines(
         let mut source = content::read_log(&file.path, file.links(), identities)?;
         let mut line = Vec::new();
         loop {
-            line.clear();
+            let limit = line_limit::get();
+            let length = line_limit::read_until(&mut source, b'\n', &mut line, limit)?;
+            if length.is_too_long {
+                // Reported when its turn comes to be sent.
+                continue;
+            }
             // Without its newline it is not a line yet.
-            if source.read_until(b'\n', &mut line)? == 0 || line.pop() != Some(b'\n') {
+            if length.bytes == 0 || line.pop() != Some(b'\n') {
                 return Ok(());
             }
             if seq_of(&line).is_some_and(|seq| !each(seq, &line)) {

@@ -150,7 +150,7 @@ impl Follower {
     fn close_current(&mut self, output: &mut Output) -> Result<(), TailError> {
         let Some(current) = self.current.take() else { return Ok(()) };
         let rest = current.lines.unfinished();
-        if !rest.bytes.is_empty() && output.wants(&current.path, rest) {
+        if (rest.is_too_long || !rest.bytes.is_empty()) && output.wants(&current.path, rest) {
             output.show(rest.bytes)?;
         }
         Ok(())

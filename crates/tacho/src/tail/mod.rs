@@ -109,6 +109,7 @@ pub struct Verdict {
 /// # Errors
 /// When it cannot go on. Broken lines are no reason to stop; they are counted in the verdict.
 pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
+    args.limit.apply();
     let now = Zoned::now();
     let window = Window::parse(args.since.as_deref(), args.until.as_deref(), &now)?;
     let filter = Filter::new(args, window)?;

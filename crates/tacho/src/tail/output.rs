@@ -18,6 +18,7 @@ use super::visible::visible;
 use crate::cli::{Color, Format, TailArgs};
 use crate::content::Identities;
 use crate::convert::{Converter, Look, Shipment};
+use crate::line_limit;
 
 /// A scan that takes longer than this says how far it is.
 const PROGRESS_AFTER: Duration = Duration::from_secs(2);
@@ -132,6 +133,9 @@ impl Output {
     }
 
     fn look_at(&mut self, path: &Path, placed: Placed) -> Result<bool, String> {
+        if placed.is_too_long {
+            return Err(line_limit::too_long());
+        }
         if let Form::Sent(shipment) = &self.form {
             // Readers look for the user's wish at times, and one file after the other: a line that
             // is sent after one that was left out would hide it from the next start.

@@ -10,16 +10,22 @@ use jiff::Timestamp;
 use memchr::{memchr, memrchr};
 use tacho_format::line::Line;
 
+use crate::line_limit;
+
 /// How much is read at once.
 pub const BLOCK_BYTES: usize = 64 * 1024;
+/// How much at most, within a long line.
+const BLOCK_BYTES_MAX: usize = 8 << 20;
 
 /// A line without its newline, and where it begins in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed<'a> {
     /// Offset of its first byte, bytes.
     pub offset: u64,
-    /// The line.
+    /// The line; nothing if it is too long.
     pub bytes: &'a [u8],
+    /// It is longer than what is read into memory (see [`line_limit`]).
+    pub is_too_long: bool,
 }
 
 /// A length in memory from one in a file, where a bound in memory was already applied.
@@ -40,6 +46,8 @@ pub struct Backward<'f> {
     end: usize,
     /// Only this much of the buffer may hold a newline that was not seen yet.
     unsearched: usize,
+    /// Longest line that is kept.
+    limit: usize,
     /// How much was read so far.
     pub bytes_read: u64,
 }
@@ -54,6 +62,7 @@ impl<'f> Backward<'f> {
             buffer: Vec::new(),
             end: 0,
             unsearched: 0,
+            limit: line_limit::get(),
             bytes_read: 0,
         }
     }
@@ -64,25 +73,36 @@ impl<'f> Backward<'f> {
     /// When the file cannot be read, or has become shorter than the range.
     pub fn next_line(&mut self) -> io::Result<Option<Placed<'_>>> {
         let mut block_bytes = BLOCK_BYTES;
+        let mut is_too_long = false;
         loop {
-            let search = self.unsearched.min(self.end.saturating_sub(1));
+            // The last byte is the newline of the line itself, if that was not given up.
+            let own = usize::from(!is_too_long);
+            let search = self.unsearched.min(self.end.saturating_sub(own));
             let start = match memrchr(b'\n', &self.buffer[..search]) {
                 Some(newline) => newline + 1,
                 None if self.position > self.floor => {
+                    if is_too_long || self.end > self.limit.saturating_add(1) {
+                        is_too_long = true;
+                        block_bytes = BLOCK_BYTES;
+                        (self.buffer, self.end, self.unsearched) = (Vec::new(), 0, 0);
+                    }
                     self.read_before(block_bytes)?;
                     // A long line must not be copied once per small block.
-                    block_bytes *= 2;
+                    block_bytes = (2 * block_bytes).min(BLOCK_BYTES_MAX);
                     continue;
                 }
-                None if self.end == 0 => return Ok(None),
+                None if self.end == 0 && !is_too_long => return Ok(None),
                 None => 0,
             };
             let line = &self.buffer[start..self.end];
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            is_too_long |= line.len() > self.limit;
             self.end = start;
             self.unsearched = start;
             return Ok(Some(Placed {
                 offset: self.position + start as u64,
-                bytes: line.strip_suffix(b"\n").unwrap_or(line),
+                bytes: if is_too_long { &[] } else { line },
+                is_too_long,
             }));
         }
     }
@@ -114,6 +134,10 @@ pub struct Forward<F> {
     searched: usize,
     /// Where the range ends.
     end: u64,
+    /// Longest line that is kept.
+    limit: usize,
+    /// Where the line begins that is too long and whose end was not found yet.
+    too_long_from: Option<u64>,
     /// How much was read so far.
     pub bytes_read: u64,
 }
@@ -128,6 +152,8 @@ impl<F: Borrow<File>> Forward<F> {
             start: 0,
             searched: 0,
             end: range.end,
+            limit: line_limit::get(),
+            too_long_from: None,
             bytes_read: 0,
         }
     }
@@ -157,12 +183,20 @@ impl<F: Borrow<File>> Forward<F> {
                 let newline = self.searched + found;
                 let start = std::mem::replace(&mut self.start, newline + 1);
                 self.searched = newline + 1;
+                let given_up = self.too_long_from.take();
+                let is_too_long = given_up.is_some() || newline - start > self.limit;
                 return Ok(Some(Placed {
-                    offset: self.position + start as u64,
-                    bytes: &self.buffer[start..newline],
+                    offset: given_up.unwrap_or(self.position + start as u64),
+                    bytes: if is_too_long { &[] } else { &self.buffer[start..newline] },
+                    is_too_long,
                 }));
             }
             self.searched = self.buffer.len();
+            if self.too_long_from.is_some() || self.searched - self.start > self.limit {
+                self.too_long_from.get_or_insert(self.position + self.start as u64);
+                self.position += self.searched as u64;
+                (self.buffer, self.start, self.searched) = (Vec::new(), 0, 0);
+            }
             if !self.read_after()? {
                 return Ok(None);
             }
@@ -171,7 +205,14 @@ impl<F: Borrow<File>> Forward<F> {
 
     /// What follows the last complete line of the range, after `next_line` has given `None`.
     pub fn unfinished(&self) -> Placed<'_> {
-        Placed { offset: self.position + self.start as u64, bytes: &self.buffer[self.start..] }
+        match self.too_long_from {
+            Some(offset) => Placed { offset, bytes: &[], is_too_long: true },
+            None => Placed {
+                offset: self.position + self.start as u64,
+                bytes: &self.buffer[self.start..],
+                is_too_long: false,
+            },
+        }
     }
 
     fn read_after(&mut self) -> io::Result<bool> {
@@ -265,7 +306,7 @@ fn first_ended(
     lines: &mut Forward<&File>,
     limit: u64,
 ) -> io::Result<Option<(Range<u64>, Timestamp)>> {
-    while let Some(Placed { offset, bytes }) = lines.next_line()? {
+    while let Some(Placed { offset, bytes, .. }) = lines.next_line()? {
         if offset >= limit {
             break;
         }
@@ -351,18 +392,67 @@ mod tests {
         }
     }
 
+    fn placed(offset: u64, bytes: &[u8]) -> Placed<'_> {
+        Placed { offset, bytes, is_too_long: false }
+    }
+
+    #[test]
+    fn lines_that_are_too_long_are_passed_over_in_both_directions() {
+        const LIMIT: usize = 3 * BLOCK_BYTES;
+        let lengths = [5, LIMIT + 1, 7, LIMIT, 4 * LIMIT, 9 * LIMIT + 3, 0, LIMIT + 1];
+        for has_end in [true, false] {
+            let mut text = Vec::new();
+            let mut expected = Vec::new();
+            for length in lengths {
+                expected.push((text.len() as u64, length > LIMIT, length));
+                text.extend(std::iter::repeat_n(b'x', length));
+                text.push(b'\n');
+            }
+            if !has_end {
+                text.pop();
+            }
+            let file = file(&text);
+            let all = 0..text.len() as u64;
+            let kept = |line: Placed| (line.offset, line.is_too_long, line.bytes.len());
+            let expected: Vec<_> = expected
+                .into_iter()
+                .map(|(offset, is_too_long, length)| {
+                    (offset, is_too_long, if is_too_long { 0 } else { length })
+                })
+                .collect();
+            let mut backward = Backward { limit: LIMIT, ..Backward::new(&file, all.clone()) };
+            let mut found = Vec::new();
+            while let Some(line) = backward.next_line().unwrap() {
+                found.push(kept(line));
+                assert!(backward.buffer.capacity() <= LIMIT + BLOCK_BYTES_MAX);
+            }
+            found.reverse();
+            assert_eq!(found, expected, "backward, {has_end}");
+            let mut forward = Forward { limit: LIMIT, ..Forward::new(&file, all) };
+            let mut found = Vec::new();
+            while let Some(line) = forward.next_line().unwrap() {
+                found.push(kept(line));
+                assert!(forward.buffer.capacity() <= 3 * LIMIT);
+            }
+            if !has_end {
+                found.push(kept(forward.unfinished()));
+            }
+            assert_eq!(found, expected, "forward, {has_end}");
+        }
+    }
+
     #[test]
     fn a_range_is_kept() {
         let file = file(b"one\ntwo\nthree\n");
         let mut lines = Backward::new(&file, 4..8);
-        assert_eq!(lines.next_line().unwrap(), Some(Placed { offset: 4, bytes: b"two" }));
+        assert_eq!(lines.next_line().unwrap(), Some(placed(4, b"two")));
         assert_eq!(lines.next_line().unwrap(), None);
         let mut lines = Forward::new(&file, 4..10);
-        assert_eq!(lines.next_line().unwrap(), Some(Placed { offset: 4, bytes: b"two" }));
+        assert_eq!(lines.next_line().unwrap(), Some(placed(4, b"two")));
         assert_eq!(lines.next_line().unwrap(), None);
-        assert_eq!(lines.unfinished(), Placed { offset: 8, bytes: b"th" });
+        assert_eq!(lines.unfinished(), placed(8, b"th"));
         lines.extend_to(14);
-        assert_eq!(lines.next_line().unwrap(), Some(Placed { offset: 8, bytes: b"three" }));
+        assert_eq!(lines.next_line().unwrap(), Some(placed(8, b"three")));
     }
 
     #[test]

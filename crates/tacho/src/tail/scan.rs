@@ -24,6 +24,7 @@ use super::reader::{Backward, Forward, Placed, complete_length, split_at};
 use super::since::Window;
 use crate::cli::Lines;
 use crate::content::{self, Opened};
+use crate::line_limit;
 
 /// How far the order of lines and the times in names may be off: the recorder's own buffering,
 /// a stall of the disk, a step of the clock.
@@ -226,8 +227,9 @@ impl<'a> Scan<'a> {
         output: &mut Output,
     ) -> Result<(), TailError> {
         let mut newest_first: Vec<Vec<u8>> = Vec::new();
+        let mut kept = Kept::default();
         for part in parts.iter().rev() {
-            if newest_first.len() == count || output.stopped() {
+            if newest_first.len() == count || kept.is_full || output.stopped() {
                 break;
             }
             match self.open(part.file, output) {
@@ -236,10 +238,7 @@ impl<'a> Scan<'a> {
                     let wanted_count = count - newest_first.len();
                     let mut last = VecDeque::new();
                     packed(&path, lines, output, |line, _| {
-                        if last.len() == wanted_count {
-                            last.pop_front();
-                        }
-                        last.push_back(line.to_vec());
+                        kept.push(&mut last, line, wanted_count);
                         Ok(())
                     })?;
                     newest_first.extend(last.into_iter().rev());
@@ -248,15 +247,59 @@ impl<'a> Scan<'a> {
                     let range = part.start..part.end.unwrap_or(length);
                     let lines = Backward::new(&file, range);
                     let path = &part.file.path;
-                    let answer = take_last(lines, count, path, &mut newest_first, output)?;
+                    let wanted = (count, &mut kept);
+                    let answer = take_last(lines, wanted, path, &mut newest_first, output)?;
                     told(answer, path, output);
                 }
             }
         }
+        // What had no room may have been older than what was wanted.
+        kept.is_full &= newest_first.len() < count;
+        kept.report(parts.first().map_or(Path::new(""), |part| &part.file.path), output);
         for line in newest_first.iter().rev() {
             output.show(line)?;
         }
         Ok(())
+    }
+}
+
+/// How much of the newest lines is in memory until they are shown.
+#[derive(Default)]
+struct Kept {
+    bytes: usize,
+    /// There are more lines, and no room for them.
+    is_full: bool,
+}
+
+impl Kept {
+    fn fits(&self, line: &[u8]) -> bool {
+        // Twice: the longest line, and as much of others.
+        self.bytes.saturating_add(line.len()) <= line_limit::get().saturating_mul(2)
+    }
+
+    /// Adds a newer line to the newest `count` of a file, and lets older ones go.
+    fn push(&mut self, last: &mut VecDeque<Vec<u8>>, line: &[u8], count: usize) {
+        while last.len() >= count.max(1) {
+            self.bytes -= last.pop_front().map_or(0, |oldest| oldest.len());
+        }
+        while !self.fits(line) {
+            self.is_full = true;
+            let Some(oldest) = last.pop_front() else { return };
+            self.bytes -= oldest.len();
+        }
+        self.bytes += line.len();
+        last.push_back(line.to_vec());
+    }
+
+    fn report(&self, path: &Path, output: &mut Output) {
+        if self.is_full {
+            let reason = format!(
+                "older lines are not shown: the newest ones are longer than {} bytes in all. Ask for \
+                 fewer lines, or raise --max-line-bytes",
+                line_limit::get().saturating_mul(2)
+            );
+            output.problem(path, None, &reason);
+        }
     }
 }
 
@@ -303,7 +346,7 @@ fn show_plain(
         }
     }
     let rest = lines.unfinished();
-    if !rest.bytes.is_empty() && output.wants(path, rest) {
+    if (rest.is_too_long || !rest.bytes.is_empty()) && output.wants(path, rest) {
         output.show(rest.bytes)?;
     }
     Ok(Ok(()))
@@ -312,7 +355,7 @@ fn show_plain(
 /// Takes wanted lines from the end, until there are `count`.
 fn take_last(
     mut lines: Backward<'_>,
-    count: usize,
+    (count, kept): (usize, &mut Kept),
     path: &Path,
     newest_first: &mut Vec<Vec<u8>>,
     output: &mut Output,
@@ -321,6 +364,11 @@ fn take_last(
         match lines.next_line() {
             Ok(Some(line)) => {
                 if output.wants(path, line) {
+                    if !kept.fits(line.bytes) {
+                        kept.is_full = true;
+                        break;
+                    }
+                    kept.bytes += line.bytes.len();
                     newest_first.push(line.bytes.to_vec());
                 }
                 if !output.scanned(line.bytes.len() as u64 + 1)? {
@@ -346,9 +394,9 @@ pub fn packed(
 ) -> Result<(), TailError> {
     loop {
         match lines.next_line() {
-            Ok(Some((offset, bytes))) => {
-                if output.wants(path, Placed { offset, bytes }) {
-                    take(bytes, output)?;
+            Ok(Some(line)) => {
+                if output.wants(path, line) {
+                    take(line.bytes, output)?;
                 }
             }
             Ok(None) => return Ok(()),
@@ -380,30 +428,27 @@ pub fn stream(
     output: &mut Output,
 ) -> Result<(), TailError> {
     let mut last = VecDeque::new();
+    let mut kept = Kept::default();
     let mut offset = 0;
     let mut line = Vec::new();
     loop {
-        line.clear();
-        let length = input
-            .read_until(b'\n', &mut line)
+        let length = line_limit::read_until(input, b'\n', &mut line, line_limit::get())
             .map_err(|error| TailError::Read { path: path.to_owned(), error })?;
-        if length == 0 {
+        if length.bytes == 0 {
             break;
         }
         let bytes = line.strip_suffix(b"\n").unwrap_or(&line);
-        if output.wants(path, Placed { offset, bytes }) {
+        let is_too_long = length.is_too_long;
+        if output.wants(path, Placed { offset, bytes, is_too_long }) {
             match lines {
                 Lines::All => output.show(bytes)?,
-                Lines::Last(count) => {
-                    last.push_back(bytes.to_vec());
-                    if last.len() > count {
-                        last.pop_front();
-                    }
-                }
+                Lines::Last(count) => kept.push(&mut last, bytes, count),
             }
         }
-        offset += length as u64;
+        offset += length.bytes;
     }
+    kept.is_full &= matches!(lines, Lines::Last(count) if last.len() < count);
+    kept.report(path, output);
     for bytes in &last {
         output.show(bytes)?;
     }

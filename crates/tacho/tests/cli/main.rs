@@ -1,6 +1,7 @@
 //! Runs the built command on log directories and arenas that the tests make.
 
 mod arena;
+mod bounds;
 mod convert;
 mod digest;
 mod follow;
