@@ -9,12 +9,12 @@ cargo +nightly fuzz --version >/dev/null 2>&1 || {
     echo "fuzz.sh: install cargo-fuzz first: cargo install cargo-fuzz (and: rustup toolchain install nightly)" >&2
     exit 1
 }
-for target in arena_hostile redact verify digest; do
+for target in arena_hostile redact verify digest log_line filter rewrite_rule message; do
     echo "== $target, $seconds s"
     # What is found goes to a directory of its own; the committed seeds are only read.
     mkdir -p "fuzz/corpus-live/$target"
     seeds=()
     [ -d "fuzz/corpus/$target" ] && seeds=("corpus/$target")
     (cd fuzz && cargo +nightly fuzz run "$target" "corpus-live/$target" "${seeds[@]}" \
-        -- -max_total_time="$seconds" -timeout=20)
+        -- -max_total_time="$seconds" -timeout=20 -rss_limit_mb=1024 -malloc_limit_mb=512)
 done

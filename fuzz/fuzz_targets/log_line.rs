@@ -1,0 +1,12 @@
+//! A line of a log that nobody vouches for, as `tail` and `convert` read it: an answer, without a panic.
+#![no_main]
+
+use tacho_format::line::Line;
+use tacho_format::owned::OwnedRecord;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    if let Ok(line) = Line::parse(input) {
+        let _ = line.end_ts();
+        let _ = OwnedRecord::of_line(&line);
+    }
+});
