@@ -63,7 +63,8 @@ impl Removed {
         };
         let Some(source) = source else { return Ok(removed) };
         let mut entries = Entries::new(BufReader::new(source));
-        let mut epochs = Vec::new();
+        // Room for one: an empty list would grow to four, and there may be very many of them.
+        let mut epochs = Vec::with_capacity(1);
         let mut last = Hash::ZERO;
         while let Some(entry) = entries.next_entry()? {
             let line = entry.line;
@@ -82,7 +83,7 @@ impl Removed {
                         removed.modified(line, "the key of the removed file is not here");
                     }
                     let stem = tombstone.file.trim_end_matches(".jsonl").to_owned();
-                    let epochs = std::mem::take(&mut epochs);
+                    let epochs = std::mem::replace(&mut epochs, Vec::with_capacity(1));
                     match removed.files.entry(stem) {
                         Entry::Vacant(place) => {
                             place.insert(Gone { tombstone, epochs, note, line });
