@@ -88,37 +88,61 @@ pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(SEALED).open(path)
 }
 
-/// A name for what a descriptor refers to, whatever has become of its path.
-fn name_of(handle: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()))
-}
-
 /// Opens a file for reading and writing if the recorder has made it: plain, of this process's user,
 /// with one link, and without permissions for others. What is checked is what is opened.
 ///
 /// # Errors
 /// [`Refusal`]. Nothing was opened that could block, and nothing was changed.
 pub fn open(path: &Path) -> Result<File, Refusal> {
-    let flags = libc::O_PATH | libc::O_NOFOLLOW;
-    let handle = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let handle = look_at(path)?;
     let metadata = handle.metadata()?;
     check(&metadata, user_id())?;
-    let name = name_of(&handle);
     let mut options = OpenOptions::new();
-    options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
-    let file = match options.open(&name) {
+    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = match options.open(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             // The owner may. For the time of the next call others of this user could open it, too.
-            std::fs::set_permissions(&name, Permissions::from_mode(PRIVATE))?;
-            let opened = options.open(&name);
-            std::fs::set_permissions(&name, Permissions::from_mode(metadata.mode() & 0o7777))?;
+            set_mode(&handle, PRIVATE)?;
+            let opened = options.open(path);
+            set_mode(&handle, metadata.mode() & 0o7777)?;
             opened?
         }
         opened => opened?,
     };
+    let opened = file.metadata()?;
+    if (opened.dev(), opened.ino()) != (metadata.dev(), metadata.ino()) {
+        return Err(Refusal::Io(io::Error::other("another file took its name meanwhile")));
+    }
     // Between the first look and this one it may have got a second name.
-    check(&file.metadata()?, user_id())?;
+    check(&opened, user_id())?;
     Ok(file)
+}
+
+/// A descriptor that refers to what has this name, be it a link, a pipe or a device, and opens nothing.
+fn look_at(path: &Path) -> io::Result<File> {
+    let flags = libc::O_PATH | libc::O_NOFOLLOW;
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// Gives what [`look_at`] found another mode, whatever has become of its path.
+fn set_mode(handle: &File, mode: u32) -> io::Result<()> {
+    let name = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
+    match std::fs::set_permissions(name, Permissions::from_mode(mode)) {
+        // In a chroot without /proc.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            set_mode_without_proc(handle, mode)
+        }
+        done => done,
+    }
+}
+
+/// `fchmodat2(2)`, which Linux has since 6.6.
+fn set_mode_without_proc(handle: &File, mode: u32) -> io::Result<()> {
+    let (fd, empty) = (handle.as_raw_fd(), c"".as_ptr());
+    // SAFETY: an open descriptor and a terminated path; the call changes no memory of this process.
+    let answer =
+        unsafe { libc::syscall(libc::SYS_fchmodat2, fd, empty, mode, libc::AT_EMPTY_PATH) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -145,6 +169,21 @@ mod tests {
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         open(&path).unwrap();
         assert_eq!(mode(&path), 0o600, "as a version before has left it");
+    }
+
+    #[test]
+    fn a_mode_is_changed_with_proc_and_without() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        create(&path).unwrap();
+        let handle = look_at(&path).unwrap();
+        set_mode(&handle, PRIVATE).unwrap();
+        assert_eq!(mode(&path), PRIVATE);
+        match set_mode_without_proc(&handle, SEALED) {
+            Ok(()) => assert_eq!(mode(&path), SEALED),
+            // Before Linux 6.6.
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOSYS)),
+        }
     }
 
     #[test]
