@@ -21,7 +21,7 @@ use crate::control::Filters;
 use digests::Digests;
 use load::Buffers;
 use parts::{Commands, Known, TextKind};
-use secrets::{Shown, is_given_up};
+use secrets::Shown;
 
 pub use load::Shortfall;
 pub use single::write_single;
@@ -166,7 +166,8 @@ fn digest_of<'d>(
     shown: &Shown<'_>,
 ) -> &'d [u8] {
     match (text, kind.setting.digest_mode()) {
-        (Some(text), Some(mode)) if kind.is_sql && !is_given_up(shown) => digests.of(text, mode),
+        (Some(_), Some(mode)) if kind.is_sql && shown.is_given_up => digests.of(&shown.text, mode),
+        (Some(text), Some(mode)) if kind.is_sql => digests.of(text, mode),
         _ => &[],
     }
 }

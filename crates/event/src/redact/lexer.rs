@@ -25,18 +25,28 @@ pub(super) struct Reading {
     pub(super) escapes_in_double: bool,
     /// The contents of `/*! … */` are code.
     pub(super) runs_versioned: bool,
+    /// `--` before a byte above 0x7F begins a comment: the byte is a space or a control character.
+    pub(super) comments_before_high: bool,
+    /// How bytes group into characters.
+    pub(super) grouping: Grouping,
 }
 
 impl Reading {
     /// The readings under which `text` may cut into different tokens.
-    pub(super) fn all(text: &[u8]) -> Vec<Reading> {
+    pub(super) fn all(text: &[u8], grouping: Grouping) -> Vec<Reading> {
         let backslash = memchr(b'\\', text).is_some();
         let double = backslash && memchr(b'"', text).is_some();
         let versioned = has_versioned_comment(text);
         let mut all = Vec::with_capacity(6);
         for runs_versioned in if versioned { &[true, false][..] } else { &[true][..] } {
             let mut push = |escapes, escapes_in_double| {
-                all.push(Reading { escapes, escapes_in_double, runs_versioned: *runs_versioned });
+                all.push(Reading {
+                    escapes,
+                    escapes_in_double,
+                    runs_versioned: *runs_versioned,
+                    comments_before_high: false,
+                    grouping,
+                });
             };
             push(true, true);
             if backslash {
@@ -46,8 +56,33 @@ impl Reading {
                 push(true, false);
             }
         }
+        if text.windows(3).any(|three| three.starts_with(b"--") && three[2] >= 0x80) {
+            let with_comments =
+                |reading: &Reading| Reading { comments_before_high: true, ..*reading };
+            all.extend(all.clone().iter().map(with_comments));
+        }
+        if grouping == Grouping::Unknown && has_grouping_doubt(text) {
+            let grouped = |grouping| all.iter().map(move |one| Reading { grouping, ..*one });
+            return GROUPINGS.into_iter().flat_map(grouped).collect();
+        }
         all
     }
+}
+
+/// Every way in which bytes can group into characters.
+const GROUPINGS: [Grouping; 6] = [
+    Grouping::Bytes,
+    Grouping::Sjis,
+    Grouping::Big5,
+    Grouping::Gbk,
+    Grouping::Gb18030,
+    Grouping::Euckr,
+];
+
+/// True when it depends on the grouping of bytes where the quotes of `text` are: a second byte of
+/// a character can look like a backslash or a backtick.
+fn has_grouping_doubt(text: &[u8]) -> bool {
+    text.windows(2).any(|pair| pair[0] >= 0x80 && matches!(pair[1], b'\\' | b'`'))
 }
 
 /// True when `text` has a `/*!` or `/*M!` anywhere, quoted or not.
@@ -120,14 +155,13 @@ pub(super) struct Lexer<'t> {
     text: &'t [u8],
     at: usize,
     reading: Reading,
-    grouping: Grouping,
     /// Inside a versioned comment that is being run, where `*/` is its end.
     in_versioned: bool,
 }
 
 impl<'t> Lexer<'t> {
-    pub(super) fn new(text: &'t [u8], at: usize, reading: Reading, grouping: Grouping) -> Self {
-        Lexer { text, at, reading, grouping, in_versioned: false }
+    pub(super) fn new(text: &'t [u8], at: usize, reading: Reading) -> Self {
+        Lexer { text, at, reading, in_versioned: false }
     }
 
     /// Where the next token is looked for.
@@ -197,7 +231,7 @@ impl<'t> Lexer<'t> {
             _ => (Kind::Name, false),
         };
         let body = quote_at + 1;
-        let (end, closed) = quoted_end(self.text, body, quote, escapes, self.grouping);
+        let (end, closed) = quoted_end(self.text, body, quote, escapes, self.reading.grouping);
         self.at = end;
         self.token(kind, start, (body, end - usize::from(closed)), closed)
     }
@@ -261,7 +295,7 @@ impl Iterator for Lexer<'_> {
                     continue;
                 }
                 0x80.. => {
-                    self.at += self.grouping.char_bytes(rest);
+                    self.at += self.reading.grouping.char_bytes(rest);
                     continue;
                 }
                 b'\'' | b'"' | b'`' => self.quoted(self.at, self.at),
@@ -271,6 +305,15 @@ impl Iterator for Lexer<'_> {
                     && rest.get(2).is_none_or(|&byte| is_space_or_control(byte)) =>
                 {
                     self.line_comment(2)
+                }
+                b'-' if self.reading.comments_before_high
+                    && rest.starts_with(b"--")
+                    && rest.get(2).is_some_and(|&byte| byte >= 0x80) =>
+                {
+                    let mut token = self.line_comment(2);
+                    // The body stays empty: another reading looks inside.
+                    token.body = (token.end, token.end);
+                    token
                 }
                 b'/' if rest.starts_with(b"/*") => {
                     let opener = versioned_opener(rest);
@@ -308,9 +351,8 @@ fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$'
 }
 
-/// High bytes count as space: in some single-byte character sets they are.
 fn is_space_or_control(byte: u8) -> bool {
-    byte <= b' ' || byte >= 0x7F
+    byte <= b' ' || byte == 0x7F
 }
 
 /// The value of a literal body: doubled quotes are halved and, with `escapes`, backslashes

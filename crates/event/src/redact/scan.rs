@@ -14,6 +14,7 @@ use tacho_digest::grouping::Grouping;
 use super::filter;
 use super::lexer::{Kind, Lexer, REDACTED, Reading, Token, has_mixed_versions, unescape};
 use super::patch::{Patch, apply};
+use super::strict::Unexpected;
 use super::words::{self, Word};
 
 /// Literals in literals that are looked into. Deeper ones go as soon as they look suspicious.
@@ -30,7 +31,9 @@ const PROSE_TOKENS: usize = 6;
 /// One pass over `text`: the text without the secrets, or nothing when there are none. Where
 /// there is not enough memory to know, all of it is one.
 pub(super) fn pass(text: &[u8], grouping: Grouping, in_mysql: bool) -> Option<Vec<u8>> {
-    let budget = text.len().saturating_mul(READS_PER_BYTE_MAX).saturating_add(4096);
+    let readings = Reading::all(text, grouping).len();
+    let reads = READS_PER_BYTE_MAX.max(4 * readings);
+    let budget = text.len().saturating_mul(reads).saturating_add(4096);
     let mut work = Work { grouping, in_mysql, budget, gave_up: false };
     let patches = work.patches(text, 0);
     if work.gave_up {
@@ -57,10 +60,7 @@ const PATCHES_MAX: usize = 1 << 16;
 impl Work {
     /// The secrets of `text`, which is `depth` literals deep.
     fn patches(&mut self, text: &[u8], depth: usize) -> Vec<Patch> {
-        if is_undecidable(text, self.grouping) {
-            return vec![Patch { start: 0, end: text.len(), is_rest: true }];
-        }
-        let readings = Reading::all(text);
+        let readings = Reading::all(text, self.grouping);
         let is_mixed = has_mixed_versions(text);
         let mut patches: Vec<Patch> = Vec::new();
         // Statements of one text may run under different modes, and where one ends depends
@@ -68,8 +68,9 @@ impl Work {
         let mut starts = BTreeSet::from([0]);
         while let Some(start) = starts.pop_first() {
             for reading in &readings {
-                let lexer = Lexer::new(text, start, *reading, self.grouping);
+                let lexer = Lexer::new(text, start, *reading);
                 let mut scan = Scan::new(self, text, lexer, *reading, depth, is_mixed);
+                scan.is_doubtful = readings.len() > 1;
                 scan.statement();
                 let end = scan.lexer.position();
                 let mut found = scan.patches;
@@ -111,16 +112,6 @@ impl Work {
     }
 }
 
-/// True when it cannot be known where strings and comments of `text` end.
-fn is_undecidable(text: &[u8], grouping: Grouping) -> bool {
-    // A second byte that looks like a backslash or a backtick, in a character set of which
-    // it is not known whether it has such characters.
-    (grouping == Grouping::Unknown
-        && text.windows(2).any(|pair| pair[0] >= 0x80 && matches!(pair[1], b'\\' | b'`')))
-        // A comment if that byte is a space or a control character there.
-        || text.windows(3).any(|three| three.starts_with(b"--") && three[2] >= 0x80)
-}
-
 /// One reading of one statement.
 pub(super) struct Scan<'w, 't> {
     pub(super) work: &'w mut Work,
@@ -131,11 +122,13 @@ pub(super) struct Scan<'w, 't> {
     depth: usize,
     /// Versioned comments may be run or not one by one: keep no literal at all.
     pub(super) is_mixed: bool,
+    /// There are other readings: what this one finds need not be what the server sees.
+    pub(super) is_doubtful: bool,
     /// The last two tokens that are not comments.
     pub(super) previous: Option<Token>,
     before: Option<Token>,
     /// A SELECT, INSERT, UPDATE … on tables, where `password = 'x'` is about a column.
-    in_data: bool,
+    pub(super) in_data: bool,
     /// CASE expressions that are open in it.
     cases: usize,
     /// After a SET that is not part of an UPDATE: `password = 'x'` is about the account.
@@ -173,6 +166,7 @@ impl<'w, 't> Scan<'w, 't> {
             reading,
             depth,
             is_mixed,
+            is_doubtful: false,
             previous: None,
             before: None,
             in_data: false,
@@ -307,7 +301,8 @@ impl<'w, 't> Scan<'w, 't> {
         } else {
             self.look_into(token);
         }
-        if self.text[token.start] == b'"' {
+        // A name under ANSI_QUOTES, or that of a user variable.
+        if self.text[token.start] == b'"' || Self::is_punct(self.previous, b'@') {
             self.name(token);
         }
     }
@@ -369,7 +364,7 @@ impl<'w, 't> Scan<'w, 't> {
             false => memchr(quote, body).is_none(),
         };
         if !is_plain {
-            Ok(Cow::Owned(unescape(body, quote, escapes, self.work.grouping)?))
+            Ok(Cow::Owned(unescape(body, quote, escapes, self.reading.grouping)?))
         } else {
             Ok(Cow::Borrowed(body))
         }
@@ -379,8 +374,8 @@ impl<'w, 't> Scan<'w, 't> {
     fn word(&mut self, token: Token) {
         let word = self.word_of(Some(token));
         let word = word.text();
-        // After a point even a reserved word is a name.
-        if !Self::is_punct(self.previous, b'.') {
+        // After a point even a reserved word is a name, and after an @ it is a variable.
+        if !Self::is_punct(self.previous, b'.') && !Self::is_punct(self.previous, b'@') {
             self.follow(word);
             let is_secret_next = match word {
                 "IDENTIFIED" => self.is_identification(),
@@ -389,7 +384,7 @@ impl<'w, 't> Scan<'w, 't> {
                 _ => false,
             };
             if is_secret_next {
-                self.strict();
+                self.strict(Unexpected::Rest);
                 return;
             }
             match word {
@@ -441,7 +436,8 @@ impl<'w, 't> Scan<'w, 't> {
     /// Is this IDENTIFIED the keyword? In a statement about accounts it is. Elsewhere, and in
     /// a literal, it may be a column or prose.
     fn is_identification(&self) -> bool {
-        if self.names_accounts {
+        // A column of a SELECT may be called USER, and another one IDENTIFIED.
+        if self.names_accounts && !self.in_data {
             return true;
         }
         let next = self.word_of(self.peek());
@@ -523,8 +519,21 @@ impl<'w, 't> Scan<'w, 't> {
 
     /// A name, quoted or not: of a function, a variable, a column, a table.
     fn name(&mut self, token: Token) {
-        let name = self.name_of(Some(token));
+        let name = match token.kind {
+            // A quoted name can have escapes.
+            Kind::Text => match self.value(token) {
+                Ok(value) => Word::new(&value),
+                Err(_) => {
+                    self.work.gave_up = true;
+                    return;
+                }
+            },
+            _ => self.name_of(Some(token)),
+        };
         let name = name.text();
+        if token.kind != Kind::Word && matches!(name, "CONNECTION" | "OPTION_LIST") {
+            self.location();
+        }
         if words::is_secret_function(name)
             && Self::is_punct(self.peek(), b'(')
             && !words::precedes_columns(self.word_of(self.previous).text())
@@ -544,11 +553,17 @@ impl<'w, 't> Scan<'w, 't> {
             _ => {}
         }
         if words::is_secret_name(name)
-            && self.is_assigned()
+            && (self.is_assigned() || self.is_quoted_option(token))
             && !matches!(self.qualifier().text(), "NEW" | "OLD")
         {
-            self.strict();
+            self.strict(Unexpected::Token);
         }
+    }
+
+    /// ``OPTIONS (`PASSWORD` 'x')``.
+    fn is_quoted_option(&self, token: Token) -> bool {
+        let is_name = token.kind == Kind::Name || self.text[token.start] == b'"';
+        is_name && !self.in_data && self.peek().is_some_and(|next| self.begins_literal(next))
     }
 
     /// The name before the point before this token.

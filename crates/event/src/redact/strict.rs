@@ -9,6 +9,19 @@ use super::lexer::{Kind, Token};
 use super::scan::Scan;
 use super::words;
 
+/// What happens to what the grammar does not have there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unexpected {
+    /// It, and everything behind it, goes: a password without quotes can have spaces.
+    Rest,
+    /// It goes alone: the value is an expression, or it is in doubt whether this is one at all.
+    Token,
+    /// A number goes, a name stays: this is a statement on tables.
+    Number,
+    /// The same for one expression, up to its end.
+    Value,
+}
+
 /// Whether the tokens belong to `'user'@'host'`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Account {
@@ -23,7 +36,16 @@ enum Account {
 
 impl Scan<'_, '_> {
     /// Reads up to the end of the statement, or to where another SET assignment begins.
-    pub(super) fn strict(&mut self) {
+    pub(super) fn strict(&mut self, unexpected: Unexpected) {
+        let began = unexpected;
+        let mut unexpected = match unexpected {
+            Unexpected::Token if self.in_data || !self.in_assignments => Unexpected::Value,
+            _ if self.in_data => Unexpected::Number,
+            Unexpected::Rest if self.is_doubtful => Unexpected::Token,
+            _ => unexpected,
+        };
+        // The value of a variable is one expression.
+        let is_expression = matches!(began, Unexpected::Token);
         let mut account = Account::No;
         let mut parens = 0_usize;
         // The last token, and the last one that is not `=`: an option's name.
@@ -37,6 +59,10 @@ impl Scan<'_, '_> {
             let is_host =
                 account == Account::At || (account == Account::Host && Self::is_punct(last, b'.'));
             let mut next_account = Account::No;
+            if is_expression && is_top && !self.is_mixed && self.ends_expression(token) {
+                self.lexer = here;
+                break;
+            }
             match token.kind {
                 Kind::Comment => {
                     self.take_comment(token);
@@ -72,14 +98,14 @@ impl Scan<'_, '_> {
                     break;
                 }
                 Kind::Word => {
-                    if !self.is_expected(last, token) {
-                        self.cut(token.start);
+                    if !self.is_expected(last, token) && self.unexpected(token, &mut unexpected) {
                         return;
                     }
                 }
                 Kind::Number => {
-                    if !words::has_plain_value(self.word_of(option).text()) {
-                        self.cut(token.start);
+                    if !words::has_plain_value(self.word_of(option).text())
+                        && self.unexpected(token, &mut unexpected)
+                    {
                         return;
                     }
                 }
@@ -87,7 +113,10 @@ impl Scan<'_, '_> {
                     let is_value = token.closed
                         && !self.is_mixed
                         && words::has_plain_value(self.word_of(option).text());
-                    if is_value || self.is_plugin(last, token) {
+                    let is_name = matches!(unexpected, Unexpected::Number | Unexpected::Value)
+                        && token.closed
+                        && (token.kind == Kind::Name || Self::is_punct(last, b'@'));
+                    if is_value || is_name || self.is_plugin(last, token) {
                         self.keep(token);
                     } else {
                         self.secret(token);
@@ -101,6 +130,44 @@ impl Scan<'_, '_> {
             }
         }
         self.previous = None;
+    }
+
+    /// Takes out a word or number that the grammar does not have here. True when it has taken
+    /// everything behind it, too.
+    fn unexpected(&mut self, token: Token, unexpected: &mut Unexpected) -> bool {
+        let word = self.word_of(Some(token));
+        // A subquery: its names are not for anybody to hide.
+        if words::starts_data_statement(word.text()) {
+            *unexpected = Unexpected::Number;
+        }
+        match unexpected {
+            Unexpected::Rest => {
+                self.cut(token.start);
+                return true;
+            }
+            Unexpected::Token if self.is_function() => {}
+            Unexpected::Token => self.secret(token),
+            _ if token.kind == Kind::Number => self.secret(token),
+            Unexpected::Number | Unexpected::Value => {}
+        }
+        false
+    }
+
+    /// Whether the word that was just read is the name of a function, or of what a function is in.
+    fn is_function(&self) -> bool {
+        let mut ahead = self.lexer;
+        let mut next = ahead.next_code();
+        if Self::is_punct(next, b'.') {
+            ahead.next_code();
+            next = ahead.next_code();
+        }
+        Self::is_punct(next, b'(')
+    }
+
+    /// Whether `token` comes behind an expression that is not in parentheses.
+    fn ends_expression(&self, token: Token) -> bool {
+        matches!(token.kind, Kind::Punct(b',' | b')'))
+            || (self.in_data && words::ends_expression(self.word_of(Some(token)).text()))
     }
 
     /// Keeps a token, unless what it says is a statement with a secret.

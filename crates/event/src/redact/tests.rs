@@ -308,7 +308,7 @@ fn comments() {
         // The words of one comment only hide those of the other when one is run and one is not.
         (
             "SET /*!99999 x */ /*!50000 PASSWORD */ = 'x', y = 'z'",
-            "SET /*!99999 x */ /*!50000 PASSWORD */ = <secret>, <redacted>",
+            "SET /*!99999 x */ /*!50000 PASSWORD */ = <secret>, <secret> = <secret>",
         ),
         ("-- SET PASSWORD = 'x'\nSELECT 1", "--<secret>\nSELECT 1"),
         ("/* CREATE USER u IDENTIFIED BY 'x' */ SELECT 1", "/*<secret>*/ SELECT 1"),
@@ -337,8 +337,8 @@ fn what_does_not_parse() {
 #[test]
 fn modes() {
     check(&[
-        // With escapes one literal; without, two words follow the first.
-        ("SET PASSWORD = 'a\\'c'", "SET PASSWORD = <redacted>"),
+        // With escapes one literal; without, a word and a literal follow the first.
+        ("SET PASSWORD = 'a\\'c'", "SET PASSWORD = <secret>"),
         ("SET PASSWORD = 'a\\\\'", "SET PASSWORD = <secret>"),
         // The mode decides where the first statement ends.
         ("SELECT 'a\\'; SET PASSWORD = 'x'; -- '", "SELECT 'a\\'; SET PASSWORD = <secret>; -- '"),
@@ -370,8 +370,8 @@ fn character_sets() {
         b"SET PASSWORD = <secret>, b = 'y'",
     );
     check_in(b"SET PASSWORD = 'x\x81\x30\x81\x30'", "gb18030", "", b"SET PASSWORD = <secret>");
-    // Nothing is known about the character set: nothing is known about the text.
-    check_in(b"SET PASSWORD = 'x\x83\x5C', b = 'y'", "", "", b"<redacted>");
+    // Nothing is known about the character set: in one of them the literal ends at the quote.
+    check_in(b"SET PASSWORD = 'x\x83\x5C', b = 'y'", "", "", b"SET PASSWORD = <secret>");
     check_in(b"SET PASSWORD = 'x', b = 'y'", "", "", b"SET PASSWORD = <secret>, b = 'y'");
     // A no-break space is a space in latin1.
     check_in(b"SET\xA0PASSWORD\xA0=\xA0'x'", "latin1", "", b"SET\xA0PASSWORD\xA0=\xA0<secret>");
@@ -423,4 +423,81 @@ fn quick_look_finds_words_at_every_place() {
 fn texts_made_to_be_read_in_many_ways_are_given_up() {
     let sql = format!("SELECT password, {}", "'\\';".repeat(100_000));
     assert!(secrets(sql.as_bytes(), b"utf8mb4", b"").ends_with(b"<redacted>"));
+}
+
+/// Nobody can hide what a statement is about behind a word of the table.
+#[test]
+fn doubt_hides_no_names() {
+    check_untouched(&[
+        "DELETE FROM hr.salary WHERE id=1 /* pwd --é */",
+        "SELECT v AS pwd, --é.x FROM hr.salary",
+        "SELECT user, identified FROM hr.salary WHERE x = 'y'",
+        "SELECT v, USER() identified FROM hr.salary",
+    ]);
+    check(&[
+        ("SELECT @pwd:=1, v FROM hr.salary", "SELECT @pwd:=<secret>, v FROM hr.salary"),
+        (
+            "SELECT @pwd:='x' 'y', `v` FROM `hr`.`salary` WHERE id = 'v'",
+            "SELECT @pwd:=<secret>, `v` FROM `hr`.`salary` WHERE id = 'v'",
+        ),
+        (
+            "SELECT password 'x', v FROM hr.salary WHERE id = v",
+            "SELECT password <secret>, v FROM hr.salary WHERE id = v",
+        ),
+        (
+            "SELECT source_password, v FROM hr.salary WHERE id = 'x'",
+            "SELECT source_password, v FROM hr.salary WHERE id = <secret>",
+        ),
+        (
+            "SET @pwd = (SELECT v FROM hr.salary WHERE id = 1)",
+            "SET @pwd = (SELECT v FROM hr.salary WHERE id = <secret>)",
+        ),
+        (
+            "BEGIN NOT ATOMIC SET @pwd = 1; DELETE FROM hr.salary; END",
+            "BEGIN NOT ATOMIC SET @pwd = <secret>; DELETE FROM hr.salary; END",
+        ),
+        ("CALL hr.raise(@pwd:=1, hr.f())", "CALL hr.raise(@pwd:=<secret>, hr.f())"),
+        (
+            "/*!99999 IDENTIFIED BY x */ DELETE FROM hr.salary",
+            "/*!99999 IDENTIFIED BY <secret> */ DELETE FROM hr.salary",
+        ),
+        (
+            "SELECT 'a\\'; SET PASSWORD = x; -- ', v FROM hr.salary",
+            "SELECT <secret>, v FROM hr.salary",
+        ),
+    ]);
+    // A space and a comment in one character set, no comment in another.
+    check_in(
+        b"SELECT v --\xA0 it's\n, PASSWORD('x') FROM hr.salary",
+        "latin1",
+        "",
+        b"SELECT v --\xA0 it's\n, PASSWORD(<secret>) FROM hr.salary",
+    );
+    check_in(
+        b"DELETE FROM hr.salary WHERE a = '\x83\x5C' AND pwd = 'b'",
+        "",
+        "",
+        b"DELETE FROM hr.salary WHERE a = '\x83\x5C' AND pwd = 'b'",
+    );
+}
+
+#[test]
+fn quoted_names_are_names() {
+    check(&[
+        ("SET @'my_password'='x'", "SET @'my_password'=<secret>"),
+        ("SELECT @'pwd':='x'", "SELECT @'pwd':=<secret>"),
+        ("SELECT @\"pwd\":='x', @`pwd`:='x'", "SELECT @\"pwd\":=<secret>, @`pwd`:=<secret>"),
+        (
+            "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (`PASSWORD` 'x', USER 'u')",
+            "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (`PASSWORD` <secret>, USER 'u')",
+        ),
+        (
+            "CREATE TABLE t (a INT) ENGINE=FEDERATED `CONNECTION`='mysql://u:x@h/d/t'",
+            "CREATE TABLE t (a INT) ENGINE=FEDERATED `CONNECTION`=<secret>",
+        ),
+        (
+            "BEGIN NOT ATOMIC IF (SELECT @case IS NULL) THEN SET PASSWORD='x'; END IF; END",
+            "BEGIN NOT ATOMIC IF (SELECT @case IS NULL) THEN SET PASSWORD=<secret>; END IF; END",
+        ),
+    ]);
 }

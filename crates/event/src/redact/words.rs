@@ -77,6 +77,28 @@ pub(super) fn starts_data_statement(word: &str) -> bool {
     matches!(word, "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "LOAD")
 }
 
+/// Words behind an expression of a statement on tables.
+pub(super) fn ends_expression(word: &str) -> bool {
+    matches!(
+        word,
+        "FROM"
+            | "WHERE"
+            | "INTO"
+            | "UNION"
+            | "EXCEPT"
+            | "INTERSECT"
+            | "GROUP"
+            | "HAVING"
+            | "ORDER"
+            | "LIMIT"
+            | "AS"
+            | "ON"
+            | "THEN"
+            | "ELSE"
+            | "WHEN"
+    )
+}
+
 /// Words after which another statement begins inside the body of a stored program.
 pub(super) fn starts_inner_statement(word: &str) -> bool {
     matches!(word, "ROW" | "DO" | "BEGIN" | "THEN" | "ELSE" | "LOOP" | "REPEAT")

@@ -15,6 +15,8 @@ pub(super) struct Shown<'t> {
     pub(super) text: Cow<'t, [u8]>,
     pub(super) redacted: bool,
     pub(super) whole_bytes: Option<u64>,
+    /// A part of the text is not known: the digest of what came may depend on a secret without quotes.
+    pub(super) is_given_up: bool,
 }
 
 /// `is_parsed`: the server has parsed all of `text`, as one statement.
@@ -32,10 +34,12 @@ pub(super) fn show<'t>(
         redact::secrets(text, kind.setting)
     };
     let redacted = matches!(cleaned, Cow::Owned(_));
+    // Before it is cut: a cut would hide that.
+    let is_given_up = redacted && cleaned.ends_with(REDACTED);
     let limit = usize::try_from(style.max_statement_bytes).unwrap_or(usize::MAX);
     if limit == 0 || cleaned.len() <= limit {
         let whole_bytes = redacted.then_some(text.len() as u64);
-        return Shown { text: cleaned, redacted, whole_bytes };
+        return Shown { text: cleaned, redacted, whole_bytes, is_given_up };
     }
     // Cut after redaction, so that a cut can never hide that something is a secret.
     let charset = record.text_charset().unwrap_or(Charset::BINARY);
@@ -47,7 +51,7 @@ pub(super) fn show<'t>(
             Cow::Owned(bytes)
         }
     };
-    Shown { text: cut, redacted, whole_bytes: Some(text.len() as u64) }
+    Shown { text: cut, redacted, whole_bytes: Some(text.len() as u64), is_given_up }
 }
 
 fn without_literals(
@@ -64,12 +68,6 @@ fn without_literals(
     } else {
         REDACTED.to_vec()
     }
-}
-
-/// Whether what stands for a text says that a part of it is not known: then its digest may depend
-/// on a secret without quotes.
-pub(super) fn is_given_up(shown: &Shown<'_>) -> bool {
-    shown.redacted && shown.text.ends_with(REDACTED)
 }
 
 /// Whether it prepares another text. One without a literal does not show it, because it comes
