@@ -5,6 +5,8 @@
 //! not told; so a text goes from the first place on where it matters, unless the server has
 //! parsed the statement and can have done so in one way only.
 
+use tacho_digest::grouping::Grouping;
+use tacho_digest::text::quoted_end;
 use tacho_digest::{Doubt, Mode, Normaliser};
 
 use std::borrow::Cow;
@@ -78,11 +80,30 @@ fn read(sql: &[u8], mode: Mode, normaliser: &mut Normaliser) -> Option<Reading> 
     if normalised.out_of_memory {
         return None;
     }
-    let mut text = Vec::new();
-    text.try_reserve_exact(normalised.text.len()).ok()?;
-    text.extend_from_slice(normalised.text);
+    let text = without_quoted_variables(normalised.text)?;
     let (is_broken, is_given_up) = (normalised.is_broken, normalised.is_given_up);
     Some(Reading { text, is_broken, is_given_up })
+}
+
+/// A normalised text without the names of user variables and hosts that stand in backticks; those
+/// without are not in it. `None`: there is not enough memory.
+fn without_quoted_variables(text: &[u8]) -> Option<Vec<u8>> {
+    let mut kept = Vec::new();
+    kept.try_reserve_exact(text.len()).ok()?;
+    let mut rest = text;
+    while let [first, ..] = rest {
+        if *first == b'`' {
+            let (end, _) = quoted_end(rest, 1, b'`', false, Grouping::Bytes);
+            let before = kept.trim_ascii_end();
+            let is_variable = before.ends_with(b"@") && !before.ends_with(b"@@");
+            kept.extend_from_slice(if is_variable { b"?" } else { &rest[..end] });
+            rest = &rest[end..];
+        } else {
+            kept.push(*first);
+            rest = &rest[1..];
+        }
+    }
+    Some(kept)
 }
 
 #[cfg(test)]
@@ -108,6 +129,8 @@ mod tests {
                 (b"SELECT 'a', 1 FROM t WHERE b = \"c\"", "SELECT ?, ... FROM `t` WHERE `b` = ?"),
                 (b"SELECT 'a\\n', 'b\\\\'", "SELECT ?, ..."),
                 (b"SET @mine = 1 /* mine */", "SET @? = ?"),
+                (b"SET @`name` = 1", "SET @? = ?"),
+                (b"SELECT @@`name`, `a@`.`b`", "SELECT @@`name` , `a@` . `b`"),
                 (b"SELECT 1e-5, 12e", "SELECT ?, ..."),
                 (b"CREATE USER u IDENTIFIED BY <secret>", "CREATE USER `u` IDENTIFIED BY ?"),
                 (b"SET PASSWORD = <redacted>", "SET PASSWORD = <redacted>"),

@@ -14,6 +14,7 @@
 //! | `lexer` | tokens, under one guess at the settings the recorder is not told |
 //! | `scan` | the rules: where secrets are |
 //! | `strict` | the rules: what may stay behind a word like IDENTIFIED |
+//! | `url` | passwords in URLs |
 //! | `words` | the words that the rules know |
 //! | `patch` | places to take out, and the text without them |
 //!
@@ -31,6 +32,7 @@ mod message;
 mod patch;
 mod scan;
 mod strict;
+mod url;
 mod words;
 
 #[cfg(test)]
@@ -46,6 +48,7 @@ use tacho_digest::grouping::{self, Grouping};
 use lexer::{REDACTED, SECRET};
 pub use literals::{Parsed, literals};
 pub use message::without_literals as message_without_literals;
+pub use scan::shows_prepared;
 
 /// Passes over a text until nothing is found any more. Two are enough unless a text was made
 /// to be read in several ways.
@@ -58,6 +61,16 @@ pub struct Setting {
     /// No word can be found in such a character set.
     is_wide: bool,
     in_mysql: bool,
+    is_part: bool,
+}
+
+/// What the rules must know of where a text comes from.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The current database is `mysql`.
+    in_mysql: bool,
+    /// The end of the text is missing.
+    is_part: bool,
 }
 
 impl Setting {
@@ -69,7 +82,14 @@ impl Setting {
             mode: Mode::new(Grouping::of(charset), high::of(charset)),
             is_wide: grouping::is_wide(charset),
             in_mysql: db.eq_ignore_ascii_case(b"mysql"),
+            is_part: false,
         }
+    }
+
+    /// The same for the beginning of a text: what makes a literal a secret may come behind it, so
+    /// every literal and comment is one.
+    pub fn of_part(self) -> Setting {
+        Setting { is_part: true, ..self }
     }
 }
 
@@ -98,7 +118,7 @@ impl Setting {
 /// Redact first and shorten afterwards: the word that makes a literal a secret can come after
 /// the literal.
 pub fn secrets(sql: &[u8], setting: Setting) -> Cow<'_, [u8]> {
-    let Setting { mode: Mode { grouping, .. }, is_wide, in_mysql } = setting;
+    let Setting { mode: Mode { grouping, .. }, is_wide, in_mysql, is_part } = setting;
     if is_wide {
         return if sql.is_empty() || sql == REDACTED {
             Cow::Borrowed(sql)
@@ -106,16 +126,16 @@ pub fn secrets(sql: &[u8], setting: Setting) -> Cow<'_, [u8]> {
             Cow::Owned(REDACTED.to_vec())
         };
     }
-    if !in_mysql && !filter::suspects(sql) {
+    if !in_mysql && !is_part && !filter::suspects(sql) && !url::has_password(sql) {
         return Cow::Borrowed(sql);
     }
-    take_out(sql, grouping, in_mysql)
+    take_out(sql, grouping, Place { in_mysql, is_part })
 }
 
 /// The value of a variable or option without passwords and keys; `name` may have hyphens in the
 /// place of its underscores. It may be SQL, too, as that of `init_connect` is.
 pub fn value<'v>(name: &[u8], value: &'v [u8]) -> Cow<'v, [u8]> {
-    if !value.is_empty() && is_secret_name(name) {
+    if !value.is_empty() && (is_secret_name(name) || url::has_password(value)) {
         return Cow::Borrowed(SECRET);
     }
     secrets(value, Setting::of(b"utf8mb4", b""))
@@ -131,12 +151,12 @@ pub fn is_secret_name(name: &[u8]) -> bool {
 }
 
 #[inline(never)]
-fn take_out(sql: &[u8], grouping: Grouping, in_mysql: bool) -> Cow<'_, [u8]> {
-    let Some(mut text) = scan::pass(sql, grouping, in_mysql) else {
+fn take_out(sql: &[u8], grouping: Grouping, place: Place) -> Cow<'_, [u8]> {
+    let Some(mut text) = scan::pass(sql, grouping, place) else {
         return Cow::Borrowed(sql);
     };
     for _ in 1..PASSES_MAX {
-        match scan::pass(&text, grouping, in_mysql) {
+        match scan::pass(&text, grouping, place) {
             Some(next) => text = next,
             None => return Cow::Owned(text),
         }

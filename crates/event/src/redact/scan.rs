@@ -11,11 +11,11 @@ use std::collections::{BTreeSet, TryReserveError};
 use memchr::{memchr, memchr2};
 use tacho_digest::grouping::Grouping;
 
-use super::filter;
-use super::lexer::{Kind, Lexer, REDACTED, Reading, Token, has_mixed_versions, unescape};
+use super::lexer::{Kind, Lexer, REDACTED, Reading, SECRET, Token, has_mixed_versions, unescape};
 use super::patch::{Patch, apply};
 use super::strict::Unexpected;
 use super::words::{self, Word};
+use super::{Place, Setting, filter, url};
 
 /// Literals in literals that are looked into. Deeper ones go as soon as they look suspicious.
 const DEPTH_MAX: usize = 3;
@@ -30,11 +30,18 @@ const PROSE_TOKENS: usize = 6;
 
 /// One pass over `text`: the text without the secrets, or nothing when there are none. Where
 /// there is not enough memory to know, all of it is one.
-pub(super) fn pass(text: &[u8], grouping: Grouping, in_mysql: bool) -> Option<Vec<u8>> {
+pub(super) fn pass(text: &[u8], grouping: Grouping, place: Place) -> Option<Vec<u8>> {
     let readings = Reading::all(text, grouping).len();
     let reads = READS_PER_BYTE_MAX.max(4 * readings);
     let budget = text.len().saturating_mul(reads).saturating_add(4096);
-    let mut work = Work { grouping, in_mysql, budget, gave_up: false };
+    let mut work = Work {
+        grouping,
+        in_mysql: place.in_mysql,
+        is_part: place.is_part,
+        budget,
+        gave_up: false,
+        open_end: false,
+    };
     let patches = work.patches(text, 0);
     if work.gave_up {
         return Some(REDACTED.to_vec());
@@ -47,6 +54,10 @@ pub(super) struct Work {
     pub(super) grouping: Grouping,
     /// The current database is `mysql`, or a USE has made it so.
     in_mysql: bool,
+    /// The end of the text is missing.
+    is_part: bool,
+    /// The literal that was looked into last ends where its secret is to begin, or in it.
+    pub(super) open_end: bool,
     /// Bytes that may still be read.
     budget: usize,
     /// There was not enough memory: what was found may not be all.
@@ -61,7 +72,7 @@ impl Work {
     /// The secrets of `text`, which is `depth` literals deep.
     fn patches(&mut self, text: &[u8], depth: usize) -> Vec<Patch> {
         let readings = Reading::all(text, self.grouping);
-        let is_mixed = has_mixed_versions(text);
+        let is_mixed = self.is_part || has_mixed_versions(text);
         let mut patches: Vec<Patch> = Vec::new();
         // Statements of one text may run under different modes, and where one ends depends
         // on the mode: every place where some reading ends one is read on in every way.
@@ -102,8 +113,12 @@ impl Work {
 
     /// True when the value of a literal, or a comment, holds a secret itself.
     fn hides(&mut self, value: &[u8], depth: usize) -> bool {
+        self.open_end = false;
         if value.len() < SECRET_TEXT_BYTES_MIN {
             return false;
+        }
+        if url::has_password(value) {
+            return true;
         }
         if !self.in_mysql && !filter::suspects(value) {
             return false;
@@ -124,6 +139,8 @@ pub(super) struct Scan<'w, 't> {
     pub(super) is_mixed: bool,
     /// There are other readings: what this one finds need not be what the server sees.
     pub(super) is_doubtful: bool,
+    /// A text with a secret is put together from literals of the statement.
+    is_assembled: bool,
     /// The last two tokens that are not comments.
     pub(super) previous: Option<Token>,
     before: Option<Token>,
@@ -167,6 +184,7 @@ impl<'w, 't> Scan<'w, 't> {
             depth,
             is_mixed,
             is_doubtful: false,
+            is_assembled: false,
             previous: None,
             before: None,
             in_data: false,
@@ -208,7 +226,9 @@ impl<'w, 't> Scan<'w, 't> {
             self.before = self.previous;
             self.previous = Some(token);
         }
-        if self.names_secret_column || (self.names_secret_table && self.writes) {
+        self.work.open_end |= self.depth > 0 && self.function.is_some();
+        if self.names_secret_column || self.is_assembled || (self.names_secret_table && self.writes)
+        {
             self.take_all(start, self.lexer.position());
         }
     }
@@ -280,9 +300,25 @@ impl<'w, 't> Scan<'w, 't> {
             || (token.kind == Kind::Word && self.text[token.start] == b'_')
     }
 
+    /// How many bits a digit of a literal has, if that is written in hexadecimal or binary digits.
+    fn bits_of_digit(&self, token: Token) -> Option<u32> {
+        let letter = match token.kind {
+            Kind::Number => *self.text.get(token.start + 1)?,
+            Kind::Text => self.text[token.start],
+            _ => return None,
+        };
+        match letter {
+            b'x' | b'X' => Some(4),
+            b'b' | b'B' => Some(1),
+            _ => None,
+        }
+    }
+
     fn comment(&mut self, token: Token) {
         let (start, end) = token.body;
-        if self.work.hides(&self.text[start..end], self.depth) {
+        let body = &self.text[start..end];
+        let is_part = self.work.is_part && self.depth == 0 && !body.is_empty() && body != SECRET;
+        if is_part || self.work.hides(body, self.depth) {
             self.take(start, end, false);
         }
     }
@@ -292,6 +328,8 @@ impl<'w, 't> Scan<'w, 't> {
         let in_dynamic = token.start >= self.dynamic_from && self.is_hex(token);
         if in_function || in_dynamic || (self.is_mixed && self.is_hex(token)) {
             self.secret(token);
+        } else if self.bits_of_digit(token).is_some() {
+            self.look_into(token);
         }
     }
 
@@ -322,6 +360,10 @@ impl<'w, 't> Scan<'w, 't> {
         if self.work.hides(&value, self.depth) {
             self.take(token.start, last.end, false);
         }
+        // Of `CONCAT('… IDENTIFIED BY ', …)` it cannot be told which part is the secret.
+        let is_bar = |token| Self::is_punct(token, b'|');
+        let is_operand = self.parens > 0 || is_bar(self.previous) || is_bar(self.peek());
+        self.is_assembled |= self.work.open_end && is_operand;
     }
 
     /// The value of a literal and those that follow it, up to and with `last`.
@@ -354,6 +396,10 @@ impl<'w, 't> Scan<'w, 't> {
     fn value(&self, token: Token) -> Result<Cow<'t, [u8]>, TryReserveError> {
         let (start, end) = token.body;
         let body = &self.text[start..end];
+        if let Some(bits) = self.bits_of_digit(token) {
+            let digits = if token.kind == Kind::Number { body.get(2..) } else { Some(body) };
+            return Ok(Cow::Owned(decode(digits.unwrap_or_default(), bits)?));
+        }
         let quote = self.text[start - 1];
         let escapes = match quote {
             b'"' => self.reading.escapes_in_double,
@@ -445,6 +491,11 @@ impl<'w, 't> Scan<'w, 't> {
             "BY" | "VIA" if self.depth == 0 => true,
             "BY" | "VIA" | "WITH" | "AS" => {
                 let mut ahead = self.lexer;
+                ahead.next_code();
+                // The rest of the text is in another literal.
+                if ahead.clone().next_code().is_none() {
+                    return true;
+                }
                 std::iter::from_fn(|| ahead.next_code())
                     .take(PROSE_TOKENS)
                     .any(|token| token.kind == Kind::Text || self.is_hex(token))
@@ -511,7 +562,8 @@ impl<'w, 't> Scan<'w, 't> {
                 Some(token) if token.kind == Kind::Punct(b';') => break position,
                 Some(token) if self.word_of(Some(token)).text() == "USING" => break position,
                 Some(token) if token.kind == Kind::Marker => {}
-                Some(token) if !self.is_hex(token) && self.begins_literal(token) => {}
+                Some(token)
+                    if self.bits_of_digit(token).is_none() && self.begins_literal(token) => {}
                 Some(_) => break start,
             }
         };
@@ -581,4 +633,38 @@ impl<'w, 't> Scan<'w, 't> {
         }
         Self::is_punct(next, b'=') && (self.in_assignments || !self.in_data)
     }
+}
+
+/// The bytes that digits of so many bits stand for.
+fn decode(digits: &[u8], bits: u32) -> Result<Vec<u8>, TryReserveError> {
+    let per_byte = (8 / bits) as usize;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(digits.len() / per_byte + 1)?;
+    // The first byte may have fewer digits than the others.
+    let (first, rest) = digits.split_at(digits.len() % per_byte);
+    for digits in [first].into_iter().filter(|first| !first.is_empty()).chain(rest.chunks(per_byte))
+    {
+        let value = digits.iter().fold(0_u32, |value, digit| {
+            let digit = char::from(*digit).to_digit(16).unwrap_or(0);
+            (value << bits | digit) & 0xFF
+        });
+        bytes.push(value as u8);
+    }
+    Ok(bytes)
+}
+
+/// Whether a statement that prepares a text shows it: in each way to read it a literal follows
+/// FROM or IMMEDIATE.
+pub fn shows_prepared(sql: &[u8], setting: Setting) -> bool {
+    let readings = Reading::all(sql, setting.mode.grouping);
+    readings.into_iter().all(|reading| {
+        let mut lexer = Lexer::new(sql, 0, reading);
+        while let Some(token) = lexer.next_code() {
+            let word = Word::new(&sql[token.start..token.end]);
+            if token.kind == Kind::Word && matches!(word.text(), "FROM" | "IMMEDIATE") {
+                return lexer.next_code().is_some_and(|next| next.kind == Kind::Text);
+            }
+        }
+        false
+    })
 }

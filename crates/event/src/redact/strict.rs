@@ -130,6 +130,23 @@ impl Scan<'_, '_> {
             }
         }
         self.previous = None;
+        if self.lexer.clone().next_code().is_none() {
+            self.work.open_end |= self.is_open(last);
+        }
+    }
+
+    /// Whether a text that ends with `last` lacks the secret, or the end of it.
+    fn is_open(&self, last: Option<Token>) -> bool {
+        match last {
+            None => true,
+            Some(Token { closed: false, .. }) => true,
+            Some(Token { kind: Kind::Punct(byte), .. }) => byte != b')',
+            Some(Token { kind: Kind::Word, .. }) => matches!(
+                self.word_of(last).text(),
+                "BY" | "AS" | "USING" | "VIA" | "WITH" | "PASSWORD" | "REPLACE"
+            ),
+            Some(_) => false,
+        }
     }
 
     /// Takes out a word or number that the grammar does not have here. True when it has taken

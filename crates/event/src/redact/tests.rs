@@ -501,3 +501,85 @@ fn quoted_names_are_names() {
         ),
     ]);
 }
+
+#[test]
+fn digits_are_read() {
+    let hex = |sql: &str| sql.bytes().map(|byte| format!("{byte:02X}")).collect::<String>();
+    let secret = hex("SET PASSWORD = 'x'");
+    let bits: String = "SET PASSWORD = 'x'".bytes().map(|byte| format!("{byte:08b}")).collect();
+    for literal in [
+        format!("x'{secret}'"),
+        format!("X'{secret}'"),
+        format!("0x{secret}"),
+        format!("b'{bits}'"),
+    ] {
+        check(&[
+            (&format!("EXECUTE IMMEDIATE {literal}"), "EXECUTE IMMEDIATE <secret>"),
+            (&format!("PREPARE p FROM {literal}"), "PREPARE p FROM <secret>"),
+            (
+                &format!("SET @s = {literal}; PREPARE p FROM @s"),
+                "SET @s = <secret>; PREPARE p FROM @s",
+            ),
+        ]);
+    }
+}
+
+#[test]
+fn texts_put_together_lose_every_literal() {
+    check(&[
+        (
+            "SET @s=CONCAT('CREATE USER u IDENTIFIED BY ''','x','''')",
+            "SET @s=CONCAT(<secret>,<secret>,<secret>)",
+        ),
+        (
+            "SET @s='a' || 'CREATE USER u IDENTIFIED BY ' || QUOTE('x')",
+            "SET @s=<secret> || <secret> || QUOTE(<secret>)",
+        ),
+        (
+            "SELECT CONCAT('SELECT PASSWORD(', QUOTE('x'), ')') FROM hr.salary",
+            "SELECT CONCAT(<secret>, QUOTE(<secret>), <secret>) FROM hr.salary",
+        ),
+        (
+            "INSERT INTO log VALUES ('CREATE USER u IDENTIFIED BY ''x''', 'y')",
+            "INSERT INTO log VALUES (<secret>, 'y')",
+        ),
+    ]);
+}
+
+#[test]
+fn urls_with_passwords() {
+    check(&[
+        (
+            "CREATE TABLE t (a INT) ENGINE=CONNECT HTTP='http://u:x@h' FILE_NAME='f'",
+            "CREATE TABLE t (a INT) ENGINE=CONNECT HTTP=<secret> FILE_NAME='f'",
+        ),
+        ("SELECT 'y', 'see ftp://u:x@h/d' FROM t", "SELECT 'y', <secret> FROM t"),
+        ("SELECT 1 /* http://u:x@h */", "SELECT 1 /*<secret>*/"),
+        (
+            "INSERT INTO mysql.spider_tables VALUES ('h', 'x')",
+            "INSERT INTO mysql.spider_tables VALUES (<secret>, <secret>)",
+        ),
+    ]);
+    check_untouched(&["SELECT 'http://h:80/a@b', 'u@h'"]);
+}
+
+#[test]
+fn the_beginning_of_a_text_has_no_literal() {
+    let setting = Setting::of(b"utf8mb4", b"").of_part();
+    let part = b"SELECT 'a', \"b\", 0x41 /* c */ FROM t WHERE d = 'e";
+    let text = super::secrets(part, setting);
+    let expected = "SELECT <secret>, <secret>, <secret> /*<secret>*/ FROM t WHERE d = <secret>";
+    assert_eq!(String::from_utf8_lossy(&text), expected);
+    assert_eq!(*super::secrets(&text, setting), *text);
+}
+
+#[test]
+fn what_is_prepared_may_not_be_shown() {
+    let shows = |sql: &str| super::shows_prepared(sql.as_bytes(), Setting::of(b"utf8mb4", b""));
+    assert!(shows("PREPARE p FROM 'x'") && shows("EXECUTE IMMEDIATE /* c */ \"x\" USING 1"));
+    for sql in
+        ["PREPARE p FROM @s /* ' */", "EXECUTE IMMEDIATE @s USING 'x'", "PREPARE `'` FROM @'s'"]
+    {
+        assert!(!shows(sql), "{sql}");
+    }
+}

@@ -69,6 +69,8 @@ pub(super) fn is_secret_name(name: &str) -> bool {
 /// Tables of the `mysql` schema that hold passwords, or their hashes.
 pub(super) fn is_secret_table(name: &str) -> bool {
     matches!(name, "USER" | "GLOBAL_PRIV" | "SERVERS" | "SLAVE_MASTER_INFO" | "PASSWORD_HISTORY")
+        // Spider's tables have the passwords of other servers.
+        || name.starts_with("SPIDER_")
 }
 
 /// Words that begin an ordinary statement on tables, where a column may well be called
