@@ -47,6 +47,11 @@ impl Marks {
         secret
     }
 
+    /// A text of the caller's must not be found.
+    pub fn hide(&mut self, secret: String) {
+        self.secrets.push(secret);
+    }
+
     /// A statement with a new secret for `%` and a new name for `#`, which is to stay if
     /// `is_name_kept`.
     pub fn fill(&mut self, statement: &str, is_name_kept: bool) -> String {

@@ -55,6 +55,19 @@ const STATEMENTS: &[&str] = &[
     "CHANGE MASTER 'c' TO MASTER_USER = '#', MASTER_PASSWORD -- c\n = '%', MASTER_HOST = 'h'",
     "UPDATE mysql.global_priv SET Priv = '%' WHERE User = 'nosuch' AND 1 = 0 /* # */",
     "SET @my_password := '%', @a = '#'",
+    "SET @'my_password' = '%', @a = '#'",
+    "SELECT @'pwd' := '%', 1 AS `#`",
+    "SELECT @pwd := '%', 1 AS `#` FROM mysql.db WHERE Db = 'x' /* pwd --é */",
+    "SET @s = CONCAT('CREATE USER # IDENTIFIED BY ''', '%', '''')",
+    "INSERT INTO mysql.spider_tables (db_name, password) VALUES ('#', '%')",
+    "CREATE TABLE d.`#` (a INT) ENGINE=CONNECT TABLE_TYPE=JSON HTTP='http://u:%@127.0.0.1:1'",
+    "CREATE TABLE d.`#` (a INT) ENGINE=FEDERATED `CONNECTION`='mysql://u:%@127.0.0.1:1/d/t'",
+    "CREATE SERVER `#` FOREIGN DATA WRAPPER mysql OPTIONS (`PASSWORD` '%', USER 'u')",
+    "SET @`#` = 'CREATE USR u IDENTIFIED BY ''%'''; PREPARE p FROM @`#` /* ' */",
+    "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION RESIGNAL SET MESSAGE_TEXT = \
+     'IDENTIFIED BY \"%\" failed'; \
+     SET PASSWORD FOR '#'@nosuch = PASSWORD('%'); END",
+    "SET @password = '%'; SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = @password /* # */",
     // Errors whose message quotes the text.
     "CREATE USER '#'@localhost IDENTIFIED BY '%' nonsense",
     "CREATE USER '#'@localhost nonsense IDENTIFIED BY '%'",
@@ -96,7 +109,8 @@ const GIVEN_UP: &[&str] = &[
     "DO PASSWORD",
     "SELECT PASSWORD",
     "SET @my_password",
-    "SET @s",
+    "SET @",
+    "INSERT INTO mysql",
     "EXPLAIN EXTENDED",
     "BEGIN NOT ATOMIC",
     "CREATE TABLE d.`#` AS",
@@ -137,6 +151,15 @@ fn secrets_never_reach_the_log_directory() {
                     raw.query(format!("EXECUTE IMMEDIATE '{inner}'")).expect("an answer");
                 }
             }
+        }
+    }
+    // In digits: what the log would have is the digits of the secret.
+    for way in ["EXECUTE IMMEDIATE", "PREPARE p FROM"] {
+        for (open, close) in [("x'", "'"), ("X'", "'"), ("0x", "")] {
+            let sql = marks.fill("CREATE USER # IDENTIFIED BY '%'", false);
+            let digits: String = sql.bytes().map(|byte| format!("{byte:02x}")).collect();
+            raw.query(format!("{way} {open}{digits}{close}")).expect("an answer");
+            marks.hide(digits);
         }
     }
     // As parameters of a prepared statement.

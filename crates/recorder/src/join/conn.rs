@@ -36,8 +36,8 @@ pub struct Told {
     pub strings: Vec<Vec<u8>>,
     /// There was a secret in its text.
     pub has_secret: bool,
-    /// There was a literal in its text.
-    pub has_literal: bool,
+    /// If it prepares another text, that is a literal in its own.
+    pub shows_prepared: bool,
     /// A rule of the filter keeps its literals, or its whole text, out of the log.
     pub no_literals: bool,
     /// Number and message of the last error that it met before its last `running` line.
@@ -50,7 +50,7 @@ impl Default for Told {
         Told {
             strings: Vec::new(),
             has_secret: true,
-            has_literal: false,
+            shows_prepared: false,
             no_literals: false,
             error: None,
         }

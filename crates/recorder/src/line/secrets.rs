@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tacho_digest::{Normaliser, REDACTED};
 use tacho_event::charset::Charset;
-use tacho_event::record::Record;
+use tacho_event::record::{Outcome, Record};
 use tacho_event::redact::{self, Parsed};
 
 use super::Style;
@@ -19,19 +19,24 @@ pub(super) struct Shown<'t> {
     pub(super) is_given_up: bool,
 }
 
-/// `is_parsed`: the server has parsed all of `text`, as one statement.
+/// `is_parsed`: the server has parsed all of `text`, as one statement. `text_bytes`: how long it
+/// was, of which `text` may be the beginning.
 pub(super) fn show<'t>(
     text: &'t [u8],
+    text_bytes: u32,
     record: &Record<'_>,
     kind: &TextKind,
     is_parsed: bool,
     style: &Style<'_>,
     normaliser: &mut Normaliser,
 ) -> Shown<'t> {
+    // The word that makes a literal a secret may be in what is missing.
+    let is_part = matches!(record.outcome, Some(Outcome::Running | Outcome::Interrupted))
+        && text_bytes as usize > text.len();
     let cleaned = if style.redact_literals {
         Cow::Owned(without_literals(text, kind, is_parsed, normaliser))
     } else {
-        redact::secrets(text, kind.setting)
+        redact::secrets(text, if is_part { kind.setting.of_part() } else { kind.setting })
     };
     let redacted = matches!(cleaned, Cow::Owned(_));
     // Before it is cut: a cut would hide that.
@@ -76,30 +81,36 @@ pub(super) fn executes_text(record: &Record<'_>) -> bool {
     matches!(record.sql_command, b"prepare_sql" | b"prepare" | b"execute_immediate")
 }
 
-/// Whether an error's message quotes a text that is not the statement's: a CALL that runs has been
-/// parsed, so what could not be parsed is a text that the procedure has prepared.
-pub(super) fn quotes_another_text(record: &Record<'_>) -> bool {
+/// Whether a message quotes something that the statement does not show. A procedure or a block
+/// prepares texts of its own, and SIGNAL may take its message from a variable.
+pub(super) fn quotes_another_text(
+    record: &Record<'_>,
+    message: &[u8],
+    text: Option<&[u8]>,
+    kind: &TextKind,
+) -> bool {
     const ER_PARSE_ERROR: u32 = 1064;
     const ER_SYNTAX_ERROR: u32 = 1149;
-    matches!(record.sql_command, b"call_procedure" | b"call")
-        && matches!(record.errno, ER_PARSE_ERROR | ER_SYNTAX_ERROR)
+    let quoted = match (record.errno, record.sql_command) {
+        (ER_PARSE_ERROR | ER_SYNTAX_ERROR, _) => between_quotes(message),
+        (_, b"signal" | b"resignal") => message,
+        _ => &[],
+    };
+    let is_shown = quoted.is_empty()
+        || text.is_some_and(|text| text.windows(quoted.len()).any(|part| part == quoted));
+    !is_shown || matches!(redact::secrets(message, kind.setting), Cow::Owned(_))
 }
 
-/// Whether there is a literal in a text.
-pub(super) fn has_literal(text: &[u8]) -> bool {
-    text.iter().any(|byte| matches!(byte, b'\'' | b'"'))
+/// What stands between the first and the last quotation mark.
+fn between_quotes(message: &[u8]) -> &[u8] {
+    let is_quote = |byte: &u8| matches!(byte, b'\'' | b'"' | b'`');
+    let Some(first) = message.iter().position(is_quote) else { return &[] };
+    let last = message.iter().rposition(is_quote).unwrap_or(first);
+    message.get(first + 1..last).unwrap_or_default()
 }
 
-/// Error messages quote the statement. When it has or may have secrets, what the message quotes
-/// goes.
-pub(super) fn clean_message(message: &[u8], redacted: bool) -> Cow<'_, [u8]> {
-    let quote = message.iter().position(|b| matches!(b, b'\'' | b'"' | b'`'));
-    let Some(quote) = quote.filter(|_| redacted) else { return message.into() };
-    let mut cleaned = Vec::new();
-    if cleaned.try_reserve_exact(quote + REDACTED.len()).is_err() {
-        return REDACTED.into();
-    }
-    cleaned.extend_from_slice(&message[..quote]);
-    cleaned.extend_from_slice(REDACTED);
-    cleaned.into()
+/// Error messages quote the statement, or are its own words. When it has or may have secrets, only
+/// the server's words stay.
+pub(super) fn clean_message(errno: u32, message: &[u8], is_hidden: bool) -> Cow<'_, [u8]> {
+    if is_hidden { redact::message_without_literals(errno, message).into() } else { message.into() }
 }

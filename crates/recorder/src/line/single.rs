@@ -114,7 +114,7 @@ pub fn write_single(
     let shown = sql.map(|(text, kind)| {
         let is_whole = view.body.shown_bytes as usize == text.len();
         let is_parsed = record.outcome == Some(Outcome::Ok) && is_whole;
-        show(text, &record, kind, is_parsed, style, digests.normaliser())
+        show(text, view.body.text_bytes, &record, kind, is_parsed, style, digests.normaliser())
     });
     let redacted = shown.as_ref().is_some_and(|s| s.redacted);
     if let Some(Loaded { view, text }) = &error {
@@ -134,7 +134,7 @@ pub fn write_single(
         if no_literals && event == EventKind::Statement {
             redact::message_without_literals(record.errno, text).into()
         } else {
-            clean_message(text, unknown)
+            clean_message(record.errno, text, unknown)
         }
     });
     match &shown {

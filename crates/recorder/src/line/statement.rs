@@ -11,7 +11,7 @@ use tacho_ring::codec::{
 use super::calls::Gaps;
 use super::load::{Buffers, Loaded, Shortfall};
 use super::parts::{Known, TextKind, end_of, identify, know, outcome_of, table_of};
-use super::secrets::{Shown, clean_message, executes_text, has_literal, quotes_another_text, show};
+use super::secrets::{Shown, clean_message, executes_text, quotes_another_text, show};
 use super::{Scratch, Style, Written, digest_of, is_blocked, wanted, without_text, write};
 use crate::drain::Drain;
 use crate::join::{Ending, NoText, Open, Place, Start, StatementEnd, Told};
@@ -312,12 +312,12 @@ pub fn write_statement(
             end.shown_bytes != u32::MAX && end.shown_bytes as usize >= text.len()
         };
         let is_parsed = record.outcome == Some(Outcome::Ok) && ended.is_some_and(is_whole);
-        show(text, &record, kind, is_parsed, style, digests.normaliser())
+        show(text, text_bytes, &record, kind, is_parsed, style, digests.normaliser())
     });
     // A text that must not be shown, or cannot, does not show in another form.
     let rewritten = rewritten
         .filter(|_| !is_gone && !treatment.no_text)
-        .map(|text| show(text, &record, kind, false, style, digests.normaliser()));
+        .map(|text| show(text, 0, &record, kind, false, style, digests.normaliser()));
     let is_redacted = |it: &Option<Shown<'_>>| it.as_ref().is_some_and(|shown| shown.redacted);
     let redacted = is_redacted(&shown) || is_redacted(&rewritten);
     let message = message.map(|message| {
@@ -326,10 +326,13 @@ pub fn write_statement(
             return redact::message_without_literals(record.errno, message).into();
         }
         let has_secret = redacted || told.is_some_and(|told| told.has_secret);
-        let has_literal =
-            text.is_some_and(has_literal) || told.is_some_and(|told| told.has_literal);
-        let is_hidden = executes_text(&record) && !has_literal || quotes_another_text(&record);
-        clean_message(message, has_secret || is_hidden || is_gone)
+        let shows_prepared = || {
+            text.is_some_and(|text| redact::shows_prepared(text, kind.setting))
+                || told.is_some_and(|told| told.shows_prepared)
+        };
+        let is_hidden = executes_text(&record) && !shows_prepared()
+            || quotes_another_text(&record, message, text, kind);
+        clean_message(record.errno, message, has_secret || is_hidden || is_gone)
     });
     if let Some(shown) = &shown {
         record.sql = Some(&shown.text);

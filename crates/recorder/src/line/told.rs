@@ -7,7 +7,6 @@ use tacho_filter::Program;
 use tacho_ring::codec::{RecordKind, STRING_CHARSET, STRING_DB};
 
 use super::load::{Loaded, Shortfall};
-use super::secrets::has_literal;
 use super::{Scratch, is_blocked, wanted};
 use crate::control::Filters;
 use crate::drain::Drain;
@@ -28,7 +27,7 @@ pub fn told(drain: &Drain, scratch: &mut Scratch, place: &Place, filters: &Filte
     Told {
         strings: view.strings().map(<[u8]>::to_vec).to_vec(),
         has_secret: !text.is_ok_and(is_clean),
-        has_literal: text.is_ok_and(has_literal),
+        shows_prepared: text.is_ok_and(|text| redact::shows_prepared(text, setting)),
         // What its text must not say, its error must not either.
         no_literals: treatment.no_text || treatment.literals,
         error: None,
