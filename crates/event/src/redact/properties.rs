@@ -42,6 +42,34 @@ const STATEMENTS: &[&str] = &[
     "BEGIN NOT ATOMIC IF 1 THEN SET PASSWORD = $ ; END IF ; END",
 ];
 
+/// Beginnings of statements on tables that have words of the rules in them.
+const HEADS: &[&str] = &[
+    "SELECT v",
+    "DELETE",
+    "SELECT @pwd:=1, v",
+    "SELECT @'pwd':='a' 'b', `v`",
+    "SELECT password 'a', v",
+    "SELECT source_password, USER() identified, AES_ENCRYPT(v, 'a')",
+    "SELECT v /* pwd --é */",
+    "SELECT v, 'it''s' -- IDENTIFIED BY a\n",
+    "SET @pwd = (SELECT v",
+    "CALL p((SELECT @secret:=v",
+    "/*!99999 IDENTIFIED BY a */ DELETE",
+    "SELECT CONCAT('CREATE USER u IDENTIFIED BY ', v)",
+    "SELECT 'a\\\\', --é.v",
+];
+
+/// What may come behind the table.
+const TAILS: &[&str] = &[
+    " WHERE pwd = 'a'",
+    " /* pwd --é */",
+    " -- it's a password\n",
+    " WHERE a = PASSWORD('a')",
+    " /*!99999 IDENTIFIED BY a */",
+    " WHERE `password` = 5 AND é = \"a\"",
+    ") ; SET PASSWORD = 'a';",
+];
+
 /// What may stand between two tokens.
 const GAPS: &[&str] =
     &[" ", "\n", "\t ", " \r\n", "/**/", " /* it's */ ", "-- don't \"\n", "# `\n", "\x0B", "/*;*/"];
@@ -179,6 +207,17 @@ proptest! {
         };
         let result = check_form(bytes, charset.as_bytes(), b"")?;
         prop_assert!(!has_mark(&result), "{sql:?} -> {:?}", String::from_utf8_lossy(&result));
+    }
+
+    #[test]
+    fn names_come_through(
+        head in prop::sample::select(HEADS),
+        tails in prop::collection::vec(prop::sample::select(TAILS), 0..4),
+        charset in prop::sample::select(CHARSETS),
+    ) {
+        let sql = format!("{head} FROM hr.{MARK} {}", tails.concat());
+        let result = check_form(sql.as_bytes(), charset.as_bytes(), b"")?;
+        prop_assert!(has_mark(&result), "{sql:?} -> {:?}", String::from_utf8_lossy(&result));
     }
 
     #[test]
