@@ -1,13 +1,15 @@
 //! The quick look that lets ordinary statements through.
 //!
-//! A statement that holds a secret holds one of these words, in one piece and outside of any
-//! encoding: the server's tokens cannot be cut by comments, and client character sets all
+//! A statement that holds a secret holds one of these words, or a URL with a password, in one piece
+//! and outside of any encoding: the server's tokens cannot be cut by comments, and client character sets all
 //! contain ASCII. The look is at bytes alone, so no quote or comment can mislead it.
 //!
 //! The text is looked at two bytes at a time, at even places only. Each word has two pairs of
 //! letters that ordinary statements seldom have, one at an even place of the word and one at an
 //! odd place: wherever the word begins in the text, one of the two is at an even place of the
 //! text. Where such a pair stands, the words that have it are compared.
+
+use super::url;
 
 /// Parts of the words that the rules of [`super::scan`] and [`super::words`] start from, and the
 /// places of the two pairs in them. Which part of a word is searched, and which of its pairs, was
@@ -37,7 +39,11 @@ const WORDS: &[(&str, [usize; 2])] = &[
     ("keyring", [0, 1]),
     ("asymmetric", [2, 3]),
     ("kdf", [0, 1]),
+    (URL, [0, 1]),
 ];
+
+/// What a URL has behind its scheme. Most URLs have no password: these are let through.
+const URL: &str = "://";
 
 /// Numbers of pairs: five bits of each byte are enough to tell letters apart, whatever their case.
 const PAIR_COUNT: usize = 0x1F1F + 1;
@@ -114,7 +120,9 @@ fn has_word_at(text: &[u8], at: usize, set: u8) -> bool {
         for place in places {
             let start = at.checked_sub(place);
             let there = start.and_then(|start| text.get(start..)?.get(..word.len()));
-            if there.is_some_and(|there| is_same(there, word.as_bytes())) {
+            if there.is_some_and(|there| is_same(there, word.as_bytes()))
+                && (word != URL || url::is_with_password(&text[start.unwrap_or_default()..]))
+            {
                 return true;
             }
         }
@@ -139,7 +147,7 @@ mod tests {
     /// The same by looking at everything.
     fn has_some_word(text: &[u8]) -> bool {
         let has = |word: &str| text.windows(word.len()).any(|w| is_same(w, word.as_bytes()));
-        WORDS.iter().any(|(word, _)| has(word))
+        WORDS.iter().any(|(word, _)| *word != URL && has(word)) || url::has_password(text)
     }
 
     /// Words and pieces of words, in any case, with anything between them.
@@ -158,7 +166,8 @@ mod tests {
             },
         );
         let any_bytes = prop::collection::vec(any::<u8>(), 0..12);
-        prop::collection::vec(prop_oneof![2 => piece, 1 => any_bytes], 0..6)
+        let password = Just(b"u:p@".to_vec());
+        prop::collection::vec(prop_oneof![4 => piece, 2 => any_bytes, 1 => password], 0..6)
             .prop_map(|pieces| pieces.concat())
     }
 
@@ -177,7 +186,8 @@ mod tests {
 
     #[test]
     fn every_word_is_found_wherever_it_stands() {
-        for (word, _) in WORDS {
+        let words = WORDS.iter().map(|(word, _)| *word).filter(|word| *word != URL);
+        for word in words.chain(["://u:p@"]) {
             for before in 0..20 {
                 for after in 0..4 {
                     let text = [vec![b' '; before], word.as_bytes().to_vec(), vec![b'('; after]];

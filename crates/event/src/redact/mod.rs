@@ -126,7 +126,7 @@ pub fn secrets(sql: &[u8], setting: Setting) -> Cow<'_, [u8]> {
             Cow::Owned(REDACTED.to_vec())
         };
     }
-    if !in_mysql && !is_part && !filter::suspects(sql) && !url::has_password(sql) {
+    if !in_mysql && !is_part && !filter::suspects(sql) {
         return Cow::Borrowed(sql);
     }
     take_out(sql, grouping, Place { in_mysql, is_part })

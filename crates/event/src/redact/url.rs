@@ -9,7 +9,7 @@ pub(super) fn has_password(text: &[u8]) -> bool {
 }
 
 /// `rest` begins with the colon behind a scheme.
-fn is_with_password(rest: &[u8]) -> bool {
+pub(super) fn is_with_password(rest: &[u8]) -> bool {
     let Some(authority) = rest.strip_prefix(b"://") else { return false };
     let is_end = |byte: &u8| matches!(byte, b'/' | b'?' | b'#' | b'\'' | b'"' | b'<' | 0..=b' ');
     let authority = &authority[..authority.iter().position(is_end).unwrap_or(authority.len())];

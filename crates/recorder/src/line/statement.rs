@@ -274,20 +274,21 @@ pub fn write_statement(
     let mut treatment = Treatment::default();
     if let Some(Loaded { view, .. }) = &started {
         let filter = style.filter(open.ts_us);
-        let text = said.text.and_then(Result::ok).unwrap_or_default();
-        let asks_for_tables = filter.uses() & USES_TABLE != 0 && !tables.is_empty();
-        let end = wanted::End {
-            sql_command: said.is_command_known.then_some(said.sql_command),
-            errno: record.errno,
-            tables: &tables,
-            is_partial: is_partial || gaps.locked,
-            may_hide: asks_for_tables
-                && gaps.may_hide(record.sql_command, text, said.kind, digests.normaliser()),
-            command: record.sql_command,
-            text,
-        };
         let has_ended = !is_unknown && !is_running;
-        treatment = wanted::statement(&filter, view, has_ended.then_some(end));
+        treatment = wanted::statement(&filter, view, || {
+            let text = said.text.and_then(Result::ok).unwrap_or_default();
+            let asks_for_tables = filter.uses() & USES_TABLE != 0 && !tables.is_empty();
+            has_ended.then(|| wanted::End {
+                sql_command: said.is_command_known.then_some(said.sql_command),
+                errno: record.errno,
+                tables: &tables,
+                is_partial: is_partial || gaps.locked,
+                may_hide: asks_for_tables
+                    && gaps.may_hide(record.sql_command, text, said.kind, digests.normaliser()),
+                command: record.sql_command,
+                text,
+            })
+        });
         // What a rule has blocked is not for another one to leave out.
         if treatment.skip && style.may_skip && has_ended && record.blocked_by.is_empty() {
             return Written::Filtered;

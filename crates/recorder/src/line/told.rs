@@ -22,7 +22,7 @@ pub fn told(drain: &Drain, scratch: &mut Scratch, place: &Place, filters: &Filte
     let Some(Loaded { view, text }) = loaded else { return Told::default() };
     let setting = redact::Setting::of(view.string(STRING_CHARSET), view.string(STRING_DB));
     let filter = Program::new(filters.at(view.header.ts_us));
-    let treatment = wanted::statement(&filter, &view, None);
+    let treatment = wanted::statement(&filter, &view, || None);
     let is_clean = |text| matches!(redact::secrets(text, setting), Cow::Borrowed(_));
     Told {
         strings: view.strings().map(<[u8]>::to_vec).to_vec(),

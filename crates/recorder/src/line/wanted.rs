@@ -27,11 +27,15 @@ pub(super) struct End<'e> {
     pub text: &'e [u8],
 }
 
-/// Of a statement; `view`: its start, `end`: `None` where it has not ended.
+/// Of a statement; `view`: its start, `end` answers `None` where it has not ended.
 // Mostly there is no filter, and then nothing is read for it.
 #[inline(always)]
-pub(super) fn statement(filter: &Program<'_>, view: &View<'_>, end: Option<End<'_>>) -> Treatment {
-    if filter.is_empty() { Treatment::default() } else { judge(filter, *view, end) }
+pub(super) fn statement<'e>(
+    filter: &Program<'_>,
+    view: &View<'_>,
+    end: impl FnOnce() -> Option<End<'e>>,
+) -> Treatment {
+    if filter.is_empty() { Treatment::default() } else { judge(filter, *view, end()) }
 }
 
 #[inline(never)]
@@ -87,7 +91,7 @@ pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Treatment {
             let (tables, command, text) = (&[][..], &[][..], &[][..]);
             let (is_partial, may_hide) = (true, true);
             let end = End { sql_command, errno, tables, is_partial, may_hide, command, text };
-            statement(filter, view, Some(end))
+            statement(filter, view, || Some(end))
         }
         RecordKind::Table => {
             let table = super::parts::table_of(view);
@@ -100,7 +104,7 @@ pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Treatment {
         }
         // What its session's statements must not say, it must not either.
         RecordKind::Notice => {
-            let Treatment { literals, no_text, .. } = statement(filter, view, None);
+            let Treatment { literals, no_text, .. } = statement(filter, view, || None);
             Treatment { literals: literals || no_text, ..Treatment::default() }
         }
         _ => Treatment::default(),
