@@ -57,16 +57,23 @@ impl<F: Fs> LogFiles<F> {
                 return Ok(false);
             }
         }
-        Err(FileError::new("keep", &self.current.path, io::Error::from_raw_os_error(libc::ENOENT)))
+        Err(self.deleted_again())
     }
 
     /// Before the current file is left for good: what was deleted since the batch began is written
     /// again, as nobody looks at it later.
     pub(super) fn keep_before_leaving(&mut self) -> Result<(), FileError> {
-        if self.current.file.stat().at("look at", &self.current.path)?.links == 0 {
+        for _ in 0..RESCUES_MAX {
+            if self.current.file.stat().at("look at", &self.current.path)?.links > 0 {
+                return Ok(());
+            }
             self.rescue_unlinked()?;
         }
-        Ok(())
+        Err(self.deleted_again())
+    }
+
+    fn deleted_again(&self) -> FileError {
+        FileError::new("keep", &self.current.path, io::Error::from_raw_os_error(libc::ENOENT))
     }
 
     /// The file is shorter than we made it.

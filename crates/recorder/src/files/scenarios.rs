@@ -207,6 +207,23 @@ fn a_file_that_is_deleted_before_it_is_full_is_written_again() {
     }
 }
 
+/// The copy is deleted, too, before the file is left (operation 14 at the earliest).
+#[test]
+fn a_file_that_is_deleted_twice_before_it_is_full_is_written_again() {
+    for (at, then) in (0..5).flat_map(|at| (at..14).map(move |then| (at, then))) {
+        let fs = new_fs();
+        let (mut files, _) = open(&fs, 44);
+        write(&mut files, &line(1));
+        fs.fault_after(at, Fault::Unlink);
+        fs.fault_after(then, Fault::Unlink);
+        write(&mut files, &lines(2, 4));
+        fs.repair();
+        files.check().expect("heals");
+        let all = all_text(&fs);
+        assert!(all.ends_with(&lines(1, 4)), "{at} {then}: {all}");
+    }
+}
+
 #[test]
 fn a_replaced_file_is_written_again_under_the_next_name() {
     let fs = new_fs();
