@@ -24,10 +24,12 @@ use tacho_ring::codec::{
     PRESENT_ROWS_SENT, PRESENT_SQL_COMMAND, PRESENT_TEXT, RecordKind, STRING_CHARSET,
     STRING_COMMAND, STRING_DB, STRING_HOST, STRING_IP, STRING_PRIV_USER, STRING_USER,
 };
+use tacho_ring::layout::OVERFLOW_DROP;
 use tacho_ring::sys;
 
 const ARENA_BYTES: u64 = 64 << 20;
-const CONNECTIONS: u64 = 64;
+/// As many connections as the arena has chunks for, at most.
+const CONNECTIONS_MAX: u64 = 64;
 /// The part of the arena that is filled before a round, of 8.
 const FILLED_EIGHTHS: u64 = 6;
 
@@ -60,6 +62,14 @@ fn shape(name: &str) -> Option<Shape> {
         "point" => Some(Shape { sql: POINT_SELECT, pair: false, host: "localhost", ip: "" }),
         _ => None,
     }
+}
+
+/// How many connections take turns: each has a chunk that is not full, and nobody empties the arena
+/// while it is filled. Full chunks have some room left, too, a twentieth at most.
+fn connection_count(chunk_count: u64) -> u64 {
+    let filled = chunk_count * FILLED_EIGHTHS / 8 * 21 / 20;
+    let fits = |count: &u64| (filled / count + 1) * count <= chunk_count;
+    (1..=CONNECTIONS_MAX).rev().find(fits).expect("one fits")
 }
 
 /// One round of the writer. Its own symbol, for callgrind's `--toggle-collect`.
@@ -126,7 +136,8 @@ impl Producer {
         let strings: usize = event.strings.iter().map(|s| s.len).sum();
         filled.bytes += (fixed + strings + event.text.len).next_multiple_of(8) as u64;
         filled.records += 1;
-        let thread = &mut self.threads[conn as usize % CONNECTIONS as usize];
+        let count = self.threads.len();
+        let thread = &mut self.threads[conn as usize % count];
         // SAFETY: the strings are static, the session is the one of this connection.
         unsafe {
             let session = tacho_probe_session(&self.probe, conn, event.ts_us);
@@ -147,7 +158,7 @@ impl Producer {
         let now_us = sys::now_us();
         while filled.bytes < limit {
             self.number += 1;
-            let conn = 1 + self.number % CONNECTIONS;
+            let conn = 1 + self.number % self.threads.len() as u64;
             let ts_us = now_us + filled.records as i64;
             let first = if shape.pair { RecordKind::Start } else { RecordKind::Point };
             let mut event = Self::event(first, conn, self.number, ts_us);
@@ -159,6 +170,9 @@ impl Producer {
             Self::say_outcome(&mut event, shape);
             self.emit(conn, &event, &mut filled);
         }
+        // Instead of waiting for a writer that waits for this.
+        let lost = self.probe.arena.shared().counters.0.lost_dropped.load(Ordering::Relaxed);
+        assert_eq!(lost, 0, "the arena is too small for this load");
         filled
     }
 }
@@ -173,7 +187,11 @@ fn thread_seconds() -> f64 {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [name, directory, rounds, rest @ ..] = &arguments[..] else {
+    measure(&arguments);
+}
+
+fn measure(arguments: &[String]) {
+    let [name, directory, rounds, rest @ ..] = arguments else {
         panic!(
             "usage: writer_cost select|join|point|idle LOG_DIRECTORY ROUNDS [ARENA_BYTES [KEY_FILE]]"
         )
@@ -187,7 +205,9 @@ fn main() {
         .expect("an arena");
     let arena = arena_file.arena();
     arena.set_name(0, b"select");
-    arena.shared().settings.0.logging.store(1, Ordering::Relaxed);
+    let settings = &arena.shared().settings.0;
+    settings.overflow.store(OVERFLOW_DROP, Ordering::Relaxed);
+    settings.logging.store(1, Ordering::Relaxed);
     let (mut files, _) = LogFiles::open(RealFs, &directory, Options { rotate_bytes: 0 })
         .expect("a log directory that nobody else uses");
     if let Some(key_file) = rest.get(1) {
@@ -205,7 +225,9 @@ fn main() {
     let mut writer = Writer::new(arena, files, 0, control, status.clone(), log);
     let mut producer = Producer {
         probe: Probe::new(arena, 1),
-        threads: (0..CONNECTIONS).map(|_| Thread::default()).collect(),
+        threads: (0..connection_count(arena.geometry().chunk_count.into()))
+            .map(|_| Thread::default())
+            .collect(),
         number: 0,
     };
 
@@ -262,4 +284,30 @@ fn main() {
     }
     drop(writer);
     arena_file.remove().expect("removing the arena");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arenas_of_every_size_are_filled_and_emptied() {
+        for mib in [1, 2, 3, 4, 6, 9] {
+            for name in ["select", "join", "point"] {
+                let log = tempfile::tempdir().expect("a directory");
+                let bytes = (mib << 20).to_string();
+                let log = log.path().to_str().expect("text");
+                measure(&[name, log, "1", &bytes].map(str::to_owned));
+            }
+        }
+    }
+
+    /// As the figures of `bench/instructions.toml` were counted.
+    #[test]
+    fn large_arenas_have_all_connections() {
+        for mib in [8, 16, 64] {
+            let geometry = tacho_ring::layout::Geometry::for_bytes(mib << 20);
+            assert_eq!(connection_count(geometry.chunk_count.into()), CONNECTIONS_MAX, "{mib} MiB");
+        }
+    }
 }
