@@ -16,6 +16,7 @@ use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status, Who}
 use tacho_recorder::files::LogFiles;
 use tacho_recorder::opening::{self, OpenError};
 use tacho_recorder::recover::{self, RecoverError};
+use tacho_recorder::setting_names::SettingNames;
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::layout::{NAME_COUNT, NameEntry};
@@ -84,9 +85,11 @@ fn log() -> Log {
 /// Opens the log. A recorder outside the server may be at what a dead server has left: it is waited for.
 fn open(config: &Config) -> Result<(LogFiles, u64), OpenError> {
     let mut patience = Patience::new(&config.log_directory, config.external);
+    let Config { log_directory, signing_key_file, .. } = config;
+    let names = SettingNames::of_server(&config.server);
     loop {
         let is_ending = config.ending.is_some_and(|it| it.load(Ordering::Relaxed) != 0);
-        match opening::open(&config.log_directory, &config.signing_key_file, &error_log::write) {
+        match opening::open(log_directory, signing_key_file, names, &error_log::write) {
             Err(error) if error.locked_by().is_some() && !is_ending && patience.goes_on(&error) => {
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -105,6 +108,8 @@ impl Recorder {
         let (files, last_seq) = open(config)?;
         let log_directory = canonical(&config.log_directory)?;
         let control = Arc::new(Control::default());
+        let names = SettingNames::of_server(&config.server);
+        control.set_names(names);
         let status = Arc::new(Status::default());
         let (control_too, status_too) = (control.clone(), status.clone());
         // Before anything new: what the last server did not get to write. Before the new arena,
@@ -135,9 +140,10 @@ impl Recorder {
         // Before the first record: where it is may be asked when the setting is another one.
         if let Err(error) = arena_list::add(&log_directory, arena_file.path()) {
             let text = format!(
-                "{} cannot be written: {error}. If tacho_arena_directory is changed after a \
-                 crash, what the crash has left will not be found",
-                log_directory.join(arena_list::NAME).display()
+                "{} cannot be written: {error}. If {} is changed after a crash, what the crash has \
+                 left will not be found",
+                log_directory.join(arena_list::NAME).display(),
+                names.name("arena_directory")
             );
             error_log::write(Severity::Warning, &text);
         }
@@ -256,6 +262,7 @@ impl Recorder {
         };
         Server {
             sql_commands: (0..NAME_COUNT).map(name).collect(),
+            setting_prefix: self.control.names().prefix(),
             tables: self.tables,
             program: self.program,
             blocks: self.blocks,

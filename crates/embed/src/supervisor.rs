@@ -294,7 +294,11 @@ impl Supervisor {
         let mut held = None;
         let (files, last_seq, nothing, living) = loop {
             let opened = held.take().map_or_else(
-                || opening::open(&self.log_directory, &self.signing_key_file, &error_log::write),
+                || {
+                    let names = self.control.names();
+                    let Self { log_directory, signing_key_file, .. } = self;
+                    opening::open(log_directory, signing_key_file, names, &error_log::write)
+                },
                 Ok,
             );
             let opened = opened.map_err(|error| {

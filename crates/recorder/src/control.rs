@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tacho_ring::sys;
 
 use crate::files::Recipients;
+use crate::setting_names::SettingNames;
 
 /// Zone of the time stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,8 @@ pub struct Control {
     pub release: AtomicBool,
     /// How long it may wait for a log that cannot be written, once told to stop, ms.
     pub patience_ms: AtomicU64,
+    /// The server's settings are named as a component's; see [`SettingNames`].
+    is_component: AtomicBool,
     /// Changes of settings that no line tells of yet.
     pub config_changes: Mutex<Vec<ConfigChange>>,
     /// How often the filter was changed.
@@ -182,6 +185,7 @@ impl Default for Control {
             stop: AtomicBool::new(false),
             release: AtomicBool::new(false),
             patience_ms: AtomicU64::new(0),
+            is_component: AtomicBool::new(false),
             config_changes: Mutex::new(Vec::new()),
             filter_version: AtomicU64::new(0),
             filters: Mutex::new(Filters::default()),
@@ -238,6 +242,24 @@ impl Control {
         }
         let current = self.encryption.lock().unwrap_or_else(PoisonError::into_inner);
         Some((self.encryption_version.load(Ordering::Relaxed), current.clone()))
+    }
+
+    /// Says what the server calls its settings.
+    pub fn set_names(&self, names: SettingNames) {
+        self.is_component.store(names == SettingNames::Component, Ordering::Relaxed);
+    }
+
+    /// What the server calls its settings.
+    pub fn names(&self) -> SettingNames {
+        match self.is_component.load(Ordering::Relaxed) {
+            true => SettingNames::Component,
+            false => SettingNames::Plugin,
+        }
+    }
+
+    /// The name of a setting, `logging`, in this server.
+    pub(crate) fn name(&self, setting: &str) -> String {
+        self.names().name(setting)
     }
 
     /// Zone of the time stamps.

@@ -27,6 +27,7 @@
 //! | [`writer`] | the round, back-pressure relief, failures |
 //! | [`recover`] | what a crash has left |
 //! | [`control`] | settings, status, messages |
+//! | [`setting_names`] | what a server calls them |
 //! | [`files`] | the log directory |
 //! | [`opening`] | the log directory opened, and sealed, with words for the error log |
 //! | [`external`] | the writer in a process of its own |
@@ -47,4 +48,5 @@ pub mod opening;
 mod pause;
 pub mod private_file;
 pub mod recover;
+pub mod setting_names;
 pub mod writer;

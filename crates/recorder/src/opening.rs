@@ -6,6 +6,7 @@ use crate::control::Severity;
 use crate::files::{
     FileError, FileErrorKind, LastSeqError, LogFiles, Opened, Options, RealFs, SealOptions,
 };
+use crate::setting_names::SettingNames;
 
 /// Why the log cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -33,17 +34,18 @@ impl OpenError {
 }
 
 /// Opens the log and returns it with the `seq` of its last line. `signing_key_file`: empty, and
-/// it is not sealed.
+/// it is not sealed. `names`: what messages call a setting.
 ///
 /// # Errors
 /// Another writer has it, or it cannot be written.
 pub fn open(
     log_directory: &Path,
     signing_key_file: &Path,
+    names: SettingNames,
     say: &dyn Fn(Severity, &str),
 ) -> Result<(LogFiles, u64), OpenError> {
     let opened = LogFiles::open(RealFs, log_directory, Options { rotate_bytes: 0 })?;
-    opened_with(opened, signing_key_file, say)
+    opened_with(opened, signing_key_file, names, say)
 }
 
 /// As [`open`], to write what a dead server has left and then let go: who waits for the log can know.
@@ -53,16 +55,18 @@ pub fn open(
 pub fn open_to_recover(
     log_directory: &Path,
     signing_key_file: &Path,
+    names: SettingNames,
     say: &dyn Fn(Severity, &str),
 ) -> Result<(LogFiles, u64), OpenError> {
     let mut opened = LogFiles::open(RealFs, log_directory, Options { rotate_bytes: 0 })?;
     opened.0.tell_recovery();
-    opened_with(opened, signing_key_file, say)
+    opened_with(opened, signing_key_file, names, say)
 }
 
 fn opened_with(
     (mut files, opened): (LogFiles, Opened),
     signing_key_file: &Path,
+    names: SettingNames,
     say: &dyn Fn(Severity, &str),
 ) -> Result<(LogFiles, u64), OpenError> {
     if opened.torn_bytes > 0 {
@@ -78,13 +82,19 @@ fn opened_with(
     if signing_key_file.as_os_str().is_empty() {
         files.leave_sealed_file();
     } else {
-        seal(&mut files, signing_key_file, last_seq, say);
+        seal(&mut files, signing_key_file, last_seq, names, say);
     }
     Ok((files, last_seq))
 }
 
 /// Begins to seal the log. One that cannot be sealed is still better than none.
-fn seal(files: &mut LogFiles, key_file: &Path, last_seq: u64, say: &dyn Fn(Severity, &str)) {
+fn seal(
+    files: &mut LogFiles,
+    key_file: &Path,
+    last_seq: u64,
+    names: SettingNames,
+    say: &dyn Fn(Severity, &str),
+) {
     // The setting comes a moment later; until then the chain is signed as by default.
     let options =
         SealOptions { key_file: key_file.to_owned(), checkpoint_interval_s: 60, may_break: true };
@@ -93,7 +103,8 @@ fn seal(files: &mut LogFiles, key_file: &Path, last_seq: u64, say: &dyn Fn(Sever
         Err(error) => {
             let text = format!(
                 "the audit log is NOT SEALED, changes of it cannot be detected: {error} It is tried \
-                 again with each new log file (SET GLOBAL tacho_rotate_now = 1)"
+                 again with each new log file (SET GLOBAL {} = 1)",
+                names.name("rotate_now")
             );
             return say(Severity::Error, &text);
         }

@@ -104,8 +104,11 @@ impl Source<'_> {
 
     fn tables(&self, value: &Value<'_>) -> Result<Vec<Vec<u8>>, Error> {
         if !self.server.tables {
-            let message = "tables are not recorded: a rule with `table` needs tacho_tables=ON \
-                           when the plugin is loaded";
+            let message = format!(
+                "tables are not recorded: a rule with `table` needs {}tables=ON when the recorder \
+                 is loaded",
+                self.server.setting_prefix
+            );
             return Err(self.error_at(value, message));
         }
         self.each(value, &|value| {

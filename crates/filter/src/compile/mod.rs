@@ -31,6 +31,8 @@ pub const RULES_MAX: usize = 10_000;
 pub struct Server {
     /// Names of its SQL commands, by number; empty where there is none.
     pub sql_commands: Vec<String>,
+    /// Before the names of settings, in what is said of a wrong filter.
+    pub setting_prefix: &'static str,
     /// Whether it tells which tables a statement has touched.
     pub tables: bool,
     /// Whether it tells the program name of a connection.
@@ -42,7 +44,13 @@ pub struct Server {
 impl Default for Server {
     /// One of which nothing is known: SQL commands are not checked.
     fn default() -> Server {
-        Server { sql_commands: Vec::new(), tables: true, program: true, blocks: true }
+        Server {
+            sql_commands: Vec::new(),
+            setting_prefix: "tacho_",
+            tables: true,
+            program: true,
+            blocks: true,
+        }
     }
 }
 

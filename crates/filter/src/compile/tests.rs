@@ -14,6 +14,7 @@ const DROP: i32 = 3;
 fn server() -> Server {
     Server {
         sql_commands: COMMANDS.map(str::to_owned).to_vec(),
+        setting_prefix: "tacho.",
         tables: true,
         program: false,
         blocks: true,

@@ -24,6 +24,7 @@ use crate::arena_list;
 use crate::control::{Control, Log, Severity, Status};
 use crate::opening;
 use crate::recover::{self, RecoverError};
+use crate::setting_names::SettingNames;
 use crate::writer::Writer;
 
 /// How often is looked for a server, ms.
@@ -307,10 +308,11 @@ impl Recorder {
         }
         let arena_file =
             ArenaFile::open_living(&attach.arena.path()).map_err(|error| error.to_string())?;
+        let names = SettingNames::of_server(&arena_file.info().server);
         let log = self.log(channel);
         let since_us = sys::monotonic_us();
         let (files, last_seq) = loop {
-            match opening::open(ours, &self.place.signing_key_file, &log) {
+            match opening::open(ours, &self.place.signing_key_file, names, &log) {
                 Ok(opened) => break opened,
                 // `tacho recover` may be looking.
                 Err(error)
@@ -356,7 +358,8 @@ impl Recorder {
             return;
         }
         let say = self.say.clone();
-        let opened = opening::open_to_recover(&self.place.log_directory, &self.key(), &*say);
+        let names = self.known.as_ref().map_or_else(SettingNames::default, |it| it.0.names());
+        let opened = opening::open_to_recover(&self.place.log_directory, &self.key(), names, &*say);
         let (files, last_seq) = match opened {
             Ok(opened) => opened,
             // A server that starts: it does the same.

@@ -58,6 +58,7 @@ use crate::files::{FileError, Fs, LogFiles, RealFs};
 use crate::join::{Ending, Join, Ready, Start};
 use crate::line::Scratch;
 use crate::pause;
+use crate::setting_names::SettingNames;
 use durability::Syncing;
 use judging::Judging;
 pub(crate) use losses::confirm_losses;
@@ -181,6 +182,7 @@ impl<F: Fs> Writer<F> {
             space: SpaceWatch::default(),
             survey: SurveyWatch::default(),
         };
+        writer.take_names();
         writer.take_settings();
         writer
     }
@@ -205,6 +207,17 @@ impl<F: Fs> Writer<F> {
         // The losses that no line tells of are from any time of its life: its writer may have
         // looked at them long before it died, and never have been able to write.
         self.lost_seen_us = self.arena().header().created_us;
+        self.take_names();
+    }
+
+    /// Names settings as the server of the arena does.
+    fn take_names(&self) {
+        let server = self.arena().header().server;
+        // One that is of no server says nothing: who writes knows better, or learns it soon.
+        if let Some(length @ 1..) = server.iter().position(|byte| *byte == 0) {
+            let server = String::from_utf8_lossy(&server[..length]);
+            self.control.set_names(SettingNames::of_server(&server));
+        }
     }
 
     /// Who is to hear of the lines of changes.

@@ -13,6 +13,7 @@ use crate::arena_file::ArenaFile;
 use crate::arena_list;
 use crate::control::{Severity, Status};
 use crate::files::{Event, FileError, Fs, Sealed};
+use crate::setting_names::SettingNames;
 
 /// How long a failed write is left alone, µs.
 const RETRY_US: i64 = 250_000;
@@ -143,7 +144,7 @@ impl<F: Fs> Writer<F> {
                 }
                 _ => Severity::Warning,
             };
-            let text = describe(&event);
+            let text = describe(&event, self.control.names());
             self.say(severity, &text);
             if severity == Severity::Warning {
                 Status::set(&self.status.last_error, &text);
@@ -160,7 +161,7 @@ impl<F: Fs> Writer<F> {
 }
 
 /// What happened to the files, in a sentence for the error log.
-fn describe(event: &Event) -> String {
+fn describe(event: &Event, names: SettingNames) -> String {
     match event {
         Event::Rotated { closed, closed_bytes, opened } => format!(
             "{} is complete ({closed_bytes} bytes), going on in {}",
@@ -180,8 +181,9 @@ fn describe(event: &Event) -> String {
         }
         Event::Truncated { path, gone_bytes, .. } => format!(
             "{} was cut short by somebody: {gone_bytes} bytes of the audit log are gone. \
-             Use SET GLOBAL tacho_rotate_now=1 instead of copytruncate",
-            path.display()
+             Use SET GLOBAL {}=1 instead of copytruncate",
+            path.display(),
+            names.name("rotate_now")
         ),
         Event::SealFailed { error } => {
             format!("the audit log goes on and its seal cannot be written at the moment: {error}")

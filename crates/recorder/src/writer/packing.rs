@@ -250,8 +250,9 @@ impl<F: Fs> Writer<F> {
         let Some(why) = &self.packing.obstacle else { return };
         let text = format!(
             "{} is NOT ENCRYPTED, nor is any other file of the log: {why}. They are encrypted when \
-             tacho_encryption_recipients_file is set to a right one",
-            closed.log_file()
+             {} is set to a right one",
+            closed.log_file(),
+            self.control.name("encryption_recipients_file")
         );
         if self.packing.obstacle_seldom.allows(now_us) {
             self.say(Severity::Error, &text);

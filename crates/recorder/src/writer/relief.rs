@@ -108,8 +108,9 @@ impl<F: Fs> Writer<F> {
             _ => format!(
                 "{error}. Until that is mended, a statement that is larger than what is free in \
                  the arena is in the memory of its writer, and lost or doubled if that is killed \
-                 before its line is written. Give tacho_arena_directory more room, or make \
-                 tacho_arena_bytes larger"
+                 before its line is written. Give {} more room, or make {} larger",
+                self.control.name("arena_directory"),
+                self.control.name("arena_bytes")
             ),
         };
         self.say(Severity::Warning, &text);

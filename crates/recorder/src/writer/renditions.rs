@@ -274,7 +274,8 @@ impl<F: Fs> Writer<F> {
         let taken = self.begin_renditions(wanted).and_then(|()| self.switch_format(wanted));
         if let Err(text) = taken {
             self.renditions.retry_at_us = now_us + RETRY_US;
-            let text = format!("tacho_format cannot be followed at the moment: {text}");
+            let name = self.control.name("format");
+            let text = format!("{name} cannot be followed at the moment: {text}");
             if self.renditions.seldom.allows(now_us) {
                 self.say(Severity::Warning, &text);
             }

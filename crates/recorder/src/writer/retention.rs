@@ -149,13 +149,14 @@ impl<F: Fs> Writer<F> {
         let is_ahead = outlook.is_ahead && retention.keep.days > 0;
         // Once, and again when it has become right and wrong again: it may last for years.
         if is_ahead && !std::mem::replace(&mut retention.is_ahead, is_ahead) {
-            self.say(
-                Severity::Warning,
+            let text = format!(
                 "the name of the current log file is of a time that has not come yet: the clock was \
                  set forward when a file was begun, or is set back now. Until that time has come, \
-                 files that were begun since do not become old: tacho_retention_days removes at \
-                 most what is older than that",
+                 files that were begun since do not become old: {} removes at most what is older \
+                 than that",
+                self.control.name("retention_days")
             );
+            self.say(Severity::Warning, &text);
         }
         self.retention.is_ahead = is_ahead;
         let retention = &mut self.retention;
@@ -218,9 +219,10 @@ impl<F: Fs> Writer<F> {
         self.survey.look_soon();
         self.status.files_removed.fetch_add(1, Ordering::Relaxed);
         let setting = match due.reason {
-            RemovalReason::Size => "tacho_retention_bytes",
-            RemovalReason::Age | RemovalReason::Request => "tacho_retention_days",
+            RemovalReason::Size => "retention_bytes",
+            RemovalReason::Age | RemovalReason::Request => "retention_days",
         };
+        let setting = self.control.name(setting);
         let text = format!("{} was removed ({setting})", due.name.log_file());
         self.say(Severity::Note, &text);
     }
@@ -230,10 +232,10 @@ impl<F: Fs> Writer<F> {
             return;
         }
         let days = self.retention.keep.days;
+        let name = self.control.name("retention_days");
         let text = format!(
-            "{old_count} log files are older than tacho_retention_days={days}, which is more than \
-             may go at once: is the clock right? They go slowly. If they shall go now: SET GLOBAL \
-             tacho_retention_days={days}"
+            "{old_count} log files are older than {name}={days}, which is more than may go at once: \
+             is the clock right? They go slowly. If they shall go now: SET GLOBAL {name}={days}"
         );
         self.say(Severity::Warning, &text);
         Status::set(&self.status.last_error, &text);

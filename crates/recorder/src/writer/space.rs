@@ -86,8 +86,11 @@ impl<F: Fs> Writer<F> {
         let Space { free_bytes, total_bytes } = space;
         let text = format!(
             "the file system of the audit log has {free_bytes} of {total_bytes} bytes left, less \
-             than tacho_disk_warn_percent. When it is full, tacho_overflow decides what happens. \
-             Free space, or keep less (tacho_retention_days, tacho_retention_bytes)"
+             than {}. When it is full, {} decides what happens. Free space, or keep less ({}, {})",
+            self.control.name("disk_warn_percent"),
+            self.control.name("overflow"),
+            self.control.name("retention_days"),
+            self.control.name("retention_bytes")
         );
         if self.space.seldom.allows(now_us) {
             self.say(Severity::Warning, &text);

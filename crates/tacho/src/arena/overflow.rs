@@ -1,6 +1,7 @@
 //! The way out when every session waits, the administrator's included.
 
 use tacho_recorder::arena_file::ArenaFile;
+use tacho_recorder::setting_names::SettingNames;
 use tacho_ring::layout::{OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_TIMEOUT};
 use tacho_ring::producer::Futex;
 use tacho_ring::sync::Ordering;
@@ -39,8 +40,9 @@ pub fn set(file: &ArenaFile, policy: Overflow) -> Result<(), ArenaCommandError> 
     if wanted != OVERFLOW_BLOCK {
         say::result("Records that are lost are counted and told in the log.")?;
     }
-    say::result(
-        "SHOW VARIABLES still shows what was set there; SET GLOBAL tacho_overflow sets both again.",
-    )?;
+    say::result(&format!(
+        "SHOW VARIABLES still shows what was set there; SET GLOBAL {} sets both again.",
+        SettingNames::of_server(&info.server).name("overflow")
+    ))?;
     Ok(())
 }
