@@ -103,7 +103,10 @@ enum tacho_text {
     TACHO_TEXT_OLDEST_FILE = 4,
     TACHO_TEXT_OLDEST_TIME = 5,     /* times are as those in the log; empty: there is none */
     TACHO_TEXT_CHECKPOINT_TIME = 6, /* when the seal was last signed */
-    TACHO_TEXT_ROTATE_DUE_TIME = 7  /* when a new file is begun because of its age */
+    TACHO_TEXT_ROTATE_DUE_TIME = 7, /* when a new file is begun because of its age */
+    TACHO_TEXT_FILTER_ERROR = 8,    /* see tacho_fault; empty: nothing is wrong */
+    TACHO_TEXT_ENCRYPTION_ERROR = 9,
+    TACHO_TEXT_REWRITE_ERROR = 10
 };
 
 /* Starts recording: recovers what a crash has left, makes the arena, starts the writer.
@@ -132,6 +135,16 @@ typedef struct tacho_who {
 /* Tells the log that a setting was changed: by whom, variable, old and new value. */
 void tacho_embed_note_config(const tacho_embed* recorder, const tacho_who* who,
                              const char* variable, const char* old_value, const char* new_value);
+
+/* What can be wrong while the recorder goes on without it. */
+enum tacho_fault {
+    TACHO_FAULT_FILTER = 0,     /* everything is recorded */
+    TACHO_FAULT_ENCRYPTION = 1, /* closed files are not encrypted */
+    TACHO_FAULT_REWRITE = 2     /* no statement is rewritten */
+};
+
+/* Tells SHOW STATUS and the log what is wrong with it. What takes effect later takes it back. */
+void tacho_embed_fault(const tacho_embed* recorder, int32_t fault, const char* text);
 
 /* See tacho_embed_filter. */
 enum tacho_filter_flag {

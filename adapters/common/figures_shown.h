@@ -56,6 +56,9 @@ constexpr size_t kShownNumberCount = sizeof(kShownNumbers) / sizeof(kShownNumber
 
 constexpr ShownText kShownTexts[] = {
     {"last_error", TACHO_TEXT_LAST_ERROR},
+    {"filter_error", TACHO_TEXT_FILTER_ERROR},
+    {"encryption_error", TACHO_TEXT_ENCRYPTION_ERROR},
+    {"rewrite_error", TACHO_TEXT_REWRITE_ERROR},
     {"current_file", TACHO_TEXT_CURRENT_FILE},
     {"oldest_file", TACHO_TEXT_OLDEST_FILE},
     {"oldest_time", TACHO_TEXT_OLDEST_TIME},

@@ -105,9 +105,12 @@ void apply_filter(const tacho_embed* recorder) noexcept {
                try_text(recorder, number, nullptr, shown(number), true, error, sizeof(error))) {
         return;
     }
+    char fault[1200];
+    snprintf(fault, sizeof(fault), "%s: %s", g_texts[number].full_name, error);
+    tacho_embed_fault(recorder, TACHO_FAULT_FILTER, fault);
     char message[1300];
-    snprintf(message, sizeof(message), "%s: %s. Everything is recorded until a right filter is set",
-             g_texts[number].full_name, error);
+    snprintf(message, sizeof(message), "%s. Everything is recorded until a right filter is set",
+             fault);
     tacho_embed_log(2, message);
 }
 

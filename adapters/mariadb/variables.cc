@@ -109,6 +109,27 @@ const char* const kNames[] = {"tacho_logging",
                               "tacho_format",
                               "tacho_writer"};
 
+// As the server declares numbers.
+extern DECLARE_MYSQL_SYSVAR_SIMPLE(number, unsigned long long);
+using Number = decltype(MYSQL_SYSVAR_NAME(number));
+
+// The server would bend what is out of range to fit: -1 to 0, which is "never" or "unlimited" for
+// many. It has the message for what is refused.
+int check_number(MYSQL_THD, st_mysql_sys_var* self, void* save, st_mysql_value* value) noexcept {
+    const auto* range = reinterpret_cast<const Number*>(self);
+    long long number = 0;
+    if (value->val_int(value, &number) != 0) {
+        return 1;
+    }
+    const bool negative = number < 0 && value->is_unsigned(value) == 0;
+    const auto wanted = static_cast<unsigned long long>(number);
+    if (negative || wanted < range->min_val || wanted > range->max_val) {
+        return 1;
+    }
+    *static_cast<unsigned long long*>(save) = wanted;
+    return 0;
+}
+
 template <int32_t Setting>
 void update_number(MYSQL_THD thd, st_mysql_sys_var*, void* variable, const void* value) noexcept {
     auto* current = static_cast<unsigned long long*>(variable);
@@ -172,8 +193,8 @@ MYSQL_SYSVAR_STR(
     nullptr, nullptr, "tacho-signing.key");
 MYSQL_SYSVAR_ULONGLONG(checkpoint_interval_s, v_checkpoint_interval_s, PLUGIN_VAR_RQCMDARG,
                        "How often the log is signed, seconds; 0 = only at rotation and stop",
-                       nullptr, update_number<TACHO_SETTING_CHECKPOINT_INTERVAL_S>, 60, 0, 86400,
-                       1);
+                       check_number, update_number<TACHO_SETTING_CHECKPOINT_INTERVAL_S>, 60, 0,
+                       86400, 1);
 MYSQL_SYSVAR_ULONGLONG(arena_bytes, v_arena_bytes, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                        "Size of the arena: what can wait for the log when it is slow", nullptr,
                        nullptr, 64ULL << 20, 1ULL << 20, 1ULL << 36, 4096);
@@ -183,10 +204,10 @@ MYSQL_SYSVAR_BOOL(tables, v_tables, PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
 MYSQL_SYSVAR_BOOL(logging, v_logging, PLUGIN_VAR_OPCMDARG, "Record or not", nullptr,
                   update_switch<TACHO_SETTING_LOGGING>, 1);
 MYSQL_SYSVAR_ULONGLONG(flush_interval_ms, v_flush_interval_ms, PLUGIN_VAR_RQCMDARG,
-                       "Longest time a finished record stays unwritten, milliseconds", nullptr,
+                       "Longest time a finished record stays unwritten, milliseconds", check_number,
                        update_number<TACHO_SETTING_FLUSH_INTERVAL_MS>, 100, 1, 60000, 1);
 MYSQL_SYSVAR_ULONGLONG(flush_bytes, v_flush_bytes, PLUGIN_VAR_RQCMDARG,
-                       "Write earlier when this much is waiting, bytes", nullptr,
+                       "Write earlier when this much is waiting, bytes", check_number,
                        update_number<TACHO_SETTING_FLUSH_BYTES>, 262144, 1, 1ULL << 30, 1);
 MYSQL_SYSVAR_ENUM(overflow, v_overflow, PLUGIN_VAR_RQCMDARG,
                   "When the arena is full: BLOCK waits (nothing is lost), TIMEOUT waits "
@@ -194,7 +215,7 @@ MYSQL_SYSVAR_ENUM(overflow, v_overflow, PLUGIN_VAR_RQCMDARG,
                   nullptr, (update_enum<TACHO_SETTING_OVERFLOW, g_overflow_names>), 0,
                   &g_overflow_lib);
 MYSQL_SYSVAR_ULONGLONG(overflow_timeout_ms, v_overflow_timeout_ms, PLUGIN_VAR_RQCMDARG,
-                       "Longest wait with tacho_overflow=TIMEOUT, milliseconds", nullptr,
+                       "Longest wait with tacho_overflow=TIMEOUT, milliseconds", check_number,
                        update_number<TACHO_SETTING_OVERFLOW_TIMEOUT_MS>, 1000, 0, 3600000, 1);
 MYSQL_SYSVAR_ENUM(durability, v_durability, PLUGIN_VAR_RQCMDARG,
                   "When the log is on the device: ASYNC when the operating system thinks fit, "
@@ -204,7 +225,8 @@ MYSQL_SYSVAR_ENUM(durability, v_durability, PLUGIN_VAR_RQCMDARG,
 MYSQL_SYSVAR_ULONGLONG(sync_interval_ms, v_sync_interval_ms, PLUGIN_VAR_RQCMDARG,
                        "How often the log goes to the device with tacho_durability=GROUP or SYNC, "
                        "milliseconds",
-                       nullptr, update_number<TACHO_SETTING_SYNC_INTERVAL_MS>, 1000, 1, 3600000, 1);
+                       check_number, update_number<TACHO_SETTING_SYNC_INTERVAL_MS>, 1000, 1,
+                       3600000, 1);
 MYSQL_SYSVAR_ENUM(timestamps, v_timestamps, PLUGIN_VAR_RQCMDARG,
                   "Zone of the time stamps: SYSTEM (local time with offset) or UTC", nullptr,
                   (update_enum<TACHO_SETTING_TIMESTAMPS, g_timestamps_names>), 0,
@@ -215,26 +237,27 @@ MYSQL_SYSVAR_ENUM(format, v_format, PLUGIN_VAR_RQCMDARG,
                   "beside it",
                   nullptr, (update_enum<TACHO_SETTING_FORMAT, g_format_names>), 0, &g_format_lib);
 MYSQL_SYSVAR_ULONGLONG(rotate_bytes, v_rotate_bytes, PLUGIN_VAR_RQCMDARG,
-                       "Begin a new file at this size, bytes; 0 = never", nullptr,
+                       "Begin a new file at this size, bytes; 0 = never", check_number,
                        update_number<TACHO_SETTING_ROTATE_BYTES>, 256ULL << 20, 0, 1ULL << 46, 1);
 MYSQL_SYSVAR_ULONGLONG(rotate_interval_s, v_rotate_interval_s, PLUGIN_VAR_RQCMDARG,
                        "Begin a new file when the current one is this old, seconds; 0 = never",
-                       nullptr, update_number<TACHO_SETTING_ROTATE_INTERVAL_S>, 0, 0,
+                       check_number, update_number<TACHO_SETTING_ROTATE_INTERVAL_S>, 0, 0,
                        366ULL * 86400, 1);
 MYSQL_SYSVAR_ULONGLONG(retention_days, v_retention_days, PLUGIN_VAR_RQCMDARG,
-                       "Remove closed files that ended longer ago, days; 0 = keep them", nullptr,
-                       update_retention_days, 183, 0, 36525, 1);
+                       "Remove closed files that ended longer ago, days; 0 = keep them",
+                       check_number, update_retention_days, 183, 0, 36525, 1);
 MYSQL_SYSVAR_ULONGLONG(retention_bytes, v_retention_bytes, PLUGIN_VAR_RQCMDARG,
                        "Remove the oldest closed files while the log is larger, bytes; 0 = keep "
                        "them",
-                       nullptr, update_number<TACHO_SETTING_RETENTION_BYTES>, 0, 0, 1ULL << 60, 1);
+                       check_number, update_number<TACHO_SETTING_RETENTION_BYTES>, 0, 0, 1ULL << 60,
+                       1);
 MYSQL_SYSVAR_ENUM(compression, v_compression, PLUGIN_VAR_RQCMDARG,
                   "What becomes of closed files: NONE, or ZSTD (compressed in the background)",
                   nullptr, (update_enum<TACHO_SETTING_COMPRESSION, g_compression_names>), 0,
                   &g_compression_lib);
 MYSQL_SYSVAR_ULONGLONG(disk_warn_percent, v_disk_warn_percent, PLUGIN_VAR_RQCMDARG,
                        "Warn when less of the log's file system is free, per cent; 0 = never",
-                       nullptr, update_number<TACHO_SETTING_DISK_WARN_PERCENT>, 10, 0, 100, 1);
+                       check_number, update_number<TACHO_SETTING_DISK_WARN_PERCENT>, 10, 0, 100, 1);
 MYSQL_SYSVAR_ENUM(writer, v_writer, PLUGIN_VAR_RQCMDARG,
                   "Who writes the log: EMBEDDED (a thread of the server), or EXTERNAL (the process "
                   "`tacho recorder`; the thread, while there is none)",
@@ -245,7 +268,7 @@ MYSQL_SYSVAR_BOOL(flush_now, v_flush_now, PLUGIN_VAR_OPCMDARG,
                   "Set to 1: write what has ended now, not after tacho_flush_interval_ms", nullptr,
                   update_flush_now, 0);
 MYSQL_SYSVAR_ULONGLONG(max_statement_bytes, v_max_statement_bytes, PLUGIN_VAR_RQCMDARG,
-                       "Cut statements at this length, bytes; 0 = record them whole", nullptr,
+                       "Cut statements at this length, bytes; 0 = record them whole", check_number,
                        update_number<TACHO_SETTING_MAX_STATEMENT_BYTES>, 0, 0, 1ULL << 32, 1);
 
 MYSQL_SYSVAR_BOOL(digest, v_digest, PLUGIN_VAR_OPCMDARG,
@@ -422,6 +445,8 @@ st_mysql_show_var g_status_variables[] = {
     {"Tacho_sessions_max", function(show_number<&Status::sessions_max>), SHOW_SIMPLE_FUNC},
     {"Tacho_last_error", function(show_text<TACHO_TEXT_LAST_ERROR>), SHOW_SIMPLE_FUNC},
     {"Tacho_current_file", function(show_text<TACHO_TEXT_CURRENT_FILE>), SHOW_SIMPLE_FUNC},
+    {"Tacho_filter_error", function(show_text<TACHO_TEXT_FILTER_ERROR>), SHOW_SIMPLE_FUNC},
+    {"Tacho_encryption_error", function(show_text<TACHO_TEXT_ENCRYPTION_ERROR>), SHOW_SIMPLE_FUNC},
     {"Tacho_filter_rules", function(show_number<&Status::filter_rules>), SHOW_SIMPLE_FUNC},
     {"Tacho_writer", function(show_text<TACHO_TEXT_WRITER>), SHOW_SIMPLE_FUNC},
     {"Tacho_arena_file", function(show_text<TACHO_TEXT_ARENA>), SHOW_SIMPLE_FUNC},

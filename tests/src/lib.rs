@@ -21,6 +21,7 @@
 //! | [`verdict`] | the answered ids against the ids in the log |
 //! | [`audit`] | all of that about one log directory |
 //! | [`benched`] | `tacho bench`, and whether a server is as it was before |
+//! | [`guide`] | the tables of the guide |
 //! | [`converted`] | the log in another format |
 //! | [`arena`] | the few words of a living arena that a test looks at |
 //! | [`hidden`] | secrets that must not be found, names that must |
@@ -36,6 +37,7 @@ pub mod audit;
 pub mod benched;
 pub mod converted;
 pub mod disk;
+pub mod guide;
 pub mod hidden;
 pub mod log;
 pub mod map_auth;

@@ -400,6 +400,10 @@ fn settings_reach_the_recorder() {
             && !found.is_empty()
     });
     assert!(found.contains("+00:00\""), "{found}");
+    // What it says, it says by the names that this server has.
+    set(&scene, "tacho_disk_warn_percent = 100");
+    let warning = scene.server.product.named("less than tacho_disk_warn_percent. When it is full");
+    wait::until("the recorder warns", || recorder.said().contains(&warning));
     // A change that the recorder was told of and did not live to write is told of all the same.
     recorder.signal(Signal::STOP);
     set(&scene, "tacho_rotate_bytes = 123456789");
@@ -413,11 +417,12 @@ fn settings_reach_the_recorder() {
             .map(|line: serde_json::Value| line["variable"].as_str().unwrap_or("").to_owned())
             .collect()
     };
-    wait::until("the change is told of", || variables().len() >= 3);
+    let changed =
+        ["tacho_timestamps", "tacho_filter", "tacho_disk_warn_percent", "tacho_rotate_bytes"];
+    wait::until("the change is told of", || variables().len() >= changed.len());
     drop(conn);
     let mut scene = scene;
     scene.server.stop().expect("stopping");
-    let changed = ["tacho_timestamps", "tacho_filter", "tacho_rotate_bytes"];
     assert_eq!(variables(), changed.map(|name| scene.server.product.named(name)));
     scene.server.assert_clean_log(GONE);
 }

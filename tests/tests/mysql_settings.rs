@@ -335,3 +335,28 @@ fn texts_given_with_install_outlive_it() {
     assert_eq!(complaints.len(), 1, "{complaints:?}");
     assert!(complaints[0].contains("Everything is recorded until"), "{complaints:?}");
 }
+
+/// The server does not ask about what is only persisted. What cannot change while it runs is an option
+/// at the next start, and cut; everything else is set then, and refused.
+#[test]
+#[ignore = "needs MySQL: scripts/test-mysql.sh"]
+fn what_is_only_persisted_is_looked_at_when_the_server_starts() {
+    let mut server = bare();
+    one(&server, install());
+    for setting in ["retention_days = 7", "arena_bytes = 5", "rotate_bytes = -1", "flush_bytes = 7"]
+    {
+        one(&server, &named(&format!("SET PERSIST_ONLY tacho.{setting}")));
+    }
+    let before = server.error_log().len();
+    server.restart().expect("restarting");
+    let said = server.error_log()[before..].to_owned();
+    let mut root = server.connect().expect("a connection");
+    let mut shown = |name: &str| client::variable(&mut root, &named(name)).expect("a variable");
+    assert_eq!(shown("tacho.arena_bytes"), (1 << 20).to_string());
+    assert!(said.contains("unsigned value 5 adjusted to 1048576"), "{said}");
+    assert_eq!(shown("tacho.rotate_bytes"), (256 << 20).to_string());
+    assert_eq!(said.matches("Configuring persisted options failed").count(), 1, "{said}");
+    // The server sets them in the order in which they were persisted, up to the first that is refused.
+    assert_eq!(shown("tacho.retention_days"), "7");
+    assert_eq!(shown("tacho.flush_bytes"), (256 << 10).to_string());
+}

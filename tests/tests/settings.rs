@@ -1,44 +1,12 @@
 //! Zone: outside. `docs/guide/settings.md` against a server that runs: every variable is there, with
 //! its default, its range and whether it is dynamic; and no other is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 
 use tacho_tests::client::Queryable as _;
+use tacho_tests::guide::{quantity, rows};
 use tacho_tests::server::MariaDb;
-
-/// Rows of the tables of a page whose first cell is a name in backticks: the other cells by name.
-fn rows(page: &str, begin: &str) -> BTreeMap<String, Vec<String>> {
-    let mut rows = BTreeMap::new();
-    for line in page.lines() {
-        let Some(line) = line.strip_prefix("| `").and_then(|line| line.strip_suffix('|')) else {
-            continue;
-        };
-        let (name, rest) = line.split_once('`').expect("a closing backtick");
-        if name.starts_with(begin) {
-            let cells = rest.split('|').skip(1).map(|cell| cell.trim().to_owned()).collect();
-            let before = rows.insert(name.to_owned(), cells);
-            assert!(before.is_none(), "{name} is there twice");
-        }
-    }
-    rows
-}
-
-/// `64 MiB`, `366 days`, `1000`.
-fn quantity(text: &str) -> u64 {
-    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
-    let factor = match unit {
-        "" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        "TiB" => 1 << 40,
-        "EiB" => 1 << 60,
-        "days" => 86_400,
-        other => panic!("{text:?}: the unit {other:?} is not known"),
-    };
-    number.parse::<u64>().unwrap_or_else(|_| panic!("{text:?} is no number")) * factor
-}
 
 /// What is in backticks.
 fn literals(cell: &str) -> Vec<&str> {

@@ -10,6 +10,7 @@ mod door;
 mod encryption;
 mod error_log;
 mod exposure;
+mod faults;
 mod filter;
 mod outside;
 mod patience;
@@ -286,6 +287,21 @@ unsafe fn answer(result: Result<(), String>, error: *mut c_char, error_bytes: us
         unsafe { copy_out(cause, error, error_bytes) };
     }
     result.is_ok()
+}
+
+/// See `include/tacho_embed.h`.
+///
+/// # Safety
+/// `text` is a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tacho_embed_fault(recorder: &Recorder, fault: i32, text: *const c_char) {
+    // SAFETY: promised by the caller.
+    let text = unsafe { string(text) }.to_string_lossy();
+    guard((), || {
+        if let Some(fault) = faults::Fault::of(fault) {
+            recorder.tell_fault(Who::default(), fault, &text);
+        }
+    });
 }
 
 /// See `tacho_filter_flag`.

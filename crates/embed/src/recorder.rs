@@ -24,6 +24,7 @@ use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 
 use crate::encryption::{self, Mode};
+use crate::faults::{Fault, Faults};
 use crate::filter::Filters;
 use crate::outside::Outside;
 use crate::patience::Patience;
@@ -68,6 +69,7 @@ pub struct Recorder {
     outside: Arc<Outside>,
     filters: Filters,
     rewriting: Rewriting,
+    faults: Faults,
     tables: bool,
     program: bool,
     blocks: bool,
@@ -190,6 +192,7 @@ impl Recorder {
             outside,
             filters: Filters::default(),
             rewriting: Rewriting::new(&log_directory),
+            faults: Faults::default(),
             tables: config.tables,
             program: config.program,
             blocks: config.blocks,
@@ -253,6 +256,20 @@ impl Recorder {
         self.ring();
     }
 
+    /// Tells SHOW STATUS and the log what is wrong with something that the recorder goes on without;
+    /// nothing, if `text` is empty.
+    pub fn tell_fault(&self, who: Who, fault: Fault, text: &str) {
+        if let Some(before) = self.faults.set(fault, text) {
+            self.note_config(ConfigChange {
+                who,
+                number: 0,
+                variable: fault.name().as_bytes().to_vec(),
+                old_value: before.into_bytes(),
+                new_value: text.as_bytes().to_vec(),
+            });
+        }
+    }
+
     /// What a filter can be about.
     fn server(&self) -> Server {
         let name = |number| {
@@ -286,6 +303,7 @@ impl Recorder {
             return Filters::check(text, &server).map(|_| ());
         }
         let before = self.filters.set(text, &server, &self.probe, &self.control)?;
+        self.tell_fault(who.clone(), Fault::Filter, "");
         if before != text {
             if let Some(warning) = Filters::warning(text, &server) {
                 error_log::write(Severity::Warning, &warning);
@@ -309,7 +327,8 @@ impl Recorder {
     /// They cannot be kept for the next start, or are too many. Those before stay in force.
     pub fn rewrite(&self, who: Who, list: List) -> Result<u64, String> {
         let left_out = list.left_out();
-        let (count, change) = self.rewriting.apply(who, list, &self.probe)?;
+        let (count, change) = self.rewriting.apply(who.clone(), list, &self.probe)?;
+        self.tell_fault(who, Fault::Rewrite, "");
         left_out.for_each(|line| error_log::write(Severity::Warning, &line));
         if let Some(change) = change {
             self.note_config(change);
@@ -327,6 +346,7 @@ impl Recorder {
         restored.unwrap_or_else(|error| {
             let text = format!("no statement is rewritten: {error}");
             error_log::write(Severity::Error, &text);
+            self.tell_fault(Who::default(), Fault::Rewrite, &error);
             0
         })
     }
@@ -336,7 +356,20 @@ impl Recorder {
     /// # Errors
     /// What is wrong with it.
     pub fn encryption(&self, who: Who, path: &Path, mode: Mode) -> Result<(), String> {
-        if let Some(change) = encryption::set(who, path, mode, &self.control)? {
+        let change = match encryption::set(who.clone(), path, mode, &self.control) {
+            Ok(change) => change,
+            Err(why) => {
+                if mode == Mode::Begin {
+                    let name = self.control.names().name("encryption_recipients_file");
+                    self.tell_fault(who, Fault::Encryption, &format!("{name}: {why}"));
+                }
+                return Err(why);
+            }
+        };
+        if mode != Mode::Check {
+            self.tell_fault(who, Fault::Encryption, "");
+        }
+        if let Some(change) = change {
             self.note_config(change);
         }
         self.ring();
@@ -426,6 +459,9 @@ impl Recorder {
             5 => self.status.log_files().oldest_time,
             6 => self.status.log_files().checkpoint_time,
             7 => self.status.log_files().rotate_due_time,
+            8 => self.faults.text(Fault::Filter),
+            9 => self.faults.text(Fault::Encryption),
+            10 => self.faults.text(Fault::Rewrite),
             _ => String::new(),
         }
     }

@@ -1,0 +1,73 @@
+//! What was wrong when the recorder started, until it is right: SHOW STATUS has it, and the log.
+
+use std::sync::{Mutex, PoisonError};
+
+/// What can be wrong while the recorder goes on without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The filter: everything is recorded.
+    Filter,
+    /// Who may read closed files: they are not encrypted.
+    Encryption,
+    /// The rules that rewrite: no statement is rewritten.
+    Rewrite,
+}
+
+impl Fault {
+    /// See `tacho_fault`.
+    pub fn of(number: i32) -> Option<Fault> {
+        [Fault::Filter, Fault::Encryption, Fault::Rewrite]
+            .into_iter()
+            .find(|fault| *fault as i32 == number)
+    }
+
+    /// The variable of the `config` line, and the end of the status variable's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::Filter => "filter_error",
+            Fault::Encryption => "encryption_error",
+            Fault::Rewrite => "rewrite_error",
+        }
+    }
+}
+
+/// Of each, what is wrong with it; empty: nothing.
+#[derive(Debug, Default)]
+pub struct Faults([Mutex<String>; 3]);
+
+impl Faults {
+    /// Says what is wrong, or that nothing is. Returns what was said before, if that is another text.
+    pub fn set(&self, fault: Fault, text: &str) -> Option<String> {
+        let mut current = self.0[fault as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        (*current != text).then(|| std::mem::replace(&mut *current, text.to_owned()))
+    }
+
+    /// What is wrong.
+    pub fn text(&self, fault: Fault) -> String {
+        self.0[fault as usize].lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_is_told_once() {
+        let faults = Faults::default();
+        assert_eq!(faults.set(Fault::Filter, ""), None);
+        assert_eq!(faults.set(Fault::Filter, "wrong").as_deref(), Some(""));
+        assert_eq!(faults.set(Fault::Filter, "wrong"), None);
+        assert_eq!(faults.text(Fault::Filter), "wrong");
+        assert_eq!(faults.text(Fault::Rewrite), "");
+        assert_eq!(faults.set(Fault::Filter, "").as_deref(), Some("wrong"));
+    }
+
+    #[test]
+    fn each_has_its_number() {
+        for fault in [Fault::Filter, Fault::Encryption, Fault::Rewrite] {
+            assert_eq!(Fault::of(fault as i32), Some(fault));
+        }
+        assert_eq!(Fault::of(3), None);
+    }
+}
