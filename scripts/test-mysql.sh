@@ -32,7 +32,7 @@ test_release() {
     TACHO_SERVER=$release cargo test -p tacho-tests --no-fail-fast \
         --test crash --test crash_moments --test digests --test disk --test durability \
         --test external --test file_privilege --test filter_recipes --test setting_values \
-        --test table_rules --test verify \
+        --test slots --test table_rules --test verify \
         --test mysql_bench --test mysql_clients --test mysql_component --test mysql_digests \
         --test mysql_ends --test mysql_hotzone --test mysql_install --test mysql_notices --test mysql_pmp \
         --test mysql_privileges --test mysql_programs --test mysql_replication \

@@ -529,7 +529,8 @@ void end_failed_execute(MYSQL_THD thd, const mysql_event_general* in, tacho_sess
     const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
     tacho_session* session = tacho_probe_session(g_probe, in->general_thread_id, now_us);
     tacho_event out;
-    begin_event(TACHO_KIND_ERROR, in, now_us, &out);
+    begin_event(TACHO_KIND_ERROR, in, session == nullptr ? microseconds(CLOCK_REALTIME) : now_us,
+                &out);
     out.error_code = static_cast<uint32_t>(in->general_error_code);
     // The message is where the command's name is in other events.
     out.text = bytes_of(in->general_command, in->general_command_length);
@@ -639,7 +640,8 @@ bool is_delayed_insert(const mysql_event_table* in) noexcept {
     tacho_session* session =
         is_delayed_insert(in) ? nullptr : tacho_probe_session(g_probe, in->thread_id, now_us);
     tacho_event out;
-    begin_event(TACHO_KIND_TABLE, in->thread_id, now_us, &out);
+    begin_event(TACHO_KIND_TABLE, in->thread_id,
+                session == nullptr ? microseconds(CLOCK_REALTIME) : now_us, &out);
     clear_strings(&out);
     out.query_id = in->query_id;
     const bool locked = thd != nullptr && thd_test_options(thd, kOptionTableLock) != 0;

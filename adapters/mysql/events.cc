@@ -461,12 +461,14 @@ void notify_error(uint64_t conn, uint32_t error_code, tacho_bytes message) noexc
         return;
     }
     const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
+    tacho_session* session = tacho_probe_session(visit.probe(), conn, now_us);
     tacho_event out;
-    begin_event(TACHO_KIND_ERROR, conn, now_us, &out);
+    begin_event(TACHO_KIND_ERROR, conn, session == nullptr ? microseconds(CLOCK_REALTIME) : now_us,
+                &out);
     out.error_code = error_code;
     out.text = message;
     out.present = TACHO_PRESENT_TEXT;
-    emit(visit.probe(), current_session(), tacho_probe_session(visit.probe(), conn, now_us), out);
+    emit(visit.probe(), current_session(), session, out);
 }
 
 } // namespace tacho

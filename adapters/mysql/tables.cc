@@ -32,13 +32,15 @@ void table(const tacho_probe* probe, const mysql_event_tracking_table_access_dat
     }
     const bool reads = in->event_subclass == EVENT_TRACKING_TABLE_ACCESS_READ;
     const int64_t now_us = microseconds(CLOCK_REALTIME_COARSE);
+    tacho_session* session = tacho_probe_session(probe, conn, now_us);
     tacho_event out;
-    begin_event(TACHO_KIND_TABLE, conn, now_us, &out);
+    begin_event(TACHO_KIND_TABLE, conn, session == nullptr ? microseconds(CLOCK_REALTIME) : now_us,
+                &out);
     clear_strings(&out);
     out.strings[TACHO_STRING_USER] = reads ? kRead : kWrite;
     out.strings[TACHO_STRING_DB] = bytes_of(in->table_database);
     out.strings[TACHO_STRING_PRIV_USER] = bytes_of(in->table_name);
-    emit(probe, current_session(), tacho_probe_session(probe, conn, now_us), out);
+    emit(probe, current_session(), session, out);
 }
 
 } // namespace

@@ -2,8 +2,9 @@
 //!
 //! Pure logic over heads and places; nothing here reads the arena or writes a file. This file
 //! has what concerns all connections; `order` puts the records of one into the order in which they
-//! happened, because a connection may move between threads, and so between chunks; `conn` has its
-//! statements, `conns` all connections, and `partial` records in several pieces.
+//! happened, because a connection may move between threads, and so between chunks; `loose` does so
+//! where numbers do not tell; `conn` has its statements, `conns` all connections, and `partial`
+//! records in several pieces.
 //!
 //! What the server does not say is settled here (all seen on MariaDB 10.11.19):
 //! * SQL `EXECUTE` announces the inner statement; the end that comes is the inner one's.
@@ -14,6 +15,7 @@
 
 mod conn;
 mod conns;
+mod loose;
 mod order;
 mod partial;
 
@@ -56,6 +58,7 @@ impl Join {
 
     /// A pass has ended: gaps that will never be filled are given up.
     pub fn end_pass(&mut self, ready: &mut Vec<Ready>) {
+        self.settle_loose(ready);
         if self.counts.stashed == 0 {
             return;
         }
@@ -117,6 +120,11 @@ impl Join {
         let conn = self.conns.entry(head.conn);
         if conn.broken != 0 && head.rec_no == conn.broken && head.fragment > FRAGMENT_FIRST {
             return ready.push(Ready::Nothing { at: vec![at] });
+        }
+        if !conn.loose.is_empty() || conn.is_loose(head) {
+            conn.loose.push(Stashed { head: *head, at, pass: self.pass });
+            self.counts.loose += 1;
+            return;
         }
         if !conn.is_next(head) {
             conn.stash.push(Stashed { head: *head, at, pass: self.pass });
@@ -245,8 +253,10 @@ impl Join {
         conns.sort_by_key(|(id, _)| *id);
         for (id, mut conn) in conns {
             let mut stash = std::mem::take(&mut conn.stash);
+            stash.sort_by_key(|s| (s.head.rec_no, s.head.fragment_number));
+            conn.sort_loose();
+            stash.append(&mut conn.loose);
             if !stash.is_empty() {
-                stash.sort_by_key(|s| (s.head.rec_no, s.head.fragment_number));
                 for s in stash {
                     conn.take(&s.head, s.at, &mut self.counts, ready);
                     if conn.is_gone {
@@ -274,8 +284,7 @@ impl Join {
                 ready.push(conn.lone_error(error));
             }
         }
-        self.counts.stashed = 0;
-        self.counts.partials = 0;
+        self.counts = Counts::default();
     }
 
     /// Connections that something is kept for.

@@ -313,7 +313,7 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
     });
     drop_doubles(drain, &mut found, written_seq);
     restore_running(drain, |conn, open| join.restore(conn, open));
-    sort(&mut found);
+    sort(&mut found, |(head, at)| (head, at));
     let broken_count = count_broken(&found);
     join.begin_pass();
     for (head, at) in found {
@@ -363,13 +363,13 @@ pub(crate) fn drop_doubles(drain: &mut Drain, found: &mut Vec<(Head, Ref)>, writ
 /// slot has records without a number, and each of its records in fragments has a series of its own. Only
 /// time tells their order, and that of series. A thread's records are in its chunk as they happened,
 /// though the clock of an error or a table may be some milliseconds behind.
-pub(crate) fn sort(found: &mut Vec<(Head, Ref)>) {
+pub(crate) fn sort<T>(found: &mut Vec<T>, record: impl Fn(&T) -> (&Head, &Ref)) {
     let series = |head: &Head| (head.conn, epoch_of(head.rec_no));
     let mut last: HashMap<(u64, u32), i64> = HashMap::new();
     let mut began: HashMap<(u64, u64), (i64, usize)> = HashMap::new();
     // Time, and for those of one time the place where the pass has found them.
     let mut times: Vec<(i64, usize)> = Vec::with_capacity(found.len());
-    for (place, (head, at)) in found.iter().enumerate() {
+    for (place, (head, at)) in found.iter().map(&record).enumerate() {
         let last = last.entry((head.conn, at.chunk)).or_insert(head.ts_us);
         *last = head.ts_us.max(*last);
         times.push((*last, place));
@@ -381,9 +381,10 @@ pub(crate) fn sort(found: &mut Vec<(Head, Ref)>) {
     let mut keyed: Vec<_> = std::mem::take(found)
         .into_iter()
         .zip(times)
-        .map(|((head, at), own)| {
-            let time = began.get(&series(&head)).copied().filter(|_| head.rec_no != 0);
-            ((head.conn, time.unwrap_or(own), head.rec_no, head.fragment_number), (head, at))
+        .map(|(found, own)| {
+            let (head, _) = record(&found);
+            let time = began.get(&series(head)).copied().filter(|_| head.rec_no != 0);
+            ((head.conn, time.unwrap_or(own), head.rec_no, head.fragment_number), found)
         })
         .collect();
     keyed.sort_by_key(|(key, _)| *key);

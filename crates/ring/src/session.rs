@@ -29,6 +29,12 @@ pub fn epoch_of(rec_no: u64) -> u64 {
     rec_no >> REC_NO_BITS
 }
 
+/// A record number without its epoch.
+#[inline]
+pub fn number_in_epoch(rec_no: u64) -> u64 {
+    rec_no & ((1 << REC_NO_BITS) - 1)
+}
+
 /// A fresh epoch, in place in a record number.
 #[cold]
 pub(crate) fn next_epoch(settings: &Settings) -> u64 {

@@ -256,6 +256,8 @@ pub(super) struct Conn {
     pub(super) expected_before: u64,
     pub(super) open: Vec<Open>,
     pub(super) stash: Vec<Stashed>,
+    /// Records that wait until time can tell their order.
+    pub(super) loose: Vec<Stashed>,
     pub(super) partial: Option<Partial>,
     /// An error that came while no statement was open.
     pub(super) pending_error: Option<PendingError>,
@@ -282,8 +284,9 @@ impl Conn {
         // A start, too: it may close what was open before.
         self.last_ts_us = self.last_ts_us.max(head.ts_us);
         let ts_us = self.last_ts_us;
-        // What the server tells beside statements has no errors.
-        if self.pending_error.is_some() && head.kind != RecordKind::Notice {
+        // What is told beside statements has no errors.
+        let is_beside = matches!(head.kind, RecordKind::Notice | RecordKind::Config);
+        if self.pending_error.is_some() && !is_beside {
             self.settle_error(head, ready);
         }
         match head.kind {
@@ -338,12 +341,12 @@ impl Conn {
             RecordKind::Disconnect => {
                 self.close_while(head.conn, ts_us, ready, |_| true);
                 ready.push(self.single(place, awaited, head, ts_us));
-                self.is_gone = self.stash.is_empty();
+                self.is_gone = self.stash.is_empty() && self.loose.is_empty();
             }
-            RecordKind::Connect | RecordKind::ChangeUser | RecordKind::Config => {
+            RecordKind::Connect | RecordKind::ChangeUser => {
                 ready.push(self.single(place, awaited, head, ts_us));
             }
-            RecordKind::Notice => {
+            RecordKind::Notice | RecordKind::Config => {
                 let awaited = awaited.then_some((head.conn, head.rec_no));
                 ready.push(Ready::Single { place, awaited, error: None, ts_us });
             }
@@ -433,6 +436,7 @@ impl Conn {
     pub(super) fn is_quiet(&self) -> bool {
         self.open.is_empty()
             && self.stash.is_empty()
+            && self.loose.is_empty()
             && self.partial.is_none()
             && self.pending_error.is_none()
     }

@@ -20,6 +20,7 @@ pub(super) struct Stashed {
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) stashed: usize,
+    pub(super) loose: usize,
     pub(super) partials: usize,
 }
 
@@ -142,7 +143,7 @@ impl Conn {
         loop {
             let found = self.stash.iter().position(|s| self.is_next(&s.head));
             let Some(found) = found else { return };
-            let Stashed { head, at, .. } = self.stash.swap_remove(found);
+            let Stashed { head, at, .. } = self.stash.remove(found);
             counts.stashed -= 1;
             self.take(&head, at, counts, ready);
         }

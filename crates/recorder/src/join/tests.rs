@@ -23,6 +23,7 @@ use RecordKind::{Disconnect, End, Error, Point, Start as Begin};
 impl Feed {
     fn new(steps: &[Step]) -> Feed {
         let mut feed = Feed { join: Join::default(), ready: Vec::new(), rec_no: 0 };
+        feed.join.go_on_behind(1, 0, 0, &mut feed.ready);
         for step in steps {
             feed.add(*step);
         }
@@ -234,6 +235,27 @@ struct Orderless {
     ready: Vec<Ready>,
 }
 
+/// A point of a connection without a slot.
+fn point(query_id: u64) -> Head {
+    Head {
+        kind: Point,
+        fragment: FRAGMENT_WHOLE,
+        fragment_number: 0,
+        line_seq: 0,
+        conn: 1,
+        rec_no: 0,
+        ts_us: query_id as i64,
+        query_id,
+        text_id: query_id,
+        conn_seq: 0,
+        text_bytes: 10,
+        errno: 0,
+        present: 0,
+        shown_bytes: 10,
+        end: None,
+    }
+}
+
 /// Number of the first record in an epoch, as `rec_no`.
 const fn epoch(number: u64) -> u64 {
     (number << 48) + 1
@@ -246,23 +268,7 @@ impl Orderless {
 
     /// A point with this number and query id, or a piece of one.
     fn add(&mut self, rec_no: u64, query_id: u64, fragment: u8, fragment_number: u16) {
-        let head = Head {
-            kind: Point,
-            fragment,
-            fragment_number,
-            line_seq: 0,
-            conn: 1,
-            rec_no,
-            ts_us: query_id as i64,
-            query_id,
-            text_id: query_id,
-            conn_seq: 0,
-            text_bytes: 10,
-            errno: 0,
-            present: 0,
-            shown_bytes: 10,
-            end: None,
-        };
+        let head = Head { fragment, fragment_number, rec_no, ..point(query_id) };
         let at = Ref { chunk: 0, position: query_id as u32 * 64, bytes: 64 };
         self.join.add(&head, at, &mut self.ready);
     }
@@ -333,7 +339,7 @@ fn records_without_a_number_do_not_disturb_those_that_have_one() {
     all.whole(epoch(7) + 1, 2);
     all.whole(0, 11);
     all.whole(epoch(7) + 3, 4);
-    assert_eq!(all.end(), (vec![1, 10, 2, 3, 11, 4], 0));
+    assert_eq!(all.end(), (vec![1, 2, 3, 4, 10, 11], 0));
 }
 
 /// The log could not be written for so long that the slot went to another connection, and the
@@ -353,7 +359,47 @@ fn late_records_of_an_epoch_before_are_not_taken_for_a_gap() {
         ] {
             all.whole(rec_no, id);
         }
-        assert_eq!(all.end(), (vec![1, 4, 2, 3, 5, 6], 0), "{old} {new}");
+        assert_eq!(all.end(), (vec![1, 2, 3, 4, 5, 6], 0), "{old} {new}");
+    }
+}
+
+/// The pass came by the chunk of a start before it was there, and saw the end in another chunk: the
+/// statement got two lines, one of them `running`.
+#[test]
+fn an_end_that_a_pass_finds_before_its_start_waits_for_it() {
+    // Without slots; with one that the connection got in between; with one that it got for another.
+    for (began, ended) in [(0, 0), (0, epoch(3)), (epoch(3) + 6, epoch(8))] {
+        let mut all = Orderless::new();
+        let head = |kind, rec_no, ts_us| Head { kind, rec_no, ts_us, ..point(1) };
+        let place = |chunk| Ref { chunk, position: 0, bytes: 64 };
+        let add = |all: &mut Orderless, head, chunk| {
+            all.join.add(&head, place(chunk), &mut all.ready);
+        };
+        if began != 0 {
+            all.join.go_on_behind(1, began - 1, 0, &mut all.ready);
+        }
+        all.join.begin_pass();
+        add(&mut all, head(Point, ended, 20), 1);
+        // What comes behind it waits, too, for it may be a start.
+        let next = if ended == 0 { 0 } else { ended + 1 };
+        add(&mut all, Head { text_id: 2, query_id: 2, ..head(Begin, next, 30) }, 1);
+        all.join.end_pass(&mut all.ready);
+        assert!(all.ready.is_empty() && all.join.has_loose(), "{:?}", all.ready);
+        assert!(all.join.quiet(|_| true).is_none_or(|quiet| quiet.is_empty()));
+        all.join.begin_pass();
+        add(&mut all, head(Begin, began, 10), 0);
+        all.join.end_pass(&mut all.ready);
+        let lines: Vec<_> = all.ready.iter().map(Ready::ts_us).collect();
+        assert_eq!(lines, [20], "{:?}", all.ready);
+        assert!(matches!(
+            &all.ready[..],
+            [Ready::Statement { open, ending: Ending::Record(Place::Arena(at, _)), .. }]
+                if open.ts_us == 10 && at.chunk == 1
+        ));
+        all.join.begin_pass();
+        all.join.end_pass(&mut all.ready);
+        assert!(!all.join.has_loose());
+        assert_eq!(all.join.open_since(i64::MAX).count(), 1, "the next one runs");
     }
 }
 

@@ -387,6 +387,12 @@ impl<F: Fs> Writer<F> {
         drain.pass(|head, at| join.add(head, at, ready));
         join.give_up(&abandoned, ready);
         join.end_pass(ready);
+        if join.has_loose() {
+            // Another pass right away, so that they do not wait for the next round.
+            join.begin_pass();
+            drain.pass(|head, at| join.add(head, at, ready));
+            join.end_pass(ready);
+        }
         if let Some(quiet) = quiet {
             join.forget_quiet(&quiet);
         }

@@ -26,7 +26,7 @@ use tacho_event::record::EventKind;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::{PRESENT_AWAITED, RecordKind};
 use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
-use tacho_ring::session::{self, REC_NO_BITS, epoch_of};
+use tacho_ring::session::{self, epoch_of};
 use tacho_ring::sys;
 
 use super::Writer;
@@ -132,7 +132,7 @@ impl Legacy {
         // A record in fragments of a connection without a slot has an epoch of its own, and may
         // still be coming in.
         let (ended, single): (HashMap<Series, u64>, HashMap<Series, u64>) =
-            ended.into_iter().partition(|(_, highest)| *highest & ((1 << REC_NO_BITS) - 1) > 1);
+            ended.into_iter().partition(|(_, highest)| session::number_in_epoch(*highest) > 1);
         // Only what the first pass has seen vouches for what comes before it: the second has that.
         let lasts = first.iter().map(|(head, _)| head);
         let complete: HashSet<Series> = lasts
@@ -165,7 +165,7 @@ impl Legacy {
                 !self.until.contains_key(&series(&head)) && is_all_there(&head) && !is_behind;
             if is_old { &mut self.old } else { &mut self.new }.push((head, at));
         }
-        recover::sort(&mut self.old);
+        recover::sort(&mut self.old, |(head, at)| (head, at));
         // Of a connection that has got another slot, the epoch of before comes first.
         self.old.sort_by_key(|(head, _)| (head.conn, has(held, series(head))));
     }

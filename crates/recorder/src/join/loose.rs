@@ -1,0 +1,84 @@
+//! Records that no number puts behind the one before them: those of a connection without a session
+//! slot, and the first one after a connection got a slot.
+//!
+//! The pass that finds such a record may have missed an earlier one: it was committed before, but to a
+//! chunk that the pass had already looked at. The next whole pass finds it. So these records wait until
+//! that pass has ended, and so does whatever else the connection records meanwhile. Then they are put
+//! into the order of their times, as after a crash.
+
+use tacho_ring::codec::RecordKind;
+use tacho_ring::layout::FRAGMENT_FIRST;
+use tacho_ring::session;
+
+use super::Join;
+use super::conn::{Conn, Ready};
+use super::order::{Counts, Stashed};
+use crate::drain::Head;
+use crate::recover;
+
+impl Conn {
+    /// Whether earlier records of this connection may be missing without a gap in the numbers.
+    #[inline]
+    pub(super) fn is_loose(&self, head: &Head) -> bool {
+        let is_first = session::number_in_epoch(head.rec_no) <= 1;
+        is_first && head.conn != 0 && self.has_unknown_past(head)
+    }
+
+    #[inline(never)]
+    fn has_unknown_past(&self, head: &Head) -> bool {
+        let begins = head.fragment <= FRAGMENT_FIRST;
+        // A connection's slot is mostly its own from its beginning on.
+        let is_known = head.kind == RecordKind::Connect || head.rec_no == self.expected;
+        begins && (head.rec_no == 0 || !is_known)
+    }
+
+    /// A pass has ended: takes what comes before a record that an earlier pass has found.
+    fn settle_loose(&mut self, pass: u64, counts: &mut Counts, ready: &mut Vec<Ready>) {
+        self.sort_loose();
+        let ripe = self.loose.iter().rposition(|s| s.pass < pass).map_or(0, |last| last + 1);
+        let unripe = self.loose.split_off(ripe);
+        counts.loose -= self.loose.len();
+        for s in std::mem::replace(&mut self.loose, unripe) {
+            if self.is_next(&s.head) {
+                self.take(&s.head, s.at, counts, ready);
+            } else {
+                self.stash.push(s);
+                counts.stashed += 1;
+            }
+        }
+        if counts.stashed > 0 {
+            self.unstash(counts, ready);
+        }
+        // Where the clock was set back, something may have come behind the end of the connection.
+        self.is_gone &= self.is_quiet();
+    }
+
+    /// Puts what waits into the order in which it happened.
+    pub(super) fn sort_loose(&mut self) {
+        recover::sort(&mut self.loose, |s: &Stashed| (&s.head, &s.at));
+    }
+}
+
+impl Join {
+    /// Whether records wait that another whole pass can put into order.
+    pub fn has_loose(&self) -> bool {
+        self.counts.loose > 0
+    }
+
+    pub(super) fn settle_loose(&mut self, ready: &mut Vec<Ready>) {
+        if self.counts.loose == 0 {
+            return;
+        }
+        let pass = self.pass;
+        let is_ripe = |conn: &Conn| conn.loose.iter().any(|s| s.pass < pass);
+        let ripe: Vec<u64> =
+            self.conns.iter().filter(|(_, conn)| is_ripe(conn)).map(|(id, _)| id).collect();
+        for id in ripe {
+            let Some(conn) = self.conns.get_mut(id) else { continue };
+            conn.settle_loose(pass, &mut self.counts, ready);
+            if conn.is_gone {
+                self.conns.remove(id);
+            }
+        }
+    }
+}
