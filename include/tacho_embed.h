@@ -188,14 +188,25 @@ size_t tacho_embed_rewrite_faults(const tacho_rewrite_list* list, char* text, si
 size_t tacho_embed_rewrite_normalized(tacho_bytes pattern, char* text, size_t bytes);
 size_t tacho_embed_rewrite_digest(tacho_bytes pattern, char* text, size_t bytes);
 
+/* A number for a load that is about to read its rules: not 0, and higher than all before. */
+uint64_t tacho_embed_rewrite_turn(const tacho_embed* recorder);
+
+/* Whether the rules in force are those of the load with this number. Waits for nothing. */
+bool tacho_embed_rewrite_is_current(const tacho_embed* recorder, uint64_t turn);
+
+/* In the place of a number of rules, see tacho_embed_rewrite_apply. */
+#define TACHO_REWRITE_SUPERSEDED UINT64_MAX
+
 /* The rules of the list are in force from now on, in the place of those before, and are kept for
  * the next start. The list is gone, whatever is answered. `count`: how many rules. `who` wants it;
- * null: the server itself.
+ * null: the server itself. `turn`: number of the load; 0: it has none, and replaces all before.
+ * If a load with a higher number has replaced the rules already, nothing changes: the count is
+ * TACHO_REWRITE_SUPERSEDED then, and the rules have to be read anew.
  * On failure: false, with the cause in `error` (terminated, cut); the rules before stay in
  * force. */
 bool tacho_embed_rewrite_apply(const tacho_embed* recorder, const tacho_who* who,
-                               tacho_rewrite_list* list, uint64_t* count, char* error,
-                               size_t error_bytes);
+                               tacho_rewrite_list* list, uint64_t turn, uint64_t* count,
+                               char* error, size_t error_bytes);
 
 /* Forgets a list; it may be null. */
 void tacho_embed_rewrite_cancel(tacho_rewrite_list* list);

@@ -36,65 +36,53 @@ BEGIN
     DECLARE enabled_count, loaded_count BIGINT;
     DECLARE answer JSON;
     DECLARE told VARCHAR(128);
-    DECLARE lock_name VARCHAR(64) DEFAULT 'tacho.load_rewrite_rules';
+    DECLARE turn BIGINT;
+    -- A function is not there (ER_SP_DOES_NOT_EXIST), and the session remembers that.
+    DECLARE EXIT HANDLER FOR 1305
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the rules were not loaded: the recorder is not installed, or older than this procedure; install it, then connect anew';
     -- What is seen is what is there now, and not what an open transaction has seen.
     COMMIT AND NO CHAIN NO RELEASE;
-    -- One load at a time, to its end: the one that ends last has read the newest rules. It is no
-    -- lock on a table, so that it can be had where nothing can be written.
-    IF NOT (GET_LOCK(lock_name, 10) <=> 1) THEN
-        SET told = CONCAT('the rules were not loaded: connection ', COALESCE(IS_USED_LOCK(lock_name), '?'),
-            ' holds the lock ', lock_name, '; try again, or end it');
-        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = told;
-    END IF;
-    BEGIN
-        -- The lock is given back by its name: the session may have others of its own.
-        -- A function is not there (ER_SP_DOES_NOT_EXIST), and the session remembers that.
-        DECLARE EXIT HANDLER FOR 1305
-        BEGIN
-            DO RELEASE_LOCK(lock_name);
-            SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the rules were not loaded: the recorder is not installed; install it, then connect anew';
-        END;
-        DECLARE EXIT HANDLER FOR SQLEXCEPTION
-        BEGIN
-            DO RELEASE_LOCK(lock_name);
-            RESIGNAL;
-        END;
+    -- Each load has a number, and reads the rules after it has got it. If a load with a higher number
+    -- was faster, this one changes nothing, and reads them again: so the rules of the newest load are
+    -- in force. No lock is needed for that, which a session could keep.
+    REPEAT
+        SET turn = tacho_rewrite_turn();
         -- Rows in the order of their ids: the first rule that matches counts.
-        SELECT COUNT(*), tacho_rewrite_load(id, pattern, pattern_database, replacement)
+        SELECT COUNT(*), tacho_rewrite_load(id, pattern, pattern_database, replacement, turn)
             INTO enabled_count, answer
             FROM tacho.rewrite_rules FORCE INDEX (PRIMARY)
             WHERE enabled = 'YES';
         -- Without autocommit that has begun a transaction.
         COMMIT AND NO CHAIN NO RELEASE;
-        SET loaded_count = JSON_EXTRACT(answer, '$.loaded');
-        IF loaded_count IS NULL THEN
-            SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the rules were not loaded: the recorder is not there';
-        END IF;
-        -- On a replica nothing is written. Rows that stay as they are are not written either.
-        IF NOT (@@GLOBAL.read_only OR @@GLOBAL.innodb_read_only OR @@SESSION.transaction_read_only) THEN
-            -- Not into the binary log: what is written is about this server, and one that replays
-            -- it may have no recorder.
+    UNTIL NOT COALESCE(JSON_CONTAINS_PATH(answer, 'one', '$.superseded'), FALSE) END REPEAT;
+    SET loaded_count = JSON_EXTRACT(answer, '$.loaded');
+    IF loaded_count IS NULL THEN
+        SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the rules were not loaded: the recorder is not there';
+    END IF;
+    -- On a replica nothing is written. Rows that stay as they are are not written either.
+    IF NOT (@@GLOBAL.read_only OR @@GLOBAL.innodb_read_only OR @@SESSION.transaction_read_only) THEN
+        -- Not into the binary log: what is written is about this server, and one that replays
+        -- it may have no recorder.
+        BEGIN
+            DECLARE was_logged BOOLEAN DEFAULT @@SESSION.sql_log_bin;
+            DECLARE EXIT HANDLER FOR SQLEXCEPTION
             BEGIN
-                DECLARE was_logged BOOLEAN DEFAULT @@SESSION.sql_log_bin;
-                DECLARE EXIT HANDLER FOR SQLEXCEPTION
-                BEGIN
-                    ROLLBACK AND NO CHAIN NO RELEASE;
-                    SET SESSION sql_log_bin = was_logged;
-                    RESIGNAL;
-                END;
-                SET SESSION sql_log_bin = 0;
-                -- The range is that of all ids: with sql_safe_updates there has to be one.
-                UPDATE tacho.rewrite_rules
-                    SET message = LEFT(JSON_UNQUOTE(JSON_EXTRACT(answer, CONCAT('$.left_out."', id, '"'))), 1000),
-                        pattern_digest = tacho_rewrite_digest(pattern),
-                        normalized_pattern = tacho_rewrite_normalized(pattern)
-                    WHERE enabled = 'YES' AND id BETWEEN 0 AND 4294967295;
-                COMMIT AND NO CHAIN NO RELEASE;
+                ROLLBACK AND NO CHAIN NO RELEASE;
                 SET SESSION sql_log_bin = was_logged;
+                RESIGNAL;
             END;
-        END IF;
-    END;
-    DO RELEASE_LOCK(lock_name);
+            SET SESSION sql_log_bin = 0;
+            -- The range is that of all ids: with sql_safe_updates there has to be one. A load that
+            -- another one has replaced meanwhile says nothing: the other one does.
+            UPDATE tacho.rewrite_rules
+                SET message = LEFT(JSON_UNQUOTE(JSON_EXTRACT(answer, CONCAT('$.left_out."', id, '"'))), 1000),
+                    pattern_digest = tacho_rewrite_digest(pattern),
+                    normalized_pattern = tacho_rewrite_normalized(pattern)
+                WHERE enabled = 'YES' AND id BETWEEN 0 AND 4294967295 AND tacho_rewrite_turn(turn);
+            COMMIT AND NO CHAIN NO RELEASE;
+            SET SESSION sql_log_bin = was_logged;
+        END;
+    END IF;
     IF loaded_count < enabled_count THEN
         SET told = CONCAT(enabled_count - loaded_count, ' of ', enabled_count,
             ' rules are wrong and not in force: see the column message of tacho.rewrite_rules');

@@ -3,7 +3,10 @@
 //
 // A load is one statement: tacho_rewrite_load is an aggregate function, which takes a rule from
 // each row, and puts all of them in force when there are no more. So nothing has to be kept for a
-// session between statements, and two loads at once are two whole ones.
+// session between statements, and two loads at once are two whole ones. Which of them has read the
+// newer rules, their numbers tell: tacho_rewrite_turn gives one before the rules are read, and a
+// load that another one with a higher number has overtaken changes nothing. So loads need no lock
+// that a session could keep.
 //
 // Called by threads of the server that execute statements, and so with what those statements have
 // locked; a load writes a file. A lock of ours keeps the recorder there meanwhile.
@@ -29,6 +32,7 @@ constexpr char kLoad[] = "tacho_rewrite_load";
 constexpr char kCheck[] = "tacho_rewrite_check";
 constexpr char kDigest[] = "tacho_rewrite_digest";
 constexpr char kNormalized[] = "tacho_rewrite_normalized";
+constexpr char kTurn[] = "tacho_rewrite_turn";
 
 // Room for an answer: a pattern without its literals, with blanks between its words.
 constexpr size_t kTextBytes = 65536;
@@ -71,7 +75,7 @@ bool answers_in_utf8(UDF_INIT* function) noexcept {
 }
 
 bool want_texts(UDF_ARGS* in, unsigned first) noexcept {
-    for (unsigned index = first; index < in->arg_count; ++index) {
+    for (unsigned index = first; index < in->arg_count && index < 4; ++index) {
         if (!want(in, index, STRING_RESULT)) {
             return false;
         }
@@ -87,15 +91,29 @@ tacho_bytes text_of(const UDF_ARGS* in, unsigned index) noexcept {
 struct Load {
     tacho_rewrite_list* list;
     char* answer;
+    // 0: it has no number.
+    uint64_t turn;
 };
 
 Load* load_of(UDF_INIT* function) noexcept {
     return reinterpret_cast<Load*>(function->ptr);
 }
 
+uint64_t number_of(const UDF_ARGS* in, unsigned index) noexcept {
+    const auto* number = reinterpret_cast<const long long*>(in->args[index]);
+    return number == nullptr ? 0 : static_cast<uint64_t>(*number);
+}
+
+// The number of the load is behind the columns, and the same for all rows.
+void note_turn(Load* load, const UDF_ARGS* in) noexcept {
+    if (in->arg_count == 5 && in->args[4] != nullptr) {
+        load->turn = number_of(in, 4);
+    }
+}
+
 bool load_init(UDF_INIT* function, UDF_ARGS* in, char* message) noexcept {
-    if (in->arg_count != 4) {
-        tell(message, "expected (id, pattern, pattern_database, replacement)");
+    if (in->arg_count != 4 && in->arg_count != 5) {
+        tell(message, "expected (id, pattern, pattern_database, replacement [, turn])");
         return true;
     }
     const Guard guard;
@@ -108,7 +126,8 @@ bool load_init(UDF_INIT* function, UDF_ARGS* in, char* message) noexcept {
         tell(message, "SUPER, or TACHO_ADMIN and SYSTEM_VARIABLES_ADMIN, are needed");
         return true;
     }
-    if (!want(in, 0, INT_RESULT) || !want_texts(in, 1) || !answers_in_utf8(function)) {
+    if (!want(in, 0, INT_RESULT) || !want_texts(in, 1) ||
+        (in->arg_count == 5 && !want(in, 4, INT_RESULT)) || !answers_in_utf8(function)) {
         tell(message, "the texts cannot be had in utf8mb4");
         return true;
     }
@@ -149,9 +168,9 @@ void load_add(UDF_INIT* function, UDF_ARGS* in, unsigned char*, unsigned char*) 
     if (load->list == nullptr) {
         return;
     }
+    note_turn(load, in);
     tacho_rewrite_rule rule;
-    const auto* id = reinterpret_cast<const long long*>(in->args[0]);
-    rule.id = id == nullptr ? 0 : static_cast<uint64_t>(*id);
+    rule.id = number_of(in, 0);
     rule.pattern = text_of(in, 1);
     rule.pattern_database = text_of(in, 2);
     rule.replacement = text_of(in, 3);
@@ -197,20 +216,27 @@ bool apply(Load* load) noexcept {
     const tacho_who who = who_of(thd);
     uint64_t count = 0;
     char error[1024] = "";
-    if (!tacho_embed_rewrite_apply(g_open, &who, list, &count, error, sizeof(error))) {
+    if (!tacho_embed_rewrite_apply(g_open, &who, list, load->turn, &count, error, sizeof(error))) {
         mysql_error_service_printf(ER_UDF_ERROR, MYF(0), kLoad, error);
         free(load->answer);
         load->answer = nullptr;
         return false;
     }
-    end_answer(load->answer, count);
+    if (count == TACHO_REWRITE_SUPERSEDED) {
+        // `begin_answer` has left room.
+        snprintf(load->answer, 24, "{\"superseded\": true}");
+    } else {
+        end_answer(load->answer, count);
+    }
     return true;
 }
 
 // No more rows. The server may ask for the answer again.
-char* load_result(UDF_INIT* function, UDF_ARGS*, char*, unsigned long* length,
+char* load_result(UDF_INIT* function, UDF_ARGS* in, char*, unsigned long* length,
                   unsigned char* is_null, unsigned char* error) noexcept {
     Load* load = load_of(function);
+    // Without rows nobody has told it before.
+    note_turn(load, in);
     if (load->answer == nullptr && (load->list == nullptr || !apply(load))) {
         *is_null = 1;
         *error = 1;
@@ -292,6 +318,34 @@ char* normalized(UDF_INIT* function, UDF_ARGS* in, char*, unsigned long* length,
     return answer(function, there, length, is_null);
 }
 
+bool turn_init(UDF_INIT* function, UDF_ARGS* in, char* message) noexcept {
+    if (in->arg_count > 1) {
+        tell(message, "expected () or (turn)");
+        return true;
+    }
+    if (in->arg_count == 1 && !want(in, 0, INT_RESULT)) {
+        return true;
+    }
+    function->maybe_null = true;
+    // Asked anew for each row.
+    function->const_item = false;
+    return false;
+}
+
+// A number for a load; of a number, whether the rules in force are those of its load. NULL: the
+// recorder is not there.
+long long turn(UDF_INIT*, UDF_ARGS* in, unsigned char* is_null, unsigned char*) noexcept {
+    const Guard guard;
+    *is_null = g_open == nullptr ? 1 : 0;
+    if (g_open == nullptr) {
+        return 0;
+    }
+    if (in->arg_count == 0) {
+        return static_cast<long long>(tacho_embed_rewrite_turn(g_open));
+    }
+    return tacho_embed_rewrite_is_current(g_open, number_of(in, 0)) ? 1 : 0;
+}
+
 // Those that the server has taken.
 struct Registered {
     const char* name;
@@ -303,7 +357,8 @@ struct Registered {
 Registered g_functions[] = {{kLoad, false, false},
                             {kCheck, false, false},
                             {kDigest, false, false},
-                            {kNormalized, false, false}};
+                            {kNormalized, false, false},
+                            {kTurn, false, false}};
 
 bool is_text_taken(const char* name, Udf_func_string function, Udf_func_init init) noexcept {
     return mysql_service_udf_registration->udf_register(name, STRING_RESULT,
@@ -316,6 +371,10 @@ bool is_taken(const char* name) noexcept {
         return mysql_service_udf_registration_aggregate->udf_register(
                    name, STRING_RESULT, reinterpret_cast<Udf_func_any>(load_result), load_init,
                    load_deinit, load_add, load_clear) == 0;
+    }
+    if (name == kTurn) {
+        return mysql_service_udf_registration->udf_register(
+                   name, INT_RESULT, reinterpret_cast<Udf_func_any>(turn), turn_init, nullptr) == 0;
     }
     if (name == kCheck) {
         return is_text_taken(name, check, check_init);

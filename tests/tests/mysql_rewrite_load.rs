@@ -20,23 +20,8 @@ use tacho_tests::wait;
 const NO_SUCH_TABLE: u16 = 1146;
 const INTERRUPTED: u16 = 1317;
 
-/// The lock that a load takes.
+/// The lock by name that loads took in former releases.
 const LOCK: &str = "tacho.load_rewrite_rules";
-
-/// Which connection holds it.
-fn holder(root: &mut Conn) -> Option<u64> {
-    one(root, &format!("SELECT IS_USED_LOCK('{LOCK}') FROM d.one"))
-}
-
-/// Answers 1 when it has it.
-fn take_lock(conn: &mut Conn, name: &str) -> Option<u64> {
-    one(conn, &format!("SELECT GET_LOCK('{name}', 0) FROM d.one"))
-}
-
-/// Answers 1 when the session had it.
-fn release_lock(conn: &mut Conn, name: &str) -> Option<u64> {
-    one(conn, &format!("SELECT RELEASE_LOCK('{name}') FROM d.one"))
-}
 
 fn id_of(conn: &mut Conn) -> u64 {
     one(conn, "SELECT CONNECTION_ID() FROM d.one")
@@ -45,14 +30,6 @@ fn id_of(conn: &mut Conn) -> u64 {
 /// Begins a load in another thread.
 fn load(mut conn: Conn) -> JoinHandle<(u16, String)> {
     thread::spawn(move || error_of(&mut conn, LOAD))
-}
-
-fn wait_for_state(root: &mut Conn, conn: u64, state: &str) {
-    let found = format!(
-        "SELECT COUNT(*) FROM performance_schema.processlist \
-         WHERE id = {conn} AND state = '{state}'"
-    );
-    wait::until(state, || one::<u64>(root, &found) == 1);
 }
 
 /// A load waits from now on where it writes into the rows, until this session's transaction ends.
@@ -71,98 +48,99 @@ fn wait_until_held_up(root: &mut Conn, conn: u64) {
     wait::until("a load is held up", || one::<u64>(root, &waits) == 1);
 }
 
-/// The second one reads the rules when the first one has ended.
+/// The one that was called last has read the newest rules, however long another one takes: no session
+/// can keep others from loading. What stands in the rows is what the last one has found.
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
-fn loads_are_one_after_the_other() {
+fn no_load_waits_for_another_one() {
     let place = Place::new("rewrite-order");
     let (server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
+    let wrong = add(&mut root, "SELECT 'without an end", None, "SELECT 1");
+    // Anybody can take a lock by name.
+    let mut app = session(&server, "app");
+    assert_eq!(one::<i64>(&mut app, &format!("SELECT GET_LOCK('{LOCK}', 0) FROM d.one")), 1);
     let mut editor = server.connect().expect("a connection");
     let mut first = server.connect().expect("a connection");
     let mut second = server.connect().expect("a connection");
-    let ids = [id_of(&mut first), id_of(&mut second)];
+    let id = id_of(&mut first);
     // What it sees now is not what it shall load.
     for sql in ["START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT n FROM d.one"] {
         second.query_drop(sql).expect(sql);
     }
+    // The first one has put its rules in force, and cannot write into the rows yet.
     hold_up(&mut editor);
     let first = load(first);
-    wait_until_held_up(&mut root, ids[0]);
-    let second = load(second);
-    wait_for_state(&mut root, ids[1], "User lock");
-    assert_eq!(holder(&mut root), Some(ids[0]));
-    for sql in ["UPDATE tacho.rewrite_rules SET replacement = 'SELECT ? + 2'", "COMMIT"] {
-        editor.query_drop(sql).expect(sql);
+    wait_until_held_up(&mut root, id);
+    let edits = ["UPDATE tacho.rewrite_rules SET replacement = 'SELECT ? + 2' WHERE id <> ?"];
+    for sql in edits {
+        editor.exec_drop(sql, (wrong,)).expect(sql);
     }
-    for load in [first, second] {
-        assert_eq!(load.join().expect("an answer"), (0, String::new()));
-    }
-    assert_eq!(holder(&mut root), None);
+    let load = "SELECT tacho_rewrite_load(id, pattern, pattern_database, replacement) \
+                FROM tacho.rewrite_rules";
+    // In this transaction, which sees its own edits, and has not ended.
+    editor.query_drop(load).expect("a load");
     assert_eq!(one::<i64>(&mut root, "SELECT 5"), 7);
-    drop((root, editor));
-    finish(server, &place, &[]);
+    editor.query_drop("COMMIT").expect("an answer");
+    let (code, message) = first.join().expect("an answer");
+    assert_eq!((code, &message[..6]), (SIGNALLED, "1 of 2"), "{message}");
+    let told = "SELECT COUNT(*) FROM tacho.rewrite_rules WHERE message IS NOT NULL";
+    assert_eq!(one::<i64>(&mut root, told), 0, "a load that was replaced has written");
+    let (code, message) = error_of(&mut second, LOAD);
+    assert_eq!((code, &message[..6]), (SIGNALLED, "1 of 2"), "{message}");
+    assert_eq!(one::<i64>(&mut root, told), 1);
+    assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (7, 1));
+    drop((root, editor, second, app));
+    finish(server, &place, &[WRONG_RULES]);
 }
 
+/// It changes nothing, and reads the rules anew.
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
-fn a_load_gives_its_lock_back_whatever_it_ends_with() {
-    let place = Place::new("rewrite-lock");
+fn a_load_that_was_overtaken_replaces_nothing() {
+    let place = Place::new("rewrite-overtaken");
     let (server, mut root) = start(&place, &[]);
-    root.query_drop("GRANT ALL ON tacho.* TO dba").expect("an answer");
-    let mut watcher = server.connect().expect("a connection");
-    // Locks of the session's own, one of them of that name, are not given back.
-    assert_eq!([take_lock(&mut root, "mine"), take_lock(&mut root, LOCK)], [Some(1), Some(1)]);
-    root.query_drop(LOAD).expect("no rules");
-    let id = id_of(&mut root);
-    assert_eq!(holder(&mut watcher), Some(id));
-    assert_eq!([release_lock(&mut root, "mine"), release_lock(&mut root, LOCK)], [Some(1); 2]);
-    assert_eq!(holder(&mut watcher), None);
-
-    add(&mut root, "SELECT ?", None, "SELECT ? + 1");
-    root.query_drop(LOAD).expect("right rules");
-    assert_eq!(holder(&mut watcher), None);
-    // Who may not load.
-    let mut dba = session(&server, "dba");
-    assert_eq!(error_of(&mut dba, LOAD).0, DENIED);
-    assert_eq!(holder(&mut watcher), None);
-    // Wrong rules, also where nothing can be written.
-    add(&mut root, "SELECT 'without an end", None, "SELECT 1");
-    assert_eq!(error_of(&mut root, LOAD).0, SIGNALLED);
-    assert_eq!(holder(&mut watcher), None);
-    root.query_drop("SET GLOBAL super_read_only = ON").expect("an answer");
-    let (code, message) = error_of(&mut root, LOAD);
-    assert_eq!(
-        (code, message.starts_with("1 of 2 rules are wrong")),
-        (SIGNALLED, true),
-        "{message}"
-    );
-    assert_eq!(holder(&mut watcher), None);
-    root.query_drop("SET GLOBAL super_read_only = OFF, GLOBAL read_only = OFF").expect("an answer");
-    // An error when the messages are written.
-    root.query_drop(
-        "CREATE TRIGGER tacho.refuse BEFORE UPDATE ON tacho.rewrite_rules FOR EACH ROW \
-         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not now'",
-    )
-    .expect("a trigger");
-    assert_eq!(error_of(&mut root, LOAD), (SIGNALLED, "not now".to_owned()));
-    assert_eq!(holder(&mut watcher), None);
-    // An error when the rules are read.
-    for sql in ["DROP TRIGGER tacho.refuse", "RENAME TABLE tacho.rewrite_rules TO d.elsewhere"] {
-        root.query_drop(sql).expect(sql);
+    let by_hand = |root: &mut Conn, turn: u64, rows: &str| -> String {
+        one(
+            root,
+            &format!(
+                "SELECT tacho_rewrite_load(id, pattern, pattern_database, replacement, {turn}) \
+                 FROM tacho.rewrite_rules {rows}"
+            ),
+        )
+    };
+    let turn = |root: &mut Conn| one::<u64>(root, "SELECT tacho_rewrite_turn() FROM d.one");
+    let is_current = |root: &mut Conn, turn: u64| {
+        one::<u64>(root, &format!("SELECT tacho_rewrite_turn({turn}) FROM d.one")) == 1
+    };
+    set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
+    let old = turn(&mut root);
+    let new = turn(&mut root);
+    assert!(old < new, "{old} {new}");
+    assert_eq!(by_hand(&mut root, new, ""), r#"{"left_out": {}, "loaded": 1}"#);
+    // With rows and without any.
+    for rows in ["", "WHERE id = 0"] {
+        assert_eq!(by_hand(&mut root, old, rows), r#"{"superseded": true}"#, "{rows}");
+        assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (6, 1));
+        assert_eq!([old, new].map(|turn| is_current(&mut root, turn)), [false, true]);
     }
-    assert_eq!(error_of(&mut root, LOAD).0, NO_SUCH_TABLE);
-    assert_eq!(holder(&mut watcher), None);
-    drop((root, watcher, dba));
-    finish(server, &place, &[WRONG_RULES]);
+    // One whose number nobody has had yet; the next ones are higher.
+    let last = turn(&mut root);
+    assert_eq!(by_hand(&mut root, last, "WHERE id = 0"), r#"{"left_out": {}, "loaded": 0}"#);
+    assert_eq!(rule_count(&mut root), 0);
+    root.query_drop(LOAD).expect("right rules");
+    assert_eq!((one::<i64>(&mut root, "SELECT 5"), is_current(&mut root, last)), (6, false));
+    drop(root);
+    finish(server, &place, &[]);
 }
 
 /// The server runs no handler of the procedure then.
 #[test]
 #[ignore = "needs MySQL: scripts/test-mysql.sh"]
-fn a_load_that_was_killed_keeps_the_lock_until_its_session_ends() {
+fn a_load_that_was_killed_stops_nobody() {
     let place = Place::new("rewrite-killed");
     let (server, mut root) = start(&place, &[]);
+    root.query_drop("GRANT ALL ON tacho.* TO dba").expect("an answer");
     set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
     let mut editor = server.connect().expect("a connection");
     let mut killed = server.connect().expect("a connection");
@@ -176,13 +154,38 @@ fn a_load_that_was_killed_keeps_the_lock_until_its_session_ends() {
     });
     assert_eq!(error.0, INTERRUPTED, "{error:?}");
     editor.query_drop("ROLLBACK").expect("an answer");
-    assert_eq!(holder(&mut root), Some(id));
     assert_eq!(one::<i64>(&mut killed, "SELECT @@SESSION.sql_log_bin FROM d.one"), 0);
-    drop(killed);
+    // Its session is there, and others load.
     root.query_drop(LOAD).expect("right rules");
-    assert_eq!(holder(&mut root), None);
-    drop((root, editor));
-    finish(server, &place, &[]);
+    drop(killed);
+    // Whatever a load ends with, the next one is not concerned: that of who may not load.
+    let mut dba = session(&server, "dba");
+    assert_eq!(error_of(&mut dba, LOAD).0, DENIED);
+    root.query_drop(LOAD).expect("right rules");
+    // Wrong rules, where nothing can be written.
+    add(&mut root, "SELECT 'without an end", None, "SELECT 1");
+    root.query_drop("SET GLOBAL super_read_only = ON").expect("an answer");
+    let (code, message) = error_of(&mut root, LOAD);
+    assert_eq!(
+        (code, message.starts_with("1 of 2 rules are wrong")),
+        (SIGNALLED, true),
+        "{message}"
+    );
+    root.query_drop("SET GLOBAL super_read_only = OFF, GLOBAL read_only = OFF").expect("an answer");
+    // An error when the messages are written.
+    root.query_drop(
+        "CREATE TRIGGER tacho.refuse BEFORE UPDATE ON tacho.rewrite_rules FOR EACH ROW \
+         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not now'",
+    )
+    .expect("a trigger");
+    assert_eq!(error_of(&mut root, LOAD), (SIGNALLED, "not now".to_owned()));
+    // An error when the rules are read.
+    for sql in ["DROP TRIGGER tacho.refuse", "RENAME TABLE tacho.rewrite_rules TO d.elsewhere"] {
+        root.query_drop(sql).expect(sql);
+    }
+    assert_eq!(error_of(&mut root, LOAD).0, NO_SUCH_TABLE);
+    drop((root, editor, dba));
+    finish(server, &place, &[WRONG_RULES]);
 }
 
 /// There may be 64 of one shape: what goes beyond is told as any wrong rule is.
@@ -252,30 +255,6 @@ fn a_load_by_hand_answers_what_it_has_done() {
     assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (5, 0));
     drop(root);
     finish(server, &place, &[WRONG_RULES]);
-}
-
-/// Anybody can take the lock: who it is that keeps others from loading is told.
-#[test]
-#[ignore = "needs MySQL: scripts/test-mysql.sh"]
-fn who_holds_the_lock_is_told() {
-    let place = Place::new("rewrite-held");
-    let (server, mut root) = start(&place, &[]);
-    set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
-    let mut app = session(&server, "app");
-    assert_eq!(take_lock(&mut app, LOCK), Some(1));
-    let id = id_of(&mut app);
-    root.query_drop("DELETE FROM tacho.rewrite_rules").expect("that is a table");
-    let (code, message) = error_of(&mut root, LOAD);
-    assert_eq!(code, SIGNALLED);
-    let told = format!("the rules were not loaded: connection {id} holds the lock {LOCK}; ");
-    assert!(message.starts_with(&told), "{message}");
-    assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (6, 1));
-    assert_eq!(holder(&mut root), Some(id));
-    root.query_drop(format!("KILL {id}")).expect("an answer");
-    root.query_drop(LOAD).expect("no rules");
-    assert_eq!(rule_count(&mut root), 0);
-    drop((root, app));
-    finish(server, &place, &[]);
 }
 
 /// Bytes that are no text, the same in each run.

@@ -336,6 +336,11 @@ impl Recorder {
         Ok(count)
     }
 
+    /// The rules that rewrite.
+    pub fn rewriting(&self) -> &Rewriting {
+        &self.rewriting
+    }
+
     /// Takes the rules that rewrite into use that were in force at last. Returns how many there
     /// are.
     pub fn restore_rewrite(&self) -> u64 {

@@ -65,7 +65,14 @@ pub struct Rewriting {
     /// How many are in force. SHOW STATUS asks while the server holds a lock that all sessions
     /// take: it must not wait for `state`, which is held while a file is synced.
     count: AtomicU64,
+    /// Number of the load that began last.
+    turns: AtomicU64,
+    /// Number of the load whose rules are in force. Changed under `state`.
+    turn: AtomicU64,
 }
+
+/// In the place of a number of rules: a load that began later has replaced the rules already.
+pub const SUPERSEDED: u64 = u64::MAX;
 
 /// What nobody can know: see [`Probe::keyed`].
 pub fn random_key() -> [u64; 4] {
@@ -85,6 +92,8 @@ impl Rewriting {
             file: KeptFile::of(directory),
             state: Mutex::default(),
             count: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
+            turn: AtomicU64::new(0),
         }
     }
 
@@ -97,8 +106,22 @@ impl Rewriting {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Puts rules in the place of those before. Returns how many there are, and what the log has to
-    /// tell of it.
+    /// A number for a load that is about to read its rules.
+    pub fn next_turn(&self) -> u64 {
+        // Relaxed: a load that the client begins after another one has ended gets a higher number in
+        // any case, and of two at the same time either may be first.
+        self.turns.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// Whether the rules in force are those of this load. Waits for nothing.
+    pub fn is_current(&self, turn: u64) -> bool {
+        // Relaxed: an older answer is as good as one from a moment ago.
+        self.turn.load(Ordering::Relaxed) == turn
+    }
+
+    /// Puts rules in the place of those before, unless a load with a higher number was faster:
+    /// then the answer is [`SUPERSEDED`], and the rules must be read anew. Returns how many there
+    /// are, and what the log has to tell of it.
     ///
     /// # Errors
     /// They cannot be kept, or are too many; those before stay in force.
@@ -108,7 +131,7 @@ impl Rewriting {
         list: List,
         probe: &Probe,
     ) -> Result<(u64, Option<ConfigChange>), String> {
-        let List { compiler, rules, restored, is_beyond, .. } = list;
+        let List { compiler, rules, restored, is_beyond, turn, .. } = list;
         if is_beyond {
             return Err(too_many());
         }
@@ -123,6 +146,10 @@ impl Rewriting {
         // One at a time: what is kept is what is in force.
         let mut guard = self.state();
         let state = &mut *guard;
+        let turn = turn.unwrap_or_else(|| self.next_turn());
+        if turn < self.turn.load(Ordering::Relaxed) {
+            return Ok((SUPERSEDED, None));
+        }
         if restored.is_none() {
             // Also where the same rules are in force: after an error nobody knows what the file
             // is that the next start will find.
@@ -140,6 +167,7 @@ impl Rewriting {
         // rules that are not older.
         probe.rewrites.epoch.store(epoch, Ordering::Release);
         self.count.store(count, Ordering::Relaxed);
+        self.turn.store(turn, Ordering::Relaxed);
         state.retired.extend(std::mem::replace(&mut state.current, next));
         if !probe.rewrites.shards.iter().any(|shard| shard.rules.is_read()) {
             state.retired.clear();

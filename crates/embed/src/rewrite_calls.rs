@@ -131,6 +131,7 @@ pub unsafe extern "C" fn tacho_embed_rewrite_apply(
     recorder: &Recorder,
     who: *const WhoStrings,
     list: Option<Box<List>>,
+    turn: u64,
     count: Option<&mut u64>,
     error: *mut c_char,
     error_bytes: usize,
@@ -138,7 +139,8 @@ pub unsafe extern "C" fn tacho_embed_rewrite_apply(
     // SAFETY: promised by the caller.
     let who = unsafe { who_of(who) };
     let result = guard(Err(INTERNAL.to_owned()), || {
-        let list = list.ok_or_else(|| INTERNAL.to_owned())?;
+        let mut list = list.ok_or_else(|| INTERNAL.to_owned())?;
+        list.turn = (turn != 0).then_some(turn);
         recorder.rewrite(who, *list)
     });
     let result = result.map(|applied| {
@@ -148,6 +150,18 @@ pub unsafe extern "C" fn tacho_embed_rewrite_apply(
     });
     // SAFETY: promised by the caller.
     unsafe { answer(result, error, error_bytes) }
+}
+
+/// See `include/tacho_embed.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tacho_embed_rewrite_turn(recorder: &Recorder) -> u64 {
+    guard(0, || recorder.rewriting().next_turn())
+}
+
+/// See `include/tacho_embed.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tacho_embed_rewrite_is_current(recorder: &Recorder, turn: u64) -> bool {
+    guard(false, || recorder.rewriting().is_current(turn))
 }
 
 /// See `include/tacho_embed.h`.

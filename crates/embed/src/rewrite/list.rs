@@ -31,6 +31,8 @@ pub struct List {
     pub(super) restored: Option<String>,
     /// There was one more than there may be: then none of them will be in force.
     pub(super) is_beyond: bool,
+    /// Number of the load, if it has one: see [`Rewriting::next_turn`](super::Rewriting::next_turn).
+    pub turn: Option<u64>,
     /// What is wrong with the first ones that are, with their ids.
     wrong: Vec<(u64, String)>,
     wrong_count: usize,
