@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use tacho_tests::arena::Arena;
 use tacho_tests::audit::Audit;
-use tacho_tests::client::Conn;
+use tacho_tests::client::{Conn, Queryable as _};
 use tacho_tests::disk::{Disk, FAILED_WRITES};
 use tacho_tests::recording::{Builder, Recording};
 use tacho_tests::tagged::{self, Load, Running, Tally};
-use tacho_tests::{build_directory, log, wait};
+use tacho_tests::{build_directory, log, recorded, wait};
 
 const THREADS: u64 = 4;
 const SMALL_DISK_BYTES: u64 = 96 << 20;
@@ -490,6 +490,68 @@ fn servers_killed_one_after_the_other_while_the_disk_is_full_leave_nothing_behin
     assert_no_arena(&disk);
     drop(server);
     clean_up(disk, &place);
+}
+
+/// The thread that changes a setting says so in the arena, in its turn: a kill right behind it takes
+/// nothing from the log.
+#[test]
+fn settings_that_were_changed_before_a_kill_are_in_the_log() {
+    let place = directory("config");
+    let disk = Disk::plain(&place).expect("a disk");
+    let mut server = builder().on(&disk).start().expect("a server");
+    disk.fail_writes(EIO, 100).expect("failing");
+    let mut conn = server.connect().expect("a connection");
+    // Larger than a chunk.
+    let rules: Vec<String> =
+        (0..400).map(|n| format!(r#"{{"user": "nobody{n}", "action": "skip"}}"#)).collect();
+    let filter = format!(r#"{{"rules": [{}]}}"#, rules.join(", "));
+    let settings = [
+        ("tacho_flush_bytes", "65536".to_owned()),
+        ("tacho_filter", format!("'{filter}'")),
+        ("tacho_filter", "''".to_owned()),
+    ];
+    let mut expected = vec!["SELECT 'first'".to_owned()];
+    conn.query_drop("SELECT 'first'").expect("an answer");
+    for (number, (variable, value)) in settings.iter().enumerate() {
+        let set = server.product.named(&format!("SET GLOBAL {variable} = {value}"));
+        let then = format!("SELECT 'then {number}'");
+        for sql in [&set, &then] {
+            conn.query_drop(sql).expect("an answer");
+        }
+        let new = value.trim_matches('\'');
+        let old = if number == 2 { &*filter } else { "" };
+        let variable = server.product.named(variable);
+        expected.extend([format!("{variable} {old} {new} root"), set, then]);
+    }
+    server.kill9().expect("killing");
+    disk.mend_writes().expect("mending");
+    server.restart().expect("restarting");
+    server.stop().expect("stopping");
+    let lines = recorded::read(&disk.log_directory_here()).expect("a readable log");
+    let mine = conn_of(&lines, "SELECT 'first'");
+    let told = lines.iter().filter(|line| recorded::number(line, "conn") == Some(mine));
+    let told = told.filter_map(|line| match recorded::text(line, "event")? {
+        "config" => {
+            let text = |field| recorded::text(line, field).unwrap_or_default();
+            let variable = text("variable");
+            // Its default is of no interest here.
+            let old = if variable.ends_with("filter") { text("old_value") } else { "" };
+            Some(format!("{variable} {old} {} {}", text("new_value"), text("priv_user")))
+        }
+        "statement" => recorded::text(line, "sql").map(str::to_owned),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+    assert_no_arena(&disk);
+    drop(server);
+    clean_up(disk, &place);
+}
+
+/// Connection of the statement.
+fn conn_of(lines: &[recorded::Line], sql: &str) -> u64 {
+    let is_it = |line: &&recorded::Line| recorded::text(line, "sql") == Some(sql);
+    let line = lines.iter().find(is_it).expect("the statement");
+    recorded::number(line, "conn").expect("a connection")
 }
 
 #[test]

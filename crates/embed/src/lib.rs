@@ -6,6 +6,7 @@
 //!
 //! The C side is `include/tacho_embed.h`.
 
+mod config;
 mod door;
 mod encryption;
 mod error_log;

@@ -23,6 +23,7 @@ use tacho_ring::layout::{NAME_COUNT, NameEntry};
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 
+use crate::config;
 use crate::encryption::{self, Mode};
 use crate::faults::{Fault, Faults};
 use crate::filter::Filters;
@@ -249,10 +250,14 @@ impl Recorder {
         self.ring();
     }
 
-    /// Tells the log that a setting was changed.
+    /// Tells the log that a setting was changed: by a record in the arena, which outlives the server.
+    /// The caller may hold locks of the server, so this waits for nothing: where the arena is full,
+    /// the change waits in this process until the writer takes it.
     pub fn note_config(&self, change: ConfigChange) {
-        let changes = &self.control.config_changes;
-        changes.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(change);
+        if !config::record(&self.probe, &change) {
+            let changes = &self.control.config_changes;
+            changes.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(change);
+        }
         self.ring();
     }
 

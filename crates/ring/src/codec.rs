@@ -110,7 +110,8 @@ pub const STRING_IP: usize = 5;
 pub const STRING_DB: usize = 6;
 /// Command in the server's words. In `Config` records: the variable.
 pub const STRING_COMMAND: usize = 7;
-/// Character set of the text. In `Config` records: the old value (the new one is the text).
+/// Character set of the text. (In `Config` records the text is the old value, of `shown_bytes` bytes,
+/// and behind it the new one.)
 pub const STRING_CHARSET: usize = 8;
 /// Reserved: never written.
 pub const STRING_RESERVED: usize = 9;

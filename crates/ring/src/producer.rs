@@ -24,7 +24,7 @@ use crate::{session, sys};
 pub enum Emitted {
     /// It is in the arena.
     Accepted,
-    /// It is lost, and counted.
+    /// It is lost, and counted; a [`Config`](RecordKind::Config) is only refused.
     Lost,
 }
 
@@ -419,6 +419,17 @@ fn is_of_an_account(event: &Event) -> bool {
         && (NOTICE_FLUSH..=NOTICE_AUTHID_DROP).contains(&event.sql_command)
 }
 
+/// How long a record with strings may wait for a chunk.
+fn patience_of(event: &Event) -> Patience {
+    if is_of_an_account(event) {
+        Patience::Little { conn: event.conn as u32 }
+    } else if event.kind == RecordKind::Config as u32 {
+        Patience::None
+    } else {
+        Patience::Full
+    }
+}
+
 /// Appends a record that does not fit into the thread's chunk or comes near its end, or has long
 /// strings, or is an error.
 ///
@@ -448,13 +459,12 @@ unsafe fn emit_slowly<const STRINGS: bool>(
         // SAFETY: as promised by the caller.
         return unsafe { emit_fragments::<STRINGS>(arena, open, session, event, fixed_bytes) };
     }
-    let little = Patience::Little { conn: event.conn as u32 };
     let reserved = if STRINGS {
         // A fresh chunk need not have room for an error behind the record.
         let need = record_bytes.wrapping_add(SPARE_BYTES);
-        let patience = if is_of_an_account(event) { little } else { Patience::Full };
-        reserve(arena, open, session, need, 0, patience)
+        reserve(arena, open, session, need, 0, patience_of(event))
     } else if event.kind == RecordKind::Error as u32 {
+        let little = Patience::Little { conn: event.conn as u32 };
         reserve(arena, open, session, record_bytes, 0, little)
     } else {
         reserve(arena, open, session, record_bytes, SPARE_BYTES, Patience::Full)
@@ -516,11 +526,15 @@ unsafe fn emit_fragments<const STRINGS: bool>(
         Some(_) => numbers,
         None => numbers.of_fragments_alone(arena),
     };
+    let patience = match event.kind == RecordKind::Config as u32 {
+        true => Patience::None,
+        false => Patience::Full,
+    };
     let mut done = 0usize;
     let mut number = 0u16;
     while number == 0 || done < text_bytes {
         // The first fragment starts a chunk, so that the fixed part fits for certain.
-        let Some(place) = reserve(arena, open, session, chunk_bytes, 0, Patience::Full) else {
+        let Some(place) = reserve(arena, open, session, chunk_bytes, 0, patience) else {
             if let (Some(session), 1..) = (session, number) {
                 session::abandon(session, numbers.rec_no);
             }
@@ -556,6 +570,7 @@ unsafe fn emit_fragments<const STRINGS: bool>(
         number = if number == u16::MAX { 1 } else { number.wrapping_add(1) };
     }
     if let Some(session) = session
+        && !matches!(patience, Patience::None)
         && session::taken_early(session, numbers.rec_no)
     {
         let _waits_no_longer = wait::until_settled(arena, session, numbers.rec_no, open, false);

@@ -27,6 +27,8 @@ const LITTLE_US: u64 = 10_000_000;
 /// Who asks for a chunk.
 #[derive(Clone, Copy)]
 pub(crate) enum Patience {
+    /// Waits for nothing, and loses nothing: what finds no room is kept elsewhere.
+    None,
     /// Waits as long as the settings say.
     Full,
     /// May be holding locks of the server: waits only where a loss is out of the question, and
@@ -97,6 +99,9 @@ pub(crate) fn for_chunk(
     let settings = &shared.settings.0;
     let pop = || free::pop(&shared.free_head.0, arena.controls());
     shared.bell.0.ring(&Futex);
+    if matches!(patience, Patience::None) {
+        return None;
+    }
     if limit_us(settings, open.overflow).is_none() {
         counters.lost_dropped.fetch_add(1, Ordering::Relaxed);
         return None;

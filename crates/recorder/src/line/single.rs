@@ -3,8 +3,8 @@
 use tacho_event::record::{EventKind, Outcome, Record, TableAccess, TableUse};
 use tacho_event::redact;
 use tacho_ring::codec::{
-    PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_CHARSET, STRING_COMMAND, STRING_HOST,
-    STRING_IP, STRING_USER,
+    PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_COMMAND, STRING_HOST, STRING_IP,
+    STRING_PRIV_USER, STRING_USER,
 };
 
 use super::load::Loaded;
@@ -62,9 +62,11 @@ pub fn write_single(
     match event {
         EventKind::Config => {
             record.variable = view.string(STRING_COMMAND);
-            record.old_value = view.string(STRING_CHARSET);
-            record.new_value = text.unwrap_or_default();
+            let values = text.unwrap_or_default();
+            let (old, new) = values.split_at(values.len().min(view.body.shown_bytes as usize));
+            (record.old_value, record.new_value) = (old, new);
             record.user = view.string(STRING_USER);
+            record.priv_user = view.string(STRING_PRIV_USER);
             record.host = view.string(STRING_HOST);
             record.ip = view.string(STRING_IP);
         }

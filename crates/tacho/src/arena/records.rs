@@ -289,9 +289,13 @@ fn clean(view: &View<'_>, text: &[u8], redacts_literals: bool) -> String {
             Some(quote) => Cow::Owned([&text[..quote], b"<quoted>"].concat()),
             None => Cow::Borrowed(text),
         },
+        RecordKind::Config => {
+            let (old, new) = text.split_at(text.len().min(view.body.shown_bytes as usize));
+            Cow::Owned([old, b" -> ", new].concat())
+        }
         _ => {
             let setting = redact::Setting::of(view.string(STRING_CHARSET), view.string(STRING_DB));
-            if redacts_literals && view.kind != RecordKind::Config {
+            if redacts_literals {
                 let mut normaliser = Normaliser::default();
                 let parsed = redact::Parsed::Unknown;
                 Cow::Owned(redact::literals(text, setting, parsed, &mut normaliser))
