@@ -89,10 +89,14 @@ fn statements_of_sessions_without_a_slot_have_one_line_each() {
             });
         }
     });
+    // In hundreds of pieces, more than the arena has room for.
+    let huge = format!("SELECT 'said huge statement', LENGTH('{}')", "on and on ".repeat(300_000));
+    server.connect().expect("connects").query_drop(&huge).expect("an answer");
     drop(idle);
     server.stop().expect("stops");
     let found = statements(&server);
-    assert_eq!(found.len(), THREADS * CONNECTIONS * ROUNDS);
+    assert_eq!(found.len(), THREADS * CONNECTIONS * ROUNDS + 1);
+    assert!(!found.get(&huge).expect("all of it").has_number);
     let untracked = found.values().filter(|seen| !seen.has_number).count();
     assert!(untracked > found.len() / 2, "{untracked} statements are of sessions without a slot");
     // By connection, and within it in the order of the client.

@@ -79,7 +79,7 @@ pub struct Open {
     /// Its producer waits until its line is in the file.
     pub awaited: bool,
     /// It is what follows another statement in its packet, and may never run.
-    remainder: bool,
+    pub remainder: bool,
     /// An error with its own query id was announced.
     pub failed: bool,
     /// An inner statement with its query id ended, with this error number.

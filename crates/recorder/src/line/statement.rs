@@ -99,16 +99,17 @@ impl<'v> Said<'v> {
         }
     }
 
-    /// An end that has the text: the start has only the beginning of it. Returns what it is, if that is
-    /// not what the start says.
+    /// An end that has the text: the start has only the beginning of it, or its session has no slot. Returns
+    /// what it is, if that is not what the start says. `is_told`: all of it is in another line.
     fn end_text(
         &mut self,
         ended: &Loaded<'v>,
         started: Option<&Loaded<'v>>,
+        is_told: bool,
         record: &mut Record<'v>,
     ) -> Option<TextKind> {
         let Loaded { view, text } = ended;
-        if view.body.present & PRESENT_TEXT == 0 {
+        if view.body.present & PRESENT_TEXT == 0 || is_told {
             return None;
         }
         self.text = Some(*text);
@@ -258,8 +259,11 @@ pub fn write_statement(
     if let Some(end) = ended {
         said.end(end, open.ts_us, &mut record);
     }
-    let kind_at_end =
-        end_record.as_ref().and_then(|ended| said.end_text(ended, started.as_ref(), &mut record));
+    // Of what follows in a packet the `running` line has only the beginning.
+    let is_told = matches!(open.start, Start::Running { .. }) && !open.remainder;
+    let kind_at_end = end_record
+        .as_ref()
+        .and_then(|ended| said.end_text(ended, started.as_ref(), is_told, &mut record));
     commands.name(drain, said.sql_command, &mut record);
 
     let is_outcome_open = ended.is_none() && !is_running;
