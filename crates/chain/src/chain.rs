@@ -31,6 +31,7 @@ pub struct Position {
 #[derive(Debug)]
 pub struct Chain {
     root: VerifierKey,
+    directory: Option<Vec<u8>>,
     epoch: u64,
     secret: SecretKey,
     /// None in epoch 0, in which there are no checkpoints.
@@ -71,8 +72,9 @@ impl Chain {
     /// Goes on at a position, with the keys of a key file.
     #[must_use]
     pub fn new(key: KeyFile, position: Position) -> Chain {
-        let KeyFile { root, epoch, secret, signer, .. } = key;
-        Chain { root, epoch, secret, signer, position, previous_tombstone: Hash::ZERO }
+        let KeyFile { root, directory, epoch, secret, signer, .. } = key;
+        let previous_tombstone = Hash::ZERO;
+        Chain { root, directory, epoch, secret, signer, position, previous_tombstone }
     }
 
     /// Where it stands.
@@ -172,7 +174,8 @@ impl Chain {
     pub fn key_file(&self, step: &Step) -> Zeroizing<String> {
         let secret = step.secret.as_ref().unwrap_or(&self.secret);
         let notes = [step.closing.as_deref(), Some(&*step.note)];
-        key_file::text(&self.root, step.epoch, secret, Some(&step.signer), notes)
+        let directory = self.directory.as_deref();
+        key_file::text(&self.root, directory, step.epoch, secret, Some(&step.signer), notes)
     }
 
     /// Whether a key file is the one of now.

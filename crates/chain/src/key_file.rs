@@ -4,9 +4,13 @@
 //! newest checkpoint. The note is in the key file *before* it is in the sidecar: whatever the moment
 //! of a crash, a recorder that starts finds the note in both, or appends it to the sidecar and goes
 //! on. What is neither was taken out of the sidecar by somebody.
+//!
+//! The file names the log directory that its keys belong to, so that no other one is sealed with them.
 
 use std::fmt::Write as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
 use crate::entry::{Checkpoint, Epoch};
@@ -15,12 +19,14 @@ use crate::key::{SecretKey, VerifierKey};
 use crate::note::Note;
 use crate::sidecar::{Entries, Meaning};
 
-const HEAD: &str = "tachograph-signing-key-v1";
-/// In the place of a key that there is not.
+const HEAD: &str = "tachograph-signing-key-v2";
+/// Version 1 does not name the log directory.
+const HEAD_V1: &str = "tachograph-signing-key-v1";
+/// In the place of a key or a directory that there is not.
 const NONE: &str = "-";
 
-/// Bytes of the longest key file.
-pub const BYTES_MAX: usize = 8192;
+/// Bytes of the longest key file: a path has up to 4096, in base64.
+pub const BYTES_MAX: usize = 16384;
 
 /// A key file that makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +38,9 @@ pub struct NotAKeyFile;
 pub struct KeyFile {
     /// The key that everything hangs on.
     pub root: VerifierKey,
+    /// Path of the log directory that the key belongs to; none: it has not been used yet, or only by
+    /// a recorder that wrote version 1.
+    pub directory: Option<Vec<u8>>,
     /// Number of the epoch; 0: nothing was signed yet, and the secret is the root's.
     pub epoch: u64,
     /// The epoch's key.
@@ -71,7 +80,8 @@ impl KeyFile {
     /// The key file of a root that has signed nothing yet.
     #[must_use]
     pub fn of_root(secret: SecretKey) -> KeyFile {
-        KeyFile { root: secret.root(), epoch: 0, secret, signer: None, closing: None, note: None }
+        let root = secret.root();
+        KeyFile { root, directory: None, epoch: 0, secret, signer: None, closing: None, note: None }
     }
 
     /// What the note says; `None` in epoch 0.
@@ -97,7 +107,8 @@ impl KeyFile {
     #[must_use]
     pub fn to_text(&self) -> Zeroizing<String> {
         let notes = [self.closing.as_deref(), self.note.as_deref()];
-        text(&self.root, self.epoch, &self.secret, self.signer.as_ref(), notes)
+        let directory = self.directory.as_deref();
+        text(&self.root, directory, self.epoch, &self.secret, self.signer.as_ref(), notes)
     }
 
     /// Reads [`KeyFile::to_text`].
@@ -129,8 +140,19 @@ impl KeyFile {
 }
 
 fn read(text: &str) -> Option<KeyFile> {
-    let rest = text.strip_prefix(HEAD)?.strip_prefix("\nroot ")?;
-    let (root, rest) = rest.split_once("\nepoch ")?;
+    let (rest, names_directory) = match text.strip_prefix(HEAD_V1) {
+        Some(rest) => (rest, false),
+        None => (text.strip_prefix(HEAD)?, true),
+    };
+    let rest = rest.strip_prefix("\nroot ")?;
+    let (root, directory, rest) = if names_directory {
+        let (root, rest) = rest.split_once("\ndirectory ")?;
+        let (directory, rest) = rest.split_once("\nepoch ")?;
+        (root, path(directory)?, rest)
+    } else {
+        let (root, rest) = rest.split_once("\nepoch ")?;
+        (root, None, rest)
+    };
     let (epoch, rest) = rest.split_once("\nsecret ")?;
     let (secret, rest) = rest.split_once("\nsigner ")?;
     let (signer, notes) = rest.split_once('\n')?;
@@ -140,6 +162,7 @@ fn read(text: &str) -> Option<KeyFile> {
     };
     let mut file = KeyFile {
         root: root.parse().ok()?,
+        directory,
         epoch: epoch.parse().ok()?,
         secret: SecretKey::from_base64(secret)?,
         signer,
@@ -162,10 +185,20 @@ fn read(text: &str) -> Option<KeyFile> {
     (!entries.is_torn()).then_some(file)
 }
 
+/// A path, or nothing in its place. `None`: not a spelling of one.
+fn path(text: &str) -> Option<Option<Vec<u8>>> {
+    if text == NONE {
+        return Some(None);
+    }
+    let path = STANDARD.decode(text).ok()?;
+    (!path.is_empty()).then_some(Some(path))
+}
+
 /// The bytes of a key file.
 #[must_use]
 pub fn text(
     root: &VerifierKey,
+    directory: Option<&[u8]>,
     epoch: u64,
     secret: &SecretKey,
     signer: Option<&SecretKey>,
@@ -176,9 +209,10 @@ pub fn text(
     let secret = secret.to_base64();
     let signer = signer.map(SecretKey::to_base64);
     let signer = signer.as_ref().map_or(NONE, |signer| signer.as_str());
+    let directory = directory.map_or_else(|| NONE.to_owned(), |path| STANDARD.encode(path));
     // Writing to a String cannot fail.
-    let _ =
-        writeln!(text, "{HEAD}\nroot {root}\nepoch {epoch}\nsecret {}\nsigner {signer}", *secret);
+    let _ = writeln!(text, "{HEAD}\nroot {root}\ndirectory {directory}\nepoch {epoch}");
+    let _ = writeln!(text, "secret {}\nsigner {signer}", *secret);
     notes.into_iter().flatten().for_each(|note| text.push_str(note));
     text
 }
@@ -195,8 +229,9 @@ mod tests {
 
     /// Key files of a log that begins, is signed, and goes on in a second file.
     fn key_files() -> Vec<Zeroizing<String>> {
-        let file = KeyFile::generate().expect("randomness");
+        let mut file = KeyFile::generate().expect("randomness");
         let mut texts = vec![file.to_text()];
+        file.directory = Some(b"/var/lib/mysql/\xfftacho\n".to_vec());
         let position = Position { file: name(1), offset: 0, seq: 0, hash: Hash::ZERO };
         let mut chain = Chain::new(file, position);
         let mut enter = |step: fn(&Chain) -> crate::chain::Step| {
@@ -227,6 +262,27 @@ mod tests {
         assert_eq!(read.iter().map(|file| file.epoch).collect::<Vec<_>>(), [0, 1, 1, 2]);
         let closed = read[3].closed().expect("of the first file");
         assert_eq!((closed.file, closed.reason), (name(1), CheckpointReason::Rotate));
+    }
+
+    #[test]
+    fn a_key_file_of_version_1_has_no_directory() {
+        for text in key_files() {
+            let file = KeyFile::parse(&text).expect("reads back");
+            let (root, rest) = text.split_once("directory ").expect("a directory");
+            let (_, rest) = rest.split_once('\n').expect("more lines");
+            let old = format!("{}{rest}", root.replace(HEAD, HEAD_V1));
+            let mut read = KeyFile::parse(&old).expect("version 1");
+            assert_eq!(read.directory, None);
+            read.directory.clone_from(&file.directory);
+            assert_eq!(*read.to_text(), *text);
+            // Each version has one spelling.
+            assert!(KeyFile::parse(&old.replace(HEAD_V1, HEAD)).is_err());
+            assert!(KeyFile::parse(&text.replace(HEAD, HEAD_V1)).is_err());
+            for bad in ["", "Lw", "/=", "--"] {
+                let bad = format!("{root}directory {bad}\n{rest}");
+                assert!(KeyFile::parse(&bad).is_err(), "{bad}");
+            }
+        }
     }
 
     #[test]

@@ -45,10 +45,11 @@ pub fn open(
     say: &dyn Fn(Severity, &str),
 ) -> Result<(LogFiles, u64), OpenError> {
     let opened = LogFiles::open(RealFs, log_directory, Options { rotate_bytes: 0 })?;
-    opened_with(opened, signing_key_file, names, say)
+    opened_with(opened, signing_key_file, true, names, say)
 }
 
 /// As [`open`], to write what a dead server has left and then let go: who waits for the log can know.
+/// Makes no key: a new one would begin another chain. Without one, the next server seals the lines.
 ///
 /// # Errors
 /// As [`open`].
@@ -60,12 +61,13 @@ pub fn open_to_recover(
 ) -> Result<(LogFiles, u64), OpenError> {
     let mut opened = LogFiles::open(RealFs, log_directory, Options { rotate_bytes: 0 })?;
     opened.0.tell_recovery();
-    opened_with(opened, signing_key_file, names, say)
+    opened_with(opened, signing_key_file, false, names, say)
 }
 
 fn opened_with(
     (mut files, opened): (LogFiles, Opened),
     signing_key_file: &Path,
+    makes_key: bool,
     names: SettingNames,
     say: &dyn Fn(Severity, &str),
 ) -> Result<(LogFiles, u64), OpenError> {
@@ -79,7 +81,10 @@ fn opened_with(
     }
     // Numbers go on after the last line. Where it cannot be read, nothing may be assumed.
     let last_seq = opened.last_seq?.unwrap_or(0);
-    if signing_key_file.as_os_str().is_empty() {
+    let is_sealing = !signing_key_file.as_os_str().is_empty()
+        // What cannot be told is told by the attempt.
+        && (makes_key || files.has_key(signing_key_file).unwrap_or(true));
+    if !is_sealing {
         files.leave_sealed_file();
     } else {
         seal(&mut files, signing_key_file, last_seq, names, say);
@@ -110,8 +115,20 @@ fn seal(
         }
     };
     let new = if sealed.is_new_root { " (a new one: keep it somewhere else)" } else { "" };
-    let text = format!("the audit log is sealed; its public key{new} is {}", sealed.root);
+    let text = format!(
+        "the audit log is sealed with {}; its public key{new} is {}",
+        sealed.key_file.display(),
+        sealed.root
+    );
     say(Severity::Note, &text);
+    if sealed.is_new_root && sealed.key_file != key_file {
+        let text = format!(
+            "the signing key in {} belongs to another log directory, so this one has its own: copy \
+             its public key, too",
+            key_file.display()
+        );
+        say(Severity::Note, &text);
+    }
     if sealed.recovered_bytes > 0 {
         let text = format!(
             "{} bytes of the audit log were not sealed when its last writer ended; they are now, \

@@ -359,7 +359,8 @@ impl Recorder {
         }
         let say = self.say.clone();
         let names = self.known.as_ref().map_or_else(SettingNames::default, |it| it.0.names());
-        let opened = opening::open_to_recover(&self.place.log_directory, &self.key(), names, &*say);
+        let Place { log_directory, signing_key_file, .. } = &self.place;
+        let opened = opening::open_to_recover(log_directory, signing_key_file, names, &*say);
         let (files, last_seq) = match opened {
             Ok(opened) => opened,
             // A server that starts: it does the same.
@@ -396,12 +397,6 @@ impl Recorder {
         if let Err(error) = closed {
             self.say_once(Severity::Error, &format!("closing the audit log: {error}"));
         }
-    }
-
-    /// The signing key, if it is there: a new one would be the beginning of another chain.
-    fn key(&self) -> PathBuf {
-        let path = &self.place.signing_key_file;
-        if path.exists() { path.clone() } else { PathBuf::new() }
     }
 
     /// Whether there is an arena of this log that nobody owns.

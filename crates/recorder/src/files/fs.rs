@@ -1,6 +1,6 @@
 //! The few system calls that log files need, and the trait in front of them.
 //!
-//! open, fcntl(F_OFD_SETLK), mkdir, readdir, stat, fstat, read, pread, write, pwrite, ftruncate,
+//! open, fcntl(F_OFD_SETLK), mkdir, readdir, readlink, stat, fstat, read, pread, write, pwrite, ftruncate,
 //! fchown, fchmod, futimens, fdatasync, sync_file_range, fsync, rename, unlink, statvfs, clock_gettime. No other module of
 //! `files` talks to the operating system.
 
@@ -8,7 +8,7 @@ use std::fs::{DirBuilder, File, FileTimes, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What tells one file from another, whatever its name.
@@ -92,6 +92,11 @@ pub trait Fs: Clone + Send + 'static {
     /// # Errors
     /// As opendir(3) and readdir(3).
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// The path of a directory without symbolic links, by which others know it.
+    ///
+    /// # Errors
+    /// As realpath(3).
+    fn canonical(&self, dir: &Path) -> io::Result<PathBuf>;
     /// Opens a file.
     ///
     /// # Errors
@@ -217,6 +222,10 @@ impl Fs for RealFs {
         Ok(names)
     }
 
+    fn canonical(&self, dir: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(dir)
+    }
+
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
         let mut options = OpenOptions::new();
         // O_NONBLOCK means nothing to a plain file; it keeps a pipe that somebody put in
@@ -238,7 +247,7 @@ impl Fs for RealFs {
     fn replace(&self, path: &Path, bytes: &[u8], sync: bool) -> io::Result<()> {
         let mut name = path.as_os_str().to_owned();
         name.push(".new");
-        let new = std::path::PathBuf::from(name);
+        let new = PathBuf::from(name);
         // One that a crash has left may have any mode and any owner: it goes first.
         match std::fs::remove_file(&new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -1,7 +1,7 @@
 //! What the sealer is told: which complete lines are in which file.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tacho_chain::entry::EpochReason;
 use tacho_chain::key::VerifierKey;
@@ -11,7 +11,7 @@ use super::event::Event;
 use super::fs::{Fs, FsFile, OpenMode};
 use super::log::{Current, LogFiles};
 use super::name::FileName;
-use super::seal::{Begin, Log, SealOptions, Sealed, Sealer, begin_sealing};
+use super::seal::{self, Begin, Log, SealOptions, Sealed, Sealer, begin_sealing};
 use super::tail;
 
 /// A file that another one has followed.
@@ -53,6 +53,14 @@ impl<F: Fs> LogFiles<F> {
         self.leave_sealed_file();
         self.wanted_seal = Some(options.clone());
         Err(error)
+    }
+
+    /// Whether there is a key that the log can be sealed with: in this file, or in one beside it.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub fn has_key(&self, key_file: &Path) -> Result<bool, FileError> {
+        seal::has_key(&self.fs, &self.dir, key_file)
     }
 
     /// Says that the log will not be sealed. What nobody seals never stands in a file with a

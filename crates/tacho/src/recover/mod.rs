@@ -176,13 +176,29 @@ fn seal(
 ) -> Result<u64, RecoverCommandError> {
     let beside = directory.parent().map(|parent| parent.join("tacho-signing.key"));
     let given = args.signing_key_file.clone();
-    let key_file = given.clone().or(beside);
-    let Some(key_file) = key_file.filter(|path| given.is_some() || path.exists()) else {
+    let Some(key_file) = given.clone().or(beside) else {
         files.leave_sealed_file();
         return Ok(0);
     };
-    if let (Some(path), Err(error)) = (given, std::fs::metadata(&key_file)) {
-        return Err(RecoverCommandError::Place { path, error });
+    match (files.has_key(&key_file), given) {
+        (Ok(false), Some(path)) => {
+            if let Err(error) = std::fs::metadata(&path) {
+                return Err(RecoverCommandError::Place { path, error });
+            }
+            files.leave_sealed_file();
+            say::problem(format!(
+                "{} is the signing key of another log. What is recovered now is not sealed; the \
+                 server does it",
+                path.display()
+            ));
+            return Ok(1);
+        }
+        (Ok(false), None) => {
+            files.leave_sealed_file();
+            return Ok(0);
+        }
+        // What cannot be told is told by the attempt.
+        (Ok(true) | Err(_), _) => {}
     }
     let options = SealOptions { key_file, checkpoint_interval_s: 0, may_break: false };
     let problem = match files.seal(&options, last_seq) {

@@ -17,11 +17,13 @@
 //! | module | what it owns |
 //! |---|---|
 //! | `open` | beginning, and going on after a stop or a crash |
+//! | `key_of` | which key file belongs to a log directory |
 //! | `scan` | what a sidecar ends with |
 //! | `sidecar` | the sidecar that is being written |
 //! | `step` | what is signed, and the keys |
 
 mod bury;
+mod key_of;
 mod open;
 mod scan;
 mod sidecar;
@@ -30,7 +32,7 @@ mod step;
 mod tests;
 
 pub(super) use bury::Removed;
-pub(super) use open::{Begin, Log, open as begin_sealing};
+pub(super) use open::{Begin, Log, has_key, open as begin_sealing};
 pub(super) use scan::sealed_seq;
 
 use std::collections::VecDeque;
@@ -57,7 +59,8 @@ const WAITING_MAX: usize = if cfg!(test) { 64 } else { 1024 };
 /// How a log directory is sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealOptions {
-    /// Where the signing keys lie; made if they are missing.
+    /// Where the signing keys lie; made if they are missing. If they belong to another log, those of this
+    /// one lie beside it: [`Sealed::key_file`].
     pub key_file: PathBuf,
     /// How often the chain is signed, s; 0: only at rotation and stop.
     pub checkpoint_interval_s: u64,
@@ -71,6 +74,8 @@ pub struct SealOptions {
 pub struct Sealed {
     /// The key that verifies everything.
     pub root: VerifierKey,
+    /// Where the signing keys lie.
+    pub key_file: PathBuf,
     /// The root is used for the first time: the server made it, or `tacho keygen`.
     pub is_new_root: bool,
     /// A break of the chain that had to be declared.

@@ -1,7 +1,7 @@
 //! Beginning to seal, and going on after a stop or a crash.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tacho_chain::chain::{Chain, Position};
 use tacho_chain::entry::{CheckpointReason, EpochReason};
@@ -9,6 +9,7 @@ use tacho_chain::hash::Hash;
 use tacho_chain::key_file::{self, Begun, KeyFile};
 
 use super::bury::Removed;
+use super::key_of::{self, KeyOf, Place};
 use super::scan::{Scan, read_text, scan, scan_within};
 use super::sidecar::{Sidecar, write_all};
 use super::{SealOptions, Sealed, Sealer, no_randomness, sidecar_name};
@@ -44,20 +45,17 @@ pub(in crate::files) fn open<F: Fs>(
     log: &Log<'_, F::File>,
     last_seq: u64,
 ) -> Result<Begin<F>, FileError> {
-    let key_path = &options.key_file;
     let names = fs.list(dir).at("list", dir)?;
     let is_untouched = log.bytes == 0 && !names.contains(&sidecar_name(log.name));
     let is_sealed = names.iter().any(|name| is_sidecar(name));
-    let key = match read_key(fs, key_path)? {
-        Some(key) => key,
+    let found = key_of::find(fs, dir, &options.key_file, &names)?;
+    if is_sealed && !options.may_break && !found.is_there() {
         // Who may not break the chain has nothing to seal with.
-        None if is_sealed && !options.may_break => return Err(stale_key(key_path)),
-        None => {
-            let key = KeyFile::generate().map_err(|error| no_randomness(key_path, error))?;
-            fs.replace(key_path, key.to_text().as_bytes(), true).at("write", key_path)?;
-            key
-        }
-    };
+        return Err(stale_key(&options.key_file));
+    }
+    let (key_file, key) = take_key(fs, &options.key_file, found)?;
+    let options = &SealOptions { key_file, ..options.clone() };
+    let key_path = &options.key_file;
     let mut reason = if is_sealed { EpochReason::NoKey } else { EpochReason::First };
     if let Some(begun) = key.begun() {
         if let Some(found) = resume(fs, dir, &key, &begun, &names)? {
@@ -74,15 +72,42 @@ pub(in crate::files) fn open<F: Fs>(
     begin(fs, dir, options, key, reason, log, last_seq)
 }
 
+/// The key that was found, or a new one, for this log directory alone.
+fn take_key<F: Fs>(fs: &F, named: &Path, found: KeyOf) -> Result<(PathBuf, KeyFile), FileError> {
+    let KeyOf { directory, place } = found;
+    let is_beside = match place {
+        Place::There(path, key) => {
+            return Ok((path, KeyFile { directory: Some(directory), ..*key }));
+        }
+        Place::Named => false,
+        Place::Beside => true,
+    };
+    let key = KeyFile::generate().map_err(|error| no_randomness(named, error))?;
+    let key = KeyFile { directory: Some(directory), ..key };
+    let path = if is_beside { key_of::beside(named, &key.root) } else { named.to_owned() };
+    fs.replace(&path, key.to_text().as_bytes(), true).at("write", &path)?;
+    Ok((path, key))
+}
+
+/// Whether there is a key that the log of a directory can be sealed with.
+pub(in crate::files) fn has_key<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    named: &Path,
+) -> Result<bool, FileError> {
+    let names = fs.list(dir).at("list", dir)?;
+    Ok(key_of::find(fs, dir, named, &names)?.is_there())
+}
+
 fn stale_key(key_path: &Path) -> FileError {
     FileError::of_kind(FileErrorKind::StaleKey, "go on sealing with", key_path)
 }
 
-fn is_sidecar(name: &str) -> bool {
+pub(super) fn is_sidecar(name: &str) -> bool {
     FileName::parse(name).is_some_and(|(_, ending)| ending == tacho_chain::SIDECAR_ENDING)
 }
 
-fn read_key<F: Fs>(fs: &F, path: &Path) -> Result<Option<KeyFile>, FileError> {
+pub(super) fn read_key<F: Fs>(fs: &F, path: &Path) -> Result<Option<KeyFile>, FileError> {
     match fs.stat(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         stat => {
@@ -132,7 +157,8 @@ fn go_on<F: Fs>(
     sealer.drive(fs)?;
     // Lines behind the checkpoint of a stop are nobody's, until this is there, too.
     sealer.sync(fs)?;
-    let sealed = Sealed { root, is_new_root: false, declared, recovered_bytes };
+    let key_file = options.key_file.clone();
+    let sealed = Sealed { root, key_file, is_new_root: false, declared, recovered_bytes };
     Ok(Begin::Ready(Box::new((sealer, sealed))))
 }
 
@@ -155,12 +181,13 @@ fn begin<F: Fs>(
     sealer.drive(fs)?;
     let declared = (reason != EpochReason::First).then_some(reason);
     let is_new_root = reason.is_by_root();
-    let sealed = Sealed { root, is_new_root, declared, recovered_bytes: 0 };
+    let key_file = options.key_file.clone();
+    let sealed = Sealed { root, key_file, is_new_root, declared, recovered_bytes: 0 };
     Ok(Begin::Ready(Box::new((sealer, sealed))))
 }
 
 /// Where a chain goes on.
-struct Found<F: Fs> {
+pub(super) struct Found<F: Fs> {
     position: Position,
     sidecar: Sidecar<F>,
     /// What is still to be appended to the sidecar; the position is behind it.
@@ -171,7 +198,7 @@ struct Found<F: Fs> {
 
 /// Finds the place where the keys of a key file go on. `None`: the directory does not have what is
 /// known to have been in it, or it has more than this key file knows of.
-fn resume<F: Fs>(
+pub(super) fn resume<F: Fs>(
     fs: &F,
     dir: &Path,
     key: &KeyFile,

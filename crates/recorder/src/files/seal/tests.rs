@@ -3,6 +3,7 @@
 //! | module | what it has |
 //! |---|---|
 //! | `attacks` | what others do, by name |
+//! | `directories` | one key setting, several log directories |
 //! | `faults` | what fails, and comes back |
 //! | `lives` | deaths, faults and power failures at any operation |
 
@@ -13,6 +14,7 @@ use tacho_chain::entry::EpochReason;
 use tacho_chain::verify::{self, Report, State};
 
 mod attacks;
+mod directories;
 mod faults;
 mod lives;
 
