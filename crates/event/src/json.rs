@@ -177,6 +177,7 @@ fn append_line(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
 
 /// The connection and who is behind it.
 fn append_who(out: &mut Vec<u8>, record: &Record) {
+    number_field!(out, "run", record.run);
     number_field!(out, "conn", record.conn);
     number_field!(out, "conn_seq", record.conn_seq);
     number_field!(out, "query_id", record.query_id);

@@ -111,6 +111,9 @@ pub struct Record<'a> {
     pub event: Option<EventKind>,
     /// How it ended.
     pub outcome: Option<Outcome>,
+    /// `seq` of the `start` line of the recorder that this happened under: connection ids begin
+    /// again with each start of the server.
+    pub run: Option<u64>,
     /// Connection id, as in `SHOW PROCESSLIST`.
     pub conn: Option<u64>,
     /// Number of the event within its connection: 1, 2, 3 …

@@ -133,6 +133,7 @@ fn append_own(o: &mut Object, record: &Record) {
     if let Some(outcome) = record.outcome {
         o.word("outcome", outcome.name());
     }
+    o.number("run", record.run);
     o.number("conn", record.conn);
     o.number("conn_seq", record.conn_seq);
     o.number("query_id", record.query_id);

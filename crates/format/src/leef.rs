@@ -101,6 +101,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
         field(out, "outcome", |out| out.extend_from_slice(outcome.name().as_bytes()));
     }
     count(out, "retcode", record.outcome.map(|_| u64::from(status(record))));
+    count(out, "run", record.run);
     count(out, "conn", record.conn);
     count(out, "connSeq", record.conn_seq);
     count(out, "queryId", record.query_id);

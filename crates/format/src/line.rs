@@ -27,6 +27,7 @@ pub struct Line<'a> {
     pub event: Cow<'a, str>,
     #[serde(borrow, default)]
     pub outcome: Cow<'a, str>,
+    pub run: Option<u64>,
     pub conn: Option<u64>,
     pub conn_seq: Option<u64>,
     pub query_id: Option<u64>,

@@ -228,6 +228,7 @@ fn append_datastore(by: &Formatter, o: &mut Object, record: &Record) {
 
 /// All that has no attribute above, and the tables after the first.
 fn append_unmapped(o: &mut Object, record: &Record) {
+    o.number("run", record.run);
     o.number("conn_seq", record.conn_seq);
     o.number("query_id", record.query_id);
     o.text("proxy_user", record.proxy_user);

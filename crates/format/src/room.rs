@@ -139,6 +139,7 @@ mod tests {
             seq: u64::MAX,
             ts_us: i64::MAX,
             outcome: Some(Outcome::Error),
+            run: Some(u64::MAX),
             conn: Some(u64::MAX),
             conn_seq: Some(u64::MAX),
             query_id: Some(u64::MAX),

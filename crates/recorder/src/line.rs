@@ -48,6 +48,8 @@ const EXTRAS_KEPT: usize = 64;
 pub struct Style<'s> {
     /// Formats times.
     pub clock: &'s mut TimeFormatter,
+    /// `seq` of the `start` line of the recorder whose records these are.
+    pub run: Option<u64>,
     /// Longest statement text, bytes; 0 = no limit.
     pub max_statement_bytes: u64,
     /// Which statements are wanted, and how.

@@ -15,7 +15,7 @@ use crate::migrate::MigrateArgs;
 use crate::pmp::args::PmpArgs;
 pub use arena::{ArenaArgs, Overflow, RecorderArgs, RecoverArgs};
 pub use convert::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
-pub use tail::{Color, Format, TailArgs};
+pub use tail::{Color, Format, Run, TailArgs};
 pub use verify::{CheckpointArgs, KeygenArgs, VerifyArgs};
 
 /// The audit recorder's command: read what was recorded, convert it, recover it, look into the

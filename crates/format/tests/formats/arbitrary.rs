@@ -106,6 +106,7 @@ pub fn record() -> impl Strategy<Value = OwnedRecord> {
                 ts_us,
                 event: Some(words.0),
                 outcome: words.1,
+                run: number(),
                 conn: number(),
                 conn_seq: number(),
                 query_id: number(),

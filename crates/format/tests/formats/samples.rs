@@ -13,6 +13,7 @@ fn record(seq: u64, event: EventKind) -> OwnedRecord {
 fn session(seq: u64, event: EventKind, outcome: Outcome) -> OwnedRecord {
     OwnedRecord {
         outcome: Some(outcome),
+        run: Some(3),
         conn: Some(12),
         conn_seq: Some(seq),
         user: b"anna".to_vec(),

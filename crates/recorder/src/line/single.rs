@@ -50,6 +50,7 @@ pub fn write_single(
         seq,
         ts_us: view.header.ts_us,
         event: Some(event),
+        run: style.run,
         conn: (view.header.conn != 0).then_some(view.header.conn),
         conn_seq: (view.header.conn_seq != 0).then_some(view.header.conn_seq),
         ..Record::default()

@@ -241,6 +241,7 @@ pub fn write_statement(
         seq,
         ts_us: open.ts_us,
         event: Some(EventKind::Statement),
+        run: style.run,
         conn: Some(conn),
         conn_seq: (open.conn_seq != 0).then_some(open.conn_seq),
         query_id: (open.query_id != 0).then_some(open.query_id),

@@ -31,8 +31,16 @@ impl<F: Fs> Writer<F> {
         let key = self.files.root_key().filter(|_| is_start).map(ToString::to_string);
         let signing_key = key.as_deref().unwrap_or("").as_bytes();
         let event = Some(event);
-        let record = Record { seq, ts_us, event, server, signing_key, ..Record::default() };
+        let run = self.run();
+        let record = Record { seq, ts_us, event, run, server, signing_key, ..Record::default() };
         json::write_line(&mut self.batch, &record, &mut self.clock);
+    }
+
+    /// `seq` of the `start` line of the recorder whose arena this is: of a dead one, while that is
+    /// recovered.
+    pub(super) fn run(&self) -> Option<u64> {
+        let seq = self.arena().shared().writer.0.start_seq.load(Ordering::Relaxed);
+        (seq != 0).then_some(seq)
     }
 
     pub(super) fn tell_config_changes(&mut self, now_us: i64) {
@@ -51,6 +59,7 @@ impl<F: Fs> Writer<F> {
                 seq,
                 ts_us: now_us,
                 event: Some(EventKind::Config),
+                run: self.run(),
                 conn: (who.conn != 0).then_some(who.conn),
                 user: &who.user,
                 priv_user: &who.priv_user,
@@ -130,9 +139,10 @@ impl<F: Fs> Writer<F> {
 
     /// `may_skip`: it is left out if the filter does not want it.
     fn write_single(&mut self, place: &Place, error: Option<&Place>, may_skip: bool) -> Written {
-        let seq = self.next_seq;
+        let (seq, run) = (self.next_seq, self.run());
         let mut style = Style {
             clock: &mut self.clock,
+            run,
             max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
             filters: &self.judging.filters,
             may_skip,
@@ -177,9 +187,10 @@ impl<F: Fs> Writer<F> {
         ending: &Ending,
         may_skip: bool,
     ) -> Option<u64> {
-        let seq = self.next_seq;
+        let (seq, run) = (self.next_seq, self.run());
         let mut style = Style {
             clock: &mut self.clock,
+            run,
             max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
             filters: &self.judging.filters,
             may_skip,

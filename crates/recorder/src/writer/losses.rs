@@ -63,6 +63,7 @@ impl<F: Fs> Writer<F> {
                 ts_us: until_us,
                 start_ts_us: Some(self.lost_seen_us),
                 event: Some(EventKind::Lost),
+                run: self.run(),
                 count: Some(count),
                 cause: cause.as_bytes(),
                 ..Record::default()

@@ -200,6 +200,7 @@ impl<F: Fs> Writer<F> {
             seq,
             ts_us: sys::now_us(),
             event: Some(EventKind::Config),
+            run: self.run(),
             variable: b"file_removed",
             old_value: file.as_bytes(),
             new_value: reason.as_bytes(),

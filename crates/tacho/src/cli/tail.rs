@@ -24,6 +24,10 @@ A filter may be repeated and takes comma lists; any of its values may match, and
 filters must. `*` stands for any characters. A `lost` line says that records are missing, and
 they might have matched: only --event, --since and --until hide it.
 
+Connection ids begin again with each start of the server. With --conn, the table has a line
+before the first line of each run, and a message on stderr names the runs if there are several;
+--run shows one of them.
+
 Exit code: 0 fine, 1 broken lines, or files that cannot be read or decrypted (told on stderr),
 2 wrong usage.";
 
@@ -76,6 +80,10 @@ pub struct TailArgs {
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub conn: Vec<u64>,
 
+    /// Run of the server, which connection ids belong to: the number in the field `run`, or `last`
+    #[arg(long, value_name = "N|last", value_parser = parse_run)]
+    pub run: Option<Run>,
+
     // Closed on purpose: a mistyped name must not look like an empty log.
     /// Kind of event
     #[arg(long, value_name = "EVENT", value_delimiter = ',',
@@ -118,6 +126,23 @@ pub struct TailArgs {
     /// The same as --color never
     #[arg(long, conflicts_with = "color")]
     pub no_color: bool,
+}
+
+/// Which runs of the server are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    /// The one whose `start` line has this number.
+    Number(u64),
+    /// The newest one of the log; with --follow also those that come.
+    Last,
+}
+
+fn parse_run(text: &str) -> Result<Run, String> {
+    if text == "last" {
+        return Ok(Run::Last);
+    }
+    let number = text.parse().map_err(|_| "expected a number, or `last`".to_owned())?;
+    Ok(Run::Number(number))
 }
 
 fn parse_digest(text: &str) -> Result<String, String> {

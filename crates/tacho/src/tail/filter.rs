@@ -4,7 +4,7 @@ use regex::Regex;
 use tacho_format::line::Line;
 
 use super::since::Window;
-use crate::cli::TailArgs;
+use crate::cli::{Run, TailArgs};
 
 /// All filters of one call. An empty list lets everything pass.
 #[derive(Debug, Default)]
@@ -14,6 +14,9 @@ pub struct Filter {
     dbs: Vec<Pattern>,
     hosts: Vec<Pattern>,
     conns: Vec<u64>,
+    run: Option<Run>,
+    /// What [`Run::Last`] is, and those after it.
+    last_run: u64,
     events: Vec<String>,
     sql_commands: Vec<Pattern>,
     errnos: Vec<u32>,
@@ -36,6 +39,8 @@ impl Filter {
             dbs: patterns(&args.db),
             hosts: folded(&args.host),
             conns: args.conn.clone(),
+            run: args.run,
+            last_run: 0,
             events: args.event.clone(),
             sql_commands: folded(&args.sql_command),
             errnos: args.errno.clone(),
@@ -48,6 +53,30 @@ impl Filter {
     /// Lets all lines of a time range pass.
     pub fn of_window(window: Window) -> Self {
         Self { window, ..Self::default() }
+    }
+
+    /// Whether the newest run of the log has to be known.
+    pub fn wants_last_run(&self) -> bool {
+        self.run == Some(Run::Last)
+    }
+
+    /// Says which run is the newest one.
+    pub fn set_last_run(&mut self, run: u64) {
+        self.last_run = run;
+    }
+
+    /// Whether lines of several runs may be taken for those of one connection.
+    pub fn may_mix_runs(&self) -> bool {
+        !self.conns.is_empty() && !matches!(self.run, Some(Run::Number(_)))
+    }
+
+    fn has_run(&self, line: &Line) -> bool {
+        match self.run {
+            None => true,
+            Some(Run::Number(run)) => line.run == Some(run),
+            // A run that begins later has a higher number.
+            Some(Run::Last) => line.run.unwrap_or(0) >= self.last_run,
+        }
     }
 
     /// Whether the line is wanted.
@@ -66,6 +95,7 @@ impl Filter {
             })
             && any(&self.hosts, |p| p.matches(&line.host) || p.matches(&line.ip))
             && any(&self.conns, |conn| Some(*conn) == line.conn)
+            && self.has_run(line)
             && any(&self.sql_commands, |p| p.matches(&line.sql_command))
             && any(&self.errnos, |errno| *errno == line.errno)
             && any(&self.outcomes, |name| *name == line.outcome)
@@ -159,7 +189,7 @@ mod tests {
         assert!(matches("ü*", "über"));
     }
 
-    const STATEMENT: &str = r#""event":"statement","outcome":"error","errno":1064,"conn":7,
+    const STATEMENT: &str = r#""event":"statement","outcome":"error","errno":1064,"run":3,"conn":7,
         "user":"app_rw","priv_user":"app","host":"Web1","ip":"10.0.0.5","db":"shop",
         "sql_command":"create_table","sql":"CREATE TABLE t",
         "tables":[{"access":"create","db":"archive","table":"t"}]"#;
@@ -174,6 +204,7 @@ mod tests {
             ("--host", "web*", "db*"),
             ("--host", "10.0.0.*", "10.0.1.*"),
             ("--conn", "7", "8"),
+            ("--run", "3", "4"),
             ("--event", "statement", "connect"),
             ("--sql-command", "CREATE_*", "select"),
             ("--errno", "1064", "0"),

@@ -57,6 +57,11 @@ pub enum TailError {
     /// A time was not understood.
     #[error(transparent)]
     When(#[from] WhenError),
+    /// The newest run is known at the end only.
+    #[error(
+        "--run last needs a log directory or a file: a pipe is read from its start; give the number of the run"
+    )]
+    LastRunOfStream,
     /// `--identity` is no file with a secret key.
     #[error("{0:#}")]
     Identity(anyhow::Error),
@@ -145,6 +150,7 @@ pub fn read(
     let mut refused = BTreeSet::new();
     let files = match &place {
         Place::Stream(_) if follow => return Err(TailError::FollowStream),
+        Place::Stream(_) if output.wants_last_run() => return Err(TailError::LastRunOfStream),
         Place::Stream(path) => {
             let mut input: Box<dyn BufRead> = if path == Path::new(files::STDIN) {
                 Box::new(io::stdin().lock())
@@ -173,6 +179,12 @@ pub fn read(
     // The newest file is opened first and its length taken once: what is there now is scanned,
     // what comes after it is followed, and no line falls between the two.
     let newest = scan::open_newest(&files, follow, output)?;
+    if output.wants_last_run() {
+        match scan::last_run(&files, newest.as_ref(), output) {
+            Some(run) => output.set_last_run(run),
+            None => output.note("no line of this log names its run; lines of all runs are shown"),
+        }
+    }
     let older = from.map_or(0, |from| files.partition_point(|file| *file.stem < *from));
     scan::run(&files[older..], newest.as_ref(), lines, window, output)?;
     output.flush()?;
@@ -185,6 +197,7 @@ pub fn read(
 /// Tells how it went.
 pub fn finish(output: &mut Output) -> Verdict {
     output.clear_progress();
+    output.report_runs();
     let problem_count = output.problem_count;
     if problem_count > 0 {
         output.note(&format!("{problem_count} problem(s) found, listed above"));

@@ -1,5 +1,6 @@
 //! Where lines and messages go: stdout for the log, stderr for all that is about reading it.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -24,6 +25,11 @@ use crate::line_limit;
 const PROGRESS_AFTER: Duration = Duration::from_secs(2);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
+/// How many runs are named.
+const RUNS_TOLD: usize = 8;
+/// How many are counted.
+const RUNS_MAX: usize = 1000;
+
 /// How much is read between two looks at the clock and at Ctrl-C.
 const TICK_BYTES: u64 = 1 << 20;
 
@@ -40,6 +46,28 @@ pub struct Output {
     progress: Progress,
     /// What was met, and is told when the line is shown: nothing more can be.
     failure: Option<TailError>,
+    runs: Runs,
+}
+
+/// The runs of the server whose lines were shown.
+#[derive(Default)]
+struct Runs {
+    /// Of the last line.
+    now: Option<u64>,
+    /// The newest ones, [`RUNS_MAX`] at most.
+    seen: BTreeSet<u64>,
+}
+
+impl Runs {
+    /// Returns the run of a line if the line before was of another one.
+    fn next(&mut self, line: &Line) -> Option<u64> {
+        let run = line.run?;
+        self.seen.insert(run);
+        if self.seen.len() > RUNS_MAX {
+            self.seen.pop_first();
+        }
+        (self.now.replace(run) != Some(run)).then_some(run)
+    }
 }
 
 /// How lines are shown.
@@ -118,6 +146,7 @@ impl Output {
                 tick_bytes: 0,
             },
             failure: None,
+            runs: Runs::default(),
         }
     }
 
@@ -180,6 +209,9 @@ impl Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.form {
             Form::Lines => {
+                if self.filter.may_mix_runs() {
+                    self.runs.next(&Line::parse(bytes).map_err(io::Error::other)?);
+                }
                 self.out.write_all(bytes)?;
                 self.out.write_all(b"\n")
             }
@@ -190,6 +222,11 @@ impl Output {
                 // The line was parsed before, so this cannot fail; a lost line would be worse
                 // than an error, though.
                 let line = Line::parse(bytes).map_err(io::Error::other)?;
+                if self.filter.may_mix_runs()
+                    && let Some(run) = self.runs.next(&line)
+                {
+                    self.out.write_all(table.run(run).as_bytes())?;
+                }
                 self.out.write_all(table.format(&line).as_bytes())
             }
             Form::Converted(conversion) => match conversion.waiting.take() {
@@ -248,6 +285,32 @@ impl Output {
         self.clear_progress();
         // A closed stderr must not stop the log; the exit code still says it.
         let _ = writeln!(io::stderr(), "tacho: {}", visible(text));
+    }
+
+    /// See [`Filter::wants_last_run`].
+    pub fn wants_last_run(&self) -> bool {
+        self.filter.wants_last_run()
+    }
+
+    /// See [`Filter::set_last_run`].
+    pub fn set_last_run(&mut self, run: u64) {
+        self.filter.set_last_run(run);
+    }
+
+    /// Says that what was shown as one connection are several.
+    pub fn report_runs(&mut self) {
+        if self.runs.seen.len() < 2 {
+            return;
+        }
+        let count = self.runs.seen.len();
+        let at_least = if count == RUNS_MAX { "at least " } else { "" };
+        let newest = self.runs.seen.iter().rev().take(RUNS_TOLD).rev();
+        let names = newest.map(u64::to_string).collect::<Vec<_>>().join(", ");
+        let more = if count > RUNS_TOLD { "…, " } else { "" };
+        self.note(&format!(
+            "these lines are of {at_least}{count} runs of the server, with different connections of the same \
+             id: {more}{names}. --run N shows one, --run last the newest"
+        ));
     }
 
     /// Whether the user wants to leave.

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use tacho_format::line::Line;
 use tacho_recorder::files::Form;
 
 use super::TailError;
@@ -129,6 +130,17 @@ pub fn run(
     output.flush()
 }
 
+/// The run of the newest line that names one.
+pub fn last_run(files: &[LogFile], newest: Option<&Newest>, output: &mut Output) -> Option<u64> {
+    let scan = Scan { files, newest };
+    files.iter().rev().find_map(|file| scan.last_run(file, output))
+}
+
+/// The run that a line names. Broken lines are told of when they are shown.
+fn run_of(line: Placed) -> Option<u64> {
+    Line::parse(line.bytes).ok().and_then(|line| line.run)
+}
+
 struct Scan<'a> {
     files: &'a [LogFile],
     newest: Option<&'a Newest>,
@@ -200,6 +212,25 @@ impl<'a> Scan<'a> {
             }))
         };
         told(open(), &log.path, output).flatten()
+    }
+
+    fn last_run(&self, log: &LogFile, output: &mut Output) -> Option<u64> {
+        let mut last = None;
+        // What cannot be read is told of when it is to be shown.
+        match self.open(log, output)? {
+            Source::Plain(file, length) => {
+                let mut lines = Backward::new(&file, 0..length);
+                while let (None, Ok(Some(line))) = (last, lines.next_line()) {
+                    last = run_of(line);
+                }
+            }
+            Source::Packed(_, mut lines) => {
+                while let Ok(Some(line)) = lines.next_line() {
+                    last = run_of(line).or(last);
+                }
+            }
+        }
+        last
     }
 
     fn show_all(&self, parts: &[Part], output: &mut Output) -> Result<(), TailError> {

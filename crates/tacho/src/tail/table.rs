@@ -102,6 +102,13 @@ impl Table {
         row.finish()
     }
 
+    /// What stands before the lines of another run of the server.
+    pub fn run(&self, run: u64) -> String {
+        let mut row = Row { text: String::new(), columns: 0, color: self.color };
+        row.styled(&format!("--- run {run} of the server ---"), DIM);
+        row.finish()
+    }
+
     fn row(&self, cells: [&str; 8], styles: [Style; 8]) -> Row {
         use Align::{Left, Right};
         let aligns = [Left, Right, Left, Left, Left, Left, Right, Right];
