@@ -81,8 +81,8 @@ pub struct TailArgs {
     pub conn: Vec<u64>,
 
     /// Run of the server, which connection ids belong to: the number in the field `run`, or `last`
-    #[arg(long, value_name = "N|last", value_parser = parse_run)]
-    pub run: Option<Run>,
+    #[arg(long, value_name = "N|last", value_delimiter = ',', value_parser = parse_run)]
+    pub run: Vec<Run>,
 
     // Closed on purpose: a mistyped name must not look like an empty log.
     /// Kind of event

@@ -14,7 +14,7 @@ pub struct Filter {
     dbs: Vec<Pattern>,
     hosts: Vec<Pattern>,
     conns: Vec<u64>,
-    run: Option<Run>,
+    runs: Vec<Run>,
     /// What [`Run::Last`] is, and those after it.
     last_run: u64,
     events: Vec<String>,
@@ -39,7 +39,7 @@ impl Filter {
             dbs: patterns(&args.db),
             hosts: folded(&args.host),
             conns: args.conn.clone(),
-            run: args.run,
+            runs: args.run.clone(),
             last_run: 0,
             events: args.event.clone(),
             sql_commands: folded(&args.sql_command),
@@ -57,7 +57,7 @@ impl Filter {
 
     /// Whether the newest run of the log has to be known.
     pub fn wants_last_run(&self) -> bool {
-        self.run == Some(Run::Last)
+        self.runs.contains(&Run::Last)
     }
 
     /// Says which run is the newest one.
@@ -67,16 +67,15 @@ impl Filter {
 
     /// Whether lines of several runs may be taken for those of one connection.
     pub fn may_mix_runs(&self) -> bool {
-        !self.conns.is_empty() && !matches!(self.run, Some(Run::Number(_)))
+        !self.conns.is_empty() && !matches!(self.runs[..], [Run::Number(_)])
     }
 
     fn has_run(&self, line: &Line) -> bool {
-        match self.run {
-            None => true,
-            Some(Run::Number(run)) => line.run == Some(run),
+        any(&self.runs, |run| match run {
+            Run::Number(run) => line.run == Some(*run),
             // A run that begins later has a higher number.
-            Some(Run::Last) => line.run.unwrap_or(0) >= self.last_run,
-        }
+            Run::Last => line.run.unwrap_or(0) >= self.last_run,
+        })
     }
 
     /// Whether the line is wanted.
