@@ -57,6 +57,10 @@ const HEADS: &[&str] = &[
     "/*!99999 IDENTIFIED BY a */ DELETE",
     "SELECT CONCAT('CREATE USER u IDENTIFIED BY ', v)",
     "SELECT 'a\\\\', --é.v",
+    "CREATE TABLE leak (user INT, identified INT, master_password INT) SELECT *",
+    "SET @pwd = (TABLE a UNION SELECT v",
+    "BEGIN NOT ATOMIC DECLARE user, identified INT; DELETE",
+    "WITH user AS (SELECT 1), identified AS (SELECT 2) DELETE",
 ];
 
 /// What may come behind the table.

@@ -14,7 +14,7 @@ use tacho_digest::grouping::Grouping;
 use super::lexer::{Kind, Lexer, REDACTED, Reading, SECRET, Token, has_mixed_versions, unescape};
 use super::patch::{Patch, apply};
 use super::strict::Unexpected;
-use super::words::{self, Word};
+use super::words::{self, Verb, Word};
 use super::{Place, Setting, filter, url};
 
 /// Literals in literals that are looked into. Deeper ones go as soon as they look suspicious.
@@ -152,11 +152,21 @@ pub(super) struct Scan<'w, 't> {
     pub(super) in_assignments: bool,
     /// After SET STATEMENT, before its FOR.
     in_prefix: bool,
+    /// What kind of statement it is.
+    pub(super) verb: Verb,
+    /// It is the first statement of the text, and in no other one.
+    pub(super) is_first: bool,
     /// The statement is about accounts.
-    names_accounts: bool,
+    pub(super) names_accounts: bool,
+    /// Behind the INTO of user variables.
+    in_targets: bool,
+    /// Behind DECLARE.
+    declares: bool,
     writes: bool,
     names_secret_table: bool,
     names_secret_column: bool,
+    /// `SELECT … INTO @pwd`.
+    names_secret_target: bool,
     parens: usize,
     /// Depth of parentheses outside of the function whose arguments are being read.
     function: Option<usize>,
@@ -191,10 +201,15 @@ impl<'w, 't> Scan<'w, 't> {
             cases: 0,
             in_assignments: false,
             in_prefix: false,
+            verb: Verb::Unknown,
+            is_first: lexer.position() == 0,
             names_accounts: false,
+            in_targets: false,
+            declares: false,
             writes: false,
             names_secret_table: false,
             names_secret_column: false,
+            names_secret_target: false,
             parens: 0,
             function: None,
             dynamic_from: usize::MAX,
@@ -227,7 +242,10 @@ impl<'w, 't> Scan<'w, 't> {
             self.previous = Some(token);
         }
         self.work.open_end |= self.depth > 0 && self.function.is_some();
-        if self.names_secret_column || self.is_assembled || (self.names_secret_table && self.writes)
+        if self.names_secret_column
+            || self.names_secret_target
+            || self.is_assembled
+            || (self.names_secret_table && self.writes)
         {
             self.take_all(start, self.lexer.position());
         }
@@ -298,6 +316,17 @@ impl<'w, 't> Scan<'w, 't> {
         token.kind == Kind::Text
             || self.is_hex(token)
             || (token.kind == Kind::Word && self.text[token.start] == b'_')
+    }
+
+    /// Whether a literal follows, with its introducer or without. `CHANGE password _x INT` has a
+    /// name there.
+    fn is_literal_next(&self) -> bool {
+        let mut ahead = self.lexer;
+        ahead.next_code().is_some_and(|next| {
+            self.begins_literal(next)
+                && (next.kind != Kind::Word
+                    || ahead.next_code().is_none_or(|after| self.begins_literal(after)))
+        })
     }
 
     /// How many bits a digit of a literal has, if that is written in hexadecimal or binary digits.
@@ -425,7 +454,7 @@ impl<'w, 't> Scan<'w, 't> {
             self.follow(word);
             let is_secret_next = match word {
                 "IDENTIFIED" => self.is_identification(),
-                "CHALLENGE_RESPONSE" | "MASTER_PASSWORD" | "SOURCE_PASSWORD" => true,
+                "CHALLENGE_RESPONSE" | "MASTER_PASSWORD" | "SOURCE_PASSWORD" => self.is_option(),
                 "PASSWORD" => self.is_password_clause(),
                 _ => false,
             };
@@ -444,6 +473,11 @@ impl<'w, 't> Scan<'w, 't> {
 
     /// Remembers what kind of statement this is.
     fn follow(&mut self, word: &str) {
+        if self.verb == Verb::Unknown {
+            self.verb = self.verb_of(word);
+        }
+        self.declares |= word == "DECLARE";
+        self.in_targets |= word == "INTO" && Self::is_punct(self.peek(), b'@');
         match word {
             "SET" if !self.in_data && !self.is_after("CHARACTER") => self.in_assignments = true,
             "STATEMENT" if self.is_after("SET") => self.in_prefix = true,
@@ -451,12 +485,19 @@ impl<'w, 't> Scan<'w, 't> {
                 self.in_prefix = false;
                 self.in_assignments = false;
                 self.in_data = false;
+                self.verb = Verb::Unknown;
             }
             "USE" if self.name_of(self.peek()).text() == "MYSQL" => self.work.in_mysql = true,
-            "USER" | "GRANT" | "CLONE" => self.names_accounts = true,
+            // Anywhere else they may be names, behind which a statement could be hidden.
+            "USER" => {
+                self.names_accounts |=
+                    ["CREATE", "ALTER", "REPLACE"].iter().any(|it| self.is_after(it));
+            }
+            "GRANT" | "CLONE" => self.names_accounts |= self.verb == Verb::Accounts,
             "CASE" if self.in_data => self.cases += 1,
             "END" => self.cases = self.cases.saturating_sub(1),
-            _ if words::starts_data_statement(word) => {
+            // After GRANT they are privileges.
+            _ if words::starts_data_statement(word) && !self.names_accounts => {
                 // CREATE OR REPLACE, ON UPDATE CASCADE, the functions INSERT() and REPLACE().
                 let is_function =
                     matches!(word, "INSERT" | "REPLACE") && Self::is_punct(self.peek(), b'(');
@@ -470,9 +511,42 @@ impl<'w, 't> Scan<'w, 't> {
                 && !Self::is_punct(self.peek(), b'(') =>
             {
                 self.in_data = false;
+                self.is_first = false;
+                let next = self.word_of(self.peek());
+                let is_call = word == "DO" && words::verb(next.text(), "USER") == Verb::Unknown;
+                self.verb = if is_call { Verb::Tables } else { Verb::Unknown };
             }
             _ => {}
         }
+    }
+
+    /// What kind of statement a word says this is.
+    fn verb_of(&self, word: &str) -> Verb {
+        // `GRANT … ON TABLE t` is about accounts.
+        if words::names_tables(word) && !self.is_after("ON") {
+            return Verb::Tables;
+        }
+        // In the body of a program, too: behind its parameters, a label or a word like THEN.
+        let is_start = match self.previous {
+            None => true,
+            Some(Token { kind: Kind::Punct(byte), .. }) => matches!(byte, b')' | b':'),
+            Some(Token { kind: Kind::Word, .. }) => {
+                let previous = self.word_of(self.previous);
+                let previous = previous.text();
+                words::starts_inner_statement(previous) || matches!(previous, "ATOMIC" | "FOR")
+            }
+            Some(_) => false,
+        };
+        if !is_start {
+            return Verb::Unknown;
+        }
+        let mut ahead = self.lexer;
+        let mut object = self.word_of(ahead.next_code());
+        if object.text() == "OR" {
+            ahead.next_code();
+            object = self.word_of(ahead.next_code());
+        }
+        words::verb(word, object.text())
     }
 
     fn is_after(&self, word: &str) -> bool {
@@ -483,10 +557,15 @@ impl<'w, 't> Scan<'w, 't> {
     /// a literal, it may be a column or prose.
     fn is_identification(&self) -> bool {
         // A column of a SELECT may be called USER, and another one IDENTIFIED.
-        if self.names_accounts && !self.in_data {
-            return true;
-        }
         let next = self.word_of(self.peek());
+        if self.names_accounts && !self.in_data {
+            // There may be a user of this name.
+            let is_name = matches!(
+                self.peek().map(|next| next.kind),
+                Some(Kind::Punct(b',' | b'.' | b'@' | b'(' | b')' | b';'))
+            );
+            return !is_name && !matches!(next.text(), "TO" | "ON" | "FROM");
+        }
         match next.text() {
             "BY" | "VIA" if self.depth == 0 => true,
             "BY" | "VIA" | "WITH" | "AS" => {
@@ -504,12 +583,30 @@ impl<'w, 't> Scan<'w, 't> {
         }
     }
 
+    /// `MASTER_PASSWORD = 'x'`, `CHALLENGE_RESPONSE AS 'x'`, not a name that looks like it.
+    fn is_option(&self) -> bool {
+        self.verb == Verb::Replication
+            || self.is_literal_next()
+            || match self.peek() {
+                None => true,
+                Some(next) => {
+                    matches!(next.kind, Kind::Punct(b'=') | Kind::Marker)
+                        || self.word_of(Some(next)).text() == "AS"
+                }
+            }
+    }
+
     /// `PASSWORD 'x'`, `SET PASSWORD …`, `SET a = 1, PASSWORD FOR …`.
     fn is_password_clause(&self) -> bool {
         let previous = self.word_of(self.previous);
-        let next = self.peek();
-        let next_word = self.word_of(next);
-        next.is_some_and(|next| self.begins_literal(next))
+        let next_word = self.word_of(self.peek());
+        let is_unquoted_next = || {
+            self.verb == Verb::Accounts
+                && !(self.names_accounts || self.in_assignments || self.in_data)
+                && self.peek().is_some_and(|next| matches!(next.kind, Kind::Word | Kind::Number))
+        };
+        self.is_literal_next()
+            || is_unquoted_next()
             || (self.in_assignments
                 && (previous.text() == "SET" || matches!(next_word.text(), "FOR" | "TO")))
     }
@@ -604,6 +701,10 @@ impl<'w, 't> Scan<'w, 't> {
             }
             _ => {}
         }
+        // `SELECT 'x' INTO @pwd`, `DECLARE pwd TEXT DEFAULT 'x'`: which of several values it gets is
+        // not told here.
+        let is_target = self.in_targets && Self::is_punct(self.previous, b'@');
+        self.names_secret_target |= (is_target || self.declares) && words::is_secret_name(name);
         if words::is_secret_name(name)
             && (self.is_assigned() || self.is_quoted_option(token))
             && !matches!(self.qualifier().text(), "NEW" | "OLD")

@@ -7,7 +7,7 @@
 
 use super::lexer::{Kind, Token};
 use super::scan::Scan;
-use super::words;
+use super::words::{self, Verb};
 
 /// What happens to what the grammar does not have there.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,15 +39,25 @@ impl Scan<'_, '_> {
     pub(super) fn strict(&mut self, unexpected: Unexpected) {
         let began = unexpected;
         let mut unexpected = match unexpected {
-            Unexpected::Token if self.in_data || !self.in_assignments => Unexpected::Value,
-            _ if self.in_data => Unexpected::Number,
-            Unexpected::Rest if self.is_doubtful => Unexpected::Token,
+            Unexpected::Token
+                if self.in_data || !(self.in_assignments || self.verb == Verb::Accounts) =>
+            {
+                Unexpected::Value
+            }
+            _ if self.in_data || self.verb == Verb::Tables => Unexpected::Number,
+            // What is behind it may be another statement of a program, or all of another kind.
+            Unexpected::Rest
+                if self.is_doubtful || !self.is_first || self.verb == Verb::Unknown =>
+            {
+                Unexpected::Token
+            }
             _ => unexpected,
         };
         // The value of a variable is one expression.
         let is_expression = matches!(began, Unexpected::Token);
         let mut account = Account::No;
         let mut parens = 0_usize;
+        let mut cases = 0_usize;
         // The last token, and the last one that is not `=`: an option's name.
         let mut last = None;
         let mut option = None;
@@ -59,7 +69,13 @@ impl Scan<'_, '_> {
             let is_host =
                 account == Account::At || (account == Account::Host && Self::is_punct(last, b'.'));
             let mut next_account = Account::No;
-            if is_expression && is_top && !self.is_mixed && self.ends_expression(token) {
+            match self.word_of(Some(token)).text() {
+                "CASE" => cases += 1,
+                "END" => cases = cases.saturating_sub(1),
+                _ => {}
+            }
+            let may_end = is_expression && is_top && cases == 0 && !self.is_mixed;
+            if may_end && self.ends_expression(token) {
                 self.lexer = here;
                 break;
             }
@@ -69,6 +85,12 @@ impl Scan<'_, '_> {
                     continue;
                 }
                 Kind::Punct(b';') => {
+                    self.lexer = here;
+                    break;
+                }
+                Kind::Word | Kind::Name | Kind::Punct(b'@')
+                    if is_top && self.is_next_assignment(last, token) =>
+                {
                     self.lexer = here;
                     break;
                 }
@@ -93,10 +115,7 @@ impl Scan<'_, '_> {
                     next_account = Account::Host;
                     self.keep(token);
                 }
-                Kind::Word if is_top && self.is_next_assignment(last) => {
-                    self.lexer = here;
-                    break;
-                }
+                Kind::Word if self.is_plain_setting(last, option, token) => {}
                 Kind::Word => {
                     if !self.is_expected(last, token) && self.unexpected(token, &mut unexpected) {
                         return;
@@ -104,6 +123,7 @@ impl Scan<'_, '_> {
                 }
                 Kind::Number => {
                     if !words::has_plain_value(self.word_of(option).text())
+                        && !self.is_plain_setting(last, option, token)
                         && self.unexpected(token, &mut unexpected)
                     {
                         return;
@@ -113,9 +133,10 @@ impl Scan<'_, '_> {
                     let is_value = token.closed
                         && !self.is_mixed
                         && words::has_plain_value(self.word_of(option).text());
-                    let is_name = matches!(unexpected, Unexpected::Number | Unexpected::Value)
-                        && token.closed
-                        && (token.kind == Kind::Name || Self::is_punct(last, b'@'));
+                    let is_code = matches!(unexpected, Unexpected::Number | Unexpected::Value);
+                    let is_name = token.closed
+                        && (is_code && (token.kind == Kind::Name || Self::is_punct(last, b'@'))
+                            || token.kind == Kind::Name && self.is_function());
                     if is_value || is_name || self.is_plugin(last, token) {
                         self.keep(token);
                     } else {
@@ -125,7 +146,8 @@ impl Scan<'_, '_> {
             }
             account = next_account;
             last = Some(token);
-            if token.kind != Kind::Punct(b'=') {
+            // Also of a list in parentheses.
+            if is_top && !matches!(token.kind, Kind::Punct(b'=' | b'(')) {
                 option = last;
             }
         }
@@ -154,7 +176,7 @@ impl Scan<'_, '_> {
     fn unexpected(&mut self, token: Token, unexpected: &mut Unexpected) -> bool {
         let word = self.word_of(Some(token));
         // A subquery: its names are not for anybody to hide.
-        if words::starts_data_statement(word.text()) {
+        if words::starts_data_statement(word.text()) || words::names_tables(word.text()) {
             *unexpected = Unexpected::Number;
         }
         match unexpected {
@@ -209,8 +231,17 @@ impl Scan<'_, '_> {
             return false;
         }
         let next = self.peek();
+        let follows = self.word_of(next);
         if Self::is_punct(last, b',') {
-            Self::is_punct(next, b'@') || self.word_of(next).text() == "IDENTIFIED"
+            Self::is_punct(next, b'@')
+                || follows.text() == "IDENTIFIED"
+                // One without a password of its own. In quotes it may be a password.
+                || self.names_accounts
+                    && token.kind != Kind::Text
+                    && (next.is_none_or(|next| matches!(next.kind, Kind::Punct(b',' | b';')))
+                        || words::follows_user(follows.text()))
+        } else if self.word_of(last).text() == "ROLE" {
+            token.kind != Kind::Text || Self::is_punct(next, b'@')
         } else if self.word_of(last).text() == "FOR" {
             Self::is_punct(next, b'@') || Self::is_punct(next, b'=') || Self::is_punct(next, b':')
         } else {
@@ -218,12 +249,29 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// `, name =` in a SET.
-    fn is_next_assignment(&self, last: Option<Token>) -> bool {
-        self.in_assignments
+    /// `, name =`, `, GLOBAL name =` or `, @name =` in a SET.
+    fn is_next_assignment(&self, last: Option<Token>, token: Token) -> bool {
+        let is_variable = || {
+            token.kind == Kind::Punct(b'@')
+                || words::is_scope(self.word_of(Some(token)).text())
+                || matches!(self.peek(), Some(Token { kind: Kind::Punct(b'=' | b':'), .. }))
+        };
+        self.in_assignments && !self.is_mixed && Self::is_punct(last, b',') && is_variable()
+    }
+
+    /// An option of CHANGE MASTER, or the value of one that is no secret.
+    fn is_plain_setting(&self, last: Option<Token>, option: Option<Token>, token: Token) -> bool {
+        let option = self.word_of(option);
+        let option = option.text();
+        self.verb == Verb::Replication
             && !self.is_mixed
-            && Self::is_punct(last, b',')
-            && Self::is_punct(self.peek(), b'=')
+            && if Self::is_punct(last, b',') && token.kind == Kind::Word {
+                Self::is_punct(self.peek(), b'=')
+            } else {
+                !option.is_empty()
+                    && !words::is_secret_name(option)
+                    && last.is_some_and(|last| matches!(last.kind, Kind::Punct(b'=' | b'(' | b',')))
+            }
     }
 
     /// A word that the grammar has here.
@@ -240,8 +288,13 @@ impl Scan<'_, '_> {
     }
 
     fn is_plugin(&self, last: Option<Token>, token: Token) -> bool {
-        token.closed
-            && matches!(self.word_of(last).text(), "VIA" | "WITH" | "OR")
-            && words::is_plugin(self.name_of(Some(token)).text())
+        if !token.closed || !matches!(self.word_of(last).text(), "VIA" | "WITH" | "OR") {
+            return false;
+        }
+        // Other names, without quotes, only where more of the grammar follows.
+        let next = self.word_of(self.peek());
+        let is_followed = matches!(next.text(), "USING" | "AS" | "BY" | "OR" | "AND" | "REQUIRE");
+        words::is_plugin(self.name_of(Some(token)).text())
+            || (token.kind == Kind::Word && is_followed)
     }
 }

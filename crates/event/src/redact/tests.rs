@@ -446,7 +446,7 @@ fn doubt_hides_no_names() {
         ),
         (
             "SELECT source_password, v FROM hr.salary WHERE id = 'x'",
-            "SELECT source_password, v FROM hr.salary WHERE id = <secret>",
+            "SELECT source_password, v FROM hr.salary WHERE id = 'x'",
         ),
         (
             "SET @pwd = (SELECT v FROM hr.salary WHERE id = 1)",
@@ -582,4 +582,113 @@ fn what_is_prepared_may_not_be_shown() {
     {
         assert!(!shows(sql), "{sql}");
     }
+}
+
+/// Whatever words a valid statement has for names, it is not hidden.
+#[test]
+fn names_that_look_like_clauses_hide_nothing() {
+    check_untouched(&[
+        "CREATE TABLE leak (user INT, identified INT) SELECT * FROM hr.salary",
+        "DROP TABLE IF EXISTS user, identified, hr.salary",
+        "DROP TABLE master_password, hr.salary",
+        "CALL app.p(user, identified, hr.salary())",
+        "DO user, identified, challenge_response, hr.salary()",
+        "ALTER TABLE hr.salary CHANGE password _x INT, DROP COLUMN amount",
+        "ALTER TABLE hr.salary ADD user INT, ADD identified INT, DROP COLUMN amount",
+        "RENAME TABLE user TO identified, hr.salary TO app.stolen",
+        "LOCK TABLES user READ, identified READ, hr.salary WRITE",
+        "FLUSH TABLES source_password, hr.salary WITH READ LOCK",
+        "GRANT identified, dba TO eve",
+        "GRANT ALL ON master_password.* TO eve",
+        "CREATE USER identified, eve@h",
+        "CREATE ROLE master_password, eve",
+        "DROP USER user, identified, eve",
+        "SET ROLE challenge_response, dba",
+        "BEGIN NOT ATOMIC DECLARE user, identified INT; DELETE FROM hr.salary; END",
+        "BEGIN NOT ATOMIC DECLARE master_password INT; DROP TABLE hr.salary; END",
+        "CREATE VIEW user AS TABLE identified UNION TABLE hr.salary",
+        "HANDLER challenge_response READ salary FIRST",
+        "INSTALL PLUGIN master_password SONAME 'evil.so'",
+        "CREATE EVENT master_password ON SCHEDULE EVERY 1 DAY DO DROP TABLE hr.salary",
+    ]);
+    check(&[
+        (
+            "BEGIN NOT ATOMIC SET user = 1, challenge_response = hr.f(1); DELETE FROM hr.salary; END",
+            "BEGIN NOT ATOMIC SET user = 1, challenge_response = hr.f(<secret>); DELETE FROM hr.salary; END",
+        ),
+        ("SET @pwd = `hr`.`salary`(1)", "SET @pwd = `hr`.`salary`(<secret>)"),
+        ("SET @pwd = (TABLE hr.salary LIMIT 1)", "SET @pwd = (TABLE hr.salary LIMIT <secret>)"),
+    ]);
+}
+
+/// What follows a secret by the grammar is whom and what the statement is about.
+#[test]
+fn what_follows_a_secret_stays() {
+    check(&[
+        (
+            "CREATE USER a IDENTIFIED BY 'x', `b`, c@h, d DEFAULT ROLE r, 's'@'%' REQUIRE SSL",
+            "CREATE USER a IDENTIFIED BY <secret>, `b`, c@h, d DEFAULT ROLE r, 's'@'%' REQUIRE SSL",
+        ),
+        (
+            "GRANT ALL ON hr.* TO a IDENTIFIED BY 'x', eve WITH GRANT OPTION",
+            "GRANT ALL ON hr.* TO a IDENTIFIED BY <secret>, eve WITH GRANT OPTION",
+        ),
+        (
+            "ALTER USER a IDENTIFIED WITH my_plugin BY 'x'",
+            "ALTER USER a IDENTIFIED WITH my_plugin BY <secret>",
+        ),
+        (
+            "SET PASSWORD = 'x', GLOBAL general_log = OFF",
+            "SET PASSWORD = <secret>, GLOBAL general_log = OFF",
+        ),
+        (
+            "SET PASSWORD = 'x', @@global.general_log = OFF",
+            "SET PASSWORD = <secret>, @@global.general_log = OFF",
+        ),
+        (
+            "CHANGE MASTER TO MASTER_PASSWORD='x', MASTER_USE_GTID=slave_pos, \
+             IGNORE_SERVER_IDS=(1,2), MASTER_HOST='h'",
+            "CHANGE MASTER TO MASTER_PASSWORD=<secret>, MASTER_USE_GTID=slave_pos, \
+             IGNORE_SERVER_IDS=(1,2), MASTER_HOST='h'",
+        ),
+        (
+            "CHANGE REPLICATION SOURCE TO SOURCE_PASSWORD='x', REQUIRE_ROW_FORMAT=1, \
+             ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS=LOCAL, PRIVILEGE_CHECKS_USER='u', SOURCE_HOST='h'",
+            "CHANGE REPLICATION SOURCE TO SOURCE_PASSWORD=<secret>, REQUIRE_ROW_FORMAT=1, \
+             ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS=LOCAL, PRIVILEGE_CHECKS_USER='u', SOURCE_HOST='h'",
+        ),
+    ]);
+}
+
+#[test]
+fn secrets_that_come_into_variables_in_other_ways() {
+    check(&[
+        (
+            "SELECT 'a', 'x' INTO @a, @my_password",
+            "SELECT <secret>, <secret> INTO @a, @my_password",
+        ),
+        (
+            "SELECT @pwd := CASE WHEN 1 THEN 'x' ELSE 'y' END FROM hr.salary",
+            "SELECT @pwd := CASE WHEN <secret> THEN <secret> ELSE <secret> END FROM hr.salary",
+        ),
+        (
+            "BEGIN NOT ATOMIC DECLARE a, my_pwd TEXT DEFAULT 'x'; SELECT 'y'; END",
+            "BEGIN NOT ATOMIC DECLARE a, my_pwd TEXT DEFAULT <secret>; SELECT 'y'; END",
+        ),
+        // Without quotes.
+        ("START REPLICA USER='u' PASSWORD=x", "START REPLICA USER='u' PASSWORD=<secret>"),
+        ("START REPLICA USER='u' PASSWORD x y", "START REPLICA USER='u' PASSWORD <redacted>"),
+        (
+            "GRANT SELECT ON t TO u IDENTIFIED BY x y",
+            "GRANT SELECT ON t TO u IDENTIFIED BY <redacted>",
+        ),
+        (
+            "CREATE PROCEDURE p() BEGIN CREATE USER u IDENTIFIED BY x y; SELECT 1; END",
+            "CREATE PROCEDURE p() BEGIN CREATE USER u IDENTIFIED BY <secret>; SELECT 1; END",
+        ),
+        (
+            "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO CREATE USER u IDENTIFIED BY x",
+            "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO CREATE USER u IDENTIFIED BY <secret>",
+        ),
+    ]);
 }

@@ -79,6 +79,41 @@ pub(super) fn starts_data_statement(word: &str) -> bool {
     matches!(word, "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "LOAD")
 }
 
+/// What kind of statement a word begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// One that none of the words below begins, or that is not known yet.
+    Unknown,
+    /// One that has passwords, and few names: accounts, settings, servers.
+    Accounts,
+    /// CHANGE MASTER and CHANGE REPLICATION SOURCE.
+    Replication,
+    /// One about tables and other objects. Its names are not for anybody to hide.
+    Tables,
+}
+
+/// `object` is what follows CREATE or ALTER.
+pub(super) fn verb(word: &str, object: &str) -> Verb {
+    match word {
+        "CREATE" | "ALTER" if matches!(object, "USER" | "ROLE" | "SERVER") => Verb::Accounts,
+        "GRANT" | "SET" | "START" | "CLONE" => Verb::Accounts,
+        "CHANGE" => Verb::Replication,
+        "ANALYZE" | "BINLOG" | "CACHE" | "CALL" | "CHECK" | "CHECKSUM" | "CLOSE" | "DECLARE"
+        | "DESC" | "DESCRIBE" | "DROP" | "EXPLAIN" | "FETCH" | "FLUSH" | "GET" | "HANDLER"
+        | "HELP" | "IMPORT" | "INSTALL" | "KILL" | "LOCK" | "OPEN" | "OPTIMIZE" | "PURGE"
+        | "RENAME" | "REPAIR" | "RESET" | "RETURN" | "REVOKE" | "SHOW" | "TRUNCATE"
+        | "UNINSTALL" | "USE" | "VALUES" | "XA" => Verb::Tables,
+        "DO" => Verb::Tables,
+        _ if starts_data_statement(word) => Verb::Tables,
+        _ => Verb::Unknown,
+    }
+}
+
+/// Words of statements about tables that need not stand at their beginning.
+pub(super) fn names_tables(word: &str) -> bool {
+    matches!(word, "TABLE" | "TABLES" | "VIEW" | "INDEX")
+}
+
 /// Words behind an expression of a statement on tables.
 pub(super) fn ends_expression(word: &str) -> bool {
     matches!(
@@ -152,6 +187,8 @@ pub(super) fn has_plain_value(word: &str) -> bool {
             | "ADD"
             | "MODIFY"
             | "DROP"
+            | "NETWORK_NAMESPACE"
+            | "PRIVILEGE_CHECKS_USER"
     ) || is_plain_limit(word)
         || is_plain_option(word)
 }
@@ -159,6 +196,26 @@ pub(super) fn has_plain_value(word: &str) -> bool {
 /// Limits, written with a number behind them.
 pub(super) fn is_plain_limit(word: &str) -> bool {
     word.starts_with("MAX_")
+}
+
+/// What stands before a variable that is set.
+pub(super) fn is_scope(word: &str) -> bool {
+    matches!(word, "GLOBAL" | "SESSION" | "LOCAL" | "PERSIST" | "PERSIST_ONLY")
+}
+
+/// Words that may follow a user of a list.
+pub(super) fn follows_user(word: &str) -> bool {
+    matches!(
+        word,
+        "REQUIRE"
+            | "WITH"
+            | "PASSWORD"
+            | "ACCOUNT"
+            | "COMMENT"
+            | "ATTRIBUTE"
+            | "DEFAULT"
+            | "FAILED_LOGIN_ATTEMPTS"
+    )
 }
 
 /// Options of replication that are not secrets, written with `=` behind them.
