@@ -119,12 +119,23 @@ impl Annex {
     }
 
     fn open(arena: &Path, record_bytes_max: u32) -> Result<Annex, ArenaError> {
+        Annex::of(arena, record_bytes_max, files(arena)?)
+    }
+
+    fn of(
+        arena: &Path,
+        record_bytes_max: u32,
+        listed: Vec<(u32, PathBuf)>,
+    ) -> Result<Annex, ArenaError> {
         let mut annex = Annex::empty(arena, record_bytes_max);
-        for (number, path) in files(arena)? {
+        for (number, path) in listed {
             if let Err(error) = annex.take_up(number, &path) {
                 // The directory may be open to everybody, and what is in here is believed.
                 match error {
                     ArenaError::Foreign { .. } => {}
+                    // What was there when it was listed is gone: others may remove their own.
+                    ArenaError::Io { ref source, .. }
+                        if source.kind() == io::ErrorKind::NotFound => {}
                     ArenaError::Planted { .. } => annex.error = Some(Arc::new(error)),
                     error => return Err(error),
                 }
@@ -422,6 +433,19 @@ mod tests {
 
     fn open(arena: &Path) -> Annex {
         Annex::open(arena, RECORD_BYTES_MAX).unwrap()
+    }
+
+    /// Another user who makes and removes files must not keep anybody from the arena.
+    #[test]
+    fn what_is_gone_again_is_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let arena = dir.path().join("tacho-1.arena");
+        let kept = record(b'a', 128);
+        write(&part_path(&arena, 2), &kept);
+        let listed = [1, 2].map(|number| (number, part_path(&arena, number))).to_vec();
+        let mut annex = Annex::of(&arena, RECORD_BYTES_MAX, listed).unwrap();
+        assert_eq!(all(&mut annex), [kept]);
+        assert!(annex.take_error().is_none());
     }
 
     fn all(annex: &mut Annex) -> Vec<Vec<u8>> {
