@@ -142,6 +142,10 @@ const AUDITED: &[&[&str]] = &[
         "SET GLOBAL max_connections = 200",
         "KILL 99999999",
     ],
+    // A literal in one way to read them, a call in another.
+    &["SET sql_mode = 'NO_BACKSLASH_ESCAPES'", "SELECT '\\', app.reads(), 1 FROM scratch.t -- '"],
+    &["SET sql_mode = 'ANSI_QUOTES'", "SELECT \"app\".\"reads\"() FROM scratch.t"],
+    &["SELECT /*!99999 ' */ app.reads() FROM scratch.t /* ' */"],
     &["BEGIN", "UPDATE payroll.x SET v = 't' WHERE app.g() = 1", "ROLLBACK"],
     &["LOCK TABLES mysql.user READ, payroll.x READ", "SELECT COUNT(*) FROM mysql.user, payroll.x"],
 ];

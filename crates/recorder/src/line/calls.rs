@@ -5,7 +5,7 @@
 //! server's own nor the target of an INSERT counts as a call. MySQL 8.0 does not report the tables
 //! that foreign keys change either.
 
-use tacho_digest::Normaliser;
+use tacho_digest::{Doubt, Mode, Normaliser};
 use tacho_ring::codec::{STRING_USER, View};
 
 use super::parts::TextKind;
@@ -48,12 +48,43 @@ impl Gaps {
             return false;
         }
         let Some(mode) = kind.and_then(|kind| kind.setting.digest_mode()) else { return true };
-        let read = normaliser.normalise(text, mode, usize::MAX);
-        let is_unknown = read.is_broken || read.is_given_up || read.is_cut || read.out_of_memory;
-        is_unknown
-            || self.functions && calls_function(read.text)
-            || self.cascades && changes_referred_rows(sql_command, read.text)
+        let mut is_read = false;
+        for mode in modes(text, mode) {
+            let read = normaliser.normalise(text, mode, usize::MAX);
+            if read.is_given_up || read.is_cut || read.out_of_memory {
+                return true;
+            }
+            // The server has parsed it in another way.
+            if read.is_broken {
+                continue;
+            }
+            is_read = true;
+            if self.functions && calls_function(read.text)
+                || self.cascades && changes_referred_rows(sql_command, read.text)
+            {
+                return true;
+            }
+        }
+        !is_read
     }
+}
+
+/// The ways in which the server may have read a text. Its client sets `sql_mode`: what is a literal in
+/// one way may be a call in another.
+fn modes(text: &[u8], mode: Mode) -> impl Iterator<Item = Mode> {
+    let has = [text.contains(&b'\\'), text.contains(&b'"')];
+    let all = [(true, true), (false, true), (true, false), (false, false)];
+    let all = all
+        .into_iter()
+        .filter(move |(escapes, is_literal)| (*escapes || has[0]) && (*is_literal || has[1]));
+    all.map(move |(escapes, is_literal)| Mode {
+        escapes,
+        escapes_in_double: escapes && is_literal,
+        ansi_quotes: !is_literal,
+        // A versioned comment may be run or not.
+        doubt: Doubt::StopButEscapes,
+        ..mode
+    })
 }
 
 /// Whether it changes or deletes rows that others may refer to.
@@ -184,6 +215,39 @@ mod tests {
             "DELETE FROM t WHERE a IN (SELECT f(1))",
         ] {
             assert!(calls_function(&normalised(sql)), "{sql}");
+        }
+    }
+
+    fn may_hide(sql: &str) -> bool {
+        let kind = TextKind::of(b"utf8mb4", b"d", b"Query");
+        let gaps = Gaps { functions: true, ..Gaps::default() };
+        gaps.may_hide(b"select", sql.as_bytes(), Some(&kind), &mut Normaliser::default())
+    }
+
+    #[test]
+    fn no_mode_hides_a_call() {
+        for sql in [
+            // A literal, but under NO_BACKSLASH_ESCAPES.
+            "SELECT '\\', app.f(), 1 FROM t -- '",
+            "SELECT \"\\\", app.f(), 1 FROM t -- \"",
+            // A literal, but under ANSI_QUOTES.
+            "SELECT \"f\"() FROM t",
+            "SELECT \"app\".\"f\"() FROM t",
+            "SELECT \"'\", app.f() AS \"'\" FROM t",
+            // The server may skip these comments.
+            "SELECT /*!99999 ' */ app.f() FROM t /* ' */",
+            "SELECT /*M!999999 -- */ app.f() FROM t",
+            // No way to read it.
+            "SELECT 'f",
+        ] {
+            assert!(may_hide(sql), "{sql}");
+        }
+        for sql in [
+            "SELECT 'it\\'s', \"a\" FROM t",
+            "SELECT a FROM t WHERE b = 'C:\\\\x' AND \"c\" IN (1, 2)",
+            "SELECT /*!40001 SQL_NO_CACHE */ * FROM t",
+        ] {
+            assert!(!may_hide(sql), "{sql}");
         }
     }
 
