@@ -67,6 +67,13 @@ const STATEMENTS: &[&str] = &[
     "SET @my_password := '%', @a = '#'",
     "SET @'my_password' = '%', @a = '#'",
     "SELECT @'pwd' := '%', 1 AS `#`",
+    "SELECT '%', 1 INTO @my_password, @`#`",
+    "SELECT @pwd := CASE WHEN 1 THEN '%' ELSE '%' END AS `#` FROM mysql.db",
+    "CREATE USER x@nowhere IDENTIFIED BY '%', `#`",
+    // Names that look like clauses with a secret.
+    "DROP TABLE IF EXISTS d.x, master_password, d.`#`",
+    "RENAME USER user TO identified, '#'@nowhere TO x@nowhere",
+    "CREATE TABLE d.leak (user INT, identified INT) SELECT 1 AS `#`",
     "SELECT @pwd := '%', 1 AS `#` FROM mysql.db WHERE Db = 'x' /* pwd --é */",
     "SET @s = CONCAT('CREATE USER # IDENTIFIED BY ''', '%', '''')",
     "CREATE TABLE d.`#` (a INT) ENGINE=FEDERATED `CONNECTION`='mysql://u:%@h:1/d/t'",
