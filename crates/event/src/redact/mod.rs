@@ -10,6 +10,7 @@
 //! | `filter` | the quick look that lets ordinary statements through |
 //! | `literals` | statements without any literal |
 //! | `message` | error messages without any literal |
+//! | `bare` | texts without literals, where the rules would take too long |
 //! | `high` | which bytes above 0x7F are letters |
 //! | `lexer` | tokens, under one guess at the settings the recorder is not told |
 //! | `scan` | the rules: where secrets are |
@@ -24,6 +25,7 @@
 //! tried here, and what any reading calls a secret goes. Where that set cannot be made
 //! complete, the text goes.
 
+mod bare;
 mod filter;
 mod high;
 mod lexer;
@@ -48,6 +50,7 @@ use tacho_digest::grouping::{self, Grouping};
 use lexer::{REDACTED, SECRET};
 pub use literals::{Parsed, literals};
 pub use message::without_literals as message_without_literals;
+use scan::Pass;
 pub use scan::shows_prepared;
 
 /// Passes over a text until nothing is found any more. Two are enough unless a text was made
@@ -152,14 +155,29 @@ pub fn is_secret_name(name: &[u8]) -> bool {
 
 #[inline(never)]
 fn take_out(sql: &[u8], grouping: Grouping, place: Place) -> Cow<'_, [u8]> {
-    let Some(mut text) = scan::pass(sql, grouping, place) else {
-        return Cow::Borrowed(sql);
-    };
-    for _ in 1..PASSES_MAX {
+    if let Some(text) = pass_until_clean(Cow::Borrowed(sql), grouping, place) {
+        return text;
+    }
+    // Whoever has made it must not hide a statement in it.
+    let bare = [bare::without_literals(sql, grouping), bare::beginning(sql)];
+    let mut clean = bare
+        .into_iter()
+        .filter_map(|text| pass_until_clean(Cow::Owned(text.ok()?), grouping, place));
+    clean.next().map_or_else(|| Cow::Owned(REDACTED.to_vec()), |text| Cow::Owned(text.into_owned()))
+}
+
+/// The text in which no pass finds anything more; `None`: there is too much to find.
+fn pass_until_clean(
+    mut text: Cow<'_, [u8]>,
+    grouping: Grouping,
+    place: Place,
+) -> Option<Cow<'_, [u8]>> {
+    for _ in 0..=PASSES_MAX {
         match scan::pass(&text, grouping, place) {
-            Some(next) => text = next,
-            None => return Cow::Owned(text),
+            Pass::Clean => return Some(text),
+            Pass::Changed(next) => text = Cow::Owned(next),
+            Pass::TooMuch => return None,
         }
     }
-    Cow::Owned(REDACTED.to_vec())
+    None
 }

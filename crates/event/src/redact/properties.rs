@@ -60,6 +60,7 @@ const HEADS: &[&str] = &[
     "CREATE TABLE leak (user INT, identified INT, master_password INT) SELECT *",
     "SET @pwd = (TABLE a UNION SELECT v",
     "BEGIN NOT ATOMIC DECLARE user, identified INT; DELETE",
+    "SELECT 'pwd ''pwd x \\\\\\\\ \" /*!1 */'' \\\\ \" /*!1 */'",
     "WITH user AS (SELECT 1), identified AS (SELECT 2) DELETE",
 ];
 
@@ -87,6 +88,8 @@ const NEIGHBOURS: &[&str] = &[
     "SELECT 'a\\\\'",
     "/*!40101 SET NAMES utf8 */",
     "SET sql_mode = 'NO_BACKSLASH_ESCAPES'",
+    // More to read than there are reads for.
+    "SELECT 'pwd ''pwd x \\\\\\\\ \" /*!1 */'' \\\\ \" /*!1 */'",
 ];
 
 const USERS: &[&str] = &["u", "u@h", "'u'@'h'", "`u`@localhost", "\"u\"@'%'", "CURRENT_USER()"];

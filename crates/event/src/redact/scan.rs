@@ -28,9 +28,18 @@ const STARTS_MAX: usize = 1024;
 /// Tokens looked ahead to tell IDENTIFIED in a statement from the word in prose.
 const PROSE_TOKENS: usize = 6;
 
-/// One pass over `text`: the text without the secrets, or nothing when there are none. Where
-/// there is not enough memory to know, all of it is one.
-pub(super) fn pass(text: &[u8], grouping: Grouping, place: Place) -> Option<Vec<u8>> {
+/// What a pass over a text has found.
+pub(super) enum Pass {
+    /// No secret.
+    Clean,
+    /// This is the text without them; all of it, where there is not enough memory to know.
+    Changed(Vec<u8>),
+    /// The text is made for it to take too long, or to have too many.
+    TooMuch,
+}
+
+/// One pass over `text`.
+pub(super) fn pass(text: &[u8], grouping: Grouping, place: Place) -> Pass {
     let readings = Reading::all(text, grouping).len();
     let reads = READS_PER_BYTE_MAX.max(4 * readings);
     let budget = text.len().saturating_mul(reads).saturating_add(4096);
@@ -40,13 +49,19 @@ pub(super) fn pass(text: &[u8], grouping: Grouping, place: Place) -> Option<Vec<
         is_part: place.is_part,
         budget,
         gave_up: false,
+        is_too_much: false,
         open_end: false,
     };
     let patches = work.patches(text, 0);
     if work.gave_up {
-        return Some(REDACTED.to_vec());
+        Pass::Changed(REDACTED.to_vec())
+    } else if work.is_too_much {
+        Pass::TooMuch
+    } else if patches.is_empty() {
+        Pass::Clean
+    } else {
+        Pass::Changed(apply(text, patches).unwrap_or_else(|_| REDACTED.to_vec()))
     }
-    (!patches.is_empty()).then(|| apply(text, patches).unwrap_or_else(|_| REDACTED.to_vec()))
 }
 
 /// What all scans of one pass share.
@@ -62,10 +77,11 @@ pub(super) struct Work {
     budget: usize,
     /// There was not enough memory: what was found may not be all.
     gave_up: bool,
+    /// There is more to read, or to take out, than any text has that is not made for it.
+    is_too_much: bool,
 }
 
-/// Most places that are taken out one by one. A text with more of them, which can only have been
-/// made for it, goes as a whole: each takes as much memory as many bytes of the text.
+/// Most places that are taken out one by one: each takes as much memory as many bytes of the text.
 const PATCHES_MAX: usize = 1 << 16;
 
 impl Work {
@@ -87,7 +103,8 @@ impl Work {
                 let mut found = scan.patches;
                 match patches.try_reserve(found.len() + 1) {
                     Ok(()) if patches.len() < PATCHES_MAX => patches.append(&mut found),
-                    _ => self.gave_up = true,
+                    Ok(()) => self.is_too_much = true,
+                    Err(_) => self.gave_up = true,
                 }
                 if end < text.len() {
                     starts.insert(end);
@@ -95,7 +112,8 @@ impl Work {
                 if self.gave_up {
                     return patches;
                 }
-                if !self.spend(end - start) || starts.len() > STARTS_MAX {
+                if !self.spend(end - start) || starts.len() > STARTS_MAX || self.is_too_much {
+                    self.is_too_much |= depth == 0;
                     patches.push(Patch { start, end: text.len(), is_rest: true });
                     return patches;
                 }
@@ -269,7 +287,8 @@ impl<'w, 't> Scan<'w, 't> {
             Ok(()) if self.patches.len() < PATCHES_MAX => {
                 self.patches.push(Patch { start, end, is_rest });
             }
-            _ => self.work.gave_up = true,
+            Ok(()) => self.work.is_too_much = true,
+            Err(_) => self.work.gave_up = true,
         }
     }
 
