@@ -20,6 +20,7 @@ mod pmp;
 mod recorder;
 mod recover;
 mod say;
+mod small_file;
 mod tail;
 mod verify;
 

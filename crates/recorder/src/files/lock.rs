@@ -1,6 +1,7 @@
 //! One writer per directory.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use super::error::{At, FileError, FileErrorKind};
@@ -100,5 +101,9 @@ impl<F: Fs> LogFiles<F> {
 /// Whether the holder of a directory's lock, if there is one, writes what a dead server has left.
 #[must_use]
 pub fn tells_of_recovery(dir: &Path) -> bool {
-    std::fs::read_to_string(dir.join(LOCK_FILE)).is_ok_and(|note| note.ends_with(RECOVERY))
+    let Ok(file) = File::open(dir.join(LOCK_FILE)) else { return false };
+    let mut note = String::new();
+    // Longer ones are not the recorder's.
+    let read = file.take(NOTE_BYTES_MAX as u64).read_to_string(&mut note);
+    read.is_ok() && note.ends_with(RECOVERY)
 }

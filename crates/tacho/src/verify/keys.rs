@@ -1,6 +1,6 @@
 //! Keys on the command line and in files.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::VerifyError;
 use crate::cli::KeygenArgs;
-use crate::say;
+use crate::{say, small_file};
 
 /// Reads a public key: the text itself, or the path of a file that has it. A signing key file
 /// has it, too.
@@ -19,15 +19,16 @@ pub fn read(given: &str) -> anyhow::Result<VerifierKey> {
     if let Ok(key) = given.parse() {
         return root(key);
     }
-    let Ok(metadata) = std::fs::metadata(given) else {
+    if std::fs::metadata(given).is_err() {
         bail!("--key: `{given}` is neither a public key nor a file that can be read");
-    };
-    if metadata.len() > BYTES_MAX as u64 {
-        bail!("--key: {given} is no key file");
     }
     // It may be a signing key file, with its secrets.
-    let text = std::fs::read_to_string(given).with_context(|| format!("reading {given}"))?;
-    let text = Zeroizing::new(text);
+    let text = match small_file::read_text(Path::new(given), BYTES_MAX as u64) {
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            bail!("--key: {given} is no key file")
+        }
+        text => Zeroizing::new(text.with_context(|| format!("reading {given}"))?),
+    };
     if let Ok(key) = text.trim().parse() {
         return root(key);
     }

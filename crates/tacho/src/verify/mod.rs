@@ -16,7 +16,7 @@ use tacho_chain::verify::{self, Directory as _, Options, Report, State};
 
 use crate::cli::{CheckpointArgs, VerifyArgs};
 use crate::content::Identities;
-use crate::say;
+use crate::{say, small_file};
 use directory::RealDirectory;
 
 pub use keys::generate;
@@ -143,8 +143,11 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(exit_code(report.state())))
 }
 
+/// A checkpoint is some lines.
+const CHECKPOINT_BYTES_MAX: u64 = 64 << 10;
+
 fn read_expected(path: &Path) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(path)
+    let text = small_file::read_text(path, CHECKPOINT_BYTES_MAX)
         .with_context(|| format!("reading the checkpoint {}", path.display()))?;
     ensure!(
         verify::read_checkpoint(&text).is_ok(),

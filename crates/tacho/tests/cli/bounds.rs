@@ -128,3 +128,30 @@ fn tombstones_and_sidecars_are_read_in_bounded_memory() {
         }
     }
 }
+
+/// A key, a checkpoint and a state are small files, whatever stands in their place.
+#[test]
+fn small_files_are_read_in_bounded_memory() {
+    let place = Place::new();
+    place.write(1);
+    let directory = place.log();
+    let directory = directory.to_str().unwrap();
+    let huge = place.log().with_file_name("huge");
+    fs::File::create(&huge).unwrap().set_len(2048 * MIB).unwrap();
+    for file in [huge.to_str().unwrap(), "/dev/zero"] {
+        for args in [
+            &["verify", directory, "--key", file][..],
+            &["verify", directory, "--key", &place.public, "--expect", file],
+        ] {
+            let output = within(400 * MIB, args);
+            assert!(matches!(output.status.code(), Some(1 | 2)), "{args:?}: {output:?}");
+            assert!(!stderr(&output).contains("memory"), "{args:?}: {}", stderr(&output));
+        }
+    }
+    let state = huge.to_str().unwrap();
+    let to = ["--to", "syslog", "--send", "udp://127.0.0.1:9", "--state", state];
+    let output = within(400 * MIB, &[&["convert", directory][..], &to].concat());
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{output:?}");
+    let told = stderr(&output);
+    assert!(told.contains("huge") && !told.contains("memory"), "{told}");
+}

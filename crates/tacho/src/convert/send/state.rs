@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::say;
+use crate::{say, small_file};
 
 /// Time between two writes of the state.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// It is one line.
+const BYTES_MAX: u64 = 64 << 10;
 /// Time between two complaints.
 const TELL_INTERVAL: Duration = Duration::from_secs(600);
 
@@ -96,7 +98,7 @@ impl State {
                 _ => fail(error),
             });
         }
-        let saved = match std::fs::read(path) {
+        let saved = match small_file::read(path, BYTES_MAX) {
             Ok(bytes) => Some(
                 understand(&bytes)
                     .map_err(|reason| StateError::Content { path: path.to_owned(), reason })?,

@@ -1,0 +1,43 @@
+//! Files that are small if they are what they should be. They come from elsewhere: whatever they are,
+//! they must not take the memory or the time.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+/// What is in a file, if that is no more than `bytes_max`.
+///
+/// # Errors
+/// It cannot be read, or is larger ([`io::ErrorKind::FileTooLarge`]).
+pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // Not by the size that the file system tells: a device or a pipe has none.
+    File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
+}
+
+/// The same for text.
+///
+/// # Errors
+/// As [`read`], and when it is not UTF-8.
+pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    String::from_utf8(read(path, bytes_max)?)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, b"12345").unwrap();
+        assert_eq!(read(&path, 5).unwrap(), b"12345");
+        assert_eq!(read_text(&path, 5).unwrap(), "12345");
+        assert_eq!(read(&path, 4).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        let endless = read(Path::new("/dev/zero"), 1000).unwrap_err();
+        assert_eq!(endless.kind(), io::ErrorKind::FileTooLarge);
+    }
+}
