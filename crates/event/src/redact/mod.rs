@@ -11,6 +11,7 @@
 //! | `literals` | statements without any literal |
 //! | `message` | error messages without any literal |
 //! | `bare` | texts without literals, where the rules would take too long |
+//! | `clause` | whether a word begins a clause with a secret, or is a name that looks like it |
 //! | `high` | which bytes above 0x7F are letters |
 //! | `lexer` | tokens, under one guess at the settings the recorder is not told |
 //! | `scan` | the rules: where secrets are |
@@ -26,6 +27,7 @@
 //! complete, the text goes.
 
 mod bare;
+mod clause;
 mod filter;
 mod high;
 mod lexer;
