@@ -126,7 +126,7 @@ pub fn differences(before: &State, after: &State) -> Vec<String> {
 /// # Panics
 /// The bench ends before.
 pub fn wait_for_blocks(directory: &Path, count: usize, child: &mut Child) {
-    let path = directory.join("out.jsonl");
+    let path = directory.join("out.partial.jsonl");
     wait::until("the first blocks", || {
         assert!(child.try_wait().expect("a child").is_none(), "the bench has ended by itself");
         let text = fs::read_to_string(&path).unwrap_or_default();

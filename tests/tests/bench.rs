@@ -235,6 +235,23 @@ fn an_own_server_is_as_before() {
 }
 
 #[test]
+fn a_bench_that_fails_leaves_earlier_results_alone() {
+    let directory = directory("earlier");
+    let results = ["out.jsonl", "out.html"].map(|name| directory.join(name));
+    for path in &results {
+        fs::write(path, "of an earlier run\n").expect("writes");
+    }
+    let output = run(bench(&directory, &["--quick", "--directory", "/nonexistent/directory"]));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    for path in &results {
+        assert_eq!(fs::read_to_string(path).expect("reads"), "of an earlier run\n");
+    }
+    // Nothing was measured, so there is nothing to keep.
+    benched::assert_results_alone(&directory);
+    fs::remove_dir_all(directory).expect("removing the directory");
+}
+
+#[test]
 fn an_interrupted_bench_puts_everything_back() {
     let directory = directory("interrupted");
     let server = MariaDb::builder().option("ignore-db-dirs=tacho").start().expect("a server");
@@ -251,7 +268,8 @@ fn an_interrupted_bench_puts_everything_back() {
         let output = child.wait_with_output().expect("an end");
         assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
         assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
-        fs::remove_file(directory.join("out.jsonl")).expect("the lines so far");
+        assert!(text(&output.stderr).contains("incomplete"), "{}", text(&output.stderr));
+        fs::remove_file(directory.join("out.partial.jsonl")).expect("the lines so far");
     }
 
     // The one signal that cannot be caught: the notes in the schema are for the next one.

@@ -214,7 +214,6 @@ fn an_own_server_is_as_before() {
     assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
 
     // Killed in the middle, it leaves notes for the next one.
-    fs::remove_file(directory.join("out.jsonl")).expect("the lines of before");
     let others = "SELECT PROCESSLIST_ID FROM performance_schema.threads \
                   WHERE PROCESSLIST_USER = 'root' AND PROCESSLIST_ID <> CONNECTION_ID()";
     benched::kill_in_the_middle(by_socket("9999"), &directory, &mut conn, others);

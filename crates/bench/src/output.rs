@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -12,6 +12,7 @@ use crate::lines::Line;
 #[derive(Debug, Default)]
 pub struct Output {
     file: Option<BufWriter<File>>,
+    partial: Option<PathBuf>,
     lines: Vec<Line>,
     quiet: bool,
     rewrites: bool,
@@ -19,20 +20,45 @@ pub struct Output {
 }
 
 impl Output {
-    /// Writes the lines to `path`, too, if there is one. `quiet` leaves out progress.
+    /// Writes the lines to `partial` as they come, too. [`Output::finish`] gives that file its name, so
+    /// that a run that fails leaves the results of an earlier one alone. `quiet` leaves out progress.
     ///
     /// # Errors
     /// The file cannot be made.
-    pub fn new(path: Option<&Path>, quiet: bool) -> Result<Self> {
-        let file = match path {
-            Some(path) => {
-                let file =
-                    File::create(path).with_context(|| format!("creating {}", path.display()))?;
-                Some(BufWriter::new(file))
-            }
-            None => None,
-        };
-        Ok(Self { file, quiet, rewrites: io::stderr().is_terminal(), ..Self::default() })
+    pub fn new(partial: &Path, quiet: bool) -> Result<Self> {
+        let file =
+            File::create(partial).with_context(|| format!("creating {}", partial.display()))?;
+        Ok(Self {
+            file: Some(BufWriter::new(file)),
+            partial: Some(partial.to_owned()),
+            quiet,
+            rewrites: io::stderr().is_terminal(),
+            ..Self::default()
+        })
+    }
+
+    /// The run is complete: its file is called `path` from now on, and replaces what was there.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub fn finish(&mut self, path: &Path) -> Result<()> {
+        if let Some(partial) = self.partial.take() {
+            std::fs::rename(&partial, path)
+                .with_context(|| format!("renaming {} to {}", partial.display(), path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The run failed. A file without a line is removed.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn abandon(&mut self) -> Result<()> {
+        match self.partial.take() {
+            Some(partial) if self.lines.is_empty() => std::fs::remove_file(&partial)
+                .with_context(|| format!("removing {}", partial.display())),
+            _ => Ok(()),
+        }
     }
 
     /// Takes a line.

@@ -65,7 +65,9 @@ Each figure is a median of ratios between neighbouring blocks with and without t
 its 95 % interval. `none-again` is the server against itself (A/A): where its interval is wider
 than --noise-max, the machine is too noisy and the figure is left out.
 
-NAME.jsonl has one JSON object for each block (docs/specs/bench.md), NAME.html the report.
+NAME.jsonl has one JSON object for each block (docs/specs/bench.md), NAME.html the report. They replace
+those of an earlier run when the run is complete; until then, and if it fails, the lines are in
+NAME.partial.jsonl.
 
 Exit code: 0 fine, 1 it failed, 2 wrong usage, 3 too noisy for throughput or CPU figures,
 130 interrupted (the server was put back).";
@@ -229,7 +231,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(path) = &args.from {
         let lines = tacho_bench::lines::read(path).map_err(BenchError::Usage)?;
-        tell(args, &lines)?;
+        tell(&with_extension(&args.out, "html"), &lines)?;
         return Ok(ExitCode::SUCCESS);
     }
     let login = args.server.login().map_err(BenchError::Usage)?;
@@ -244,15 +246,27 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let options = options(args, &methods, login).map_err(BenchError::Usage)?;
     // From here on signals no longer end the process.
     let stop = Stop::on_signals()?;
-    let mut out = Output::new(Some(&with_extension(&args.out, "jsonl")), args.quiet)
-        .map_err(BenchError::Failed)?;
+    let partial = with_extension(&args.out, "partial.jsonl");
+    let mut out = Output::new(&partial, args.quiet).map_err(BenchError::Failed)?;
     let outcome = if args.instructions {
         instructions::run(&options, &stop, &mut out)
     } else {
         run::run(&options, &stop, &mut out)
     };
-    // What has been measured before a failure is shown, too.
-    tell(args, out.lines())?;
+    if outcome.is_ok() {
+        out.finish(&with_extension(&args.out, "jsonl")).map_err(BenchError::Failed)?;
+        tell(&with_extension(&args.out, "html"), out.lines())?;
+    } else {
+        out.abandon().map_err(BenchError::Failed)?;
+        // What was measured before the failure is shown, beside the results of earlier runs.
+        if !out.lines().is_empty() {
+            tell(&with_extension(&args.out, "partial.html"), out.lines())?;
+            crate::say::problem(format!(
+                "the run is incomplete; its results: {}",
+                partial.display()
+            ));
+        }
+    }
     match outcome {
         Ok(outcome) if outcome.too_noisy => Ok(ExitCode::from(EXIT_TOO_NOISY)),
         Ok(_) => Ok(ExitCode::SUCCESS),
@@ -401,9 +415,8 @@ fn chosen_workloads(args: &BenchArgs) -> anyhow::Result<Vec<Workload>> {
 }
 
 /// The table on stdout, the report into its file.
-fn tell(args: &BenchArgs, lines: &[Line]) -> anyhow::Result<()> {
-    let report = with_extension(&args.out, "html");
-    fs::write(&report, report::render(lines)?)
+fn tell(report: &Path, lines: &[Line]) -> anyhow::Result<()> {
+    fs::write(report, report::render(lines)?)
         .with_context(|| format!("writing {}", report.display()))?;
     let mut stdout = io::stdout().lock();
     stdout.write_all(table::render(lines).as_bytes())?;

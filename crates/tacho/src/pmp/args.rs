@@ -74,6 +74,10 @@ pub struct PmpArgs {
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 
+    /// Replace a profile that is in the directory of --output already
+    #[arg(long, requires = "output")]
+    pub overwrite: bool,
+
     /// What to write to stdout
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub format: Format,

@@ -11,15 +11,27 @@ use super::PmpError;
 use super::args::{Bpftrace, Format, PmpArgs};
 use crate::say;
 
+fn kind(what: Bpftrace) -> Kind {
+    match what {
+        Bpftrace::OnCpu => Kind::OnCpu,
+        Bpftrace::OffCpu => Kind::OffCpu,
+    }
+}
+
+/// What its files are called, without the ending.
+pub fn name(what: Bpftrace) -> &'static str {
+    match what {
+        Bpftrace::OnCpu => "on-cpu",
+        Bpftrace::OffCpu => "off-cpu",
+    }
+}
+
 /// Runs it and shows what comes out.
 ///
 /// # Errors
 /// bpftrace is not there, or may not.
 pub fn run(args: &PmpArgs, what: Bpftrace, pid: i32, program: &str) -> Result<(), PmpError> {
-    let (kind, name) = match what {
-        Bpftrace::OnCpu => (Kind::OnCpu, "on-cpu"),
-        Bpftrace::OffCpu => (Kind::OffCpu, "off-cpu"),
-    };
+    let (kind, name) = (kind(what), name(what));
     let mut modules = Modules::default();
     modules.refresh(pid).map_err(|error| PmpError::Sample { pid, error })?;
     let stacks = bpftrace::run(kind, pid, args.duration, &modules)?;

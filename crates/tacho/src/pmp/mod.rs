@@ -74,6 +74,12 @@ pub enum PmpError {
         /// What the system says.
         error: io::Error,
     },
+    /// Results of an earlier run are in the way.
+    #[error("{} has a profile already; name another directory, or use --overwrite", path.display())]
+    Exists {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Stdout cannot be written to, or the like.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -82,7 +88,7 @@ pub enum PmpError {
 impl PmpError {
     /// Whether the command line, not the data, is at fault.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Process(_) | Self::Patterns { .. })
+        matches!(self, Self::Process(_) | Self::Patterns { .. } | Self::Exists { .. })
     }
 }
 
@@ -105,6 +111,10 @@ pub fn run(args: &PmpArgs) -> Result<(), PmpError> {
         // Before minutes of work, not after them.
         let file = |error| PmpError::File { path: directory.clone(), error };
         fs::create_dir_all(directory).map_err(file)?;
+        let first = directory.join(first_file(args));
+        if !args.overwrite && first.try_exists().map_err(file)? {
+            return Err(PmpError::Exists { path: directory.clone() });
+        }
     }
     if let Some(what) = args.bpftrace {
         return kernel::run(args, what, pid, &program);
@@ -128,6 +138,12 @@ pub fn run(args: &PmpArgs) -> Result<(), PmpError> {
         write_files(directory, &profile, &findings, with_idle)?;
     }
     show(args, &profile, &findings, with_idle)
+}
+
+/// The file that each profile of this kind has.
+fn first_file(args: &PmpArgs) -> String {
+    args.bpftrace.map_or_else(|| "stacks".to_owned(), |what| kernel::name(what).to_owned())
+        + ".folded"
 }
 
 fn stop_policy(stop: Stop) -> StopPolicy {

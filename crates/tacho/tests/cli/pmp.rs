@@ -44,6 +44,24 @@ fn durations_and_patterns_are_checked_before_the_work() {
 }
 
 #[test]
+fn an_earlier_profile_is_not_overwritten() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let earlier = directory.path().join("stacks.folded");
+    fs::write(&earlier, "earlier 1\n").expect("writing it");
+    let own_pid = std::process::id().to_string();
+    let output = directory.path().to_str().expect("a path");
+    let mut arguments = vec!["--pid", &own_pid, "--duration", "1ms", "--output", output];
+    let refused = pmp(&arguments);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("has a profile already"), "{}", stderr(&refused));
+    assert_eq!(fs::read_to_string(&earlier).expect("reads"), "earlier 1\n");
+    arguments.push("--overwrite");
+    let replaced = pmp(&arguments);
+    assert!(replaced.status.success(), "{}", stderr(&replaced));
+    assert_ne!(fs::read_to_string(&earlier).expect("reads"), "earlier 1\n");
+}
+
+#[test]
 fn the_table_of_patterns_is_one_that_it_reads() {
     let output = pmp(&["--print-patterns"]);
     assert!(output.status.success());
