@@ -242,7 +242,7 @@ fn what_differs_is_what_is_documented() {
         ),
         // Secrets: theirs knows IDENTIFIED BY only.
         ("root", "IDENTIFIED VIA map_auth AS \\'app|jane\\'',0", ""),
-        ("root", "", "IDENTIFIED VIA <redacted>',0"),
+        ("root", "", "IDENTIFIED VIA map_auth AS <secret>',0"),
         // A name of their lines breaks them.
         ("root", "CREATE,x,'", "CREATE,x\\x2c\\'\\ny,a\\x2cb,"),
         ("root", "DISCONNECT,,,0", "DISCONNECT,,,0"),
