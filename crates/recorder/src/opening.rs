@@ -44,7 +44,8 @@ pub fn open(
     names: SettingNames,
     say: &dyn Fn(Severity, &str),
 ) -> Result<(LogFiles, u64), OpenError> {
-    let opened = LogFiles::open(RealFs, log_directory, Options { rotate_bytes: 0 })?;
+    let options = Options { rotate_bytes: 0 };
+    let opened = LogFiles::open_with_key(RealFs, log_directory, options, signing_key_file)?;
     opened_with(opened, signing_key_file, true, names, say)
 }
 
@@ -59,7 +60,8 @@ pub fn open_to_recover(
     names: SettingNames,
     say: &dyn Fn(Severity, &str),
 ) -> Result<(LogFiles, u64), OpenError> {
-    let mut opened = LogFiles::open(RealFs, log_directory, Options { rotate_bytes: 0 })?;
+    let options = Options { rotate_bytes: 0 };
+    let mut opened = LogFiles::open_with_key(RealFs, log_directory, options, signing_key_file)?;
     opened.0.tell_recovery();
     opened_with(opened, signing_key_file, false, names, say)
 }

@@ -89,8 +89,9 @@ impl FileErrorKind {
                 "Stop the other writer, or give this one a directory of its own."
             }
             FileErrorKind::KeyNotSecret => {
-                "The signing key must be a plain file that only its owner can read (chmod 600). If \
-                 somebody else may have read it, let the server make a new one."
+                "The signing key must be a plain file with one name and without permissions for group \
+                 and others (chmod 0). If somebody else may have read or made it, remove it; the \
+                 server then makes a new one."
             }
             FileErrorKind::StaleKey => {
                 "This is not the key that the log was last sealed with; it may be an older copy of \

@@ -56,6 +56,13 @@ pub enum Event {
         /// Their bytes that had torn a line of ours or were no complete line, and were cut off.
         removed_bytes: u64,
     },
+    /// A file that the recorder has not made had the name of a newer log file; it was renamed.
+    SetAside {
+        /// The name it had.
+        from: PathBuf,
+        /// The name it has.
+        to: PathBuf,
+    },
     /// The log goes on, and its seal cannot be written. Said once until the cause changes;
     /// nothing is forgotten, and it is tried again with every batch.
     SealFailed {

@@ -394,7 +394,7 @@ impl Fs for FaultyFs {
             let node = match (state.names.get(path), mode) {
                 (Some(_), OpenMode::AppendNew) => return errno(libc::EEXIST),
                 (Some(node), _) => *node,
-                (None, OpenMode::Read | OpenMode::Append) => {
+                (None, OpenMode::Read | OpenMode::Private | OpenMode::Append) => {
                     return errno(libc::ENOENT);
                 }
                 (None, OpenMode::AppendNew | OpenMode::Lock) => {

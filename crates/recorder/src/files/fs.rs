@@ -11,6 +11,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::private_file::{self, Refusal};
+
 /// What tells one file from another, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
@@ -66,6 +68,8 @@ impl Space {
 pub enum OpenMode {
     /// Existing, for reading.
     Read,
+    /// Existing and made by [`Fs::replace`], for reading: SQL cannot open it.
+    Private,
     /// Existing, for reading, and for writing at its end only.
     Append,
     /// Like `Append`, but the file must not exist yet; mode 0640.
@@ -107,8 +111,8 @@ pub trait Fs: Clone + Send + 'static {
     /// # Errors
     /// As lstat(2).
     fn stat(&self, path: &Path) -> io::Result<Stat>;
-    /// Puts a file of mode 0600 in the place of a path, all of it or nothing. With `sync`, it is
-    /// on the device when this returns.
+    /// Puts a file that only [`OpenMode::Private`] opens in the place of a path, all of it or nothing.
+    /// With `sync`, it is on the device when this returns.
     ///
     /// # Errors
     /// As open(2), write(2), fsync(2) and rename(2).
@@ -227,12 +231,18 @@ impl Fs for RealFs {
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
+        if mode == OpenMode::Private {
+            return private_file::open(path).map_err(|refusal| match refusal {
+                Refusal::Io(error) => error,
+                refusal => io::Error::new(io::ErrorKind::InvalidData, refusal),
+            });
+        }
         let mut options = OpenOptions::new();
         // O_NONBLOCK means nothing to a plain file; it keeps a pipe that somebody put in
         // the place of a log file from blocking the open.
         options.read(true).mode(0o640).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         match mode {
-            OpenMode::Read => &mut options,
+            OpenMode::Read | OpenMode::Private => &mut options,
             OpenMode::Append => options.append(true),
             OpenMode::AppendNew => options.append(true).create_new(true),
             OpenMode::Lock => options.write(true).create(true).truncate(false),
@@ -253,7 +263,7 @@ impl Fs for RealFs {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        let mut file = private_file::create(&new)?;
         let written = file
             .write_all(bytes)
             .and_then(|()| if sync { file.sync_all() } else { Ok(()) })

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::aside::set_aside;
 use super::create::{create_next, reopen};
 use super::durable::Unsynced;
 use super::error::{At, FileError, FileErrorKind};
@@ -108,6 +109,33 @@ impl<F: Fs> LogFiles<F> {
     pub fn open(fs: F, dir: &Path, options: Options) -> Result<(LogFiles<F>, Opened), FileError> {
         lock::ensure_dir(&fs, dir)?;
         let lock = lock::acquire(&fs, dir)?;
+        LogFiles::open_locked(fs, dir, options, lock, Vec::new())
+    }
+
+    /// As [`open`](Self::open), after what SQL has planted among the files was set aside. `key_file`:
+    /// the key that the log is sealed with; empty: it is not sealed.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with_key(
+        fs: F,
+        dir: &Path,
+        options: Options,
+        key_file: &Path,
+    ) -> Result<(LogFiles<F>, Opened), FileError> {
+        lock::ensure_dir(&fs, dir)?;
+        let lock = lock::acquire(&fs, dir)?;
+        let events = set_aside(&fs, dir, key_file)?;
+        LogFiles::open_locked(fs, dir, options, lock, events)
+    }
+
+    fn open_locked(
+        fs: F,
+        dir: &Path,
+        options: Options,
+        lock: F::File,
+        events: Vec<Event>,
+    ) -> Result<(LogFiles<F>, Opened), FileError> {
         let entries = tail::list(&fs, dir)?;
         let mut torn_bytes = 0;
         let mut newest_file = None;
@@ -151,7 +179,7 @@ impl<F: Fs> LogFiles<F> {
             unsure: false,
             rotate_requested: false,
             rotate_failure: None,
-            events: Vec::new(),
+            events,
             bytes_written: 0,
             sealer: None,
             wanted_seal: None,

@@ -74,6 +74,7 @@
 //! | `lock` | one writer per directory |
 //! | `tail` | line ends and the last `seq`, read from the end |
 //! | `log` | [`LogFiles`]: open, write, rotate |
+//! | `aside` | files that SQL has planted, set aside before a start believes them |
 //! | `create` | the newest file gone on with, the next one, the same one again |
 //! | `event` | what somebody has to hear of |
 //! | `durable` | from the page cache to the device |
@@ -89,6 +90,7 @@
 //! | `retain` | which closed files have to go, and how they go |
 //! | `rendition` | each file once more in another format, beside it |
 
+mod aside;
 mod compressed;
 mod create;
 mod durable;

@@ -125,6 +125,8 @@ pub struct Writer<F: Fs = RealFs> {
     recovered: Vec<ArenaFile>,
     /// Arenas that are gone, and may be forgotten when the batch is written: it says so.
     gone: Vec<PathBuf>,
+    /// Files that were set aside and have no line in the log yet: the name before, the name now.
+    set_aside: Vec<(String, String)>,
     retention: Retention,
     space: SpaceWatch,
     survey: SurveyWatch,
@@ -176,6 +178,7 @@ impl<F: Fs> Writer<F> {
             stop_told: false,
             recovered: Vec::new(),
             gone: Vec::new(),
+            set_aside: Vec::new(),
             retention: Retention::default(),
             packing: Packing::default(),
             renditions: Renditions::default(),
@@ -368,6 +371,7 @@ impl<F: Fs> Writer<F> {
         self.tell_annex_failure();
         if written {
             self.pack();
+            self.tell_set_aside();
             self.retain();
         }
         self.survey_files();

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use tacho_event::json;
+use tacho_event::record::{EventKind, Record};
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 
@@ -136,6 +138,27 @@ impl<F: Fs> Writer<F> {
         Status::set(&self.status.last_error, &text);
     }
 
+    /// A line for each file that was set aside.
+    pub(super) fn tell_set_aside(&mut self) {
+        if self.stop_told {
+            // Nothing comes behind that line; the error log has it.
+            return;
+        }
+        for (from, to) in std::mem::take(&mut self.set_aside) {
+            let seq = self.take_seq();
+            let record = Record {
+                seq,
+                ts_us: sys::now_us(),
+                event: Some(EventKind::Config),
+                variable: b"file_set_aside",
+                old_value: from.as_bytes(),
+                new_value: to.as_bytes(),
+                ..Record::default()
+            };
+            json::write_line(&mut self.batch, &record, &mut self.clock);
+        }
+    }
+
     pub(super) fn tell_events(&mut self) {
         for event in self.files.take_events() {
             let severity = match event {
@@ -145,6 +168,9 @@ impl<F: Fs> Writer<F> {
                 _ => Severity::Warning,
             };
             let text = describe(&event, self.control.names());
+            if let Event::SetAside { from, to } = &event {
+                self.set_aside.push((name_of(from), name_of(to)));
+            }
             self.say(severity, &text);
             if severity == Severity::Warning {
                 Status::set(&self.status.last_error, &text);
@@ -158,6 +184,11 @@ impl<F: Fs> Writer<F> {
             current.push_str(&path);
         }
     }
+}
+
+/// The name of a file without its directory.
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// What happened to the files, in a sentence for the error log.
@@ -196,6 +227,12 @@ fn describe(event: &Event, names: SettingNames) -> String {
             format!("the audit log is sealed from here on{broken}; its public key is {root}")
         }
         Event::SealResumed => "the seal of the audit log is complete again".to_owned(),
+        Event::SetAside { from, to } => format!(
+            "{} was not made by Tachograph; it is set aside as {}. An account with the privilege FILE \
+             can make such files (secure_file_priv)",
+            from.display(),
+            to.display()
+        ),
         Event::Foreign { path, kept_bytes, removed_bytes } => format!(
             "somebody else writes into {}: {kept_bytes} bytes were left, {removed_bytes} removed",
             path.display()

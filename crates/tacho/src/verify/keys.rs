@@ -1,12 +1,13 @@
 //! Keys on the command line and in files.
 
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use tacho_chain::key::VerifierKey;
 use tacho_chain::key_file::{BYTES_MAX, KeyFile};
+use tacho_recorder::private_file;
 use zeroize::Zeroizing;
 
 use super::VerifyError;
@@ -23,7 +24,7 @@ pub fn read(given: &str) -> anyhow::Result<VerifierKey> {
         bail!("--key: `{given}` is neither a public key nor a file that can be read");
     }
     // It may be a signing key file, with its secrets.
-    let text = match small_file::read_text(Path::new(given), BYTES_MAX as u64) {
+    let text = match text_of(Path::new(given)) {
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
             bail!("--key: {given} is no key file")
         }
@@ -35,6 +36,20 @@ pub fn read(given: &str) -> anyhow::Result<VerifierKey> {
     match KeyFile::parse(&text) {
         Ok(file) => Ok(file.root),
         Err(_) => bail!("--key: there is no public key in {given}"),
+    }
+}
+
+/// The text of a key file, also of one that a recorder of this user has made, which has mode 0000.
+fn text_of(path: &Path) -> io::Result<String> {
+    match small_file::read_text(path, BYTES_MAX as u64) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let Ok(file) = private_file::open(path) else { return Err(error) };
+            let mut text = String::new();
+            // One that is cut makes no sense.
+            file.take(BYTES_MAX as u64).read_to_string(&mut text)?;
+            Ok(text)
+        }
+        text => text,
     }
 }
 

@@ -32,7 +32,7 @@ mod step;
 mod tests;
 
 pub(super) use bury::Removed;
-pub(super) use open::{Begin, Log, has_key, open as begin_sealing};
+pub(super) use open::{Begin, Log, has_key, newest_sealed, open as begin_sealing};
 pub(super) use scan::sealed_seq;
 
 use std::collections::VecDeque;

@@ -10,7 +10,7 @@ use tacho_chain::key_file::{self, Begun, KeyFile};
 
 use super::bury::Removed;
 use super::key_of::{self, KeyOf, Place};
-use super::scan::{Scan, read_text, scan, scan_within};
+use super::scan::{Scan, read_private, scan, scan_within};
 use super::sidecar::{Sidecar, write_all};
 use super::{SealOptions, Sealed, Sealer, no_randomness, sidecar_name};
 use crate::files::durable::sync_tail;
@@ -112,16 +112,38 @@ pub(super) fn read_key<F: Fs>(fs: &F, path: &Path) -> Result<Option<KeyFile>, Fi
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         stat => {
             let stat = stat.at("look at", path)?;
-            if !stat.is_file || stat.mode & 0o077 != 0 {
+            // A second name might outlive the file's replacement, and SQL gives every file it makes a
+            // permission for others.
+            if !stat.is_file || stat.links != 1 || stat.mode & 0o077 != 0 {
                 return Err(FileError::of_kind(FileErrorKind::KeyNotSecret, "use", path));
             }
         }
     }
-    let Some(text) = read_text(fs, path, key_file::BYTES_MAX)? else { return Ok(None) };
+    let Some(text) = read_private(fs, path, key_file::BYTES_MAX)? else { return Ok(None) };
     let key = KeyFile::parse(&text)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
         .at("use", path)?;
     Ok(Some(key))
+}
+
+/// The newest file of a log directory that its key knows to be sealed. The directory has `names`.
+pub(in crate::files) fn newest_sealed<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    key_file: &Path,
+    names: &[String],
+) -> Option<FileName> {
+    if key_file.as_os_str().is_empty() {
+        return None;
+    }
+    let Place::There(_, key) = key_of::find(fs, dir, key_file, names).ok()?.place else {
+        return None;
+    };
+    let begun = key.begun()?;
+    // The sidecar is empty, or not there yet, where a crash was between key file and sidecar.
+    let is_here = names.contains(&begun.file) || names.contains(&sidecar_name(&begun.file));
+    let (name, _) = FileName::parse(&begun.file).filter(|_| is_here)?;
+    Some(name)
 }
 
 /// Goes on with the chain where it was found, which may be in an older file than the current one.

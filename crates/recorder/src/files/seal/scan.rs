@@ -158,14 +158,14 @@ pub(super) fn scan_within<F: Fs>(
     Ok((scan.whole_bytes > 0).then_some(scan))
 }
 
-/// Reads a small text file. `None`: it is not there. One that is too long is cut, and makes no
-/// sense then.
-pub(super) fn read_text<F: Fs>(
+/// Reads a small private text file. `None`: it is not there. One that is too long is cut, and makes
+/// no sense then.
+pub(super) fn read_private<F: Fs>(
     fs: &F,
     path: &Path,
     bytes_max: usize,
 ) -> Result<Option<zeroize::Zeroizing<String>>, FileError> {
-    let file = match fs.open(path, OpenMode::Read) {
+    let file = match fs.open(path, OpenMode::Private) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.at("open", path)?,
     };

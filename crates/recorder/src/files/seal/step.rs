@@ -6,7 +6,7 @@ use tacho_chain::chain::Step;
 use tacho_chain::entry::{CheckpointReason, EpochReason};
 use tacho_chain::key_file::{self, KeyFile};
 
-use super::scan::read_text;
+use super::scan::read_private;
 use super::sidecar::Sidecar;
 use super::{Sealer, no_randomness, sidecar_name};
 use crate::files::durable::sync_tail;
@@ -177,7 +177,7 @@ impl<F: Fs> Sealer<F> {
             return Ok(());
         };
         self.failed_at_s = Some(fs.now_s());
-        let is_unchanged = match read_text(fs, path, key_file::BYTES_MAX) {
+        let is_unchanged = match read_private(fs, path, key_file::BYTES_MAX) {
             Ok(Some(text)) => KeyFile::parse(&text).is_ok_and(|key| !step.is_in(&key)),
             Ok(None) => true,
             Err(_) => false,

@@ -5,6 +5,7 @@
 //! | `attacks` | what others do, by name |
 //! | `directories` | one key setting, several log directories |
 //! | `faults` | what fails, and comes back |
+//! | `key_file` | the key file on a real disk |
 //! | `lives` | deaths, faults and power failures at any operation |
 
 use std::io::{self, Read};
@@ -16,6 +17,7 @@ use tacho_chain::verify::{self, Report, State};
 mod attacks;
 mod directories;
 mod faults;
+mod key_file;
 mod lives;
 
 use super::{SealOptions, Sealed, WAITING_MAX};
