@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tacho_event::record::EventKind;
 use tacho_probe::{Probe, Thread, tacho_probe_emit, tacho_probe_end_known, tacho_probe_session};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::{Control, Status};
@@ -223,6 +224,8 @@ fn measure(arguments: &[String]) {
         }
     });
     let mut writer = Writer::new(arena, files, 0, control, status.clone(), log);
+    // Lines name the run that this begins.
+    writer.note(EventKind::Start, "bench");
     let mut producer = Producer {
         probe: Probe::new(arena, 1),
         threads: (0..connection_count(arena.geometry().chunk_count.into()))
