@@ -99,18 +99,19 @@ fn the_error_log_says_what_file_can_read() {
 }
 
 #[test]
-fn an_arena_cannot_be_read() {
+fn arena_and_signing_key_cannot_be_read() {
     let arenas = Arenas::new();
     let server = start(&arenas.0);
     let mut conn = mallory(&server);
     let arena = PathBuf::from(server.status("Tacho_arena_file"));
-    assert!(arena.exists(), "{}", arena.display());
+    let key = server.data_directory().join("tacho-signing.key");
+    assert!(arena.exists() && key.exists(), "{} {}", arena.display(), key.display());
     // What may be read is: the functions work here.
     let read = load(&mut conn, "/etc/passwd").expect("reads");
     assert!(read > 0, "LOAD DATA INFILE reads nothing");
     let mut ways = ways_through_proc(server.pid().expect("runs"), &arena);
     assert!(ways.iter().any(|way| way.contains("map_files")), "{ways:?}");
-    ways.push(arena.display().to_string());
+    ways.extend([&arena, &key].map(|path| path.display().to_string()));
     for way in ways {
         let refused = load(&mut conn, &way).expect_err(&way);
         // The system refuses it: EACCES. MariaDB 10.11.19 refuses everything below /proc by itself.
@@ -120,6 +121,53 @@ fn an_arena_cannot_be_read() {
         // NULL, or an error, by release.
         let loaded = conn.query_first::<Option<u64>, _>(sql).ok().flatten().flatten();
         assert_eq!(loaded, None, "{way}");
+    }
+}
+
+/// What SQL puts behind the log, and has no number to go on from, does not stop the next start.
+#[test]
+fn a_start_survives_what_sql_puts_into_the_log_directory() {
+    let arenas = Arenas::new();
+    let mut server = start(&arenas.0);
+    let directory = server.log_directory();
+    let planted = [
+        ("audit-20991231T235959Z-000007.jsonl", "x\n"),
+        ("audit-20991231T235959Z-000008.jsonl.age", "junk"),
+        ("audit-20991231T235959Z-000009.jsonl.zst", "junk"),
+        (
+            "audit-99991231T235959Z-999999.jsonl",
+            "{\"v\":1,\"seq\":18446744073709551615,\"event\":\"start\"}\n",
+        ),
+    ];
+    let mut conn = mallory(&server);
+    for (name, content) in planted {
+        let path = directory.join(name);
+        let sql = format!("SELECT '{content}' INTO DUMPFILE '{}'", path.display());
+        conn.query_drop(sql).expect("FILE makes files");
+        assert_eq!(fs::read_to_string(&path).expect("reads"), content);
+    }
+    drop(conn);
+    server.restart().expect("starts again");
+    let mut root = server.connect().expect("connects");
+    root.query_drop("SELECT 'after the planting'").expect("an answer");
+    server.stop().expect("stops");
+    let (mut last, mut after_count, mut told) = (0, 0, Vec::new());
+    log::read(&directory, |line, text| {
+        assert_eq!(line.seq, last + 1, "{text}");
+        last = line.seq;
+        after_count += u32::from(text.contains("after the planting"));
+        if text.contains("file_set_aside") {
+            told.push(text.to_owned());
+        }
+    })
+    .expect("a log");
+    assert_eq!(after_count, 1);
+    let error_log = server.error_log();
+    for (name, content) in planted {
+        let aside = directory.join(format!("set-aside-1-{name}"));
+        assert_eq!(fs::read_to_string(&aside).expect(name), content);
+        assert_eq!(told.iter().filter(|line| line.contains(name)).count(), 1, "{told:?}");
+        assert!(error_log.contains(&format!("set-aside-1-{name}")), "{error_log}");
     }
 }
 
