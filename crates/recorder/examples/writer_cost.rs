@@ -149,6 +149,18 @@ impl Producer {
         }
     }
 
+    /// Connects all. Where a session begins, nothing of it can be missing: its records need not wait for
+    /// a second look at the arena.
+    fn connect(&mut self, shape: &Shape) {
+        for conn in 1..=self.threads.len() as u64 {
+            let mut event = Self::event(RecordKind::Connect, conn, 0, sys::now_us());
+            Self::say_what(&mut event, shape);
+            event.present &= !PRESENT_TEXT;
+            event.text = Bytes::of(b"");
+            self.emit(conn, &event, &mut Filled::default());
+        }
+    }
+
     /// Fills the arena, the connections taking turns.
     fn fill(&mut self, shape: &Shape) -> Filled {
         let mut filled = Filled::default();
@@ -247,6 +259,8 @@ fn measure(arguments: &[String]) {
         println!("idle: {us:.1} us per round");
     } else {
         let shape = shape(name).expect("select, join, point or idle");
+        producer.connect(&shape);
+        assert!(writer.round());
         let mut line_rates = Vec::new();
         let (mut lines, mut filled, mut line_bytes) = (0, Filled::default(), 0);
         for _ in 0..rounds {

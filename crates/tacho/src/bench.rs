@@ -25,6 +25,7 @@ use tacho_bench::table;
 use tacho_bench::target::PrivateOptions;
 use tacho_bench::workload::Workload;
 
+use crate::cli::number;
 use crate::login::LoginArgs;
 
 /// The machine was too noisy to tell.
@@ -109,7 +110,7 @@ pub struct BenchArgs {
 
     /// Numbers of connections [default: 8,64; with --quick 8]
     #[arg(long, value_name = "N", value_delimiter = ',',
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
+          value_parser = number::between(1, 4096))]
     pub threads: Vec<u32>,
 
     /// Open loop: events per second of all connections together; latency counts from the
@@ -123,16 +124,16 @@ pub struct BenchArgs {
 
     /// Tables of the load
     #[arg(long, value_name = "N", default_value_t = 4,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
+          value_parser = number::between(1, 1000))]
     pub tables: u32,
 
     /// Rows in each table
     #[arg(long, value_name = "N", default_value_t = 10_000,
-          value_parser = clap::value_parser!(u32).range(100..))]
+          value_parser = number::between(100, u32::MAX))]
     pub rows: u32,
 
     /// Pairs of blocks for each method and load [default: 15; with --quick 8]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = number::between(1, u32::MAX))]
     pub pairs: Option<u32>,
 
     /// Length of a block [default: 1; with more than 128 connections one for each 128]

@@ -143,6 +143,24 @@ pub fn open(path: &Path, identities: &Identities) -> io::Result<Box<dyn BufRead>
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, source)))
 }
 
+/// Checks that a file that the user named has lines of a log, if it is one of plain text.
+///
+/// # Errors
+/// It has none (kind `InvalidData`), or cannot be read.
+pub fn check_is_log(path: &Path) -> io::Result<()> {
+    const BEGIN_BYTES: u64 = 64 << 10;
+    if form_of(path) != Form::Plain {
+        return Ok(());
+    }
+    let mut begin = Vec::new();
+    File::open(path)?.take(BEGIN_BYTES).read_to_end(&mut begin)?;
+    let mut lines = begin.split(|byte| *byte == b'\n');
+    if begin.is_empty() || lines.any(|line| line.starts_with(b"{\"v\":")) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "not a Tachograph log"))
+}
+
 /// Whether symbolic links are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {

@@ -11,10 +11,12 @@ use tacho_event::charset::{Charset, restore};
 use tacho_event::redact::Setting;
 
 use crate::cli::IdentityArgs;
+use crate::cli::number;
 use crate::content::{self, Identities};
 use crate::line_limit::{self, LimitArgs};
 use crate::say;
 use crate::tail::visible::visible;
+use crate::tail::{TailError, files};
 
 /// Shown at the end of `tacho digest --help`.
 const NOTES: &str = "\
@@ -35,8 +37,8 @@ pub struct DigestArgs {
     #[arg(value_name = "SQL", conflicts_with_all = ["log", "null"])]
     pub sql: Vec<String>,
 
-    /// The statements of a file of the log, each in its character set; `-` for stdin
-    #[arg(long, value_name = "FILE")]
+    /// The statements of a log directory or file, each in its character set; `-` for stdin
+    #[arg(long, value_name = "DIR|FILE")]
     pub log: Option<PathBuf>,
 
     /// An encrypted file of the log.
@@ -64,7 +66,7 @@ pub struct DigestArgs {
     pub ansi_quotes: bool,
 
     /// Length of the text, bytes; 0 = all of it. The digest is always that of all of it
-    #[arg(long, value_name = "BYTES", default_value_t = TEXT_BYTES_DEFAULT)]
+    #[arg(long, value_name = "BYTES", default_value_t = TEXT_BYTES_DEFAULT, value_parser = number::whole::<usize>)]
     pub text_bytes: usize,
 }
 
@@ -95,6 +97,17 @@ pub fn run(args: &DigestArgs) -> anyhow::Result<u64> {
         output: io::BufWriter::new(io::stdout().lock()),
     };
     let problem_count = match &args.log {
+        Some(path) if path.is_dir() => {
+            let listing = files::list(path).with_context(|| path.display().to_string())?;
+            if listing.files.is_empty() {
+                bail!(TailError::NoFiles(path.clone()));
+            }
+            let mut problem_count = 0;
+            for file in listing.files {
+                problem_count += of_log(&file.path, &mut printer)?;
+            }
+            problem_count
+        }
         Some(path) => of_log(path, &mut printer)?,
         None => {
             if Charset::by_name(args.charset.as_bytes()).is_none() {
@@ -122,6 +135,7 @@ fn of_log(path: &Path, printer: &mut Printer<'_>) -> anyhow::Result<u64> {
     let input: Box<dyn BufRead> = if path == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
+        content::check_is_log(path).with_context(|| path.display().to_string())?;
         content::open(path, &Identities::read(&printer.args.identity.identity)?)
             .with_context(|| path.display().to_string())?
     };

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use crate::cli::number;
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use tacho_bench::client::{Address, Login};
@@ -19,7 +20,7 @@ pub struct LoginArgs {
     pub host: Option<String>,
 
     /// Its port
-    #[arg(long, value_name = "PORT", default_value_t = 3306, requires = "host")]
+    #[arg(long, value_name = "PORT", default_value_t = 3306, requires = "host", value_parser = number::whole::<u16>)]
     pub port: u16,
 
     /// Account to connect with [default: $USER]

@@ -17,6 +17,7 @@ mod login;
 mod manual;
 mod migrate;
 mod pmp;
+mod problem;
 mod recorder;
 mod recover;
 mod say;
@@ -42,14 +43,15 @@ use tail::TailError;
 use verify::VerifyError;
 
 fn main() -> ExitCode {
-    match run(&Cli::parse()) {
+    let cli = Cli::try_parse().unwrap_or_else(|error| problem::of_usage(error).exit());
+    match run(&cli) {
         Ok(code) => code,
         // The reader of our output has gone (`tacho tail | head`): there is nobody to tell.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Names and values from the command line are shown in it, so it is made safe, but
             // keeps its lines.
-            for line in format!("tacho: {error:#}").lines() {
+            for line in format!("tacho: {}", problem::text(&error)).lines() {
                 // A closed stderr leaves the exit code as the only answer.
                 let _ = writeln!(io::stderr(), "{}", tail::visible::visible(line));
             }

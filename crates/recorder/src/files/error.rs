@@ -154,8 +154,10 @@ impl fmt::Display for FileError {
             (FileErrorKind::InvalidBatch, _) => f.write_str("not complete lines")?,
             (FileErrorKind::NotADirectory, None) => f.write_str("not a directory")?,
             (FileErrorKind::FileGone, None) => f.write_str("not a plain file")?,
+            (FileErrorKind::KeyNotSecret, _) => f.write_str("others can read it, or made it")?,
+            (FileErrorKind::StaleKey, _) => f.write_str("not the newest key of this log")?,
             (_, Some(source)) => write!(f, "{source}")?,
-            (kind, None) => write!(f, "{kind:?}")?,
+            (_, None) => f.write_str("it is not possible")?,
         }
         write!(f, ". {}", self.kind.advice())
     }

@@ -37,6 +37,17 @@ pub enum ArenaCommandError {
         /// Its owner.
         pid: u32,
     },
+    /// There is no arena to choose.
+    #[error("there is no arena in {}; is the server running?", .0.display())]
+    None(PathBuf),
+    /// There are several.
+    #[error("there are {count} arenas in {}; name one of them (`tacho arena` lists them)", path.display())]
+    Several {
+        /// The directory.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+    },
     /// Stdout cannot be written to.
     #[error("writing to stdout")]
     Output(#[from] io::Error),
@@ -45,7 +56,10 @@ pub enum ArenaCommandError {
 impl ArenaCommandError {
     /// Whether the command line, not the data, is at fault.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Place { .. } | Self::Ended { .. })
+        matches!(
+            self,
+            Self::Place { .. } | Self::Ended { .. } | Self::None(_) | Self::Several { .. }
+        )
     }
 }
 
@@ -54,8 +68,11 @@ impl ArenaCommandError {
 /// # Errors
 /// When it cannot go on.
 pub fn run(args: &ArenaArgs) -> Result<u64, ArenaCommandError> {
-    let Some(path) = &args.file else {
-        return list(&args.directory, args.json);
+    let is_about_one = args.set_overflow.is_some() || args.records.is_some();
+    let path = match &args.file {
+        Some(path) => path,
+        None if is_about_one => &only(&args.directory)?,
+        None => return list(&args.directory, args.json),
     };
     let file = ArenaFile::open_unlocked(path)?;
     if let Some(policy) = args.set_overflow {
@@ -66,6 +83,19 @@ pub fn run(args: &ArenaArgs) -> Result<u64, ArenaCommandError> {
         show::show(&file, args.json)?;
     }
     Ok(0)
+}
+
+/// The arena of a directory that has just one.
+fn only(directory: &Path) -> Result<PathBuf, ArenaCommandError> {
+    let place = |error| ArenaCommandError::Place { path: directory.to_owned(), error };
+    let mut paths = arena_file::files(directory, None).map_err(place)?;
+    match (paths.pop(), paths.len()) {
+        (Some(path), 0) => Ok(path),
+        (None, _) => Err(ArenaCommandError::None(directory.to_owned())),
+        (Some(_), others) => {
+            Err(ArenaCommandError::Several { path: directory.to_owned(), count: others + 1 })
+        }
+    }
 }
 
 fn list(directory: &Path, json: bool) -> Result<u64, ArenaCommandError> {

@@ -138,7 +138,7 @@ fn describe(picture: &Picture) -> Vec<String> {
             p.written_seq
         ),
         format!(
-            "  waiting   {} now; {} so far, {} in all",
+            "  waiting   {} now; {} so far; those that have ended took {}",
             counted(p.waiters.into(), "session"),
             counted(p.blocked_count, "wait"),
             age(i64::try_from(p.blocked_time_us / 1_000).unwrap_or(i64::MAX))

@@ -101,7 +101,8 @@ Exit code: 0 fine, 1 an arena could not be read, 2 wrong usage.";
 #[derive(Args, Debug)]
 #[command(after_help = ARENA_NOTES)]
 pub struct ArenaArgs {
-    /// One arena (`Tacho_arena_file` in SHOW STATUS) instead of all
+    /// One arena (`Tacho_arena_file` in SHOW STATUS) instead of all. With --records or --set-overflow
+    /// it may be left out if there is only one
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 
@@ -110,7 +111,7 @@ pub struct ArenaArgs {
     pub directory: PathBuf,
 
     /// Show the newest records in the arena: a number or `all` [default: 20]
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", requires = "file",
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20",
           value_parser = parse_lines)]
     pub records: Option<Lines>,
 
@@ -119,7 +120,7 @@ pub struct ArenaArgs {
     pub json: bool,
 
     /// What the server shall do when the arena is full
-    #[arg(long, value_name = "POLICY", value_enum, ignore_case = true, requires = "file",
+    #[arg(long, value_name = "POLICY", value_enum, ignore_case = true,
           conflicts_with_all = ["records", "json"])]
     pub set_overflow: Option<Overflow>,
 }

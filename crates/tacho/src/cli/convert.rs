@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::IdentityArgs;
+use super::number;
 use crate::convert::Destination;
 use crate::line_limit::LimitArgs;
 
@@ -175,6 +176,6 @@ pub struct SlowlogArgs {
     pub log: LogArgs,
 
     /// Only statements that took at least this long, in microseconds
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number::whole::<u64>)]
     pub min_query_time_us: u64,
 }

@@ -8,6 +8,7 @@ use tacho_event::record::{EventKind, Outcome};
 
 use crate::line_limit::LimitArgs;
 
+use super::number;
 use super::{IdentityArgs, Lines, parse_lines};
 
 /// Shown at the end of `tacho tail --help`.
@@ -77,7 +78,7 @@ pub struct TailArgs {
     pub host: Vec<String>,
 
     /// Connection id
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = number::whole::<u64>)]
     pub conn: Vec<u64>,
 
     /// Run of the server, which connection ids belong to: the number in the field `run`, or `last`
@@ -95,7 +96,7 @@ pub struct TailArgs {
     pub sql_command: Vec<String>,
 
     /// Server error number
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = number::whole::<u32>)]
     pub errno: Vec<u32>,
 
     /// How it ended
@@ -116,7 +117,7 @@ pub struct TailArgs {
     pub format: Format,
 
     /// Columns of the table; 0 shows all of the text [default: the terminal's; 0 into a pipe]
-    #[arg(long, value_name = "COLUMNS")]
+    #[arg(long, value_name = "COLUMNS", value_parser = number::whole::<usize>)]
     pub width: Option<usize>,
 
     /// Colours in the table

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cli::number;
 use clap::{Args, Subcommand, ValueEnum};
 
 /// Shown at the end of `tacho pmp --help`.
@@ -27,7 +28,7 @@ pub struct PmpArgs {
     pub command: Option<PmpCommand>,
 
     /// Process to look at; any program will do
-    #[arg(long, value_name = "N", conflicts_with = "pid_file")]
+    #[arg(long, value_name = "N", conflicts_with = "pid_file", value_parser = number::whole::<i32>)]
     pub pid: Option<i32>,
 
     /// File with the number of the process
@@ -43,7 +44,7 @@ pub struct PmpArgs {
     pub host: Option<String>,
 
     /// Port of the server, for the process list
-    #[arg(long, value_name = "PORT", requires = "host")]
+    #[arg(long, value_name = "PORT", requires = "host", value_parser = number::whole::<u16>)]
     pub port: Option<u16>,
 
     /// User to log in as, for the process list
@@ -83,7 +84,7 @@ pub struct PmpArgs {
     pub format: Format,
 
     /// How many stacks the summary shows
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = number::whole::<usize>)]
     pub top: usize,
 
     /// More patterns to look for (the built-in ones: --print-patterns)
@@ -132,7 +133,7 @@ pub struct DiffArgs {
     pub after: PathBuf,
 
     /// How many functions and stacks to show
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = number::whole::<usize>)]
     pub top: usize,
 
     /// File for the differential flame graph

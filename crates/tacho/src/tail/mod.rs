@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicBool;
 use jiff::Zoned;
 
 use crate::cli::{Lines, TailArgs};
-use crate::content::Identities;
+use crate::content::{self, Identities};
 use files::{LogFile, Place};
 use filter::Filter;
 use follow::Follower;
@@ -161,7 +161,11 @@ pub fn read(
             };
             return scan::stream(path, &mut input, lines, output);
         }
-        Place::File(path) => vec![LogFile::named(path)],
+        Place::File(path) => {
+            content::check_is_log(path)
+                .map_err(|error| TailError::Read { path: path.clone(), error })?;
+            vec![LogFile::named(path)]
+        }
         Place::Directory(path) => {
             let listing =
                 files::list(path).map_err(|error| TailError::Read { path: path.clone(), error })?;

@@ -125,8 +125,8 @@ impl Table {
     fn widths(&self) -> [usize; 8] {
         match self.width {
             None => [32, 6, 16, 16, 11, 14, 7, 7],
-            Some(_) if self.is_wide() => [18, 6, 10, 10, 7, 12, 7, 6],
-            Some(_) => [12, 6, 10, 0, 7, 10, 7, 0],
+            Some(_) if self.is_wide() => [18, 6, 10, 10, 11, 12, 7, 6],
+            Some(_) => [12, 6, 10, 0, 11, 10, 7, 0],
         }
     }
 
@@ -218,8 +218,19 @@ fn detail<'a>(line: &'a Line) -> std::borrow::Cow<'a, str> {
                 add("", &format!("{}={}", attribute.key, attribute.value));
             }
         }
+        "table" => {
+            for table in &line.tables {
+                add("", &format!("{} {}.{}", table.access, table.db, table.table));
+                if !table.new_table.is_empty() {
+                    add("-> ", &format!("{}.{}", table.new_db, table.new_table));
+                }
+            }
+        }
         "config" => {
-            add("", &format!("{}: {} -> {}", line.variable, line.old_value, line.new_value));
+            let shown =
+                |value: &str| if value.is_empty() { "''".to_owned() } else { value.to_owned() };
+            let (old, new) = (shown(&line.old_value), shown(&line.new_value));
+            add("", &format!("{}: {old} -> {new}", line.variable));
         }
         _ => {
             add("", &line.server);
@@ -273,7 +284,7 @@ mod tests {
         let row = show(Some(120), false, SELECT);
         assert_eq!(
             row,
-            "11-21 10:00:00.123     12 app        shop       ok      select        1.23ms      3 \
+            "11-21 10:00:00.123     12 app        shop       ok          select        1.23ms      3 \
              SELECT 1\\nFROM t\n"
         );
         for (name, value) in [("USER", "app"), ("DB", "shop"), ("SQL", "SELECT")] {

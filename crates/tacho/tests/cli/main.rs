@@ -5,6 +5,7 @@ mod bounds;
 mod convert;
 mod digest;
 mod follow;
+mod messages;
 mod planted;
 mod pmp;
 mod recorder;

@@ -1,0 +1,111 @@
+//! What the command says of wrong input: once, in one line, and with what is permitted.
+
+use std::fs;
+
+use crate::support::{self, Log, statement, stdout, tacho};
+
+fn stderr(args: &[&str]) -> String {
+    let output = tacho(args);
+    assert!(!output.status.success(), "{args:?}");
+    support::stderr(&output)
+}
+
+#[test]
+fn a_file_that_is_no_log_has_one_message() {
+    for args in [
+        &["tail", "/bin/ls"][..],
+        &["convert", "--to", "ecs", "/bin/ls"],
+        &["slowlog", "/bin/ls"],
+        &["digest", "--log", "/bin/ls"],
+    ] {
+        assert_eq!(stderr(args), "tacho: /bin/ls: not a Tachograph log\n", "{args:?}");
+    }
+}
+
+#[test]
+fn a_cause_is_said_once() {
+    let empty = tempfile::tempdir().unwrap();
+    let path = empty.path().to_str().unwrap();
+    let told = stderr(&["checkpoint", path]);
+    assert_eq!(told.matches("no checkpoint").count(), 1, "{told}");
+    let told = stderr(&["keygen", "--out", "/nonexistent/key"]);
+    assert_eq!(told.matches("No such file").count(), 1, "{told}");
+    let told = stderr(&["arena", "/nonexistent/arena"]);
+    assert_eq!(told.matches("/nonexistent/arena").count(), 1, "{told}");
+}
+
+#[test]
+fn a_wrong_number_is_told_what_is_right() {
+    for (args, permitted) in [
+        (&["tail", "--conn", "x"][..], "from 0 to 18446744073709551615"),
+        (&["tail", "--errno", "-1"], "from 0 to 4294967295"),
+        (&["bench", "--threads", "0"], "from 1 to 4096"),
+        (&["pmp", "--pid", "x"], "from 0 to 2147483647"),
+        (&["digest", "--text-bytes", "1k"], "from 0 to 18446744073709551615"),
+    ] {
+        let told = stderr(args);
+        let is_said = told.contains(&format!("expected a whole number {permitted}"))
+            // A number with a sign looks like an option.
+            || told.contains("unexpected argument '-1'");
+        assert!(is_said, "{args:?}: {told}");
+    }
+}
+
+#[test]
+fn an_option_is_suggested_only_if_it_is_like_the_wrong_one() {
+    let told = stderr(&["convert", "--user", "app"]);
+    assert!(told.contains("'--user'") && !told.contains("--tls"), "{told}");
+    let told = stderr(&["tail", "--usr", "app"]);
+    assert!(told.contains("'--user'"), "{told}");
+}
+
+#[test]
+fn the_digests_of_a_whole_directory_are_printed() {
+    let log = Log::new();
+    let ts = "2026-11-21T10:00:00.000000+00:00";
+    for (seq, name) in
+        [(1, "audit-20261121T100000Z-000001.jsonl"), (2, "audit-20261121T110000Z-000002.jsonl")]
+    {
+        log.append(name, statement(seq, ts, "SELECT 1") + "\n");
+    }
+    let output = tacho(&["digest", "--log", log.path().to_str().unwrap()]);
+    assert!(output.status.success(), "{}", support::stderr(&output));
+    assert_eq!(stdout(&output).lines().count(), 2);
+    let empty = tempfile::tempdir().unwrap();
+    let told = stderr(&["digest", "--log", empty.path().to_str().unwrap()]);
+    assert!(told.contains("no log file"), "{told}");
+}
+
+#[test]
+fn the_only_arena_needs_no_name() {
+    let empty = tempfile::tempdir().unwrap();
+    let directory = empty.path().to_str().unwrap();
+    let told = stderr(&["arena", "--directory", directory, "--records"]);
+    assert!(told.contains("there is no arena in"), "{told}");
+    let of_two = ["tacho-1-1.arena", "tacho-2-1.arena"].map(|name| empty.path().join(name));
+    for path in &of_two {
+        fs::write(path, "").unwrap();
+    }
+    let told = stderr(&["arena", "--directory", directory, "--records"]);
+    assert!(told.contains("there are 2 arenas in"), "{told}");
+}
+
+#[test]
+fn tables_and_empty_settings_are_shown() {
+    let log = Log::new();
+    let line = |seq: u64, fields: &str| {
+        format!(r#"{{"v":1,"seq":{seq},"ts":"2026-11-21T10:00:00.000000+00:00",{fields}}}"#) + "\n"
+    };
+    let table =
+        r#""event":"table","conn":7,"tables":[{"access":"read","db":"hr","table":"salary"}]"#;
+    let config = r#""event":"config","variable":"tacho_filter","old_value":"","new_value":"{}""#;
+    let killed = r#""event":"statement","outcome":"interrupted","conn":7,"sql":"SELECT 1""#;
+    let name = "audit-20261121T100000Z-000001.jsonl";
+    for (seq, fields) in [(1, table), (2, config), (3, killed)] {
+        log.append(name, line(seq, fields));
+    }
+    let shown = stdout(&log.tail(&["--width", "120"]));
+    assert!(shown.contains("read hr.salary"), "{shown}");
+    assert!(shown.contains("tacho_filter: '' -> {}"), "{shown}");
+    assert!(shown.contains(" interrupted "), "{shown}");
+}
