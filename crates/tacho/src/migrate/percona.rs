@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use serde_json::{Value, json};
 
 use super::source::Theirs;
-use super::{Filter, Plan, ROTATE_BYTES_MAX, pattern, place, texts_of_sql};
+use super::{Filter, Plan, ROTATE_BYTES_MAX, limit_disk, pattern, place, texts_of_sql};
 
 /// The SQL commands that MariaDB knows by name. A filter with another one is refused, and no
 /// statement of this server can have it.
@@ -21,13 +21,11 @@ const ARENA_BYTES: u64 = 64 << 20;
 const ARENA_BYTES_MAX: u64 = 64 << 30;
 
 /// Settings whose meaning is in how audit_log works, and why ours does without.
-const WITHOUT: [(&str, &str); 2] = [
-    ("rotations", "set how many files to keep where you set retention"),
-    ("flush", "files that are renamed or deleted are noticed; tacho_rotate_now begins a new one"),
-];
+const WITHOUT: [(&str, &str); 1] =
+    [("flush", "files that are renamed or deleted are noticed; tacho_rotate_now begins a new one")];
 
 /// Settings that [`plan`] carries over, and those of its output to syslog.
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 18] = [
     "policy",
     "format",
     "handler",
@@ -35,6 +33,7 @@ const KNOWN: [&str; 17] = [
     "strategy",
     "buffer_size",
     "rotate_on_size",
+    "rotations",
     "include_accounts",
     "exclude_accounts",
     "include_commands",
@@ -143,7 +142,13 @@ fn sizes(plan: &mut Plan, theirs: &Theirs) {
     let shown = theirs.shown("rotate_on_size", "0");
     match theirs.number("rotate_on_size", 0) {
         Some(bytes) => {
-            plan.set("tacho_rotate_bytes", bytes.min(ROTATE_BYTES_MAX).to_string(), shown);
+            plan.set("tacho_rotate_bytes", bytes.min(ROTATE_BYTES_MAX).to_string(), shown.clone());
+            let shown_rotations = theirs.shown("rotations", "0");
+            let rotations = theirs.number("rotations", 0).ok_or(shown_rotations.clone());
+            // They are counted only where files are rotated.
+            if bytes > 0 {
+                limit_disk(plan, bytes, rotations, &format!("{shown}, {shown_rotations}"));
+            }
         }
         None => plan.remark(format!("{shown}: this is no number")),
     }
@@ -310,6 +315,9 @@ mod tests {
         assert_eq!(value(&plan, "tacho_rotate_bytes"), Some("0"));
         assert_eq!(value(&plan, "tacho_arena_bytes"), None);
         assert_eq!(value(&planned(&[("policy", "none")]), "tacho_logging"), Some("OFF"));
+        assert_eq!(value(&plan, "tacho_retention_bytes"), None);
+        let limited = planned(&[("rotate_on_size", "100M"), ("rotations", "4")]);
+        assert_eq!(value(&limited, "tacho_retention_bytes"), Some("524288000"));
         let fast = planned(&[("strategy", "PERFORMANCE"), ("buffer_size", "256M")]);
         assert_eq!(value(&fast, "tacho_overflow"), Some("DROP"));
         assert_eq!(value(&fast, "tacho_arena_bytes"), Some("268435456"));

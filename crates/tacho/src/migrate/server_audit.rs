@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::source::Theirs;
-use super::{Filter, Plan, ROTATE_BYTES_MAX, pattern, place, texts_of_sql};
+use super::{Filter, Plan, ROTATE_BYTES_MAX, limit_disk, pattern, place, texts_of_sql};
 
 /// What its QUERY_DDL has beyond our class `ddl`.
 const DDL_BESIDES: [&str; 3] = ["alter_user", "create_role", "drop_role"];
@@ -12,8 +12,7 @@ const DDL_BESIDES: [&str; 3] = ["alter_user", "create_role", "drop_role"];
 const DML_BESIDES: [&str; 5] = ["call_procedure", "do", "ha_open", "ha_read", "ha_close"];
 
 /// Settings whose meaning is in how server_audit works, and why ours does without.
-const WITHOUT: [(&str, &str); 4] = [
-    ("file_rotations", "set how many files to keep where you set retention"),
+const WITHOUT: [(&str, &str); 3] = [
     ("file_buffer_size", "records wait in shared memory, for tacho_flush_interval_ms at most"),
     ("sync_log_file", "SET GLOBAL tacho_flush_now = 1 writes what has ended"),
     ("timestamp_format", "times have microseconds and their offset (RFC 3339)"),
@@ -26,7 +25,7 @@ const ACTIONS: [&str; 3] = ["file_rotate_now", "loc_info", "mode"];
 const OF_SYSLOG: [&str; 4] = ["syslog_info", "syslog_ident", "syslog_facility", "syslog_priority"];
 
 /// Settings that [`plan`] carries over.
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 9] = [
     "logging",
     "events",
     "incl_users",
@@ -34,6 +33,7 @@ const KNOWN: [&str; 8] = [
     "output_type",
     "file_path",
     "file_rotate_size",
+    "file_rotations",
     "query_log_limit",
 ];
 
@@ -102,12 +102,14 @@ fn output(plan: &mut Plan, theirs: &Theirs) {
 fn sizes(plan: &mut Plan, theirs: &Theirs) {
     let size = theirs.number("file_rotate_size", 1_000_000);
     let shown = theirs.shown("file_rotate_size", "1000000");
-    match (size, theirs.number("file_rotations", 9)) {
-        (_, Some(0)) => {
-            plan.set("tacho_rotate_bytes", "0", theirs.shown("file_rotations", "9"));
-        }
+    let rotations = theirs.number("file_rotations", 9);
+    let shown_rotations = theirs.shown("file_rotations", "9");
+    match (size, rotations) {
+        (_, Some(0)) => plan.set("tacho_rotate_bytes", "0", shown_rotations),
         (Some(size), _) => {
-            plan.set("tacho_rotate_bytes", size.min(ROTATE_BYTES_MAX).to_string(), shown);
+            plan.set("tacho_rotate_bytes", size.min(ROTATE_BYTES_MAX).to_string(), shown.clone());
+            let rotations = rotations.ok_or(shown_rotations.clone());
+            limit_disk(plan, size, rotations, &format!("{shown}, {shown_rotations}"));
         }
         (None, _) => plan.remark(format!("{shown}: this is no number")),
     }
@@ -209,6 +211,7 @@ mod tests {
         assert_eq!(value(&plan, "tacho_logging"), Some("OFF"));
         assert_eq!(value(&plan, "tacho_tables"), Some("ON"));
         assert_eq!(value(&plan, "tacho_rotate_bytes"), Some("1000000"));
+        assert_eq!(value(&plan, "tacho_retention_bytes"), Some("10000000"));
         assert_eq!(value(&plan, "tacho_max_statement_bytes"), Some("1024"));
         assert_eq!(value(&plan, "tacho_directory"), None);
     }
@@ -253,6 +256,7 @@ mod tests {
     fn what_is_not_known_is_said() {
         let plan = plan(&theirs(&[("surprise", "1"), ("file_rotations", "0"), ("logging", "ON")]));
         assert_eq!(value(&plan, "tacho_rotate_bytes"), Some("0"));
+        assert_eq!(value(&plan, "tacho_retention_bytes"), None);
         assert!(plan.remarks.iter().any(|it| it.contains("surprise")), "{:?}", plan.remarks);
     }
 }
