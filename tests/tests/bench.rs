@@ -11,6 +11,7 @@ use tacho_tests::benched::{
     self, BLOCK_OF_ROUNDS, State, counted, differences, directory, lines, of_type, run, text,
     wait_for_blocks,
 };
+use tacho_tests::build_directory;
 use tacho_tests::client::{Conn, Queryable};
 use tacho_tests::server::{self, MariaDb};
 
@@ -241,7 +242,10 @@ fn a_bench_that_fails_leaves_earlier_results_alone() {
     for path in &results {
         fs::write(path, "of an earlier run\n").expect("writes");
     }
-    let output = run(bench(&directory, &["--quick", "--directory", "/nonexistent/directory"]));
+    let mut command = Command::new(build_directory().join("bin/tacho"));
+    command.args(["bench", "--quick", "--directory", "/nonexistent/directory", "--out"]);
+    command.arg(directory.join("out"));
+    let output = run(command);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     for path in &results {
         assert_eq!(fs::read_to_string(path).expect("reads"), "of an earlier run\n");
