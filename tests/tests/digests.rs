@@ -198,7 +198,9 @@ fn no_literal_reaches_the_log_directory() {
                 raw.execute(id, &[], false).expect("an answer");
             }
             marks.push(mark);
-            if mode.is_empty() && statement.contains("`#`") && !statement.contains("*/', '") {
+            // What a user variable is called may be a secret, too.
+            let is_name = statement.contains("`#`") && !statement.contains("@`#`");
+            if mode.is_empty() && is_name && !statement.contains("*/', '") {
                 names.push((name, *statement));
             }
         }
