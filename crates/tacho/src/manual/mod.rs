@@ -1,10 +1,16 @@
 //! Shell completions and manual pages, made from the command line's own definition so that
-//! they cannot differ from it.
+//! they cannot differ from it. What the definition does not have (examples, files, related
+//! pages) is in [`facts`].
 
+mod facts;
+mod notes;
+mod page;
+
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 
 use crate::cli::Cli;
 
@@ -24,14 +30,25 @@ pub fn write_completions(shell: clap_complete::Shell) -> io::Result<()> {
 /// # Errors
 /// When the directory cannot be made or a page cannot be written.
 pub fn write_pages(directory: Option<&Path>) -> io::Result<()> {
-    if let Some(directory) = directory {
-        std::fs::create_dir_all(directory)?;
-        clap_mangen::generate_to(Cli::command(), directory)
-    } else {
-        let mut page = Vec::new();
-        clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-        write_out(&page)
+    let command = built();
+    let Some(directory) = directory else { return write_out(&page::render(&command)?) };
+    fs::create_dir_all(directory)?;
+    for command in with_subcommands(&command) {
+        fs::write(directory.join(format!("{}.1", page::name(command))), page::render(command)?)?;
     }
+    Ok(())
+}
+
+/// The command line with the full names of its subcommands, without `help`.
+fn built() -> Command {
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    command
+}
+
+fn with_subcommands(command: &Command) -> Vec<&Command> {
+    let below = command.get_subcommands().filter(|below| !below.is_hide_set());
+    std::iter::once(command).chain(below.flat_map(with_subcommands)).collect()
 }
 
 fn write_out(bytes: &[u8]) -> io::Result<()> {

@@ -1,0 +1,347 @@
+//! What a manual page says beyond the definition of its command.
+
+/// Where the guides are; `scripts/install.sh` puts the place of an installation in its stead.
+pub const DOCUMENTS: &str = "/usr/share/doc/tacho";
+
+/// A term and what it means.
+type Fact = (&'static str, &'static str);
+
+/// What one page says.
+pub struct Facts {
+    /// The command, as its page is called.
+    name: &'static str,
+    /// Commands and what they do.
+    pub examples: &'static [Fact],
+    /// Files, in groups that pages share.
+    pub files: &'static [&'static [Fact]],
+    /// Pages of the same section.
+    pub see_also: &'static [&'static str],
+    /// The guide, below [`DOCUMENTS`].
+    pub guide: &'static str,
+}
+
+const LOG: &[Fact] = &[(
+    "/var/lib/mysql/tacho/audit-*.jsonl",
+    "The audit log in its default directory (tacho_directory). The ending .zst marks a compressed \
+     file, .age an encrypted one.",
+)];
+const SEAL: &[Fact] = &[
+    (
+        "/var/lib/mysql/tacho/audit-*.chain",
+        "The seal of a log file: digests and signed checkpoints.",
+    ),
+    (
+        "/var/lib/mysql/tacho/removed.chain",
+        "The tombstones of the log files that retention removed.",
+    ),
+];
+const KEY: &[Fact] = &[(
+    "/var/lib/mysql/tacho-signing.key",
+    "The signing key of the server, by default beside the log directory (tacho_signing_key_file).",
+)];
+const ARENAS: &[Fact] = &[(
+    "/dev/shm/tacho-*",
+    "Arenas: the shared memory of servers that record (tacho_arena_directory).",
+)];
+const OPTION_FILES: &[Fact] = &[
+    ("~/.my.cnf", "Option file of the client programs, for the login."),
+    ("/etc/mysql/my.cnf", "Option file of the server."),
+];
+const SYSLOG: &[Fact] = &[
+    ("tacho-syslog.service", "The systemd unit that sends the log to a syslog server."),
+    ("/etc/default/tacho-syslog", "The settings of that unit."),
+];
+const MANUAL: &[Fact] = &[
+    ("/usr/share/bash-completion/completions/tacho", "The completion script for bash."),
+    ("/usr/share/man/man1/tacho*.1.gz", "The manual pages."),
+];
+
+const PAGES: &[Facts] = &[
+    Facts {
+        name: "tacho",
+        examples: &[
+            ("tacho tail -f", "Follow the audit log of this machine's server"),
+            (
+                "tacho verify /var/lib/mysql/tacho --key audit.pub",
+                "Check that nobody changed the log",
+            ),
+            ("tacho bench --quick", "Measure what auditing costs on this machine"),
+        ],
+        files: &[LOG, SEAL, KEY, ARENAS],
+        see_also: &[
+            "tacho-tail",
+            "tacho-convert",
+            "tacho-slowlog",
+            "tacho-verify",
+            "tacho-checkpoint",
+            "tacho-keygen",
+            "tacho-recover",
+            "tacho-recorder",
+            "tacho-arena",
+            "tacho-bench",
+            "tacho-pmp",
+            "tacho-digest",
+            "tacho-migrate",
+            "tacho-completions",
+            "tacho-man",
+        ],
+        guide: "README.md",
+    },
+    Facts {
+        name: "tacho-tail",
+        examples: &[
+            ("tacho tail", "Show the ten newest lines"),
+            ("tacho tail -f --outcome error", "Follow the statements that fail"),
+            (
+                "tacho tail --since today --sql-command 'create_*,drop_*'",
+                "Show what changed the schema today",
+            ),
+            (
+                "tacho tail -n all --format json | jq -r .sql",
+                "Pass the log's own lines to another program",
+            ),
+        ],
+        files: &[LOG],
+        see_also: &["tacho", "tacho-convert", "tacho-slowlog", "tacho-digest"],
+        guide: "docs/guide/tail.md",
+    },
+    Facts {
+        name: "tacho-convert",
+        examples: &[
+            (
+                "tacho convert /var/lib/mysql/tacho --to csv >server_audit.log",
+                "Write the log as MariaDB's server_audit does",
+            ),
+            (
+                "tacho convert --since yesterday --to ocsf -o ocsf.jsonl",
+                "Write the log since yesterday for a SIEM that reads OCSF",
+            ),
+            (
+                "tacho convert -f --to syslog --send tls://siem.example:6514 \\\n    \
+                 --state /var/lib/tacho-syslog/state",
+                "Send each line as it is written, and resume where the last run ended",
+            ),
+        ],
+        files: &[LOG, SYSLOG],
+        see_also: &["tacho", "tacho-tail", "tacho-slowlog"],
+        guide: "docs/guide/convert.md",
+    },
+    Facts {
+        name: "tacho-slowlog",
+        examples: &[],
+        files: &[LOG],
+        see_also: &["tacho", "tacho-convert", "tacho-digest", "pt-query-digest"],
+        guide: "docs/guide/convert.md",
+    },
+    Facts {
+        name: "tacho-verify",
+        examples: &[
+            (
+                "tacho verify /var/lib/mysql/tacho --key audit.pub",
+                "Check the log with a public key that was kept elsewhere",
+            ),
+            (
+                "tacho verify copy --key audit.pub --expect checkpoint.txt",
+                "Check a copy, and that it has all that a kept checkpoint knows",
+            ),
+        ],
+        files: &[LOG, SEAL],
+        see_also: &["tacho", "tacho-checkpoint", "tacho-keygen"],
+        guide: "docs/guide/verify.md",
+    },
+    Facts {
+        name: "tacho-checkpoint",
+        examples: &[(
+            "tacho checkpoint /var/lib/mysql/tacho | \\\n    \
+             ssh audit@elsewhere 'cat >checkpoint-$(date +%s)'",
+            "Keep the newest checkpoint on another machine",
+        )],
+        files: &[SEAL],
+        see_also: &["tacho", "tacho-verify", "tacho-keygen"],
+        guide: "docs/guide/verify.md",
+    },
+    Facts {
+        name: "tacho-keygen",
+        examples: &[(
+            "tacho keygen --out /var/lib/mysql/tacho-signing.key\n\
+             chown mysql: /var/lib/mysql/tacho-signing.key",
+            "Make the key before the server's first start",
+        )],
+        files: &[KEY],
+        see_also: &["tacho", "tacho-verify", "tacho-checkpoint"],
+        guide: "docs/guide/verify.md",
+    },
+    Facts {
+        name: "tacho-recover",
+        examples: &[
+            ("tacho recover --dry-run /var/lib/mysql/tacho", "Show what would be recovered"),
+            ("tacho recover /var/lib/mysql/tacho", "Write it to the log"),
+        ],
+        files: &[LOG, ARENAS, KEY],
+        see_also: &["tacho", "tacho-arena", "tacho-recorder"],
+        guide: "docs/guide/recover.md",
+    },
+    Facts {
+        name: "tacho-recorder",
+        examples: &[
+            ("tacho recorder --attach /var/lib/mysql/tacho", "Write the log in the foreground"),
+            ("systemctl enable --now tacho-recorder", "Write the log as a service"),
+        ],
+        files: &[
+            LOG,
+            ARENAS,
+            KEY,
+            &[("tacho-recorder.service", "The systemd unit that runs this command.")],
+        ],
+        see_also: &["tacho", "tacho-recover", "tacho-arena"],
+        guide: "docs/guide/recorder.md",
+    },
+    Facts {
+        name: "tacho-arena",
+        examples: &[
+            ("tacho arena", "Show all arenas of this machine"),
+            (
+                "tacho arena /dev/shm/tacho-EXAMPLE.arena --records 50",
+                "Show the 50 newest records of one arena",
+            ),
+            (
+                "tacho arena /dev/shm/tacho-EXAMPLE.arena --set-overflow DROP",
+                "Free a server whose sessions wait for a full disk",
+            ),
+        ],
+        files: &[ARENAS],
+        see_also: &["tacho", "tacho-recover", "tacho-recorder"],
+        guide: "docs/guide/arena.md",
+    },
+    Facts {
+        name: "tacho-bench",
+        examples: &[
+            ("tacho bench --quick", "Measure for three minutes on a private server"),
+            (
+                "tacho bench --method tacho,server_audit --threads 1,64",
+                "Compare two audit plugins with 1 and 64 connections",
+            ),
+            (
+                "tacho bench --socket /run/mysqld/mysqld.sock --user root",
+                "Measure on a server that runs",
+            ),
+        ],
+        files: &[
+            &[("tacho-bench.jsonl, tacho-bench.html", "The results and the report.")],
+            OPTION_FILES,
+        ],
+        see_also: &["tacho", "tacho-pmp", "sysbench"],
+        guide: "docs/guide/benchmark.md",
+    },
+    Facts {
+        name: "tacho-pmp",
+        examples: &[
+            (
+                "tacho pmp --socket /run/mysqld/mysqld.sock --duration 3s",
+                "Profile a server for three seconds",
+            ),
+            ("tacho pmp --output before", "Keep the profile in a directory"),
+        ],
+        files: &[&[("/proc/PID", "The threads of the server.")], OPTION_FILES],
+        see_also: &["tacho", "tacho-pmp-diff", "tacho-bench", "perf"],
+        guide: "docs/guide/pmp.md",
+    },
+    Facts {
+        name: "tacho-pmp-diff",
+        examples: &[(
+            "tacho pmp diff before after --svg diff.svg",
+            "Compare two profiles, and draw the difference",
+        )],
+        files: &[&[("before, after", "Directories that tacho-pmp(1) wrote with --output.")]],
+        see_also: &["tacho", "tacho-pmp"],
+        guide: "docs/guide/pmp.md",
+    },
+    Facts {
+        name: "tacho-digest",
+        examples: &[],
+        files: &[LOG],
+        see_also: &["tacho", "tacho-tail", "tacho-slowlog"],
+        guide: "docs/guide/digest.md",
+    },
+    Facts {
+        name: "tacho-migrate",
+        examples: &[
+            (
+                "tacho migrate --from server_audit \\\n    \
+                 --socket /run/mysqld/mysqld.sock --user root >tacho.cnf",
+                "Convert the settings of a server that runs",
+            ),
+            (
+                "tacho migrate --from percona --config /etc/mysql/my.cnf >tacho.cnf",
+                "Convert the settings of an option file",
+            ),
+        ],
+        files: &[OPTION_FILES],
+        see_also: &["tacho", "tacho-convert"],
+        guide: "docs/guide/migrate.md",
+    },
+    Facts {
+        name: "tacho-completions",
+        examples: &[(
+            "tacho completions bash >/etc/bash_completion.d/tacho",
+            "Complete the command in bash",
+        )],
+        files: &[MANUAL],
+        see_also: &["tacho", "tacho-man"],
+        guide: "docs/guide/install.md",
+    },
+    Facts {
+        name: "tacho-man",
+        examples: &[(
+            "tacho man --out /usr/local/share/man/man1",
+            "Write the pages to where man(1) looks for them",
+        )],
+        files: &[MANUAL],
+        see_also: &["tacho", "tacho-completions", "man"],
+        guide: "docs/guide/install.md",
+    },
+];
+
+/// What the page of the command `name` says; of one that has nothing here, what all share.
+pub fn of(name: &str) -> &'static Facts {
+    PAGES.iter().find(|page| page.name == name).unwrap_or(&PAGES[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Cli;
+    use crate::manual::{built, page, with_subcommands};
+    use clap::Parser as _;
+
+    #[test]
+    fn each_command_has_facts_and_no_other() {
+        let command = built();
+        let mut names: Vec<&str> =
+            with_subcommands(&command).iter().map(|command| page::name(command)).collect();
+        let mut known: Vec<&str> = PAGES.iter().map(|page| page.name).collect();
+        names.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(names, known);
+        for page in PAGES {
+            for other in page.see_also.iter().filter(|other| other.starts_with("tacho")) {
+                assert!(names.contains(other) && *other != page.name, "{}: {other}", page.name);
+            }
+        }
+    }
+
+    #[test]
+    fn examples_are_commands_that_the_definition_takes() {
+        for (command, _) in PAGES.iter().flat_map(|page| page.examples) {
+            let words: Vec<&str> = command
+                .split_whitespace()
+                .filter(|word| *word != "\\")
+                .take_while(|word| !word.starts_with(['|', '>']) && *word != "chown")
+                .collect();
+            assert!(command.lines().all(|line| line.chars().count() <= 66), "{command}");
+            if words[0] == "tacho" {
+                assert!(Cli::try_parse_from(words).is_ok(), "{command}");
+            }
+        }
+    }
+}
