@@ -18,7 +18,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run test test-server test-118 test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint bench fuzz crash loom proof miri install clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run test test-server test-118 test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,6 +44,7 @@ ifeq ($(SERVER),mariadb)
 test: setup-test build ## Run all tests (SERVER=mariadb-11.8: those with a server, on that one)
 	scripts/test-clones.sh
 	scripts/plugin-symbols.sh
+	scripts/test-install.sh
 	scripts/proof.sh --self-test
 	tests/preload/self_test.sh
 	scripts/instructions.py
@@ -124,8 +125,12 @@ miri: setup-run ## Check the arena for undefined behaviour (needs a nightly tool
 fuzz: setup-run ## Run the fuzzers for a while (needs a nightly toolchain and cargo-fuzz)
 	scripts/fuzz.sh
 
-install: ## Copy what was built for SERVER to this machine's server, the command to PREFIX/bin (after make build)
-	scripts/install.sh "$(DESTDIR)$(PREFIX)/bin" $(SERVER)
+# DESTDIR, PREFIX and PLUGIN_DIR: scripts/install.sh.
+install: ## Install plugin, command, manual pages, completions and units (DESTDIR=, PREFIX=; after make build)
+	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" PLUGIN_DIR="$(PLUGIN_DIR)" scripts/install.sh install $(SERVER)
+
+uninstall: ## Remove what make install has installed for SERVER; the log stays
+	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" PLUGIN_DIR="$(PLUGIN_DIR)" scripts/install.sh uninstall $(SERVER)
 
 clean: ## Remove build/ and what was compiled (third-party crates stay in the cache)
 	rm -rf build target

@@ -21,6 +21,8 @@ case "$release" in
         plugin=build/$release/tacho.so
         ;;
 esac
+# One that was installed.
+plugin=${2:-$plugin}
 names() { nm -D "$@" "$plugin" | awk '{print $NF}' | sed 's/@.*//' | LC_ALL=C sort -u; }
 
 exports=$(names --defined-only)

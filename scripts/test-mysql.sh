@@ -23,6 +23,7 @@ test_release() {
     fi
     scripts/build-mysql.sh "$release"
     scripts/plugin-symbols.sh "$release"
+    scripts/test-install.sh "$release"
     # The bench's and the profiler's tests run the command as it is built.
     cargo build --release -p tacho ${TACHO_FEATURES:+--features "$TACHO_FEATURES"}
     install -D -m 755 "${CARGO_TARGET_DIR:-target}/release/tacho" build/bin/tacho

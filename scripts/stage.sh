@@ -1,0 +1,60 @@
+# Sourced by install.sh and deb.sh: puts what `make build` has built below a directory, as it is to
+# be installed. The current directory is that of the repository.
+# shellcheck shell=bash
+
+# strip_file FILE: without symbols that nothing looks up at run time. What build/ has keeps them, for
+# debuggers; what a library exports stays in .dynsym.
+strip_file() { strip --strip-unneeded --remove-section=.comment --remove-section=.note "$1"; }
+
+# placed PREFIX: a text from the standard input, with the places of this installation.
+placed() { sed "s#/usr/bin/tacho#$1/bin/tacho#g; s#/usr/share/#$1/share/#g"; }
+
+# stage_command ROOT PREFIX ZSH: the command, manual pages, completions, units and guides. ZSH is
+# the folder below PREFIX/share/zsh where that shell looks for completions.
+stage_command() {
+    local root=$1 prefix=$2 zsh=$3
+    local share=$root$prefix/share file shell
+    install -D -m 755 build/bin/tacho "$root$prefix/bin/tacho"
+    strip_file "$root$prefix/bin/tacho"
+
+    # Off until somebody enables them.
+    install -d "$root$prefix/lib/systemd/system" "$share/man/man1"
+    for file in tacho-recorder.service tacho-syslog.service; do
+        placed "$prefix" <"packaging/$file" >"$root$prefix/lib/systemd/system/$file"
+    done
+    build/bin/tacho man --out "$share/man/man1"
+    for file in "$share"/man/man1/tacho*.1; do
+        placed "$prefix" <"$file" | gzip -9n >"$file.gz"
+        rm "$file"
+    done
+    for shell in bash:bash-completion/completions/tacho "zsh:zsh/$zsh/_tacho" \
+        fish:fish/vendor_completions.d/tacho.fish; do
+        install -d "$(dirname "$share/${shell#*:}")"
+        build/bin/tacho completions "${shell%%:*}" >"$share/${shell#*:}"
+    done
+
+    # As they are in the repository, so that their links hold.
+    install -d "$share/doc/tacho"
+    cp README.md ARCHITECTURE.md CHANGELOG.md "$share/doc/tacho/"
+    cp -r docs "$share/doc/tacho/"
+    find "$share" "$root$prefix/lib/systemd" -type f -exec chmod 644 {} +
+    find "$share/doc/tacho" -type d -exec chmod 755 {} +
+}
+
+# stage_library FILE ROOT DIRECTORY
+stage_library() {
+    install -D -m 644 "$1" "$2$3/$(basename "$1")"
+    strip_file "$2$3/$(basename "$1")"
+}
+
+# stage_server ROOT PREFIX FAMILY: what goes with a library: the drop-in that lets the writer ask for
+# its priority, and rules that rewrite, to be run by who wants some.
+stage_server() {
+    local root=$1 prefix=$2 family=$3
+    install -d "$root$prefix/lib/systemd/system/$family.service.d"
+    placed "$prefix" <packaging/tacho-priority.conf \
+        >"$root$prefix/lib/systemd/system/$family.service.d/tacho-priority.conf"
+    if [ "$family" = mysql ]; then
+        install -D -m 644 packaging/rewrite_rules.sql -t "$root$prefix/share/tacho"
+    fi
+}
