@@ -9,6 +9,9 @@
 # cargo-deb knows nothing of the C++ half.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/stage.sh
+. scripts/stage.sh
+umask 022
 
 release=${1:-mariadb}
 case "$release" in
@@ -31,7 +34,8 @@ done
 
 version=$(scripts/version.sh)
 architecture=$(dpkg --print-architecture)
-maintainer="Tachograph <tacho@localhost>"
+# The variables of Debian's tools: name and address of who distributes the packages.
+maintainer="${DEBFULLNAME:-Tachograph} <${DEBEMAIL:-tacho@example.org}>"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p build/deb
@@ -45,12 +49,16 @@ needs() {
         sed -n 's/^shlibs:Depends=//p'
 }
 
+# documents NAME VERSION: what Debian wants of each package. Its changelog has a form of its own.
 documents() {
-    local package=$1 directory=$work/$1/usr/share/doc/$1
+    local name=$1 version=$2 directory=$work/$1/usr/share/doc/$1
     mkdir -p "$directory"
-    sed "s/@PACKAGE@/$package/" packaging/copyright >"$directory/copyright"
-    cp LICENSE-MIT "$directory/"
-    gzip -9nc CHANGELOG.md >"$directory/changelog.gz"
+    cp packaging/copyright "$directory/copyright"
+    printf '%s (%s) unstable; urgency=medium\n\n  * See %s.\n\n -- %s  %s\n' "$name" "$version" \
+        /usr/share/doc/tacho/CHANGELOG.md "$maintainer" \
+        "$(LC_ALL=C date -Ru -d "@${SOURCE_DATE_EPOCH:-$(stat -c %Y CHANGELOG.md)}")" |
+        gzip -9nc >"$directory/changelog.gz"
+    chmod 644 "$directory"/*
 }
 
 # pack NAME VERSION: $work/NAME with its DEBIAN/control, of which the caller has made the rest.
@@ -76,57 +84,40 @@ pack() {
 
 command_package() {
     local root=$work/tacho
-    install -D -m 755 --strip build/bin/tacho "$root/usr/bin/tacho"
-    # Off until somebody enables them.
-    install -D -m 644 packaging/tacho-recorder.service packaging/tacho-syslog.service \
-        -t "$root/usr/lib/systemd/system"
-    mkdir -p "$root/DEBIAN" "$root/usr/share/man/man1"
-    build/bin/tacho man --out "$root/usr/share/man/man1"
-    gzip -9n "$root"/usr/share/man/man1/*.1
-    for shell in bash:bash-completion/completions/tacho zsh:zsh/vendor-completions/_tacho \
-        fish:fish/vendor_completions.d/tacho.fish; do
-        mkdir -p "$(dirname "$root/usr/share/${shell#*:}")"
-        build/bin/tacho completions "${shell%%:*}" >"$root/usr/share/${shell#*:}"
-    done
-    documents tacho
-    gzip -9nc docs/guide/recorder.md >"$root/usr/share/doc/tacho/recorder.md.gz"
+    stage_command "$root" /usr vendor-completions
+    mkdir -p "$root/DEBIAN"
+    documents tacho "$version"
     cat >"$root/DEBIAN/control" <<CONTROL
 Depends: $(needs "$root/usr/bin/tacho")
 Recommends: tzdata
 Suggests: mariadb-plugin-tacho | mysql-component-tacho | mysql-plugin-tacho, sysbench, bpftrace
 Description: reads, checks and converts the audit log of Tachograph
- Tachograph records what happens in a MariaDB or MySQL server, without losing anything silently. This is
- its command: it shows and follows the log, verifies its seal, converts it for other programs,
- recovers what a dead server had not written, writes the log in the place of the server if that
- is wanted (tacho-recorder.service), measures what auditing costs, and shows where the threads of
- a server spend their time.
+ Tachograph records what happens in a MariaDB or MySQL server, without
+ losing anything silently. This is its command: it shows and follows the
+ log, verifies its seal, converts it for other programs, recovers what a
+ dead server had not written, writes the log in the place of the server if
+ that is wanted (tacho-recorder.service), measures what auditing costs, and
+ shows where the threads of a server spend their time.
+ .
+ The guides of command and plugins are in /usr/share/doc/tacho.
 CONTROL
     pack tacho "$version"
 }
 
-# server_package NAME OPTIONS UNIT DEPENDS: what goes into a server: library, option file, and
-# what its unit needs for the writer's priority. The description comes on stdin.
+# server_package NAME OPTIONS DEPENDS: what goes into a server: library, option file, and what its
+# unit needs for the writer's priority. The description comes on stdin.
 server_package() {
-    local name=$1 options=$2 unit=$3 depends=$4
+    local name=$1 options=$2 depends=$3
     local root=$work/$name
-    local installed
     # The directory of Debian's servers; not that of a server that happens to be installed here.
-    installed=$root/usr/lib/mysql/plugin/$(basename "$library")
-    install -D -m 644 "$library" "$installed"
-    strip --strip-debug "$installed"
+    local plugins=/usr/lib/mysql/plugin
+    local installed=$root$plugins/${library##*/}
+    stage_library "$library" "$root" "$plugins"
+    stage_server "$root" /usr "$family"
     install -D -m 644 "packaging/$(basename "$options")" "$root$(dirname "$options")/60-tacho.cnf"
-    install -d "$root/usr/lib/systemd/system/$unit.d"
-    sed "s/@PACKAGE@/$name/" packaging/tacho-priority.conf \
-        >"$root/usr/lib/systemd/system/$unit.d/tacho-priority.conf"
     mkdir -p "$root/DEBIAN"
     echo "$(dirname "$options")/60-tacho.cnf" >"$root/DEBIAN/conffiles"
-    documents "$name"
-    gzip -9nc docs/guide/settings.md >"$root/usr/share/doc/$name/settings.md.gz"
-    if [ "$family" = mysql ]; then
-        # Rules that rewrite: to be run by who wants some.
-        install -D -m 644 packaging/rewrite_rules.sql -t "$root/usr/share/tacho"
-        gzip -9nc docs/guide/rewrite.md >"$root/usr/share/doc/$name/rewrite.md.gz"
-    fi
+    documents "$name" "$version+$family$series"
     {
         echo "Depends: $(needs "$installed"), $depends"
         echo "Recommends: tacho"
@@ -136,16 +127,17 @@ server_package() {
 }
 
 plugin_package() {
-    server_package mariadb-plugin-tacho /etc/mysql/mariadb.conf.d/tacho.cnf mariadb.service \
+    server_package mariadb-plugin-tacho /etc/mysql/mariadb.conf.d/tacho.cnf \
         "mariadb-server (>= 1:$series), mariadb-server (<< 1:$next~)" <<CONTROL
 Enhances: mariadb-server
 Description: audit recorder for MariaDB $series that loses nothing silently
- A plugin for MariaDB $series. It records every statement, connection and error: the text before
- the statement runs, its outcome after. Query threads only copy into shared memory, which
- survives the death of the server; a thread of its own writes JSON lines, sealed by a hash chain.
+ A plugin for MariaDB $series. It records all statements, connections
+ and errors: the text before the statement runs, its outcome after. Query
+ threads only copy into shared memory, which survives the death of the
+ server; a thread of its own writes JSON lines, sealed by a hash chain.
  .
- It is not loaded by installing it: INSTALL SONAME 'tacho', or the option file
- /etc/mysql/mariadb.conf.d/60-tacho.cnf.
+ It is not loaded by installing it: INSTALL SONAME 'tacho', or the option
+ file /etc/mysql/mariadb.conf.d/60-tacho.cnf.
 CONTROL
 }
 
@@ -161,29 +153,37 @@ either() {
 }
 
 component_package() {
-    server_package mysql-component-tacho /etc/mysql/mysql.conf.d/tacho-mysql.cnf mysql.service \
+    # In Debian the package of this name is a MySQL again since 9.7; lintian takes it for an old one.
+    local overrides=$work/mysql-component-tacho/usr/share/lintian/overrides
+    install -d "$overrides"
+    echo 'mysql-component-tacho: depends-on-obsolete-package Depends: mysql-server-core *' \
+        >"$overrides/mysql-component-tacho"
+    server_package mysql-component-tacho /etc/mysql/mysql.conf.d/tacho-mysql.cnf \
         "$(either mysql-server-core mysql-community-server-core)" <<CONTROL
 Enhances: mysql-server
 Description: audit recorder for MySQL $series that loses nothing silently
- A component for MySQL $series. It records statements, connections and errors: the text before
- the statement runs, its outcome after. Query threads only copy into shared memory, which
- survives the death of the server; a thread of its own writes JSON lines, sealed by a hash chain.
+ A component for MySQL $series. It records statements, connections
+ and errors: the text before the statement runs, its outcome after. Query
+ threads only copy into shared memory, which survives the death of the
+ server; a thread of its own writes JSON lines, sealed by a hash chain.
  .
- It is not loaded by installing it: INSTALL COMPONENT 'file://component_tacho'.
+ It is not loaded by installing it:
+ INSTALL COMPONENT 'file://component_tacho'.
 CONTROL
 }
 
 mysql_plugin_package() {
-    server_package mysql-plugin-tacho /etc/mysql/mysql.conf.d/tacho-mysql-plugin.cnf mysql.service \
+    server_package mysql-plugin-tacho /etc/mysql/mysql.conf.d/tacho-mysql-plugin.cnf \
         "$(either mysql-server-core-8.0 mysql-community-server-core)" <<CONTROL
 Enhances: mysql-server
 Description: audit recorder for MySQL $series that loses nothing silently
- A plugin for MySQL $series. It records statements, connections and errors: the text before
- the statement runs, its outcome after. Query threads only copy into shared memory, which
- survives the death of the server; a thread of its own writes JSON lines, sealed by a hash chain.
+ A plugin for MySQL $series. It records statements, connections
+ and errors: the text before the statement runs, its outcome after. Query
+ threads only copy into shared memory, which survives the death of the
+ server; a thread of its own writes JSON lines, sealed by a hash chain.
  .
- It is not loaded by installing it: INSTALL PLUGIN tacho SONAME 'tacho.so', or the option file
- /etc/mysql/mysql.conf.d/60-tacho.cnf.
+ It is not loaded by installing it: INSTALL PLUGIN tacho SONAME 'tacho.so',
+ or the option file /etc/mysql/mysql.conf.d/60-tacho.cnf.
 CONTROL
 }
 

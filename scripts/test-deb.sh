@@ -34,10 +34,10 @@ if [ -z "${TACHO_TEST_DEB_INSIDE:-}" ]; then
     TACHO_TEST_DEB_INSIDE=1 exec unshare --mount scripts/test-deb.sh "$@"
 fi
 
-mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
-security=${DEBIAN_SECURITY_MIRROR:-http://deb.debian.org/debian-security}
 version=$(scripts/version.sh)
 architecture=$(dpkg --print-architecture)
+mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+security=${DEBIAN_SECURITY_MIRROR:-http://deb.debian.org/debian-security}
 # What is called differently. A component is remembered by the server, a plugin in the option file.
 sources=("deb $mirror $suite main")
 kind=plugin needed=()
@@ -64,6 +64,8 @@ packages=(
     "build/deb/tacho_${version}_$architecture.deb"
     "build/deb/${package}_$version+$family${series}_$architecture.deb"
 )
+lintian --no-cfg --allow-root --fail-on error,warning "${packages[@]}" ||
+    fail "lintian has something to say about the packages"
 
 work=$(mktemp -d /var/tmp/tacho-deb.XXXXXX)
 root=$work/root
@@ -156,6 +158,7 @@ inside sh -c 'apt-get install -y -q --no-install-recommends "$@" /tmp/*.deb' sh 
 }
 inside tacho --version
 [ -s "$root/usr/share/man/man1/tacho-tail.1.gz" ] || fail "there is no manual page"
+scripts/check-links.py "$root/usr/share/doc/tacho" || fail "a guide has a dead link"
 
 start() {
     inside mkdir -p /run/mysqld
