@@ -24,7 +24,7 @@ use crate::tail::visible::visible;
 #[derive(Debug, thiserror::Error)]
 pub enum RecorderError {
     /// A directory is not where it was looked for.
-    #[error("{}: {error}", path.display())]
+    #[error("cannot use {}: {error}; name a directory that the user of the server can read", path.display())]
     Place {
         /// The directory.
         path: PathBuf,
@@ -60,6 +60,11 @@ pub fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
     let arena_directory = directory(&args.arena_directory)?;
     user::become_owner(&log_directory)
         .map_err(|error| RecorderError::Owner { path: log_directory.clone(), error })?;
+    // As that user: what cannot be read now would be waited for without end.
+    for directory in [&log_directory, &arena_directory] {
+        std::fs::read_dir(directory)
+            .map_err(|error| RecorderError::Place { path: directory.clone(), error })?;
+    }
     let beside = || log_directory.parent().map(|parent| parent.join("tacho-signing.key"));
     let signing_key_file = args.signing_key_file.clone().or_else(beside).unwrap_or_default();
     // Can be read when a signal has come, and is never read.

@@ -71,7 +71,10 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
+        if self.file.is_empty() && self.line.is_none() && self.seqs.is_none() {
+            return f.write_str(&self.text);
+        }
+        f.write_str(if self.file.is_empty() { "the log" } else { &self.file })?;
         if let Some(line) = self.line {
             write!(f, ", line {line}")?;
         }

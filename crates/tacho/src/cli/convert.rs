@@ -60,7 +60,8 @@ what it promises. Every line of the log is a message, whatever --syslog-body it 
 is two. The receiver's certificate is always verified.
 
 Exit code: 0 fine; 1 broken lines or unreadable files (told on stderr), which are
-missing from the result, or lines missing from the log that was sent; 2 wrong usage.";
+missing from the result, lines missing from the log that was sent, or --give-up-after has passed; 2
+wrong usage.";
 
 /// Arguments of `tacho convert`.
 #[derive(Args, Debug)]
@@ -91,7 +92,7 @@ pub struct ConvertArgs {
 #[derive(Args, Debug)]
 pub struct SendArgs {
     /// Send the messages of `--to syslog` to udp://HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT or a
-    /// socket such as /dev/log. A receiver that is away is waited for
+    /// socket such as /dev/log. Retries until the receiver is reachable
     #[arg(id = "send", long = "send", value_name = "RECEIVER", conflicts_with = "out")]
     pub to: Option<Destination>,
 
@@ -99,6 +100,11 @@ pub struct SendArgs {
     /// the first start only
     #[arg(long, value_name = "FILE", requires = "send")]
     pub state: Option<PathBuf>,
+
+    /// Give up when the receiver was not reachable for so many seconds; exit code 1 [default: retry
+    /// until it is reachable]
+    #[arg(long, value_name = "SECONDS", requires = "send", value_parser = number::whole::<u32>)]
+    pub give_up_after: Option<u32>,
 
     /// Authorities that the receiver's certificate may come from, PEM [default: the system's]
     #[arg(long, value_name = "FILE", requires = "send")]

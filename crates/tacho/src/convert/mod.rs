@@ -15,6 +15,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use jiff::Zoned;
 use tacho_event::time::TimeFormatter;
@@ -63,7 +64,7 @@ pub enum ConvertError {
     #[error(transparent)]
     Resume(#[from] ResumeError),
     /// The file for the result cannot be made.
-    #[error("{}: {error}", path.display())]
+    #[error("cannot make {}: {error}; an existing file is not overwritten", path.display())]
     Out {
         /// The file.
         path: PathBuf,
@@ -212,7 +213,8 @@ fn send(
     let too_large = Arc::new(AtomicU64::new(0));
     follow::catch_signals(&stop).map_err(TailError::Signal)?;
     let has_state = state.is_some();
-    let sender = Sender::new(to.clone(), tls, state, Arc::clone(&stop), Arc::clone(&too_large));
+    let sender = Sender::new(to.clone(), tls, state, Arc::clone(&stop), Arc::clone(&too_large))
+        .give_up_after(args.give_up_after.map(|seconds| Duration::from_secs(seconds.into())));
     let shipment = Shipment::new(formatter, clock, sender, order);
     let mut output = Output::sent(shipment, Filter::of_window(window), stop);
     output.identities = identities;
@@ -230,12 +232,16 @@ fn send(
     // Also when the log cannot be read on: what was read is handed over.
     let left = output.shipment().map_or(Ok(0), Shipment::finish)?;
     read?;
+    let has_given_up = output.shipment().is_some_and(|shipment| shipment.has_given_up());
+    if has_given_up {
+        output.problem_count += 1;
+    }
     if left > 0 {
         let messages = say::counted(left, "message");
         if has_state {
             output.note(&format!("{to}: {messages} not sent yet; the state says where to go on"));
         } else {
-            output.problem_count += 1;
+            output.problem_count += u64::from(!has_given_up);
             output.note(&format!("{to}: ended before it took {messages}"));
         }
     }

@@ -100,6 +100,11 @@ impl Shipment {
         self.sender.look();
     }
 
+    /// As [`Sender::has_given_up`].
+    pub fn has_given_up(&self) -> bool {
+        self.sender.has_given_up()
+    }
+
     /// As [`Sender::finish`].
     ///
     /// # Errors

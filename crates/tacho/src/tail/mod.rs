@@ -204,7 +204,8 @@ pub fn finish(output: &mut Output) -> Verdict {
     output.report_runs();
     let problem_count = output.problem_count;
     if problem_count > 0 {
-        output.note(&format!("{problem_count} problem(s) found, listed above"));
+        let problems = crate::say::counted(problem_count, "problem");
+        output.note(&format!("{problems} found, listed above"));
     }
     Verdict { problem_count }
 }

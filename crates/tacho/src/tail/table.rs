@@ -227,8 +227,11 @@ fn detail<'a>(line: &'a Line) -> std::borrow::Cow<'a, str> {
             }
         }
         "config" => {
-            let shown =
-                |value: &str| if value.is_empty() { "''".to_owned() } else { value.to_owned() };
+            // In one line: filters have several.
+            let shown = |value: &str| {
+                let words: Vec<&str> = value.split_whitespace().collect();
+                if words.is_empty() { "''".to_owned() } else { words.join(" ") }
+            };
             let (old, new) = (shown(&line.old_value), shown(&line.new_value));
             add("", &format!("{}: {old} -> {new}", line.variable));
         }

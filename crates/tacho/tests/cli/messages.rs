@@ -1,7 +1,10 @@
 //! What the command says of wrong input: once, in one line, and with what is permitted.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 
+use crate::server::Place;
 use crate::support::{self, Log, statement, stdout, tacho};
 
 fn stderr(args: &[&str]) -> String {
@@ -98,14 +101,70 @@ fn tables_and_empty_settings_are_shown() {
     };
     let table =
         r#""event":"table","conn":7,"tables":[{"access":"read","db":"hr","table":"salary"}]"#;
-    let config = r#""event":"config","variable":"tacho_filter","old_value":"","new_value":"{}""#;
+    let config = r#""event":"config","variable":"tacho_filter","old_value":"","new_value":"{\n  \"rules\": []\n}""#;
     let killed = r#""event":"statement","outcome":"interrupted","conn":7,"sql":"SELECT 1""#;
     let name = "audit-20261121T100000Z-000001.jsonl";
     for (seq, fields) in [(1, table), (2, config), (3, killed)] {
         log.append(name, line(seq, fields));
     }
-    let shown = stdout(&log.tail(&["--width", "120"]));
+    let shown = stdout(&log.tail(&["--width", "150"]));
     assert!(shown.contains("read hr.salary"), "{shown}");
-    assert!(shown.contains("tacho_filter: '' -> {}"), "{shown}");
+    assert!(shown.contains("tacho_filter: '' -> { \"rules\": [] }"), "{shown}");
     assert!(shown.contains(" interrupted "), "{shown}");
+}
+
+/// It would wait for the server without end.
+#[test]
+fn a_recorder_that_cannot_read_its_directory_ends() {
+    let place = Place::new();
+    let log = place.log();
+    // SAFETY: it only reads who this process is.
+    if unsafe { libc::geteuid() } == 0 {
+        // Root becomes the owner of the directory, and may as little then.
+        std::os::unix::fs::chown(&log, Some(65_534), Some(65_534)).unwrap();
+        fs::set_permissions(place.root(), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o000)).unwrap();
+    let output = Command::new("timeout")
+        .args(["60", env!("CARGO_BIN_EXE_tacho"), "recorder", "--attach"])
+        .arg(&log)
+        .arg("--arena-directory")
+        .arg(place.arenas())
+        .output()
+        .unwrap();
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o700)).unwrap();
+    let told = support::stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("cannot use") && told.contains("ermission denied"), "{told}");
+}
+
+#[test]
+fn sending_gives_up_when_it_is_asked_to() {
+    let log = Log::new();
+    log.append(
+        "audit-20261121T100000Z-000001.jsonl",
+        statement(1, "2026-11-21T10:00:00.000000+00:00", "SELECT 1") + "\n",
+    );
+    // Nothing listens on port 1.
+    let output = Command::new("timeout")
+        .args(["60", env!("CARGO_BIN_EXE_tacho"), "convert"])
+        .arg(log.path())
+        .args(["--to", "syslog", "--send", "tcp://127.0.0.1:1", "--give-up-after", "0"])
+        .output()
+        .unwrap();
+    let told = support::stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("giving up (--give-up-after)"), "{told}");
+    assert!(told.contains("ended before it took 1 message\n"), "{told}");
+    assert!(told.contains("1 problem found"), "{told}");
+}
+
+#[test]
+fn a_finding_about_no_file_has_no_empty_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("key");
+    let key = key.to_str().unwrap();
+    assert!(tacho(&["keygen", "--out", key]).status.success());
+    let told = stdout(&tacho(&["verify", directory.path().to_str().unwrap(), "--key", key]));
+    assert!(told.contains("not_sealed: there is no sealed log"), "{told}");
 }

@@ -150,7 +150,7 @@ fn broken_lines_are_told_and_passed() {
         assert_eq!(stdout(&output), good(1) + &good(2) + &good(3));
         let errors = stderr(&output);
         assert!(errors.contains(&format!("{FIRST} at byte {offset}: broken line")), "{errors}");
-        assert!(errors.contains("2 problem(s) found"), "{errors}");
+        assert!(errors.contains("2 problems found"), "{errors}");
         assert_eq!(output.status.code(), Some(1));
     }
     // What the answer does not need is not looked at.

@@ -85,6 +85,9 @@ pub struct Sender {
     next_look: Instant,
     /// Set when the user wants to leave.
     stop: Arc<AtomicBool>,
+    /// How long the receiver may be away.
+    give_up_after: Option<Duration>,
+    has_given_up: bool,
     /// Messages that no datagram can hold.
     too_large: Arc<AtomicU64>,
 }
@@ -114,8 +117,21 @@ impl Sender {
             again: None,
             next_look: Instant::now(),
             stop,
+            give_up_after: None,
+            has_given_up: false,
             too_large,
         }
+    }
+
+    /// Ends as if the user wanted to leave when the receiver is away for so long.
+    pub fn give_up_after(mut self, time: Option<Duration>) -> Self {
+        self.give_up_after = time;
+        self
+    }
+
+    /// Whether the receiver was away for too long.
+    pub fn has_given_up(&self) -> bool {
+        self.has_given_up
     }
 
     /// Sends a message, made of the line `mark`. Returns when the system has it, however long that
@@ -322,6 +338,7 @@ impl Sender {
         let until = Instant::now() + self.wait;
         self.wait = (self.wait * 2).min(WAIT_MAX);
         loop {
+            self.look_at_outage();
             if self.stop.load(Ordering::Relaxed) {
                 return false;
             }
@@ -330,6 +347,18 @@ impl Sender {
                 return true;
             }
             std::thread::sleep(left.min(WAIT_STEP));
+        }
+    }
+
+    fn look_at_outage(&mut self) {
+        let (Some(after), Some(outage)) = (self.give_up_after, &self.outage) else { return };
+        if outage.since.elapsed() >= after && !std::mem::replace(&mut self.has_given_up, true) {
+            say::problem(format!(
+                "{}: not reachable for {}; giving up (--give-up-after)",
+                self.to,
+                say::counted(after.as_secs(), "second")
+            ));
+            self.stop.store(true, Ordering::Relaxed);
         }
     }
 
@@ -342,12 +371,12 @@ impl Sender {
             }
             Some(outage) if now - outage.told >= TELL_INTERVAL => {
                 outage.told = now;
-                let minutes = (now - outage.since).as_secs() / 60;
+                let minutes = say::counted((now - outage.since).as_secs() / 60, "minute");
                 let place = match self.queue.front().and_then(|message| message.mark.as_ref()) {
                     Some(mark) => format!("; waiting with seq {} in {}", mark.seq, mark.file),
                     None => String::new(),
                 };
-                say::problem(format!("{}: {reason}, for {minutes} minutes now{place}", self.to));
+                say::problem(format!("{}: {reason}, for {minutes} now{place}", self.to));
             }
             Some(_) => {}
         }
