@@ -111,9 +111,10 @@ pub fn run(args: &PmpArgs) -> Result<(), PmpError> {
         // Before minutes of work, not after them.
         let file = |error| PmpError::File { path: directory.clone(), error };
         fs::create_dir_all(directory).map_err(file)?;
-        let first = directory.join(first_file(args));
-        if !args.overwrite && first.try_exists().map_err(file)? {
-            return Err(PmpError::Exists { path: directory.clone() });
+        for name in files_of(args) {
+            if !args.overwrite && directory.join(name).try_exists().map_err(file)? {
+                return Err(PmpError::Exists { path: directory.clone() });
+            }
         }
     }
     if let Some(what) = args.bpftrace {
@@ -140,10 +141,16 @@ pub fn run(args: &PmpArgs) -> Result<(), PmpError> {
     show(args, &profile, &findings, with_idle)
 }
 
-/// The file that each profile of this kind has.
-fn first_file(args: &PmpArgs) -> String {
-    args.bpftrace.map_or_else(|| "stacks".to_owned(), |what| kernel::name(what).to_owned())
-        + ".folded"
+/// The files of a profile.
+const FILES: [&str; 6] =
+    ["stacks.folded", "pt-pmp.txt", "profile.json", "summary.txt", "flame.svg", "report.html"];
+
+/// What a profile of this kind may consist of.
+fn files_of(args: &PmpArgs) -> Vec<String> {
+    match args.bpftrace {
+        Some(what) => ["folded", "svg"].map(|it| format!("{}.{it}", kernel::name(what))).into(),
+        None => FILES.map(str::to_owned).into(),
+    }
 }
 
 fn stop_policy(stop: Stop) -> StopPolicy {

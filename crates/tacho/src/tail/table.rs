@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use tacho_format::line::Line;
 
 use super::visible::push_visible;
+use crate::say;
 
 /// Below this the columns DB and ROWS and the date give way to the statement.
 const WIDE_COLUMNS: usize = 110;
@@ -198,8 +199,9 @@ fn detail<'a>(line: &'a Line) -> std::borrow::Cow<'a, str> {
     match &*line.event {
         _ if !line.sql_text().is_empty() => return line.sql_text().into(),
         "lost" => {
-            let count = line.count.map_or_else(|| "some".to_owned(), |count| count.to_string());
-            add("", &format!("{count} records lost"));
+            let records =
+                line.count.map_or_else(|| "some records".to_owned(), |n| say::counted(n, "record"));
+            add("", &format!("{records} lost"));
             add("cause=", &line.cause);
         }
         "connect" | "change_user" | "connect_failed" => {
