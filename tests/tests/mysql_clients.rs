@@ -268,6 +268,8 @@ fn with_sync_a_statement_is_in_the_log_when_it_is_answered() {
                 && fs::read_to_string(path).expect("a file").contains(text)
         })
     };
+    // The writer's first round comes when it gets a processor, and takes what is there.
+    wait::until("the writer's first round", || in_file("\"event\":\"start\""));
     root.query_drop("DO 'without'").expect("an answer");
     assert!(!in_file("DO 'without'"));
     root.query_drop(named("SET GLOBAL tacho.durability = 'SYNC'")).expect("an answer");
