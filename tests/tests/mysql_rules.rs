@@ -510,12 +510,12 @@ fn wrong_rules_are_refused() {
     filter(&mut root, r#"{"rules": [{"user": "app", "class": "dml", "action": "block"}]}"#);
     for (rules, expected) in [
         (r#"{"errno": "any", "action": "record"}, {"action": "block"}"#, "decided before it runs"),
-        (r#"{"table": "d.t", "action": "block"}"#, "needs tacho_tables=ON"),
+        (r#"{"table": "d.t", "action": "block"}"#, "needs tacho.tables=ON"),
         (r#"{"action": "block", "error": 2013}"#, "1000 to 1999"),
     ] {
         let sql = named(&format!(r#"SET GLOBAL tacho.filter = '{{"rules": [{rules}]}}'"#));
         let error = root.query_drop(sql).expect_err("wrong");
-        assert!(error.to_string().contains(expected), "{error}");
+        assert!(error.to_string().contains(&named(expected)), "{error}");
     }
     let mut app = session(&server, "app");
     assert_eq!(code(app.query_drop("INSERT INTO t VALUES (1)")), BLOCKED);
