@@ -330,9 +330,11 @@ fn without_a_mysql_its_tests_fail_unless_they_may_be_left_out() {
 fn run_install(place: &Path, server: &str) -> Output {
     let path = format!("{}:{}", place.display(), std::env::var("PATH").expect("a PATH"));
     Command::new(source_root().join("scripts/install.sh"))
-        .arg(place.join("bin"))
-        .arg(server)
+        .args(["install", server])
+        .env("PREFIX", place)
         .env("PATH", path)
+        .env_remove("DESTDIR")
+        .env_remove("PLUGIN_DIR")
         .output()
         .expect("running it")
 }
@@ -372,9 +374,9 @@ fn make_install_installs_what_was_built_for_the_server() {
     let output = run_install(place.path(), ours);
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains(install()), "{output:?}");
-    let same = |installed: &Path, built: &Path| {
-        fs::read(installed).expect("what is installed") == fs::read(built).expect("what is built")
-    };
-    assert!(same(&plugins.join(library_name()), &library()));
-    assert!(same(&place.path().join("bin/tacho"), &build_directory().join("bin/tacho")));
+    // Stripped: scripts/test-install.sh looks into them.
+    let bytes = |path: &Path| fs::metadata(path).expect("a file").len();
+    assert!(bytes(&plugins.join(library_name())) < bytes(&library()));
+    let command = place.path().join("bin/tacho");
+    assert!(bytes(&command) < bytes(&build_directory().join("bin/tacho")));
 }
