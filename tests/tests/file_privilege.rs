@@ -157,6 +157,7 @@ fn a_start_survives_what_sql_puts_into_the_log_directory() {
         last = line.seq;
         after_count += u32::from(text.contains("after the planting"));
         if text.contains("file_set_aside") {
+            assert!(text.contains("\"run\":"), "{text}");
             told.push(text.to_owned());
         }
     })

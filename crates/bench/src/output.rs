@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 use crate::lines::Line;
 
 /// Takes all lines of a run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Output {
-    file: Option<BufWriter<File>>,
-    partial: Option<PathBuf>,
+    file: BufWriter<File>,
+    partial: PathBuf,
     lines: Vec<Line>,
     quiet: bool,
     rewrites: bool,
@@ -29,11 +29,12 @@ impl Output {
         let file =
             File::create(partial).with_context(|| format!("creating {}", partial.display()))?;
         Ok(Self {
-            file: Some(BufWriter::new(file)),
-            partial: Some(partial.to_owned()),
+            file: BufWriter::new(file),
+            partial: partial.to_owned(),
+            lines: Vec::new(),
             quiet,
             rewrites: io::stderr().is_terminal(),
-            ..Self::default()
+            shown: 0,
         })
     }
 
@@ -41,24 +42,21 @@ impl Output {
     ///
     /// # Errors
     /// It cannot be renamed.
-    pub fn finish(&mut self, path: &Path) -> Result<()> {
-        if let Some(partial) = self.partial.take() {
-            std::fs::rename(&partial, path)
-                .with_context(|| format!("renaming {} to {}", partial.display(), path.display()))?;
-        }
-        Ok(())
+    pub fn finish(&self, path: &Path) -> Result<()> {
+        std::fs::rename(&self.partial, path)
+            .with_context(|| format!("renaming {} to {}", self.partial.display(), path.display()))
     }
 
     /// The run failed. A file without a line is removed.
     ///
     /// # Errors
     /// It cannot be removed.
-    pub fn abandon(&mut self) -> Result<()> {
-        match self.partial.take() {
-            Some(partial) if self.lines.is_empty() => std::fs::remove_file(&partial)
-                .with_context(|| format!("removing {}", partial.display())),
-            _ => Ok(()),
+    pub fn abandon(&self) -> Result<()> {
+        if !self.lines.is_empty() {
+            return Ok(());
         }
+        std::fs::remove_file(&self.partial)
+            .with_context(|| format!("removing {}", self.partial.display()))
     }
 
     /// Takes a line.
@@ -66,12 +64,10 @@ impl Output {
     /// # Errors
     /// It cannot be written.
     pub fn line(&mut self, line: Line) -> Result<()> {
-        if let Some(file) = &mut self.file {
-            serde_json::to_writer(&mut *file, &line)?;
-            file.write_all(b"\n")?;
-            // Somebody may be watching, and an interrupted run is worth something, too.
-            file.flush().context("writing the result lines")?;
-        }
+        serde_json::to_writer(&mut self.file, &line)?;
+        self.file.write_all(b"\n")?;
+        // Somebody may be watching, and an interrupted run is worth something, too.
+        self.file.flush().context("writing the result lines")?;
         self.lines.push(line);
         Ok(())
     }

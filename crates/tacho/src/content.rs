@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::fs::{File, FileType};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -143,20 +143,27 @@ pub fn open(path: &Path, identities: &Identities) -> io::Result<Box<dyn BufRead>
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, source)))
 }
 
-/// Checks that a file that the user named has lines of a log, if it is one of plain text.
+/// Checks that a file that the user named has lines of a log at its beginning or, if it is damaged
+/// there, at its end. Files in other forms than plain text are not looked into.
 ///
 /// # Errors
 /// It has none (kind `InvalidData`), or cannot be read.
 pub fn check_is_log(path: &Path) -> io::Result<()> {
-    const BEGIN_BYTES: u64 = 64 << 10;
+    const LOOK_BYTES: u64 = 64 << 10;
     if form_of(path) != Form::Plain {
         return Ok(());
     }
-    let mut begin = Vec::new();
-    File::open(path)?.take(BEGIN_BYTES).read_to_end(&mut begin)?;
-    let mut lines = begin.split(|byte| *byte == b'\n');
-    if begin.is_empty() || lines.any(|line| line.starts_with(b"{\"v\":")) {
-        return Ok(());
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut part = Vec::new();
+    for start in [0, length.saturating_sub(LOOK_BYTES)] {
+        file.seek(SeekFrom::Start(start))?;
+        part.clear();
+        (&file).take(LOOK_BYTES).read_to_end(&mut part)?;
+        let mut lines = part.split(|byte| *byte == b'\n');
+        if part.is_empty() || lines.any(|line| line.starts_with(b"{\"v\":")) {
+            return Ok(());
+        }
     }
     Err(io::Error::new(io::ErrorKind::InvalidData, "not a Tachograph log"))
 }

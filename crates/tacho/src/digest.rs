@@ -108,7 +108,12 @@ pub fn run(args: &DigestArgs) -> anyhow::Result<u64> {
             }
             problem_count
         }
-        Some(path) => of_log(path, &mut printer)?,
+        Some(path) => {
+            if path != Path::new(files::STDIN) {
+                content::check_is_log(path).with_context(|| path.display().to_string())?;
+            }
+            of_log(path, &mut printer)?
+        }
         None => {
             if Charset::by_name(args.charset.as_bytes()).is_none() {
                 bail!("--charset {}: the server has no such character set", args.charset);
@@ -135,7 +140,6 @@ fn of_log(path: &Path, printer: &mut Printer<'_>) -> anyhow::Result<u64> {
     let input: Box<dyn BufRead> = if path == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
-        content::check_is_log(path).with_context(|| path.display().to_string())?;
         content::open(path, &Identities::read(&printer.args.identity.identity)?)
             .with_context(|| path.display().to_string())?
     };

@@ -43,6 +43,22 @@ impl<F: Fs> Writer<F> {
         (seq != 0).then_some(seq)
     }
 
+    /// Adds a `config` line for a change that the recorder has made itself.
+    pub(super) fn note_own_config(&mut self, variable: &str, old_value: &str, new_value: &str) {
+        let seq = self.take_seq();
+        let record = Record {
+            seq,
+            ts_us: sys::now_us(),
+            event: Some(EventKind::Config),
+            run: self.run(),
+            variable: variable.as_bytes(),
+            old_value: old_value.as_bytes(),
+            new_value: new_value.as_bytes(),
+            ..Record::default()
+        };
+        json::write_line(&mut self.batch, &record, &mut self.clock);
+    }
+
     pub(super) fn tell_config_changes(&mut self, now_us: i64) {
         let changes = {
             let waiting = &self.control.config_changes;

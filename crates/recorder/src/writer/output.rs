@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use tacho_event::json;
-use tacho_event::record::{EventKind, Record};
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 
@@ -145,17 +143,7 @@ impl<F: Fs> Writer<F> {
             return;
         }
         for (from, to) in std::mem::take(&mut self.set_aside) {
-            let seq = self.take_seq();
-            let record = Record {
-                seq,
-                ts_us: sys::now_us(),
-                event: Some(EventKind::Config),
-                variable: b"file_set_aside",
-                old_value: from.as_bytes(),
-                new_value: to.as_bytes(),
-                ..Record::default()
-            };
-            json::write_line(&mut self.batch, &record, &mut self.clock);
+            self.note_own_config("file_set_aside", &from, &to);
         }
     }
 

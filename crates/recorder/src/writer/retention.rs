@@ -10,8 +10,6 @@
 
 use std::sync::atomic::Ordering;
 
-use tacho_event::json;
-use tacho_event::record::{EventKind, Record};
 use tacho_ring::sys;
 
 use super::Writer;
@@ -194,19 +192,7 @@ impl<F: Fs> Writer<F> {
         self.retention.asked_count -= u64::from(is_asked);
         self.retention.leaving = Some(due);
         self.retention.look_at_us = 0;
-        let seq = self.take_seq();
-        let (file, reason) = (due.name.log_file(), due.reason.to_string());
-        let record = Record {
-            seq,
-            ts_us: sys::now_us(),
-            event: Some(EventKind::Config),
-            run: self.run(),
-            variable: b"file_removed",
-            old_value: file.as_bytes(),
-            new_value: reason.as_bytes(),
-            ..Record::default()
-        };
-        json::write_line(&mut self.batch, &record, &mut self.clock);
+        self.note_own_config("file_removed", &due.name.log_file(), &due.reason.to_string());
     }
 
     fn remove(&mut self, due: Due, now_us: i64) {

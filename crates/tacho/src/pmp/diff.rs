@@ -7,12 +7,9 @@ use tacho_pmp::diff::{self, Row};
 use tacho_pmp::flame;
 use tacho_pmp::folded::{self, Folded};
 
-use super::PmpError;
 use super::args::DiffArgs;
+use super::{FOLDED, PmpError};
 use crate::say;
-
-/// The file in a directory that `tacho pmp --output` wrote.
-const FOLDED: &str = "stacks.folded";
 
 /// Smaller changes are not worth a line.
 const CHANGE_MIN_PERCENT: f64 = 0.05;

@@ -142,8 +142,13 @@ pub fn run(args: &PmpArgs) -> Result<(), PmpError> {
 }
 
 /// The files of a profile.
-const FILES: [&str; 6] =
-    ["stacks.folded", "pt-pmp.txt", "profile.json", "summary.txt", "flame.svg", "report.html"];
+const FILES: [&str; 6] = [FOLDED, PT_PMP, PROFILE, SUMMARY, FLAME, REPORT];
+const FOLDED: &str = "stacks.folded";
+const PT_PMP: &str = "pt-pmp.txt";
+const PROFILE: &str = "profile.json";
+const SUMMARY: &str = "summary.txt";
+const FLAME: &str = "flame.svg";
+const REPORT: &str = "report.html";
 
 /// What a profile of this kind may consist of.
 fn files_of(args: &PmpArgs) -> Vec<String> {
@@ -269,23 +274,20 @@ fn write_files(
         let path = directory.join(name);
         fs::write(&path, contents).map_err(|error| PmpError::File { path, error })
     };
-    write(
-        "stacks.folded",
-        folded::text(&folded::fold(profile, with_idle, Root::Thread)).as_bytes(),
-    )?;
-    write("pt-pmp.txt", pt_pmp::text(profile, with_idle).as_bytes())?;
-    write("profile.json", &json(profile, findings)?)?;
+    write(FOLDED, folded::text(&folded::fold(profile, with_idle, Root::Thread)).as_bytes())?;
+    write(PT_PMP, pt_pmp::text(profile, with_idle).as_bytes())?;
+    write(PROFILE, &json(profile, findings)?)?;
     let shown = Show { with_idle, verdict: true, stacks: usize::MAX };
-    write("summary.txt", report::text(profile, findings, shown).as_bytes())?;
+    write(SUMMARY, report::text(profile, findings, shown).as_bytes())?;
     let folded = folded::fold(profile, with_idle, Root::State);
     let mut flame = Vec::new();
     // Of nothing there is no picture.
     if !folded.is_empty() {
         let title = format!("{}, process {}", profile.program, profile.pid);
         flame = flame::svg(&title, &folded)?;
-        write("flame.svg", &flame)?;
+        write(FLAME, &flame)?;
     }
-    write("report.html", html::page(profile, findings, &flame, with_idle).as_bytes())
+    write(REPORT, html::page(profile, findings, &flame, with_idle).as_bytes())
 }
 
 fn json(profile: &Profile, findings: &[Finding]) -> Result<Vec<u8>, PmpError> {

@@ -25,6 +25,19 @@ fn a_file_that_is_no_log_has_one_message() {
     }
 }
 
+/// A log that was damaged at its start is still one.
+#[test]
+fn a_damaged_log_is_read() {
+    let log = Log::new();
+    let ts = "2026-11-21T10:00:00.000000+00:00";
+    log.append("damaged", "junk\n".repeat(100_000) + &statement(1, ts, "SELECT 'left'") + "\n");
+    let output = tacho(&["tail", log.file("damaged").to_str().unwrap(), "-n", "1"]);
+    assert!(stdout(&output).contains("'left'"), "{}", support::stderr(&output));
+    log.append("empty", "");
+    let output = tacho(&["tail", log.file("empty").to_str().unwrap()]);
+    assert_eq!((output.status.code(), support::stderr(&output).as_str()), (Some(0), ""));
+}
+
 #[test]
 fn a_cause_is_said_once() {
     let empty = tempfile::tempdir().unwrap();

@@ -59,6 +59,10 @@ fn an_earlier_profile_is_not_overwritten() {
     let replaced = pmp(&arguments);
     assert!(replaced.status.success(), "{}", stderr(&replaced));
     assert_ne!(fs::read_to_string(&earlier).expect("reads"), "earlier 1\n");
+    // Any file of a profile is one.
+    arguments.pop();
+    fs::remove_file(&earlier).expect("removes");
+    assert_eq!(pmp(&arguments).status.code(), Some(2));
 }
 
 #[test]
