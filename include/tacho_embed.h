@@ -136,14 +136,15 @@ typedef struct tacho_who {
 void tacho_embed_note_config(const tacho_embed* recorder, const tacho_who* who,
                              const char* variable, const char* old_value, const char* new_value);
 
-/* What can be wrong while the recorder goes on without it. */
+/* A part of the configuration that the recorder can run without. */
 enum tacho_fault {
     TACHO_FAULT_FILTER = 0,     /* everything is recorded */
     TACHO_FAULT_ENCRYPTION = 1, /* closed files are not encrypted */
     TACHO_FAULT_REWRITE = 2     /* no statement is rewritten */
 };
 
-/* Tells SHOW STATUS and the log what is wrong with it. What takes effect later takes it back. */
+/* Puts the error of such a part into SHOW STATUS and the log. A value that takes effect later
+ * clears it. */
 void tacho_embed_fault(const tacho_embed* recorder, int32_t fault, const char* text);
 
 /* See tacho_embed_filter. */

@@ -2,8 +2,8 @@
 # be installed. The current directory is that of the repository.
 # shellcheck shell=bash
 
-# strip_file FILE: without symbols that nothing looks up at run time. What build/ has keeps them, for
-# debuggers; what a library exports stays in .dynsym.
+# strip_file FILE: removes the symbols that are not needed at run time. The files in build/ keep them
+# for debuggers; the exports of a library stay in .dynsym.
 strip_file() { strip --strip-unneeded --remove-section=.comment --remove-section=.note "$1"; }
 
 # placed PREFIX: a text from the standard input, with the places of this installation.
@@ -17,7 +17,7 @@ stage_command() {
     install -D -m 755 build/bin/tacho "$root$prefix/bin/tacho"
     strip_file "$root$prefix/bin/tacho"
 
-    # Off until somebody enables them.
+    # Not enabled by default.
     install -d "$root$prefix/lib/systemd/system" "$share/man/man1"
     for file in tacho-recorder.service tacho-syslog.service; do
         placed "$prefix" <"packaging/$file" >"$root$prefix/lib/systemd/system/$file"
@@ -48,7 +48,7 @@ stage_library() {
 }
 
 # stage_server ROOT PREFIX FAMILY: what goes with a library: the drop-in that lets the writer ask for
-# its priority, and rules that rewrite, to be run by who wants some.
+# its priority, and the script for rules that rewrite.
 stage_server() {
     local root=$1 prefix=$2 family=$3
     install -d "$root$prefix/lib/systemd/system/$family.service.d"

@@ -40,7 +40,7 @@ void update_text(const tacho_embed* recorder, TextNumber number, const tacho_who
                  const char* wanted) noexcept;
 
 // What the server's configuration says, to a recorder that was just started; before logging is on.
-// What is wrong is told in the error log, in SHOW STATUS and in the log.
+// Errors are in the error log, in SHOW STATUS and in the audit log.
 void apply_texts(const tacho_embed* recorder) noexcept;
 
 // Keeps a copy of what the server has read, which may not last as long as the variable. False:

@@ -235,7 +235,7 @@ bool apply(Load* load) noexcept {
 char* load_result(UDF_INIT* function, UDF_ARGS* in, char*, unsigned long* length,
                   unsigned char* is_null, unsigned char* error) noexcept {
     Load* load = load_of(function);
-    // Without rows nobody has told it before.
+    // If there was no row, the turn is not known yet.
     note_turn(load, in);
     if (load->answer == nullptr && (load->list == nullptr || !apply(load))) {
         *is_null = 1;

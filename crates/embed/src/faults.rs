@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// What can be wrong while the recorder goes on without it.
+/// A part of the configuration that the recorder can run without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The filter: everything is recorded.

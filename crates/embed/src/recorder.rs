@@ -261,8 +261,8 @@ impl Recorder {
         self.ring();
     }
 
-    /// Tells SHOW STATUS and the log what is wrong with something that the recorder goes on without;
-    /// nothing, if `text` is empty.
+    /// Puts the error of a part that the recorder can run without into SHOW STATUS and the log. An
+    /// empty `text` clears it.
     pub fn tell_fault(&self, who: Who, fault: Fault, text: &str) {
         if let Some(before) = self.faults.set(fault, text) {
             self.note_config(ConfigChange {

@@ -121,7 +121,7 @@ impl Rewriting {
 
     /// Puts rules in the place of those before, unless a load with a higher number was faster:
     /// then the answer is [`SUPERSEDED`], and the rules must be read anew. Returns how many there
-    /// are, and what the log has to tell of it.
+    /// are, and the change for the log.
     ///
     /// # Errors
     /// They cannot be kept, or are too many; those before stay in force.

@@ -65,7 +65,7 @@ fn shape(name: &str) -> Option<Shape> {
     }
 }
 
-/// How many connections take turns: each has a chunk that is not full, and nobody empties the arena
+/// How many connections take turns: each has a chunk that is not full, and the arena is not emptied
 /// while it is filled. Full chunks have some room left, too, a twentieth at most.
 fn connection_count(chunk_count: u64) -> u64 {
     let filled = chunk_count * FILLED_EIGHTHS / 8 * 21 / 20;

@@ -84,7 +84,7 @@ fn opened_with(
     // Numbers go on after the last line. Where it cannot be read, nothing may be assumed.
     let last_seq = opened.last_seq?.unwrap_or(0);
     let is_sealing = !signing_key_file.as_os_str().is_empty()
-        // What cannot be told is told by the attempt.
+        // If the key cannot be read, sealing fails and says why.
         && (makes_key || files.has_key(signing_key_file).unwrap_or(true));
     if !is_sealing {
         files.leave_sealed_file();

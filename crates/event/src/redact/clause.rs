@@ -106,8 +106,8 @@ impl Scan<'_, '_> {
                 && (previous.text() == "SET" || matches!(next_word.text(), "FOR" | "TO")))
     }
 
-    /// `CONNECTION = 'mysql://user:password@host/table'` and the like. What has none of the
-    /// characters that URLs and lists of options have is the name of a server.
+    /// `CONNECTION = 'mysql://user:password@host/table'` and the like. A text without the
+    /// characters of URLs and lists of options is the name of a server.
     pub(super) fn location(&mut self) {
         let mut ahead = self.lexer;
         let mut next = ahead.next_code();

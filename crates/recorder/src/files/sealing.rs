@@ -58,7 +58,7 @@ impl<F: Fs> LogFiles<F> {
     /// Whether there is a key that the log can be sealed with: in this file, or in one beside it.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// The directory or a key file cannot be read.
     pub fn has_key(&self, key_file: &Path) -> Result<bool, FileError> {
         seal::has_key(&self.fs, &self.dir, key_file)
     }

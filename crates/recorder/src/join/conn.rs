@@ -284,7 +284,7 @@ impl Conn {
         // A start, too: it may close what was open before.
         self.last_ts_us = self.last_ts_us.max(head.ts_us);
         let ts_us = self.last_ts_us;
-        // What is told beside statements has no errors.
+        // Notices and changes of settings have no errors.
         let is_beside = matches!(head.kind, RecordKind::Notice | RecordKind::Config);
         if self.pending_error.is_some() && !is_beside {
             self.settle_error(head, ready);

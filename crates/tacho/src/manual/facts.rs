@@ -63,7 +63,7 @@ const PAGES: &[Facts] = &[
             ("tacho tail -f", "Follow the audit log of this machine's server"),
             (
                 "tacho verify /var/lib/mysql/tacho --key audit.pub",
-                "Check that nobody changed the log",
+                "Check that the log was not changed",
             ),
             ("tacho bench --quick", "Measure what auditing costs on this machine"),
         ],

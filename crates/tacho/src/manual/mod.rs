@@ -1,6 +1,6 @@
 //! Shell completions and manual pages, made from the command line's own definition so that
-//! they cannot differ from it. What the definition does not have (examples, files, related
-//! pages) is in [`facts`].
+//! they cannot differ from it. [`facts`] adds what the definition lacks: examples, files,
+//! related pages.
 
 mod facts;
 mod notes;

@@ -85,8 +85,8 @@ impl Notes {
     }
 }
 
-/// The lines of a table: a term and, behind two spaces or more, what it means. A line that is
-/// indented as far as that goes on with it.
+/// The lines of a table: a term and, behind two spaces or more, what it means. A line with
+/// the same indent as the meaning continues it.
 fn items(lines: &[&str]) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     let mut column = usize::MAX;

@@ -197,7 +197,7 @@ fn seal(
             files.leave_sealed_file();
             return Ok(0);
         }
-        // What cannot be told is told by the attempt.
+        // If the key cannot be read, sealing fails and says why.
         (Ok(true) | Err(_), _) => {}
     }
     let options = SealOptions { key_file, checkpoint_interval_s: 0, may_break: false };

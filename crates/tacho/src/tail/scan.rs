@@ -136,7 +136,7 @@ pub fn last_run(files: &[LogFile], newest: Option<&Newest>, output: &mut Output)
     files.iter().rev().find_map(|file| scan.last_run(file, output))
 }
 
-/// The run that a line names. Broken lines are told of when they are shown.
+/// The run that a line names. Broken lines are reported when they are shown.
 fn run_of(line: Placed) -> Option<u64> {
     Line::parse(line.bytes).ok().and_then(|line| line.run)
 }
@@ -216,7 +216,7 @@ impl<'a> Scan<'a> {
 
     fn last_run(&self, log: &LogFile, output: &mut Output) -> Option<u64> {
         let mut last = None;
-        // What cannot be read is told of when it is to be shown.
+        // Errors are reported when the lines are to be shown.
         match self.open(log, output)? {
             Source::Plain(file, length) => {
                 let mut lines = Backward::new(&file, 0..length);

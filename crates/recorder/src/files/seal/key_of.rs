@@ -111,7 +111,7 @@ fn place<F: Fs>(
     Ok(none)
 }
 
-/// Whether a key goes on exactly where the sidecars of a directory end.
+/// Whether a key continues exactly where the sidecars of a directory end.
 fn continues<F: Fs>(
     fs: &F,
     dir: &Path,
