@@ -7,7 +7,10 @@
 Each clone compiles the workspace's own crates in a target directory of its own: cargo takes a
 crate as fresh if its files are older than the last build, so with a shared directory a clone whose
 files are older than another clone's build would run that clone's code, with its paths.
-Third-party crates cannot differ: their package id has the version and the registry's checksum.
+The source of a third-party crate cannot differ: its package id has the version and the registry's
+checksum. What the compiler makes of it can: a build script's output has the path of the target
+directory in it, and a crate fits only the very artefacts that it was compiled against. So crates are
+shared only between directories whose common crates are the same files.
 
 The cache is `$XDG_CACHE_HOME/tachograph/crates/<key>` (default `~/.cache`). The key is the hash of
 what a compiled crate depends on: the compiler, `Cargo.lock` and the profiles in `Cargo.toml`.
@@ -75,13 +78,25 @@ def units(source, own):
             yield [path.relative_to(source) for path in [*paths, fingerprint]]
 
 
+def is_same(source, target, paths):
+    """Whether the artefacts of a unit are the same files: a copy keeps size and time."""
+    for path in paths:
+        if path.suffix in (".rlib", ".rmeta", ".so") and (target / path).exists():
+            ours, theirs = (source / path).stat(), (target / path).stat()
+            if (ours.st_size, ours.st_mtime_ns) != (theirs.st_size, theirs.st_mtime_ns):
+                return False
+    return True
+
+
 def copy_missing(source, target, own):
-    """Copies the units that `target` lacks; returns how many."""
-    count = 0
+    """Copies the units that `target` lacks; returns how many. Copies none if one would not fit."""
+    missing = []
     for paths in units(source, own):
-        if (target / paths[-1]).exists():
-            continue
-        count += 1
+        if not (target / paths[-1]).exists():
+            missing.append(paths)
+        elif not is_same(source, target, paths):
+            return 0
+    for paths in missing:
         for path in paths:
             place = target / path
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +104,7 @@ def copy_missing(source, target, own):
                 shutil.copytree(source / path, place, symlinks=True, dirs_exist_ok=True)
             else:
                 shutil.copy2(source / path, place, follow_symlinks=False)
-    return count
+    return len(missing)
 
 
 @contextmanager
