@@ -16,7 +16,7 @@ use tacho_ring::sync::Ordering;
 use tacho_ring::sys;
 use tacho_tests::client::{self, Conn, Queryable as _};
 use tacho_tests::recording::Recording;
-use tacho_tests::{build_directory, log};
+use tacho_tests::{build_directory, log, wait};
 
 /// In shared memory as elsewhere, and removed with the test.
 struct Arenas(PathBuf);
@@ -40,8 +40,13 @@ impl Drop for Arenas {
 
 /// A server where FILE means all files, and an account that has nothing else but a table of its own.
 fn start(arenas: &Path) -> Recording {
+    start_with(arenas, &[])
+}
+
+fn start_with(arenas: &Path, options: &[&str]) -> Recording {
     let server = Recording::builder()
         .unprivileged()
+        .options(options)
         .option("secure-file-priv=")
         .option(format!("tacho-arena-directory={}", arenas.display()))
         .start()
@@ -124,52 +129,104 @@ fn arena_and_signing_key_cannot_be_read() {
     }
 }
 
-/// What SQL puts behind the log, and has no number to go on from, does not stop the next start.
+/// What SQL puts behind the log: it neither stops the next start, nor becomes part of the log, nor gives
+/// a name to files that the recorder makes meanwhile.
 #[test]
-fn a_start_survives_what_sql_puts_into_the_log_directory() {
-    let arenas = Arenas::new();
-    let mut server = start(&arenas.0);
-    let directory = server.log_directory();
-    let planted = [
-        ("audit-20991231T235959Z-000007.jsonl", "x\n"),
-        ("audit-20991231T235959Z-000008.jsonl.age", "junk"),
-        ("audit-20991231T235959Z-000009.jsonl.zst", "junk"),
-        (
-            "audit-99991231T235959Z-999999.jsonl",
-            "{\"v\":1,\"seq\":18446744073709551615,\"event\":\"start\"}\n",
-        ),
-    ];
-    let mut conn = mallory(&server);
-    for (name, content) in planted {
+fn what_sql_puts_into_the_log_directory_is_set_aside() {
+    for sealing in [true, false] {
+        let arenas = Arenas::new();
+        let options: &[&str] = if sealing { &[] } else { &["tacho-signing-key-file="] };
+        let mut server = start_with(&arenas.0, options);
+        let directory = server.log_directory();
+        let forged = "{\"v\":1,\"seq\":1000000,\"event\":\"start\"}\n";
+        let planted = [
+            ("audit-20991231T235959Z-000007.jsonl", "x\n"),
+            ("audit-20991231T235959Z-000008.jsonl.age", "junk"),
+            ("audit-20991231T235959Z-000009.jsonl.zst", "junk"),
+            ("audit-20991231T235959Z-000010.jsonl", forged),
+            ("audit-20991231T235959Z-000010.chain", "junk"),
+            (
+                "audit-99991231T235959Z-999999.jsonl",
+                "{\"v\":1,\"seq\":18446744073709551615,\"event\":\"start\"}\n",
+            ),
+        ];
+        let mut conn = mallory(&server);
+        // Half of them before the log gets another file, half of them before the next start.
+        let (early, late) = planted.split_at(3);
+        plant(&mut conn, &directory, early);
+        server.set("tacho_rotate_now = 1");
+        wait::until("it rotates", || log_files(&directory) == 2);
+        wait::until("the log says so", || text(&directory).matches("file_set_aside").count() == 3);
+        plant(&mut conn, &directory, late);
+        // Files of the recorder are not made by SQL.
+        for name in [".log-files", "removed.chain"] {
+            if sealing || name != "removed.chain" {
+                let path = directory.join(name);
+                let sql = format!("SELECT 'x' INTO DUMPFILE '{}'", path.display());
+                conn.query_drop(sql).expect_err("it exists");
+            }
+        }
+        drop(conn);
+        server.kill9().expect("kills");
+        server.restart().expect("starts again");
+        let mut root = server.connect().expect("connects");
+        root.query_drop("SELECT 'after the planting'").expect("an answer");
+        server.stop().expect("stops");
+        let (mut last, mut after_count, mut told) = (0, 0, Vec::new());
+        log::read(&directory, |line, text| {
+            assert_eq!(line.seq, last + 1, "{text}");
+            last = line.seq;
+            after_count += u32::from(text.contains("after the planting"));
+            if text.contains("file_set_aside") {
+                assert!(text.contains("\"run\":"), "{text}");
+                told.push(text.to_owned());
+            }
+        })
+        .expect("a log");
+        assert_eq!(after_count, 1);
+        let error_log = server.error_log();
+        for (name, content) in planted {
+            let aside = directory.join(format!("set-aside-1-{name}"));
+            assert_eq!(fs::read_to_string(&aside).expect(name), content);
+            assert_eq!(told.iter().filter(|line| line.contains(name)).count(), 1, "{told:?}");
+            assert!(error_log.contains(&format!("set-aside-1-{name}")), "{error_log}");
+        }
+        let left = names(&directory).into_iter().filter(|name| name.starts_with("audit-"));
+        assert_eq!(left.filter(|name| is_planted(name)).count(), 0);
+    }
+}
+
+fn plant(conn: &mut Conn, directory: &Path, files: &[(&str, &str)]) {
+    for (name, content) in files {
         let path = directory.join(name);
         let sql = format!("SELECT '{content}' INTO DUMPFILE '{}'", path.display());
         conn.query_drop(sql).expect("FILE makes files");
-        assert_eq!(fs::read_to_string(&path).expect("reads"), content);
+        let written = fs::read_to_string(&path).expect("reads");
+        // JSON has no backslash here, so the literal is what is written.
+        assert_eq!(written, *content);
     }
-    drop(conn);
-    server.restart().expect("starts again");
-    let mut root = server.connect().expect("connects");
-    root.query_drop("SELECT 'after the planting'").expect("an answer");
-    server.stop().expect("stops");
-    let (mut last, mut after_count, mut told) = (0, 0, Vec::new());
-    log::read(&directory, |line, text| {
-        assert_eq!(line.seq, last + 1, "{text}");
-        last = line.seq;
-        after_count += u32::from(text.contains("after the planting"));
-        if text.contains("file_set_aside") {
-            assert!(text.contains("\"run\":"), "{text}");
-            told.push(text.to_owned());
-        }
-    })
-    .expect("a log");
-    assert_eq!(after_count, 1);
-    let error_log = server.error_log();
-    for (name, content) in planted {
-        let aside = directory.join(format!("set-aside-1-{name}"));
-        assert_eq!(fs::read_to_string(&aside).expect(name), content);
-        assert_eq!(told.iter().filter(|line| line.contains(name)).count(), 1, "{told:?}");
-        assert!(error_log.contains(&format!("set-aside-1-{name}")), "{error_log}");
-    }
+}
+
+/// How many files the log has that the recorder has made.
+fn log_files(directory: &Path) -> usize {
+    names(directory).iter().filter(|name| name.ends_with(".jsonl") && !is_planted(name)).count()
+}
+
+/// What is in these files.
+fn text(directory: &Path) -> String {
+    let mut names = names(directory);
+    names.retain(|name| name.ends_with(".jsonl") && !is_planted(name));
+    names.iter().map(|name| fs::read_to_string(directory.join(name)).expect("reads")).collect()
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("lists");
+    entries.map(|entry| entry.expect("lists").file_name().into_string().expect("UTF-8")).collect()
+}
+
+/// Whether a name is one of those that the tests plant.
+fn is_planted(name: &str) -> bool {
+    ["set-aside", "audit-2099", "audit-9999"].iter().any(|start| name.starts_with(start))
 }
 
 /// The bytes of an arena of this log, as a dead server might have left it, with one statement.

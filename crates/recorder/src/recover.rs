@@ -145,7 +145,7 @@ fn recover_dead<F: Fs>(
     }
     // By name, which is by age, whatever directory they are in.
     found.sort_by(|a, b| a.path().file_name().cmp(&b.path().file_name()));
-    recover_files(writer, found)
+    recover_arenas(writer, found, false)
 }
 
 /// A server of this log lives, though its lock is ours: it waits for that, to go on. Until then its arena
@@ -205,6 +205,14 @@ pub fn recover_files<F: Fs>(
     writer: &mut Writer<F>,
     found: Vec<ArenaFile>,
 ) -> Result<Recovered, RecoverError> {
+    recover_arenas(writer, found, true)
+}
+
+fn recover_arenas<F: Fs>(
+    writer: &mut Writer<F>,
+    found: Vec<ArenaFile>,
+    tells_of_files: bool,
+) -> Result<Recovered, RecoverError> {
     // One that cannot be read was told of by who searched for the arenas.
     let known = arena_list::read(writer.log_directory()).unwrap_or_default();
     let mut readable = Vec::new();
@@ -229,6 +237,10 @@ pub fn recover_files<F: Fs>(
                 unread.get_or_insert(error);
             }
         }
+    }
+    // No mark says any more that a line is written which is not: new lines may have their numbers.
+    if tells_of_files {
+        writer.tell_of_files();
     }
     let mut total = Recovered::default();
     let mut unwritten = None;

@@ -163,7 +163,7 @@ fn history_full_disk() {
     files.write(more.as_bytes(), &mut 0).expect("room again");
     files.close().expect("closes");
     assert!(all_text(&dir) == batch + &more, "not both batches, once and whole");
-    assert_eq!(last_seq(&RealFs, &dir).expect("known"), Some(502));
+    assert_eq!(last_seq(&RealFs, &dir, Path::new("")).expect("known"), Some(502));
 }
 
 #[test]

@@ -54,9 +54,9 @@ fn what_nobody_knows_about_is_kept_unless_the_disk_has_no_room() {
     let place = place();
     fill(&place);
     let list = place.log.join(".renditions");
-    fs::create_dir(&list).expect("makes");
     let arena = place.arena();
     let (mut writer, control, status) = writer(&place, arena.arena());
+    fs::create_dir(&list).expect("makes");
     let removed = || status.files_removed.load(Ordering::Relaxed);
     let compressed = || status.files_compressed.load(Ordering::Relaxed);
     control.format.store(CSV, Ordering::Relaxed);

@@ -3,17 +3,20 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::aside::set_newer_aside;
 use super::ending::{Content, Ending};
 use super::error::{At, FileError, FileErrorKind};
+use super::event::Event;
 use super::form::Form;
 use super::fs::{Fs, FsFile, OpenMode};
 use super::log::{Current, LogFiles};
+use super::made::Made;
 use super::name::FileName;
 use super::tail;
 
 impl<F: Fs> LogFiles<F> {
     pub(super) fn create_next(&mut self) -> Result<Current<F::File>, FileError> {
-        create_next(&self.fs, &self.dir, &mut self.newest)
+        create_next(&self.fs, &self.dir, &mut self.made, &mut self.events)
     }
 
     /// Makes the file of a name again, if nothing has that name or a newer one.
@@ -34,6 +37,8 @@ impl<F: Fs> LogFiles<F> {
         if newest.is_some_and(|newest| newest >= name) {
             return Ok(None);
         }
+        // With the directory the list may be gone.
+        self.made.write(&self.fs, &self.dir)?;
         create(&self.fs, &self.dir, name)
     }
 }
@@ -57,27 +62,27 @@ pub(super) fn reopen<F: Fs>(
     Ok((current, stat.bytes - bytes))
 }
 
-/// The newest name in the directory, whatever its ending: a sidecar or a compressed file
-/// has used up its number too.
-fn newest_name<F: Fs>(fs: &F, dir: &Path) -> Result<Option<FileName>, FileError> {
-    let entries = fs.list(dir).at("list", dir)?;
-    Ok(entries.iter().filter_map(|entry| FileName::parse(entry)).map(|(name, _)| name).max())
-}
-
+/// Makes the file that follows the newest one. What has a newer name is not ours: it is set aside, so
+/// that nobody moves the names of the log to the end of time.
 pub(super) fn create_next<F: Fs>(
     fs: &F,
     dir: &Path,
-    newest: &mut Option<FileName>,
+    made: &mut Made,
+    events: &mut Vec<Event>,
 ) -> Result<Current<F::File>, FileError> {
-    *newest = (*newest).max(newest_name(fs, dir)?);
     loop {
-        let name = FileName::after(*newest, fs.now_s());
-        let created = create(fs, dir, name)?;
-        // Also when it exists: it was made since the listing, and the next one is tried.
-        *newest = Some(name);
-        if let Some(current) = created {
+        let names = fs.list(dir).at("list", dir)?;
+        // Whatever its ending: a sidecar or a compressed file has used up its number, too.
+        let listed = names.iter().filter_map(|entry| FileName::parse(entry)).map(|(name, _)| name);
+        let newest = made.newest().or(listed.max());
+        events.extend(set_newer_aside(fs, dir, made, names)?);
+        let name = FileName::after(newest, fs.now_s());
+        made.add(fs, dir, name)?;
+        if let Some(current) = create(fs, dir, name)? {
             return Ok(current);
         }
+        // Somebody has made it since the listing.
+        made.take_back();
     }
 }
 

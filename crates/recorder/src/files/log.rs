@@ -12,6 +12,7 @@ use super::form::Form;
 use super::fs::{Fs, FsFile, RealFs, Space};
 use super::heal::Rescue;
 use super::lock;
+use super::made::Made;
 use super::name::FileName;
 use super::retain::Sizes;
 use super::seal::{Removed, SealOptions, Sealer};
@@ -60,8 +61,8 @@ pub struct LogFiles<F: Fs = RealFs> {
     /// Held, not used: the lock ends with it.
     pub(super) lock: F::File,
     pub(super) current: Current<F::File>,
-    /// The newest name ever seen, so that the order holds even if files are removed.
-    pub(super) newest: Option<FileName>,
+    /// The names of the newest files, so that the order holds even if files are removed.
+    pub(super) made: Made,
     /// A copy out of an unlinked current file that has not been completed.
     pub(super) rescue: Option<Rescue<F::File>>,
     /// How many bytes before `current.bytes` belong to the unfinished batch.
@@ -100,20 +101,18 @@ pub struct LogFiles<F: Fs = RealFs> {
 
 impl<F: Fs> LogFiles<F> {
     /// Opens a log directory for writing: makes it if it is missing (with at most one
-    /// directory above it), locks it, cuts a torn last line off the newest file and goes on
-    /// with that file, or begins a new one.
+    /// directory above it), locks it, sets aside what SQL has planted among the files, cuts a torn last
+    /// line off the newest file and goes on with that file, or begins a new one.
     ///
     /// # Errors
     /// [`FileErrorKind::Locked`] when another writer has it; otherwise what the operating
     /// system said. A `seq` that cannot be read is not an error here but in [`Opened`].
     pub fn open(fs: F, dir: &Path, options: Options) -> Result<(LogFiles<F>, Opened), FileError> {
-        lock::ensure_dir(&fs, dir)?;
-        let lock = lock::acquire(&fs, dir)?;
-        LogFiles::open_locked(fs, dir, options, lock, Vec::new())
+        LogFiles::open_with_key(fs, dir, options, Path::new(""))
     }
 
-    /// As [`open`](Self::open), after what SQL has planted among the files was set aside. `key_file`:
-    /// the key that the log is sealed with; empty: it is not sealed.
+    /// As [`open`](Self::open), for a log that may be sealed. `key_file`: the key that it is sealed with;
+    /// empty: it is not sealed. It says which files are not planted where no list of them says so.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -125,8 +124,8 @@ impl<F: Fs> LogFiles<F> {
     ) -> Result<(LogFiles<F>, Opened), FileError> {
         lock::ensure_dir(&fs, dir)?;
         let lock = lock::acquire(&fs, dir)?;
-        let events = set_aside(&fs, dir, key_file)?;
-        LogFiles::open_locked(fs, dir, options, lock, events)
+        let (made, events) = set_aside(&fs, dir, key_file)?;
+        LogFiles::open_locked(fs, dir, options, lock, made, events)
     }
 
     fn open_locked(
@@ -134,7 +133,8 @@ impl<F: Fs> LogFiles<F> {
         dir: &Path,
         options: Options,
         lock: F::File,
-        events: Vec<Event>,
+        mut made: Made,
+        mut events: Vec<Event>,
     ) -> Result<(LogFiles<F>, Opened), FileError> {
         let entries = tail::list(&fs, dir)?;
         let mut torn_bytes = 0;
@@ -157,14 +157,15 @@ impl<F: Fs> LogFiles<F> {
             }
         }
         let last_seq = tail::last_seq_in(&fs, dir, &entries);
-        let mut newest = None;
         let (current, full) = match newest_file {
             Some(current) => {
                 let full = options.rotate_bytes > 0 && current.bytes >= options.rotate_bytes;
-                newest = Some(current.name);
+                if !made.has(current.name) {
+                    made.add(&fs, dir, current.name)?;
+                }
                 (current, full)
             }
-            None => (create_next(&fs, dir, &mut newest)?, false),
+            None => (create_next(&fs, dir, &mut made, &mut events)?, false),
         };
         let mut files = LogFiles {
             fs,
@@ -172,7 +173,7 @@ impl<F: Fs> LogFiles<F> {
             rotate_bytes: options.rotate_bytes,
             lock,
             current,
-            newest,
+            made,
             rescue: None,
             batch_bytes: 0,
             unfinished: false,
@@ -469,7 +470,7 @@ impl<F: Fs> LogFiles<F> {
     pub(super) fn rotate(&mut self) -> Result<(), FileError> {
         self.may_leave()?;
         self.keep_before_leaving()?;
-        let next = create_next(&self.fs, &self.dir, &mut self.newest)?;
+        let next = self.create_next()?;
         let opened = next.path.clone();
         let (closed, closed_bytes) = self.replace_current(next);
         self.events.push(Event::Rotated { closed, closed_bytes, opened });

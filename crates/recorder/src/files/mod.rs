@@ -74,7 +74,8 @@
 //! | `lock` | one writer per directory |
 //! | `tail` | line ends and the last `seq`, read from the end |
 //! | `log` | [`LogFiles`]: open, write, rotate |
-//! | `aside` | files that SQL has planted, set aside before a start believes them |
+//! | `aside` | files that SQL has planted, set aside before anything believes them |
+//! | `made` | the list of the newest files that the recorder has made |
 //! | `create` | the newest file gone on with, the next one, the same one again |
 //! | `event` | what somebody has to hear of |
 //! | `durable` | from the page cache to the device |
@@ -102,6 +103,7 @@ mod fs;
 mod heal;
 mod lock;
 mod log;
+mod made;
 mod name;
 mod pack;
 mod recipients;
@@ -125,6 +127,7 @@ mod retain_tests;
 #[cfg(test)]
 mod scenarios;
 
+pub use aside::last_seq;
 pub use durable::SyncMark;
 pub use ending::Content;
 pub use error::{FileError, FileErrorKind};
@@ -141,4 +144,4 @@ pub use retain::{Due, Keep, Outlook, RetainError};
 pub use seal::{SealOptions, Sealed};
 pub use survey::Survey;
 pub use tacho_chain::entry::RemovalReason;
-pub use tail::{LastSeqError, last_seq};
+pub use tail::LastSeqError;

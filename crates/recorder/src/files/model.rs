@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
+use super::aside::last_seq;
 use super::event::Event;
 use super::faulty::{Fault, FaultyFs};
 use super::fs::Fs;
 use super::log::{LogFiles, Options};
 use super::name::FileName;
 use super::retain::Keep;
-use super::tail::{LastSeqError, last_seq};
+use super::tail::LastSeqError;
 
 const DIR: &str = "/data/tacho";
 const FOREIGN: &str = "# not ours";
@@ -401,7 +402,10 @@ impl Model {
         self.files.take().expect("still there").close().expect("nothing fails any more");
 
         let dir = Path::new(DIR);
-        assert_eq!(last_seq(&self.fs, dir).expect("our line is the last"), Some(self.next_seq));
+        assert_eq!(
+            last_seq(&self.fs, dir, Path::new("")).expect("our line is the last"),
+            Some(self.next_seq)
+        );
         for path in self.log_paths() {
             assert!(seqs_in(&self.fs.read(&path)).1, "torn: {}", path.display());
         }

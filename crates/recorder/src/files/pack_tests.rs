@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use super::aside::last_seq;
 use super::ending::Content;
 use super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::form::Form;
@@ -15,7 +16,7 @@ use super::name::FileName;
 use super::pack::{PackError, Packed, Packing};
 use super::recipients::Recipients;
 use super::seal::SealOptions;
-use super::tail::{LastSeqError, last_seq};
+use super::tail::LastSeqError;
 
 const DIR: &str = "/data/tacho";
 const FIRST: &str = "audit-20000229T123456Z-000001";
@@ -120,7 +121,7 @@ fn closed_files_become_smaller_and_the_last_line_stays_plain() {
     assert!(run(&mut files).expect("nothing").is_none());
     files.write(lines(504, 504).as_bytes(), &mut 0).expect("writes");
     assert!(run(&mut files).expect("compresses").is_some());
-    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(504));
+    assert_eq!(last_seq(&fs, Path::new(DIR), Path::new("")).expect("known"), Some(504));
 }
 
 #[test]
@@ -130,7 +131,7 @@ fn the_last_line_is_found_in_a_compressed_file() {
     files.close().expect("closes");
     // By hand, or by a power failure that took the newer lines.
     fs.unlink(&path("audit-20000229T123456Z-000003", "jsonl"));
-    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(502));
+    assert_eq!(last_seq(&fs, Path::new(DIR), Path::new("")).expect("known"), Some(502));
     files = open(&fs);
     files.write(lines(503, 503).as_bytes(), &mut 0).expect("writes");
     files.close().expect("closes");
@@ -141,7 +142,7 @@ fn the_last_line_is_found_in_a_compressed_file() {
     let put = |text: &str| {
         fs.truncate(&second, 0);
         fs.append(&second, &zstd::encode_all(text.as_bytes(), 1).expect("compresses"));
-        last_seq(&fs, Path::new(DIR))
+        last_seq(&fs, Path::new(DIR), Path::new(""))
     };
     let long = format!("{}{{\"v\":1,\"seq\":7,\"a\":\"{}\"}}\n", lines(6, 6), "y".repeat(300_000));
     assert_eq!(put(&long).expect("known"), Some(7));
@@ -156,7 +157,10 @@ fn the_last_line_is_found_in_a_compressed_file() {
     assert_eq!(put("").expect("the file before"), Some(500));
     put(&long).expect("known");
     fs.truncate(&second, 30);
-    assert!(matches!(last_seq(&fs, Path::new(DIR)), Err(LastSeqError::Unreadable(_))));
+    assert!(matches!(
+        last_seq(&fs, Path::new(DIR), Path::new("")),
+        Err(LastSeqError::Unreadable(_))
+    ));
 }
 
 #[test]
@@ -224,7 +228,7 @@ fn the_newest_lines_stay_readable() {
         endings(&fs)
     };
     assert_eq!(pack_all(&mut files), ["jsonl.zst.age", "jsonl.zst.age", "jsonl", "jsonl"]);
-    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(503));
+    assert_eq!(last_seq(&fs, Path::new(DIR), Path::new("")).expect("known"), Some(503));
     files.write(lines(504, 504).as_bytes(), &mut 0).expect("writes");
     files.rotate_now().expect("rotates");
     // The newest closed file has only a torn line now: the one before it is what counts.
@@ -233,7 +237,7 @@ fn the_newest_lines_stay_readable() {
     fs.append(&newest, b"{\"v\":1,\"seq\":504,\"a\":\"");
     let packed = ["jsonl.zst.age", "jsonl.zst.age", "jsonl", "jsonl", "jsonl"];
     assert_eq!(pack_all(&mut files), packed);
-    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(503));
+    assert_eq!(last_seq(&fs, Path::new(DIR), Path::new("")).expect("known"), Some(503));
 }
 
 /// Files that are sealed, all but the last line of them encrypted, and the name of the last.
@@ -257,7 +261,7 @@ fn sealed_and_encrypted() -> (FaultyFs, PathBuf) {
 #[test]
 fn a_sidecar_tells_the_last_number_of_an_encrypted_file() {
     let (fs, current) = sealed_and_encrypted();
-    let seq = || last_seq(&fs, Path::new(DIR));
+    let seq = || last_seq(&fs, Path::new(DIR), Path::new(""));
     assert_eq!(seq().expect("known"), Some(506));
     fs.unlink(&current);
     assert_eq!(seq().expect("known"), Some(505), "by the sidecar of the encrypted file");
@@ -321,7 +325,7 @@ fn packing_with(form: Form, skipped: u64, fault: Fault, power: Option<NamesAfter
     }
     assert_eq!(read(&fs), everything, "{when}");
     let mut files = open(&fs);
-    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(503), "{when}");
+    assert_eq!(last_seq(&fs, Path::new(DIR), Path::new("")).expect("known"), Some(503), "{when}");
     while run_to(form, &mut files).expect("nothing fails any more").is_some() {}
     assert_eq!(endings(&fs), [form.ending(), form.ending(), "jsonl"], "{when}");
     assert_eq!(read(&fs), everything, "{when}");

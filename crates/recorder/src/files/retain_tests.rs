@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use tacho_chain::entry::RemovalReason;
 use tacho_chain::verify::{self, Report, State};
 
+use super::aside::last_seq;
 use super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::fs::Fs;
 use super::log::{LogFiles, Options};
 use super::retain::{Keep, RetainError};
 use super::seal::{SealOptions, Sealed};
-use super::tail::last_seq;
 
 const DIR: &str = "/data/tacho";
 const DAY_S: i64 = 86_400;
@@ -161,7 +161,7 @@ fn the_oldest_go_and_the_last_line_stays() {
     fs.set_now_s(BEGIN_S + 1000 * DAY_S);
     while go(&mut files, &keep).expect("goes") {}
     assert_eq!(numbers(&fs, ".jsonl"), [4, 5]);
-    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(4));
+    assert_eq!(last_seq(&fs, Path::new(DIR), Path::new("")).expect("known"), Some(4));
     files.write(b"{\"v\":1,\"seq\":5,\"a\":1}\n", &mut 0).expect("writes");
     assert!(go(&mut files, &keep).expect("goes"));
     assert!(!go(&mut files, &keep).expect("the current one stays"));
@@ -183,7 +183,7 @@ fn a_line_that_is_torn_or_elsewhere_is_not_the_last_one() {
     // What a full disk and a death leave.
     fs.truncate(plain[1], 10);
     assert_eq!(due(&mut files, &keep), None);
-    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(1));
+    assert_eq!(last_seq(&fs, Path::new(DIR), Path::new("")).expect("known"), Some(1));
 
     // The current file has the last line, but is moved away, and none can be made in its place.
     files.write(b"{\"v\":1,\"seq\":2,\"a\":1}\n", &mut 0).expect("writes");
@@ -323,7 +323,7 @@ fn removal_with_a_death(skipped: u64, fault: Fault, power: Option<NamesAfter>) -
     }
     files.finish_removals().expect("nothing fails any more");
     while go(&mut files, &keep).expect("nothing fails any more") {}
-    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(5), "{when}");
+    assert_eq!(last_seq(&fs, Path::new(DIR), Path::new("")).expect("known"), Some(5), "{when}");
     assert_eq!(numbers(&fs, ".jsonl"), [4, 5], "{when}");
     assert_eq!(numbers(&fs, ".chain"), [4, 5], "{when}");
     files.close().expect("closes");

@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use super::aside::last_seq;
 use super::error::FileErrorKind;
 use super::event::Event;
 use super::faulty::{Fault, FaultyFs};
 use super::fs::Fs;
 use super::lock::LOCK_FILE;
 use super::log::{LogFiles, Opened, Options};
-use super::tail::{LastSeqError, last_seq};
+use super::made;
+use super::tail::LastSeqError;
 
 const DIR: &str = "/data/tacho";
 
@@ -101,7 +103,7 @@ fn a_full_disk_and_then_death_leave_a_torn_line_that_is_cut() {
     files.write(lines(1, 3).as_bytes(), &mut 0).expect_err("full");
     drop(files);
     fs.restart_process();
-    assert_eq!(last_seq(&fs, Path::new(DIR)).expect("known"), Some(1));
+    assert_eq!(last_seq(&fs, Path::new(DIR), Path::new("")).expect("known"), Some(1));
     let (mut files, opened) = open(&fs, 0);
     assert_eq!(opened.torn_bytes, 8);
     assert_eq!(opened.last_seq.expect("known"), Some(1));
@@ -510,10 +512,12 @@ fn a_limit_on_file_size_moves_the_line_to_a_new_file() {
 #[test]
 fn a_torn_line_behind_an_empty_file_is_cut() {
     let fs = new_fs();
-    let (files, _) = open(&fs, 0);
+    let (mut files, _) = open(&fs, 0);
+    write(&mut files, &line(1));
+    files.rotate_now().expect("rotates");
     drop(files);
-    fs.append(&first(), (line(1) + "{\"v\"").as_bytes());
-    fs.append(&second(), b"");
+    fs.append(&first(), b"{\"v\"");
+    assert_eq!(text(&fs, &second()), "");
     let (mut files, opened) = open(&fs, 0);
     assert_eq!(opened.torn_bytes, 4);
     assert_eq!(opened.last_seq.expect("known"), Some(1));
@@ -536,10 +540,12 @@ fn the_last_seq_is_never_guessed() {
     assert_eq!(at, first());
     // A line that begins well and ends badly has lost its middle.
     fs.append(&first(), b"{\"v\":1,\"seq\":3,\"a\n");
-    let unparsable = last_seq(&fs, Path::new(DIR));
+    let unparsable = last_seq(&fs, Path::new(DIR), Path::new(""));
     assert!(matches!(unparsable, Err(LastSeqError::Unparsable { .. })));
+    let list = Path::new(DIR).join(made::LIST);
+    fs.append(&list, b"audit-20000301T000000Z-000002\n");
     fs.append(&path("audit-20000301T000000Z-000002.jsonl.zst"), b"\x28\xb5\x2f\xfd");
-    let compressed = last_seq(&fs, Path::new(DIR));
+    let compressed = last_seq(&fs, Path::new(DIR), Path::new(""));
     assert!(matches!(compressed, Err(LastSeqError::Unreadable(_))));
 }
 
@@ -564,10 +570,23 @@ fn names_keep_their_order_when_the_clock_steps_back() {
     fs.set_now_s(1);
     files.rotate_now().expect("rotates");
     assert_eq!(files.current_file(), second());
-    // Compressed or otherwise renamed files have used up their numbers.
+    // Names of others move nothing.
     fs.append(&path("audit-20010101T000000Z-000007.csv"), b"");
     write(&mut files, &line(2));
     files.rotate_now().expect("rotates");
+    assert_eq!(files.current_file(), path("audit-20000229T123456Z-000003.jsonl"));
+    write(&mut files, &line(3));
+    drop(files);
+    // Files of which only a rendition is left have used up their numbers, and removed ones, too.
+    for file in [first(), second(), path("audit-20000229T123456Z-000003.jsonl")] {
+        fs.unlink(&file);
+    }
+    drop(open(&fs, 0));
+    let fourth = path("audit-20000229T123456Z-000004.jsonl");
+    fs.unlink(&fourth);
+    fs.unlink(&Path::new(DIR).join(made::LIST));
+    fs.append(&path("audit-20010101T000000Z-000007.csv"), b"");
+    let (files, _) = open(&fs, 0);
     assert_eq!(files.current_file(), path("audit-20010101T000000Z-000008.jsonl"));
 }
 
@@ -599,11 +618,13 @@ fn a_file_written_again_does_not_sort_before_a_newer_name() {
     let fs = new_fs();
     let (mut files, _) = open(&fs, 0);
     write(&mut files, &line(1));
-    fs.append(&path("audit-20000229T123456Z-000002.csv"), b"");
+    let newer = path("audit-20000229T123456Z-000002.csv");
+    fs.append(&newer, b"");
     fs.unlink(&first());
     write(&mut files, &line(2));
-    assert_eq!(files.current_file(), path("audit-20000229T123456Z-000003.jsonl"));
+    assert_eq!(files.current_file(), second());
     assert_eq!(text(&fs, files.current_file()), lines(1, 2));
+    assert!(!fs.files_in(Path::new(DIR)).contains(&newer), "set aside");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::fs::{Fs, FsFile, OpenMode};
 use super::log::{Current, LogFiles};
 use super::name::FileName;
 use super::seal::{self, Begin, Log, SealOptions, Sealed, Sealer, begin_sealing};
-use super::tail;
+use super::tail::{self, LastSeqError};
 
 /// A file that another one has followed.
 pub(super) struct Left {
@@ -84,7 +84,8 @@ impl<F: Fs> LogFiles<F> {
         last_seq: u64,
     ) -> Result<Option<Sealed>, FileError> {
         let name = self.current.name.log_file();
-        let log = Log { file: &self.current.file, name: &name, bytes: self.current.line_end };
+        let (bytes, made) = (self.current.line_end, &self.made);
+        let log = Log { file: &self.current.file, name: &name, bytes, made };
         match begin_sealing(&self.fs, &self.dir, options, &log, last_seq)? {
             Begin::Ready(ready) => {
                 let (sealer, sealed) = *ready;
@@ -100,7 +101,7 @@ impl<F: Fs> LogFiles<F> {
     /// Tries again to begin to seal, in a file that was just begun.
     pub(super) fn retry_seal(&mut self) {
         let Some(options) = self.wanted_seal.clone() else { return };
-        let begun = match tail::last_seq(&self.fs, &self.dir) {
+        let begun = match self.last_seq() {
             Ok(last_seq) => self.try_seal(&options, last_seq.unwrap_or(0)),
             Err(error) => Err(FileError::new("seal", &self.dir, io::Error::other(error))),
         };
@@ -113,6 +114,13 @@ impl<F: Fs> LogFiles<F> {
             Ok(None) => {}
             Err(error) => self.tell_seal(Err(error)),
         }
+    }
+
+    /// The `seq` of the last line in our files.
+    fn last_seq(&self) -> Result<Option<u64>, LastSeqError> {
+        let mut entries = tail::list(&self.fs, &self.dir).map_err(LastSeqError::Unreadable)?;
+        entries.retain(|(name, _)| self.made.may_be_ours(*name));
+        tail::last_seq_in(&self.fs, &self.dir, &entries)
     }
 
     /// The key that verifies the log, if it is sealed.

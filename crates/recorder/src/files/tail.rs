@@ -77,32 +77,25 @@ impl Error for LastSeqError {
     }
 }
 
-/// The `seq` of the last complete line in a log directory, without a lock and without a
-/// change: a writer may be at work. `None`: there is no line.
-///
-/// # Errors
-/// When it cannot be known; it is never guessed.
-pub fn last_seq<F: Fs>(fs: &F, dir: &Path) -> Result<Option<u64>, LastSeqError> {
-    let entries = list(fs, dir).map_err(LastSeqError::Unreadable)?;
-    last_seq_in(fs, dir, &entries)
-}
-
 /// A file of the log: its name and its form.
 pub(super) type Entry = (FileName, Form);
 
 /// The files of the log, oldest first: everything that has one of our names and an ending
 /// that holds lines. Sidecars have other endings.
 pub(super) fn list<F: Fs>(fs: &F, dir: &Path) -> Result<Vec<Entry>, FileError> {
-    let mut entries: Vec<Entry> = fs
-        .list(dir)
-        .at("list", dir)?
+    Ok(entries(&fs.list(dir).at("list", dir)?))
+}
+
+/// As [`list`], of the names in a directory.
+pub(super) fn entries(names: &[String]) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = names
         .iter()
         .filter_map(|entry| FileName::parse(entry))
         .filter_map(|(name, ending)| Some((name, Form::of_ending(ending)?)))
         .collect();
     // While a file is being packed both forms exist; the one to trust sorts last.
     entries.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
-    Ok(entries)
+    entries
 }
 
 pub(super) fn last_seq_in<F: Fs>(

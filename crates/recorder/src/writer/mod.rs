@@ -371,8 +371,9 @@ impl<F: Fs> Writer<F> {
         self.tell_annex_failure();
         if written {
             self.pack();
-            self.tell_set_aside();
             self.retain();
+            // A rotation without a line to write has its events, too.
+            self.tell_of_files();
         }
         self.survey_files();
         written && self.relieve(now_us)
@@ -513,6 +514,12 @@ impl<F: Fs> Writer<F> {
         self.packing.end();
         self.end_renditions();
         self.files.close()
+    }
+
+    /// Says what has happened to the files, with a line of each that was set aside.
+    pub(crate) fn tell_of_files(&mut self) {
+        self.tell_events();
+        self.tell_set_aside();
     }
 
     /// Used by recovery: formats the whole queue and writes it. `false`: it waits in the batch,

@@ -106,7 +106,7 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
     }
     let problem_count = (search.problems.len() + search.gone.len()) as u64;
     let last_seq = match search.found.iter().any(|found| !found.alive) {
-        true => files::last_seq(&RealFs, &directory)?.unwrap_or(0),
+        true => files::last_seq(&RealFs, &directory, &key_file(args, &directory))?.unwrap_or(0),
         false => 0,
     };
     let (mut dead, mut living) = (Vec::new(), Vec::new());
@@ -165,6 +165,12 @@ fn describe(waiting: Waiting) -> String {
     text
 }
 
+/// Where the log's signing key is looked for.
+fn key_file(args: &RecoverArgs, directory: &Path) -> PathBuf {
+    let beside = || directory.parent().map(|parent| parent.join("tacho-signing.key"));
+    args.signing_key_file.clone().or_else(beside).unwrap_or_default()
+}
+
 /// Goes on sealing the log, if its key is here. Never makes a new one, and never breaks the chain:
 /// with a key that does not fit, the lines go to a file of their own, which the server seals at its
 /// next start. Returns the number of problems.
@@ -174,13 +180,12 @@ fn seal(
     files: &mut LogFiles,
     last_seq: u64,
 ) -> Result<u64, RecoverCommandError> {
-    let beside = directory.parent().map(|parent| parent.join("tacho-signing.key"));
-    let given = args.signing_key_file.clone();
-    let Some(key_file) = given.clone().or(beside) else {
+    let key_file = key_file(args, directory);
+    if key_file.as_os_str().is_empty() {
         files.leave_sealed_file();
         return Ok(0);
-    };
-    match (files.has_key(&key_file), given) {
+    }
+    match (files.has_key(&key_file), args.signing_key_file.clone()) {
         (Ok(false), Some(path)) => {
             if let Err(error) = std::fs::metadata(&path) {
                 return Err(RecoverCommandError::Place { path, error });
@@ -221,7 +226,8 @@ fn write(
     living: &[PathBuf],
     unread: &[PathBuf],
 ) -> Result<(u64, u64), RecoverCommandError> {
-    let opened = LogFiles::open(RealFs, directory, Options { rotate_bytes: 0 });
+    let (options, key) = (Options { rotate_bytes: 0 }, key_file(args, directory));
+    let opened = LogFiles::open_with_key(RealFs, directory, options, &key);
     let (mut files, opened) = opened.map_err(|error| match error.kind() {
         FileErrorKind::Locked { .. } => RecoverCommandError::Locked(error),
         _ => RecoverCommandError::Files(error),

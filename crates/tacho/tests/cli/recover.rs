@@ -97,6 +97,29 @@ fn a_log_that_somebody_writes_is_not_written() {
     assert_eq!(place.arena_count(), 1);
 }
 
+/// What SQL has put behind the log is none of it, with `--dry-run`, too.
+#[test]
+fn planted_files_do_not_move_the_numbers() {
+    let place = Place::new();
+    dead_arena(&place);
+    drop(LogFiles::open(RealFs, &place.log(), Options { rotate_bytes: 0 }).unwrap());
+    let planted = place.log().join("audit-20991231T235959Z-000007.jsonl");
+    std::fs::write(&planted, "{\"v\":1,\"seq\":1000,\"event\":\"start\"}\n").unwrap();
+    let output = recover(&place, &["--dry-run"]);
+    assert_code(&output, 0);
+    assert!(stdout(&output).contains("are not in the log"), "{}", stdout(&output));
+    assert!(planted.exists());
+    assert_code(&recover(&place, &[]), 0);
+    assert!(!planted.exists());
+    let aside = place.log().join("set-aside-1-audit-20991231T235959Z-000007.jsonl");
+    std::fs::remove_file(aside).unwrap();
+    let lines = place.lines();
+    let seqs: Vec<u64> = lines.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=lines.len() as u64).collect::<Vec<_>>());
+    let aside = |line: &&serde_json::Value| line["variable"] == "file_set_aside";
+    assert_eq!(lines.iter().filter(aside).count(), 1, "{lines:?}");
+}
+
 #[test]
 fn several_arenas_are_recovered_oldest_first() {
     let place = Place::new();
@@ -213,6 +236,8 @@ fn a_log_whose_end_makes_no_sense_is_not_continued() {
     dead_arena(&place);
     let file = place.log().join("audit-20261121T100000Z-000001.jsonl");
     std::fs::write(&file, b"no record\n").unwrap();
+    // As the recorder makes them: what has a permission for others is none of its files.
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
     let output = recover(&place, &[]);
     assert_code(&output, 1);
     assert!(stderr(&output).contains("last sequence number unknown"), "{}", stderr(&output));

@@ -53,6 +53,7 @@ use super::fs::Fs;
 use super::log::LogFiles;
 use super::name::FileName;
 use super::tail;
+pub(in crate::files) use state::LIST;
 pub use state::State;
 use work::Work;
 

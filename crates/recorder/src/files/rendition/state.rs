@@ -21,7 +21,7 @@ use super::super::name::FileName;
 use super::super::tail::read_exact_at;
 
 /// Its name.
-pub(super) const NAME: &str = ".renditions";
+pub(in crate::files) const LIST: &str = ".renditions";
 
 /// The words for formats.
 const WORDS: [(&str, Option<Format>); 5] = [
@@ -48,8 +48,8 @@ pub struct State {
 impl State {
     /// Reads it. What cannot be understood is passed over: it is no line of ours.
     pub(super) fn read<F: Fs>(fs: &F, dir: &Path) -> Result<State, FileError> {
-        let path = dir.join(NAME);
-        let file = match fs.open(&path, OpenMode::Read) {
+        let path = dir.join(LIST);
+        let file = match fs.open(&path, OpenMode::Private) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::default()),
             file => file.at("open", &path)?,
         };
@@ -77,7 +77,7 @@ impl State {
 
     /// Puts it in the place of what is there.
     pub(super) fn write<F: Fs>(&self, fs: &F, dir: &Path) -> Result<(), FileError> {
-        let path = dir.join(NAME);
+        let path = dir.join(LIST);
         if self.pending.is_empty() {
             return match fs.remove(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -17,6 +17,7 @@ use crate::files::durable::sync_tail;
 use crate::files::error::{At, FileError, FileErrorKind};
 use crate::files::form::Form;
 use crate::files::fs::{Fs, FsFile, OpenMode};
+use crate::files::made::Made;
 use crate::files::name::FileName;
 use crate::files::tail;
 
@@ -35,6 +36,8 @@ pub(in crate::files) struct Log<'a, L> {
     pub(in crate::files) name: &'a str,
     /// Its length, all of it complete lines.
     pub(in crate::files) bytes: u64,
+    /// Which files are the recorder's own.
+    pub(in crate::files) made: &'a Made,
 }
 
 /// Opens the seal of a directory, under its lock.
@@ -45,7 +48,8 @@ pub(in crate::files) fn open<F: Fs>(
     log: &Log<'_, F::File>,
     last_seq: u64,
 ) -> Result<Begin<F>, FileError> {
-    let names = fs.list(dir).at("list", dir)?;
+    let mut names = fs.list(dir).at("list", dir)?;
+    names.retain(|entry| FileName::parse(entry).is_none_or(|(name, _)| log.made.may_be_ours(name)));
     let is_untouched = log.bytes == 0 && !names.contains(&sidecar_name(log.name));
     let is_sealed = names.iter().any(|name| is_sidecar(name));
     let found = key_of::find(fs, dir, &options.key_file, &names)?;
@@ -54,6 +58,7 @@ pub(in crate::files) fn open<F: Fs>(
         return Err(stale_key(&options.key_file));
     }
     let (key_file, key) = take_key(fs, &options.key_file, found)?;
+    reserve_removed(fs, dir)?;
     let options = &SealOptions { key_file, ..options.clone() };
     let key_path = &options.key_file;
     let mut reason = if is_sealed { EpochReason::NoKey } else { EpochReason::First };
@@ -70,6 +75,15 @@ pub(in crate::files) fn open<F: Fs>(
         return Ok(Begin::NeedsNewFile);
     }
     begin(fs, dir, options, key, reason, log, last_seq)
+}
+
+/// Makes `removed.chain` before there is anything to say in it, so that SQL cannot make it.
+fn reserve_removed<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
+    let path = dir.join(tacho_chain::REMOVED_FILE);
+    match fs.open(&path, OpenMode::AppendNew) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop).at("create", &path),
+    }
 }
 
 /// The key that was found, or a new one, for this log directory alone.
@@ -316,7 +330,8 @@ fn recover<F: Fs>(
     let mut bytes = 0;
     for (name, form) in tail::list(fs, dir)? {
         let entry = name.log_file();
-        if form != Form::Plain || entry.as_str() < begun || entry.as_str() > log.name {
+        let is_between = entry.as_str() >= begun && entry.as_str() <= log.name;
+        if form != Form::Plain || !is_between || !log.made.may_be_ours(name) {
             continue;
         }
         if entry.as_str() > begun {

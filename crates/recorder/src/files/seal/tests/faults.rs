@@ -131,7 +131,11 @@ fn lines_that_nobody_seals_stand_in_files_of_their_own() {
         files.close().expect("closes");
         assert_state(&check(&fs, &sealed), State::NotSealed);
     }
-    assert_eq!(fs.files_in(Path::new(DIR)).len(), 2 + 1 + 1, "lock, two logs, one sidecar");
+    assert_eq!(
+        fs.files_in(Path::new(DIR)).len(),
+        3 + 2 + 1,
+        "lock, two lists, two logs, a sidecar"
+    );
     let (files, again) = start(&fs);
     assert_eq!(again.declared, None);
     files.close().expect("closes");

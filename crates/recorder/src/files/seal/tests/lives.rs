@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use tacho_chain::verify::State;
 
 use super::{DIR, KEY, assert_state, check, lines, new_fs, options};
+use crate::files::aside::last_seq;
 use crate::files::faulty::{Fault, FaultyFs, NamesAfter};
 use crate::files::log::{LogFiles, Options};
 use crate::files::seal::Sealed;
-use crate::files::tail::last_seq;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -221,7 +221,7 @@ proptest! {
         let report = check(&life.fs, sealed);
         let state = if report.recovered_lines > 0 { State::Recovered } else { State::Ok };
         assert_state(&report, state);
-        prop_assert_eq!(report.last_seq, last_seq(&life.fs, Path::new(DIR)).expect("known").unwrap_or(0));
+        prop_assert_eq!(report.last_seq, last_seq(&life.fs, Path::new(DIR), Path::new("")).expect("known").unwrap_or(0));
         prop_assert_eq!(report.lines, report.last_seq);
     }
 }
