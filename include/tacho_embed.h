@@ -56,7 +56,8 @@ enum tacho_setting {
     TACHO_SETTING_FORMAT = 18,            /* 0 JSON alone; beside it: 1 CSV, 2 PERCONA_JSON,
                                              3 PERCONA_NEW, 4 PERCONA_OLD. After TIMESTAMPS, before
                                              RETENTION_* and COMPRESSION, the first time */
-    TACHO_SETTING_WRITER = 19             /* 0 EMBEDDED, 1 EXTERNAL */
+    TACHO_SETTING_WRITER = 19,            /* 0 EMBEDDED, 1 EXTERNAL */
+    TACHO_SETTING_RETENTION_FILES = 20    /* 0 = keep */
 };
 
 /* Figures for SHOW STATUS. */
@@ -232,8 +233,9 @@ bool tacho_embed_encryption(const tacho_embed* recorder, const tacho_who* who, c
 /* Asks for a new log file. */
 void tacho_embed_rotate(const tacho_embed* recorder);
 
-/* Somebody has said how long files are kept, and means it: all that are older may go at once. */
-void tacho_embed_retain(const tacho_embed* recorder);
+/* Somebody has set TACHO_SETTING_RETENTION_DAYS or _FILES, and means it: all files beyond this limit may
+ * go at once. */
+void tacho_embed_retain(const tacho_embed* recorder, int32_t setting);
 
 /* Asks the writer to write what has ended, now. Does not wait for it. */
 void tacho_embed_flush(const tacho_embed* recorder);

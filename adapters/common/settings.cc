@@ -93,6 +93,8 @@ const Setting kSettings[kSettingCount] = {
            "Remove closed files that ended longer ago, days; 0 = keep them"),
     number("retention_bytes", TACHO_SETTING_RETENTION_BYTES, 0, 0, 1ULL << 60,
            "Remove the oldest closed files while the log is larger, bytes; 0 = keep them"),
+    number("retention_files", TACHO_SETTING_RETENTION_FILES, 0, 0, 1000000,
+           "Remove the oldest closed files while there are more than this; 0 = keep them"),
     choice("compression", TACHO_SETTING_COMPRESSION, kCompression,
            "What becomes of closed files: NONE, or ZSTD (compressed in the background)"),
     number("disk_warn_percent", TACHO_SETTING_DISK_WARN_PERCENT, 10, 0, 100,

@@ -50,7 +50,7 @@ struct Setting {
 };
 
 // In the order in which they are applied to a recorder that was just started; logging is last.
-constexpr size_t kSettingCount = 29;
+constexpr size_t kSettingCount = 30;
 extern const Setting kSettings[kSettingCount];
 
 // Place in kSettings.

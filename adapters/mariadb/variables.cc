@@ -3,6 +3,7 @@
 //
 // System and status variables. An update function runs with LOCK_global_system_variables held:
 // it stores a value and wakes the writer, and never waits.
+#include "../common/retention.h"
 #include "../common/text_settings.h"
 #include "adapter.h"
 #include "text_variables.h"
@@ -33,6 +34,7 @@ unsigned long long v_rotate_bytes;
 unsigned long long v_rotate_interval_s;
 unsigned long long v_retention_days;
 unsigned long long v_retention_bytes;
+unsigned long long v_retention_files;
 unsigned long v_compression;
 unsigned long long v_disk_warn_percent;
 char v_rotate_now;
@@ -107,7 +109,8 @@ const char* const kNames[] = {"tacho_logging",
                               "tacho_compression",
                               "tacho_disk_warn_percent",
                               "tacho_format",
-                              "tacho_writer"};
+                              "tacho_writer",
+                              "tacho_retention_files"};
 
 // As the server declares numbers.
 extern DECLARE_MYSQL_SYSVAR_SIMPLE(number, unsigned long long);
@@ -139,14 +142,14 @@ void update_number(MYSQL_THD thd, st_mysql_sys_var*, void* variable, const void*
     set(Setting, wanted);
 }
 
-void update_retention_days(MYSQL_THD thd, st_mysql_sys_var* self, void* variable,
-                           const void* value) noexcept {
+template <int32_t Setting>
+void update_retention(MYSQL_THD thd, st_mysql_sys_var* self, void* variable,
+                      const void* value) noexcept {
     const auto before = *static_cast<unsigned long long*>(variable);
     const auto wanted = *static_cast<const unsigned long long*>(value);
-    update_number<TACHO_SETTING_RETENTION_DAYS>(thd, self, variable, value);
-    // Who wants to keep more says nothing about what may go.
-    if (g_recorder != nullptr && wanted != 0 && wanted <= before) {
-        tacho_embed_retain(g_recorder);
+    update_number<Setting>(thd, self, variable, value);
+    if (g_recorder != nullptr && confirms_removal(Setting, before, wanted)) {
+        tacho_embed_retain(g_recorder, Setting);
     }
 }
 
@@ -245,11 +248,16 @@ MYSQL_SYSVAR_ULONGLONG(rotate_interval_s, v_rotate_interval_s, PLUGIN_VAR_RQCMDA
                        366ULL * 86400, 1);
 MYSQL_SYSVAR_ULONGLONG(retention_days, v_retention_days, PLUGIN_VAR_RQCMDARG,
                        "Remove closed files that ended longer ago, days; 0 = keep them",
-                       check_number, update_retention_days, 183, 0, 36525, 1);
+                       check_number, update_retention<TACHO_SETTING_RETENTION_DAYS>, 183, 0, 36525, 1);
 MYSQL_SYSVAR_ULONGLONG(retention_bytes, v_retention_bytes, PLUGIN_VAR_RQCMDARG,
                        "Remove the oldest closed files while the log is larger, bytes; 0 = keep "
                        "them",
                        check_number, update_number<TACHO_SETTING_RETENTION_BYTES>, 0, 0, 1ULL << 60,
+                       1);
+MYSQL_SYSVAR_ULONGLONG(retention_files, v_retention_files, PLUGIN_VAR_RQCMDARG,
+                       "Remove the oldest closed files while there are more than this; 0 = keep "
+                       "them",
+                       check_number, update_retention<TACHO_SETTING_RETENTION_FILES>, 0, 0, 1000000,
                        1);
 MYSQL_SYSVAR_ENUM(compression, v_compression, PLUGIN_VAR_RQCMDARG,
                   "What becomes of closed files: NONE, or ZSTD (compressed in the background)",
@@ -361,6 +369,7 @@ void apply_variables(const tacho_embed* recorder) noexcept {
     tacho_embed_set(recorder, TACHO_SETTING_SYNC_INTERVAL_MS, v_sync_interval_ms);
     tacho_embed_set(recorder, TACHO_SETTING_RETENTION_DAYS, v_retention_days);
     tacho_embed_set(recorder, TACHO_SETTING_RETENTION_BYTES, v_retention_bytes);
+    tacho_embed_set(recorder, TACHO_SETTING_RETENTION_FILES, v_retention_files);
     tacho_embed_set(recorder, TACHO_SETTING_COMPRESSION, v_compression);
     tacho_embed_set(recorder, TACHO_SETTING_DISK_WARN_PERCENT, v_disk_warn_percent);
     tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
@@ -389,6 +398,7 @@ st_mysql_sys_var* g_system_variables[] = {
     MYSQL_SYSVAR(rotate_interval_s),
     MYSQL_SYSVAR(retention_days),
     MYSQL_SYSVAR(retention_bytes),
+    MYSQL_SYSVAR(retention_files),
     MYSQL_SYSVAR(compression),
     MYSQL_SYSVAR(disk_warn_percent),
     MYSQL_SYSVAR(writer),

@@ -6,6 +6,7 @@
 // privilege, too, because of `SET GLOBAL … = DEFAULT` the check function is not told: the error
 // that it raises is the statement's.
 #include "../common/message.h"
+#include "../common/retention.h"
 #include "../common/settings.h"
 #include "adapter.h"
 #include "checks.h"
@@ -100,10 +101,8 @@ void update_number(MYSQL_THD thd, SYS_VAR*, void* variable, const void* save) no
     note(thd, setting, texts[0], texts[1]);
     *current = wanted;
     set(setting, wanted);
-    // Who wants to keep more says nothing about what may go.
-    if (setting.number == TACHO_SETTING_RETENTION_DAYS && g_recorder != nullptr && wanted != 0 &&
-        wanted <= before) {
-        tacho_embed_retain(g_recorder);
+    if (g_recorder != nullptr && confirms_removal(setting.number, before, wanted)) {
+        tacho_embed_retain(g_recorder, setting.number);
     }
 }
 

@@ -11,6 +11,8 @@ use crate::key::{VerifierKey, is_origin};
 pub const EPOCH_HEAD: &str = "tachograph-epoch-v1";
 /// First line of a tombstone.
 pub const REMOVED_HEAD: &str = "tachograph-removed-v1";
+/// First line of a tombstone with a reason that version 1 does not have.
+pub const REMOVED_HEAD_2: &str = "tachograph-removed-v2";
 /// Begins the line of a frame.
 pub const FRAME_HEAD: &str = "frame ";
 
@@ -89,7 +91,7 @@ impl CheckpointReason {
 }
 
 /// Why a file was removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RemovalReason {
     /// Older than what is kept.
     Age,
@@ -97,14 +99,26 @@ pub enum RemovalReason {
     Size,
     /// Somebody asked for it.
     Request,
+    /// More files than what is kept.
+    Count,
 }
 
 impl RemovalReason {
-    const ALL: [(RemovalReason, &str); 3] = [
+    const ALL: [(RemovalReason, &str); 4] = [
         (RemovalReason::Age, "age"),
         (RemovalReason::Size, "size"),
         (RemovalReason::Request, "request"),
+        (RemovalReason::Count, "count"),
     ];
+
+    /// First line of a tombstone with this reason. Tombstones whose reason version 1 has stay in
+    /// version 1: its readers can read them.
+    fn head(self) -> &'static str {
+        match self {
+            Self::Age | Self::Size | Self::Request => REMOVED_HEAD,
+            Self::Count => REMOVED_HEAD_2,
+        }
+    }
 }
 
 macro_rules! words {
@@ -284,8 +298,9 @@ impl Tombstone {
     pub fn to_text(&self) -> String {
         let Tombstone { origin, file, first_seq, last_seq, chain, time_s, reason, previous } = self;
         format!(
-            "{REMOVED_HEAD}\nlog {origin}\nfile {file}\nfirst {first_seq}\nlast {last_seq}\n\
+            "{}\nlog {origin}\nfile {file}\nfirst {first_seq}\nlast {last_seq}\n\
              chain {}\ntime {time_s}\nreason {reason}\nprevious {}\n",
+            reason.head(),
             chain.to_base64(),
             previous.to_base64()
         )
@@ -296,7 +311,9 @@ impl Tombstone {
     /// # Errors
     /// [`NotAnEntry`]
     pub fn parse(text: &str) -> Result<Tombstone, NotAnEntry> {
-        let mut fields = Fields::after(REMOVED_HEAD, text).ok_or(NotAnEntry)?;
+        let fields = Fields::after(REMOVED_HEAD, text);
+        let mut fields =
+            fields.or_else(|| Fields::after(REMOVED_HEAD_2, text)).ok_or(NotAnEntry)?;
         let mut read = || {
             Some(Tombstone {
                 origin: fields.take("log").filter(|origin| is_origin(origin))?.to_owned(),
@@ -461,7 +478,10 @@ mod tests {
             reason: RemovalReason::Age,
             previous: Hash::ZERO,
         };
-        assert_eq!(Tombstone::parse(&tombstone.to_text()), Ok(tombstone));
+        for (reason, _) in RemovalReason::ALL {
+            let tombstone = Tombstone { reason, ..tombstone.clone() };
+            assert_eq!(Tombstone::parse(&tombstone.to_text()), Ok(tombstone));
+        }
         for recovered in [false, true] {
             let digest = Hash::ZERO;
             let frame = Frame { start: 1, end: 2, last_seq: 3, lines: 4, digest, recovered };
@@ -497,6 +517,35 @@ mod tests {
         ] {
             assert_eq!(Frame::parse(&other), Err(NotAnEntry), "{other}");
         }
+    }
+
+    /// Readers of version 1 know three reasons, and must be able to read all tombstones with them.
+    #[test]
+    fn a_tombstone_has_the_version_of_its_reason() {
+        let tombstone = |reason| Tombstone {
+            origin: epoch().root.origin().to_owned(),
+            file: FILE.to_owned(),
+            first_seq: 1,
+            last_seq: 2,
+            chain: Hash::ZERO,
+            time_s: 0,
+            reason,
+            previous: Hash::ZERO,
+        };
+        for (reason, word, version, other) in [
+            (RemovalReason::Age, "age", "-v1\n", "-v2\n"),
+            (RemovalReason::Size, "size", "-v1\n", "-v2\n"),
+            (RemovalReason::Request, "request", "-v1\n", "-v2\n"),
+            (RemovalReason::Count, "count", "-v2\n", "-v1\n"),
+        ] {
+            let text = tombstone(reason).to_text();
+            assert!(text.starts_with(&format!("tachograph-removed{version}")), "{text}");
+            assert!(text.contains(&format!("\nreason {word}\n")), "{text}");
+            assert_eq!(Tombstone::parse(&text.replace(version, other)), Err(NotAnEntry), "{text}");
+        }
+        let text = tombstone(RemovalReason::Count).to_text();
+        assert_eq!(Tombstone::parse(&text.replace("-v2\n", "-v3\n")), Err(NotAnEntry));
+        assert_eq!(Tombstone::parse(&text.replace(" count\n", " whim\n")), Err(NotAnEntry));
     }
 
     proptest! {

@@ -5,6 +5,7 @@
 mod support;
 
 use support::{Dir, Recorder, assert_state, log, sealed, sidecar, stem};
+use tacho_chain::entry::RemovalReason;
 use tacho_chain::verify::{self, Options, State};
 
 /// Retention and compression go on while the log is read.
@@ -85,4 +86,46 @@ fn a_tombstone_may_be_signed_by_an_earlier_key() {
     let forged = tacho_chain::note::sign(&format!("{note}\n"), recorder.root.origin(), &secret);
     *recorder.dir.file("removed.chain") = format!("{}{forged}", &text[..at]).into_bytes();
     assert_state(&recorder.verify(), State::Modified);
+}
+
+/// Tombstones of both versions stand in one file, in the order in which the files went.
+#[test]
+fn the_report_counts_removals_by_reason() {
+    let mut recorder = Recorder::new(1);
+    for _ in 0..4 {
+        recorder.lines(1);
+        recorder.rotate();
+    }
+    recorder.remove_by(1, RemovalReason::Age);
+    recorder.remove_by(2, RemovalReason::Count);
+    recorder.remove_by(3, RemovalReason::Size);
+    recorder.remove_by(4, RemovalReason::Count);
+    recorder.lines(1);
+    recorder.stop();
+    let report = recorder.verify();
+    assert_state(&report, State::Ok);
+    assert_eq!(report.removed_files, 4);
+    let by = |reason| report.removed_by.get(&reason).copied();
+    assert_eq!(by(RemovalReason::Count), Some(2));
+    assert_eq!((by(RemovalReason::Age), by(RemovalReason::Size)), (Some(1), Some(1)));
+    assert_eq!(by(RemovalReason::Request), None);
+
+    // The reason is signed: neither another one nor another version can be put in its place.
+    let text = recorder.dir.text("removed.chain");
+    for (from, to) in [
+        ("reason count\n", "reason whim\n"),
+        ("reason age\n", "reason size\n"),
+        ("tachograph-removed-v2\n", "tachograph-removed-v1\n"),
+        ("tachograph-removed-v2\n", "tachograph-removed-v3\n"),
+    ] {
+        let mut changed = Recorder::new(1);
+        changed.root = recorder.root.clone();
+        changed.dir = recorder.dir.clone();
+        *changed.dir.file("removed.chain") = text.replacen(from, to, 1).into_bytes();
+        let report = changed.verify();
+        assert_state(&report, State::Modified);
+        let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+        let says_version = findings.iter().any(|it| it.contains("unknown version or form"));
+        assert_eq!(says_version, !from.contains("age"), "{to}: {findings:#?}");
+    }
 }

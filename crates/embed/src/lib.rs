@@ -376,8 +376,8 @@ pub extern "C" fn tacho_embed_rotate(recorder: &Recorder) {
 
 /// See `include/tacho_embed.h`.
 #[unsafe(no_mangle)]
-pub extern "C" fn tacho_embed_retain(recorder: &Recorder) {
-    guard((), || recorder.retain());
+pub extern "C" fn tacho_embed_retain(recorder: &Recorder, setting: i32) {
+    guard((), || recorder.retain(setting));
 }
 
 /// See `include/tacho_embed.h`.

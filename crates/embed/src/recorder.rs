@@ -77,6 +77,11 @@ pub struct Recorder {
 }
 
 /// Distinguishes the arenas of this process.
+/// `TACHO_SETTING_RETENTION_DAYS`.
+const RETENTION_DAYS: i32 = 14;
+/// `TACHO_SETTING_RETENTION_FILES`.
+const RETENTION_FILES: i32 = 20;
+
 static INSTANCES: AtomicU64 = AtomicU64::new(0);
 
 type Failure = Box<dyn std::error::Error>;
@@ -237,12 +242,13 @@ impl Recorder {
             10 => settings.redact.store(value as u32, Ordering::Relaxed),
             12 => settings.durability.store(value as u32, Ordering::Relaxed),
             13 => control.sync_interval_ms.store(value, Ordering::Relaxed),
-            14 => control.retention_days.store(value, Ordering::Relaxed),
+            RETENTION_DAYS => control.retention_days.store(value, Ordering::Relaxed),
             15 => control.retention_bytes.store(value, Ordering::Relaxed),
             16 => control.compress.store(value != 0, Ordering::Relaxed),
             17 => control.disk_warn_percent.store(value, Ordering::Relaxed),
             18 => control.format.store(value as u32, Ordering::Relaxed),
             19 => self.outside.want(value != 0),
+            RETENTION_FILES => control.retention_files.store(value, Ordering::Relaxed),
             _ => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.
@@ -392,10 +398,16 @@ impl Recorder {
         self.ring();
     }
 
-    /// Lets all files go that are too old, also if they are suspiciously many.
-    pub fn retain(&self) {
+    /// Lets all files go that are beyond one of the two limits with a brake, by its number, also if they
+    /// are suspiciously many.
+    pub fn retain(&self, setting: i32) {
+        let wanted = match setting {
+            RETENTION_DAYS => &self.control.retain_now,
+            RETENTION_FILES => &self.control.retain_files_now,
+            _ => return,
+        };
         // SYNC retain: pairs with the Acquire of the writer: it acts with the settings of before.
-        self.control.retain_now.store(true, Ordering::Release);
+        wanted.store(true, Ordering::Release);
         self.ring();
     }
 

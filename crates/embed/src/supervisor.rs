@@ -438,6 +438,7 @@ impl Attached<'_> {
             (&control.flush_now, Request::Flush),
             // SYNC retain: pairs with the Release in `Recorder::retain`, as in the writer.
             (&control.retain_now, Request::Retain),
+            (&control.retain_files_now, Request::RetainFiles),
         ] {
             if wanted.swap(false, Ordering::Acquire) {
                 channel.send(&ToRecorder::Request(request))?;

@@ -48,8 +48,12 @@ pub struct Control {
     pub retention_days: AtomicU64,
     /// The oldest closed files are removed when all are larger than this, bytes; 0 = never.
     pub retention_bytes: AtomicU64,
+    /// The oldest closed files are removed when there are more than this; 0 = never.
+    pub retention_files: AtomicU64,
     /// Somebody has said how long files are kept, and means it: what is too old goes at once.
     pub retain_now: AtomicBool,
+    /// Somebody has said how many files are kept, and means it: those beyond go at once.
+    pub retain_files_now: AtomicBool,
     /// Closed files are compressed.
     pub compress: AtomicBool,
     /// Each file is written once more in this format: 0 in none, 1 CSV, 2 Percona's JSON, 3 NEW,
@@ -176,7 +180,9 @@ impl Default for Control {
             rotate_interval_s: AtomicU64::new(0),
             retention_days: AtomicU64::new(0),
             retention_bytes: AtomicU64::new(0),
+            retention_files: AtomicU64::new(0),
             retain_now: AtomicBool::new(false),
+            retain_files_now: AtomicBool::new(false),
             compress: AtomicBool::new(false),
             format: AtomicU32::new(FORMAT_UNSAID),
             disk_warn_percent: AtomicU64::new(0),

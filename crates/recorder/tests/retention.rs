@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
 use support::{Place, place};
-use tacho_recorder::control::{Control, Severity};
+use tacho_recorder::control::{ConfigChange, Control, Severity};
 
 const OLD_COUNT: u64 = 250;
 
@@ -24,6 +24,12 @@ fn fill(place: &Place) {
         let file = fs::File::options().append(true).open(path).expect("opens");
         file.set_modified(UNIX_EPOCH + Duration::from_secs(1_577_840_000)).expect("an old one");
     }
+}
+
+/// What becomes a line with a value of so many bytes.
+fn change(bytes: usize) -> ConfigChange {
+    let new_value = vec![b'x'; bytes];
+    ConfigChange { variable: b"tacho_test".to_vec(), new_value, ..ConfigChange::default() }
 }
 
 fn first_lines(place: &Place, variable: &str) -> Vec<String> {
@@ -71,6 +77,75 @@ fn by_age_few_go_at_once_and_all_when_somebody_says_so() {
     assert_eq!(removed(), OLD_COUNT, "the current file stays");
     let seqs: Vec<u64> = place.lines().iter().map(|line| seq(line)).collect();
     assert!(seqs.windows(2).all(|pair| pair[1] == pair[0] + 1), "{seqs:?}");
+    drop(writer);
+    arena.remove().expect("removes");
+}
+
+/// Files that are begun on command do not push out the evidence before them; full ones do, one for one.
+#[test]
+fn by_count_one_goes_for_each_full_file_and_none_for_one_that_was_asked_for() {
+    let place = place();
+    fill(&place);
+    let arena = place.arena();
+    let control = Arc::new(Control::default());
+    control.format.store(0, Ordering::Relaxed);
+    let (mut writer, status) = place.writer_with(arena.arena(), OLD_COUNT, control.clone());
+    let removed = || status.files_removed.load(Ordering::Relaxed);
+    let closed = || place.names().filter(|name| name.ends_with(".jsonl")).count() as u64 - 1;
+    let mut run = |count: u64| (0..count).for_each(|_| assert!(writer.round()));
+    let line = |bytes| control.config_changes.lock().expect("no panic").push(change(bytes));
+
+    // As many as there are.
+    control.retention_files.store(OLD_COUNT - 1, Ordering::Relaxed);
+    run(5);
+    assert_eq!((removed(), closed()), (0, OLD_COUNT - 1));
+    // A flood: an account that may set `tacho_rotate_now` does so again and again.
+    for _ in 0..30 {
+        line(1);
+        run(2);
+        control.rotate_now.store(true, Ordering::Relaxed);
+        run(2);
+    }
+    assert_eq!((removed(), closed()), (0, OLD_COUNT + 29));
+    let told = place.said(Severity::Warning);
+    assert!(told[0].contains("there are 1 more closed log files than tacho_retention_files=249"));
+    assert!(told[0].contains("was tacho_rotate_now set again and again"), "{told:?}");
+    assert!(status.last_error.lock().expect("no panic").contains("tacho_retention_files"));
+
+    // Nor does it help to make files small.
+    control.rotate_bytes.store(1, Ordering::Relaxed);
+    for _ in 0..30 {
+        line(1);
+        run(2);
+    }
+    assert_eq!((removed(), closed()), (0, OLD_COUNT + 58));
+    // Each of these lines fills a file, and one file goes for each that is full.
+    control.rotate_bytes.store(5000, Ordering::Relaxed);
+    for _ in 0..8 {
+        line(4500);
+        run(10);
+    }
+    assert_eq!((removed(), closed()), (7, OLD_COUNT + 58));
+
+    // An operator says so: all that are too many now, and not those of a later flood.
+    control.retain_files_now.store(true, Ordering::Relaxed);
+    run(200);
+    assert_eq!(closed(), OLD_COUNT - 1);
+    let told = first_lines(&place, "file_removed");
+    assert_eq!(told.len() as u64, removed());
+    let first = "\"old_value\":\"audit-20200101T000100Z-000001.jsonl\",\"new_value\":\"count\"}";
+    assert!(told[0].ends_with(first), "{}", told[0]);
+    let notes = place.said(Severity::Note);
+    let note = "audit-20200101T000100Z-000001.jsonl was removed (tacho_retention_files)";
+    assert!(notes.iter().any(|text| text == note), "{notes:?}");
+    control.rotate_now.store(true, Ordering::Relaxed);
+    run(20);
+    assert_eq!(closed(), OLD_COUNT);
+
+    // Without a brake by size, whatever the number says.
+    control.retention_bytes.store(1, Ordering::Relaxed);
+    run(2 * OLD_COUNT + 20);
+    assert!(closed() <= 1);
     drop(writer);
     arena.remove().expect("removes");
 }

@@ -13,6 +13,9 @@ use crate::hash::Hash;
 use crate::note::Note;
 use crate::sidecar::{Entries, Meaning};
 
+/// What the first line of a tombstone begins with, whatever its version.
+const REMOVED_HEAD_START: &[u8] = b"tachograph-removed-v";
+
 /// A removed file.
 pub struct Gone {
     /// What the tombstone says.
@@ -92,6 +95,9 @@ impl Removed {
                             removed.modified(line, "a second tombstone for the same file");
                         }
                     }
+                }
+                None if entry.bytes.starts_with(REMOVED_HEAD_START) => {
+                    removed.modified(line, "a tombstone of an unknown version or form");
                 }
                 _ => removed.modified(line, "not an entry"),
             }

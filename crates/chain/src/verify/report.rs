@@ -1,8 +1,9 @@
 //! What a verification has found.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::entry::Checkpoint;
+use crate::entry::{Checkpoint, RemovalReason};
 
 /// Findings that are kept with their texts; the others are counted.
 pub(super) const FINDINGS_MAX: usize = 1000;
@@ -109,6 +110,8 @@ pub struct Report {
     pub bytes: u64,
     /// Removed files that a tombstone tells of.
     pub removed_files: u64,
+    /// How many of them for which reason.
+    pub removed_by: BTreeMap<RemovalReason, u64>,
     /// `seq` of the last record in a frame.
     pub last_seq: u64,
     /// `lost` lines.
@@ -129,6 +132,12 @@ impl Report {
     pub fn state(&self) -> State {
         let lost = if self.lost_lines > 0 { State::Lost } else { State::Ok };
         self.worst.unwrap_or(State::Ok).max(lost)
+    }
+
+    /// Counts a file that a tombstone tells of.
+    pub(super) fn add_removed(&mut self, reason: RemovalReason) {
+        self.removed_files += 1;
+        *self.removed_by.entry(reason).or_default() += 1;
     }
 
     pub(super) fn add(&mut self, finding: Finding) {

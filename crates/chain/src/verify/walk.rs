@@ -245,7 +245,7 @@ impl<'a> Walk<'a> {
             let last_seq = self.before.as_ref().map_or(0, |before| before.seq);
             if let Some(gone) = gone {
                 self.check_end(gone);
-                self.report.removed_files += 1;
+                self.report.add_removed(gone.tombstone.reason);
             } else {
                 let text = "the file is missing, its sidecar is here";
                 self.say_of(State::Gap, &open.log, (first_seq, last_seq), text);
@@ -400,7 +400,7 @@ impl<'a> Walk<'a> {
             seq: tombstone.last_seq,
             offset: 0,
         });
-        self.report.removed_files += 1;
+        self.report.add_removed(tombstone.reason);
         self.ended = Some(CheckpointReason::Rotate);
     }
 

@@ -157,6 +157,10 @@ impl Recorder {
 
     /// What retention does with the oldest file that is there.
     pub fn remove(&mut self, number: u32) {
+        self.remove_by(number, RemovalReason::Age);
+    }
+
+    pub fn remove_by(&mut self, number: u32, reason: RemovalReason) {
         let sidecar = self.dir.0.remove(&sidecar(number)).expect("it is there");
         self.dir.0.remove(&log(number));
         let removed = self.dir.0.entry("removed.chain".to_owned()).or_default();
@@ -178,7 +182,7 @@ impl Recorder {
         }
         let gone =
             Gone { file: log(number), first_seq: first_seq.expect("one"), last_seq, chain: hash };
-        let note = self.chain.tombstone(&gone, RemovalReason::Age, self.time_s);
+        let note = self.chain.tombstone(&gone, reason, self.time_s);
         removed.extend(note.as_bytes());
         self.chain.set_last_tombstone(note.as_bytes());
     }

@@ -15,7 +15,7 @@ use crate::control::{ConfigChange, Control, Encryption, LogFilesView, Severity, 
 use crate::files::Recipients;
 
 /// Version of the program and of what is said here.
-pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/5");
+pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/6");
 
 /// Bytes that need not be text, as hexadecimal digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +74,7 @@ pub struct Settings {
     rotate_interval_s: u64,
     retention_days: u64,
     retention_bytes: u64,
+    retention_files: u64,
     compress: bool,
     disk_warn_percent: u64,
     format: u32,
@@ -133,6 +134,7 @@ impl Settings {
             rotate_interval_s: control.rotate_interval_s.load(Ordering::Relaxed),
             retention_days: control.retention_days.load(Ordering::Relaxed),
             retention_bytes: control.retention_bytes.load(Ordering::Relaxed),
+            retention_files: control.retention_files.load(Ordering::Relaxed),
             compress: control.compress.load(Ordering::Relaxed),
             disk_warn_percent: control.disk_warn_percent.load(Ordering::Relaxed),
             format: control.format.load(Ordering::Relaxed),
@@ -153,6 +155,7 @@ impl Settings {
         control.rotate_interval_s.store(self.rotate_interval_s, Ordering::Relaxed);
         control.retention_days.store(self.retention_days, Ordering::Relaxed);
         control.retention_bytes.store(self.retention_bytes, Ordering::Relaxed);
+        control.retention_files.store(self.retention_files, Ordering::Relaxed);
         control.compress.store(self.compress, Ordering::Relaxed);
         control.disk_warn_percent.store(self.disk_warn_percent, Ordering::Relaxed);
         control.format.store(self.format, Ordering::Relaxed);
@@ -267,6 +270,8 @@ pub enum Request {
     Flush,
     /// Let all files go that are too old.
     Retain,
+    /// Let all files go that are too many.
+    RetainFiles,
 }
 
 /// From the server.
@@ -453,6 +458,7 @@ mod tests {
         let (control, other) = (Control::default(), Control::default());
         control.flush_bytes.store(7, Ordering::Relaxed);
         control.retention_days.store(183, Ordering::Relaxed);
+        control.retention_files.store(9, Ordering::Relaxed);
         control.digest.store(false, Ordering::Relaxed);
         control.format.store(2, Ordering::Relaxed);
         let key = |_| age::x25519::Identity::generate().to_public().to_string();

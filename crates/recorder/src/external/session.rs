@@ -155,6 +155,10 @@ impl<'a> Session<'a> {
             ToRecorder::Request(Request::Retain) => {
                 control.retain_now.store(true, Ordering::Release);
             }
+            // SYNC retain: as above.
+            ToRecorder::Request(Request::RetainFiles) => {
+                control.retain_files_now.store(true, Ordering::Release);
+            }
             ToRecorder::Release => self.release("the server wanted it"),
             ToRecorder::Stop { patience_ms } => {
                 control.patience_ms.store(patience_ms, Ordering::Relaxed);

@@ -72,6 +72,8 @@ pub struct LogFiles<F: Fs = RealFs> {
     /// A write failed, and may nevertheless have left bytes in the file.
     pub(super) unsure: bool,
     pub(super) rotate_requested: bool,
+    /// See [`LogFiles::due_rotations`].
+    due_rotations: u64,
     /// What was last said about rotation not working.
     rotate_failure: Option<(FileErrorKind, Option<i32>)>,
     pub(super) events: Vec<Event>,
@@ -98,6 +100,11 @@ pub struct LogFiles<F: Fs = RealFs> {
     /// Where that is not asked for: the last sync has failed.
     pub(super) sync_failed: bool,
 }
+
+/// A smaller file is not taken for one that was full or old enough, whatever the settings say: it costs
+/// nothing to make very many of them, and if the line about a removal filled a file by itself, retention
+/// by count would never come to an end.
+const FULL_BYTES_MIN: u64 = 4096;
 
 impl<F: Fs> LogFiles<F> {
     /// Opens a log directory for writing: makes it if it is missing (with at most one
@@ -179,6 +186,7 @@ impl<F: Fs> LogFiles<F> {
             unfinished: false,
             unsure: false,
             rotate_requested: false,
+            due_rotations: 0,
             rotate_failure: None,
             events,
             bytes_written: 0,
@@ -195,7 +203,7 @@ impl<F: Fs> LogFiles<F> {
             sync_failed: false,
         };
         if full {
-            files.try_rotate();
+            files.try_due_rotation();
         }
         Ok((files, Opened { torn_bytes, last_seq }))
     }
@@ -274,7 +282,7 @@ impl<F: Fs> LogFiles<F> {
         if self.unfinished {
             self.rotate_requested = true;
         } else if self.check().is_ok() && self.current.bytes > 0 {
-            self.try_rotate();
+            self.try_due_rotation();
         }
     }
 
@@ -285,6 +293,14 @@ impl<F: Fs> LogFiles<F> {
         let interval_s = i64::try_from(interval_s).ok().filter(|interval_s| *interval_s > 0)?;
         let stamp_s = self.current.name.stamp_s();
         (self.current.bytes > 0).then(|| stamp_s.saturating_add(interval_s))
+    }
+
+    /// How many files were begun since `open` because the one before was full, or old enough, and had
+    /// 4 KiB at least: not those that somebody has asked for, and not those that a disturbance made
+    /// necessary. One that had to be put off to the end of a batch counts as asked for.
+    #[must_use]
+    pub fn due_rotations(&self) -> u64 {
+        self.due_rotations
     }
 
     /// Changes the size at which files are rotated, from the next line on.
@@ -367,7 +383,10 @@ impl<F: Fs> LogFiles<F> {
             let rest = &batch[*progress..];
             let count = if may_rotate { self.fitting(rest) } else { rest.len() };
             if count == 0 {
-                may_rotate = self.try_rotate();
+                may_rotate = match self.rotate_requested {
+                    true => self.try_rotate(),
+                    false => self.try_due_rotation(),
+                };
                 continue;
             }
             match self.current.file.write(&rest[..count]) {
@@ -385,7 +404,9 @@ impl<F: Fs> LogFiles<F> {
                     }
                     // A limit on the size of one file: the line fits into another file.
                     self.take_back_line(progress)?;
+                    let closed_bytes = self.current.bytes;
                     self.rotate()?;
+                    self.note_due_rotation(closed_bytes);
                 }
             }
         }
@@ -486,6 +507,20 @@ impl<F: Fs> LogFiles<F> {
                 false
             }
         }
+    }
+
+    /// As [`try_rotate`](Self::try_rotate), because the current file is full or old enough.
+    fn try_due_rotation(&mut self) -> bool {
+        let closed_bytes = self.current.bytes;
+        let is_rotated = self.try_rotate();
+        if is_rotated {
+            self.note_due_rotation(closed_bytes);
+        }
+        is_rotated
+    }
+
+    fn note_due_rotation(&mut self, closed_bytes: u64) {
+        self.due_rotations += u64::from(closed_bytes >= FULL_BYTES_MIN);
     }
 
     pub(super) fn report_rotate_failure(&mut self, error: FileError) {

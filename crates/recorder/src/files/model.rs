@@ -38,8 +38,8 @@ enum Step {
     Close,
     Kill,
     Clock(i64),
-    /// Retention of this many days and bytes looks once.
-    Retain(u64, u64),
+    /// Retention of this many days, bytes and files looks once.
+    Retain(u64, u64, u64),
     Unlink,
     RemoveDir,
     /// Cut the newest file to so many 256ths of its length.
@@ -80,8 +80,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Close),
         2 => Just(Step::Kill),
         1 => (0i64..100_000).prop_map(Step::Clock),
-        3 => (0u64..2, prop_oneof![Just(0u64), 1u64..2000])
-            .prop_map(|(days, bytes)| Step::Retain(days, bytes)),
+        3 => (0u64..2, prop_oneof![Just(0u64), 1u64..2000], 0u64..4)
+            .prop_map(|(days, bytes, files)| Step::Retain(days, bytes, files)),
         3 => Just(Step::Unlink),
         2 => Just(Step::RemoveDir),
         3 => any::<u8>().prop_map(Step::Truncate),
@@ -308,7 +308,7 @@ impl Model {
                 self.fs.restart_process();
             }
             Step::Clock(now_s) => self.fs.set_now_s(now_s),
-            Step::Retain(days, bytes) => self.retain(Keep { days, bytes }),
+            Step::Retain(days, bytes, count) => self.retain(Keep { days, bytes, files: count }),
             outsider => self.interfere(outsider),
         }
     }
@@ -316,7 +316,7 @@ impl Model {
     /// Removes the oldest file if it has to go: nothing but that, and never the last line.
     fn retain(&mut self, keep: Keep) {
         let Some(files) = &mut self.files else { return };
-        if let Ok(Some(due)) = files.outlook(&keep).map(|outlook| outlook.due) {
+        if let Ok(Some(due)) = files.outlook(&keep).map(|outlook| outlook.due.first().copied()) {
             let path = Path::new(DIR).join(due.name.log_file());
             let there = self.fs.files_in(Path::new(DIR)).contains(&path);
             assert!(!there || !self.fs.is_open(&path), "the file that is written goes");

@@ -36,6 +36,8 @@ pub struct Keep {
     pub days: u64,
     /// When all files of the log are larger than this together, the oldest go; 0: none.
     pub bytes: u64,
+    /// When there are more closed files than this, the oldest go; 0: none.
+    pub files: u64,
 }
 
 /// A file that is not kept any longer.
@@ -48,12 +50,14 @@ pub struct Due {
 }
 
 /// What retention finds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
-    /// The oldest file, if it has to go.
-    pub due: Option<Due>,
+    /// The oldest file, once for each reason for which it has to go: size, count, age. Empty: it stays.
+    pub due: Vec<Due>,
     /// How many files are older than what is kept.
     pub old_count: u64,
+    /// How many closed files there are beyond the number that is kept.
+    pub excess_count: u64,
     /// How many files there are that are not written any more.
     pub closed_count: u64,
     /// The newest name is of a time that has not come yet by more than a day: what was begun at such a
@@ -106,25 +110,34 @@ impl<F: Fs> LogFiles<F> {
         let is_old = |end: FileName| keep.days > 0 && age_s(end) > age_max_s;
         outlook.old_count = ends.filter(|end| is_old(*end)).count() as u64;
         let mut oldest = None;
-        for &name in &files {
+        for (passed_over, &name) in files.iter().enumerate() {
             if self.is_plain_file(name, parts[&name])? {
                 oldest = Some(name);
+                if keep.files > 0 {
+                    // What is passed over never goes, so it must not take the place of a log file.
+                    let count = (files.len() - passed_over) as u64;
+                    outlook.excess_count = count.saturating_sub(keep.files);
+                }
                 break;
             }
             outlook.passed_over.get_or_insert(name);
         }
         let Some(name) = oldest else { return Ok(outlook) };
+        let mut due = Vec::new();
+        // First the reason that no brake holds: whatever the clock says, and however many are begun.
+        if keep.bytes > 0 && self.total_bytes(&parts)? > keep.bytes {
+            due.push(Due { name, reason: RemovalReason::Size });
+        }
+        if outlook.excess_count > 0 {
+            due.push(Due { name, reason: RemovalReason::Count });
+        }
         // The ends of files never go back in time, so the old ones are the first ones.
-        // By size there is no brake, whatever the clock says.
-        let reason = if keep.bytes > 0 && self.total_bytes(&parts)? > keep.bytes {
-            RemovalReason::Size
-        } else if outlook.old_count > 0
-            && !self.was_written_since(name, parts[&name], now_s, age_max_s)?
-        {
-            RemovalReason::Age
-        } else {
+        if outlook.old_count > 0 && !self.was_written_since(name, parts[&name], now_s, age_max_s)? {
+            due.push(Due { name, reason: RemovalReason::Age });
+        }
+        if due.is_empty() {
             return Ok(outlook);
-        };
+        }
         // Somebody may have removed or cut the current file, and with it the last line.
         self.check()?;
         // One that was moved away and could not be followed by another has its lines elsewhere.
@@ -141,7 +154,7 @@ impl<F: Fs> LogFiles<F> {
         if self.is_unfinished() || !self.has_left(name) || self.last_lines_are_in(name, &files)? {
             return Ok(outlook);
         }
-        outlook.due = Some(Due { name, reason });
+        outlook.due = due;
         Ok(outlook)
     }
 

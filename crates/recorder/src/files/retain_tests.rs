@@ -17,7 +17,7 @@ use super::seal::{SealOptions, Sealed};
 const DIR: &str = "/data/tacho";
 const DAY_S: i64 = 86_400;
 const BEGIN_S: i64 = 951_827_696;
-const ALL: Keep = Keep { days: 0, bytes: 0 };
+const ALL: Keep = Keep { days: 0, bytes: 0, files: 0 };
 
 struct Dir<'a>(&'a FaultyFs);
 
@@ -73,11 +73,11 @@ fn fill(fs: &FaultyFs, files: &mut LogFiles<FaultyFs>, count: u64) {
 /// The next file that has to go, by its number.
 fn due(files: &mut LogFiles<FaultyFs>, keep: &Keep) -> Option<(u32, RemovalReason)> {
     let due = files.outlook(keep).expect("lists").due;
-    due.map(|due| (due.name.number(), due.reason))
+    due.first().map(|due| (due.name.number(), due.reason))
 }
 
 fn go(files: &mut LogFiles<FaultyFs>, keep: &Keep) -> Result<bool, RetainError> {
-    let Some(due) = files.outlook(keep)?.due else { return Ok(false) };
+    let Some(&due) = files.outlook(keep)?.due.first() else { return Ok(false) };
     files.bury(due)?;
     files.remove(due.name)?;
     Ok(true)
@@ -114,7 +114,7 @@ fn what_was_written_lately_is_not_old_whatever_the_next_name_says() {
     fs.set_now_s(0);
     files.rotate_now().expect("rotates");
     files.write(b"{\"v\":1,\"seq\":3,\"a\":1}\n", &mut 0).expect("writes");
-    let keep = Keep { days: 183, bytes: 0 };
+    let keep = Keep { days: 183, bytes: 0, files: 0 };
     fs.set_now_s(BEGIN_S + 201 * DAY_S);
     assert_eq!(files.outlook(&keep).expect("lists").old_count, 1, "by its name");
     assert_eq!(due(&mut files, &keep), None);
@@ -128,7 +128,7 @@ fn a_file_is_as_old_as_the_next_one() {
     let (mut files, _) = open(&fs);
     fill(&fs, &mut files, 4);
     // Four days after the beginning: the first file ended after one.
-    let keep = |days| Keep { days, bytes: 0 };
+    let keep = |days| Keep { days, bytes: 0, files: 0 };
     assert_eq!(due(&mut files, &ALL), None);
     assert_eq!(due(&mut files, &keep(3)), None, "exactly as old as is kept");
     fs.set_now_s(BEGIN_S + 4 * DAY_S + 1);
@@ -151,13 +151,13 @@ fn the_oldest_go_and_the_last_line_stays() {
     fs.append(&path("audit-20000101T000000Z-000001.csv"), b"a stranger\n");
     fs.append(&path("audit.jsonl"), b"another\n");
     let line_bytes = 22;
-    assert_eq!(due(&mut files, &Keep { days: 0, bytes: 4 * line_bytes }), None);
-    let keep = Keep { days: 0, bytes: 4 * line_bytes - 1 };
+    assert_eq!(due(&mut files, &Keep { days: 0, bytes: 4 * line_bytes, files: 0 }), None);
+    let keep = Keep { days: 0, bytes: 4 * line_bytes - 1, files: 0 };
     assert_eq!(due(&mut files, &keep), Some((1, RemovalReason::Size)));
     assert!(go(&mut files, &keep).expect("goes"));
     assert!(!go(&mut files, &keep).expect("enough"));
     // However little is kept: the current file is empty, and the next start needs a number.
-    let keep = Keep { days: 1, bytes: 1 };
+    let keep = Keep { days: 1, bytes: 1, files: 0 };
     fs.set_now_s(BEGIN_S + 1000 * DAY_S);
     while go(&mut files, &keep).expect("goes") {}
     assert_eq!(numbers(&fs, ".jsonl"), [4, 5]);
@@ -170,6 +170,102 @@ fn the_oldest_go_and_the_last_line_stays() {
     assert_eq!(fs.read(&path("audit.jsonl")), b"another\n");
 }
 
+/// So many closed files stay beside the one that is written, in whatever forms.
+#[test]
+fn the_oldest_go_until_as_many_are_closed_as_are_kept() {
+    let fs = new_fs();
+    let (mut files, _) = open(&fs);
+    fill(&fs, &mut files, 5);
+    let keep = |files| Keep { days: 0, bytes: 0, files };
+    assert_eq!(due(&mut files, &keep(0)), None);
+    assert_eq!(due(&mut files, &keep(5)), None, "the current one does not count");
+    // One file in two forms, a rendition without a log file and strangers are no more files.
+    fs.append(&path("audit-20000229T123456Z-000001.jsonl.zst"), b"the same, smaller");
+    fs.append(&path("audit-20000229T123456Z-000001.csv"), b"the same, in other words");
+    fs.append(&path("audit-20000101T000000Z-000001.csv"), b"a stranger\n");
+    fs.append(&path("audit.jsonl"), b"another\n");
+    assert_eq!(due(&mut files, &keep(5)), None);
+    // What is passed over takes no place.
+    fs.create_dir(&path("audit-20000101T000000Z-000001.jsonl")).expect("made");
+    assert_eq!(due(&mut files, &keep(5)), None);
+    assert_eq!(files.outlook(&keep(3)).expect("lists").excess_count, 2);
+    assert_eq!(due(&mut files, &keep(3)), Some((1, RemovalReason::Count)));
+    while go(&mut files, &keep(3)).expect("goes") {}
+    fs.remove_dir_all(&path("audit-20000101T000000Z-000001.jsonl"));
+    assert_eq!(numbers(&fs, ".jsonl"), [3, 4, 5, 6]);
+    // The current file is empty, and the next start needs a number.
+    while go(&mut files, &keep(1)).expect("goes") {}
+    assert_eq!(numbers(&fs, ".jsonl"), [5, 6]);
+    // One more, and the oldest goes.
+    files.write(b"{\"v\":1,\"seq\":6,\"a\":1}\n", &mut 0).expect("writes");
+    files.rotate_now().expect("rotates");
+    assert_eq!(due(&mut files, &keep(1)), Some((5, RemovalReason::Count)));
+}
+
+/// Whichever limit says so first.
+#[test]
+fn a_file_goes_for_any_of_the_reasons() {
+    let fs = new_fs();
+    let (mut files, _) = open(&fs);
+    fill(&fs, &mut files, 4);
+    fs.set_now_s(BEGIN_S + 4 * DAY_S + 1);
+    let line_bytes = 22;
+    let reasons = |files: &mut LogFiles<FaultyFs>, days, bytes, count| {
+        let outlook = files.outlook(&Keep { days, bytes, files: count }).expect("lists");
+        let reasons: Vec<_> = outlook.due.iter().map(|due| due.reason).collect();
+        assert!(outlook.due.iter().all(|due| due.name.number() == 1));
+        reasons
+    };
+    use RemovalReason::{Age, Count, Size};
+    for (days, is_old) in [(0, false), (4, false), (3, true)] {
+        for (bytes, is_large) in [(0, false), (4 * line_bytes, false), (4 * line_bytes - 1, true)] {
+            for (count, is_many) in [(0, false), (4, false), (3, true)] {
+                let wanted = [(is_large, Size), (is_many, Count), (is_old, Age)];
+                let wanted: Vec<_> =
+                    wanted.iter().filter(|(is, _)| *is).map(|(_, reason)| *reason).collect();
+                let found = reasons(&mut files, days, bytes, count);
+                assert_eq!(found, wanted, "{days} {bytes} {count}");
+            }
+        }
+    }
+}
+
+/// What the brake by count gives an allowance for.
+#[test]
+fn only_a_file_that_is_full_or_old_is_followed_by_a_due_one() {
+    let fs = new_fs();
+    let (mut files, _) = open(&fs);
+    let line = |seq: u64| format!("{{\"v\":1,\"seq\":{seq},\"a\":\"{}\"}}\n", "x".repeat(4096));
+    fill(&fs, &mut files, 3);
+    assert_eq!(files.due_rotations(), 0, "they were asked for");
+    files.set_rotate_bytes(5000);
+    let batch: String = (4..9).map(line).collect();
+    files.write(batch.as_bytes(), &mut 0).expect("writes");
+    assert_eq!(files.due_rotations(), 4, "a line in each");
+    files.rotate_when_older(3600);
+    assert_eq!(files.due_rotations(), 4, "not yet");
+    fs.set_now_s(BEGIN_S + 10 * DAY_S);
+    files.rotate_when_older(3600);
+    assert_eq!(files.due_rotations(), 5);
+    files.write(line(9).as_bytes(), &mut 0).expect("writes");
+    files.rotate_now().expect("rotates");
+    assert_eq!(files.due_rotations(), 5);
+    files.write(line(10).as_bytes(), &mut 0).expect("writes");
+    files.write(line(11).as_bytes(), &mut 0).expect("writes");
+    assert_eq!(files.due_rotations(), 6);
+    // Small ones cost nothing, and are not taken for full ones.
+    files.rotate_now().expect("rotates");
+    files.set_rotate_bytes(1);
+    for seq in 12..20 {
+        let line = format!("{{\"v\":1,\"seq\":{seq},\"a\":1}}\n");
+        files.write(line.as_bytes(), &mut 0).expect("writes");
+    }
+    fs.set_now_s(BEGIN_S + 20 * DAY_S);
+    files.rotate_when_older(3600);
+    assert_eq!(files.due_rotations(), 6);
+    assert!(files.outlook(&Keep::default()).expect("lists").closed_count > 16);
+}
+
 #[test]
 fn a_line_that_is_torn_or_elsewhere_is_not_the_last_one() {
     let fs = new_fs();
@@ -178,7 +274,7 @@ fn a_line_that_is_torn_or_elsewhere_is_not_the_last_one() {
     let names = fs.files_in(Path::new(DIR));
     let plain: Vec<_> =
         names.iter().filter(|path| path.extension().is_some_and(|e| e == "jsonl")).collect();
-    let keep = Keep { days: 0, bytes: 1 };
+    let keep = Keep { days: 0, bytes: 1, files: 0 };
     assert_eq!(due(&mut files, &keep), Some((1, RemovalReason::Size)));
     // What a full disk and a death leave.
     fs.truncate(plain[1], 10);
@@ -192,7 +288,7 @@ fn a_line_that_is_torn_or_elsewhere_is_not_the_last_one() {
     for skipped in 0..30 {
         fs.fault_after(skipped, Fault::Fail(libc::EIO));
         if let Ok(outlook) = files.outlook(&keep) {
-            assert_eq!(outlook.due, None, "operation {skipped}");
+            assert_eq!(outlook.due, [], "operation {skipped}");
         }
         fs.repair();
     }
@@ -205,9 +301,9 @@ fn all_forms_of_a_file_go_and_its_sidecar_last() {
     fill(&fs, &mut files, 3);
     fs.append(&path("audit-20000229T123456Z-000001.jsonl.zst"), b"the same, smaller");
     fs.append(&path("audit-20000229T123456Z-000001.csv.zst.age"), b"the same, in other words");
-    let keep = Keep { days: 1, bytes: 0 };
+    let keep = Keep { days: 1, bytes: 0, files: 0 };
     fs.set_now_s(BEGIN_S + 2 * DAY_S + 1);
-    let due = files.outlook(&keep).expect("lists").due.expect("the first file is old");
+    let due = files.outlook(&keep).expect("lists").due[0];
     files.bury(due).expect("buried");
     // The sidecar cannot be removed at first.
     let (listing, forms, sync) = (1, 3, 1);
@@ -234,7 +330,7 @@ fn what_is_sealed_stays_while_nobody_can_sign_and_what_never_was_goes() {
     files.write(line.as_bytes(), &mut 0).expect("writes");
     files.rotate_now().expect("rotates");
     files.close().expect("closes");
-    let keep = Keep { days: 1, bytes: 0 };
+    let keep = Keep { days: 1, bytes: 0, files: 0 };
     fs.set_now_s(BEGIN_S + 10 * DAY_S);
     // Files without a sidecar need no key and no tombstone.
     let (mut files, _) = open(&fs);
@@ -253,7 +349,7 @@ fn what_is_sealed_stays_while_nobody_can_sign_and_what_never_was_goes() {
 fn a_file_stays_until_the_seal_has_left_it() {
     let fs = new_fs();
     let (mut files, _) = seal(&fs);
-    let keep = Keep { days: 1, bytes: 0 };
+    let keep = Keep { days: 1, bytes: 0, files: 0 };
     fill(&fs, &mut files, 1);
     fs.set_now_s(BEGIN_S + 10 * DAY_S);
     files.write(b"{\"v\":1,\"seq\":2,\"a\":1}\n", &mut 0).expect("writes");
@@ -277,7 +373,7 @@ fn the_file_before_may_be_gone_when_a_start_looks_for_its_end() {
         fill(&fs, &mut files, 1);
         files.write(b"{\"v\":1,\"seq\":2,\"a\":1}\n", &mut 0).expect("writes");
         fs.set_now_s(BEGIN_S + 10 * DAY_S);
-        assert!(go(&mut files, &Keep { days: 1, bytes: 0 }).expect("goes"));
+        assert!(go(&mut files, &Keep { days: 1, bytes: 0, files: 0 }).expect("goes"));
         drop(files);
         fs.cut_power(names);
         let (mut files, again) = seal(&fs);
@@ -300,7 +396,7 @@ fn removal_with_a_death(skipped: u64, fault: Fault, power: Option<NamesAfter>) -
     files.write(b"{\"v\":1,\"seq\":5,\"a\":1}\n", &mut 0).expect("writes");
     files.tick();
     fs.set_now_s(BEGIN_S + 4 * DAY_S + 1);
-    let keep = Keep { days: 1, bytes: 0 };
+    let keep = Keep { days: 1, bytes: 0, files: 0 };
     fs.sync_all();
     fs.fault_after(skipped, fault);
     let mut result = Ok(true);
@@ -359,7 +455,7 @@ fn what_a_look_costs_does_not_grow_with_the_log() {
     let (mut files, _) = open(&fs);
     fill(&fs, &mut files, 20);
     let line_bytes = 22;
-    let keep = Keep { days: 0, bytes: 21 * line_bytes };
+    let keep = Keep { days: 0, bytes: 21 * line_bytes, files: 0 };
     let cost = |files: &mut LogFiles<FaultyFs>| {
         let before = fs.operations();
         assert_eq!(due(files, &keep), None);

@@ -17,11 +17,13 @@
 //! | `relief` | making room when chunks are short |
 //! | `seldom` | what the error log hears of trouble that comes again and again |
 //! | `retention` | which closed file goes when |
+//! | `brake` | how fast they may go where that can be a mistake or an attack |
 //! | `packing` | the thread that makes closed files smaller, and encrypts them |
 //! | `renditions` | the thread that writes each file once more in another format |
 //! | `space` | room on the disk, and the warning that it ends |
 //! | `survey` | what there is of the log, for SHOW STATUS |
 
+mod brake;
 mod durability;
 mod judging;
 mod lines;

@@ -2,17 +2,19 @@
 //!
 //! One file at most in a round, and its line stands in the log before it goes.
 //!
-//! A clock that is set forward makes everything too old at once. So by age the log becomes shorter
-//! only slowly, in proportion to its own size and growth: a hundredth of the files in an hour (one
-//! at least; none in the first hour after a start) and two for each that is begun. Who notices has days to set the clock right; a log
-//! that is as long as it may be loses one file for each that is begun, and never feels it. Who
-//! wants the rest to go at once sets `tacho_retention_days` again.
+//! A clock that is set forward makes everything too old at once, and whoever begins one file after the
+//! other makes everything too much. So by age and by count the log becomes shorter only slowly
+//! ([`Brake`]). By age, two files go for each that is begun; by count, one for each that was begun because
+//! the one before was full or old enough ([`LogFiles::due_rotations`](crate::files::LogFiles::due_rotations)). A log that is as long as it may be loses one file for each of
+//! these, and never feels it. Who wants the rest to go at once sets `tacho_retention_days` or
+//! `tacho_retention_files` again.
 
 use std::sync::atomic::Ordering;
 
 use tacho_ring::sys;
 
 use super::Writer;
+use super::brake::Brake;
 use super::seldom::Seldom;
 use crate::control::{Severity, Status};
 use crate::files::{Due, FileName, Fs, Keep, Outlook, RemovalReason};
@@ -21,11 +23,8 @@ use crate::files::{Due, FileName, Fs, Keep, Outlook, RemovalReason};
 const LOOK_EVERY_US: i64 = 60_000_000;
 /// When a file that has to go is still read, µs.
 const LOOK_AGAIN_US: i64 = 200_000;
-const HOUR_US: i64 = 3_600_000_000;
 /// How many files may go by age for each that is begun.
 const GO_FOR_ONE: u64 = 2;
-/// Of so many files one may go in an hour by age.
-const PART_IN_AN_HOUR: u64 = 100;
 
 /// What is known of the closed files.
 #[derive(Default)]
@@ -37,25 +36,18 @@ pub(super) struct Retention {
     is_tidy: bool,
     /// A file whose tombstone is on the device. Its line is in the log when the batch is empty.
     leaving: Option<Due>,
-    /// How many files may go by age.
-    allowance: u64,
-    /// So many may go by age whatever the brake says: those that were too old when somebody has said
-    /// that what is too old shall go. What becomes too old later, by a clock that may be wrong then, is
-    /// not meant.
-    asked_count: u64,
-    /// When there is the next allowance; unknown until the first look.
-    hour_at_us: Option<i64>,
+    by_age: Brake,
+    by_count: Brake,
     /// The file that was written in the last round.
     current: Option<FileName>,
-    /// Files were begun that no allowance was given for yet.
+    /// Files were begun that no allowance by age was given for yet.
     begun_count: u64,
+    /// How many files were begun, when last looked, because the one before was full or old enough.
+    due_rotations: u64,
     /// What has the name of a log file, is none, and was told of.
     passed_over: Option<FileName>,
-    slow_seldom: Seldom,
     is_ahead: bool,
     failure_seldom: Seldom,
-    /// An operator has said how long files are kept, and no look at them has succeeded since.
-    is_said: bool,
 }
 
 impl Retention {
@@ -78,18 +70,32 @@ impl Retention {
         }
     }
 
-    /// Gives what the time and the growth of the log allow.
-    fn allow(&mut self, closed_count: u64, now_us: i64) {
-        let hourly = closed_count / PART_IN_AN_HOUR + 1;
-        // A start is no hour: a server that starts again and again would let one go each time, and a
-        // clock is most often wrong when the machine has just started.
-        if now_us >= *self.hour_at_us.get_or_insert(now_us + HOUR_US) {
-            self.hour_at_us = Some(now_us + HOUR_US);
-            self.allowance = self.allowance.max(hourly);
-        }
-        // What was not used is no reason for many to go at once later.
+    /// Gives what the time and the growth of the log allow. `due_rotations`: so many files were begun by
+    /// now because the one before was full or old enough.
+    fn allow(&mut self, outlook: &Outlook, due_rotations: u64, now_us: i64) {
+        let closed_count = outlook.closed_count;
         let begun = std::mem::take(&mut self.begun_count).saturating_mul(GO_FOR_ONE);
-        self.allowance = (self.allowance + begun).min(hourly + begun);
+        self.by_age.look(closed_count, outlook.old_count, begun, now_us);
+        let before = std::mem::replace(&mut self.due_rotations, due_rotations);
+        let full = due_rotations.saturating_sub(before);
+        self.by_count.look(closed_count, outlook.excess_count, full, now_us);
+    }
+
+    /// Whether no brake holds a file that has to go for this reason.
+    fn lets_go(&self, reason: RemovalReason) -> bool {
+        match reason {
+            RemovalReason::Age => self.by_age.is_open(),
+            RemovalReason::Count => self.by_count.is_open(),
+            RemovalReason::Size | RemovalReason::Request => true,
+        }
+    }
+
+    /// Notes that a file goes.
+    fn note_going(&mut self, due: Due) {
+        self.by_age.pass(due.reason == RemovalReason::Age);
+        self.by_count.pass(due.reason == RemovalReason::Count);
+        self.leaving = Some(due);
+        self.look_at_us = 0;
     }
 }
 
@@ -107,77 +113,60 @@ impl<F: Fs> Writer<F> {
         }
         // SYNC retain: pairs with the Release in `Recorder::retain`: what was said is about the
         // settings that are read now.
-        let said_now = self.control.retain_now.swap(false, Ordering::Acquire);
+        let days_said = self.control.retain_now.swap(false, Ordering::Acquire);
+        // SYNC retain: as above.
+        let files_said = self.control.retain_files_now.swap(false, Ordering::Acquire);
         // Until a look has succeeded.
-        let said = std::mem::take(&mut self.retention.is_said) || said_now;
+        self.retention.by_age.hear(days_said);
+        self.retention.by_count.hear(files_said);
         let keep = Keep {
             days: self.control.retention_days.load(Ordering::Relaxed),
             bytes: self.control.retention_bytes.load(Ordering::Relaxed),
+            files: self.control.retention_files.load(Ordering::Relaxed),
         };
         let changed = std::mem::replace(&mut self.retention.keep, keep) != keep;
-        let is_due = said_now || changed || now_us >= self.retention.look_at_us;
+        if keep == Keep::default() {
+            self.retention.by_age.forget_request();
+            self.retention.by_count.forget_request();
+            return;
+        }
+        let is_due = days_said || files_said || changed || now_us >= self.retention.look_at_us;
         // At the end nothing new is begun: its line would be behind the `stop`.
-        let is_ending = self.control.stop.load(Ordering::Relaxed);
-        if keep == Keep::default() || !is_due || is_ending {
-            self.retention.is_said = said && keep != Keep::default();
+        if !is_due || self.control.stop.load(Ordering::Relaxed) {
             return;
         }
         self.retention.look_at_us = now_us + LOOK_EVERY_US;
         if !self.retention.is_tidy {
             match self.files.finish_removals() {
                 Ok(_) => self.retention.is_tidy = true,
-                Err(error) => {
-                    self.retention.is_said = said;
-                    return self.tell_retention_failure(&error.to_string(), now_us);
-                }
+                Err(error) => return self.tell_retention_failure(&error.to_string(), now_us),
             }
         }
         match self.files.outlook(&keep) {
-            Ok(outlook) => self.let_go(&outlook, said, now_us),
-            Err(error) => {
-                self.retention.is_said = said;
-                self.tell_retention_failure(&error.to_string(), now_us);
-            }
+            Ok(outlook) => self.let_go(&outlook, now_us),
+            Err(error) => self.tell_retention_failure(&error.to_string(), now_us),
         }
     }
 
-    fn let_go(&mut self, outlook: &Outlook, said: bool, now_us: i64) {
-        let retention = &mut self.retention;
-        retention.allow(outlook.closed_count, now_us);
-        let is_ahead = outlook.is_ahead && retention.keep.days > 0;
-        // Once, and again when it has become right and wrong again: it may last for years.
-        if is_ahead && !std::mem::replace(&mut retention.is_ahead, is_ahead) {
-            let text = format!(
-                "the name of the current log file is of a time that has not come yet: the clock was \
-                 set forward when a file was begun, or is set back now. Until that time has come, \
-                 files that were begun since do not become old: {} removes at most what is older \
-                 than that",
-                self.control.name("retention_days")
-            );
-            self.say(Severity::Warning, &text);
-        }
-        self.retention.is_ahead = is_ahead;
-        let retention = &mut self.retention;
-        if said {
-            retention.asked_count = outlook.old_count;
-        }
+    fn let_go(&mut self, outlook: &Outlook, now_us: i64) {
+        self.retention.allow(outlook, self.files.due_rotations(), now_us);
+        self.tell_ahead(outlook);
         if let Some(name) = outlook.passed_over
-            && retention.passed_over.replace(name) != Some(name)
+            && self.retention.passed_over.replace(name) != Some(name)
         {
             let text = format!("{}: this is no plain file. It is left alone", name.log_file());
             self.say(Severity::Warning, &text);
         }
-        let retention = &mut self.retention;
-        let Some(due) = outlook.due else { return };
-        if self.packing.is_at(due.name) {
+        let Some(first) = outlook.due.first() else { return };
+        if self.packing.is_at(first.name) {
             // It would come back, smaller. When that is done, there is another look.
             return;
         }
-        let is_asked = retention.asked_count > 0;
-        let is_braked = due.reason == RemovalReason::Age && !is_asked;
-        if is_braked && retention.allowance == 0 {
-            return self.tell_slow(outlook.old_count, now_us);
-        }
+        let mut reasons = outlook.due.iter();
+        let Some(&due) = reasons.find(|due| self.retention.lets_go(due.reason)) else {
+            outlook.due.iter().for_each(|due| self.tell_slow(due.reason, outlook, now_us));
+            return;
+        };
         // Only now: what is beside it goes with it, whether it is complete or not.
         if !self.renditions.lets_go(due) {
             if self.renditions.is_known() {
@@ -188,11 +177,25 @@ impl<F: Fs> Writer<F> {
         if let Err(error) = self.files.bury(due) {
             return self.tell_retention_failure(&error.to_string(), now_us);
         }
-        self.retention.allowance -= u64::from(is_braked);
-        self.retention.asked_count -= u64::from(is_asked);
-        self.retention.leaving = Some(due);
-        self.retention.look_at_us = 0;
+        self.retention.note_going(due);
         self.note_own_config("file_removed", &due.name.log_file(), &due.reason.to_string());
+    }
+
+    /// Says that the clock was ahead once, and again when it has become right and wrong again: it may
+    /// last for years.
+    fn tell_ahead(&mut self, outlook: &Outlook) {
+        let is_ahead = outlook.is_ahead && self.retention.keep.days > 0;
+        if is_ahead && !self.retention.is_ahead {
+            let text = format!(
+                "the name of the current log file is of a time that has not come yet: the clock was \
+                 set forward when a file was begun, or is set back now. Until that time has come, \
+                 files that were begun since do not become old: {} removes at most what is older \
+                 than that",
+                self.control.name("retention_days")
+            );
+            self.say(Severity::Warning, &text);
+        }
+        self.retention.is_ahead = is_ahead;
     }
 
     fn remove(&mut self, due: Due, now_us: i64) {
@@ -207,6 +210,7 @@ impl<F: Fs> Writer<F> {
         self.status.files_removed.fetch_add(1, Ordering::Relaxed);
         let setting = match due.reason {
             RemovalReason::Size => "retention_bytes",
+            RemovalReason::Count => "retention_files",
             RemovalReason::Age | RemovalReason::Request => "retention_days",
         };
         let setting = self.control.name(setting);
@@ -214,18 +218,38 @@ impl<F: Fs> Writer<F> {
         self.say(Severity::Note, &text);
     }
 
-    fn tell_slow(&mut self, old_count: u64, now_us: i64) {
-        if !self.retention.slow_seldom.allows(now_us) {
-            return;
+    /// Says that files stay that have to go, because they are suspiciously many.
+    fn tell_slow(&mut self, reason: RemovalReason, outlook: &Outlook, now_us: i64) {
+        let Keep { days, files, .. } = self.retention.keep;
+        let (brake, text) = match reason {
+            RemovalReason::Age => {
+                let name = self.control.name("retention_days");
+                let text = format!(
+                    "{} log files are older than {name}={days}, which is more than may go at once: \
+                     is the clock right? They go slowly. If they shall go now: SET GLOBAL \
+                     {name}={days}",
+                    outlook.old_count
+                );
+                (&mut self.retention.by_age, text)
+            }
+            RemovalReason::Count => {
+                let name = self.control.name("retention_files");
+                let text = format!(
+                    "there are {} more closed log files than {name}={files}, which is more than may \
+                     go at once: was {} set again and again, or the limit lowered in the \
+                     configuration? They go slowly. To remove them now: SET GLOBAL {name}={files}",
+                    outlook.excess_count,
+                    self.control.name("rotate_now")
+                );
+                (&mut self.retention.by_count, text)
+            }
+            // Nothing holds these.
+            RemovalReason::Size | RemovalReason::Request => return,
+        };
+        if brake.may_tell(now_us) {
+            self.say(Severity::Warning, &text);
+            Status::set(&self.status.last_error, &text);
         }
-        let days = self.retention.keep.days;
-        let name = self.control.name("retention_days");
-        let text = format!(
-            "{old_count} log files are older than {name}={days}, which is more than may go at once: \
-             is the clock right? They go slowly. If they shall go now: SET GLOBAL {name}={days}"
-        );
-        self.say(Severity::Warning, &text);
-        Status::set(&self.status.last_error, &text);
     }
 
     fn tell_retention_failure(&mut self, error: &str, now_us: i64) {
@@ -241,42 +265,62 @@ impl<F: Fs> Writer<F> {
 mod tests {
     use super::*;
 
-    /// How many go by age when there are many that are too old.
-    fn take(retention: &mut Retention, closed_count: u64, now_us: i64) -> u64 {
-        retention.allow(closed_count, now_us);
-        std::mem::take(&mut retention.allowance)
+    fn outlook(excess_count: u64) -> Outlook {
+        Outlook { closed_count: 250, excess_count, old_count: 250, ..Outlook::default() }
     }
 
-    #[test]
-    fn a_hundredth_goes_in_an_hour_and_nothing_for_a_start() {
-        let mut retention = Retention::default();
-        let start_us = 77_000_000;
-        assert_eq!(take(&mut retention, 250, start_us), 0);
-        assert_eq!(take(&mut retention, 250, start_us + HOUR_US - 1), 0);
-        assert_eq!(take(&mut retention, 250, start_us + HOUR_US), 3);
-        assert_eq!(take(&mut retention, 250, start_us + HOUR_US + 1), 0);
-        assert_eq!(take(&mut retention, 5, start_us + 2 * HOUR_US), 1);
-        // What was not used does not add up.
-        for hour in 3..10 {
-            retention.allow(250, start_us + hour * HOUR_US);
+    /// How many go for a reason when there are many that have to.
+    fn take(retention: &mut Retention, reason: RemovalReason) -> u64 {
+        let mut count = 0;
+        while retention.lets_go(reason) {
+            let name = FileName::after(None, 0);
+            retention.note_going(Due { name, reason });
+            count += 1;
         }
-        assert_eq!(take(&mut retention, 250, start_us + 10 * HOUR_US), 3);
+        count
     }
 
-    #[test]
-    fn two_go_for_each_that_is_begun() {
-        let mut retention = Retention::default();
-        let names: Vec<FileName> = (0..4).fold(Vec::new(), |mut names, second| {
+    fn names() -> Vec<FileName> {
+        (0..4).fold(Vec::new(), |mut names, second| {
             names.push(FileName::after(names.last().copied(), second));
             names
-        });
+        })
+    }
+
+    #[test]
+    fn by_age_two_go_for_each_that_is_begun() {
+        let mut retention = Retention::default();
+        let names = names();
+        let take = |retention: &mut Retention, now_us| {
+            retention.allow(&outlook(0), 0, now_us);
+            take(retention, RemovalReason::Age)
+        };
         retention.hear_of(names[0]);
-        assert_eq!(take(&mut retention, 250, 0), 0);
+        assert_eq!(take(&mut retention, 0), 0);
         retention.hear_of(names[1]);
         retention.hear_of(names[1]);
-        assert_eq!(take(&mut retention, 250, 1), 2);
+        assert_eq!(take(&mut retention, 1), 2);
         retention.hear_of(names[2]);
         retention.hear_of(names[3]);
-        assert_eq!(take(&mut retention, 250, 2), 4);
+        assert_eq!(take(&mut retention, 2), 4);
+    }
+
+    #[test]
+    fn by_count_one_goes_for_each_that_was_full_and_none_for_one_that_was_asked_for() {
+        let mut retention = Retention::default();
+        for name in names() {
+            retention.hear_of(name);
+        }
+        retention.allow(&outlook(9), 0, 0);
+        assert_eq!(take(&mut retention, RemovalReason::Count), 0, "begun, and not because of size");
+        retention.allow(&outlook(9), 3, 1);
+        assert_eq!(take(&mut retention, RemovalReason::Count), 3);
+        retention.allow(&outlook(9), 3, 2);
+        assert_eq!(take(&mut retention, RemovalReason::Count), 0);
+        // Each brake hears its own request.
+        retention.by_age.hear(true);
+        retention.allow(&outlook(9), 3, 3);
+        assert!(retention.lets_go(RemovalReason::Age) && !retention.lets_go(RemovalReason::Count));
+        assert!(retention.lets_go(RemovalReason::Size));
     }
 }

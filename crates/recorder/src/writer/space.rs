@@ -86,11 +86,12 @@ impl<F: Fs> Writer<F> {
         let Space { free_bytes, total_bytes } = space;
         let text = format!(
             "the file system of the audit log has {free_bytes} of {total_bytes} bytes left, less \
-             than {}. When it is full, {} decides what happens. Free space, or keep less ({}, {})",
+             than {}. When it is full, {} decides what happens. Free space, or keep less ({}, {}, {})",
             self.control.name("disk_warn_percent"),
             self.control.name("overflow"),
             self.control.name("retention_days"),
-            self.control.name("retention_bytes")
+            self.control.name("retention_bytes"),
+            self.control.name("retention_files")
         );
         if self.space.seldom.allows(now_us) {
             self.say(Severity::Warning, &text);

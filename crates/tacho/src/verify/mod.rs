@@ -3,6 +3,7 @@
 mod directory;
 mod keys;
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -79,6 +80,8 @@ struct Answer<'a> {
     directory: String,
     files: u64,
     removed_files: u64,
+    /// How many of them for which reason.
+    removed_by: BTreeMap<String, u64>,
     encrypted_files: u64,
     records: u64,
     bytes: u64,
@@ -174,12 +177,14 @@ fn answer<'a>(report: &'a Report, directory: &Path) -> Answer<'a> {
         last_seq: finding.seqs.map(|seqs| seqs.1),
         text: &finding.text,
     });
+    let removed_by = report.removed_by.iter();
     Answer {
         state: state.word(),
         exit_code: exit_code(state),
         directory: directory.display().to_string(),
         files: report.files,
         removed_files: report.removed_files,
+        removed_by: removed_by.map(|(reason, count)| (reason.to_string(), *count)).collect(),
         encrypted_files: report.encrypted_files,
         records: report.lines,
         bytes: report.bytes,
@@ -217,7 +222,12 @@ fn tell(report: &Report) -> std::io::Result<()> {
     say::result(&format!("{files}, {records}, the last one {}", say::grouped(report.last_seq)))?;
     if report.removed_files > 0 {
         let removed = say::counted(report.removed_files, "file");
-        say::result(&format!("{removed} removed on purpose, with a tombstone"))?;
+        let reasons = report.removed_by.iter();
+        let reasons: Vec<String> = reasons
+            .map(|(reason, count)| format!("{} by {reason}", say::grouped(*count)))
+            .collect();
+        let reasons = reasons.join(", ");
+        say::result(&format!("{removed} removed on purpose, with a tombstone ({reasons})"))?;
     }
     if report.recovered_lines > 0 {
         let lines = say::counted(report.recovered_lines, "line");
