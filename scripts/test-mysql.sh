@@ -32,8 +32,8 @@ test_release() {
     # Those without mysql_ are what every release promises; by default they run with MariaDB.
     TACHO_SERVER=$release cargo test -p tacho-tests --no-fail-fast \
         --test crash --test crash_moments --test digests --test disk --test durability \
-        --test external --test file_privilege --test filter_recipes --test identity --test setting_values \
-        --test slots --test table_rules --test verify \
+        --test external --test file_privilege --test filter_recipes --test identity --test retention_files \
+        --test setting_values --test slots --test table_rules --test verify \
         --test mysql_bench --test mysql_clients --test mysql_component --test mysql_digests \
         --test mysql_ends --test mysql_hotzone --test mysql_install --test mysql_notices --test mysql_pmp \
         --test mysql_privileges --test mysql_programs --test mysql_replication \

@@ -9,6 +9,8 @@ mod scene;
 mod filters;
 #[path = "external/large.rs"]
 mod large;
+#[path = "external/retention.rs"]
+mod retention;
 #[path = "external/strangers.rs"]
 mod strangers;
 

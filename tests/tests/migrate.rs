@@ -216,6 +216,11 @@ fn settings_of_percona_are_taken_by_our_server() {
     let mut root = server.connect().expect("a session");
     assert_eq!(client::variable(&mut root, "tacho_overflow").expect("it"), "DROP");
     assert_eq!(client::variable(&mut root, "tacho_rotate_bytes").expect("it"), "104857600");
+    assert_eq!(client::variable(&mut root, "tacho_retention_files").expect("it"), "9");
+    assert_eq!(client::variable(&mut root, "tacho_retention_bytes").expect("it"), "1048576000");
+    assert_eq!(client::variable(&mut root, "tacho_retention_days").expect("it"), "183");
+    let comments = fragment.replace("\n# ", " ");
+    assert!(comments.contains("NOT a record of six months"), "{fragment}");
     assert_eq!(client::variable(&mut root, "tacho_tables").expect("it"), "ON");
     assert_eq!(client::status_number(&mut root, "Tacho_filter_rules").expect("it"), 5);
     root.query_drop("SELECT 1").expect("an answer");

@@ -254,7 +254,7 @@ fn messages_have_the_names_that_settings_have_here() {
     for expected in [
         "(tacho_retention_bytes)",
         "less than tacho_disk_warn_percent. When it is full, tacho_overflow decides",
-        "keep less (tacho_retention_days, tacho_retention_bytes)",
+        "keep less (tacho_retention_days, tacho_retention_bytes, tacho_retention_files)",
     ] {
         let expected = server.product.named(expected);
         wait::until(&expected, || server.error_log().contains(&expected));

@@ -62,7 +62,9 @@ fn what_nobody_knows_about_is_kept_unless_the_disk_has_no_room() {
     control.format.store(CSV, Ordering::Relaxed);
     control.compress.store(true, Ordering::Relaxed);
     control.retention_days.store(183, Ordering::Relaxed);
+    control.retention_files.store(1, Ordering::Relaxed);
     control.retain_now.store(true, Ordering::Relaxed);
+    control.retain_files_now.store(true, Ordering::Relaxed);
     round_until(&mut writer, || !place.said(Severity::Warning).is_empty());
     (0..20).for_each(|_| assert!(writer.round()));
     let told = place.said(Severity::Warning);

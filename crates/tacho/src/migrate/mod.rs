@@ -8,6 +8,7 @@
 //! says so: what nobody notices is the gap.
 
 mod fragment;
+mod limits;
 mod option_file;
 mod percona;
 mod server_audit;
@@ -210,27 +211,6 @@ fn place(plan: &mut Plan, theirs: &Theirs, variable: &str, default: &str) {
             theirs.shown(variable, default)
         );
         plan.set("tacho_directory", directory, comment);
-    }
-}
-
-/// Largest value of `tacho_rotate_bytes`.
-const ROTATE_BYTES_MAX: u64 = 64 << 40;
-/// Largest value of `tacho_retention_bytes`.
-const RETENTION_BYTES_MAX: u64 = 1 << 60;
-
-/// Limits our log to the disk space that theirs could take: `size` bytes in each of so many complete
-/// files, and in the current one. `rotations`: how many complete ones; `Err`: what says so is no number.
-fn limit_disk(plan: &mut Plan, size: u64, rotations: Result<u64, String>, shown: &str) {
-    match rotations {
-        Ok(rotations) => {
-            let bytes = size.saturating_mul(rotations.saturating_add(1)).min(RETENTION_BYTES_MAX);
-            let comment = format!(
-                "{shown}: the disk space of their files. Lines of ours are longer: raise it to keep as \
-                 many days, or set tacho_compression"
-            );
-            plan.set("tacho_retention_bytes", bytes.to_string(), comment);
-        }
-        Err(shown) => plan.remark(format!("{shown}: this is no number")),
     }
 }
 

@@ -5,8 +5,9 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
+use super::limits::{ROTATE_BYTES_MAX, Rotations, limit, unlimited};
 use super::source::Theirs;
-use super::{Filter, Plan, ROTATE_BYTES_MAX, limit_disk, pattern, place, texts_of_sql};
+use super::{Filter, Plan, pattern, place, texts_of_sql};
 
 /// The SQL commands that MariaDB knows by name. A filter with another one is refused, and no
 /// statement of this server can have it.
@@ -143,14 +144,18 @@ fn sizes(plan: &mut Plan, theirs: &Theirs) {
     match theirs.number("rotate_on_size", 0) {
         Some(bytes) => {
             plan.set("tacho_rotate_bytes", bytes.min(ROTATE_BYTES_MAX).to_string(), shown.clone());
+            let rotations = Rotations::of(theirs.number("rotations", 0));
             let shown_rotations = theirs.shown("rotations", "0");
-            let rotations = theirs.number("rotations", 0).ok_or(shown_rotations.clone());
-            // They are counted only where files are rotated.
-            if bytes > 0 {
-                limit_disk(plan, bytes, rotations, &format!("{shown}, {shown_rotations}"));
+            match bytes {
+                // They are counted only where files are rotated.
+                0 => limit(plan, 0, &Rotations::Never, &shown, &shown),
+                bytes => limit(plan, bytes, &rotations, &shown, &shown_rotations),
             }
         }
-        None => plan.remark(format!("{shown}: this is no number")),
+        None => {
+            plan.remark(format!("{shown}: this is no number"));
+            unlimited(plan, &shown);
+        }
     }
 }
 
@@ -315,12 +320,40 @@ mod tests {
         assert_eq!(value(&plan, "tacho_rotate_bytes"), Some("0"));
         assert_eq!(value(&plan, "tacho_arena_bytes"), None);
         assert_eq!(value(&planned(&[("policy", "none")]), "tacho_logging"), Some("OFF"));
-        assert_eq!(value(&plan, "tacho_retention_bytes"), None);
-        let limited = planned(&[("rotate_on_size", "100M"), ("rotations", "4")]);
-        assert_eq!(value(&limited, "tacho_retention_bytes"), Some("524288000"));
         let fast = planned(&[("strategy", "PERFORMANCE"), ("buffer_size", "256M")]);
         assert_eq!(value(&fast, "tacho_overflow"), Some("DROP"));
         assert_eq!(value(&fast, "tacho_arena_bytes"), Some("268435456"));
+    }
+
+    /// By default they never rotate; nor do they with a size and without a number.
+    #[test]
+    fn what_they_kept_is_kept_and_six_months_are_not_promised() {
+        let comment = |plan: &Plan| {
+            let days = plan.settings.iter().find(|it| it.name == "tacho_retention_days");
+            days.expect("it is set").comment.clone()
+        };
+        for values in [
+            &[][..],
+            &[("rotations", "9")],
+            &[("rotate_on_size", "100M")],
+            &[("rotate_on_size", "100M"), ("rotations", "0")],
+            &[("rotate_on_size", "100M"), ("rotations", "some")],
+            &[("rotate_on_size", "some"), ("rotations", "9")],
+        ] {
+            let plan = planned(values);
+            assert_eq!(value(&plan, "tacho_retention_files"), None, "{values:?}");
+            assert_eq!(value(&plan, "tacho_retention_bytes"), None, "{values:?}");
+            assert_eq!(value(&plan, "tacho_retention_days"), Some("183"), "{values:?}");
+            assert!(comment(&plan).contains("Nothing limits the disk space"), "{values:?}");
+            let is_wrong = values.iter().any(|(_, value)| *value == "some");
+            assert_eq!(plan.remarks.iter().any(|it| it.contains("no number")), is_wrong);
+        }
+        let limited = planned(&[("rotate_on_size", "100M"), ("rotations", "4")]);
+        assert_eq!(value(&limited, "tacho_rotate_bytes"), Some("104857600"));
+        assert_eq!(value(&limited, "tacho_retention_files"), Some("4"));
+        assert_eq!(value(&limited, "tacho_retention_bytes"), Some("524288000"));
+        assert_eq!(value(&limited, "tacho_retention_days"), Some("183"));
+        assert!(comment(&limited).contains("5 files of 104857600 bytes are NOT a record of six"));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
+use super::limits::{ROTATE_BYTES_MAX, Rotations, limit, unlimited};
 use super::source::Theirs;
-use super::{Filter, Plan, ROTATE_BYTES_MAX, limit_disk, pattern, place, texts_of_sql};
+use super::{Filter, Plan, pattern, place, texts_of_sql};
 
 /// What its QUERY_DDL has beyond our class `ddl`.
 const DDL_BESIDES: [&str; 3] = ["alter_user", "create_role", "drop_role"];
@@ -105,13 +106,18 @@ fn sizes(plan: &mut Plan, theirs: &Theirs) {
     let rotations = theirs.number("file_rotations", 9);
     let shown_rotations = theirs.shown("file_rotations", "9");
     match (size, rotations) {
-        (_, Some(0)) => plan.set("tacho_rotate_bytes", "0", shown_rotations),
+        (_, Some(0)) => {
+            plan.set("tacho_rotate_bytes", "0", shown_rotations.clone());
+            limit(plan, 0, &Rotations::Never, &shown, &shown_rotations);
+        }
         (Some(size), _) => {
             plan.set("tacho_rotate_bytes", size.min(ROTATE_BYTES_MAX).to_string(), shown.clone());
-            let rotations = rotations.ok_or(shown_rotations.clone());
-            limit_disk(plan, size, rotations, &format!("{shown}, {shown_rotations}"));
+            limit(plan, size, &Rotations::of(rotations), &shown, &shown_rotations);
         }
-        (None, _) => plan.remark(format!("{shown}: this is no number")),
+        (None, _) => {
+            plan.remark(format!("{shown}: this is no number"));
+            unlimited(plan, &shown);
+        }
     }
     let shown = theirs.shown("query_log_limit", "1024");
     match theirs.number("query_log_limit", 1024) {
@@ -204,6 +210,11 @@ mod tests {
         plan.settings.iter().find(|setting| setting.name == name).map(|setting| &*setting.value)
     }
 
+    fn comment<'p>(plan: &'p Plan, name: &str) -> &'p str {
+        let setting = plan.settings.iter().find(|setting| setting.name == name);
+        &setting.expect("it is set").comment
+    }
+
     #[test]
     fn the_defaults_of_server_audit_need_no_filter() {
         let plan = plan(&theirs(&[]));
@@ -211,9 +222,44 @@ mod tests {
         assert_eq!(value(&plan, "tacho_logging"), Some("OFF"));
         assert_eq!(value(&plan, "tacho_tables"), Some("ON"));
         assert_eq!(value(&plan, "tacho_rotate_bytes"), Some("1000000"));
+        assert_eq!(value(&plan, "tacho_retention_files"), Some("9"));
         assert_eq!(value(&plan, "tacho_retention_bytes"), Some("10000000"));
+        assert_eq!(value(&plan, "tacho_retention_days"), Some("183"));
         assert_eq!(value(&plan, "tacho_max_statement_bytes"), Some("1024"));
         assert_eq!(value(&plan, "tacho_directory"), None);
+    }
+
+    /// Whoever had nine files of 5 MB has limited the disk, and has no six months.
+    #[test]
+    fn the_disk_stays_limited_and_six_months_are_not_promised() {
+        let few = plan(&theirs(&[("file_rotate_size", "5M"), ("file_rotations", "9")]));
+        assert_eq!(value(&few, "tacho_rotate_bytes"), Some("5242880"));
+        assert_eq!(value(&few, "tacho_retention_files"), Some("9"));
+        assert_eq!(value(&few, "tacho_retention_bytes"), Some("52428800"));
+        let said = comment(&few, "tacho_retention_days");
+        assert!(
+            said.contains("10 files of 5242880 bytes are NOT a record of six months"),
+            "{said}"
+        );
+        assert!(said.contains("tacho_retention_files = 0 and tacho_retention_bytes = 0"), "{said}");
+
+        let all = plan(&theirs(&[("file_rotations", "0")]));
+        assert_eq!(value(&all, "tacho_rotate_bytes"), Some("0"));
+        assert_eq!(value(&all, "tacho_retention_files"), None);
+        assert_eq!(value(&all, "tacho_retention_bytes"), None);
+        let said = comment(&all, "tacho_retention_days");
+        assert!(said.contains("theirs never rotate") && !said.contains("NOT"), "{said}");
+        assert!(said.contains("Nothing limits the disk space"), "{said}");
+
+        for name in ["file_rotations", "file_rotate_size"] {
+            let odd = plan(&theirs(&[(name, "many")]));
+            assert!(odd.remarks.iter().any(|it| it.contains("= many: this is no number")));
+            assert_eq!(value(&odd, "tacho_retention_files"), None, "{name}");
+            let said = comment(&odd, "tacho_retention_days");
+            assert!(said.contains("Nothing limits the disk space"), "{said}");
+        }
+        let many = plan(&theirs(&[("file_rotations", "20000000")]));
+        assert_eq!(value(&many, "tacho_retention_files"), Some("1000000"), "its largest value");
     }
 
     #[test]
