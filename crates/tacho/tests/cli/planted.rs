@@ -108,7 +108,11 @@ fn nothing_in_the_directory_ends_the_verification() {
         ] {
             let place = Place::new();
             place.write(1);
-            put(&place.log().join(name));
+            let path = place.log().join(name);
+            if name == "removed.chain" {
+                fs::remove_file(&path).unwrap();
+            }
+            put(&path);
             let output = place.verify(&[]);
             assert_eq!(output.status.code(), Some(14), "{what} {name}: {}", stderr(&output));
             let text = stdout(&output);

@@ -65,6 +65,7 @@ impl Place {
             .unwrap()
             .map(|entry| entry.unwrap().path())
             .filter(|path| path.extension().is_some_and(|found| found == ending))
+            .filter(|path| path.file_stem().is_some_and(|stem| stem != "removed"))
             .collect();
         paths.sort();
         paths
