@@ -11,8 +11,8 @@
 
 namespace tacho {
 
-// Whether an operator who sets a limit while the recorder runs confirms that what is beyond it may go
-// at once.
+// Whether an operator who sets a limit while the recorder runs confirms that what is beyond it may
+// go at once.
 constexpr bool confirms_removal(int32_t setting, uint64_t before, uint64_t wanted) noexcept {
     const bool keeps_less = wanted != 0 && wanted <= before;
     switch (setting) {

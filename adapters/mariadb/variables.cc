@@ -3,6 +3,7 @@
 //
 // System and status variables. An update function runs with LOCK_global_system_variables held:
 // it stores a value and wakes the writer, and never waits.
+#include "../common/digits.h"
 #include "../common/retention.h"
 #include "../common/text_settings.h"
 #include "adapter.h"
@@ -67,20 +68,24 @@ TYPELIB g_writer_lib = {2, "writer", g_writer_names, nullptr};
 const char* g_compression_names[] = {"NONE", "ZSTD", nullptr};
 TYPELIB g_compression_lib = {2, "compression", g_compression_names, nullptr};
 
+void tell(MYSQL_THD thd, const char* variable, const char* old_value,
+          const char* new_value) noexcept {
+    const tacho_who who = who_of(thd);
+    tacho_embed_note_config(g_recorder, &who, variable, old_value, new_value);
+}
+
 void note(MYSQL_THD thd, const char* variable, const char* old_value,
           const char* new_value) noexcept {
     if (g_recorder != nullptr && strcmp(old_value, new_value) != 0) {
-        const tacho_who who = who_of(thd);
-        tacho_embed_note_config(g_recorder, &who, variable, old_value, new_value);
+        tell(thd, variable, old_value, new_value);
     }
 }
 
 void note_number(MYSQL_THD thd, const char* variable, unsigned long long before,
                  unsigned long long after) noexcept {
-    char texts[2][24];
-    snprintf(texts[0], sizeof(texts[0]), "%llu", before);
-    snprintf(texts[1], sizeof(texts[1]), "%llu", after);
-    note(thd, variable, texts[0], texts[1]);
+    const Digits old_value(before);
+    const Digits new_value(after);
+    note(thd, variable, old_value.text, new_value.text);
 }
 
 void set(int32_t setting, unsigned long long value) noexcept {
@@ -148,9 +153,15 @@ void update_retention(MYSQL_THD thd, st_mysql_sys_var* self, void* variable,
     const auto before = *static_cast<unsigned long long*>(variable);
     const auto wanted = *static_cast<const unsigned long long*>(value);
     update_number<Setting>(thd, self, variable, value);
-    if (g_recorder != nullptr && confirms_removal(Setting, before, wanted)) {
-        tacho_embed_retain(g_recorder, Setting);
+    if (g_recorder == nullptr || !confirms_removal(Setting, before, wanted)) {
+        return;
     }
+    if (wanted == before) {
+        // It changes no setting, and removes files: a line says who wanted that.
+        const Digits value_text(wanted);
+        tell(thd, kNames[Setting], value_text.text, value_text.text);
+    }
+    tacho_embed_retain(g_recorder, Setting);
 }
 
 template <int32_t Setting, const char** Names>
@@ -248,7 +259,8 @@ MYSQL_SYSVAR_ULONGLONG(rotate_interval_s, v_rotate_interval_s, PLUGIN_VAR_RQCMDA
                        366ULL * 86400, 1);
 MYSQL_SYSVAR_ULONGLONG(retention_days, v_retention_days, PLUGIN_VAR_RQCMDARG,
                        "Remove closed files that ended longer ago, days; 0 = keep them",
-                       check_number, update_retention<TACHO_SETTING_RETENTION_DAYS>, 183, 0, 36525, 1);
+                       check_number, update_retention<TACHO_SETTING_RETENTION_DAYS>, 183, 0, 36525,
+                       1);
 MYSQL_SYSVAR_ULONGLONG(retention_bytes, v_retention_bytes, PLUGIN_VAR_RQCMDARG,
                        "Remove the oldest closed files while the log is larger, bytes; 0 = keep "
                        "them",

@@ -5,6 +5,7 @@
 // system variables held: it stores a value and wakes the writer, and never waits. It asks for the
 // privilege, too, because of `SET GLOBAL … = DEFAULT` the check function is not told: the error
 // that it raises is the statement's.
+#include "../common/digits.h"
 #include "../common/message.h"
 #include "../common/retention.h"
 #include "../common/settings.h"
@@ -45,14 +46,17 @@ size_t index_of(const void* value) noexcept {
     return static_cast<size_t>(static_cast<const Value*>(value) - g_values);
 }
 
-void note(MYSQL_THD thd, const Setting& setting, const char* before, const char* after) noexcept {
-    if (g_recorder == nullptr || strcmp(before, after) == 0) {
-        return;
-    }
+void tell(MYSQL_THD thd, const Setting& setting, const char* before, const char* after) noexcept {
     char variable[kNameBytes];
     snprintf(variable, sizeof(variable), TACHO_VARIABLE("%s"), setting.name);
     const tacho_who who = who_of(thd);
     tacho_embed_note_config(g_recorder, &who, variable, before, after);
+}
+
+void note(MYSQL_THD thd, const Setting& setting, const char* before, const char* after) noexcept {
+    if (g_recorder != nullptr && strcmp(before, after) != 0) {
+        tell(thd, setting, before, after);
+    }
 }
 
 void set(const Setting& setting, uint64_t value) noexcept {
@@ -95,15 +99,19 @@ void update_number(MYSQL_THD thd, SYS_VAR*, void* variable, const void* save) no
     auto* current = static_cast<unsigned long long*>(variable);
     const auto before = *current;
     const auto wanted = *static_cast<const unsigned long long*>(save);
-    char texts[2][24];
-    snprintf(texts[0], sizeof(texts[0]), "%llu", before);
-    snprintf(texts[1], sizeof(texts[1]), "%llu", wanted);
-    note(thd, setting, texts[0], texts[1]);
+    const Digits old_value(before);
+    const Digits new_value(wanted);
+    note(thd, setting, old_value.text, new_value.text);
     *current = wanted;
     set(setting, wanted);
-    if (g_recorder != nullptr && confirms_removal(setting.number, before, wanted)) {
-        tacho_embed_retain(g_recorder, setting.number);
+    if (g_recorder == nullptr || !confirms_removal(setting.number, before, wanted)) {
+        return;
     }
+    if (wanted == before) {
+        // It changes no setting, and removes files: a line says who wanted that.
+        tell(thd, setting, old_value.text, new_value.text);
+    }
+    tacho_embed_retain(g_recorder, setting.number);
 }
 
 void update_choice(MYSQL_THD thd, SYS_VAR*, void* variable, const void* save) noexcept {

@@ -135,6 +135,12 @@ fn what_is_too_old_goes_slowly_until_somebody_says_so() {
     drop(conn);
     server.stop().expect("stopped");
     let (removed, seqs) = told(&log);
+    // The same number as before: it changes nothing but what goes.
+    let newest = names(&log).pop_last().expect("a file");
+    let text = fs::read_to_string(log.join(newest)).expect("a text");
+    assert!(text.contains(
+        "\"variable\":\"tacho_retention_days\",\"old_value\":\"183\",\"new_value\":\"183\""
+    ));
     let days: Vec<&str> = removed.iter().map(|name| &name[..14]).collect();
     assert_eq!(
         days,

@@ -10,8 +10,10 @@ const PART_IN_AN_HOUR: u64 = 100;
 /// start), and so many more as the log has grown by. Whoever notices has time to look into it.
 #[derive(Default)]
 pub(super) struct Brake {
-    /// How many files may go.
-    allowance: u64,
+    /// How many files may go for the time that has passed.
+    hourly: u64,
+    /// How many files may go for those that were begun.
+    grown: u64,
     /// So many may go whatever the allowance says: those that had to when an operator has said that they
     /// shall. What has to go later, by a clock that may be wrong then, is not meant.
     asked_count: u64,
@@ -42,10 +44,12 @@ impl Brake {
         let hour_at_us = *self.hour_at_us.get_or_insert(now_us + HOUR_US);
         if now_us >= hour_at_us {
             self.hour_at_us = Some(now_us + HOUR_US);
-            self.allowance = self.allowance.max(hourly);
+            self.hourly = self.hourly.max(hourly);
         }
-        // What was not used is no reason for many to go at once later.
-        self.allowance = (self.allowance + grown).min(hourly + grown);
+        // What was not used is no reason for many to go at once later. What the log has grown by is not
+        // used at once: one file goes after a look, and others may have been begun by the next one.
+        self.hourly = self.hourly.min(hourly);
+        self.grown = (self.grown + grown).min(due_count);
         if std::mem::take(&mut self.is_said) {
             self.asked_count = due_count;
         }
@@ -53,7 +57,7 @@ impl Brake {
 
     /// Whether one may go now.
     pub(super) fn is_open(&self) -> bool {
-        self.allowance > 0 || self.asked_count > 0
+        self.hourly > 0 || self.grown > 0 || self.asked_count > 0
     }
 
     /// The oldest file goes; `is_reason`: this brake has let it.
@@ -61,8 +65,10 @@ impl Brake {
         // Whatever it goes for, it was one of those that were meant.
         if self.asked_count > 0 {
             self.asked_count -= 1;
+        } else if is_reason && self.grown > 0 {
+            self.grown -= 1;
         } else if is_reason {
-            self.allowance = self.allowance.saturating_sub(1);
+            self.hourly = self.hourly.saturating_sub(1);
         }
     }
 
@@ -109,6 +115,16 @@ mod tests {
         assert_eq!(take(&mut brake, 250, 0, 0), 0);
         assert_eq!(take(&mut brake, 250, 2, 1), 2);
         assert_eq!(take(&mut brake, 250, 4, 2), 4);
+        // A burst may go one by one, with a look before each; what had not to go gives nothing later.
+        for due_count in (1..=9).rev() {
+            brake.look(250, due_count, if due_count == 9 { 9 } else { 0 }, 2);
+            assert!(brake.is_open(), "{due_count}");
+            brake.pass(true);
+        }
+        assert!(!brake.is_open());
+        brake.look(250, 0, 9, 2);
+        brake.look(250, 9, 0, 2);
+        assert!(!brake.is_open());
         // As many as had to go when that was said, by whatever reason they go.
         brake.hear(true);
         brake.look(250, 3, 0, 3);
