@@ -233,8 +233,8 @@ bool tacho_embed_encryption(const tacho_embed* recorder, const tacho_who* who, c
 /* Asks for a new log file. */
 void tacho_embed_rotate(const tacho_embed* recorder);
 
-/* Somebody has set TACHO_SETTING_RETENTION_DAYS or _FILES, and means it: all files beyond this limit may
- * go at once. */
+/* Somebody has set TACHO_SETTING_RETENTION_DAYS or _FILES, and means it: all files beyond this
+ * limit may go at once. */
 void tacho_embed_retain(const tacho_embed* recorder, int32_t setting);
 
 /* Asks the writer to write what has ended, now. Does not wait for it. */
