@@ -82,10 +82,18 @@ pack() {
     echo "build/deb/${name}_${version}_$architecture.deb"
 }
 
+# scripts_of NAME FROM: the maintainer scripts packaging/debian/FROM.*, as those of the package NAME.
+scripts_of() {
+    local file
+    for file in packaging/debian/"$2".*; do
+        install -D -m 755 "$file" "$work/$1/DEBIAN/${file##*.}"
+    done
+}
+
 command_package() {
     local root=$work/tacho
     stage_command "$root" /usr vendor-completions
-    mkdir -p "$root/DEBIAN"
+    scripts_of tacho tacho
     documents tacho "$version"
     cat >"$root/DEBIAN/control" <<CONTROL
 Depends: $(needs "$root/usr/bin/tacho")
@@ -115,7 +123,7 @@ server_package() {
     stage_library "$library" "$root" "$plugins"
     stage_server "$root" /usr "$family"
     install -D -m 644 "packaging/$(basename "$options")" "$root$(dirname "$options")/60-tacho.cnf"
-    mkdir -p "$root/DEBIAN"
+    scripts_of "$name" server
     echo "$(dirname "$options")/60-tacho.cnf" >"$root/DEBIAN/conffiles"
     documents "$name" "$version+$family$series"
     {
