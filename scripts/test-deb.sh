@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the packages of scripts/deb.sh into a clean Debian, starts its server and records a
-# statement. Needs root, for the chroot, and some 700 MB for a while.
+# Installs the packages of scripts/deb.sh into a clean Debian, reads manual pages and completions as
+# a user does, starts its server, records a statement, and purges the packages. Needs root, for the
+# chroot, and some 700 MB for a while.
 #
 #   scripts/test-deb.sh [mariadb | mariadb-11.8 | mysql-9.7 | mysql-8.0]
 #
@@ -40,7 +41,8 @@ mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 security=${DEBIAN_SECURITY_MIRROR:-http://deb.debian.org/debian-security}
 # What is called differently. A component is remembered by the server, a plugin in the option file.
 sources=("deb $mirror $suite main")
-kind=plugin needed=()
+# man, completions and systemd-analyze, for what the packages bring for them.
+kind=plugin needed=(bash-completion man-db systemd)
 if [ "$family" = mariadb ]; then
     package=mariadb-plugin-tacho options=/etc/mysql/mariadb.conf.d/60-tacho.cnf
     daemon=mariadbd client=mariadb admin=mariadb-admin
@@ -55,7 +57,7 @@ else
     else
         package=mysql-component-tacho kind=component
         # The data directory and the option files are those of the whole server.
-        needed=(mysql-server)
+        needed+=(mysql-server)
         install="INSTALL COMPONENT 'file://component_tacho'"
         uninstall="UNINSTALL COMPONENT 'file://component_tacho'"
     fi
@@ -157,8 +159,50 @@ inside sh -c 'apt-get install -y -q --no-install-recommends "$@" /tmp/*.deb' sh 
     fail "the packages cannot be installed"
 }
 inside tacho --version
-[ -s "$root/usr/share/man/man1/tacho-tail.1.gz" ] || fail "there is no manual page"
 scripts/check-links.py "$root/usr/share/doc/tacho" || fail "a guide has a dead link"
+
+# Without root, and without the environment of this script.
+as_user() { chroot --userspec=nobody:nogroup "$root" env -i PATH=/usr/bin:/bin LC_ALL=C.UTF-8 "$@"; }
+manual_pages() {
+    local file page count=0
+    for file in "$root"/usr/share/man/man1/tacho*.1.gz; do
+        page=$(basename "$file" .1.gz) count=$((count + 1))
+        as_user man --warnings "$page" >"$work/page" 2>"$work/warnings" ||
+            fail "man $page fails: $(cat "$work/warnings")"
+        [ ! -s "$work/warnings" ] || fail "man $page warns: $(cat "$work/warnings")"
+        grep -q "^ *$page  *-  *" "$work/page" || fail "man $page shows another page"
+        as_user whatis "$page" >/dev/null || fail "whatis does not know $page"
+    done
+    [ "$count" -gt 15 ] || fail "there are $count manual pages"
+}
+# As bash has it when a user presses the tab key behind "tacho ta".
+completions() {
+    local found
+    # shellcheck disable=SC2016
+    found=$(as_user bash -c '. /usr/share/bash-completion/bash_completion
+        _comp_load tacho 2>/dev/null || _completion_loader tacho
+        COMP_WORDS=(tacho ta) COMP_CWORD=1
+        _tacho tacho ta tacho
+        echo "${COMPREPLY[*]}"')
+    [ "$found" = tail ] || fail "bash completes \"tacho ta\" with: $found"
+}
+units() {
+    local unit problems names=(tacho-recorder tacho-syslog)
+    # With its drop-in. The package that this script makes of MySQL 8.0 has no unit.
+    [ "$release" = mysql-8.0 ] || names+=("$family")
+    for unit in "${names[@]}"; do
+        problems=$(inside systemd-analyze verify "$unit.service" 2>&1) || fail "$unit.service: $problems"
+        [ -z "$problems" ] || fail "$unit.service: $problems"
+    done
+}
+
+echo "test-deb.sh: what a user sees"
+as_user tacho --help >"$work/help" || fail "tacho --help fails"
+grep -q '^Usage: tacho' "$work/help" || fail "tacho --help shows no usage"
+as_user cat /usr/share/doc/tacho/docs/guide/install.md >/dev/null || fail "a user cannot read the guide"
+manual_pages
+completions
+units
 
 start() {
     inside mkdir -p /run/mysqld
@@ -242,10 +286,18 @@ if [ "$kind" = component ]; then
     sql "$uninstall"
     stop
 fi
+# The log and the key, with their contents.
+kept() { (cd "$root" && find ".$log" var/lib/mysql/tacho-signing.key -type f -exec sha256sum {} + | sort -k 2); }
+# Everything that a unit has in /etc/systemd is a link.
+enabled() { find "$root/etc/systemd" -name 'tacho-*'; }
+inside systemctl --quiet enable tacho-recorder tacho-syslog
+[ "$(enabled | wc -l)" -eq 2 ] || fail "the units cannot be enabled"
+kept >"$work/before"
 inside apt-get purge -y -qq tacho "$package" </dev/null >"$work/purge.log" 2>&1 ||
     fail "they cannot be removed: $(tail -5 "$work/purge.log")"
 [ ! -e "$root$options" ] || fail "the option file is still there"
-[ -d "$root$log" ] || fail "the log went with the package"
+[ -z "$(enabled)" ] || fail "links of units are left: $(enabled)"
+kept | diff "$work/before" - >&2 || fail "the log or the key changed with the package"
 start
 stop
 echo "test-deb.sh: passed ($suite, $family $series)"
