@@ -35,7 +35,7 @@ stage_command() {
 
     # As they are in the repository, so that their links hold.
     install -d "$share/doc/tacho"
-    cp README.md ARCHITECTURE.md CHANGELOG.md "$share/doc/tacho/"
+    cp README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md "$share/doc/tacho/"
     cp -r docs "$share/doc/tacho/"
     find "$share" "$root$prefix/lib/systemd" -type f -exec chmod 644 {} +
     find "$share/doc/tacho" -type d -exec chmod 755 {} +
