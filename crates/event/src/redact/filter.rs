@@ -1,7 +1,7 @@
 //! The quick look that lets ordinary statements through.
 //!
-//! A statement that holds a secret holds one of these words, or a URL with a password, in one piece
-//! and outside of any encoding: the server's tokens cannot be cut by comments, and client character sets all
+//! A statement that holds a secret holds one of these words in one piece, or a URL with a password,
+//! outside of any encoding: the server's tokens cannot be cut by comments, and client character sets all
 //! contain ASCII. The look is at bytes alone, so no quote or comment can mislead it.
 //!
 //! The text is looked at two bytes at a time, at even places only. Each word has two pairs of
@@ -39,11 +39,7 @@ const WORDS: &[(&str, [usize; 2])] = &[
     ("keyring", [0, 1]),
     ("asymmetric", [2, 3]),
     ("kdf", [0, 1]),
-    (URL, [0, 1]),
 ];
-
-/// What a URL has behind its scheme. Most URLs have no password: these are let through.
-const URL: &str = "://";
 
 /// Numbers of pairs: five bits of each byte are enough to tell letters apart, whatever their case.
 const PAIR_COUNT: usize = 0x1F1F + 1;
@@ -104,6 +100,7 @@ pub(super) fn suspects(text: &[u8]) -> bool {
         blocks.iter().enumerate().map(|(index, block)| (BLOCK_BYTES * index, block));
     blocks_at.any(|(at, block)| has_pair(block) && has_word(at, block))
         || has_word(text.len() - rest.len(), rest)
+        || url::suspects(text)
 }
 
 /// The pairs of bytes of a text; a last byte without a neighbour is left out.
@@ -120,9 +117,7 @@ fn has_word_at(text: &[u8], at: usize, set: u8) -> bool {
         for place in places {
             let start = at.checked_sub(place);
             let there = start.and_then(|start| text.get(start..)?.get(..word.len()));
-            if there.is_some_and(|there| is_same(there, word.as_bytes()))
-                && (word != URL || url::is_with_password(&text[start.unwrap_or_default()..]))
-            {
+            if there.is_some_and(|there| is_same(there, word.as_bytes())) {
                 return true;
             }
         }
@@ -147,7 +142,7 @@ mod tests {
     /// The same by looking at everything.
     fn has_some_word(text: &[u8]) -> bool {
         let has = |word: &str| text.windows(word.len()).any(|w| is_same(w, word.as_bytes()));
-        WORDS.iter().any(|(word, _)| *word != URL && has(word)) || url::has_password(text)
+        WORDS.iter().any(|(word, _)| has(word)) || url::suspects(text)
     }
 
     /// Words and pieces of words, in any case, with anything between them.
@@ -186,7 +181,7 @@ mod tests {
 
     #[test]
     fn every_word_is_found_wherever_it_stands() {
-        let words = WORDS.iter().map(|(word, _)| *word).filter(|word| *word != URL);
+        let words = WORDS.iter().map(|(word, _)| *word);
         for word in words.chain(["://u:p@"]) {
             for before in 0..20 {
                 for after in 0..4 {

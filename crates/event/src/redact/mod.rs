@@ -16,6 +16,7 @@
 //! | `lexer` | tokens, under one guess at the settings the recorder is not told |
 //! | `scan` | the rules: where secrets are |
 //! | `strict` | the rules: what may stay behind a word like IDENTIFIED |
+//! | `parts` | URLs that an expression puts together from several literals |
 //! | `url` | passwords in URLs |
 //! | `words` | the words that the rules know |
 //! | `patch` | places to take out, and the text without them |
@@ -33,6 +34,7 @@ mod high;
 mod lexer;
 mod literals;
 mod message;
+mod parts;
 mod patch;
 mod scan;
 mod strict;

@@ -35,6 +35,8 @@ const STATEMENTS: &[&str] = &[
     "REPLACE `mysql` . `global_priv` SET Priv = $",
     "UPDATE t SET authentication_string = $",
     "EXECUTE s USING $",
+    "EXECUTE IMMEDIATE 'ALTER\tUSER\tu\tIDENTIFIED\tBY\t?' USING @a , $",
+    "PREPARE s FROM 'CREATE\tUSER\tu\tIDENTIFIED\t' 'BY\t' $",
     "EXECUTE IMMEDIATE CONCAT ( 'a' , $ )",
     "CREATE PROCEDURE p ( ) BEGIN SET PASSWORD = $ ; END",
     "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO CREATE USER @U IDENTIFIED BY $",
@@ -177,6 +179,33 @@ fn text() -> impl Strategy<Value = String> {
         .prop_map(|(before, sql, after)| format!("{before};{sql};{after}"))
 }
 
+/// A URL with a marked password, as the pieces that a text is put together from.
+const URL: &[&str] = &["h", "ttps", ":", "/", "/", "u", "\\\\", ":", "é", MARK, "\\\\", "@", "h"];
+
+/// An expression that makes [`URL`] of literals.
+fn url_in_parts() -> impl Strategy<Value = String> {
+    let gaps = prop::collection::vec(prop::option::of((0..GAPS.len(), 0..4_usize)), URL.len());
+    (gaps, 0..3_u8).prop_map(|(gaps, style)| {
+        let operator = [",", "||", ""][usize::from(style)];
+        let mut sql = String::from(if style == 0 { "CONCAT(a, '" } else { "'" });
+        let mut quote = '\'';
+        for (piece, gap) in URL.iter().zip(gaps) {
+            sql.push_str(piece);
+            let Some((gap, kind)) = gap else { continue };
+            sql.push(quote);
+            sql.push_str(GAPS[gap]);
+            // Literals side by side are one, also in CONCAT.
+            sql.push_str(if kind < 2 { operator } else { "" });
+            sql.push_str(GAPS[(gap + kind) % GAPS.len()]);
+            quote = if kind % 2 == 0 { '\'' } else { '"' };
+            sql.push(quote);
+        }
+        sql.push(quote);
+        sql.push_str(if style == 0 { ", b)" } else { "" });
+        sql
+    })
+}
+
 fn has_mark(text: &[u8]) -> bool {
     text.windows(MARK.len()).any(|part| part == MARK.as_bytes())
 }
@@ -213,6 +242,19 @@ proptest! {
             None => sql.as_bytes(),
         };
         let result = check_form(bytes, charset.as_bytes(), b"")?;
+        prop_assert!(!has_mark(&result), "{sql:?} -> {:?}", String::from_utf8_lossy(&result));
+    }
+
+    #[test]
+    fn no_url_in_parts_comes_through(
+        expression in url_in_parts(),
+        frame in prop::sample::select(vec!["SELECT $", "/*! SELECT */ $", "INSERT t SET a = $ ;"]),
+        is_quoted in any::<bool>(),
+        charset in prop::sample::select(CHARSETS),
+    ) {
+        let sql = frame.replace('$', &expression);
+        let sql = if is_quoted { format!("SET @q = {}", quote(&sql)) } else { sql };
+        let result = check_form(sql.as_bytes(), charset.as_bytes(), b"")?;
         prop_assert!(!has_mark(&result), "{sql:?} -> {:?}", String::from_utf8_lossy(&result));
     }
 

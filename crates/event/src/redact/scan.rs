@@ -12,6 +12,7 @@ use memchr::{memchr, memchr2};
 use tacho_digest::grouping::Grouping;
 
 use super::lexer::{Kind, Lexer, REDACTED, Reading, SECRET, Token, has_mixed_versions, unescape};
+use super::parts::Parts;
 use super::patch::{Patch, apply};
 use super::strict::Unexpected;
 use super::words::{self, Verb, Word};
@@ -74,7 +75,7 @@ pub(super) struct Work {
     /// Bytes that may still be read.
     budget: usize,
     /// There was not enough memory: what was found may not be all.
-    gave_up: bool,
+    pub(super) gave_up: bool,
     /// There is more to read, or to take out, than any text has that is not made for it.
     is_too_much: bool,
 }
@@ -183,13 +184,15 @@ pub(super) struct Scan<'w, 't> {
     names_secret_column: bool,
     /// `SELECT … INTO @pwd`.
     names_secret_target: bool,
-    parens: usize,
+    pub(super) parens: usize,
     /// Depth of parentheses outside of the function whose arguments are being read.
     function: Option<usize>,
-    /// Literals from here on are part of dynamic SQL that cannot be followed.
+    /// Literals and numbers from here on are part of dynamic SQL that cannot be followed.
     dynamic_from: usize,
     /// Literals up to here were looked into together with their neighbours.
     joined_to: usize,
+    /// Where CONCAT and `||` put literals together.
+    pub(super) parts: Parts,
 }
 
 impl<'w, 't> Scan<'w, 't> {
@@ -230,6 +233,7 @@ impl<'w, 't> Scan<'w, 't> {
             function: None,
             dynamic_from: usize::MAX,
             joined_to: 0,
+            parts: Parts::default(),
         }
     }
 
@@ -243,7 +247,11 @@ impl<'w, 't> Scan<'w, 't> {
                     continue;
                 }
                 Kind::Punct(b';') => break,
-                Kind::Punct(b'(') => self.parens += 1,
+                Kind::Punct(b'(') => {
+                    self.parens += 1;
+                    let is_concat = self.name_of(self.previous).text() == "CONCAT";
+                    self.parts.open(self.parens, is_concat);
+                }
                 Kind::Punct(b')') => {
                     self.parens = self.parens.saturating_sub(1);
                     self.function = self.function.filter(|outside| self.parens > *outside);
@@ -360,7 +368,7 @@ impl<'w, 't> Scan<'w, 't> {
 
     fn number(&mut self, token: Token) {
         let in_function = self.function.is_some() && self.depth == 0;
-        let in_dynamic = token.start >= self.dynamic_from && self.is_hex(token);
+        let in_dynamic = token.start >= self.dynamic_from;
         if in_function || in_dynamic || (self.is_mixed && self.is_hex(token)) {
             self.secret(token);
         } else if self.bits_of_digit(token).is_some() {
@@ -372,6 +380,7 @@ impl<'w, 't> Scan<'w, 't> {
         if self.function.is_some() || self.is_mixed || token.start >= self.dynamic_from {
             self.secret(token);
         } else {
+            self.url_in_parts(token);
             self.look_into(token);
         }
         // A name under ANSI_QUOTES, or that of a user variable.
@@ -410,25 +419,13 @@ impl<'w, 't> Scan<'w, 't> {
         let mut value = self.value(token)?;
         let mut ahead = self.lexer;
         while let Some(next) = ahead.next_code().filter(|next| next.kind == Kind::Text) {
-            let more = self.value(next)?;
-            let mut joined = match value {
-                Cow::Owned(joined) => joined,
-                Cow::Borrowed(first) => {
-                    let mut joined = Vec::new();
-                    joined.try_reserve(first.len() + more.len())?;
-                    joined.extend_from_slice(first);
-                    joined
-                }
-            };
-            joined.try_reserve(more.len())?;
-            joined.extend_from_slice(&more);
-            value = Cow::Owned(joined);
+            value = Cow::Owned(appended(value, &self.value(next)?)?);
             *last = next;
         }
         Ok(value)
     }
 
-    fn value(&self, token: Token) -> Result<Cow<'t, [u8]>, TryReserveError> {
+    pub(super) fn value(&self, token: Token) -> Result<Cow<'t, [u8]>, TryReserveError> {
         let (start, end) = token.body;
         let body = &self.text[start..end];
         if let Some(bits) = self.bits_of_digit(token) {
@@ -556,7 +553,9 @@ impl<'w, 't> Scan<'w, 't> {
                 Some(token) if self.word_of(Some(token)).text() == "USING" => break position,
                 Some(token) if token.kind == Kind::Marker => {}
                 Some(token)
-                    if self.bits_of_digit(token).is_none() && self.begins_literal(token) => {}
+                    if self.bits_of_digit(token).is_none()
+                        && (token.kind == Kind::Text
+                            || position == start && self.begins_literal(token)) => {}
                 Some(_) => break start,
             }
         };
@@ -630,6 +629,22 @@ impl<'w, 't> Scan<'w, 't> {
         }
         Self::is_punct(next, b'=') && (self.in_assignments || !self.in_data)
     }
+}
+
+/// Two parts as one.
+pub(super) fn appended(first: Cow<'_, [u8]>, more: &[u8]) -> Result<Vec<u8>, TryReserveError> {
+    let mut joined = match first {
+        Cow::Owned(joined) => joined,
+        Cow::Borrowed(first) => {
+            let mut joined = Vec::new();
+            joined.try_reserve(first.len() + more.len())?;
+            joined.extend_from_slice(first);
+            joined
+        }
+    };
+    joined.try_reserve(more.len())?;
+    joined.extend_from_slice(more);
+    Ok(joined)
 }
 
 /// The bytes that digits of so many bits stand for.

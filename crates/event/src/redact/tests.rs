@@ -261,6 +261,34 @@ fn dynamic_sql_and_stored_programs() {
         ("EXECUTE IMMEDIATE 0x5345542050415353574F52443D277827", "EXECUTE IMMEDIATE <secret>"),
         ("EXECUTE IMMEDIATE 'SELECT ?' USING 'x'", "EXECUTE IMMEDIATE 'SELECT ?' USING <secret>"),
         ("EXECUTE s USING 'x', @y", "EXECUTE s USING <secret>, @y"),
+        ("EXECUTE s USING 1234", "EXECUTE s USING <secret>"),
+        (
+            "EXECUTE `s` USING -1, 2.5e3, 0x31, @y, 'x'",
+            "EXECUTE `s` USING -<secret>, <secret>, <secret>, @y, <secret>",
+        ),
+        (
+            "EXECUTE IMMEDIATE 'ALTER USER u IDENTIFIED BY ?' USING 1234",
+            "EXECUTE IMMEDIATE 'ALTER USER u IDENTIFIED BY ?' USING <secret>",
+        ),
+        (
+            "EXECUTE IMMEDIATE CONCAT('ALTER USER u IDENTIFIED BY ''', 1234, '''')",
+            "EXECUTE IMMEDIATE CONCAT(<secret>, <secret>, <secret>)",
+        ),
+        (
+            "CREATE PROCEDURE p() BEGIN EXECUTE s USING 1234; SELECT 5; END",
+            "CREATE PROCEDURE p() BEGIN EXECUTE s USING <secret>; SELECT 5; END",
+        ),
+        ("PREPARE s FROM 'CREATE USER u IDENTIFIED ' 'BY ''x'''", "PREPARE s FROM <secret>"),
+        ("PREPARE s FROM _latin1'SELECT 1' ' + 1'", "PREPARE s FROM _latin1'SELECT 1' ' + 1'"),
+        // The server does not accept this one.
+        (
+            "PREPARE s FROM 'CREATE USER u IDENTIFIED BY ' _latin1'x'",
+            "PREPARE s FROM <secret> _latin1<secret>",
+        ),
+        (
+            "EXECUTE IMMEDIATE 'SET PASS' /* c */ \"WORD = 'x'\" USING @y",
+            "EXECUTE IMMEDIATE <secret> USING @y",
+        ),
         ("SET @q = 'CREATE USER u IDENTIFIED BY ''x'''", "SET @q = <secret>"),
         (
             "CREATE PROCEDURE p() BEGIN SET PASSWORD = 'x'; UPDATE t SET password = 'y'; END",
@@ -561,6 +589,43 @@ fn urls_with_passwords() {
         ),
     ]);
     check_untouched(&["SELECT 'http://h:80/a@b', 'u@h'"]);
+}
+
+/// The server makes one literal of literals side by side.
+#[test]
+fn urls_with_passwords_in_parts() {
+    check(&[
+        ("SELECT 'https:' '//u:x@h'", "SELECT <secret>"),
+        ("SELECT 'https:/' '/u:x@h', 'y'", "SELECT <secret>, 'y'"),
+        ("SELECT 'https' ':' '/' '/' 'u' ':' 'x' '@' 'h'", "SELECT <secret>"),
+        ("SELECT 'https://u:'\"x@h\"", "SELECT <secret>"),
+        ("SELECT _latin1'https://u'\n':x@h'", "SELECT _latin1<secret>"),
+        ("SELECT 'https:' /* ' */ '//u:x@h'", "SELECT <secret>"),
+        ("SELECT 'https:' -- it's\n'//u:x@h'", "SELECT <secret>"),
+        ("PREPARE s FROM 'SELECT ''https:'' ''//u:x@h'''", "PREPARE s FROM <secret>"),
+        ("SELECT 'SELECT ''https:'' ''//u:x@h'''", "SELECT <secret>"),
+        ("SELECT CONCAT('https:', '//u:x@h'), 'y'", "SELECT CONCAT(<secret>, <secret>), 'y'"),
+        (
+            "SELECT concat /**/ (a, IF(b, 'c', 'd'), 'https://', 'u:' 'x', '@h', e)",
+            "SELECT concat /**/ (a, IF(b, 'c', 'd'), <secret>, <secret>, <secret>, e)",
+        ),
+        (
+            "SELECT CONCAT(CONCAT('a', 'b'), 'https:', '//u:x@h')",
+            "SELECT CONCAT(CONCAT('a', 'b'), <secret>, <secret>)",
+        ),
+        ("SELECT 'https:' || '//u:x@h'", "SELECT <secret> || <secret>"),
+        ("SELECT 'https://u:x\\\\y@h'", "SELECT <secret>"),
+        ("SELECT /*! 'https:' */ '//u:x@h'", "SELECT /*! <secret>"),
+    ]);
+    check_in(b"SELECT 'https:'\xA0'//u:x@h'", "latin1", "", b"SELECT <secret>");
+    check_untouched(&[
+        "INSERT INTO t VALUES ('https:', '//u:x@h')",
+        "INSERT INTO t VALUES ('http://h:80', 'a@b')",
+        "SELECT REPLACE('http://h:80', 'a@b', '')",
+        "SELECT CONCAT(a, 'b') FROM t WHERE c IN ('http://h:80', 'a@b')",
+        "SELECT CONCAT('http://h:80/', 'a@b', ' it''s')",
+        "SELECT 'http://h:80/' 'a@b'",
+    ]);
 }
 
 #[test]
