@@ -1,20 +1,40 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while: FUZZ_SECONDS each, 60 by default. Needs a nightly
-# toolchain and cargo-fuzz; `cargo test` runs the seeds and mutations of them without.
+# Runs fuzz targets for a while, FUZZ_SECONDS each (60 by default):
+#   scripts/fuzz.sh [TARGET…]    all targets if none is given
+# Needs a nightly toolchain and cargo-fuzz. `cargo test` runs the seeds of `arena_hostile` and `recovery`
+# without either.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../fuzz"
 
 seconds="${FUZZ_SECONDS:-60}"
-cargo +nightly fuzz --version >/dev/null 2>&1 || {
-    echo "fuzz.sh: install cargo-fuzz first: cargo install cargo-fuzz (and: rustup toolchain install nightly)" >&2
+# For every target: no input takes longer than 5 s, or more than 512 MiB.
+limits=(-timeout=5 -rss_limit_mb=512 -malloc_limit_mb=512)
+
+missing() {
+    echo "fuzz.sh: $1 is missing; install it first:" >&2
+    echo "    rustup toolchain install nightly --profile minimal" >&2
+    echo "    cargo install cargo-fuzz --locked" >&2
     exit 1
 }
-for target in arena_hostile redact verify digest log_line filter rewrite_rule message; do
+cargo +nightly --version >/dev/null 2>&1 || missing "the nightly toolchain"
+cargo +nightly fuzz --version >/dev/null 2>&1 || missing cargo-fuzz
+
+# fuzz/target, which git ignores: nothing there is of use to other builds.
+unset CARGO_TARGET_DIR
+targets=("$@")
+[ "$#" -gt 0 ] || mapfile -t targets < <(cargo +nightly fuzz list)
+cargo +nightly fuzz build
+failed=()
+for target in "${targets[@]}"; do
     echo "== $target, $seconds s"
     # What is found goes to a directory of its own; the committed seeds are only read.
-    mkdir -p "fuzz/corpus-live/$target"
+    mkdir -p "corpus-live/$target"
     seeds=()
-    [ -d "fuzz/corpus/$target" ] && seeds=("corpus/$target")
-    (cd fuzz && cargo +nightly fuzz run "$target" "corpus-live/$target" "${seeds[@]}" \
-        -- -max_total_time="$seconds" -timeout=20 -rss_limit_mb=1024 -malloc_limit_mb=512)
+    [ -d "corpus/$target" ] && seeds=("corpus/$target")
+    cargo +nightly fuzz run "$target" "corpus-live/$target" "${seeds[@]}" \
+        -- -max_total_time="$seconds" "${limits[@]}" || failed+=("$target")
 done
+[ "${#failed[@]}" -eq 0 ] || {
+    echo "fuzz.sh: failed: ${failed[*]}; the inputs are in fuzz/artifacts/" >&2
+    exit 1
+}

@@ -2,6 +2,8 @@
 //! endless loop. The body is shared with the tests of `tacho-ring`.
 #![no_main]
 
+#[path = "../../crates/ring/tests/arena/damage.rs"]
+mod damage;
 #[path = "../../crates/ring/tests/arena/heap.rs"]
 mod heap;
 #[path = "../../crates/ring/tests/arena/hostile.rs"]

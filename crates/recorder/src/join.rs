@@ -107,7 +107,7 @@ impl Join {
         if conn.last_query_id == 0 {
             conn.last_query_id = last_query_id;
         }
-        conn.expect(rec_no + 1);
+        conn.expect_after(rec_no);
     }
 
     /// The beginning of a record is gone, and it is counted as lost: the rest of it is nothing.
@@ -237,7 +237,7 @@ impl Join {
             let Some(partial) = conn.partial.take_if(|p| p.head.rec_no == *rec_no) else {
                 continue;
             };
-            conn.expect(rec_no + 1);
+            conn.expect_after(*rec_no);
             self.counts.partials -= 1;
             ready.push(Ready::Nothing { at: partial.refs() });
             conn.unstash(&mut self.counts, ready);

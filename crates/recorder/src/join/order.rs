@@ -54,6 +54,12 @@ impl Conn {
         known.unwrap_or((epoch << session::REC_NO_BITS) + 1)
     }
 
+    /// What comes after this one is next. The highest number, which only a damaged record has, has none
+    /// after it.
+    pub(super) fn expect_after(&mut self, rec_no: u64) {
+        self.expect(rec_no.saturating_add(1));
+    }
+
     /// `rec_no` comes next in its epoch.
     pub(super) fn expect(&mut self, rec_no: u64) {
         if session::epoch_of(rec_no) != session::epoch_of(self.expected) {
@@ -83,7 +89,7 @@ impl Conn {
     fn take_whole(&mut self, head: &Head, at: Ref, ready: &mut Vec<Ready>) {
         // A record without a number says nothing of those that have one.
         if head.rec_no != 0 {
-            self.expect(head.rec_no + 1);
+            self.expect_after(head.rec_no);
         }
         let awaited = head.present & PRESENT_AWAITED != 0;
         self.apply(head, Place::Arena(at, Vec::new()), awaited, ready);
@@ -129,7 +135,7 @@ impl Conn {
                     && let Some(done) = self.partial.take()
                 {
                     counts.partials -= 1;
-                    self.expect(done.head.rec_no + 1);
+                    self.expect_after(done.head.rec_no);
                     let head = done.head;
                     let awaited = done.awaited || head.present & PRESENT_AWAITED != 0;
                     self.apply(&head, done.into_place(), awaited, ready);
@@ -182,7 +188,7 @@ impl Conn {
             let (rest, stash): (Vec<Stashed>, _) =
                 std::mem::take(&mut self.stash).into_iter().partition(|s| s.head.rec_no == rec_no);
             self.stash = stash;
-            self.expect(rec_no.saturating_add(1));
+            self.expect_after(rec_no);
             counts.stashed -= rest.len();
             gap = gap.saturating_add(1);
             ready.push(Ready::Nothing { at: rest.iter().map(|s| s.at).collect() });

@@ -84,8 +84,7 @@ impl Buffers {
             Place::Arena(first, more) => {
                 let view = View::decode(drain.fetch(*first, record)?)?;
                 text.clear();
-                let bytes = view.body.text_bytes as usize;
-                let mut joined = text.try_reserve_exact(bytes).map_err(|_| NoText::NoMemory);
+                let mut joined = reserve(text, view.body.text_bytes);
                 let mut piece = Vec::new();
                 joined = joined.and_then(|()| append(text, Some(view.text)));
                 for at in more {
@@ -112,9 +111,16 @@ fn fragment_text(bytes: &[u8]) -> Option<&[u8]> {
     View::decode(bytes).map(|view| view.text)
 }
 
+/// Makes room for a text of so many bytes, or for the beginning of a large one: a damaged record may
+/// say any length.
+fn reserve(text: &mut Vec<u8>, text_bytes: u32) -> Result<(), NoText> {
+    const RESERVED_BYTES_MAX: usize = 1 << 20;
+    let bytes = (text_bytes as usize).min(RESERVED_BYTES_MAX);
+    text.try_reserve_exact(bytes).map_err(|_| NoText::NoMemory)
+}
+
 fn append(text: &mut Vec<u8>, more: Option<&[u8]>) -> Result<(), NoText> {
     let more = more.ok_or(NoText::Damaged)?;
-    // More than the record said it would be, if this allocates.
     text.try_reserve(more.len()).map_err(|_| NoText::NoMemory)?;
     text.extend_from_slice(more);
     Ok(())
@@ -125,8 +131,7 @@ impl EarlyRecord {
     pub fn take_first(&mut self, bytes: &[u8]) {
         self.first = bytes.to_vec();
         let Some(view) = View::decode(&self.first) else { return };
-        let whole = self.text.try_reserve_exact(view.body.text_bytes as usize);
-        let part = whole.map_err(|_| NoText::NoMemory);
+        let part = reserve(&mut self.text, view.body.text_bytes);
         let added = part.and_then(|()| append(&mut self.text, Some(view.text)));
         self.keep(added);
     }

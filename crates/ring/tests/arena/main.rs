@@ -8,6 +8,7 @@
 //! | [`errors`] | is an error stored without a wait? |
 //! | [`hostile`] | does memory that nobody vouches for harm the reader? |
 
+mod damage;
 mod death;
 mod errors;
 mod heap;

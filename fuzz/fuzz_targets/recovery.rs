@@ -1,0 +1,8 @@
+//! Recovery of an arena and its annex that nobody vouches for. The body is shared with the tests of
+//! `tacho-recorder`.
+#![no_main]
+
+#[path = "../../crates/recorder/tests/hostile_recovery.rs"]
+mod hostile_recovery;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| hostile_recovery::drive(input));
