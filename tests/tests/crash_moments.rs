@@ -16,9 +16,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use scene::{Scene, start_load};
+use tacho_logdir::{LogFiles, Options, RealFs};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::{Control, Status};
-use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::recover::{self, Recovered};
 use tacho_recorder::writer::Writer;
 use tacho_tests::build_directory;

@@ -8,7 +8,7 @@
 //! signed is destroyed.
 //!
 //! This crate does no I/O of its own but read from what it is given. Who writes the sidecars is
-//! `tacho-recorder` (`files::seal`).
+//! `tacho-logdir` (`seal`).
 //!
 //! | module | what it owns |
 //! |---|---|

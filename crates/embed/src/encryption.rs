@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tacho_logdir::Recipients;
 use tacho_recorder::control::{ConfigChange, Control, Encryption, Who};
-use tacho_recorder::files::Recipients;
 
 /// What is to be done with a file of recipients; see `tacho_encryption_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What an account with the privilege FILE can reach, said once at start.
 //!
-//! The recorder keeps SQL away from the arena and the signing key (`tacho_recorder::private_file`). It
+//! The recorder keeps SQL away from the arena and the signing key (`tacho_logdir::private_file`). It
 //! cannot do so where the server reads every file, and never for the log, which people read as files.
 
 use std::ffi::{CStr, c_char};

@@ -8,8 +8,8 @@ use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use tacho_logdir::tells_of_recovery;
 use tacho_recorder::control::Severity;
-use tacho_recorder::files::tells_of_recovery;
 use tacho_recorder::opening::OpenError;
 
 use crate::error_log;

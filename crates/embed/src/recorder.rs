@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tacho_event::record::EventKind;
 use tacho_filter::compile::Server;
+use tacho_logdir::LogFiles;
 use tacho_probe::Probe;
 use tacho_recorder::annex::Source;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status, Who};
-use tacho_recorder::files::LogFiles;
 use tacho_recorder::opening::{self, OpenError};
 use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::setting_names::SettingNames;

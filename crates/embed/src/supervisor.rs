@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
+use tacho_logdir::FileError;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Severity, Status};
@@ -17,7 +18,6 @@ use tacho_recorder::external::channel::{Received, wait};
 use tacho_recorder::external::message::{
     Attach, Bytes, Figures, FilterList, Request, Settings, ToRecorder, ToServer,
 };
-use tacho_recorder::files::FileError;
 use tacho_recorder::opening;
 use tacho_recorder::recover;
 use tacho_recorder::writer::Writer;

@@ -21,12 +21,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tacho_logdir::private_file;
 use tacho_ring::arena::Arena;
 use tacho_ring::layout::{RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader};
 
 use crate::arena_file::{ArenaError, ArenaFile, io_error, refused};
 use crate::drain::Ref;
-use crate::private_file;
 
 /// Ending of the files' names.
 pub const ENDING: &str = "annex";

@@ -13,13 +13,13 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tacho_logdir::private_file::{self, Reason, Refusal};
 use tacho_ring::arena::Arena;
 use tacho_ring::layout::{Geometry, Header, MAGIC, PAGE_BYTES};
 use tacho_ring::sys;
 
 use crate::annex::{self, Source};
 use crate::mapping::Mapping;
-use crate::private_file::{self, Reason, Refusal};
 
 /// When an arena was made, µs since 1970-01-01 UTC, by its name.
 pub fn created_us(path: &Path) -> Option<i64> {

@@ -18,7 +18,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::private_file::{self, Refusal};
+use tacho_logdir::private_file::{self, Refusal};
 
 /// Its name.
 pub const NAME: &str = ".arenas";

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
+use tacho_logdir::Recipients;
 use tacho_ring::sys;
 
-use crate::files::Recipients;
 use crate::setting_names::SettingNames;
 
 /// Zone of the time stamps.

@@ -9,7 +9,7 @@
 //!
 //! # How
 //! A round is: one pass over the arena ([`drain`]), starts and ends joined ([`join`]), lines
-//! formatted ([`line`]) into a batch, the batch appended to the file ([`files`]), chunks
+//! formatted ([`line`]) into a batch, the batch appended to the file ([`tacho_logdir`]), chunks
 //! whose records all are in the file given back. The `seq` of the line is stored in each
 //! record before the write, so that after a crash the last line in the file tells which
 //! records still have to be written ([`recover`]).
@@ -20,7 +20,6 @@
 //! | [`arena_file`] | the arena as a file, its lock, its discovery after a crash |
 //! | [`annex`] | the files beside it, for records that are larger than it |
 //! | [`arena_list`] | which arenas belong to the log |
-//! | [`private_file`] | files that only the recorder can have made, and that SQL cannot read |
 //! | [`drain`] | reading records, recycling chunks |
 //! | [`join`] | which end belongs to which start |
 //! | [`line`] | from records to the bytes of a line |
@@ -28,7 +27,6 @@
 //! | [`recover`] | what a crash has left |
 //! | [`control`] | settings, status, messages |
 //! | [`setting_names`] | what a server calls them |
-//! | [`files`] | the log directory |
 //! | [`opening`] | the log directory opened, and sealed, with words for the error log |
 //! | [`external`] | the writer in a process of its own |
 
@@ -40,13 +38,11 @@ pub mod control;
 mod death;
 pub mod drain;
 pub mod external;
-pub mod files;
 pub mod join;
 pub mod line;
 pub mod mapping;
 pub mod opening;
 mod pause;
-pub mod private_file;
 pub mod recover;
 pub mod setting_names;
 pub mod writer;

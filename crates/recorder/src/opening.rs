@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use crate::control::Severity;
-use crate::files::{
+use tacho_logdir::{
     FileError, FileErrorKind, LastSeqError, LogFiles, Opened, Options, RealFs, SealOptions,
 };
+
+use crate::control::Severity;
 use crate::setting_names::SettingNames;
 
 /// Why the log cannot be written.

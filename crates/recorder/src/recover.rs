@@ -16,6 +16,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use tacho_logdir::Fs;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
@@ -27,7 +28,6 @@ use crate::arena_file::{self, ArenaError, ArenaFile};
 use crate::arena_list;
 use crate::control::Severity;
 use crate::drain::{Drain, Head, Ref};
-use crate::files::Fs;
 use crate::join::{Ending, Open};
 use crate::writer::{self, Writer};
 

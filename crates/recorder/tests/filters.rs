@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use support::{DEADLINE, Place, emit, event, place};
 use tacho_filter::compile::{Server, compile};
+use tacho_logdir::{LogFiles, Options, RealFs};
 use tacho_probe::{Probe, Thread};
 use tacho_recorder::control::{Control, Severity, Status};
 use tacho_recorder::external::message::FilterList;
-use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::RecordKind;

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 use support::{Place, drain_while, emit, event, place};
+use tacho_logdir::{LogFiles, Options, RealFs};
 use tacho_probe::{Probe, Thread};
 use tacho_recorder::control::Control;
-use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::writer::Writer;
 use tacho_ring::codec::{
     Bytes, Event, PRESENT_FIGURES, PRESENT_TEXT, RecordKind, STRING_CHARSET, STRING_COMMAND,

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use age::DecryptError;
 use anyhow::{Context as _, bail};
 use tacho_chain::verify::Locked;
-use tacho_recorder::files::Form;
+use tacho_logdir::Form;
 
 use crate::line_limit;
 use crate::tail::reader::Placed;

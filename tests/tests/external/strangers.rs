@@ -7,11 +7,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tacho_logdir::{LogFiles, Options, RealFs};
 use tacho_recorder::arena_file::name_prefix;
 use tacho_recorder::external::channel::{Channel, Received, wait};
 use tacho_recorder::external::message::{Attach, Figures, PROTOCOL, ToRecorder, ToServer};
 use tacho_recorder::external::socket;
-use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::wait;
 

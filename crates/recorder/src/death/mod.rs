@@ -17,9 +17,9 @@ mod server;
 
 use proptest::prelude::*;
 
-use crate::files::faulty::{Fault, FaultyFs};
 use log::Expected;
 use server::{Server, World};
+use tacho_logdir::faulty::{Fault, FaultyFs};
 
 /// One step of a server's life.
 #[derive(Clone, Debug)]

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tacho_event::record::EventKind;
+use tacho_logdir::faulty::{Fault, FaultyFs};
+use tacho_logdir::{LogFiles, Options};
 use tacho_ring::arena::Arena;
 use tacho_ring::chunk::OpenChunk;
 use tacho_ring::codec::{
@@ -20,8 +22,6 @@ use super::log::Expected;
 use super::{CONNS, Mishap, Op, THREADS};
 use crate::control::{Control, Status};
 use crate::drain::Drain;
-use crate::files::faulty::{Fault, FaultyFs};
-use crate::files::{LogFiles, Options};
 use crate::recover;
 use crate::writer::Writer;
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tacho_logdir::Recipients;
 
 use crate::control::{ConfigChange, Control, Encryption, LogFilesView, Severity, Status, Who};
-use crate::files::Recipients;
 
 /// Version of the program and of what is said here.
 pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/6");

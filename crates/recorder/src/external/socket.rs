@@ -8,10 +8,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use tacho_logdir::private_file;
 use tacho_ring::sys;
 
 use crate::arena_file::name_prefix;
-use crate::private_file;
 
 /// Longer paths do not fit into the address of a socket, bytes.
 const PATH_BYTES_MAX: usize = 100;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn is_root() -> bool {
-        crate::private_file::user_id() == 0
+        tacho_logdir::private_file::user_id() == 0
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
+use tacho_logdir::{FileName, Fs, SyncMark};
 use tacho_ring::layout::{DURABILITY_ASYNC, DURABILITY_SYNC};
 use tacho_ring::producer::Futex;
 use tacho_ring::{session, sys};
@@ -10,7 +11,6 @@ use tacho_ring::{session, sys};
 use super::Writer;
 use super::seldom::Outages;
 use crate::control::{Severity, Status};
-use crate::files::{FileName, Fs, SyncMark};
 
 /// How long a device that has failed is left alone, µs.
 const RETRY_US: i64 = 500_000;

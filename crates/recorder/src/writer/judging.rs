@@ -7,11 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use tacho_logdir::Fs;
 use tacho_ring::sys;
 
 use super::Writer;
 use crate::control::{Filters, Severity, Status};
-use crate::files::Fs;
 
 /// How long a filter is waited for, µs. Its server lives, and sends each at once: longer means that the
 /// number in the arena is not true, or that the server's thread hangs.

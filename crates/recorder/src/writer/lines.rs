@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 
 use tacho_event::json;
 use tacho_event::record::{EventKind, Record};
+use tacho_logdir::Fs;
 use tacho_ring::sys;
 
 use super::Writer;
 use crate::control::{Severity, Status};
 use crate::drain::Ref;
-use crate::files::Fs;
 use crate::join::{EarlyRecord, Ending, Open, Place, Ready, Start};
 use crate::line::{self, Shortfall, Style, Written};
 

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 
 use tacho_event::json;
 use tacho_event::record::{EventKind, Record};
+use tacho_logdir::Fs;
 use tacho_ring::arena::Arena;
 use tacho_ring::sys;
 
 use super::Writer;
 use crate::arena_file;
 use crate::control::Severity;
-use crate::files::Fs;
 
 /// Losses are told of in one line, at most this often, µs.
 const LOST_INTERVAL_US: u64 = 1_000_000;

@@ -46,6 +46,7 @@ use std::sync::atomic::Ordering;
 
 use tacho_event::record::EventKind;
 use tacho_event::time::TimeFormatter;
+use tacho_logdir::{FileError, Fs, LogFiles, RealFs};
 use tacho_ring::arena::Arena;
 use tacho_ring::gate::Park;
 use tacho_ring::producer::Futex;
@@ -56,7 +57,6 @@ use crate::annex::Source;
 use crate::arena_file::ArenaFile;
 use crate::control::{ConfigTold, Control, Log, Severity, Status, Timestamps};
 use crate::drain::Drain;
-use crate::files::{FileError, Fs, LogFiles, RealFs};
 use crate::join::{Ending, Join, Ready, Start};
 use crate::line::Scratch;
 use crate::pause;

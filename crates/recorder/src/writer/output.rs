@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use tacho_logdir::{Event, FileError, Fs, Sealed};
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 
@@ -12,7 +13,6 @@ use crate::annex;
 use crate::arena_file::ArenaFile;
 use crate::arena_list;
 use crate::control::{Severity, Status};
-use crate::files::{Event, FileError, Fs, Sealed};
 use crate::setting_names::SettingNames;
 
 /// How long a failed write is left alone, µs.

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use tacho_logdir::{Content, FileName, Form, Fs, PackError, Packed, Packing as Wanted, Unremoved};
 use tacho_ring::sys;
 
 use super::Writer;
 use super::seldom::Seldom;
 use crate::control::{Encryption, Severity, Status};
-use crate::files::{Content, FileName, Form, Fs, PackError, Packed, Packing as Wanted, Unremoved};
 
 /// How often is looked for a file, when none was begun, and how long a failure is left alone, µs.
 const LOOK_EVERY_US: i64 = 60_000_000;
@@ -281,8 +281,8 @@ mod tests {
     use super::*;
     use crate::arena_file::ArenaFile;
     use crate::control::Control;
-    use crate::files::faulty::FaultyFs;
-    use crate::files::{LogFiles, Options};
+    use tacho_logdir::faulty::FaultyFs;
+    use tacho_logdir::{LogFiles, Options};
 
     const DIR: &str = "/data/tacho";
 

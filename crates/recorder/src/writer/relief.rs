@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
+use tacho_logdir::Fs;
 use tacho_ring::{free, session, sys};
 
 use super::Writer;
 use crate::arena_file::ArenaError;
 use crate::control::Severity;
 use crate::drain::{Drain, Ref};
-use crate::files::Fs;
 use crate::join::{EarlyRecord, Partial};
 
 impl<F: Fs> Writer<F> {

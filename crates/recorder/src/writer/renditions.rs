@@ -12,12 +12,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tacho_format::{Format, host_name};
+use tacho_logdir::{Due, FileName, Fs, Plan, RemovalReason, RenditionState, Renditions as Files};
 use tacho_ring::sys;
 
 use super::Writer;
 use super::seldom::{Outages, Seldom};
 use crate::control::{FORMAT_UNSAID, Severity, Status};
-use crate::files::{Due, FileName, Fs, Plan, RemovalReason, RenditionState, Renditions as Files};
 use crate::pause;
 
 /// How long trouble is left alone.
@@ -254,7 +254,7 @@ fn run<F: Fs>(link: &Link, files: &mut Files<F>) {
     }
 }
 
-fn failure(trouble: &crate::files::Trouble) -> (Severity, String) {
+fn failure(trouble: &tacho_logdir::Trouble) -> (Severity, String) {
     let text = format!("the audit log goes on, but not in the other format for now: {trouble}");
     (Severity::Warning, text)
 }

@@ -5,19 +5,19 @@
 //! A clock that is set forward makes everything too old at once, and whoever begins one file after the
 //! other makes everything too much. So by age and by count the log becomes shorter only slowly
 //! ([`Brake`]). By age, two files go for each that is begun; by count, one for each that was begun because
-//! the one before was full or old enough ([`LogFiles::due_rotations`](crate::files::LogFiles::due_rotations)). A log that is as long as it may be loses one file for each of
+//! the one before was full or old enough ([`LogFiles::due_rotations`](tacho_logdir::LogFiles::due_rotations)). A log that is as long as it may be loses one file for each of
 //! these, and never feels it. Who wants the rest to go at once sets `tacho_retention_days` or
 //! `tacho_retention_files` again.
 
 use std::sync::atomic::Ordering;
 
+use tacho_logdir::{Due, FileName, Fs, Keep, Outlook, RemovalReason};
 use tacho_ring::sys;
 
 use super::Writer;
 use super::brake::Brake;
 use super::seldom::Seldom;
 use crate::control::{Severity, Status};
-use crate::files::{Due, FileName, Fs, Keep, Outlook, RemovalReason};
 
 /// How often is looked, when nothing has happened to the files, µs.
 const LOOK_EVERY_US: i64 = 60_000_000;

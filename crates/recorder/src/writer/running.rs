@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
+use tacho_logdir::Fs;
 use tacho_ring::layout::RunningEntry;
 
 use super::Writer;
-use crate::files::Fs;
 use crate::join::{Ending, Open, Start};
 use crate::line;
 

@@ -6,12 +6,12 @@
 
 use std::sync::atomic::Ordering;
 
+use tacho_logdir::{Fs, Space};
 use tacho_ring::sys;
 
 use super::Writer;
 use super::seldom::Seldom;
 use crate::control::Severity;
-use crate::files::{Fs, Space};
 
 /// How often is looked: at 100 MB a second, a gigabyte is written between two looks, µs.
 const LOOK_EVERY_US: i64 = 10_000_000;

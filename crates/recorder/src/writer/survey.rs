@@ -6,12 +6,12 @@
 
 use std::sync::atomic::Ordering;
 
+use tacho_logdir::{FileName, Fs, Survey};
 use tacho_ring::sys;
 
 use super::Writer;
 use super::seldom::Seldom;
 use crate::control::{LogFilesView, Severity};
-use crate::files::{FileName, Fs, Survey};
 
 /// How often is looked, when nothing has happened to the files, µs.
 const LOOK_EVERY_US: i64 = 10_000_000;

@@ -23,6 +23,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 use tacho_event::record::EventKind;
+use tacho_logdir::Fs;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::{PRESENT_AWAITED, RecordKind};
 use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
@@ -33,7 +34,6 @@ use super::Writer;
 use crate::annex::Source;
 use crate::control::Severity;
 use crate::drain::{Head, Ref};
-use crate::files::Fs;
 use crate::recover;
 
 /// How long a session slot may be on its way from one connection to another until it is taken for

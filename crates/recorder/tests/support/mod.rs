@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tacho_logdir::{LogFiles, Options, RealFs};
 use tacho_probe::{Probe, Thread, tacho_probe_emit, tacho_probe_session};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::{Control, Log, Severity, Status};
-use tacho_recorder::files::{LogFiles, Options, RealFs};
 use tacho_recorder::recover::{self, RecoverError, Recovered};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;

@@ -4,10 +4,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use tacho_logdir::private_file::{self, Refusal};
 use tacho_recorder::arena_file::{self, ArenaError, ArenaFile};
 use tacho_recorder::arena_list::{self, Known};
 use tacho_recorder::drain::Drain;
-use tacho_recorder::private_file::{self, Refusal};
 use tacho_ring::layout::FRAGMENT_FIRST;
 use tacho_ring::sync::Ordering;
 

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tacho_logdir::{
+    FileError, FileErrorKind, LastSeqError, LogFiles, Options, RealFs, SealOptions, Sealed,
+};
 use tacho_recorder::arena_file::{self, ArenaError, ArenaFile};
 use tacho_recorder::arena_list;
 use tacho_recorder::control::{Control, Severity, Status};
-use tacho_recorder::files::{
-    self, FileError, FileErrorKind, LastSeqError, LogFiles, Options, RealFs, SealOptions, Sealed,
-};
 use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::writer::Writer;
 
@@ -106,7 +106,9 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
     }
     let problem_count = (search.problems.len() + search.gone.len()) as u64;
     let last_seq = match search.found.iter().any(|found| !found.alive) {
-        true => files::last_seq(&RealFs, &directory, &key_file(args, &directory))?.unwrap_or(0),
+        true => {
+            tacho_logdir::last_seq(&RealFs, &directory, &key_file(args, &directory))?.unwrap_or(0)
+        }
         false => 0,
     };
     let (mut dead, mut living) = (Vec::new(), Vec::new());

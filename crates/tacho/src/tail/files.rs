@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use tacho_recorder::files::Form;
+use tacho_logdir::Form;
 
 use super::TailError;
 use super::output::Output;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tacho_format::line::Line;
-use tacho_recorder::files::Form;
+use tacho_logdir::Form;
 
 use super::TailError;
 use super::files::LogFile;

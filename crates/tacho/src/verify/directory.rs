@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use tacho_chain::verify::Directory;
-use tacho_recorder::files::Form;
+use tacho_logdir::Form;
 
 use crate::content::{self, Identities};
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use tacho_chain::key::VerifierKey;
 use tacho_chain::key_file::{BYTES_MAX, KeyFile};
-use tacho_recorder::private_file;
+use tacho_logdir::private_file;
 use zeroize::Zeroizing;
 
 use super::VerifyError;

@@ -4,9 +4,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::Output;
 
+use tacho_logdir::{LogFiles, Options, RealFs};
 use tacho_recorder::arena_file::{self, ArenaFile};
 use tacho_recorder::arena_list;
-use tacho_recorder::files::{LogFiles, Options, RealFs};
 
 use crate::server::{Place, Process};
 use crate::support::{stderr, stdout, tacho};

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use tacho_recorder::files::{FileErrorKind, Fs as _, LogFiles, Options, RealFs, SealOptions};
+use tacho_logdir::{FileErrorKind, Fs as _, LogFiles, Options, RealFs, SealOptions};
 
 use crate::support::{stderr, stdout, tacho};
 

@@ -1,0 +1,182 @@
+//! What went wrong with a file, where, and what to do about it.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The kinds of trouble a caller treats differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileErrorKind {
+    /// No space, no inodes or no quota left.
+    DiskFull,
+    /// A limit on the size of one file is smaller than one line.
+    FileTooLarge,
+    /// The device reported an error.
+    Io,
+    /// The file system is mounted read-only.
+    ReadOnly,
+    /// The directory is not there and could not be made.
+    DirectoryGone,
+    /// Something that is not a directory is in the directory's place.
+    NotADirectory,
+    /// The file is not there any more, or is not a plain file.
+    FileGone,
+    /// The operating system forbids it.
+    Permission,
+    /// Another writer has this directory.
+    Locked {
+        /// Its process id, when it could be read.
+        holder_pid: Option<u32>,
+    },
+    /// A signing key that others may read.
+    KeyNotSecret,
+    /// A signing key that does not fit to what is sealed already.
+    StaleKey,
+    /// The caller's batch does not consist of complete lines.
+    InvalidBatch,
+    /// Anything else; the error number says more.
+    Other,
+}
+
+impl FileErrorKind {
+    fn of(error: &io::Error) -> FileErrorKind {
+        match error.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => FileErrorKind::DiskFull,
+            Some(libc::EFBIG) => FileErrorKind::FileTooLarge,
+            Some(libc::EIO) => FileErrorKind::Io,
+            Some(libc::EROFS) => FileErrorKind::ReadOnly,
+            Some(libc::ENOENT) => FileErrorKind::DirectoryGone,
+            Some(libc::ENOTDIR) => FileErrorKind::NotADirectory,
+            Some(libc::ESTALE | libc::ELOOP | libc::EISDIR | libc::ENXIO) => {
+                FileErrorKind::FileGone
+            }
+            Some(libc::EACCES | libc::EPERM) => FileErrorKind::Permission,
+            _ => FileErrorKind::Other,
+        }
+    }
+
+    /// One sentence that tells the operator what to do.
+    #[must_use]
+    pub fn advice(&self) -> &'static str {
+        match self {
+            FileErrorKind::DiskFull => {
+                "Free space on this file system or raise the quota; recording then goes on \
+                 where it stopped."
+            }
+            FileErrorKind::FileTooLarge => {
+                "Raise the limit on file size (ulimit -f) of this process; a single record is \
+                 larger than it."
+            }
+            FileErrorKind::Io => {
+                "Look for errors of the device in the kernel log; recording goes on when the \
+                 device does."
+            }
+            FileErrorKind::ReadOnly => "Mount this file system read-write.",
+            FileErrorKind::DirectoryGone => {
+                "Make the parent directory (the log directory and one level above it are made \
+                 by themselves)."
+            }
+            FileErrorKind::NotADirectory => "Move away what is in the place of the log directory.",
+            FileErrorKind::FileGone => {
+                "Move away what is in the place of the log file, or mount its file system again."
+            }
+            FileErrorKind::Permission => {
+                "Let the user of this process write to the log directory and its files."
+            }
+            FileErrorKind::Locked { .. } => {
+                "Stop the other writer, or give this one a directory of its own."
+            }
+            FileErrorKind::KeyNotSecret => {
+                "The signing key must be a plain file with one name and without permissions for group \
+                 and others (chmod 0). If somebody else may have read or made it, remove it; the \
+                 server then makes a new one."
+            }
+            FileErrorKind::StaleKey => {
+                "This is not the key that the log was last sealed with; it may be an older copy of \
+                 it. Use the current one."
+            }
+            FileErrorKind::InvalidBatch => "Report this as a bug.",
+            FileErrorKind::Other => "See the error number.",
+        }
+    }
+}
+
+/// An operation on a log file or its directory that did not work.
+#[derive(Debug)]
+pub struct FileError {
+    kind: FileErrorKind,
+    operation: &'static str,
+    path: PathBuf,
+    source: Option<io::Error>,
+}
+
+impl FileError {
+    pub(crate) fn new(operation: &'static str, path: &Path, source: io::Error) -> FileError {
+        let kind = FileErrorKind::of(&source);
+        FileError { kind, operation, path: path.to_owned(), source: Some(source) }
+    }
+
+    pub(crate) fn of_kind(kind: FileErrorKind, operation: &'static str, path: &Path) -> FileError {
+        FileError { kind, operation, path: path.to_owned(), source: None }
+    }
+
+    /// What kind of trouble it is.
+    #[must_use]
+    pub fn kind(&self) -> FileErrorKind {
+        self.kind
+    }
+
+    /// The operating system's error number, when it gave one.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        self.source.as_ref().and_then(io::Error::raw_os_error)
+    }
+
+    /// The file or directory concerned.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}: ", self.operation, self.path.display())?;
+        match (&self.kind, &self.source) {
+            (FileErrorKind::Locked { holder_pid: Some(pid) }, _) => {
+                write!(f, "process {pid} is writing this log directory")?;
+            }
+            (FileErrorKind::Locked { holder_pid: None }, _) => {
+                f.write_str("another process is writing this log directory")?;
+            }
+            (FileErrorKind::InvalidBatch, _) => f.write_str("not complete lines")?,
+            (FileErrorKind::NotADirectory, None) => f.write_str("not a directory")?,
+            (FileErrorKind::FileGone, None) => f.write_str("not a plain file")?,
+            (FileErrorKind::KeyNotSecret, _) => f.write_str("others can read it, or made it")?,
+            (FileErrorKind::StaleKey, _) => f.write_str("not the newest key of this log")?,
+            (_, Some(source)) => write!(f, "{source}")?,
+            (_, None) => f.write_str("it is not possible")?,
+        }
+        write!(f, ". {}", self.kind.advice())
+    }
+}
+
+impl Error for FileError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}
+
+/// Gives an I/O error its place.
+pub(crate) trait At<T> {
+    /// Names the operation ("append to") and the path it was done on.
+    fn at(self, operation: &'static str, path: &Path) -> Result<T, FileError>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, operation: &'static str, path: &Path) -> Result<T, FileError> {
+        self.map_err(|source| FileError::new(operation, path, source))
+    }
+}

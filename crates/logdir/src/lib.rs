@@ -1,0 +1,153 @@
+//! Zone: cold (the embedded writer thread) and outside. The log directory and its files.
+//!
+//! This crate writes, rotates, seals, packs and retains the files of a log. It knows neither the
+//! arena nor what a line says: `tacho-recorder` gives it the lines.
+//!
+//! [`LogFiles`] turns batches of complete lines into plain files that `tail`, `grep` and
+//! `jq` understand, and keeps every accepted line through full disks, I/O errors, process
+//! death and well-meant housekeeping by others. The normative text for readers of the
+//! files is `docs/specs/file.md`; this page is the design.
+//!
+//! # Constraints
+//!
+//! - One writer, driven by its caller: no thread, no timer, no sleep, no retry loop in here.
+//!   A fault is an error value; calling again with the same arguments goes on where it stopped.
+//! - **Nothing is dropped, doubled or torn.** `progress` counts the bytes of the batch that
+//!   are in the file, exactly, across short writes and errors.
+//! - Nothing a damaged file contains is believed without a check; what cannot be known (the
+//!   last `seq` behind an unreadable line) is an error value, never a guess.
+//! - A batch costs one write(2), two fstat(2) and one stat(2). Memory is bounded by one
+//!   64 KiB buffer however long a line is.
+//! - No fsync in the ordinary path: what is in the page cache survives the death of the
+//!   server, not of the machine. [`LogFiles::sync`] is there for those who want that, too, and a
+//!   sealed log is synced before each checkpoint.
+//!
+//! # Life of a file
+//!
+//! ```text
+//!           create_new, mode 0640                 line end reached and
+//!  (none) ───────────────────────> current ───── next line does not fit, ────> closed
+//!                                   │   ^        or rotate_now; the new
+//!              unlinked by somebody │   │        file exists already
+//!                                   v   │ all bytes copied
+//!                                  rescue (old descriptor ──64 KiB──> new file)
+//! ```
+//!
+//! At [`LogFiles::open`] the newest file becomes the current one again if it is below
+//! `rotate_bytes`; a last line without a newline is cut off first.
+//!
+//! # What survives what
+//!
+//! | what happens | what is done | what is lost |
+//! |---|---|---|
+//! | short write, EINTR | go on with the rest | nothing |
+//! | ENOSPC, EDQUOT, EIO, EROFS | error; the same call goes on later, even mid-line | nothing |
+//! | write fails, yet bytes arrived | read back and compared before going on | nothing |
+//! | EFBIG (a limit on file size) | the line moves to a new file | nothing |
+//! | process dies mid-line | next `open` cuts the torn line; `last_seq` tells where to go on | nothing the caller still has |
+//! | file unlinked | new file, filled from the still open descriptor | nothing |
+//! | directory removed | made again (with one parent), then as above | the closed files |
+//! | file or directory renamed | new file in the configured place; the moved one keeps its lines | nothing |
+//! | file truncated | counted in [`Event::Truncated`]; appending goes on at the end, no hole | what was cut, except bytes of the running batch |
+//! | somebody else appends | counted in [`Event::Foreign`]; our lines stay whole | nothing |
+//! | directory replaced by a file, no permission | error until it is put right | nothing |
+//! | rotation impossible | [`Event::RotateFailed`], the old file goes on | nothing |
+//! | second writer on the directory | refused, with the holder's pid | nothing |
+//! | machine loses power | everything up to the last [`LogFiles::sync`] is there | the unsynced tail |
+//! | sync fails | what was not synced is written again before the next try | nothing |
+//!
+//! A renamed file is not copied back: its lines are whole where the mover put them, and a
+//! rename-style log rotation would otherwise double the log at every turn.
+//!
+//! # Why these mechanisms
+//!
+//! - `O_APPEND`: after a truncation by others the next write lands at the end instead of
+//!   leaving a hole of zero bytes.
+//! - An open-file-description lock on `.lock`: the kernel lets go of it when the holder dies,
+//!   and unlike a POSIX record lock it is not lost when some other code in the server
+//!   closes a descriptor of the same file. It also excludes a second writer in one process.
+//! - Names never sort before an existing one, so that "newest" needs no clock one can trust.
+//! - The file system is behind [`Fs`], so that a model can cut power at any operation.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | `name` | names and their order |
+//! | [`private_file`] | files that only the recorder can have made, and that SQL cannot read |
+//! | `fs` | the few system calls, and the trait in front of them |
+//! | `error` | what went wrong, where, and what to do |
+//! | `lock` | one writer per directory |
+//! | `tail` | line ends and the last `seq`, read from the end |
+//! | `log` | [`LogFiles`]: open, write, rotate |
+//! | `aside` | files that SQL has planted, set aside before anything believes them |
+//! | `made` | the list of the newest files that the recorder has made |
+//! | `create` | the newest file gone on with, the next one, the same one again |
+//! | `event` | what somebody has to hear of |
+//! | `durable` | from the page cache to the device |
+//! | `heal` | what others did to the file, noticed and mended |
+//! | `seal` | the sidecars that make changes detectable |
+//! | `sealing` | telling the sealer which lines are in which file |
+//! | `ending` | what a file says and in which form, by its name; the listing of all |
+//! | `form` | plain, compressed, encrypted: in which forms a log file may be there |
+//! | `pack` | closed files made smaller, or unreadable to all but a few |
+//! | `compressed` | compressed bytes checked, and the last line of such a file |
+//! | `recipients` | who may read encrypted files |
+//! | `survey` | what there is of the log, for SHOW STATUS |
+//! | `retain` | which closed files have to go, and how they go |
+//! | `rendition` | each file once more in another format, beside it |
+//! | `faulty` | a file system in memory that fails on demand, for tests (feature `faulty`) |
+
+mod aside;
+mod compressed;
+mod create;
+mod durable;
+mod ending;
+mod error;
+mod event;
+mod form;
+mod fs;
+mod heal;
+mod lock;
+mod log;
+mod made;
+mod name;
+mod pack;
+pub mod private_file;
+mod recipients;
+mod rendition;
+mod retain;
+mod seal;
+mod sealing;
+mod survey;
+mod tail;
+
+#[cfg(any(test, feature = "faulty"))]
+pub mod faulty;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod pack_tests;
+#[cfg(test)]
+mod power;
+#[cfg(test)]
+mod retain_tests;
+#[cfg(test)]
+mod scenarios;
+
+pub use aside::last_seq;
+pub use durable::SyncMark;
+pub use ending::Content;
+pub use error::{FileError, FileErrorKind};
+pub use event::Event;
+pub use form::Form;
+pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
+pub use lock::tells_of_recovery;
+pub use log::{LogFiles, Opened, Options};
+pub use name::FileName;
+pub use pack::{PackError, Packed, Packer, Packing, Unremoved};
+pub use recipients::{Recipients, RecipientsError};
+pub use rendition::{Plan, Renditions, State as RenditionState, Trouble};
+pub use retain::{Due, Keep, Outlook, RetainError};
+pub use seal::{SealOptions, Sealed};
+pub use survey::Survey;
+pub use tacho_chain::entry::RemovalReason;
+pub use tail::LastSeqError;

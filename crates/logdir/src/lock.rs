@@ -1,0 +1,109 @@
+//! One writer per directory.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use super::error::{At, FileError, FileErrorKind};
+use super::fs::{Fs, FsFile, OpenMode};
+use super::log::LogFiles;
+
+/// The file that is locked. It is never removed: removing it while a second writer waits
+/// to open it would give each of them a lock of its own.
+pub(crate) const LOCK_FILE: &str = ".lock";
+
+/// Behind the process id in that file: see [`LogFiles::tell_recovery`].
+const RECOVERY: &str = "recovers\n";
+/// Length of what is read of it, bytes.
+const NOTE_BYTES_MAX: usize = 32;
+
+/// Makes the directory, and at most one directory above it, if they are missing.
+pub(crate) fn ensure_dir<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
+    let made = match fs.create_dir(dir) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => match dir.parent() {
+            Some(parent) => match fs.create_dir(parent) {
+                Ok(()) => fs.create_dir(dir),
+                // Somebody else was faster; the directory itself says what is wrong if not.
+                Err(other) if other.raw_os_error() == Some(libc::EEXIST) => fs.create_dir(dir),
+                Err(other) => return Err(FileError::new("make directory", parent, other)),
+            },
+            None => Err(error),
+        },
+        made => made,
+    };
+    match made {
+        Ok(()) => Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => is_dir(fs, dir),
+        // A read-only file system or directory answers this before it looks for the name.
+        Err(error) => is_dir(fs, dir).map_err(|_| FileError::new("make directory", dir, error)),
+    }
+}
+
+fn is_dir<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
+    // The entry "." follows a symbolic link to a directory, which is a fine log directory.
+    let inside = dir.join(".");
+    match fs.stat(&inside) {
+        Ok(stat) if stat.is_dir => Ok(()),
+        Ok(_) => Err(FileError::of_kind(FileErrorKind::NotADirectory, "use", dir)),
+        Err(error) => Err(FileError::new("use", dir, error)),
+    }
+}
+
+/// Takes the lock of a directory; it ends with the returned file.
+pub(crate) fn acquire<F: Fs>(fs: &F, dir: &Path) -> Result<F::File, FileError> {
+    let path = dir.join(LOCK_FILE);
+    loop {
+        let mut file = fs.open(&path, OpenMode::Lock).at("open", &path)?;
+        if !file.try_lock().at("lock", &path)? {
+            let kind = FileErrorKind::Locked { holder_pid: read_holder(&file) };
+            return Err(FileError::of_kind(kind, "lock", dir));
+        }
+        let locked = file.stat().at("look at", &path)?.id;
+        match fs.stat(&path) {
+            Ok(named) if named.id == locked => {
+                write_holder(&mut file);
+                return Ok(file);
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(FileError::new("look at", &path, error)),
+        }
+        // Removed by somebody between open and lock: a lock on a file without a name
+        // excludes nobody. Every turn of this loop takes another such removal.
+    }
+}
+
+/// Leaves this process's id for the error message of the next one. The lock holds without
+/// it, so a full disk here is no reason to refuse: the file is then empty, and the message
+/// has no number.
+fn write_holder<L: FsFile>(file: &mut L) {
+    if file.set_len(0).is_ok() {
+        let line = format!("{}\n", std::process::id());
+        let _: io::Result<usize> = file.write(line.as_bytes());
+    }
+}
+
+fn read_holder<L: FsFile>(file: &L) -> Option<u32> {
+    let mut buffer = [0; NOTE_BYTES_MAX];
+    let count = file.read_at(&mut buffer, 0).ok()?;
+    // Without the newline, the holder is just writing it.
+    std::str::from_utf8(&buffer[..count]).ok()?.split_once('\n')?.0.parse().ok()
+}
+
+impl<F: Fs> LogFiles<F> {
+    /// Tells whoever waits for the lock that it is held to write what a dead server has left, and comes
+    /// to an end: a start may wait for that. As with the process id, nothing depends on it here.
+    pub fn tell_recovery(&mut self) {
+        let _: io::Result<usize> = self.lock.write(RECOVERY.as_bytes());
+    }
+}
+
+/// Whether the holder of a directory's lock, if there is one, writes what a dead server has left.
+#[must_use]
+pub fn tells_of_recovery(dir: &Path) -> bool {
+    let Ok(file) = File::open(dir.join(LOCK_FILE)) else { return false };
+    let mut note = String::new();
+    // Longer ones are not the recorder's.
+    let read = file.take(NOTE_BYTES_MAX as u64).read_to_string(&mut note);
+    read.is_ok() && note.ends_with(RECOVERY)
+}

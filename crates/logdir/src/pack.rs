@@ -1,0 +1,529 @@
+//! Closed files made smaller, or unreadable to all but a few: `audit-….jsonl` becomes
+//! `audit-….jsonl.zst`, `.jsonl.age` or `.jsonl.zst.age`, the same lines. The same becomes of its
+//! rendition, by the same rules and in the same way.
+//!
+//! The file goes only when the other one is on the device under its name, and was read back from
+//! there and found to be what was written. So after a death at any place at least one of both is
+//! complete, and where both are there, the one that less was done to is the one to read; the next
+//! attempt simply begins again.
+//!
+//! What is encrypted cannot be read back as lines: nobody here has the key. So what goes into the
+//! encryption is decompressed beside it and compared with the lines, and what comes out of it is
+//! hashed on its way to the file and compared with what the device has. What is trusted is the
+//! encryption itself.
+//!
+//! Done by a thread that nobody waits for ([`Packer::run`]): it takes a block, looks whether it
+//! shall end, and takes the next.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use age::stream::StreamWriter;
+use sha2::{Digest as _, Sha256};
+
+use super::compressed::{self, Checked};
+use super::ending::{Content, Ending, Parts, list_parts};
+use super::error::{At, FileError};
+use super::form::Form;
+use super::fs::{Fs, FsFile, OpenMode, Stat};
+use super::log::LogFiles;
+use super::name::FileName;
+use super::recipients::Recipients;
+use super::tail;
+
+const BLOCK_BYTES: usize = 128 * 1024;
+
+/// So much is written before the device is waited for, bytes. Nobody can end such a wait: who wants the
+/// thread to end, as for a hand-over of the log, waits for this much at most.
+const SYNC_BYTES: u64 = 8 << 20;
+
+/// What shall become of closed files.
+#[derive(Clone, Debug, Default)]
+pub struct Packing {
+    /// They are made smaller.
+    pub compress: bool,
+    /// Only these can read them.
+    pub recipients: Option<Arc<Recipients>>,
+}
+
+/// A file that was packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packed {
+    /// What it says.
+    pub content: Content,
+    /// In what form it was.
+    pub from: Form,
+    /// In what form it is.
+    pub form: Form,
+    /// Length of the file as it was.
+    pub bytes: u64,
+    /// Length of the file as it is.
+    pub packed_bytes: u64,
+}
+
+/// A file that is packed, and whose other form is still there. It goes when that can be removed.
+#[derive(Clone, Copy, Debug)]
+pub struct Unremoved {
+    packed: Packed,
+    from: Stat,
+    form: Stat,
+}
+
+/// Why a file was not packed. It is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum PackError {
+    /// It is packed, and what it was made from cannot be removed.
+    #[error("it is packed, and the file that it was made from cannot be removed: {error}")]
+    Unremoved {
+        /// To be tried again, without packing.
+        unremoved: Box<Unremoved>,
+        /// Why.
+        error: FileError,
+    },
+    /// Something did not work.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The new file does not say what the old one says, or that one was changed meanwhile.
+    #[error("{} was read back and is not what it was made from", .0.display())]
+    Differs(PathBuf),
+    /// Another form of it is there that was not made from it: nobody knows which of them is whole.
+    #[error(
+        "{} is beside it and was not made from it, or not completely: remove the one of both that is \
+         not whole", .0.display()
+    )]
+    Beside(PathBuf),
+    /// What is left of the disk is for the log.
+    #[error("only {free_bytes} bytes are free, and they are left to the log")]
+    Room {
+        /// What is free.
+        free_bytes: u64,
+    },
+    /// It was to end before its work was done.
+    #[error("stopped before it was done")]
+    Cancelled,
+}
+
+/// What packs one file; to be given to a thread.
+pub struct Packer<F> {
+    fs: F,
+    dir: PathBuf,
+    name: FileName,
+    content: Content,
+    from: Form,
+    form: Form,
+    recipients: Option<Arc<Recipients>>,
+}
+
+impl<F: Fs> LogFiles<F> {
+    /// The oldest closed file that is not as it shall be, and none of those to be passed over: the
+    /// log file before its rendition. Not those of the last line, from which the next start goes on;
+    /// and none of a log file without a line.
+    ///
+    /// # Errors
+    /// When the directory cannot be read, or the lines behind the file not be synced.
+    pub fn next_to_pack(
+        &mut self,
+        packing: &Packing,
+        pass_over: impl Fn(FileName, Content) -> bool,
+    ) -> Result<Option<Packer<F>>, FileError> {
+        let all = list_parts(&self.fs, &self.dir)?;
+        let found = self.to_pack(packing, &all).find(|wish| {
+            !pass_over(wish.name, wish.content)
+                && self.has_left(wish.name)
+                && self.may_have_lines(wish)
+        });
+        let Some(Wish { name, content, from, form }) = found else { return Ok(None) };
+        if packing.recipients.is_some() {
+            // After a power failure the next start must find a line that it can read.
+            self.sync_current()?;
+        }
+        let recipients = packing.recipients.clone();
+        let (fs, dir) = (self.fs.clone(), self.dir.clone());
+        Ok(Some(Packer { fs, dir, name, content, from, form, recipients }))
+    }
+
+    /// What is not as it shall be of closed files, oldest first.
+    pub(crate) fn to_pack<'a>(
+        &self,
+        packing: &Packing,
+        all: &'a BTreeMap<FileName, Parts>,
+    ) -> impl Iterator<Item = Wish> + use<'a, F> {
+        let (compress, encrypt) = (packing.compress, packing.recipients.is_some());
+        let mut end = self.current_name();
+        if !self.has_lines() && (compress || encrypt) {
+            let newest = all.range(..end).rev();
+            let mut lines = newest.filter_map(|(&name, parts)| {
+                let form = parts.best_form(Content::Lines)?;
+                Some(Wish { name, content: Content::Lines, from: form, form })
+            });
+            end = lines.find(|file| self.may_have_lines(file)).map_or(end, |file| file.name);
+        }
+        let closed = all.range(..end).filter(|(_, parts)| parts.has_lines());
+        closed.flat_map(move |(&name, parts)| {
+            Content::ALL.into_iter().filter_map(move |content| {
+                let from = parts.best_form(content)?;
+                Some(Wish { name, content, from, form: from.target(compress, encrypt)? })
+            })
+        })
+    }
+
+    /// Removes what a packed file was made from, if both are as they were then. `None`: they are not, and
+    /// it has to be packed again.
+    ///
+    /// # Errors
+    /// It still cannot be removed.
+    pub fn remove_unpacked(
+        &self,
+        name: FileName,
+        unremoved: &Unremoved,
+    ) -> Result<Option<Packed>, FileError> {
+        let Unremoved { packed, from, form } = unremoved;
+        let content = packed.content;
+        let is_as_it_was = |form: Form, was: &Stat| {
+            let found = self.fs.stat(&path_of(&self.dir, name, Ending::File(content, form)));
+            // Looked at by name, length and time: whoever changes it changes one of them.
+            found.is_ok_and(|is| {
+                (is.id, is.bytes, is.modified_s) == (was.id, was.bytes, was.modified_s)
+            })
+        };
+        if !is_as_it_was(packed.from, from) || !is_as_it_was(packed.form, form) {
+            return Ok(None);
+        }
+        remove_others(&self.fs, &self.dir, name, content, packed.form)?;
+        Ok(Some(*packed))
+    }
+
+    /// Whether there may be a complete line in a closed file: of a plain one it is known, and what
+    /// was packed had one. What cannot be read is none of the others' trouble: packing it says why.
+    fn may_have_lines(&self, of: &Wish) -> bool {
+        let path = of.path(&self.dir);
+        let stat = match self.fs.stat(&path) {
+            Ok(stat) => stat,
+            Err(error) => return error.kind() != io::ErrorKind::NotFound,
+        };
+        let is_plain_log = of.from == Form::Plain && of.content == Content::Lines;
+        if !stat.is_file || stat.bytes == 0 || !is_plain_log {
+            return stat.is_file && stat.bytes > 0;
+        }
+        let file = self.fs.open(&path, OpenMode::Read);
+        file.and_then(|file| tail::line_end(&file, stat.bytes)).map_or(true, |end| end > 0)
+    }
+}
+
+/// A file that is not as it shall be.
+pub(crate) struct Wish {
+    pub(crate) name: FileName,
+    content: Content,
+    from: Form,
+    form: Form,
+}
+
+impl Wish {
+    /// Where it is now.
+    pub(crate) fn path(&self, dir: &Path) -> PathBuf {
+        path_of(dir, self.name, Ending::File(self.content, self.from))
+    }
+}
+
+impl<F: Fs> Packer<F> {
+    /// Which file.
+    #[must_use]
+    pub fn name(&self) -> FileName {
+        self.name
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn content(&self) -> Content {
+        self.content
+    }
+
+    /// Packs it. Ends soon when `cancel` is set, and leaves nothing behind.
+    ///
+    /// # Errors
+    /// See [`PackError`].
+    pub fn run(&self, cancel: &AtomicBool) -> Result<Packed, PackError> {
+        let new = self.path(Ending::New(self.content, self.form));
+        let result = self.run_to(&new, cancel);
+        if !matches!(result, Ok(_) | Err(PackError::Unremoved { .. })) {
+            // Where this does not work either, the next attempt does it, or retention.
+            let _: io::Result<()> = self.fs.remove(&new);
+        }
+        result
+    }
+
+    fn run_to(&self, new: &Path, cancel: &AtomicBool) -> Result<Packed, PackError> {
+        let path = self.file(self.from);
+        let source = self.fs.open(&path, OpenMode::Read).at("open", &path)?;
+        let before = source.stat().at("look at", &path)?;
+        self.look_beside(&before)?;
+        // Also what was begun when something else was wanted: it is as readable as the lines.
+        for form in Form::ALL {
+            self.remove(Ending::New(self.content, form))?;
+        }
+        let file = self.fs.open(new, OpenMode::AppendNew).at("create", new)?;
+        let written = self.write(&source, &before, file, cancel, (&path, new))?;
+        written.file.copy_attributes(&source).at("set the attributes of", new)?;
+        written.file.sync_data().at("sync", new)?;
+        let packed_bytes = written.bytes;
+        if read_back(&written.file, cancel, new)? != (written.digest(), packed_bytes) {
+            return Err(PackError::Differs(new.to_owned()));
+        }
+        // Somebody may have changed it, or put another file in its place.
+        let after = self.fs.stat(&path).at("look at", &path)?;
+        if (after.id, after.bytes) != (before.id, before.bytes) {
+            return Err(PackError::Differs(path));
+        }
+        let named = self.fs.stat(new).at("look at", new)?;
+        if named.id != written.file.stat().at("look at", new)?.id {
+            return Err(PackError::Differs(new.to_owned()));
+        }
+        let target = self.path(Ending::File(self.content, self.form));
+        self.fs.rename(new, &target).at("rename", new)?;
+        self.fs.sync_dir(&self.dir).at("sync", &self.dir)?;
+        let (content, from, form) = (self.content, self.from, self.form);
+        let packed = Packed { content, from, form, bytes: before.bytes, packed_bytes };
+        match remove_others(&self.fs, &self.dir, self.name, content, form) {
+            Ok(()) => Ok(packed),
+            Err(error) => {
+                let unremoved = Box::new(Unremoved { packed, from: before, form: named });
+                Err(PackError::Unremoved { unremoved, error })
+            }
+        }
+    }
+
+    /// What a death in the middle has left has the time stamp of what it was made from. Anything else,
+    /// as what somebody has decrypted in place and perhaps not to its end, is not written over.
+    fn look_beside(&self, source: &Stat) -> Result<(), PackError> {
+        for form in Form::ALL.into_iter().filter(|form| *form != self.from) {
+            let path = self.file(form);
+            match self.fs.stat(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                stat => {
+                    if stat.at("look at", &path)?.modified_s != source.modified_s {
+                        return Err(PackError::Beside(path));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is room enough for more than the log.
+    fn look_for_room(&self) -> Result<(), PackError> {
+        let space = self.fs.space(&self.dir).at("ask for the room in", &self.dir)?;
+        if space.is_to_spare() {
+            return Ok(());
+        }
+        Err(PackError::Room { free_bytes: space.free_bytes })
+    }
+
+    fn path(&self, ending: Ending) -> PathBuf {
+        path_of(&self.dir, self.name, ending)
+    }
+
+    /// What it says, in that form.
+    fn file(&self, form: Form) -> PathBuf {
+        self.path(Ending::File(self.content, form))
+    }
+
+    fn remove(&self, ending: Ending) -> Result<(), FileError> {
+        remove(&self.fs, &self.path(ending))
+    }
+
+    /// Makes the new file, and checks what is in it as far as that can be done without reading it.
+    fn write<L: FsFile>(
+        &self,
+        source: &L,
+        stat: &Stat,
+        file: L,
+        cancel: &AtomicBool,
+        (path, new): (&Path, &Path),
+    ) -> Result<Written<L>, PackError> {
+        let failed = |error| FileError::new("write", new, error);
+        let reading = |error| FileError::new("read", path, error);
+        let written = Written { file, hasher: Sha256::new(), bytes: 0, synced: 0 };
+        let recipients = self.recipients.as_deref().filter(|_| self.form.is_encrypted());
+        let mut envelope = match recipients {
+            Some(recipients) => Envelope::Sealed(recipients.encrypt(written).map_err(failed)?),
+            None => Envelope::Open(written),
+        };
+        // Not a byte more than was promised: who writes behind it is found by its length.
+        let lines = Stream::new(source).take(stat.bytes);
+        if self.from == Form::Plain && self.form.is_compressed() {
+            let checked = Checked::new(envelope).map_err(failed)?;
+            let mut encoder = zstd::Encoder::new(checked, compressed::LEVEL).map_err(failed)?;
+            encoder.include_checksum(true).map_err(failed)?;
+            encoder.set_pledged_src_size(Some(stat.bytes)).map_err(failed)?;
+            let mut hasher = Sha256::new();
+            let take = |block: &[u8]| {
+                hasher.update(block);
+                self.look_for_room()?;
+                Ok(encoder.write_all(block).map_err(failed)?)
+            };
+            for_each_block(lines, cancel, take, reading)?;
+            let (inner, digest, bytes) =
+                encoder.finish().and_then(Checked::finish).map_err(failed)?;
+            if (digest, bytes) != (hasher.finalize().into(), stat.bytes) {
+                return Err(PackError::Differs(new.to_owned()));
+            }
+            envelope = inner;
+        } else {
+            let take = |block: &[u8]| {
+                self.look_for_room()?;
+                Ok(envelope.write_all(block).map_err(failed)?)
+            };
+            for_each_block(lines, cancel, take, reading)?;
+        }
+        Ok(envelope.finish().map_err(failed)?)
+    }
+}
+
+fn remove<F: Fs>(fs: &F, path: &Path) -> Result<(), FileError> {
+    match fs.remove(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.at("remove", path),
+    }
+}
+
+/// Removes all forms of a file but one, also those that a crash has left. The plain one first: it is what
+/// nobody shall read.
+fn remove_others<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    name: FileName,
+    content: Content,
+    kept: Form,
+) -> Result<(), FileError> {
+    let mut others = Form::ALL.into_iter().filter(|form| *form != kept);
+    others.try_for_each(|form| remove(fs, &path_of(dir, name, Ending::File(content, form))))
+}
+
+fn path_of(dir: &Path, name: FileName, ending: Ending) -> PathBuf {
+    dir.join(format!("{name}.{ending}"))
+}
+
+/// A file that is being written, and what was written to it.
+struct Written<L> {
+    file: L,
+    hasher: Sha256,
+    bytes: u64,
+    /// How much of it is on the device, bytes.
+    synced: u64,
+}
+
+impl<L> Written<L> {
+    fn digest(&self) -> [u8; 32] {
+        self.hasher.clone().finalize().into()
+    }
+}
+
+impl<L: FsFile> Write for Written<L> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        self.hasher.update(&bytes[..count]);
+        self.bytes += count as u64;
+        if self.bytes - self.synced >= SYNC_BYTES {
+            self.file.sync_data()?;
+            self.synced = self.bytes;
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What is around the bytes of a file.
+enum Envelope<W: Write> {
+    /// Nothing.
+    Open(W),
+    /// Encryption.
+    Sealed(StreamWriter<W>),
+}
+
+impl<W: Write> Envelope<W> {
+    fn finish(self) -> io::Result<W> {
+        match self {
+            Envelope::Open(to) => Ok(to),
+            Envelope::Sealed(to) => to.finish(),
+        }
+    }
+}
+
+impl<W: Write> Write for Envelope<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Envelope::Open(to) => to.write(bytes),
+            Envelope::Sealed(to) => to.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Envelope::Open(to) => to.flush(),
+            Envelope::Sealed(to) => to.flush(),
+        }
+    }
+}
+
+/// Reads files of the trait as those of the standard library.
+pub(crate) struct Stream<'a, L> {
+    file: &'a L,
+    offset: u64,
+}
+
+impl<'a, L> Stream<'a, L> {
+    pub(crate) fn new(file: &'a L) -> Stream<'a, L> {
+        Stream { file, offset: 0 }
+    }
+}
+
+impl<L: FsFile> Read for Stream<'_, L> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(buffer, self.offset)?;
+        self.offset += count as u64;
+        Ok(count)
+    }
+}
+
+/// Calls `take` with all that comes, block by block.
+fn for_each_block(
+    mut from: impl Read,
+    cancel: &AtomicBool,
+    mut take: impl FnMut(&[u8]) -> Result<(), PackError>,
+    failed: impl Fn(io::Error) -> FileError,
+) -> Result<(), PackError> {
+    let mut buffer = vec![0; BLOCK_BYTES];
+    loop {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(PackError::Cancelled);
+        }
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => take(&buffer[..count])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(failed(error).into()),
+        }
+    }
+}
+
+/// The hash and the length of what is in a file.
+fn read_back<L: FsFile>(
+    file: &L,
+    cancel: &AtomicBool,
+    path: &Path,
+) -> Result<([u8; 32], u64), PackError> {
+    let (mut hasher, mut bytes) = (Sha256::new(), 0);
+    let take = |block: &[u8]| {
+        hasher.update(block);
+        bytes += block.len() as u64;
+        Ok(())
+    };
+    for_each_block(Stream::new(file), cancel, take, |error| FileError::new("read", path, error))?;
+    Ok((hasher.finalize().into(), bytes))
+}

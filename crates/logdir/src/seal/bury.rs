@@ -1,0 +1,111 @@
+//! Tombstones: `removed.chain` tells of files that were removed on purpose.
+
+use std::collections::HashSet;
+use std::io::{self, BufReader};
+use std::path::Path;
+
+use tacho_chain::entry::RemovalReason;
+use tacho_chain::sidecar::{Entries, Meaning};
+
+use super::scan::{ReadAt, scan};
+use super::sidecar::write_all;
+use super::{Sealer, sidecar_name};
+use crate::durable::sync_tail;
+use crate::error::{At, FileError};
+use crate::fs::{Fs, FsFile, OpenMode};
+
+/// What `removed.chain` has, as far as it was read: it is read again when its length is another one.
+#[derive(Default)]
+pub(crate) struct Removed {
+    /// Length up to the end of the last tombstone.
+    bytes: u64,
+    /// The last tombstone, as it stands there.
+    last: Option<Vec<u8>>,
+    /// The log files that have one.
+    files: HashSet<String>,
+}
+
+impl Removed {
+    /// Whether a log file has a tombstone.
+    pub(crate) fn has(&self, log: &str) -> bool {
+        self.files.contains(log)
+    }
+
+    /// Reads the file of a directory, if there is one.
+    pub(crate) fn read<F: Fs>(fs: &F, dir: &Path) -> Result<Removed, FileError> {
+        let path = dir.join(tacho_chain::REMOVED_FILE);
+        match fs.open(&path, OpenMode::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Removed::default()),
+            file => Removed::of(&file.at("open", &path)?).at("read", &path),
+        }
+    }
+
+    fn of<L: FsFile>(file: &L) -> io::Result<Removed> {
+        let mut entries = Entries::new(BufReader::new(ReadAt { file, offset: 0 }));
+        let mut removed = Removed::default();
+        while let Some(entry) = entries.next_entry()? {
+            if let Some(Meaning::Tombstone(tombstone, _)) = entry.meaning {
+                removed.files.insert(tombstone.file);
+                removed.last = Some(entry.bytes);
+                removed.bytes = entries.whole_bytes();
+            }
+        }
+        Ok(removed)
+    }
+}
+
+impl<F: Fs> Sealer<F> {
+    /// Whether everything of a log file is in its sidecar, and no start will look for it again.
+    pub(crate) fn has_left(&self, log: &str) -> bool {
+        // A start goes on in the file that the chain is in.
+        let is_before = |file: &str| log < file;
+        is_before(&self.chain.position().file)
+            && self.files.iter().all(|waiting| is_before(&waiting.file))
+    }
+
+    /// Says in `removed.chain` that a closed file is about to be removed, if that does not say so
+    /// yet, and waits until that is on the device (but for the name of a new `removed.chain`). A file
+    /// without a sidecar was never sealed: nothing is said of it.
+    pub(crate) fn bury(
+        &mut self,
+        fs: &F,
+        removed: &mut Removed,
+        log: &str,
+        reason: RemovalReason,
+    ) -> Result<(), FileError> {
+        let path = self.dir.join(sidecar_name(log));
+        let Some(scan) = scan(fs, &path, log, None)? else { return Ok(()) };
+        let removed_path = self.dir.join(tacho_chain::REMOVED_FILE);
+        let mut file = match fs.open(&removed_path, OpenMode::AppendNew) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                fs.open(&removed_path, OpenMode::Append).at("open", &removed_path)?
+            }
+            file => file.at("create", &removed_path)?,
+        };
+        let length = file.stat().at("look at", &removed_path)?.bytes;
+        if length != removed.bytes || length == 0 {
+            *removed = Removed::of(&file).at("read", &removed_path)?;
+        }
+        if removed.has(log) {
+            // By one that died before the file was gone, and perhaps before this was synced; or by us,
+            // and the sync has failed: the next one would say that all is well without writing it.
+            return sync_tail(&file, &removed_path, 0, &mut true);
+        }
+        if length > removed.bytes {
+            // Begun, and not completed before the recorder died: the file was not removed.
+            file.set_len(removed.bytes).at("truncate", &removed_path)?;
+        }
+        if let Some(last) = &removed.last {
+            self.chain.set_last_tombstone(last);
+        }
+        let note = self.chain.tombstone(&scan.gone(), reason, fs.now_s());
+        let mut bytes = scan.epoch.clone();
+        bytes.extend(note.as_bytes());
+        write_all(&mut file, &bytes).at("append to", &removed_path)?;
+        file.sync_data().at("sync", &removed_path)?;
+        removed.bytes += bytes.len() as u64;
+        removed.last = Some(note.into_bytes());
+        removed.files.insert(log.to_owned());
+        Ok(())
+    }
+}

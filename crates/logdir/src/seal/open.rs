@@ -1,0 +1,365 @@
+//! Beginning to seal, and going on after a stop or a crash.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tacho_chain::chain::{Chain, Position};
+use tacho_chain::entry::{CheckpointReason, EpochReason};
+use tacho_chain::hash::Hash;
+use tacho_chain::key_file::{self, Begun, KeyFile};
+
+use super::bury::Removed;
+use super::key_of::{self, KeyOf, Place};
+use super::scan::{Scan, read_private, scan, scan_within};
+use super::sidecar::{Sidecar, write_all};
+use super::{SealOptions, Sealed, Sealer, no_randomness, sidecar_name};
+use crate::durable::sync_tail;
+use crate::error::{At, FileError, FileErrorKind};
+use crate::form::Form;
+use crate::fs::{Fs, FsFile, OpenMode};
+use crate::made::Made;
+use crate::name::FileName;
+use crate::tail;
+
+/// What sealing has to begin with.
+pub(crate) enum Begin<F: Fs> {
+    /// It goes on in the current file.
+    Ready(Box<(Sealer<F>, Sealed)>),
+    /// It can only begin in a file that nobody has written to.
+    NeedsNewFile,
+}
+
+/// The log file that is being written.
+pub(crate) struct Log<'a, L> {
+    pub(crate) file: &'a L,
+    /// Its name, without the directory.
+    pub(crate) name: &'a str,
+    /// Its length, all of it complete lines.
+    pub(crate) bytes: u64,
+    /// Which files are the recorder's own.
+    pub(crate) made: &'a Made,
+}
+
+/// Opens the seal of a directory, under its lock.
+pub(crate) fn open<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    options: &SealOptions,
+    log: &Log<'_, F::File>,
+    last_seq: u64,
+) -> Result<Begin<F>, FileError> {
+    let mut names = fs.list(dir).at("list", dir)?;
+    names.retain(|entry| FileName::parse(entry).is_none_or(|(name, _)| log.made.may_be_ours(name)));
+    let is_untouched = log.bytes == 0 && !names.contains(&sidecar_name(log.name));
+    let is_sealed = names.iter().any(|name| is_sidecar(name));
+    let found = key_of::find(fs, dir, &options.key_file, &names)?;
+    if is_sealed && !options.may_break && !found.is_there() {
+        // Who may not break the chain has nothing to seal with.
+        return Err(stale_key(&options.key_file));
+    }
+    let (key_file, key) = take_key(fs, &options.key_file, found)?;
+    reserve_removed(fs, dir)?;
+    let options = &SealOptions { key_file, ..options.clone() };
+    let key_path = &options.key_file;
+    let mut reason = if is_sealed { EpochReason::NoKey } else { EpochReason::First };
+    if let Some(begun) = key.begun() {
+        if let Some(found) = resume(fs, dir, &key, &begun, &names)? {
+            return go_on(fs, dir, options, key, found, log);
+        }
+        reason = EpochReason::RolledBack;
+    }
+    if reason != EpochReason::First && !options.may_break {
+        return Err(stale_key(key_path));
+    }
+    if !is_untouched {
+        return Ok(Begin::NeedsNewFile);
+    }
+    begin(fs, dir, options, key, reason, log, last_seq)
+}
+
+/// Makes `removed.chain` before there is anything to say in it, so that SQL cannot make it.
+fn reserve_removed<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
+    let path = dir.join(tacho_chain::REMOVED_FILE);
+    match fs.open(&path, OpenMode::AppendNew) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop).at("create", &path),
+    }
+}
+
+/// The key that was found, or a new one, for this log directory alone.
+fn take_key<F: Fs>(fs: &F, named: &Path, found: KeyOf) -> Result<(PathBuf, KeyFile), FileError> {
+    let KeyOf { directory, place } = found;
+    let is_beside = match place {
+        Place::There(path, key) => {
+            return Ok((path, KeyFile { directory: Some(directory), ..*key }));
+        }
+        Place::Named => false,
+        Place::Beside => true,
+    };
+    let key = KeyFile::generate().map_err(|error| no_randomness(named, error))?;
+    let key = KeyFile { directory: Some(directory), ..key };
+    let path = if is_beside { key_of::beside(named, &key.root) } else { named.to_owned() };
+    fs.replace(&path, key.to_text().as_bytes(), true).at("write", &path)?;
+    Ok((path, key))
+}
+
+/// Whether there is a key that the log of a directory can be sealed with.
+pub(crate) fn has_key<F: Fs>(fs: &F, dir: &Path, named: &Path) -> Result<bool, FileError> {
+    let names = fs.list(dir).at("list", dir)?;
+    Ok(key_of::find(fs, dir, named, &names)?.is_there())
+}
+
+fn stale_key(key_path: &Path) -> FileError {
+    FileError::of_kind(FileErrorKind::StaleKey, "go on sealing with", key_path)
+}
+
+pub(super) fn is_sidecar(name: &str) -> bool {
+    FileName::parse(name).is_some_and(|(_, ending)| ending == tacho_chain::SIDECAR_ENDING)
+}
+
+pub(super) fn read_key<F: Fs>(fs: &F, path: &Path) -> Result<Option<KeyFile>, FileError> {
+    match fs.stat(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        stat => {
+            let stat = stat.at("look at", path)?;
+            // A second name might outlive the file's replacement, and SQL gives every file it makes a
+            // permission for others.
+            if !stat.is_file || stat.links != 1 || stat.mode & 0o077 != 0 {
+                return Err(FileError::of_kind(FileErrorKind::KeyNotSecret, "use", path));
+            }
+        }
+    }
+    let Some(text) = read_private(fs, path, key_file::BYTES_MAX)? else { return Ok(None) };
+    let key = KeyFile::parse(&text)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        .at("use", path)?;
+    Ok(Some(key))
+}
+
+/// The newest file of a log directory that its key knows to be sealed. The directory has `names`.
+pub(crate) fn newest_sealed<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    key_file: &Path,
+    names: &[String],
+) -> Option<FileName> {
+    if key_file.as_os_str().is_empty() {
+        return None;
+    }
+    let Place::There(_, key) = key_of::find(fs, dir, key_file, names).ok()?.place else {
+        return None;
+    };
+    let begun = key.begun()?;
+    // The sidecar is empty, or not there yet, where a crash was between key file and sidecar.
+    let is_here = names.contains(&begun.file) || names.contains(&sidecar_name(&begun.file));
+    let (name, _) = FileName::parse(&begun.file).filter(|_| is_here)?;
+    Some(name)
+}
+
+/// Goes on with the chain where it was found, which may be in an older file than the current one.
+fn go_on<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    options: &SealOptions,
+    key: KeyFile,
+    found: Found<F>,
+    log: &Log<'_, F::File>,
+) -> Result<Begin<F>, FileError> {
+    let Found { position, sidecar, out, log_synced_bytes } = found;
+    let is_shorter = position.file == log.name && log.bytes < position.offset;
+    if is_shorter || position.file.as_str() > log.name {
+        return Ok(Begin::NeedsNewFile);
+    }
+    let root = key.root.clone();
+    let file = position.file.clone();
+    let chain = Chain::new(key, position);
+    let mut sealer = Sealer::new(dir, options, chain, Some(sidecar), out, fs.now_s());
+    if let Some(begun) = sealer.files.front_mut() {
+        begun.synced = log_synced_bytes;
+    }
+    let recovered_bytes = recover(fs, dir, &mut sealer, &file, log)?;
+    // Who wrote them may have died after a failed sync.
+    sealer.doubt_logs();
+    let next = sealer.files.get(1).map(|file| file.reason);
+    let declared = next.filter(|reason| *reason != EpochReason::Rotate);
+    if sealer.files.len() == 1 {
+        // All that was told of before belongs to the key of before.
+        sealer.wanted = Some(CheckpointReason::Start);
+    }
+    sealer.drive(fs)?;
+    // Lines behind the checkpoint of a stop are nobody's, until this is there, too.
+    sealer.sync(fs)?;
+    let key_file = options.key_file.clone();
+    let sealed = Sealed { root, key_file, is_new_root: false, declared, recovered_bytes };
+    Ok(Begin::Ready(Box::new((sealer, sealed))))
+}
+
+/// Begins a chain in a new file.
+fn begin<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    options: &SealOptions,
+    key: KeyFile,
+    reason: EpochReason,
+    log: &Log<'_, F::File>,
+    last_seq: u64,
+) -> Result<Begin<F>, FileError> {
+    let position =
+        Position { file: log.name.to_owned(), offset: 0, seq: last_seq, hash: Hash::ZERO };
+    let root = key.root.clone();
+    let chain = Chain::new(key, position);
+    let mut sealer = Sealer::new(dir, options, chain, None, Vec::new(), fs.now_s());
+    sealer.begin_epoch(fs, reason, log.name)?;
+    sealer.drive(fs)?;
+    let declared = (reason != EpochReason::First).then_some(reason);
+    let is_new_root = reason.is_by_root();
+    let key_file = options.key_file.clone();
+    let sealed = Sealed { root, key_file, is_new_root, declared, recovered_bytes: 0 };
+    Ok(Begin::Ready(Box::new((sealer, sealed))))
+}
+
+/// Where a chain goes on.
+pub(super) struct Found<F: Fs> {
+    position: Position,
+    sidecar: Sidecar<F>,
+    /// What is still to be appended to the sidecar; the position is behind it.
+    out: Vec<u8>,
+    /// How much of the log file was on the device when the keys were written, bytes.
+    log_synced_bytes: u64,
+}
+
+/// Finds the place where the keys of a key file go on. `None`: the directory does not have what is
+/// known to have been in it, or it has more than this key file knows of.
+pub(super) fn resume<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    key: &KeyFile,
+    begun: &Begun,
+    names: &[String],
+) -> Result<Option<Found<F>>, FileError> {
+    let Some(note) = key.note.as_deref() else { return Ok(None) };
+    let name = sidecar_name(&begun.file);
+    for later in names.iter().filter(|other| is_sidecar(other) && **other > name) {
+        let path = dir.join(later);
+        if fs.stat(&path).at("look at", &path)?.bytes > 0 {
+            return Ok(None);
+        }
+    }
+    let path = dir.join(name);
+    let log_path = dir.join(&begun.file);
+    let log_bytes = match fs.stat(&log_path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        stat => Some(stat.at("look at", &log_path)?.bytes),
+    };
+    let after = || Position {
+        file: begun.file.clone(),
+        offset: begun.offset,
+        seq: begun.seq,
+        hash: begun.chain.after(note.as_bytes()),
+    };
+    let limit = log_bytes.unwrap_or(u64::MAX);
+    let (position, whole_bytes, synced_bytes, is_noted) =
+        match scan_within(fs, &path, &begun.file, Some(note), limit)? {
+            Some(Scan { is_damaged: true, .. } | Scan { has_later_note: true, .. }) => {
+                return Ok(None);
+            }
+            // What a power failure has taken from the log and not from the sidecar is taken from there,
+            // too: nobody has signed it.
+            Some(Scan { has_note: true, fitting: (position, bytes), note_start, .. }) => {
+                (position, bytes, note_start, true)
+            }
+            Some(Scan { position: Position { offset, seq, hash, .. }, whole_bytes, .. })
+                if !begun.is_epoch
+                    && (hash, offset, seq) == (begun.chain, begun.offset, begun.seq) =>
+            {
+                (after(), whole_bytes, whole_bytes, false)
+            }
+            // The log file was there before its epoch.
+            None if begun.is_epoch && log_bytes.is_some() => (after(), 0, 0, false),
+            _ => return Ok(None),
+        };
+    if !complete(fs, dir, key)? && !is_noted {
+        return Ok(None);
+    }
+    let sidecar = Sidecar::reopen(fs, path, whole_bytes, synced_bytes)?;
+    let out = if is_noted { Vec::new() } else { note.as_bytes().to_vec() };
+    Ok(Some(Found { position, sidecar, out, log_synced_bytes: begun.offset }))
+}
+
+/// Appends the last checkpoint of the file before, if it is not there yet. `false`: it is not there,
+/// and there is no place for it.
+fn complete<F: Fs>(fs: &F, dir: &Path, key: &KeyFile) -> Result<bool, FileError> {
+    let (Some(closing), Some(closed)) = (&key.closing, key.closed()) else { return Ok(true) };
+    let path = dir.join(sidecar_name(&closed.file));
+    let Some(scan) = scan(fs, &path, &closed.file, Some(closing))? else {
+        // Retention was faster, which comes after the last checkpoint and not before.
+        return Ok(Removed::read(fs, dir)?.has(&closed.file));
+    };
+    let Position { offset, seq, hash, .. } = scan.position;
+    let is_place = (hash, offset, seq) == (closed.chain, closed.offset, closed.seq);
+    if scan.is_damaged || !(scan.has_note || is_place) {
+        return Ok(false);
+    }
+    let mut file = fs.open(&path, OpenMode::Append).at("open", &path)?;
+    let mut synced_bytes = scan.note_start;
+    if !scan.has_note {
+        synced_bytes = scan.whole_bytes;
+        if file.stat().at("look at", &path)?.bytes > scan.whole_bytes {
+            file.set_len(scan.whole_bytes).at("truncate", &path)?;
+        }
+        write_all(&mut file, closing.as_bytes()).at("append to", &path)?;
+    }
+    // The key file will soon have forgotten it; and who wrote it may have died after a failed sync.
+    sync_tail(&file, &path, synced_bytes, &mut true)?;
+    Ok(true)
+}
+
+/// Tells the sealer of all lines that are in no frame: at the end of the file that its chain
+/// is in, and in later files up to the current one. Returns how many bytes those were.
+fn recover<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    sealer: &mut Sealer<F>,
+    begun: &str,
+    log: &Log<'_, F::File>,
+) -> Result<u64, FileError> {
+    let mut bytes = 0;
+    for (name, form) in tail::list(fs, dir)? {
+        let entry = name.log_file();
+        let is_between = entry.as_str() >= begun && entry.as_str() <= log.name;
+        if form != Form::Plain || !is_between || !log.made.may_be_ours(name) {
+            continue;
+        }
+        if entry.as_str() > begun {
+            // A file that was cut under its seal is left for a new one.
+            let end = sealer.end();
+            let path = dir.join(begun);
+            let is_cut =
+                sealer.files.len() == 1 && fs.stat(&path).is_ok_and(|stat| stat.bytes < end);
+            let reason = if is_cut { EpochReason::Damaged } else { EpochReason::Rotate };
+            sealer.rotated(&entry, reason);
+        }
+        let start = sealer.end();
+        if entry == log.name {
+            if log.bytes > start {
+                let path = dir.join(&entry);
+                sealer.appended_in_file(log.file, &path, start, log.bytes)?;
+                bytes += log.bytes - start;
+            }
+            continue;
+        }
+        let path = dir.join(&entry);
+        let file = fs.open(&path, OpenMode::Read).at("open", &path)?;
+        let length = file.stat().at("look at", &path)?.bytes;
+        let end = tail::line_end(&file, length).at("read", &path)?;
+        if end > start {
+            sealer.appended_in_file(&file, &path, start, end)?;
+            bytes += end - start;
+        }
+    }
+    if sealer.files.back().is_some_and(|file| file.file != log.name) {
+        // The directory changed under our hands; the lock excludes other writers.
+        return Err(FileError::of_kind(FileErrorKind::FileGone, "seal", &dir.join(log.name)));
+    }
+    Ok(bytes)
+}
