@@ -1,14 +1,18 @@
 //! Zone: cold (the embedded writer thread) and outside. The log directory and its files.
 //!
-//! This crate writes, rotates, seals, packs and retains the files of a log. It knows neither the
-//! arena nor what a line says: `tacho-recorder` gives it the lines.
+//! This crate has two halves, which share names, forms and the seal:
+//! - The writing half writes, rotates, seals, packs and retains the files of a log. `tacho-recorder`
+//!   gives it the lines; it does not use the arena. This page is its design.
+//! - The reading half, [`read`], lists files, reads them forward and backward, follows them, and
+//!   finds the place where a reader goes on after a restart. It is behind the feature `read`,
+//!   because a database server does not load it.
 //!
 //! [`LogFiles`] turns batches of complete lines into plain files that `tail`, `grep` and
 //! `jq` understand, and keeps every accepted line through full disks, I/O errors, process
 //! death and well-meant housekeeping by others. The normative text for readers of the
 //! files is `docs/specs/file.md`; this page is the design.
 //!
-//! # Constraints
+//! # Constraints of the writing half
 //!
 //! - One writer, driven by its caller: no thread, no timer, no sleep, no retry loop in here.
 //!   A fault is an error value; calling again with the same arguments goes on where it stopped.
@@ -94,6 +98,7 @@
 //! | `survey` | what there is of the log, for SHOW STATUS |
 //! | `retain` | which closed files have to go, and how they go |
 //! | `rendition` | each file once more in another format, beside it |
+//! | [`read`] | the reading half |
 //! | `faulty` | a file system in memory that fails on demand, for tests (feature `faulty`) |
 
 mod aside;
@@ -112,6 +117,8 @@ mod made;
 mod name;
 mod pack;
 pub mod private_file;
+#[cfg(feature = "read")]
+pub mod read;
 mod recipients;
 mod rendition;
 mod retain;

@@ -9,11 +9,14 @@ mod verify;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use tacho_logdir::read::Lines;
+use tacho_logdir::read::content::Identities;
 
 use crate::bench::BenchArgs;
 use crate::digest::DigestArgs;
 use crate::migrate::MigrateArgs;
 use crate::pmp::args::PmpArgs;
+use crate::problem;
 pub use arena::{ArenaArgs, Overflow, RecorderArgs, RecoverArgs};
 pub use convert::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
 pub use tail::{Color, Format, Run, TailArgs};
@@ -80,13 +83,15 @@ pub struct IdentityArgs {
     pub identity: Vec<PathBuf>,
 }
 
-/// How many lines to show before following.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lines {
-    /// All that match.
-    All,
-    /// The newest that match, at most this many.
-    Last(usize),
+impl IdentityArgs {
+    /// Reads the keys.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or has no key.
+    pub fn read(&self) -> anyhow::Result<Identities> {
+        Identities::read(&self.identity)
+            .map_err(|error| anyhow::anyhow!("--identity {}", problem::text(&error.into())))
+    }
 }
 
 fn parse_lines(text: &str) -> Result<Lines, String> {

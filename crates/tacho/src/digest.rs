@@ -9,14 +9,16 @@ use serde::Deserialize;
 use tacho_digest::{Doubt, Mode, Normaliser, TEXT_BYTES_DEFAULT};
 use tacho_event::charset::{Charset, restore};
 use tacho_event::redact::Setting;
+use tacho_logdir::read::files::{self, STDIN};
+use tacho_logdir::read::line_limit::read_until;
+use tacho_logdir::read::{ReadError, content};
 
 use crate::cli::IdentityArgs;
 use crate::cli::number;
-use crate::content::{self, Identities};
 use crate::line_limit::{self, LimitArgs};
 use crate::say;
+use crate::tail::TailError;
 use crate::tail::visible::visible;
-use crate::tail::{TailError, files};
 
 /// Shown at the end of `tacho digest --help`.
 const NOTES: &str = "\
@@ -100,7 +102,7 @@ pub fn run(args: &DigestArgs) -> anyhow::Result<u64> {
         Some(path) if path.is_dir() => {
             let listing = files::list(path).with_context(|| path.display().to_string())?;
             if listing.files.is_empty() {
-                bail!(TailError::NoFiles(path.clone()));
+                bail!(TailError::from(ReadError::NoFiles(path.clone())));
             }
             let mut problem_count = 0;
             for file in listing.files {
@@ -109,7 +111,7 @@ pub fn run(args: &DigestArgs) -> anyhow::Result<u64> {
             problem_count
         }
         Some(path) => {
-            if path != Path::new(files::STDIN) {
+            if path != Path::new(STDIN) {
                 content::check_is_log(path).with_context(|| path.display().to_string())?;
             }
             of_log(path, &mut printer)?
@@ -140,7 +142,7 @@ fn of_log(path: &Path, printer: &mut Printer<'_>) -> anyhow::Result<u64> {
     let input: Box<dyn BufRead> = if path == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
-        content::open(path, &Identities::read(&printer.args.identity.identity)?)
+        content::open(path, &printer.args.identity.read()?)
             .with_context(|| path.display().to_string())?
     };
     let (mut number, mut problem_count) = (0_u64, 0);
@@ -182,7 +184,7 @@ fn for_each(
 ) -> io::Result<()> {
     let mut part = Vec::new();
     loop {
-        let length = line_limit::read_until(&mut input, end, &mut part, line_limit::get())?;
+        let length = read_until(&mut input, end, &mut part, line_limit::get())?;
         if length.bytes == 0 {
             return Ok(());
         }

@@ -9,7 +9,6 @@
 mod arena;
 mod bench;
 mod cli;
-mod content;
 mod convert;
 mod digest;
 mod line_limit;
@@ -21,6 +20,7 @@ mod problem;
 mod recorder;
 mod recover;
 mod say;
+mod signals;
 mod small_file;
 mod tail;
 mod verify;

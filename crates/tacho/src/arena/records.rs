@@ -10,6 +10,7 @@ use serde::Serialize;
 use tacho_digest::Normaliser;
 use tacho_event::redact;
 use tacho_event::time::TimeFormatter;
+use tacho_logdir::read::Lines;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_ring::arena::Arena;
 use tacho_ring::chunk;
@@ -22,7 +23,6 @@ use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
 use tacho_ring::session::REC_NO_BITS;
 use tacho_ring::sync::{Ordering, fence};
 
-use crate::cli::Lines;
 use crate::say;
 use crate::tail::visible;
 

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use tacho_logdir::read::Lines;
 
-use super::{Lines, parse_lines};
+use super::parse_lines;
 
 /// Where the server keeps its arena unless it is told otherwise.
 const ARENA_DIRECTORY: &str = "/dev/shm";

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use tacho_event::record::{EventKind, Outcome};
+use tacho_logdir::read::Lines;
 
+use super::{IdentityArgs, number, parse_lines};
 use crate::line_limit::LimitArgs;
-
-use super::number;
-use super::{IdentityArgs, Lines, parse_lines};
 
 /// Shown at the end of `tacho tail --help`.
 const TAIL_NOTES: &str = "\

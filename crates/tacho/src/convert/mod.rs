@@ -5,8 +5,6 @@
 //! comes out.
 
 mod converter;
-mod order;
-mod resume;
 mod send;
 mod shipment;
 
@@ -20,18 +18,17 @@ use std::time::Duration;
 use jiff::Zoned;
 use tacho_event::time::TimeFormatter;
 use tacho_format::{Body, Format, Formatter, host_name};
+use tacho_logdir::read::files::Place;
+use tacho_logdir::read::order::Order;
+use tacho_logdir::read::resume::{self, Notice, Resume, ResumeError};
+use tacho_logdir::read::{Lines, Request, Sink as _, Window};
 
-use crate::cli::{ConvertArgs, Lines, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
-use crate::content::Identities;
-use crate::say;
-use crate::tail::files::Place;
+use crate::cli::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
 use crate::tail::filter::Filter;
 use crate::tail::output::Output;
-use crate::tail::since::Window;
-use crate::tail::{self, TailError, Verdict, follow};
+use crate::tail::{self, TailError, Verdict, place, since};
+use crate::{say, signals};
 pub use converter::Converter;
-use order::Order;
-use resume::{Resume, ResumeError};
 pub use send::Destination;
 use send::{Sender, State, StateError, Tls, TlsError, TlsOptions};
 pub use shipment::{Look, Shipment};
@@ -136,28 +133,24 @@ fn clock(args: &LogArgs) -> TimeFormatter {
 /// What both ways of reading the log begin with.
 fn places(args: &LogArgs) -> Result<(Window, Vec<Place>), ConvertError> {
     args.limit.apply();
-    let window = Window::parse(args.since.as_deref(), args.until.as_deref(), &Zoned::now())
+    let window = since::window(args.since.as_deref(), args.until.as_deref(), &Zoned::now())
         .map_err(TailError::When)?;
     if args.follow && args.paths.len() > 1 {
         return Err(ConvertError::FollowSeveral);
     }
     let places = match &args.paths[..] {
-        [] => vec![Place::find(None)?],
-        paths => paths.iter().map(|path| Place::find(Some(path))).collect::<Result<_, _>>()?,
+        [] => vec![place::find(None)?],
+        paths => paths.iter().map(|path| place::find(Some(path))).collect::<Result<_, _>>()?,
     };
     Ok((window, places))
 }
 
-fn identities(args: &LogArgs) -> Result<Identities, ConvertError> {
-    Ok(Identities::read(&args.identity.identity).map_err(TailError::Identity)?)
-}
-
 fn convert(args: &LogArgs, converter: Converter) -> Result<Verdict, ConvertError> {
     let (window, places) = places(args)?;
-    let identities = identities(args)?;
+    let access = tail::access(&args.identity)?;
     let stop = Arc::new(AtomicBool::new(false));
     if args.follow {
-        follow::catch_signals(&stop).map_err(TailError::Signal)?;
+        signals::catch(&stop).map_err(TailError::Signal)?;
     }
     let out: Box<dyn Write> = match &args.out {
         None => Box::new(io::stdout()),
@@ -171,9 +164,9 @@ fn convert(args: &LogArgs, converter: Converter) -> Result<Verdict, ConvertError
         ),
     };
     let mut output = Output::converted(converter, out, Filter::of_window(window), stop);
-    output.identities = identities;
     for place in places {
-        tail::read(place, None, Lines::All, window, args.follow, &mut output)?;
+        let request = Request { from: None, lines: Lines::All, window, follow: args.follow };
+        tail::read(place, &request, &access, &mut output)?;
     }
     let told = output.finish_conversion()?.map(Converter::left_out).unwrap_or_default();
     for sentence in told {
@@ -190,7 +183,7 @@ fn send(
     clock: TimeFormatter,
 ) -> Result<Verdict, ConvertError> {
     let (mut window, places) = places(log)?;
-    let identities = identities(log)?;
+    let access = tail::access(&log.identity)?;
     let tls = tls(to, args)?;
     let mut resume = Resume { from: None, behind: None, note: None };
     let state = args.state.as_deref().map(State::open).transpose()?;
@@ -202,7 +195,7 @@ fn send(
             return Err(ConvertError::StatePlace);
         }
         if let Some(mark) = state.saved() {
-            resume = resume::find(directory, state.path(), mark, &identities)?;
+            resume = resume::find(directory, state.path(), mark, &access)?;
             // It said where to begin, and that is over.
             window = Window::default();
         }
@@ -211,20 +204,24 @@ fn send(
         matches!(places[..], [Place::Directory(_)]).then(|| Order::new(resume.behind.as_ref()));
     let stop = Arc::new(AtomicBool::new(false));
     let too_large = Arc::new(AtomicU64::new(0));
-    follow::catch_signals(&stop).map_err(TailError::Signal)?;
+    signals::catch(&stop).map_err(TailError::Signal)?;
     let has_state = state.is_some();
     let sender = Sender::new(to.clone(), tls, state, Arc::clone(&stop), Arc::clone(&too_large))
         .give_up_after(args.give_up_after.map(|seconds| Duration::from_secs(seconds.into())));
     let shipment = Shipment::new(formatter, clock, sender, order);
     let mut output = Output::sent(shipment, Filter::of_window(window), stop);
-    output.identities = identities;
     if let Some(note) = &resume.note {
-        output.note(note);
+        let hint = match note {
+            Notice::Encrypted(_) => ". --identity reads such files",
+            _ => "",
+        };
+        output.note(&format!("{note}{hint}"));
     }
     let mut read = Ok(());
     for place in places {
         let from = resume.from.as_deref();
-        read = tail::read(place, from, Lines::All, window, log.follow, &mut output);
+        let request = Request { from, lines: Lines::All, window, follow: log.follow };
+        read = tail::read(place, &request, &access, &mut output);
         if read.is_err() {
             break;
         }

@@ -9,11 +9,11 @@ use tacho_event::time::TimeFormatter;
 use tacho_format::Formatter;
 use tacho_format::line::Line;
 use tacho_format::owned::OwnedRecord;
+use tacho_logdir::read::order::{Mark, Meeting, Order};
+use tacho_logdir::read::reader::Placed;
 
-use super::order::{Meeting, Order};
-use super::send::{Mark, Sender, StateError};
+use super::send::{Sender, StateError};
 use crate::say;
-use crate::tail::reader::Placed;
 
 /// Sends the lines of a log.
 pub struct Shipment {

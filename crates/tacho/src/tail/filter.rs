@@ -2,8 +2,8 @@
 
 use regex::Regex;
 use tacho_format::line::Line;
+use tacho_logdir::read::Window;
 
-use super::since::Window;
 use crate::cli::{Run, TailArgs};
 
 /// All filters of one call. An empty list lets everything pass.

@@ -1,36 +1,29 @@
 //! `tacho tail`: the end of the log, filtered, followed.
 //!
-//! The log may be hundreds of gigabytes and the question is nearly always about its end or a
-//! few minutes of it, so nothing is read that the answer does not need: whole files are passed
-//! over by their names, a place in a file is found by binary search, and the newest lines are
-//! found by reading blocks backwards.
+//! `tacho_logdir::read` finds and reads the lines; this module says which are wanted, and shows them.
 
-pub mod files;
 pub mod filter;
-pub mod follow;
 pub mod output;
-pub mod reader;
-mod scan;
+pub mod place;
 pub mod since;
 mod table;
 pub mod visible;
 
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use jiff::Zoned;
+use tacho_logdir::read::content::Access;
+use tacho_logdir::read::files::Place;
+use tacho_logdir::read::{self, Lines, ReadError, Request, Sink as _};
 
-use crate::cli::{Lines, TailArgs};
-use crate::content::{self, Identities};
-use files::{LogFile, Place};
+use crate::cli::{IdentityArgs, TailArgs};
+use crate::{line_limit, signals};
 use filter::Filter;
-use follow::Follower;
 use output::Output;
-use since::{WhenError, Window};
+use since::WhenError;
 
 /// How many lines are shown when nothing is said.
 const LINES_DEFAULT: usize = 10;
@@ -48,9 +41,9 @@ pub enum TailError {
         /// What the system says.
         error: io::Error,
     },
-    /// The directory has no log file.
-    #[error("{}: no log file (audit-*.jsonl) in this directory", .0.display())]
-    NoFiles(PathBuf),
+    /// It cannot be read, or not be read on.
+    #[error(transparent)]
+    Log(#[from] ReadError),
     /// It has an end that does not move.
     #[error("a pipe cannot be followed; without --follow it is read to its end")]
     FollowStream,
@@ -68,14 +61,6 @@ pub enum TailError {
     /// `--grep` was not understood.
     #[error("--grep")]
     Grep(#[from] regex::Error),
-    /// The directory, or stdin, cannot be read any more.
-    #[error("{}: {error}", path.display())]
-    Read {
-        /// What was being read.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
     /// What is read has begun anew, so that its numbers say nothing any more.
     #[error(
         "{}: begins with seq {seq}, which was sent before, and is no file of before: another log. \
@@ -98,7 +83,7 @@ pub enum TailError {
 impl TailError {
     /// Whether the command line, not the data, is at fault.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Self::Read { .. } | Self::Output(_) | Self::Signal(_))
+        !matches!(self, Self::Log(ReadError::Read { .. }) | Self::Output(_) | Self::Signal(_))
     }
 }
 
@@ -116,86 +101,48 @@ pub struct Verdict {
 pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
     args.limit.apply();
     let now = Zoned::now();
-    let window = Window::parse(args.since.as_deref(), args.until.as_deref(), &now)?;
+    let window = since::window(args.since.as_deref(), args.until.as_deref(), &now)?;
     let filter = Filter::new(args, window)?;
-    let place = Place::find(args.path.as_deref())?;
+    let place = place::find(args.path.as_deref())?;
     let lines = args.lines.unwrap_or(match window.since {
         Some(_) => Lines::All,
         None => Lines::Last(LINES_DEFAULT),
     });
     let stop = Arc::new(AtomicBool::new(false));
     if args.follow {
-        follow::catch_signals(&stop).map_err(TailError::Signal)?;
+        signals::catch(&stop).map_err(TailError::Signal)?;
     }
-    let identities = Identities::read(&args.identity.identity).map_err(TailError::Identity)?;
+    let access = access(&args.identity)?;
     let mut output = Output::new(args, filter, now.time_zone().clone(), stop);
-    output.identities = identities;
-    read(place, None, lines, window, args.follow, &mut output)?;
+    let request = Request { from: None, lines, window, follow: args.follow };
+    read(place, &request, &access, &mut output)?;
     Ok(finish(&mut output))
 }
 
-/// Shows what is in a place, and with `follow` what comes. Files of a directory that are older
-/// than the one called `from` (without an ending) are passed over.
+/// What files may be read.
+///
+/// # Errors
+/// When a key cannot be read.
+pub fn access(identity: &IdentityArgs) -> Result<Access, TailError> {
+    let identities = identity.read().map_err(TailError::Identity)?;
+    Ok(Access { identities, line_bytes_max: line_limit::get() })
+}
+
+/// Shows what is in a place, and what comes.
 ///
 /// # Errors
 /// When it cannot go on.
 pub fn read(
     place: Place,
-    from: Option<&str>,
-    lines: Lines,
-    window: Window,
-    follow: bool,
+    request: &Request<'_>,
+    access: &Access,
     output: &mut Output,
 ) -> Result<(), TailError> {
-    let mut refused = BTreeSet::new();
-    let files = match &place {
-        Place::Stream(_) if follow => return Err(TailError::FollowStream),
-        Place::Stream(_) if output.wants_last_run() => return Err(TailError::LastRunOfStream),
-        Place::Stream(path) => {
-            let mut input: Box<dyn BufRead> = if path == Path::new(files::STDIN) {
-                Box::new(io::stdin().lock())
-            } else {
-                let file = File::open(path)
-                    .map_err(|error| TailError::Read { path: path.clone(), error })?;
-                Box::new(BufReader::new(file))
-            };
-            return scan::stream(path, &mut input, lines, output);
-        }
-        Place::File(path) => {
-            content::check_is_log(path)
-                .map_err(|error| TailError::Read { path: path.clone(), error })?;
-            vec![LogFile::named(path)]
-        }
-        Place::Directory(path) => {
-            let listing =
-                files::list(path).map_err(|error| TailError::Read { path: path.clone(), error })?;
-            listing.report(&mut refused, output);
-            let files = listing.files;
-            if files.is_empty() {
-                if !follow {
-                    return Err(TailError::NoFiles(path.clone()));
-                }
-                output.note(&format!("{}: no log file yet, waiting for one", path.display()));
-            }
-            files
-        }
-    };
-    // The newest file is opened first and its length taken once: what is there now is scanned,
-    // what comes after it is followed, and no line falls between the two.
-    let newest = scan::open_newest(&files, follow, output)?;
-    if output.wants_last_run() {
-        match scan::last_run(&files, newest.as_ref(), output) {
-            Some(run) => output.set_last_run(run),
-            None => output.note("no line of this log names its run; lines of all runs are shown"),
-        }
+    match place {
+        Place::Stream(_) if request.follow => Err(TailError::FollowStream),
+        Place::Stream(_) if output.wants_last_run() => Err(TailError::LastRunOfStream),
+        place => read::read(place, request, access, output),
     }
-    let older = from.map_or(0, |from| files.partition_point(|file| *file.stem < *from));
-    scan::run(&files[older..], newest.as_ref(), lines, window, output)?;
-    output.flush()?;
-    if follow {
-        Follower::new(place, &files, refused, newest).run(output)?;
-    }
-    Ok(())
 }
 
 /// Tells how it went.

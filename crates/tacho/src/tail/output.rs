@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use jiff::tz::TimeZone;
 use tacho_format::line::Line;
 use tacho_format::owned::OwnedRecord;
+use tacho_logdir::read::Sink;
+use tacho_logdir::read::reader::Placed;
 
 use super::TailError;
 use super::filter::Filter;
-use super::reader::Placed;
 use super::table::Table;
 use super::visible::visible;
 use crate::cli::{Color, Format, TailArgs};
-use crate::content::Identities;
 use crate::convert::{Converter, Look, Shipment};
 use crate::line_limit;
 
@@ -40,8 +40,6 @@ pub struct Output {
     filter: Filter,
     /// Broken lines and unreadable files so far.
     pub problem_count: u64,
-    /// What opens encrypted files.
-    pub identities: Identities,
     stop: Arc<AtomicBool>,
     progress: Progress,
     /// What was met, and is told when the line is shown: nothing more can be.
@@ -135,7 +133,6 @@ impl Output {
             form,
             filter,
             problem_count: 0,
-            identities: Identities::default(),
             stop,
             progress: Progress {
                 enabled: io::stderr().is_terminal(),
@@ -147,17 +144,6 @@ impl Output {
             },
             failure: None,
             runs: Runs::default(),
-        }
-    }
-
-    /// Whether a line is wanted; a broken one is told and never wanted.
-    pub fn wants(&mut self, path: &Path, line: Placed) -> bool {
-        match self.look_at(path, line) {
-            Ok(is_wanted) => is_wanted,
-            Err(reason) => {
-                self.problem(path, Some(line.offset), &format!("broken line: {reason}"));
-                false
-            }
         }
     }
 
@@ -183,7 +169,7 @@ impl Output {
             Form::Sent(shipment) => match shipment.look_at(path, placed.offset, &line)? {
                 Look::New => {}
                 Look::Known => return Ok(false),
-                Look::Odd(told) => self.problem(path, Some(placed.offset), &told),
+                Look::Odd(told) => self.problem_at(path, Some(placed.offset), &told),
                 Look::AnotherLog(seq) => {
                     self.failure = Some(TailError::AnotherLog { path: path.to_owned(), seq });
                     return Ok(true);
@@ -192,18 +178,6 @@ impl Output {
             Form::Lines | Form::Table(..) => {}
         }
         Ok(is_wanted)
-    }
-
-    /// Shows a line that [`Output::wants`] has let pass.
-    ///
-    /// # Errors
-    /// When stdout cannot be written to.
-    pub fn show(&mut self, bytes: &[u8]) -> Result<(), TailError> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
-        }
-        self.clear_progress();
-        self.write(bytes).map_err(TailError::Output)
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -262,39 +236,11 @@ impl Output {
         }
     }
 
-    /// Hands all that was shown to the system.
-    ///
-    /// # Errors
-    /// When stdout cannot be written to.
-    pub fn flush(&mut self) -> Result<(), TailError> {
-        if let Form::Sent(shipment) = &mut self.form {
-            shipment.look();
-        }
-        self.out.flush().map_err(TailError::Output)
-    }
-
     /// Tells of something wrong with the data, and counts it.
-    pub fn problem(&mut self, path: &Path, offset: Option<u64>, reason: &str) {
+    fn problem_at(&mut self, path: &Path, offset: Option<u64>, reason: &str) {
         self.problem_count += 1;
         let place = offset.map(|offset| format!(" at byte {offset}")).unwrap_or_default();
         self.note(&format!("{}{place}: {reason}", path.display()));
-    }
-
-    /// Tells something that is not a problem.
-    pub fn note(&mut self, text: &str) {
-        self.clear_progress();
-        // A closed stderr must not stop the log; the exit code still says it.
-        let _ = writeln!(io::stderr(), "tacho: {}", visible(text));
-    }
-
-    /// See [`Filter::wants_last_run`].
-    pub fn wants_last_run(&self) -> bool {
-        self.filter.wants_last_run()
-    }
-
-    /// See [`Filter::set_last_run`].
-    pub fn set_last_run(&mut self, run: u64) {
-        self.filter.set_last_run(run);
     }
 
     /// Says that what was shown as one connection are several.
@@ -313,21 +259,65 @@ impl Output {
         ));
     }
 
-    /// Whether the user wants to leave.
-    pub fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    /// Takes the progress line away.
+    pub fn clear_progress(&mut self) {
+        if std::mem::take(&mut self.progress.shown) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Sink for Output {
+    type Error = TailError;
+
+    fn wants(&mut self, path: &Path, line: Placed) -> bool {
+        match self.look_at(path, line) {
+            Ok(is_wanted) => is_wanted,
+            Err(reason) => {
+                self.problem_at(path, Some(line.offset), &format!("broken line: {reason}"));
+                false
+            }
+        }
     }
 
-    /// Says how much there is to scan.
-    pub fn expect(&mut self, bytes: u64) {
+    fn show(&mut self, bytes: &[u8]) -> Result<(), TailError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        self.clear_progress();
+        self.write(bytes).map_err(TailError::Output)
+    }
+
+    fn flush(&mut self) -> Result<(), TailError> {
+        if let Form::Sent(shipment) = &mut self.form {
+            shipment.look();
+        }
+        self.out.flush().map_err(TailError::Output)
+    }
+
+    fn problem(&mut self, path: &Path, reason: &str) {
+        self.problem_at(path, None, reason);
+    }
+
+    fn note(&mut self, text: &str) {
+        self.clear_progress();
+        // A closed stderr must not stop the log; the exit code still says it.
+        let _ = writeln!(io::stderr(), "tacho: {}", visible(text));
+    }
+
+    fn out_of_room(&mut self, path: &Path, bytes_max: usize) {
+        let reason = format!(
+            "older lines are not shown: the newest ones are longer than {bytes_max} bytes in all. Ask \
+             for fewer lines, or raise --max-line-bytes"
+        );
+        self.problem(path, &reason);
+    }
+
+    fn expect(&mut self, bytes: u64) {
         self.progress.total_bytes += bytes;
     }
 
-    /// Counts scanned bytes. Returns false when the user wants to leave.
-    ///
-    /// # Errors
-    /// When stdout cannot be written to.
-    pub fn scanned(&mut self, bytes: u64) -> Result<bool, TailError> {
+    fn scanned(&mut self, bytes: u64) -> Result<bool, TailError> {
         self.progress.scanned_bytes += bytes;
         self.progress.tick_bytes += bytes;
         if self.progress.tick_bytes < TICK_BYTES {
@@ -350,10 +340,18 @@ impl Output {
         Ok(!self.stopped())
     }
 
-    /// Takes the progress line away.
-    pub fn clear_progress(&mut self) {
-        if std::mem::take(&mut self.progress.shown) {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn wants_last_run(&self) -> bool {
+        self.filter.wants_last_run()
+    }
+
+    fn last_run(&mut self, run: Option<u64>) {
+        match run {
+            Some(run) => self.filter.set_last_run(run),
+            None => self.note("no line of this log names its run; lines of all runs are shown"),
         }
     }
 }

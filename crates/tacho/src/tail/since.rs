@@ -7,15 +7,7 @@
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Disambiguation, TimeZone};
 use jiff::{Span, Timestamp, Zoned};
-
-/// A time range: `since` belongs to it, `until` does not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Window {
-    /// First moment of it.
-    pub since: Option<Timestamp>,
-    /// First moment after it.
-    pub until: Option<Timestamp>,
-}
+use tacho_logdir::read::Window;
 
 /// Why a range was refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,34 +33,25 @@ pub enum WhenError {
     },
 }
 
-impl Window {
-    /// Reads both ends; `now` also gives the reader's time zone.
-    ///
-    /// # Errors
-    /// When one is not a time, or the range is empty.
-    pub fn parse(since: Option<&str>, until: Option<&str>, now: &Zoned) -> Result<Self, WhenError> {
-        let unknown = |option, text: &str| WhenError::Unknown { option, text: text.to_owned() };
-        let since = match since {
-            Some(text) => {
-                Some(parse_since(text.trim(), now).ok_or_else(|| unknown("--since", text))?)
-            }
-            None => None,
-        };
-        let until = match until {
-            Some(text) => {
-                Some(parse_until(text.trim(), since, now).ok_or_else(|| unknown("--until", text))?)
-            }
-            None => None,
-        };
-        match (since, until) {
-            (Some(since), Some(until)) if until <= since => Err(WhenError::Empty { since, until }),
-            _ => Ok(Self { since, until }),
+/// Reads both ends of a range; `now` also gives the reader's time zone.
+///
+/// # Errors
+/// When one is not a time, or the range is empty.
+pub fn window(since: Option<&str>, until: Option<&str>, now: &Zoned) -> Result<Window, WhenError> {
+    let unknown = |option, text: &str| WhenError::Unknown { option, text: text.to_owned() };
+    let since = match since {
+        Some(text) => Some(parse_since(text.trim(), now).ok_or_else(|| unknown("--since", text))?),
+        None => None,
+    };
+    let until = match until {
+        Some(text) => {
+            Some(parse_until(text.trim(), since, now).ok_or_else(|| unknown("--until", text))?)
         }
-    }
-
-    /// Whether a line of this time is in the range.
-    pub fn contains(&self, ts: Timestamp) -> bool {
-        self.since.is_none_or(|since| ts >= since) && self.until.is_none_or(|until| ts < until)
+        None => None,
+    };
+    match (since, until) {
+        (Some(since), Some(until)) if until <= since => Err(WhenError::Empty { since, until }),
+        _ => Ok(Window { since, until }),
     }
 }
 
@@ -184,12 +167,12 @@ mod tests {
     }
 
     fn since(text: &str, now: &str) -> String {
-        let window = Window::parse(Some(text), None, &berlin(now)).unwrap();
+        let window = window(Some(text), None, &berlin(now)).unwrap();
         window.since.unwrap().to_string()
     }
 
     fn until(text: &str, now: &str) -> String {
-        let window = Window::parse(None, Some(text), &berlin(now)).unwrap();
+        let window = window(None, Some(text), &berlin(now)).unwrap();
         window.until.unwrap().to_string()
     }
 
@@ -246,14 +229,14 @@ mod tests {
         assert_eq!(since("00:59", now), "2026-11-20T23:59:00Z");
         assert_eq!(since("23:00", now), "2026-11-20T22:00:00Z");
         assert_eq!(since("9:30", now), "2026-11-20T08:30:00Z");
-        let both = Window::parse(Some("23:00"), Some("0:30:30"), &berlin(now)).unwrap();
+        let both = window(Some("23:00"), Some("0:30:30"), &berlin(now)).unwrap();
         assert_eq!(both.until.unwrap().to_string(), "2026-11-20T23:30:30Z");
     }
 
     #[test]
     fn range_is_half_open() {
         let now = berlin("2026-11-21T12:00:00+01:00");
-        let window = Window::parse(Some("10:00"), Some("11:00"), &now).unwrap();
+        let window = window(Some("10:00"), Some("11:00"), &now).unwrap();
         let contains = |text: &str| window.contains(text.parse().unwrap());
         assert!(!contains("2026-11-21T08:59:59.999999Z"));
         assert!(contains("2026-11-21T09:00:00Z"));
@@ -280,9 +263,9 @@ mod tests {
             "99999999999999999999s",
             "999999999w",
         ] {
-            assert!(Window::parse(Some(text), None, &now).is_err(), "{text}");
+            assert!(window(Some(text), None, &now).is_err(), "{text}");
         }
-        let empty = Window::parse(Some("1h"), Some("2h"), &now);
+        let empty = window(Some("1h"), Some("2h"), &now);
         assert!(matches!(empty, Err(WhenError::Empty { .. })));
     }
 }

@@ -1,6 +1,5 @@
 //! `tacho verify`, `tacho keygen`, `tacho checkpoint`: tamper evidence from the outside.
 
-mod directory;
 mod keys;
 
 use std::collections::BTreeMap;
@@ -11,14 +10,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Serialize;
-use tacho_chain::SIDECAR_ENDING;
 use tacho_chain::sidecar::{Entries, Meaning};
 use tacho_chain::verify::{self, Directory as _, Options, Report, State};
+use tacho_logdir::read::content::Identities;
+use tacho_logdir::read::directory::RealDirectory;
 
 use crate::cli::{CheckpointArgs, VerifyArgs};
-use crate::content::Identities;
 use crate::{say, small_file};
-use directory::RealDirectory;
 
 pub use keys::generate;
 
@@ -130,8 +128,8 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         Some(path) => Some(read_expected(path)?),
         None => None,
     };
-    let identities = Identities::read(&args.identity.identity)?;
-    let directory = RealDirectory::new(&args.directory, identities)?;
+    let identities = args.identity.read()?;
+    let directory = open(&args.directory, identities)?;
     let mut progress = Progress::new(directory.total_bytes(), !args.json);
     let options = Options { keys, expect };
     let report = verify::verify(&directory, &options, &mut |bytes| progress.add(bytes))
@@ -144,6 +142,10 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         tell(&report).context("writing the answer")?;
     }
     Ok(ExitCode::from(exit_code(report.state())))
+}
+
+fn open(directory: &Path, identities: Identities) -> anyhow::Result<RealDirectory> {
+    RealDirectory::new(directory, identities).with_context(|| directory.display().to_string())
 }
 
 /// A checkpoint is some lines.
@@ -293,14 +295,8 @@ pub fn checkpoint(args: &CheckpointArgs) -> anyhow::Result<()> {
 }
 
 fn newest_checkpoint(directory: &Path) -> anyhow::Result<String> {
-    let log = RealDirectory::new(directory, Identities::default())?;
-    let names = log.names().with_context(|| directory.display().to_string())?;
-    let is_sidecar = |name: &String| {
-        let stem = name.strip_suffix(SIDECAR_ENDING).and_then(|name| name.strip_suffix('.'));
-        stem.is_some_and(tacho_chain::entry::is_stem)
-    };
-    let mut sidecars: Vec<String> = names.into_iter().filter(is_sidecar).collect();
-    sidecars.sort();
+    let log = open(directory, Identities::default())?;
+    let sidecars = log.sidecars().with_context(|| directory.display().to_string())?;
     for path in sidecars.iter().rev() {
         let read = || -> std::io::Result<Option<Vec<u8>>> {
             let source = log.open(path)?;

@@ -181,3 +181,49 @@ fn a_finding_about_no_file_has_no_empty_name() {
     let told = stdout(&tacho(&["verify", directory.path().to_str().unwrap(), "--key", key]));
     assert!(told.contains("not_sealed: there is no sealed log"), "{told}");
 }
+
+#[test]
+fn a_key_that_cannot_be_used_is_named_with_its_option() {
+    let log = Log::new();
+    log.append("audit-20261121T100000Z-000001.jsonl", "");
+    log.append("empty", "");
+    let (directory, key) = (log.path().to_str().unwrap(), log.file("empty"));
+    let key = key.to_str().unwrap();
+    let expected =
+        format!("tacho: --identity {key}: there is no secret key (AGE-SECRET-KEY-1...) in it\n");
+    for args in [
+        &["tail", directory, "--identity", key][..],
+        &["slowlog", directory, "--identity", key],
+        &["digest", "--log", directory, "--identity", key],
+    ] {
+        assert_eq!(stderr(args), expected, "{args:?}");
+    }
+    let told = stderr(&["tail", directory, "--identity", "/nowhere"]);
+    assert_eq!(told, "tacho: --identity /nowhere: No such file or directory (os error 2)\n");
+}
+
+#[test]
+fn a_file_that_was_encrypted_before_it_was_sent_is_named_with_the_remedy() {
+    let log = Log::new();
+    let key = age::x25519::Identity::generate().to_public();
+    let line = statement(1, "2026-11-21T10:00:00.000000+00:00", "SELECT 1") + "\n";
+    let encrypted = age::encrypt(&key, line.as_bytes()).unwrap();
+    log.append("audit-20261121T100000Z-000001.jsonl.age", encrypted);
+    let state =
+        r#"{"v":1,"file":"audit-20261121T100000Z-000001","seq":1,"ts":"2026-11-21T10:00:00Z"}"#;
+    log.append("state", state);
+    let state = log.file("state");
+    let told = stderr(&[
+        "convert",
+        log.path().to_str().unwrap(),
+        "--to",
+        "syslog",
+        "--send",
+        "udp://127.0.0.1:1",
+        "--state",
+        state.to_str().unwrap(),
+    ]);
+    let expected = "encrypted before all of it was sent; what is missing is told as a gap. --identity \
+                    reads such files\n";
+    assert!(told.contains(expected), "{told}");
+}

@@ -26,10 +26,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tacho_logdir::read::order::Mark;
+
 use crate::say;
 pub use destination::Destination;
 use link::{End, Link};
-pub use state::{Mark, State, StateError};
+pub use state::{State, StateError};
 pub use tls::{Tls, TlsError, TlsOptions};
 
 /// First and longest wait between two attempts to reach the receiver.

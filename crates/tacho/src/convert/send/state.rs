@@ -8,11 +8,11 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tacho_logdir::read::order::Mark;
 
 use crate::{say, small_file};
 
@@ -22,17 +22,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const BYTES_MAX: u64 = 64 << 10;
 /// Time between two complaints.
 const TELL_INTERVAL: Duration = Duration::from_secs(600);
-
-/// A line of the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Name of its file, without its ending.
-    pub file: Rc<str>,
-    /// Its number.
-    pub seq: u64,
-    /// Its time.
-    pub ts: Timestamp,
-}
 
 /// What the file holds.
 #[derive(Debug, Serialize, Deserialize)]

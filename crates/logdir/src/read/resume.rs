@@ -4,18 +4,17 @@
 //! recorder may have written its lines again under the next name. A log that was cut back, as by
 //! a power failure, has other lines under numbers that were sent: its file is sent again.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tacho_chain::verify::Locked;
 use tacho_format::line::Line;
 
-use tacho_chain::verify::Locked;
-
-use super::order::{seq_of, stem};
-use super::send::Mark;
-use crate::content::{self, Identities};
-use crate::line_limit;
-use crate::tail::files::{self, LogFile};
+use super::content::{self, Access};
+use super::files::{self, LogFile};
+use super::line_limit;
+use super::order::{Mark, seq_of, stem};
 
 /// Why it cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +56,58 @@ pub struct Resume {
     /// The last line that need not be sent; `None`: all of the first file is sent.
     pub behind: Option<Mark>,
     /// What to tell.
-    pub note: Option<String>,
+    pub note: Option<Notice>,
+}
+
+/// What is unusual about where it goes on.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The file of the last line is gone.
+    FileGone {
+        /// The log.
+        directory: PathBuf,
+        /// The file.
+        file: String,
+        /// The one to go on with.
+        next: String,
+    },
+    /// The file of the last line is encrypted by now, and no key opens it.
+    Encrypted(PathBuf),
+    /// The last line is not in its file.
+    CutBack {
+        /// The file.
+        path: PathBuf,
+        /// The last line.
+        mark: Mark,
+        /// What the file has instead.
+        why: String,
+    },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FileGone { directory, file, next } => write!(
+                f,
+                "{}: the file that was being sent, {file}, is gone; going on with {next}",
+                directory.display()
+            ),
+            Self::Encrypted(path) => write!(
+                f,
+                "{}: encrypted before all of it was sent; what is missing is told as a gap",
+                path.display()
+            ),
+            Self::CutBack { path, mark, why } => write!(
+                f,
+                "{}: seq {} of {} was sent, but the file {why}: the log was cut back, as by a power \
+                 failure. Sending this file again; the receiver may have some of its lines twice, \
+                 and lines of the same seq that the log does not have",
+                path.display(),
+                mark.seq,
+                mark.ts
+            ),
+        }
+    }
 }
 
 /// What a file has under a number.
@@ -79,13 +129,13 @@ pub fn find(
     directory: &Path,
     state: &Path,
     mark: &Mark,
-    identities: &Identities,
+    access: &Access,
 ) -> Result<Resume, ResumeError> {
     let files = files::list(directory)
         .map_err(|error| ResumeError::Read { path: directory.to_owned(), error })?
         .files;
     if let Some(file) = files.iter().find(|file| *file.stem == *mark.file) {
-        return in_its_file(file, mark, identities);
+        return in_its_file(file, mark, access);
     }
     let another = |reason: String| ResumeError::AnotherLog {
         directory: directory.to_owned(),
@@ -99,7 +149,7 @@ pub fn find(
     let mut candidate = None;
     let mut oldest = None;
     for file in &files {
-        let first = match first_seq(file, identities) {
+        let first = match first_seq(file, access) {
             // Encrypted meanwhile: what is in it is told when its turn comes.
             Err(ResumeError::Read { error, .. }) if Locked::is(&error) => continue,
             first => first?,
@@ -118,16 +168,15 @@ pub fn find(
         if *oldest.stem < *mark.file {
             return Err(another(format!("older files begin with seq {first}")));
         }
-        let note = format!(
-            "{}: the file that was being sent, {}, is gone; going on with {}",
-            directory.display(),
-            mark.file,
-            oldest.stem
-        );
+        let note = Notice::FileGone {
+            directory: directory.to_owned(),
+            file: mark.file.to_string(),
+            next: oldest.stem.clone(),
+        };
         return Ok(Resume { from: Some(oldest.stem.clone()), behind, note: Some(note) });
     };
     let name = &candidate.stem;
-    match look(candidate, mark, identities)? {
+    match look(candidate, mark, access)? {
         Found::Same => {
             let behind = Mark { file: stem(&candidate.path).into(), ..mark.clone() };
             Ok(Resume { from: Some(name.clone()), behind: Some(behind), note: None })
@@ -145,19 +194,11 @@ pub fn find(
     }
 }
 
-fn in_its_file(
-    file: &LogFile,
-    mark: &Mark,
-    identities: &Identities,
-) -> Result<Resume, ResumeError> {
+fn in_its_file(file: &LogFile, mark: &Mark, access: &Access) -> Result<Resume, ResumeError> {
     let from = Some(file.stem.clone());
-    let found = match look(file, mark, identities) {
+    let found = match look(file, mark, access) {
         Err(ResumeError::Read { error, .. }) if Locked::is(&error) => {
-            let note = format!(
-                "{}: encrypted before all of it was sent; what is missing is told as a gap. \
-                 --identity reads such files",
-                file.path.display()
-            );
+            let note = Notice::Encrypted(file.path.clone());
             return Ok(Resume { from, behind: Some(mark.clone()), note: Some(note) });
         }
         found => found?,
@@ -168,27 +209,20 @@ fn in_its_file(
         Found::Nothing(None) => "is empty".to_owned(),
         Found::Nothing(Some((first, last))) => format!("has seq {first} to {last}"),
     };
-    let note = format!(
-        "{}: seq {} of {} was sent, but the file {why}: the log was cut back, as by a power \
-         failure. Sending this file again; the receiver may have some of its lines twice, and lines \
-         of the same seq that the log does not have",
-        file.path.display(),
-        mark.seq,
-        mark.ts
-    );
+    let note = Notice::CutBack { path: file.path.clone(), mark: mark.clone(), why };
     Ok(Resume { from, behind: None, note: Some(note) })
 }
 
 fn lines(
     file: &LogFile,
-    identities: &Identities,
+    access: &Access,
     mut each: impl FnMut(u64, &[u8]) -> bool,
 ) -> Result<(), ResumeError> {
     let mut read = || -> io::Result<()> {
-        let mut source = content::read_log(&file.path, file.links(), identities)?;
+        let mut source = content::read_log(&file.path, file.links(), access)?;
         let mut line = Vec::new();
         loop {
-            let limit = line_limit::get();
+            let limit = access.line_bytes_max;
             let length = line_limit::read_until(&mut source, b'\n', &mut line, limit)?;
             if length.is_too_long {
                 // Reported when its turn comes to be sent.
@@ -206,19 +240,19 @@ fn lines(
     read().map_err(|error| ResumeError::Read { path: file.path.clone(), error })
 }
 
-fn first_seq(file: &LogFile, identities: &Identities) -> Result<Option<u64>, ResumeError> {
+fn first_seq(file: &LogFile, access: &Access) -> Result<Option<u64>, ResumeError> {
     let mut first = None;
-    lines(file, identities, |seq, _| {
+    lines(file, access, |seq, _| {
         first = Some(seq);
         false
     })?;
     Ok(first)
 }
 
-fn look(file: &LogFile, mark: &Mark, identities: &Identities) -> Result<Found, ResumeError> {
+fn look(file: &LogFile, mark: &Mark, access: &Access) -> Result<Found, ResumeError> {
     let mut range: Option<(u64, u64)> = None;
     let mut found = None;
-    lines(file, identities, |seq, line| {
+    lines(file, access, |seq, line| {
         let first = range.map_or(seq, |(first, _)| first);
         range = Some((first, seq));
         if seq == mark.seq {
@@ -260,7 +294,7 @@ mod tests {
     }
 
     fn found(log: &tempfile::TempDir, mark: &Mark) -> Result<Resume, ResumeError> {
-        find(log.path(), Path::new("state"), mark, &Identities::default())
+        find(log.path(), Path::new("state"), mark, &Access::default())
     }
 
     #[test]
@@ -281,7 +315,13 @@ mod tests {
     fn what_retention_has_taken_is_told() {
         let resume = found(&log(&[(THREE, 20..25)]), &mark(ONE, 6)).unwrap();
         assert_eq!((resume.from.as_deref(), resume.behind), (Some(THREE), Some(mark(ONE, 6))));
-        assert!(resume.note.unwrap().contains("is gone; going on with audit-20261121T120000Z"));
+        assert!(
+            resume
+                .note
+                .unwrap()
+                .to_string()
+                .contains("is gone; going on with audit-20261121T120000Z")
+        );
     }
 
     #[test]
@@ -303,7 +343,7 @@ mod tests {
         for mark in [mark(TWO, 20), other] {
             let resume = found(&log(&[(ONE, 1..5), (TWO, 5..9)]), &mark).unwrap();
             assert_eq!((resume.from.as_deref(), resume.behind), (Some(TWO), None));
-            assert!(resume.note.unwrap().contains("the log was cut back"));
+            assert!(resume.note.unwrap().to_string().contains("the log was cut back"));
         }
     }
 

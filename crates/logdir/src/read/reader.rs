@@ -10,8 +10,6 @@ use jiff::Timestamp;
 use memchr::{memchr, memrchr};
 use tacho_format::line::Line;
 
-use crate::line_limit;
-
 /// How much is read at once.
 pub const BLOCK_BYTES: usize = 64 * 1024;
 /// How much at most, within a long line.
@@ -24,7 +22,7 @@ pub struct Placed<'a> {
     pub offset: u64,
     /// The line; nothing if it is too long.
     pub bytes: &'a [u8],
-    /// It is longer than what is read into memory (see [`line_limit`]).
+    /// It is longer than what is read into memory (see [`super::line_limit`]).
     pub is_too_long: bool,
 }
 
@@ -54,7 +52,8 @@ pub struct Backward<'f> {
 
 impl<'f> Backward<'f> {
     /// Begins at the end of `range`, whose start must be the start of a line.
-    pub fn new(file: &'f File, range: Range<u64>) -> Self {
+    /// Lines of more than `limit` bytes are not kept.
+    pub fn new(file: &'f File, range: Range<u64>, limit: usize) -> Self {
         Self {
             file,
             floor: range.start,
@@ -62,7 +61,7 @@ impl<'f> Backward<'f> {
             buffer: Vec::new(),
             end: 0,
             unsearched: 0,
-            limit: line_limit::get(),
+            limit,
             bytes_read: 0,
         }
     }
@@ -144,7 +143,8 @@ pub struct Forward<F> {
 
 impl<F: Borrow<File>> Forward<F> {
     /// Begins at the start of `range`, which must be the start of a line.
-    pub fn new(file: F, range: Range<u64>) -> Self {
+    /// Lines of more than `limit` bytes are not kept.
+    pub fn new(file: F, range: Range<u64>, limit: usize) -> Self {
         Self {
             file,
             position: range.start,
@@ -152,7 +152,7 @@ impl<F: Borrow<File>> Forward<F> {
             start: 0,
             searched: 0,
             end: range.end,
-            limit: line_limit::get(),
+            limit,
             too_long_from: None,
             bytes_read: 0,
         }
@@ -161,6 +161,11 @@ impl<F: Borrow<File>> Forward<F> {
     /// The file.
     pub fn file(&self) -> &File {
         self.file.borrow()
+    }
+
+    /// Longest line that is kept, bytes.
+    pub fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Where the range ends.
@@ -273,14 +278,19 @@ pub struct Split {
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn split_at(file: &File, length: u64, moment: Timestamp) -> io::Result<Split> {
+pub fn split_at(
+    file: &File,
+    length: u64,
+    moment: Timestamp,
+    line_bytes_max: usize,
+) -> io::Result<Split> {
     // All lines before `low` are over before the moment; the first that is not begins before
     // `high`, or there is none.
     let (mut low, mut high) = (0, length);
     let mut bytes_read = 0;
     while high - low > 2 * BLOCK_BYTES as u64 {
         let middle = low + (high - low) / 2;
-        let mut lines = Forward::new(file, middle..length);
+        let mut lines = Forward::new(file, middle..length, line_bytes_max);
         // The line that `middle` falls into belongs to the first half.
         lines.next_line()?;
         match first_ended(&mut lines, high)? {
@@ -289,7 +299,7 @@ pub fn split_at(file: &File, length: u64, moment: Timestamp) -> io::Result<Split
         }
         bytes_read += lines.bytes_read;
     }
-    let mut lines = Forward::new(file, low..length);
+    let mut lines = Forward::new(file, low..length, line_bytes_max);
     let mut after = None;
     while let Some((range, end)) = first_ended(&mut lines, length)? {
         if end >= moment {
@@ -320,6 +330,7 @@ fn first_ended(
 
 #[cfg(test)]
 mod tests {
+    use super::super::line_limit::LINE_BYTES_MAX;
     use super::*;
     use std::io::Write as _;
 
@@ -331,7 +342,7 @@ mod tests {
 
     fn backward(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
         let file = file(bytes);
-        let mut lines = Backward::new(&file, 0..bytes.len() as u64);
+        let mut lines = Backward::new(&file, 0..bytes.len() as u64, LINE_BYTES_MAX);
         let mut all = Vec::new();
         while let Some(line) = lines.next_line().unwrap() {
             all.push((line.offset, line.bytes.to_vec()));
@@ -341,7 +352,7 @@ mod tests {
     }
 
     fn forward(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
-        let mut lines = Forward::new(file(bytes), 0..bytes.len() as u64);
+        let mut lines = Forward::new(file(bytes), 0..bytes.len() as u64, LINE_BYTES_MAX);
         let mut all = Vec::new();
         while let Some(line) = lines.next_line().unwrap() {
             all.push((line.offset, line.bytes.to_vec()));
@@ -420,7 +431,7 @@ mod tests {
                     (offset, is_too_long, if is_too_long { 0 } else { length })
                 })
                 .collect();
-            let mut backward = Backward { limit: LIMIT, ..Backward::new(&file, all.clone()) };
+            let mut backward = Backward::new(&file, all.clone(), LIMIT);
             let mut found = Vec::new();
             while let Some(line) = backward.next_line().unwrap() {
                 found.push(kept(line));
@@ -428,7 +439,7 @@ mod tests {
             }
             found.reverse();
             assert_eq!(found, expected, "backward, {has_end}");
-            let mut forward = Forward { limit: LIMIT, ..Forward::new(&file, all) };
+            let mut forward = Forward::new(&file, all, LIMIT);
             let mut found = Vec::new();
             while let Some(line) = forward.next_line().unwrap() {
                 found.push(kept(line));
@@ -444,10 +455,10 @@ mod tests {
     #[test]
     fn a_range_is_kept() {
         let file = file(b"one\ntwo\nthree\n");
-        let mut lines = Backward::new(&file, 4..8);
+        let mut lines = Backward::new(&file, 4..8, LINE_BYTES_MAX);
         assert_eq!(lines.next_line().unwrap(), Some(placed(4, b"two")));
         assert_eq!(lines.next_line().unwrap(), None);
-        let mut lines = Forward::new(&file, 4..10);
+        let mut lines = Forward::new(&file, 4..10, LINE_BYTES_MAX);
         assert_eq!(lines.next_line().unwrap(), Some(placed(4, b"two")));
         assert_eq!(lines.next_line().unwrap(), None);
         assert_eq!(lines.unfinished(), placed(8, b"th"));
@@ -458,8 +469,8 @@ mod tests {
     #[test]
     fn a_file_that_became_shorter_is_an_error() {
         let file = file(b"one\n");
-        assert!(Backward::new(&file, 0..8).next_line().is_err());
-        assert!(Forward::new(&file, 0..8).next_line().is_err());
+        assert!(Backward::new(&file, 0..8, LINE_BYTES_MAX).next_line().is_err());
+        assert!(Forward::new(&file, 0..8, LINE_BYTES_MAX).next_line().is_err());
     }
 
     #[test]
@@ -476,7 +487,7 @@ mod tests {
         let length = 10 << 30;
         // A hole, as long as a real log would be, that must not be read.
         file.write_all_at(b"\nlast but one\nlast\n", length - 19).unwrap();
-        let mut lines = Backward::new(&file, 0..length);
+        let mut lines = Backward::new(&file, 0..length, LINE_BYTES_MAX);
         assert_eq!(lines.next_line().unwrap().unwrap().bytes, b"last");
         assert_eq!(lines.next_line().unwrap().unwrap().bytes, b"last but one");
         assert_eq!(lines.bytes_read, BLOCK_BYTES as u64);
@@ -510,15 +521,15 @@ mod tests {
         let length = text.len() as u64;
         let file = file(text.as_bytes());
         for second in [1, 2, 9, 10, 11, 4_999, 50_000, 99_998, 99_999] {
-            let split = split_at(&file, length, at(second)).unwrap();
+            let split = split_at(&file, length, at(second), LINE_BYTES_MAX).unwrap();
             let start = starts[usize::try_from(second).unwrap()];
             assert_eq!(split.after, Some(start), "second {second}");
             assert!(split.before <= start && start - split.before < 300, "second {second}");
             assert!(split.bytes_read < 20 * BLOCK_BYTES as u64, "{} bytes", split.bytes_read);
         }
-        let before_all = split_at(&file, length, at(-5)).unwrap();
+        let before_all = split_at(&file, length, at(-5), LINE_BYTES_MAX).unwrap();
         assert_eq!((before_all.before, before_all.after), (0, Some(0)));
-        let after_all = split_at(&file, length, at(200_000)).unwrap();
+        let after_all = split_at(&file, length, at(200_000), LINE_BYTES_MAX).unwrap();
         assert_eq!((after_all.before, after_all.after), (length, None));
     }
 
@@ -530,7 +541,8 @@ mod tests {
             log_line(102, r#","outcome":"ok""#),
         ];
         let text = lines.concat();
-        let split = split_at(&file(text.as_bytes()), text.len() as u64, at(101)).unwrap();
+        let split =
+            split_at(&file(text.as_bytes()), text.len() as u64, at(101), LINE_BYTES_MAX).unwrap();
         assert_eq!(split.before, lines[0].len() as u64);
         assert_eq!(split.after, Some(split.before));
     }

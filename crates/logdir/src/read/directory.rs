@@ -1,15 +1,16 @@
-//! A log directory on a disk.
+//! A log directory on a disk, for verification.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use tacho_chain::SIDECAR_ENDING;
+use tacho_chain::entry::is_stem;
 use tacho_chain::verify::Directory;
-use tacho_logdir::Form;
 
-use crate::content::{self, Identities};
+use super::content::{self, Identities};
+use crate::form::Form;
 
-/// See [`Directory`].
+/// The files of a log directory. None of them is trusted: links are not followed.
 pub struct RealDirectory {
     path: PathBuf,
     identities: Identities,
@@ -18,8 +19,8 @@ pub struct RealDirectory {
 impl RealDirectory {
     /// # Errors
     /// When it is not a directory that can be read.
-    pub fn new(path: &Path, identities: Identities) -> anyhow::Result<RealDirectory> {
-        std::fs::read_dir(path).with_context(|| path.display().to_string())?;
+    pub fn new(path: &Path, identities: Identities) -> io::Result<RealDirectory> {
+        std::fs::read_dir(path)?;
         Ok(RealDirectory { path: path.to_owned(), identities })
     }
 
@@ -34,6 +35,20 @@ impl RealDirectory {
             .filter(|entry| entry.file_name().to_str().is_some_and(is_log))
             .filter_map(|entry| Some(entry.metadata().ok()?.len()))
             .sum()
+    }
+
+    /// Names of all sidecars, oldest first.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn sidecars(&self) -> io::Result<Vec<String>> {
+        let is_sidecar = |name: &String| {
+            let stem = name.strip_suffix(SIDECAR_ENDING).and_then(|name| name.strip_suffix('.'));
+            stem.is_some_and(is_stem)
+        };
+        let mut names: Vec<String> = self.names()?.into_iter().filter(is_sidecar).collect();
+        names.sort();
+        Ok(names)
     }
 }
 

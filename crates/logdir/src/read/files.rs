@@ -1,4 +1,4 @@
-//! Where the log is: which place to read, and which files in it.
+//! Which place is read, and which log files are in it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,19 +8,12 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use tacho_logdir::Form;
 
-use super::TailError;
-use super::output::Output;
-use crate::content::{Links, form_of, not_plain};
+use super::Sink;
+use super::content::{Links, form_of, not_plain};
+use crate::form::Form;
 
-/// The environment variable that names the log directory.
-const VARIABLE: &str = "TACHO_LOG_DIR";
-
-/// Where a server with Debian's data directory writes by default.
-const DEFAULT_DIRECTORY: &str = "/var/lib/mysql/tacho";
-
-/// The argument that stands for standard input.
+/// The path that stands for standard input.
 pub const STDIN: &str = "-";
 
 /// What is read.
@@ -35,32 +28,16 @@ pub enum Place {
 }
 
 impl Place {
-    /// Finds the place: what was given, else the environment, else the default.
+    /// What is at a path.
     ///
     /// # Errors
-    /// When it is not there or may not be looked at.
-    pub fn find(given: Option<&Path>) -> Result<Self, TailError> {
-        let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
-        let (path, source) = match (given, &variable) {
-            (Some(path), _) if path == Path::new(STDIN) => {
-                return Ok(Self::Stream(path.to_owned()));
-            }
-            (Some(path), _) => (path, ""),
-            (None, Some(value)) => (Path::new(value), " (from TACHO_LOG_DIR)"),
-            (None, None) => (
-                Path::new(DEFAULT_DIRECTORY),
-                " (the default; give another as argument or in TACHO_LOG_DIR)",
-            ),
-        };
-        let metadata = std::fs::metadata(path).map_err(|error| TailError::Place {
-            path: path.to_owned(),
-            source_of_path: source,
-            error,
-        })?;
+    /// When nothing is there, or it may not be looked at.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let kind = std::fs::metadata(path)?.file_type();
         let path = path.to_owned();
-        Ok(if metadata.is_dir() {
+        Ok(if kind.is_dir() {
             Self::Directory(path)
-        } else if metadata.is_file() {
+        } else if kind.is_file() {
             Self::File(path)
         } else {
             Self::Stream(path)
@@ -123,10 +100,10 @@ pub struct Listing {
 
 impl Listing {
     /// Reports each file that is not a plain one, once.
-    pub fn report(&self, reported: &mut BTreeSet<PathBuf>, output: &mut Output) {
+    pub(super) fn report<S: Sink>(&self, reported: &mut BTreeSet<PathBuf>, sink: &mut S) {
         for (path, reason) in &self.refused {
             if reported.insert(path.clone()) {
-                output.problem(path, None, reason);
+                sink.problem(path, reason);
             }
         }
     }

@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use age::DecryptError;
-use anyhow::{Context as _, bail};
 use tacho_chain::verify::Locked;
-use tacho_logdir::Form;
 
-use crate::line_limit;
-use crate::tail::reader::Placed;
+use super::line_limit;
+use super::reader::Placed;
+use crate::form::Form;
 
 /// Largest window of a compressed file, as a power of two: 128 MiB, what `zstd` itself allows
 /// without `--long`. A hostile file cannot make this program take more.
@@ -29,6 +28,35 @@ const AGE_HEAD_END: &[u8] = b"---";
 const AGE_HEAD_LINES_MAX: usize = 4096;
 const AGE_HEAD_BYTES_MAX: usize = 256 * 1024;
 
+/// Why a file gives no secret key.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// It cannot be read.
+    #[error("{}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        error: io::Error,
+    },
+    /// A key in it is of a kind that is not supported.
+    #[error("{}", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        error: DecryptError,
+    },
+    /// It needs a key itself.
+    #[error("{}: it is encrypted itself; decrypt it first (age --decrypt)", .0.display())]
+    Encrypted(PathBuf),
+    /// It has none.
+    #[error("{}: there is no secret key (AGE-SECRET-KEY-1...) in it", .0.display())]
+    Empty(PathBuf),
+}
+
 /// The secret keys that open encrypted files.
 #[derive(Default)]
 pub struct Identities(Vec<Box<dyn age::Identity + Send + Sync>>);
@@ -38,18 +66,19 @@ impl Identities {
     ///
     /// # Errors
     /// When one cannot be read, or has no key.
-    pub fn read(paths: &[PathBuf]) -> anyhow::Result<Identities> {
+    pub fn read(paths: &[PathBuf]) -> Result<Identities, IdentityError> {
         let mut all = Vec::new();
         for path in paths {
-            let told = || format!("--identity {}", path.display());
-            let mut file = BufReader::new(File::open(path).with_context(told)?);
-            if file.fill_buf().with_context(told)?.starts_with(AGE_HEAD) {
-                bail!("{}: it is encrypted itself; decrypt it first (age --decrypt)", told());
+            let unread = |error| IdentityError::Read { path: path.clone(), error };
+            let mut file = BufReader::new(File::open(path).map_err(unread)?);
+            if file.fill_buf().map_err(unread)?.starts_with(AGE_HEAD) {
+                return Err(IdentityError::Encrypted(path.clone()));
             }
-            let file = age::IdentityFile::from_buffer(file).with_context(told)?;
-            let keys = file.into_identities().with_context(told)?;
+            let file = age::IdentityFile::from_buffer(file).map_err(unread)?;
+            let keys = file.into_identities();
+            let keys = keys.map_err(|error| IdentityError::Key { path: path.clone(), error })?;
             if keys.is_empty() {
-                bail!("{}: there is no secret key (AGE-SECRET-KEY-1...) in it", told());
+                return Err(IdentityError::Empty(path.clone()));
             }
             all.extend(keys);
         }
@@ -99,6 +128,21 @@ fn age_head(source: &mut impl BufRead) -> io::Result<Vec<u8>> {
         "the header of the encrypted file is longer than {AGE_HEAD_LINES_MAX} lines or \
          {AGE_HEAD_BYTES_MAX} bytes"
     ))
+}
+
+/// What files may be read, and how long a line of theirs may be.
+pub struct Access {
+    /// What opens encrypted files.
+    pub identities: Identities,
+    /// Longest line that is kept in memory, bytes.
+    pub line_bytes_max: usize,
+}
+
+impl Default for Access {
+    /// Without keys.
+    fn default() -> Self {
+        Self { identities: Identities::default(), line_bytes_max: line_limit::LINE_BYTES_MAX }
+    }
 }
 
 /// In what form a file of this name is: of any name, what it ends with says so.
@@ -238,7 +282,7 @@ pub fn not_plain(kind: FileType) -> Option<&'static str> {
 ///
 /// # Errors
 /// As [`unpack`], and when it cannot be opened.
-pub fn open_log(path: &Path, links: Links, identities: &Identities) -> io::Result<Opened> {
+pub fn open_log(path: &Path, links: Links, access: &Access) -> io::Result<Opened> {
     let mut missing = None;
     for path in forms_from(path) {
         let file = match links.open(&path) {
@@ -251,7 +295,7 @@ pub fn open_log(path: &Path, links: Links, identities: &Identities) -> io::Resul
         return Ok(match form_of(&path) {
             Form::Plain => Opened::Plain(file),
             form => {
-                let lines = Lines::of(file, form, identities)?;
+                let lines = Lines::of(file, form, access)?;
                 Opened::Packed(path, lines)
             }
         });
@@ -263,12 +307,8 @@ pub fn open_log(path: &Path, links: Links, identities: &Identities) -> io::Resul
 ///
 /// # Errors
 /// As [`open_log`].
-pub fn read_log(
-    path: &Path,
-    links: Links,
-    identities: &Identities,
-) -> io::Result<Box<dyn BufRead>> {
-    Ok(match open_log(path, links, identities)? {
+pub fn read_log(path: &Path, links: Links, access: &Access) -> io::Result<Box<dyn BufRead>> {
+    Ok(match open_log(path, links, access)? {
         Opened::Plain(file) => Box::new(BufReader::with_capacity(BUFFER_BYTES, file)),
         Opened::Packed(_, lines) => Box::new(lines.source),
     })
@@ -290,15 +330,17 @@ pub struct Lines {
     taken: Rc<Cell<u64>>,
     offset: u64,
     line: Vec<u8>,
+    line_bytes_max: usize,
 }
 
 impl Lines {
-    fn of(file: File, form: Form, identities: &Identities) -> io::Result<Lines> {
+    fn of(file: File, form: Form, access: &Access) -> io::Result<Lines> {
         let taken = Rc::new(Cell::new(0));
         let counted = Counted { file, taken: Rc::clone(&taken) };
-        let source = unpack(counted, form, identities)?;
+        let source = unpack(counted, form, &access.identities)?;
         let source = BufReader::with_capacity(BUFFER_BYTES, source);
-        Ok(Lines { source, taken, offset: 0, line: Vec::new() })
+        let line_bytes_max = access.line_bytes_max;
+        Ok(Lines { source, taken, offset: 0, line: Vec::new(), line_bytes_max })
     }
 
     /// The next line without its newline, where it begins in what was packed, and whether it is too
@@ -308,7 +350,7 @@ impl Lines {
     /// When the file cannot be read, or makes no sense in its form.
     pub fn next_line(&mut self) -> io::Result<Option<Placed<'_>>> {
         let offset = self.offset;
-        let limit = line_limit::get();
+        let limit = self.line_bytes_max;
         let length = line_limit::read_until(&mut self.source, b'\n', &mut self.line, limit)?;
         self.offset += length.bytes;
         let bytes = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
@@ -344,7 +386,7 @@ mod tests {
     fn a_file_that_was_packed_since_it_was_seen_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let at = |ending: &str| directory.path().join(format!("audit-1.{ending}"));
-        let find = || open_log(&at("jsonl"), Links::Refuse, &Identities::default());
+        let find = || open_log(&at("jsonl"), Links::Refuse, &Access::default());
         assert_eq!(find().err().map(|error| error.kind()), Some(io::ErrorKind::NotFound));
         let identity = age::x25519::Identity::generate();
         let text = b"{\"v\":1}\n";
@@ -353,8 +395,8 @@ mod tests {
         let error = find().err().expect("locked");
         assert!(error.get_ref().is_some_and(|inner| inner.is::<Locked>()), "{error}");
         let identities = Identities(vec![Box::new(identity)]);
-        let Ok(Opened::Packed(path, mut lines)) =
-            open_log(&at("jsonl"), Links::Refuse, &identities)
+        let access = Access { identities, ..Access::default() };
+        let Ok(Opened::Packed(path, mut lines)) = open_log(&at("jsonl"), Links::Refuse, &access)
         else {
             panic!("it is there")
         };
@@ -427,7 +469,9 @@ mod tests {
         let path = directory.path().join("key");
         let told = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            format!("{:#}", Identities::read(std::slice::from_ref(&path)).err().expect("none"))
+            let error = Identities::read(std::slice::from_ref(&path)).err().expect("none");
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            format!("{error}: {}", cause.unwrap_or_default())
         };
         assert!(told("").contains("no secret key"));
         assert!(told("age-encryption.org/v1\n-> scrypt").contains("encrypted itself"));

@@ -8,36 +8,16 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-
-use super::TailError;
+use super::content::{self, Access, Links, Opened};
 use super::files::{LogFile, Place, list};
-use super::output::Output;
 use super::reader::Forward;
 use super::scan::{self, Newest};
-use crate::content::{self, Links, Opened};
+use super::{ReadError, Sink};
 
 /// Time between two looks at the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Makes Ctrl-C and SIGTERM set `stop`, so that the line being written is finished. The second
-/// one ends the program at once, for when stdout takes nothing more.
-///
-/// # Errors
-/// When the system refuses the handlers.
-pub fn catch_signals(stop: &Arc<AtomicBool>) -> io::Result<()> {
-    for signal in [SIGINT, SIGTERM] {
-        // Handlers run in the order of their registration: the first signal finds `stop` unset.
-        let code = 128 + signal;
-        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(stop))?;
-        signal_hook::flag::register(signal, Arc::clone(stop))?;
-    }
-    Ok(())
-}
 
 /// A file that is being followed.
 struct Current {
@@ -46,8 +26,9 @@ struct Current {
 }
 
 /// Follows a place.
-pub struct Follower {
+pub struct Follower<'a> {
     place: Place,
+    access: &'a Access,
     /// Log files that were seen, by the stem of their names: compression renames a file.
     known: BTreeSet<String>,
     current: Option<Current>,
@@ -57,106 +38,111 @@ pub struct Follower {
     refused: BTreeSet<PathBuf>,
 }
 
-impl Follower {
+impl<'a> Follower<'a> {
     /// Begins where the scan of `files` has ended: at the end of the newest one.
     pub fn new(
         place: Place,
         files: &[LogFile],
         refused: BTreeSet<PathBuf>,
         newest: Option<Newest>,
+        access: &'a Access,
     ) -> Self {
+        let limit = access.line_bytes_max;
         let current = files.last().zip(newest).map(|(log, newest)| Current {
             path: log.path.clone(),
-            lines: Forward::new(newest.file, newest.end..newest.end),
+            lines: Forward::new(newest.file, newest.end..newest.end, limit),
         });
         let known = files.iter().map(|file| file.stem.clone()).collect();
-        Self { place, known, current, next: VecDeque::new(), refused }
+        Self { place, access, known, current, next: VecDeque::new(), refused }
     }
 
-    /// Shows lines as they come, until the user wants to leave.
+    /// Shows lines as they come, until the sink ends it.
     ///
     /// # Errors
-    /// When the directory cannot be read any more or stdout cannot be written to.
-    pub fn run(&mut self, output: &mut Output) -> Result<(), TailError> {
-        while !output.stopped() {
-            self.poll(output)?;
-            output.flush()?;
+    /// When the directory cannot be read any more or the sink takes no more.
+    pub fn run<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
+        while !sink.stopped() {
+            self.poll(sink)?;
+            sink.flush()?;
             std::thread::sleep(POLL_INTERVAL);
         }
-        output.flush()
+        sink.flush()
     }
 
-    fn poll(&mut self, output: &mut Output) -> Result<(), TailError> {
-        self.read_current(output)?;
-        self.look_for_next(output)?;
+    fn poll<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
+        self.read_current(sink)?;
+        self.look_for_next(sink)?;
         while let Some(path) = self.next.pop_front() {
-            if output.stopped() {
+            if sink.stopped() {
                 break;
             }
             // The recorder finishes a file before it begins the next. Only now that the next is
             // there is it certain that nothing more comes.
-            self.read_current(output)?;
-            self.close_current(output)?;
+            self.read_current(sink)?;
+            self.close_current(sink)?;
             let links = match &self.place {
                 Place::Directory(_) => Links::Refuse,
                 Place::File(_) | Place::Stream(_) => Links::Follow,
             };
-            match content::open_log(&path, links, &output.identities) {
+            match content::open_log(&path, links, self.access) {
                 Ok(Opened::Packed(path, lines)) => {
-                    scan::packed(&path, lines, output, |line, output| output.show(line))?;
+                    scan::packed(&path, lines, sink, |line, sink| sink.show(line))?;
                 }
                 Ok(Opened::Plain(file)) => {
-                    self.current = Some(Current { path, lines: Forward::new(file, 0..0) });
+                    self.current = Some(Current {
+                        path,
+                        lines: Forward::new(file, 0..0, self.access.line_bytes_max),
+                    });
                 }
-                Err(error) => output.problem(&path, None, &error.to_string()),
+                Err(error) => sink.problem(&path, &error.to_string()),
             }
-            self.read_current(output)?;
+            self.read_current(sink)?;
         }
         Ok(())
     }
 
-    fn read_current(&mut self, output: &mut Output) -> Result<(), TailError> {
+    fn read_current<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
         let Some(current) = &mut self.current else { return Ok(()) };
         let lines = &mut current.lines;
         let length = match lines.file().metadata() {
             Ok(metadata) => metadata.len(),
-            Err(error) => return current.fail(output, &error),
+            Err(error) => return current.fail(sink, &error),
         };
         if length < lines.end() {
-            return current.start_again(output);
+            return current.start_again(sink);
         }
         lines.extend_to(length);
         loop {
             match lines.next_line() {
                 Ok(Some(line)) => {
-                    if output.wants(&current.path, line) {
-                        output.show(line.bytes)?;
+                    if sink.wants(&current.path, line) {
+                        sink.show(line.bytes)?;
                     }
-                    if !output.scanned(line.bytes.len() as u64 + 1)? {
+                    if !sink.scanned(line.bytes.len() as u64 + 1)? {
                         return Ok(());
                     }
                 }
                 Ok(None) => return Ok(()),
                 // It was cut between the two looks at it.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return current.start_again(output);
+                    return current.start_again(sink);
                 }
-                Err(error) => return current.fail(output, &error),
+                Err(error) => return current.fail(sink, &error),
             }
         }
     }
 
     /// What has no newline when a file is finished will never get one.
-    fn close_current(&mut self, output: &mut Output) -> Result<(), TailError> {
+    fn close_current<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
         let Some(current) = self.current.take() else { return Ok(()) };
         let rest = current.lines.unfinished();
-        if (rest.is_too_long || !rest.bytes.is_empty()) && output.wants(&current.path, rest) {
-            output.show(rest.bytes)?;
+        if (rest.is_too_long || !rest.bytes.is_empty()) && sink.wants(&current.path, rest) {
+            sink.show(rest.bytes)?;
         }
         Ok(())
     }
 
-    fn look_for_next(&mut self, output: &mut Output) -> Result<(), TailError> {
+    fn look_for_next<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
         // The name may stand for another file by now, as after `mv` or an editor's save.
         if let Some(current) = &self.current
             && let Ok(named) = std::fs::metadata(&current.path)
@@ -166,9 +152,8 @@ impl Follower {
             self.next.push_back(current.path.clone());
         }
         let Place::Directory(directory) = &self.place else { return Ok(()) };
-        let listing =
-            list(directory).map_err(|error| TailError::Read { path: directory.clone(), error })?;
-        listing.report(&mut self.refused, output);
+        let listing = list(directory).map_err(ReadError::of(directory))?;
+        listing.report(&mut self.refused, sink);
         for file in listing.files {
             if !self.known.insert(file.stem) {
                 continue;
@@ -181,21 +166,19 @@ impl Follower {
 }
 
 impl Current {
-    fn start_again(&mut self, output: &mut Output) -> Result<(), TailError> {
-        output.flush()?;
-        output.note(&format!("{}: file truncated, reading it from its start", self.path.display()));
+    fn start_again<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
+        sink.flush()?;
+        sink.note(&format!("{}: file truncated, reading it from its start", self.path.display()));
         match self.lines.file().try_clone() {
-            Ok(file) => self.lines = Forward::new(file, 0..0),
-            Err(error) => return self.fail(output, &error),
+            Ok(file) => self.lines = Forward::new(file, 0..0, self.lines.limit()),
+            Err(error) => return self.fail(sink, &error),
         }
         Ok(())
     }
 
-    fn fail(&self, output: &mut Output, error: &io::Error) -> Result<(), TailError> {
-        output.flush()?;
-        Err(TailError::Read {
-            path: self.path.clone(),
-            error: io::Error::new(error.kind(), error.to_string()),
-        })
+    fn fail<S: Sink>(&self, sink: &mut S, error: &io::Error) -> Result<(), S::Error> {
+        sink.flush()?;
+        let error = io::Error::new(error.kind(), error.to_string());
+        Err(ReadError::Read { path: self.path.clone(), error }.into())
     }
 }

@@ -16,16 +16,13 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tacho_format::line::Line;
-use tacho_logdir::Form;
 
-use super::TailError;
+use super::content::{self, Access, Opened};
 use super::files::LogFile;
-use super::output::Output;
-use super::reader::{Backward, Forward, Placed, complete_length, split_at};
-use super::since::Window;
-use crate::cli::Lines;
-use crate::content::{self, Opened};
-use crate::line_limit;
+use super::line_limit;
+use super::reader::{Backward, Forward, Placed, Split, complete_length, split_at};
+use super::{Lines, ReadError, Sink, Window};
+use crate::form::Form;
 
 /// How far the order of lines and the times in names may be off: the recorder's own buffering,
 /// a stall of the disk, a step of the clock.
@@ -49,11 +46,11 @@ pub struct Newest {
 ///
 /// # Errors
 /// When it is the only file and cannot be opened.
-pub fn open_newest(
+pub fn open_newest<S: Sink>(
     files: &[LogFile],
     follow: bool,
-    output: &mut Output,
-) -> Result<Option<Newest>, TailError> {
+    sink: &mut S,
+) -> Result<Option<Newest>, ReadError> {
     let Some(newest) = files.last().filter(|newest| newest.form == Form::Plain) else {
         return Ok(None);
     };
@@ -68,11 +65,9 @@ pub fn open_newest(
     };
     match open() {
         Ok(newest) => Ok(Some(newest)),
-        Err(error) if files.len() == 1 => {
-            Err(TailError::Place { path: newest.path.clone(), source_of_path: "", error })
-        }
+        Err(error) if files.len() == 1 => Err(ReadError::Open { path: newest.path.clone(), error }),
         Err(error) => {
-            output.problem(&newest.path, None, &error.to_string());
+            sink.problem(&newest.path, &error.to_string());
             Ok(None)
         }
     }
@@ -103,61 +98,58 @@ struct Part<'a> {
     end: Option<u64>,
 }
 
-/// Shows the lines of `files` that are wanted.
-///
-/// # Errors
-/// When stdout cannot be written to. Files that cannot be read are told of and passed over.
-pub fn run(
-    files: &[LogFile],
-    newest: Option<&Newest>,
-    lines: Lines,
-    window: Window,
-    output: &mut Output,
-) -> Result<(), TailError> {
-    if lines == Lines::Last(0) {
-        return Ok(());
-    }
-    let scan = Scan { files, newest };
-    let parts = scan.parts(window, output);
-    for part in &parts {
-        let length = std::fs::metadata(&part.file.path).map_or(0, |metadata| metadata.len());
-        output.expect(part.end.unwrap_or(length).saturating_sub(part.start));
-    }
-    match lines {
-        Lines::All => scan.show_all(&parts, output)?,
-        Lines::Last(count) => scan.show_last(&parts, count, output)?,
-    }
-    output.flush()
-}
-
-/// The run of the newest line that names one.
-pub fn last_run(files: &[LogFile], newest: Option<&Newest>, output: &mut Output) -> Option<u64> {
-    let scan = Scan { files, newest };
-    files.iter().rev().find_map(|file| scan.last_run(file, output))
-}
-
 /// The run that a line names. Broken lines are reported when they are shown.
 fn run_of(line: Placed) -> Option<u64> {
     Line::parse(line.bytes).ok().and_then(|line| line.run)
 }
 
-struct Scan<'a> {
-    files: &'a [LogFile],
-    newest: Option<&'a Newest>,
+/// The files of a log, and what their reading needs.
+pub struct Scan<'a> {
+    /// Oldest first.
+    pub files: &'a [LogFile],
+    /// The last of them, if it is plain and could be opened.
+    pub newest: Option<&'a Newest>,
+    /// See [`Access`].
+    pub access: &'a Access,
 }
 
 impl<'a> Scan<'a> {
-    fn parts(&self, window: Window, output: &mut Output) -> Vec<Part<'a>> {
+    /// Shows the lines that are wanted.
+    ///
+    /// # Errors
+    /// When the sink takes no more. Files that cannot be read are told of and passed over.
+    pub fn run<S: Sink>(&self, lines: Lines, window: Window, sink: &mut S) -> Result<(), S::Error> {
+        if lines == Lines::Last(0) {
+            return Ok(());
+        }
+        let parts = self.parts(window, sink);
+        for part in &parts {
+            let length = std::fs::metadata(&part.file.path).map_or(0, |metadata| metadata.len());
+            sink.expect(part.end.unwrap_or(length).saturating_sub(part.start));
+        }
+        match lines {
+            Lines::All => self.show_all(&parts, sink)?,
+            Lines::Last(count) => self.show_last(&parts, count, sink)?,
+        }
+        sink.flush()
+    }
+
+    /// The run of the newest line that names one.
+    pub fn newest_run<S: Sink>(&self, sink: &mut S) -> Option<u64> {
+        self.files.iter().rev().find_map(|file| self.last_run(file, sink))
+    }
+
+    fn parts<S: Sink>(&self, window: Window, sink: &mut S) -> Vec<Part<'a>> {
         let mut parts: Vec<Part> =
             self.files.iter().map(|file| Part { file, start: 0, end: None }).collect();
         if let Some(until) = window.until {
-            self.cut_after(&mut parts, until.saturating_add(MARGIN).unwrap_or(until), output);
+            self.cut_after(&mut parts, until.saturating_add(MARGIN).unwrap_or(until), sink);
         }
         if let Some(since) = window.since {
             let place = since.saturating_sub(MARGIN).unwrap_or(since);
             parts.drain(..last_begun(&parts, place));
             if let Some(part) = parts.first_mut()
-                && let Some(split) = self.split(part.file, place, output)
+                && let Some(split) = self.split(part.file, place, sink)
             {
                 part.start = split.before;
             }
@@ -168,9 +160,9 @@ impl<'a> Scan<'a> {
     /// Ends the parts at the first line that was over at `place`. What a crashed server had not
     /// written yet is at the start of the file begun after the crash, however much later that
     /// was: only a line can tell where to end, not the name of a file.
-    fn cut_after(&self, parts: &mut Vec<Part<'a>>, place: Timestamp, output: &mut Output) {
+    fn cut_after<S: Sink>(&self, parts: &mut Vec<Part<'a>>, place: Timestamp, sink: &mut S) {
         for index in last_begun(parts, place)..parts.len() {
-            let split = self.split(parts[index].file, place, output);
+            let split = self.split(parts[index].file, place, sink);
             if let Some(after) = split.and_then(|split| split.after) {
                 parts[index].end = Some(after);
                 parts.truncate(index + 1);
@@ -179,23 +171,20 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn split(
-        &self,
-        log: &LogFile,
-        place: Timestamp,
-        output: &mut Output,
-    ) -> Option<super::reader::Split> {
+    fn split<S: Sink>(&self, log: &LogFile, place: Timestamp, sink: &mut S) -> Option<Split> {
         if log.form != Form::Plain {
             return None;
         }
-        match self.open(log, output)? {
-            Source::Plain(file, length) => told(split_at(&file, length, place), &log.path, output),
+        match self.open(log, sink)? {
+            Source::Plain(file, length) => {
+                told(split_at(&file, length, place, self.access.line_bytes_max), &log.path, sink)
+            }
             Source::Packed(..) => None,
         }
     }
 
     /// Opens a file, in whatever form it is by now. A failure is told of and gives `None`.
-    fn open(&self, log: &LogFile, output: &mut Output) -> Option<Source> {
+    fn open<S: Sink>(&self, log: &LogFile, sink: &mut S) -> Option<Source> {
         let is_newest = self.files.last().is_some_and(|last| last.path == log.path);
         let open = || {
             if is_newest && log.form == Form::Plain {
@@ -203,7 +192,7 @@ impl<'a> Scan<'a> {
                 let Some(newest) = self.newest else { return Ok(None) };
                 return Ok(Some(Source::Plain(newest.file.try_clone()?, newest.end)));
             }
-            Ok(Some(match content::open_log(&log.path, log.links(), &output.identities)? {
+            Ok(Some(match content::open_log(&log.path, log.links(), self.access)? {
                 Opened::Plain(file) => {
                     let length = file.metadata()?.len();
                     Source::Plain(file, length)
@@ -211,15 +200,15 @@ impl<'a> Scan<'a> {
                 Opened::Packed(path, lines) => Source::Packed(path, lines),
             }))
         };
-        told(open(), &log.path, output).flatten()
+        told(open(), &log.path, sink).flatten()
     }
 
-    fn last_run(&self, log: &LogFile, output: &mut Output) -> Option<u64> {
+    fn last_run<S: Sink>(&self, log: &LogFile, sink: &mut S) -> Option<u64> {
         let mut last = None;
         // Errors are reported when the lines are to be shown.
-        match self.open(log, output)? {
+        match self.open(log, sink)? {
             Source::Plain(file, length) => {
-                let mut lines = Backward::new(&file, 0..length);
+                let mut lines = Backward::new(&file, 0..length, self.access.line_bytes_max);
                 while let (None, Ok(Some(line))) = (last, lines.next_line()) {
                     last = run_of(line);
                 }
@@ -233,42 +222,42 @@ impl<'a> Scan<'a> {
         last
     }
 
-    fn show_all(&self, parts: &[Part], output: &mut Output) -> Result<(), TailError> {
+    fn show_all<S: Sink>(&self, parts: &[Part], sink: &mut S) -> Result<(), S::Error> {
         for part in parts {
-            match self.open(part.file, output) {
+            match self.open(part.file, sink) {
                 None => {}
                 Some(Source::Packed(path, lines)) => {
-                    packed(&path, lines, output, |line, output| output.show(line))?;
+                    packed(&path, lines, sink, |line, sink| sink.show(line))?;
                 }
                 Some(Source::Plain(file, length)) => {
                     let range = part.start..part.end.unwrap_or(length);
-                    let lines = Forward::new(&file, range);
-                    let answer = show_plain(lines, &part.file.path, output)?;
-                    told(answer, &part.file.path, output);
+                    let lines = Forward::new(&file, range, self.access.line_bytes_max);
+                    let answer = show_plain(lines, &part.file.path, sink)?;
+                    told(answer, &part.file.path, sink);
                 }
             }
         }
         Ok(())
     }
 
-    fn show_last(
+    fn show_last<S: Sink>(
         &self,
         parts: &[Part],
         count: usize,
-        output: &mut Output,
-    ) -> Result<(), TailError> {
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
         let mut newest_first: Vec<Vec<u8>> = Vec::new();
-        let mut kept = Kept::default();
+        let mut kept = Kept::new(self.access.line_bytes_max);
         for part in parts.iter().rev() {
-            if newest_first.len() == count || kept.is_full || output.stopped() {
+            if newest_first.len() == count || kept.is_full || sink.stopped() {
                 break;
             }
-            match self.open(part.file, output) {
+            match self.open(part.file, sink) {
                 None => {}
                 Some(Source::Packed(path, lines)) => {
                     let wanted_count = count - newest_first.len();
                     let mut last = VecDeque::new();
-                    packed(&path, lines, output, |line, _| {
+                    packed(&path, lines, sink, |line, _| {
                         kept.push(&mut last, line, wanted_count);
                         Ok(())
                     })?;
@@ -276,36 +265,40 @@ impl<'a> Scan<'a> {
                 }
                 Some(Source::Plain(file, length)) => {
                     let range = part.start..part.end.unwrap_or(length);
-                    let lines = Backward::new(&file, range);
+                    let lines = Backward::new(&file, range, self.access.line_bytes_max);
                     let path = &part.file.path;
                     let wanted = (count, &mut kept);
-                    let answer = take_last(lines, wanted, path, &mut newest_first, output)?;
-                    told(answer, path, output);
+                    let answer = take_last(lines, wanted, path, &mut newest_first, sink)?;
+                    told(answer, path, sink);
                 }
             }
         }
         // What had no room may have been older than what was wanted.
         kept.is_full &= newest_first.len() < count;
-        kept.report(parts.first().map_or(Path::new(""), |part| &part.file.path), output);
+        kept.report(parts.first().map_or(Path::new(""), |part| &part.file.path), sink);
         for line in newest_first.iter().rev() {
-            output.show(line)?;
+            sink.show(line)?;
         }
         Ok(())
     }
 }
 
 /// How much of the newest lines is in memory until they are shown.
-#[derive(Default)]
 struct Kept {
     bytes: usize,
+    bytes_max: usize,
     /// There are more lines, and no room for them.
     is_full: bool,
 }
 
 impl Kept {
-    fn fits(&self, line: &[u8]) -> bool {
+    fn new(line_bytes_max: usize) -> Self {
         // Twice: the longest line, and as much of others.
-        self.bytes.saturating_add(line.len()) <= line_limit::get().saturating_mul(2)
+        Self { bytes: 0, bytes_max: line_bytes_max.saturating_mul(2), is_full: false }
+    }
+
+    fn fits(&self, line: &[u8]) -> bool {
+        self.bytes.saturating_add(line.len()) <= self.bytes_max
     }
 
     /// Adds a newer line to the newest `count` of a file, and lets older ones go.
@@ -322,14 +315,9 @@ impl Kept {
         last.push_back(line.to_vec());
     }
 
-    fn report(&self, path: &Path, output: &mut Output) {
+    fn report<S: Sink>(&self, path: &Path, sink: &mut S) {
         if self.is_full {
-            let reason = format!(
-                "older lines are not shown: the newest ones are longer than {} bytes in all. Ask for \
-                 fewer lines, or raise --max-line-bytes",
-                line_limit::get().saturating_mul(2)
-            );
-            output.problem(path, None, &reason);
+            sink.out_of_room(path, self.bytes_max);
         }
     }
 }
@@ -343,32 +331,32 @@ enum Source {
 }
 
 /// Tells of a failure to read.
-fn told<T>(answer: io::Result<T>, path: &Path, output: &mut Output) -> Option<T> {
+fn told<T, S: Sink>(answer: io::Result<T>, path: &Path, sink: &mut S) -> Option<T> {
     match answer {
         Ok(answer) => Some(answer),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            output.note(&format!("{}: removed before it was read", path.display()));
+            sink.note(&format!("{}: removed before it was read", path.display()));
             None
         }
         Err(error) => {
-            output.problem(path, None, &error.to_string());
+            sink.problem(path, &error.to_string());
             None
         }
     }
 }
 
-fn show_plain(
+fn show_plain<S: Sink>(
     mut lines: Forward<&File>,
     path: &Path,
-    output: &mut Output,
-) -> Result<io::Result<()>, TailError> {
+    sink: &mut S,
+) -> Result<io::Result<()>, S::Error> {
     loop {
         match lines.next_line() {
             Ok(Some(line)) => {
-                if output.wants(path, line) {
-                    output.show(line.bytes)?;
+                if sink.wants(path, line) {
+                    sink.show(line.bytes)?;
                 }
-                if !output.scanned(line.bytes.len() as u64 + 1)? {
+                if !sink.scanned(line.bytes.len() as u64 + 1)? {
                     return Ok(Ok(()));
                 }
             }
@@ -377,24 +365,24 @@ fn show_plain(
         }
     }
     let rest = lines.unfinished();
-    if (rest.is_too_long || !rest.bytes.is_empty()) && output.wants(path, rest) {
-        output.show(rest.bytes)?;
+    if (rest.is_too_long || !rest.bytes.is_empty()) && sink.wants(path, rest) {
+        sink.show(rest.bytes)?;
     }
     Ok(Ok(()))
 }
 
 /// Takes wanted lines from the end, until there are `count`.
-fn take_last(
+fn take_last<S: Sink>(
     mut lines: Backward<'_>,
     (count, kept): (usize, &mut Kept),
     path: &Path,
     newest_first: &mut Vec<Vec<u8>>,
-    output: &mut Output,
-) -> Result<io::Result<()>, TailError> {
+    sink: &mut S,
+) -> Result<io::Result<()>, S::Error> {
     while newest_first.len() < count {
         match lines.next_line() {
             Ok(Some(line)) => {
-                if output.wants(path, line) {
+                if sink.wants(path, line) {
                     if !kept.fits(line.bytes) {
                         kept.is_full = true;
                         break;
@@ -402,7 +390,7 @@ fn take_last(
                     kept.bytes += line.bytes.len();
                     newest_first.push(line.bytes.to_vec());
                 }
-                if !output.scanned(line.bytes.len() as u64 + 1)? {
+                if !sink.scanned(line.bytes.len() as u64 + 1)? {
                     break;
                 }
             }
@@ -416,27 +404,27 @@ fn take_last(
 /// Calls `take` with the wanted lines of a packed file. One that makes no sense is told of.
 ///
 /// # Errors
-/// As `take`, and when the output cannot be written.
-pub fn packed(
+/// As `take`, and when the sink takes no more.
+pub fn packed<S: Sink>(
     path: &Path,
     mut lines: content::Lines,
-    output: &mut Output,
-    mut take: impl FnMut(&[u8], &mut Output) -> Result<(), TailError>,
-) -> Result<(), TailError> {
+    sink: &mut S,
+    mut take: impl FnMut(&[u8], &mut S) -> Result<(), S::Error>,
+) -> Result<(), S::Error> {
     loop {
         match lines.next_line() {
             Ok(Some(line)) => {
-                if output.wants(path, line) {
-                    take(line.bytes, output)?;
+                if sink.wants(path, line) {
+                    take(line.bytes, sink)?;
                 }
             }
             Ok(None) => return Ok(()),
             Err(error) => {
-                output.problem(path, None, &error.to_string());
+                sink.problem(path, &error.to_string());
                 return Ok(());
             }
         }
-        if !output.scanned(lines.take_read_bytes())? {
+        if !sink.scanned(lines.take_read_bytes())? {
             return Ok(());
         }
     }
@@ -451,61 +439,88 @@ fn last_begun(parts: &[Part], place: Timestamp) -> usize {
 /// Shows the wanted lines of something that can only be read once, from its start.
 ///
 /// # Errors
-/// When it cannot be read or stdout cannot be written to.
-pub fn stream(
+/// When it cannot be read or the sink takes no more.
+pub fn stream<S: Sink>(
     path: &Path,
     input: &mut dyn BufRead,
     lines: Lines,
-    output: &mut Output,
-) -> Result<(), TailError> {
+    line_bytes_max: usize,
+    sink: &mut S,
+) -> Result<(), S::Error> {
     let mut last = VecDeque::new();
-    let mut kept = Kept::default();
+    let mut kept = Kept::new(line_bytes_max);
     let mut offset = 0;
     let mut line = Vec::new();
     loop {
-        let length = line_limit::read_until(input, b'\n', &mut line, line_limit::get())
-            .map_err(|error| TailError::Read { path: path.to_owned(), error })?;
+        let length = line_limit::read_until(input, b'\n', &mut line, line_bytes_max)
+            .map_err(ReadError::of(path))?;
         if length.bytes == 0 {
             break;
         }
         let bytes = line.strip_suffix(b"\n").unwrap_or(&line);
         let is_too_long = length.is_too_long;
-        if output.wants(path, Placed { offset, bytes, is_too_long }) {
+        if sink.wants(path, Placed { offset, bytes, is_too_long }) {
             match lines {
-                Lines::All => output.show(bytes)?,
+                Lines::All => sink.show(bytes)?,
                 Lines::Last(count) => kept.push(&mut last, bytes, count),
             }
         }
         offset += length.bytes;
     }
     kept.is_full &= matches!(lines, Lines::Last(count) if last.len() < count);
-    kept.report(path, output);
+    kept.report(path, sink);
     for bytes in &last {
-        output.show(bytes)?;
+        sink.show(bytes)?;
     }
-    output.flush()
+    sink.flush()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Cli, Command};
-    use crate::tail::filter::Filter;
-    use clap::Parser as _;
-    use jiff::tz::TimeZone;
     use std::fmt::Write as _;
-    use std::sync::Arc;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn output() -> Output {
-        let Command::Tail(args) = Cli::parse_from(["tacho", "tail"]).command else {
-            panic!("another command")
-        };
-        let filter = Filter::new(&args, Window::default()).unwrap();
-        Output::new(&args, filter, TimeZone::UTC, Arc::default())
+    /// Wants no line, and must be told of no problem.
+    struct Untroubled;
+
+    impl Sink for Untroubled {
+        type Error = ReadError;
+
+        fn wants(&mut self, _: &Path, _: Placed<'_>) -> bool {
+            false
+        }
+
+        fn show(&mut self, _: &[u8]) -> Result<(), ReadError> {
+            panic!("no line was wanted")
+        }
+
+        fn flush(&mut self) -> Result<(), ReadError> {
+            Ok(())
+        }
+
+        fn problem(&mut self, path: &Path, reason: &str) {
+            panic!("{}: {reason}", path.display())
+        }
+
+        fn note(&mut self, text: &str) {
+            panic!("{text}")
+        }
+
+        fn out_of_room(&mut self, path: &Path, _: usize) {
+            panic!("{}: out of room", path.display())
+        }
+
+        fn scanned(&mut self, _: u64) -> Result<bool, ReadError> {
+            Ok(true)
+        }
+
+        fn stopped(&self) -> bool {
+            false
+        }
     }
 
     /// Ten files of 1000 s each with a line a second, and the offset of a line by its second.
@@ -534,13 +549,12 @@ mod tests {
         since: Option<i64>,
         until: Option<i64>,
     ) -> Vec<(usize, u64, Option<u64>)> {
-        let files = crate::tail::files::list(directory).unwrap().files;
-        let mut output = output();
-        let newest = open_newest(&files, false, &mut output).unwrap();
-        let scan = Scan { files: &files, newest: newest.as_ref() };
+        let files = super::super::files::list(directory).unwrap().files;
+        let newest = open_newest(&files, false, &mut Untroubled).unwrap();
+        let access = Access::default();
+        let scan = Scan { files: &files, newest: newest.as_ref(), access: &access };
         let window = Window { since: since.map(at), until: until.map(at) };
-        let parts = scan.parts(window, &mut output);
-        assert_eq!(output.problem_count, 0);
+        let parts = scan.parts(window, &mut Untroubled);
         let index = |part: &Part| files.iter().position(|file| file == part.file).unwrap();
         parts.iter().map(|part| (index(part), part.start, part.end)).collect()
     }

@@ -1,4 +1,4 @@
-//! The numbers of the lines that are sent: which were met before, which are missing, and whether
+//! The numbers of the lines that are handed on, as by sending them: which were met before, which are missing, and whether
 //! this is still the same log.
 //!
 //! A file may be seen again (`docs/specs/file.md`, "Changes by others"), and a new start reads the
@@ -13,8 +13,18 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use super::send::Mark;
-use crate::content;
+use super::content;
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Name of its file, without its ending.
+    pub file: Rc<str>,
+    /// Its number.
+    pub seq: u64,
+    /// Its time.
+    pub ts: Timestamp,
+}
 
 /// What a line is.
 #[derive(Debug, PartialEq, Eq)]
