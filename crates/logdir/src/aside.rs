@@ -14,14 +14,15 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-use super::error::{At, FileError};
+use super::ending::RENDITIONS;
+use super::entries;
+use super::error::{At, FileError, LastSeqError};
 use super::event::Event;
 use super::fs::{Fs, OpenMode};
 use super::made::{self, Listed, Made};
 use super::name::FileName;
-use super::rendition;
 use super::seal;
-use super::tail::{self, LastSeqError};
+use super::tail;
 
 /// Permissions that a file of the recorder never has.
 const OTHERS: u32 = 0o007;
@@ -66,7 +67,7 @@ pub(crate) fn set_newer_aside<F: Fs>(
 /// When it cannot be known; it is never guessed.
 pub fn last_seq<F: Fs>(fs: &F, dir: &Path, key_file: &Path) -> Result<Option<u64>, LastSeqError> {
     let found = find(fs, dir, key_file).map_err(LastSeqError::Unreadable)?;
-    tail::last_seq_in(fs, dir, &tail::entries(&found.believed()))
+    tail::last_seq_in(fs, dir, &entries::of_names(&found.believed()))
 }
 
 impl Found {
@@ -84,9 +85,9 @@ fn find<F: Fs>(fs: &F, dir: &Path, key_file: &Path) -> Result<Found, FileError> 
         Listed::Ours(made) => found.made = made,
         Listed::Foreign => found.planted.push(made::LIST.to_owned()),
     }
-    let renditions = fs.open(&dir.join(rendition::LIST), OpenMode::Private);
+    let renditions = fs.open(&dir.join(RENDITIONS), OpenMode::Private);
     if renditions.is_err_and(|error| error.kind() == io::ErrorKind::InvalidData) {
-        found.planted.push(rendition::LIST.to_owned());
+        found.planted.push(RENDITIONS.to_owned());
     }
     match found.made.oldest().max(newest_sealed) {
         Some(floor) if found.made.oldest().is_some() => {
@@ -115,7 +116,7 @@ fn find_without_list<F: Fs>(
         found.planted.extend(newer.into_iter().filter(|entry| is_for_others(entry)));
     }
     loop {
-        let entries = tail::entries(&found.believed());
+        let entries = entries::of_names(&found.believed());
         let Err(error) = tail::last_seq_in(fs, dir, &entries) else { return Ok(()) };
         let Some(entry) = culprit(&error) else { return Ok(()) };
         let Some((name, _)) = FileName::parse(&entry) else { return Ok(()) };
@@ -239,7 +240,7 @@ mod tests {
         }
 
         fn lines(&self) -> String {
-            let entries = tail::list(&RealFs, &self.dir()).unwrap();
+            let entries = entries::list(&RealFs, &self.dir()).unwrap();
             let path = |name: &FileName| self.dir().join(name.log_file());
             entries.iter().map(|(name, _)| std::fs::read_to_string(path(name)).unwrap()).collect()
         }
@@ -286,7 +287,7 @@ mod tests {
         let place = Place::new();
         place.run(&place.key());
         place.without_list();
-        for list in [made::LIST, rendition::LIST] {
+        for list in [made::LIST, RENDITIONS] {
             place.plant(list, 0o640, format!("csv {FUTURE}\n").as_bytes());
         }
         assert_eq!(place.run(&place.key()), 2);

@@ -6,10 +6,10 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 use zstd::stream::write::Decoder;
 
-use super::error::FileError;
+use super::error::{FileError, LastSeqError};
 use super::fs::{Fs, OpenMode};
-use super::pack::Stream;
-use super::tail::{self, HEAD_BYTES, LastSeqError};
+use super::lines::{self, HEAD_BYTES};
+use super::stream::Stream;
 
 pub(crate) const LEVEL: i32 = 3;
 const BLOCK_BYTES: usize = 128 * 1024;
@@ -93,7 +93,7 @@ pub(crate) fn last_seq<F: Fs>(fs: &F, path: &Path) -> Result<Option<u64>, LastSe
             end = body.last().copied().unwrap_or(end);
             offset += piece.len() as u64;
             if body.len() < piece.len() {
-                last = Some((tail::parse_seq(&head).filter(|_| end == b'}'), start));
+                last = Some((lines::parse_seq(&head).filter(|_| end == b'}'), start));
                 (head, end, start) = (Vec::with_capacity(HEAD_BYTES), 0, offset);
             }
         }

@@ -4,44 +4,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::aside::set_newer_aside;
+use super::current::Current;
 use super::ending::{Content, Ending};
 use super::error::{At, FileError, FileErrorKind};
 use super::event::Event;
 use super::form::Form;
 use super::fs::{Fs, FsFile, OpenMode};
-use super::log::{Current, LogFiles};
+use super::lines;
 use super::made::Made;
 use super::name::FileName;
-use super::tail;
-
-impl<F: Fs> LogFiles<F> {
-    pub(crate) fn create_next(&mut self) -> Result<Current<F::File>, FileError> {
-        create_next(&self.fs, &self.dir, &mut self.made, &mut self.events)
-    }
-
-    /// Makes the file of a name again, if nothing has that name or a newer one.
-    pub(crate) fn create_again(
-        &mut self,
-        name: FileName,
-    ) -> Result<Option<Current<F::File>>, FileError> {
-        let entries = self.fs.list(&self.dir).at("list", &self.dir)?;
-        // Its own sidecar goes on with it, and so does its rendition.
-        let goes_on = |ending: &str| match Ending::parse(ending) {
-            Some(Ending::Sidecar) => true,
-            Some(Ending::File(content, Form::Plain)) => content != Content::Lines,
-            _ => false,
-        };
-        let others = entries.iter().filter_map(|entry| FileName::parse(entry));
-        let others = others.filter(|(other, ending)| *other != name || !goes_on(ending));
-        let newest = others.map(|(name, _)| name).max();
-        if newest.is_some_and(|newest| newest >= name) {
-            return Ok(None);
-        }
-        // With the directory the list may be gone.
-        self.made.write(&self.fs, &self.dir)?;
-        create(&self.fs, &self.dir, name)
-    }
-}
 
 /// Opens the newest file to go on with it, and cuts off a torn last line.
 pub(crate) fn reopen<F: Fs>(
@@ -54,7 +25,7 @@ pub(crate) fn reopen<F: Fs>(
     if !stat.is_file {
         return Err(FileError::of_kind(FileErrorKind::FileGone, "append to", &path));
     }
-    let bytes = tail::line_end(&file, stat.bytes).at("read", &path)?;
+    let bytes = lines::line_end(&file, stat.bytes).at("read", &path)?;
     if bytes < stat.bytes {
         file.set_len(bytes).at("truncate", &path)?;
     }
@@ -84,6 +55,31 @@ pub(crate) fn create_next<F: Fs>(
         // Somebody has made it since the listing.
         made.take_back();
     }
+}
+
+/// Makes the file of a name again, if nothing has that name or a newer one.
+pub(crate) fn create_again<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    made: &mut Made,
+    name: FileName,
+) -> Result<Option<Current<F::File>>, FileError> {
+    let entries = fs.list(dir).at("list", dir)?;
+    // Its own sidecar goes on with it, and so does its rendition.
+    let goes_on = |ending: &str| match Ending::parse(ending) {
+        Some(Ending::Sidecar) => true,
+        Some(Ending::File(content, Form::Plain)) => content != Content::Lines,
+        _ => false,
+    };
+    let others = entries.iter().filter_map(|entry| FileName::parse(entry));
+    let others = others.filter(|(other, ending)| *other != name || !goes_on(ending));
+    let newest = others.map(|(name, _)| name).max();
+    if newest.is_some_and(|newest| newest >= name) {
+        return Ok(None);
+    }
+    // With the directory the list may be gone.
+    made.write(fs, dir)?;
+    create(fs, dir, name)
 }
 
 /// `None`: there is something of that name.

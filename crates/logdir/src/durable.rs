@@ -13,18 +13,15 @@
 //! what the device has, which `tacho verify` then shows.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::entries;
 use super::error::{At, FileError, FileErrorKind};
 use super::form::Form;
-use super::fs::OpenMode;
-use super::fs::{Fs, FsFile};
+use super::fs::{Fs, FsFile, OpenMode};
 use super::log::LogFiles;
 use super::name::FileName;
-use super::tail;
-
-/// Rewritten at once, bytes.
-const BLOCK_BYTES: usize = 64 * 1024;
+use super::sync::{Tail, Unsynced, sync_tail};
 
 /// How much of the end of the log is written again where another writer may have failed to sync it, bytes.
 /// More would take seconds of the disk's time, while statements wait. It is reached only where nobody
@@ -41,29 +38,6 @@ pub struct SyncMark {
     pub file: FileName,
     /// A place in it, bytes.
     pub bytes: u64,
-}
-
-/// What may not be on the device.
-pub(crate) struct Unsynced<L> {
-    /// Files that were left, oldest first.
-    left: Vec<Tail<L>>,
-    /// How much of the current file needs no care any more, bytes.
-    current_bytes: u64,
-    /// Part of what fdatasync(2) would call clean of the current file is not on the device.
-    is_doubtful: bool,
-    /// Names of files were made, or nothing was synced yet.
-    names: bool,
-}
-
-/// The end of a file that was left.
-struct Tail<L> {
-    name: FileName,
-    file: L,
-    path: PathBuf,
-    /// Where it begins, bytes.
-    from: u64,
-    /// See [`Unsynced::is_doubtful`].
-    is_doubtful: bool,
 }
 
 impl<F: Fs> LogFiles<F> {
@@ -134,7 +108,7 @@ impl<F: Fs> LogFiles<F> {
         if mark.is_some_and(|mark| mark.file == current.name) {
             return Ok(left_out);
         }
-        let entries = tail::list(&self.fs, &self.dir)?;
+        let entries = entries::list(&self.fs, &self.dir)?;
         let before = entries.iter().rev().filter(|(name, _)| *name < current.name);
         // Where nobody knows, it may have begun the current one just before.
         let oldest = mark.map(|mark| mark.file);
@@ -262,44 +236,6 @@ impl<F: Fs> LogFiles<F> {
             unsynced.current_bytes = unsynced.current_bytes.min(bytes);
         }
     }
-}
-
-/// Waits until a file is on the device from `from` on. `is_doubtful`: part of what fdatasync(2) would
-/// call clean may not be.
-pub(crate) fn sync_tail<L: FsFile>(
-    file: &L,
-    path: &Path,
-    from: u64,
-    is_doubtful: &mut bool,
-) -> Result<(), FileError> {
-    // Until it has succeeded.
-    if std::mem::replace(is_doubtful, true) {
-        rewrite(file, path, from)?;
-    }
-    file.sync_data().at("sync", path)?;
-    *is_doubtful = false;
-    Ok(())
-}
-
-/// Makes every page of the end of a file dirty again.
-fn rewrite<L: FsFile>(file: &L, path: &Path, from: u64) -> Result<(), FileError> {
-    let end = file.stat().at("look at", path)?.bytes;
-    if from >= end {
-        return Ok(());
-    }
-    let again = file.reopen().at("open", path)?;
-    let mut block = vec![0; BLOCK_BYTES];
-    let mut at = from;
-    while at < end {
-        let wanted = block.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
-        let count = file.read_at(&mut block[..wanted], at).at("read", path)?;
-        if count == 0 {
-            break;
-        }
-        let written = again.write_at(&block[..count], at).at("write", path)?;
-        at += written.max(1) as u64;
-    }
-    Ok(())
 }
 
 /// Brings the names in the log directory to the device, and its own.

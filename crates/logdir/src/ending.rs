@@ -12,6 +12,9 @@ use super::form::Form;
 use super::fs::Fs;
 use super::name::FileName;
 
+/// Name of the file that says which renditions there are.
+pub(crate) const RENDITIONS: &str = ".renditions";
+
 /// What a file says. A log file has its lines, and one rendition of them at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Content {

@@ -180,3 +180,63 @@ impl<T> At<T> for io::Result<T> {
         self.map_err(|source| FileError::new(operation, path, source))
     }
 }
+
+/// Why the last `seq` is not known.
+#[derive(Debug)]
+pub enum LastSeqError {
+    /// A file could not be read.
+    Unreadable(FileError),
+    /// The last complete line does not begin like a record of version 1.
+    Unparsable {
+        /// The file.
+        path: PathBuf,
+        /// Where the line begins, bytes from the start of the file.
+        offset: u64,
+    },
+    /// The newest lines are encrypted, and no sidecar tells which number the last one has.
+    Encrypted {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The newest lines are in something that is no file (a symbolic link).
+    NotPlain {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for LastSeqError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LastSeqError::Unreadable(error) => write!(f, "last sequence number unknown: {error}"),
+            LastSeqError::Unparsable { path, offset } => write!(
+                f,
+                "last sequence number unknown: the line at byte {offset} of {} is not a record \
+                 of version 1",
+                path.display()
+            ),
+            LastSeqError::Encrypted { path } => write!(
+                f,
+                "last sequence number unknown: {} is the newest file, it is encrypted, and there is \
+                 no sidecar (.chain) that tells. Put back what was removed, or decrypt it beside \
+                 itself (age --decrypt), or move all files of this log elsewhere",
+                path.display()
+            ),
+            LastSeqError::NotPlain { path } => write!(
+                f,
+                "last sequence number unknown: {} is the newest file and is not a plain file of \
+                 lines",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl Error for LastSeqError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            LastSeqError::Unreadable(error) => Some(error),
+            _ => None,
+        }
+    }
+}

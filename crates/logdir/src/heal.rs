@@ -3,23 +3,18 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::create::create_again;
+use super::current::{Current, Rescue};
 use super::error::{At, FileError, FileErrorKind};
 use super::event::Event;
 use super::fs::{FileId, Fs, FsFile, Stat};
+use super::lines::{self, STEP_BYTES};
 use super::lock;
-use super::log::{Current, LogFiles};
-use super::tail::{self, STEP_BYTES};
+use super::log::LogFiles;
 
 /// How many times in a row a file is written again before the caller is told that it is of no use
 /// just now: somebody deletes faster than we write.
 const RESCUES_MAX: u32 = 4;
-
-/// A copy of an unlinked file on its way. It outlives a failed call, so that a full disk
-/// in the middle costs nothing but time.
-pub(crate) struct Rescue<L> {
-    target: Current<L>,
-    copied_bytes: u64,
-}
 
 impl<F: Fs> LogFiles<F> {
     /// Makes the current file what we believe it to be, or our belief what it is.
@@ -80,7 +75,7 @@ impl<F: Fs> LogFiles<F> {
     fn accept_truncation(&mut self, bytes: u64, progress: &mut usize) -> Result<(), FileError> {
         let Current { file, path, .. } = &self.current;
         // A line cut in its middle is no line for any reader, and would swallow the next.
-        let end = tail::line_end(file, bytes).at("read", path)?;
+        let end = lines::line_end(file, bytes).at("read", path)?;
         if end < bytes {
             file.set_len(end).at("truncate", path)?;
         }
@@ -114,7 +109,7 @@ impl<F: Fs> LogFiles<F> {
         let end = if self.current.is_mid_line() {
             self.current.line_end
         } else {
-            tail::line_end(file, bytes).at("read", path)?.max(self.current.bytes)
+            lines::line_end(file, bytes).at("read", path)?.max(self.current.bytes)
         };
         if end < bytes {
             file.set_len(end).at("truncate", path)?;
@@ -143,7 +138,7 @@ impl<F: Fs> LogFiles<F> {
             let rest = &batch[*progress..];
             let left = usize::try_from(bytes - self.current.bytes).unwrap_or(usize::MAX);
             let step = &mut buffer[..STEP_BYTES.min(left).min(rest.len())];
-            tail::read_exact_at(&self.current.file, step, self.current.bytes)
+            lines::read_exact_at(&self.current.file, step, self.current.bytes)
                 .at("read", &self.current.path)?;
             let same = step.iter().zip(rest).take_while(|(a, b)| a == b).count();
             let differs = same < step.len();
@@ -170,10 +165,11 @@ impl<F: Fs> LogFiles<F> {
         let mut rescue = match self.rescue.take() {
             Some(rescue) => rescue,
             None => {
-                let target = match self.create_again(self.current.name)? {
-                    Some(target) => target,
-                    None => self.create_next()?,
-                };
+                let target =
+                    match create_again(&self.fs, &self.dir, &mut self.made, self.current.name)? {
+                        Some(target) => target,
+                        None => self.create_next()?,
+                    };
                 Rescue { target, copied_bytes: 0 }
             }
         };
@@ -263,7 +259,7 @@ fn copy<L: FsFile>(source: &Current<L>, rescue: &mut Rescue<L>) -> Result<FileId
     while *copied_bytes < source.bytes {
         let left = usize::try_from(source.bytes - *copied_bytes).unwrap_or(usize::MAX);
         let step = &mut buffer[..STEP_BYTES.min(left)];
-        tail::read_exact_at(&source.file, step, *copied_bytes).at("read", &source.path)?;
+        lines::read_exact_at(&source.file, step, *copied_bytes).at("read", &source.path)?;
         match target.file.write(step) {
             Ok(0) => {
                 let error = io::Error::from(io::ErrorKind::WriteZero);

@@ -80,13 +80,18 @@
 //! | `fs` | the few system calls, and the trait in front of them |
 //! | `error` | what went wrong, where, and what to do |
 //! | `lock` | one writer per directory |
-//! | `tail` | line ends and the last `seq`, read from the end |
+//! | `stream` | a file of that trait as one of the standard library |
+//! | `lines` | line ends, and the `seq` of a line |
+//! | `entries` | the files that hold lines, by age |
+//! | `tail` | the last `seq` of the log, read from its end |
 //! | `log` | [`LogFiles`]: open, write, rotate |
 //! | `aside` | files that SQL has planted, set aside before anything believes them |
 //! | `made` | the list of the newest files that the recorder has made |
+//! | `current` | the file that is being written |
 //! | `create` | the newest file gone on with, the next one, the same one again |
 //! | `event` | what somebody has to hear of |
 //! | `durable` | from the page cache to the device |
+//! | `sync` | the end of a file brought to the device, and what may not be there |
 //! | `heal` | what others did to the file, noticed and mended |
 //! | `seal` | the sidecars that make changes detectable |
 //! | `sealing` | telling the sealer which lines are in which file |
@@ -96,6 +101,7 @@
 //! | `compressed` | compressed bytes checked, and the last line of such a file |
 //! | `recipients` | who may read encrypted files |
 //! | `survey` | what there is of the log, for SHOW STATUS |
+//! | `sizes` | what is known of the sizes of closed files |
 //! | `retain` | which closed files have to go, and how they go |
 //! | `rendition` | each file once more in another format, beside it |
 //! | [`read`] | the reading half |
@@ -104,13 +110,16 @@
 mod aside;
 mod compressed;
 mod create;
+mod current;
 mod durable;
 mod ending;
+mod entries;
 mod error;
 mod event;
 mod form;
 mod fs;
 mod heal;
+mod lines;
 mod lock;
 mod log;
 mod made;
@@ -124,7 +133,10 @@ mod rendition;
 mod retain;
 mod seal;
 mod sealing;
+mod sizes;
+mod stream;
 mod survey;
+mod sync;
 mod tail;
 
 #[cfg(any(test, feature = "faulty"))]
@@ -143,7 +155,7 @@ mod scenarios;
 pub use aside::last_seq;
 pub use durable::SyncMark;
 pub use ending::Content;
-pub use error::{FileError, FileErrorKind};
+pub use error::{FileError, FileErrorKind, LastSeqError};
 pub use event::Event;
 pub use form::Form;
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
@@ -157,4 +169,3 @@ pub use retain::{Due, Keep, Outlook, RetainError};
 pub use seal::{SealOptions, Sealed};
 pub use survey::Survey;
 pub use tacho_chain::entry::RemovalReason;
-pub use tail::LastSeqError;

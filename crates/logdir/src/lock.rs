@@ -6,13 +6,12 @@ use std::path::Path;
 
 use super::error::{At, FileError, FileErrorKind};
 use super::fs::{Fs, FsFile, OpenMode};
-use super::log::LogFiles;
 
 /// The file that is locked. It is never removed: removing it while a second writer waits
 /// to open it would give each of them a lock of its own.
 pub(crate) const LOCK_FILE: &str = ".lock";
 
-/// Behind the process id in that file: see [`LogFiles::tell_recovery`].
+/// Behind the process id in that file: see [`tell_recovery`].
 const RECOVERY: &str = "recovers\n";
 /// Length of what is read of it, bytes.
 const NOTE_BYTES_MAX: usize = 32;
@@ -90,12 +89,10 @@ fn read_holder<L: FsFile>(file: &L) -> Option<u32> {
     std::str::from_utf8(&buffer[..count]).ok()?.split_once('\n')?.0.parse().ok()
 }
 
-impl<F: Fs> LogFiles<F> {
-    /// Tells whoever waits for the lock that it is held to write what a dead server has left, and comes
-    /// to an end: a start may wait for that. As with the process id, nothing depends on it here.
-    pub fn tell_recovery(&mut self) {
-        let _: io::Result<usize> = self.lock.write(RECOVERY.as_bytes());
-    }
+/// Leaves word that the lock is held to write what a dead server has left. As with the process id,
+/// nothing depends on it.
+pub(crate) fn tell_recovery<L: FsFile>(file: &mut L) {
+    let _: io::Result<usize> = file.write(RECOVERY.as_bytes());
 }
 
 /// Whether the holder of a directory's lock, if there is one, writes what a dead server has left.

@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 
 use super::aside::set_aside;
 use super::create::{create_next, reopen};
-use super::durable::Unsynced;
-use super::error::{At, FileError, FileErrorKind};
+use super::current::{Current, Left, Rescue};
+use super::entries;
+use super::error::{At, FileError, FileErrorKind, LastSeqError};
 use super::event::Event;
 use super::form::Form;
 use super::fs::{Fs, FsFile, RealFs, Space};
-use super::heal::Rescue;
 use super::lock;
 use super::made::Made;
 use super::name::FileName;
-use super::retain::Sizes;
 use super::seal::{Removed, SealOptions, Sealer};
-use super::sealing::Left;
-use super::tail::{self, LastSeqError};
+use super::sizes::Sizes;
+use super::sync::Unsynced;
+use super::tail;
 
 /// Settings of a log directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,23 +34,6 @@ pub struct Opened {
     pub torn_bytes: u64,
     /// `seq` of the last complete line in the directory; `None`: no line yet.
     pub last_seq: Result<Option<u64>, LastSeqError>,
-}
-
-/// The file that is being written.
-pub(crate) struct Current<L> {
-    pub(crate) file: L,
-    pub(crate) name: FileName,
-    pub(crate) path: PathBuf,
-    /// Length as far as we made it.
-    pub(crate) bytes: u64,
-    /// Length up to the end of the last complete line; the rest is a line begun.
-    pub(crate) line_end: u64,
-}
-
-impl<L> Current<L> {
-    pub(crate) fn is_mid_line(&self) -> bool {
-        self.bytes > self.line_end
-    }
 }
 
 /// The log directory of one writer.
@@ -143,7 +126,7 @@ impl<F: Fs> LogFiles<F> {
         mut made: Made,
         mut events: Vec<Event>,
     ) -> Result<(LogFiles<F>, Opened), FileError> {
-        let entries = tail::list(&fs, dir)?;
+        let entries = entries::list(&fs, dir)?;
         let mut torn_bytes = 0;
         let mut newest_file = None;
         // The torn line is in the newest file that is not empty. Empty ones are newer than it
@@ -485,6 +468,16 @@ impl<F: Fs> LogFiles<F> {
             self.note_cut(self.current.line_end);
         }
         Ok(())
+    }
+
+    /// Tells whoever waits for the lock that it is held to write what a dead server has left, and comes
+    /// to an end: a start may wait for that.
+    pub fn tell_recovery(&mut self) {
+        lock::tell_recovery(&mut self.lock);
+    }
+
+    pub(crate) fn create_next(&mut self) -> Result<Current<F::File>, FileError> {
+        create_next(&self.fs, &self.dir, &mut self.made, &mut self.events)
     }
 
     /// Begins a new file; the old one is closed only when the new one exists.

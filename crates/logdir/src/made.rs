@@ -16,8 +16,8 @@ use std::path::Path;
 
 use super::error::{At, FileError};
 use super::fs::{Fs, FsFile as _, OpenMode};
+use super::lines::read_exact_at;
 use super::name::FileName;
-use super::tail::read_exact_at;
 
 /// Its name.
 pub(crate) const LIST: &str = ".log-files";

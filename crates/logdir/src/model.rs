@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::aside::last_seq;
+use super::error::LastSeqError;
 use super::event::Event;
 use super::faulty::{Fault, FaultyFs};
 use super::fs::Fs;
 use super::log::{LogFiles, Options};
 use super::name::FileName;
 use super::retain::Keep;
-use super::tail::LastSeqError;
 
 const DIR: &str = "/data/tacho";
 const FOREIGN: &str = "# not ours";

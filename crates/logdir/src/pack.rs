@@ -29,10 +29,11 @@ use super::ending::{Content, Ending, Parts, list_parts};
 use super::error::{At, FileError};
 use super::form::Form;
 use super::fs::{Fs, FsFile, OpenMode, Stat};
+use super::lines;
 use super::log::LogFiles;
 use super::name::FileName;
 use super::recipients::Recipients;
-use super::tail;
+use super::stream::Stream;
 
 const BLOCK_BYTES: usize = 128 * 1024;
 
@@ -209,7 +210,7 @@ impl<F: Fs> LogFiles<F> {
             return stat.is_file && stat.bytes > 0;
         }
         let file = self.fs.open(&path, OpenMode::Read);
-        file.and_then(|file| tail::line_end(&file, stat.bytes)).map_or(true, |end| end > 0)
+        file.and_then(|file| lines::line_end(&file, stat.bytes)).map_or(true, |end| end > 0)
     }
 }
 
@@ -468,26 +469,6 @@ impl<W: Write> Write for Envelope<W> {
             Envelope::Open(to) => to.flush(),
             Envelope::Sealed(to) => to.flush(),
         }
-    }
-}
-
-/// Reads files of the trait as those of the standard library.
-pub(crate) struct Stream<'a, L> {
-    file: &'a L,
-    offset: u64,
-}
-
-impl<'a, L> Stream<'a, L> {
-    pub(crate) fn new(file: &'a L) -> Stream<'a, L> {
-        Stream { file, offset: 0 }
-    }
-}
-
-impl<L: FsFile> Read for Stream<'_, L> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read_at(buffer, self.offset)?;
-        self.offset += count as u64;
-        Ok(count)
     }
 }
 

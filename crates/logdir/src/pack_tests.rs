@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::aside::last_seq;
 use super::ending::Content;
+use super::error::LastSeqError;
 use super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::form::Form;
 use super::fs::Fs;
@@ -16,7 +17,6 @@ use super::name::FileName;
 use super::pack::{PackError, Packed, Packing};
 use super::recipients::Recipients;
 use super::seal::SealOptions;
-use super::tail::LastSeqError;
 
 const DIR: &str = "/data/tacho";
 const FIRST: &str = "audit-20000229T123456Z-000001";

@@ -20,14 +20,17 @@ use std::io;
 use tacho_chain::SIDECAR_ENDING;
 use tacho_chain::entry::RemovalReason;
 
+use super::current::Current;
 use super::ending::{Content, Ending, Parts, list_parts};
-use super::error::{At, FileError};
+use super::entries;
+use super::error::{At, FileError, LastSeqError};
 use super::form::Form;
 use super::fs::{Fs, FsFile as _};
-use super::log::{Current, LogFiles};
+use super::lines;
+use super::log::LogFiles;
 use super::name::FileName;
 use super::seal::Removed;
-use super::tail::{self, LastSeqError};
+use super::tail;
 
 /// What is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,11 +84,6 @@ pub enum RetainError {
     )]
     NoKey(String),
 }
-
-/// How long closed files are: what there was of each when it was looked at, and its bytes. They do not
-/// change any more, but by becoming another form.
-#[derive(Default)]
-pub(crate) struct Sizes(BTreeMap<FileName, (Parts, u64)>);
 
 const DAY_S: u64 = 86_400;
 
@@ -263,11 +261,11 @@ impl<F: Fs> LogFiles<F> {
     fn last_lines_are_in(&self, name: FileName, closed: &[FileName]) -> Result<bool, FileError> {
         let Current { file, path, line_end, .. } = &self.current;
         // A line that somebody else has put there has no number to go on from.
-        if self.has_lines() && tail::seq_before(file, *line_end).at("read", path)?.is_some() {
+        if self.has_lines() && lines::seq_before(file, *line_end).at("read", path)?.is_some() {
             return Ok(false);
         }
         // One that is newer may be without a line, too: empty, or with the torn one of a full disk.
-        let newer: Vec<tail::Entry> = closed
+        let newer: Vec<entries::Entry> = closed
             .iter()
             .filter(|newer| **newer > name)
             .flat_map(|newer| Form::ALL.map(|form| (*newer, form)).into_iter().rev())

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use super::aside::last_seq;
 use super::error::FileErrorKind;
+use super::error::LastSeqError;
 use super::event::Event;
 use super::faulty::{Fault, FaultyFs};
 use super::fs::Fs;
 use super::lock::LOCK_FILE;
 use super::log::{LogFiles, Opened, Options};
 use super::made;
-use super::tail::LastSeqError;
 
 const DIR: &str = "/data/tacho";
 

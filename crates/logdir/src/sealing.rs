@@ -1,36 +1,20 @@
 //! What the sealer is told: which complete lines are in which file.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tacho_chain::entry::EpochReason;
 use tacho_chain::key::VerifierKey;
 
-use super::error::{At, FileError, FileErrorKind};
+use super::current::{Current, Left};
+use super::entries;
+use super::error::{At, FileError, FileErrorKind, LastSeqError};
 use super::event::Event;
 use super::fs::{Fs, FsFile, OpenMode};
-use super::log::{Current, LogFiles};
+use super::log::LogFiles;
 use super::name::FileName;
 use super::seal::{self, Begin, Log, SealOptions, Sealed, Sealer, begin_sealing};
-use super::tail::{self, LastSeqError};
-
-/// A file that another one has followed.
-pub(crate) struct Left {
-    /// Its path.
-    pub(crate) path: PathBuf,
-    /// It is a copy of an unlinked file, under a name that the sealer did not know.
-    pub(crate) rewritten: bool,
-    /// Somebody else had changed it.
-    pub(crate) damaged: bool,
-    /// Its length.
-    pub(crate) bytes: u64,
-    /// How many bytes before that belong to the batch.
-    pub(crate) batch_bytes: u64,
-    /// Where in the batch they end.
-    pub(crate) batch_end: usize,
-    /// The name of the file that follows.
-    pub(crate) next: FileName,
-}
+use super::tail;
 
 impl<F: Fs> LogFiles<F> {
     /// Begins to seal the log (`docs/specs/chain.md`), after [`open`](Self::open) and before the first
@@ -118,7 +102,7 @@ impl<F: Fs> LogFiles<F> {
 
     /// The `seq` of the last line in our files.
     fn last_seq(&self) -> Result<Option<u64>, LastSeqError> {
-        let mut entries = tail::list(&self.fs, &self.dir).map_err(LastSeqError::Unreadable)?;
+        let mut entries = entries::list(&self.fs, &self.dir).map_err(LastSeqError::Unreadable)?;
         entries.retain(|(name, _)| self.made.may_be_ours(*name));
         tail::last_seq_in(&self.fs, &self.dir, &entries)
     }

@@ -15,7 +15,8 @@ use super::form::Form;
 use super::fs::{Fs, OpenMode};
 use super::log::LogFiles;
 use super::name::FileName;
-use super::pack::{Packing, Stream};
+use super::pack::Packing;
+use super::stream::Stream;
 
 /// Where `ts` of a line has ended for certain: `{"v":1,"seq":…,"ts":"…"`.
 const HEAD_BYTES: u64 = 128;

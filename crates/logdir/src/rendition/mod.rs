@@ -48,12 +48,11 @@ use tacho_format::line::Line;
 use tacho_format::owned::OwnedRecord;
 
 use super::ending::Content;
+use super::entries;
 use super::error::FileError;
 use super::fs::Fs;
 use super::log::LogFiles;
 use super::name::FileName;
-use super::tail;
-pub(crate) use state::LIST;
 pub use state::State;
 use work::Work;
 
@@ -266,7 +265,7 @@ impl<F: Fs> Renditions<F> {
     /// Brings the list up to date, in memory and on the disk.
     fn list(&mut self, plan: &Plan) -> Result<(), Trouble> {
         if plan.current > self.seen {
-            let mut new: Vec<FileName> = tail::list(&self.fs, &self.dir)?
+            let mut new: Vec<FileName> = entries::list(&self.fs, &self.dir)?
                 .into_iter()
                 .map(|(name, _)| name)
                 .filter(|name| *name > self.seen && *name <= plan.current)

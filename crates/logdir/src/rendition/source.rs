@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::super::error::At as _;
 use super::super::fs::{FileId, Fs, FsFile, OpenMode};
+use super::super::lines::read_exact_at;
 use super::super::name::FileName;
-use super::super::tail::read_exact_at;
 use super::Trouble;
 
 /// How much is read at once; a longer line needs more.

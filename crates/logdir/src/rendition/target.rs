@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::error::{At as _, FileError};
 use super::super::fs::{FileId, Fs, FsFile, OpenMode};
-use super::super::tail::{STEP_BYTES, read_exact_at};
+use super::super::lines::{STEP_BYTES, read_exact_at};
 use super::Trouble;
 
 pub(super) struct Target<L> {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use tacho_format::Formatter;
 
+use super::super::ending::RENDITIONS;
 use super::super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::*;
 
@@ -166,7 +167,7 @@ impl Scene {
             assert_eq!(found, wanted, "file {index}");
         }
         assert_eq!(self.renditions.oldest(), None);
-        assert!(!self.fs.files_in(Path::new(DIR)).contains(&Path::new(DIR).join(state::LIST)));
+        assert!(!self.fs.files_in(Path::new(DIR)).contains(&Path::new(DIR).join(RENDITIONS)));
     }
 }
 
@@ -362,7 +363,7 @@ fn an_empty_file_that_was_to_have_no_rendition_gets_one_after_all() {
     let plan = Plan { formats: lines_alone.clone(), ..scene.plan() };
     while scene.renditions.step(&plan).expect("goes on") {}
     assert_eq!(scene.renditions.oldest(), None, "nobody waits for it");
-    let list = Path::new(DIR).join(state::LIST);
+    let list = Path::new(DIR).join(RENDITIONS);
     assert!(!scene.fs.files_in(Path::new(DIR)).contains(&list));
 
     let plan = Plan { formats: vec![(name(0), Some(format))], ..plan };

@@ -10,9 +10,9 @@ use tacho_chain::sidecar::{Entries, Meaning};
 use super::scan::{ReadAt, scan};
 use super::sidecar::write_all;
 use super::{Sealer, sidecar_name};
-use crate::durable::sync_tail;
 use crate::error::{At, FileError};
 use crate::fs::{Fs, FsFile, OpenMode};
+use crate::sync::sync_tail;
 
 /// What `removed.chain` has, as far as it was read: it is read again when its length is another one.
 #[derive(Default)]

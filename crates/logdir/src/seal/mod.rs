@@ -48,7 +48,7 @@ use tacho_chain::key::VerifierKey;
 
 use super::error::{At, FileError};
 use super::fs::Fs;
-use super::tail::{self, STEP_BYTES};
+use super::lines::{self, STEP_BYTES};
 use sidecar::Sidecar;
 use step::{Due, Pending};
 
@@ -230,11 +230,11 @@ impl<F: Fs> Sealer<F> {
         let mut buffer = vec![0; STEP_BYTES];
         let mut offset = start;
         // `seq` of the last line is read when all of it is there: a line may be longer than a step.
-        let last_seq = tail::seq_before(file, end).at("read", path)?;
+        let last_seq = lines::seq_before(file, end).at("read", path)?;
         while offset < end {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
             let step = &mut buffer[..STEP_BYTES.min(left)];
-            tail::read_exact_at(file, step, offset).at("read", path)?;
+            lines::read_exact_at(file, step, offset).at("read", path)?;
             self.appended(step, offset, true);
             offset += step.len() as u64;
         }
@@ -353,5 +353,5 @@ fn newlines(bytes: &[u8]) -> u64 {
 fn last_seq(lines: &[u8]) -> Option<u64> {
     let body = lines.strip_suffix(b"\n")?;
     let start = body.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-    tail::parse_seq(&body[start..])
+    lines::parse_seq(&body[start..])
 }

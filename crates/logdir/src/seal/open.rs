@@ -13,13 +13,14 @@ use super::key_of::{self, KeyOf, Place};
 use super::scan::{Scan, read_private, scan, scan_within};
 use super::sidecar::{Sidecar, write_all};
 use super::{SealOptions, Sealed, Sealer, no_randomness, sidecar_name};
-use crate::durable::sync_tail;
+use crate::entries;
 use crate::error::{At, FileError, FileErrorKind};
 use crate::form::Form;
 use crate::fs::{Fs, FsFile, OpenMode};
+use crate::lines;
 use crate::made::Made;
 use crate::name::FileName;
-use crate::tail;
+use crate::sync::sync_tail;
 
 /// What sealing has to begin with.
 pub(crate) enum Begin<F: Fs> {
@@ -324,7 +325,7 @@ fn recover<F: Fs>(
     log: &Log<'_, F::File>,
 ) -> Result<u64, FileError> {
     let mut bytes = 0;
-    for (name, form) in tail::list(fs, dir)? {
+    for (name, form) in entries::list(fs, dir)? {
         let entry = name.log_file();
         let is_between = entry.as_str() >= begun && entry.as_str() <= log.name;
         if form != Form::Plain || !is_between || !log.made.may_be_ours(name) {
@@ -351,7 +352,7 @@ fn recover<F: Fs>(
         let path = dir.join(&entry);
         let file = fs.open(&path, OpenMode::Read).at("open", &path)?;
         let length = file.stat().at("look at", &path)?.bytes;
-        let end = tail::line_end(&file, length).at("read", &path)?;
+        let end = lines::line_end(&file, length).at("read", &path)?;
         if end > start {
             sealer.appended_in_file(&file, &path, start, end)?;
             bytes += end - start;

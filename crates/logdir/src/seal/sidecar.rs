@@ -3,10 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::durable::sync_tail;
 use crate::error::{At, FileError};
 use crate::fs::{Fs, FsFile, OpenMode};
-use crate::tail::{self, STEP_BYTES};
+use crate::lines::{self, STEP_BYTES};
+use crate::sync::sync_tail;
 
 /// See the module documentation.
 pub(super) struct Sidecar<F: Fs> {
@@ -131,7 +131,7 @@ impl<F: Fs> Sidecar<F> {
         while offset < *bytes {
             let left = usize::try_from(*bytes - offset).unwrap_or(usize::MAX);
             let step = &mut buffer[..STEP_BYTES.min(left)];
-            tail::read_exact_at(file, step, offset).at("read", path)?;
+            lines::read_exact_at(file, step, offset).at("read", path)?;
             write_all(begun, step).at("write again", path)?;
             offset += step.len() as u64;
         }

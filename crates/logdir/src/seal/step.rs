@@ -9,9 +9,9 @@ use tacho_chain::key_file::{self, KeyFile};
 use super::scan::read_private;
 use super::sidecar::Sidecar;
 use super::{Sealer, no_randomness, sidecar_name};
-use crate::durable::sync_tail;
 use crate::error::{At, FileError};
 use crate::fs::{Fs, OpenMode};
+use crate::sync::sync_tail;
 
 /// Where nothing is written, a checkpoint is made after 2, 4, 8 … intervals; this many at most.
 const IDLE_INTERVALS_MAX: i64 = 64;
