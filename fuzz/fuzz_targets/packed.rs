@@ -1,26 +1,16 @@
 //! A compressed or encrypted log file that nobody vouches for, as `tail` and `convert` read it: lines or an
 //! error, in bounded memory. What is encrypted is given the key, as a hostile file of its owner would be.
 #![no_main]
-// What this target does not use of the command.
-#![allow(dead_code)]
-
-#[path = "../../crates/tacho/src/content.rs"]
-mod content;
-#[path = "../../crates/tacho/src/line_limit.rs"]
-mod line_limit;
-#[path = "../../crates/tacho/src/tail"]
-mod tail {
-    pub mod reader;
-}
 
 use std::io::{BufReader, Read as _};
 use std::sync::LazyLock;
 
 use age::secrecy::ExposeSecret as _;
-use content::Identities;
 use libfuzzer_sys::fuzz_target;
 use tacho_format::line::Line;
-use tacho_recorder::files::Form;
+use tacho_logdir::Form;
+use tacho_logdir::read::content::{self, Identities};
+use tacho_logdir::read::line_limit;
 
 /// How much is read of what is unpacked: a few bytes of zstd make as much as they like.
 const BYTES_MAX: u64 = 16 << 20;
