@@ -12,10 +12,11 @@ use std::sync::Arc;
 use damage::damage;
 use support::{Place, emit, event, place};
 use tacho_format::line::Line;
+use tacho_logdir::private_file;
 use tacho_probe::{Probe, Thread};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::Control;
-use tacho_recorder::{annex, arena_list, private_file, recover};
+use tacho_recorder::{annex, arena_list, recover};
 use tacho_ring::codec::RecordKind;
 
 /// Makes an arena with some records in it, damages it, gives it an annex, and recovers it.
