@@ -21,7 +21,18 @@ fn is_with_password(rest: &[u8]) -> bool {
 /// several literals have of it. Quotes and comments are not told apart here: it may be true for a
 /// statement without one.
 pub(super) fn suspects(sql: &[u8]) -> bool {
-    memchr(b'@', sql).is_some() && memchr_iter(b':', sql).any(|at| may_have_password(sql, at + 1))
+    has_at_sign(sql) && memchr_iter(b':', sql).any(|at| may_have_password(sql, at + 1))
+}
+
+/// Whether there is an `@`. Every text is asked, and most are short: calling a search for long ones
+/// costs more than the search.
+fn has_at_sign(sql: &[u8]) -> bool {
+    // Without branches, so that a block is compared at once.
+    let has = |block: &[u8; 16]| block.iter().fold(false, |found, byte| found | (*byte == b'@'));
+    match sql.last_chunk() {
+        Some(last) => has(last) || sql.as_chunks().0.iter().any(has),
+        None => sql.contains(&b'@'),
+    }
 }
 
 /// `at` is behind the colon of a scheme.
