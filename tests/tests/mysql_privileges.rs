@@ -80,7 +80,8 @@ fn only_who_has_the_privilege_changes_it() {
         .map(|line| (recorded::text(line, "user"), recorded::text(line, "variable")))
         .collect();
     let by = |user| changes.iter().filter(|change| change.0 == Some(user)).count();
-    assert_eq!((by("root"), by("auditor"), by("dba"), by("app")), (2, 2, 0, 0), "{changes:?}");
+    // Each time that the retention got its own value again, too: old files may go at once then.
+    assert_eq!((by("root"), by("auditor"), by("dba"), by("app")), (4, 3, 0, 0), "{changes:?}");
     let last = changes.last();
     let variable = named("tacho.flush_interval_ms");
     assert_eq!(last, Some(&(Some("auditor"), Some(variable.as_str()))));
