@@ -18,7 +18,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run test test-server test-118 test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run test test-all test-this test-server test-118 test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -41,7 +41,13 @@ run: build ## Record a load on a private server, check the log, measure the cost
 	cargo run --release -p tacho-tests --bin tacho-run
 
 ifeq ($(SERVER),mariadb)
-test: setup-test build ## Run all tests (SERVER=mariadb-11.8: those with a server, on that one)
+test: PASS = smoke
+test: test-this ## Run the tests that protect the promises (SERVER=mysql-9.7: all of that one)
+
+test-all: PASS = all
+test-all: test-this ## Run all tests, with all servers
+
+test-this: setup-test build
 	scripts/test-clones.sh
 	scripts/plugin-symbols.sh
 	scripts/test-install.sh
@@ -50,32 +56,31 @@ test: setup-test build ## Run all tests (SERVER=mariadb-11.8: those with a serve
 	scripts/instructions.py
 	adapters/mariadb/tests/figures/run.py kinds quick
 	# One run shall say all that is wrong.
-	cargo test --workspace --no-fail-fast
+	cargo test --workspace --exclude tacho-tests --no-fail-fast
+	cargo test -p tacho-tests --lib --bins --doc
+	scripts/test-server.sh mariadb $(if $(filter all,$(PASS)),all,usual)
 	scripts/mtr.sh
-	$(MAKE) test-118
-	scripts/test-mysql.sh
+	$(MAKE) test-118 PASS=$(PASS)
+	TACHO_PASS=$(PASS) scripts/test-mysql.sh
 	scripts/loom.sh
 	@scripts/crate-cache.py save
 else ifeq ($(FAMILY),mysql)
-test: setup-test build
+test test-all: setup-test build
 	scripts/test-mysql.sh $(SERVER)
 else
-test: setup-test build test-server
+test test-all: setup-test build test-server
 	scripts/mtr.sh $(SERVER)
 endif
 
 test-server: setup-test build
 	scripts/plugin-symbols.sh $(SERVER)
-	cargo test -p tacho-tests --no-fail-fast
+	scripts/test-server.sh $(SERVER) all
 
-# What would show first that another release is not what we take it for: `make test
-# SERVER=mariadb-11.8` runs everything.
 test-118: setup-test
 	cargo build --release -p tacho
 	scripts/build-mariadb.sh mariadb-11.8
 	scripts/plugin-symbols.sh mariadb-11.8
-	TACHO_SERVER=mariadb-11.8 cargo test -p tacho-tests --no-fail-fast --test commands \
-		--test crash --test figures --test hotzone --test server_audit --test sessions --test tables
+	scripts/test-server.sh mariadb-11.8 $(or $(PASS),all)
 	scripts/mtr.sh mariadb-11.8
 
 test-mysql: setup-test ## Run the tests with MySQL 9.7 and 8.0 (part of make test; TACHO_MYSQL_OPTIONAL=1: unless they cannot be fetched)
@@ -103,9 +108,9 @@ bench: build setup-bench ## Run the benchmarks: what recording costs, beside wha
 
 crash: build ## Kill 100 times (TACHO_CRASH_ROUNDS), install and uninstall 200 (TACHO_UNINSTALL_ROUNDS)
 	TACHO_CRASH_ROUNDS="$${TACHO_CRASH_ROUNDS:-100}" \
-		cargo test --release -p tacho-tests --test 'crash*' -- --nocapture
+		cargo test --release -p tacho-tests --test any crash -- --nocapture
 	TACHO_UNINSTALL_ROUNDS="$${TACHO_UNINSTALL_ROUNDS:-200}" \
-		cargo test --release -p tacho-tests --test uninstall a_plugin_comes_and_goes_under_load -- --nocapture
+		cargo test --release -p tacho-tests --test mariadb a_plugin_comes_and_goes_under_load -- --nocapture
 
 test-asan: setup-test ## Run the tests with AddressSanitizer in the server (SERVER=mysql-9.7: on that one)
 	scripts/test-asan.sh $(SERVER)

@@ -7,7 +7,7 @@ scripts/mtr.sh runs the tests of MariaDB's suite `plugins` unchanged on a server
 plugins. CSV is what `tacho convert` makes of the log of that server, RESULT the results that come
 with the tests: each line that server_audit has must be among ours, as often, or differ in one of the
 ways that docs/specs/formats.md documents. Ours has more: the tests try server_audit's own filter. The
-order of lines is the business of tests/tests/server_audit.rs.
+order of lines is the business of tests/mariadb/server_audit.rs.
 """
 
 import collections

@@ -4,7 +4,7 @@
 # ends the test. It looks at the C++ of the adapter, and at what all others copy. Half an hour.
 #
 #   scripts/test-asan.sh [RELEASE [TEST...]]    mariadb (the default), mariadb-11.8, mysql-9.7 or
-#                                               mysql-8.0; a test is a name as of cargo test --test
+#                                               mysql-8.0; a test is a part of a name: crash::
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,15 +14,15 @@ family=${release%%-*}
 # What asks nothing of time and memory, and brings no malloc of its own.
 tests=("$@")
 if [ ${#tests[@]} -eq 0 ]; then
-    tests=(crash crash_moments disk durability external)
+    tests=(crash:: crash_moments:: disk:: durability:: external::)
     if [ "$family" = mysql ]; then
-        for source in tests/tests/mysql_*.rs; do
+        for source in tests/mysql/*.rs; do
             name=$(basename "$source" .rs)
-            case $name in mysql_bench | mysql_hotzone | mysql_pmp) ;; *) tests+=("$name") ;; esac
+            case $name in bench | hotzone | main | pmp) ;; *) tests+=("$name::") ;; esac
         done
     else
-        tests+=(charsets encryption filter format limits names overflow privileges reinstall
-            replication secrets sessions settings switch tables times)
+        tests+=(charsets:: encryption:: filter:: format:: limits:: names:: overflow:: privileges::
+            reinstall:: replication:: secrets:: sessions:: settings:: switch:: tables:: times::)
     fi
 fi
 
@@ -32,9 +32,7 @@ install -D -m 755 "${CARGO_TARGET_DIR:-target}/release/tacho" build/bin/tacho
 trap '"scripts/build-$family.sh" "$release"' EXIT
 "scripts/build-$family.sh" "$release" -fsanitize=address -fno-omit-frame-pointer
 
-arguments=()
-for name in "${tests[@]}"; do arguments+=(--test "$name"); done
-cargo test -p tacho-tests --no-run "${arguments[@]}"
+cargo test -p tacho-tests --no-run
 
 # What looks for MariaDB's figures asks the kernel what can be read, beyond its end, too. (No name is
 # known of a library that was loaded again: uninstall.rs is not among the tests.)
@@ -48,7 +46,6 @@ runtime=$(gcc -print-file-name=libasan.so)
 export "CARGO_TARGET_${host}_RUNNER=env LD_PRELOAD=$(readlink -f "$runtime")"
 # sysbench's LuaJIT hangs in AddressSanitizer's memory. And MySQL 9.7.4 itself reads freed memory where
 # a stored program executes a CREATE USER for the second time (set_and_validate_user_attributes).
-options=(--skip kills_under_mixed_load --skip sysbench
+skipped=(--skip kills_under_mixed_load --skip sysbench
     --skip no_secret_is_in_a_program_or_in_a_message)
-[ "$family" != mysql ] || options+=(--include-ignored)
-TACHO_SERVER=$release cargo test -p tacho-tests --no-fail-fast "${arguments[@]}" -- "${options[@]}"
+scripts/test-server.sh "$release" usual -- "${skipped[@]}" "${tests[@]}"

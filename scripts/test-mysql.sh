@@ -2,6 +2,7 @@
 # Builds the component, or the plugin, for a MySQL and runs the tests with that server.
 #
 #   scripts/test-mysql.sh [mysql-9.7 | mysql-8.0]    without: both
+#   TACHO_PASS=smoke                                 the short pass of scripts/test-server.sh
 #   TACHO_FEATURES=pauses                            for scripts/test-pauses.sh
 #   TACHO_MYSQL_OPTIONAL=1                           where a server is not to be had, do without its
 #                                                    tests: the suite that 9.7 comes from moves, and
@@ -9,6 +10,8 @@
 #                                                    failure, for nothing was tested
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+pass=${TACHO_PASS:-all}
 
 test_release() {
     local release=$1 code=0 skipped=()
@@ -29,19 +32,7 @@ test_release() {
     scripts/test-install.sh "$release"
     # Counted on 9.7; here it takes three minutes more, and passes, too.
     [ "$release" = mysql-9.7 ] || skipped=(--skip instructions_are_counted)
-    # Those without mysql_ are what every release promises; by default they run with MariaDB.
-    TACHO_SERVER=$release cargo test -p tacho-tests --no-fail-fast \
-        --test crash --test crash_moments --test digests --test disk --test durability \
-        --test external --test file_privilege --test filter_recipes --test identity --test retention_files \
-        --test setting_values --test slots --test table_rules --test verify \
-        --test mysql_bench --test mysql_clients --test mysql_component --test mysql_digests \
-        --test mysql_ends --test mysql_hotzone --test mysql_install --test mysql_notices --test mysql_pmp \
-        --test mysql_privileges --test mysql_programs --test mysql_replication \
-        --test mysql_rewrite --test mysql_rewrite_changes --test mysql_rewrite_load \
-        --test mysql_rewrite_rules --test mysql_rules --test mysql_secrets --test mysql_settings \
-        --test mysql_statements --test mysql_traces --test mysql_traces_changes \
-        --test mysql_upgrade --test mysql_x \
-        -- --include-ignored "${skipped[@]}"
+    scripts/test-server.sh "$release" "$pass" -- "${skipped[@]}"
 }
 
 if [ $# -gt 0 ]; then

@@ -25,5 +25,5 @@ if [ "$family" = mysql ]; then
     scripts/test-mysql.sh "$release"
 else
     build
-    TACHO_SERVER=$release cargo test -p tacho-tests --no-fail-fast
+    scripts/test-server.sh "$release"
 fi

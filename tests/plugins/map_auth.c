@@ -1,6 +1,6 @@
 // Zone: outside. SPDX-License-Identifier: GPL-2.0-only
 //
-// An authentication plugin for the tests (tests/tests/proxies.rs): lets everybody in, as whoever
+// An authentication plugin for the tests (tests/mariadb/proxies.rs): lets everybody in, as whoever
 // the account's own string says. Of IDENTIFIED VIA map_auth AS 'boss|jane@EXAMPLE' the client is
 // authenticated as `boss`, its external user is `jane@EXAMPLE`. What Debian's server has of this
 // kind (auth_pam, auth_gssapi) needs a set-up of the machine.

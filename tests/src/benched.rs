@@ -20,7 +20,7 @@ pub const BLOCK_OF_ROUNDS: &str = "1";
 /// # Panics
 /// It cannot be made.
 pub fn directory(name: &str) -> PathBuf {
-    let path = build_directory().join(format!("test/bench-{name}-{}", std::process::id()));
+    let path = crate::unused_directory(&format!("bench-{name}"));
     fs::create_dir_all(&path).expect("a directory");
     path
 }

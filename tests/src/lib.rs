@@ -36,7 +36,9 @@ pub mod arena;
 pub mod audit;
 pub mod benched;
 pub mod converted;
+pub mod crowd;
 pub mod disk;
+pub mod find;
 pub mod guide;
 pub mod hidden;
 pub mod log;
@@ -57,6 +59,7 @@ pub mod verdict;
 pub mod wait;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use tacho_bench::{client, sysbench};
 
@@ -69,4 +72,24 @@ pub fn source_root() -> &'static Path {
 pub fn build_directory() -> PathBuf {
     let root = source_root();
     root.canonicalize().unwrap_or_else(|_| root.to_path_buf()).join("build")
+}
+
+/// The path of a directory below `build/test` that no other test has. It is not made.
+#[must_use]
+pub fn unused_directory(name: &str) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    build_directory().join(format!("test/{name}-{}-{count}", std::process::id()))
+}
+
+/// Some containers forbid namespaces. A test that does less there must not pass unnoticed.
+///
+/// # Panics
+/// Unless the environment has `TACHO_WITHOUT_NAMESPACES=1`.
+pub fn without_namespaces(consequence: &str) {
+    assert!(
+        std::env::var("TACHO_WITHOUT_NAMESPACES").is_ok_and(|value| value == "1"),
+        "this machine forbids namespaces: {consequence}. TACHO_WITHOUT_NAMESPACES=1 accepts that"
+    );
+    eprintln!("this machine forbids namespaces: {consequence}");
 }

@@ -5,15 +5,15 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::{build_directory, server, source_root};
+use crate::{server, source_root};
 
 /// Builds it into a directory of the test's own, which the test removes.
 ///
 /// # Panics
 /// It does not compile.
 pub fn build() -> PathBuf {
-    let test = std::thread::current().name().unwrap_or("map_auth").to_owned();
-    let directory = build_directory().join(format!("test/auth-{test}-{}", std::process::id()));
+    let test = std::thread::current().name().unwrap_or("map_auth").replace("::", "-");
+    let directory = crate::unused_directory(&format!("auth-{test}"));
     fs::create_dir_all(&directory).expect("a directory");
     let library = directory.join("map_auth.so");
     let output = Command::new("cc")

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use crate::build_directory;
 use crate::client::{Conn, Queryable as _};
 use crate::mysql_server::{Builder, MySql, install, named};
 use crate::recorded::{self, Line};
@@ -27,7 +26,7 @@ impl Place {
     /// It cannot be made.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        let path = build_directory().join(format!("test/mysql-{name}-{}", std::process::id()));
+        let path = crate::unused_directory(&format!("mysql-{name}"));
         fs::create_dir_all(path.join("arenas")).expect("a directory");
         Self(path)
     }

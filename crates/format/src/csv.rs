@@ -3,7 +3,7 @@
 //! `timestamp,serverhost,username,host,connectionid,queryid,operation,database,object,retcode`.
 //! Source: `plugin/server_audit/server_audit.c` of MariaDB 10.11 (`log_header`, `log_connection`,
 //! `log_proxy`, `log_statement_ex`, `log_table`, `log_rename`), and its own output beside ours in
-//! `tests/tests/server_audit.rs`. It escapes statements and nothing else; here names are escaped,
+//! `tests/mariadb/server_audit.rs`. It escapes statements and nothing else; here names are escaped,
 //! too, because a user name is chosen by whoever connects.
 
 use tacho_event::record::{EventKind, Outcome, Record, TableAccess, TableUse};

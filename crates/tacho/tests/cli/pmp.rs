@@ -1,5 +1,5 @@
 //! `tacho pmp`: what it says when there is nothing to look at, and two profiles side by side.
-//! Profiles of real servers: `tests/tests/pmp.rs`.
+//! Profiles of real servers: `tests/mariadb/pmp.rs`.
 
 use std::fs;
 use std::process::{Command, Output};

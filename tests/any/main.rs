@@ -1,0 +1,18 @@
+//! What the recorder promises with every server. `TACHO_SERVER` names the one, or it is the MariaDB of
+//! this machine. Tests in modules `mariadb_only` are not for MySQL.
+
+mod crash;
+mod crash_moments;
+mod digests;
+mod disk;
+mod durability;
+mod external;
+mod file_privilege;
+mod filter_recipes;
+mod identity;
+mod retention_files;
+mod scene;
+mod setting_values;
+mod slots;
+mod table_rules;
+mod verify;
