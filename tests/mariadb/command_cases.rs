@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tacho_tests::raw::{Login, LoginResult, Raw, com};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 
 /// The server, for the cases that need more than their own session.
 pub struct World {
@@ -18,7 +18,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(server: &MariaDb) -> World {
+    pub fn new(server: &TestServer) -> World {
         World {
             socket: server.socket().to_owned(),
             directory: server.directory().to_owned(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::cli::number;
 use anyhow::{Context as _, ensure};
 use clap::Args;
-use tacho_bench::client::{Address, Login};
+use tacho_sandbox::client::{Address, Login};
 
 /// A server, and an account of it. Passwords are never on the command line.
 #[derive(Args, Debug)]

@@ -24,7 +24,7 @@ pub struct Installation {
 
 impl Product {
     /// The server program.
-    pub(crate) fn server_name(self) -> &'static str {
+    pub fn server_name(self) -> &'static str {
         match self {
             Self::MariaDb => "mariadbd",
             Self::MySql => "mysqld",
@@ -32,7 +32,7 @@ impl Product {
     }
 
     /// Its client program: each knows how to log in to its own server.
-    pub(crate) fn client_name(self) -> &'static str {
+    pub fn client_name(self) -> &'static str {
         match self {
             Self::MariaDb => "mariadb",
             Self::MySql => "mysql",

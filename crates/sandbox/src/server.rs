@@ -1,7 +1,7 @@
 //! A private MariaDB, or MySQL: own directory, own socket, own port on the loopback interface.
 //!
 //! ```no_run
-//! # use tacho_bench::server::Builder;
+//! # use tacho_sandbox::server::Builder;
 //! let mut server = Builder::new("/var/tmp/bench").option("max_connections=1300").start()?;
 //! let mut conn = server.connect()?;
 //! server.kill9()?;
@@ -135,7 +135,7 @@ impl Builder {
     ///
     /// # Errors
     /// The server is not installed, or did not come up; the end of its error log is in the error.
-    pub fn start(self) -> Result<MariaDb> {
+    pub fn start(self) -> Result<PrivateServer> {
         let directory = match self.directory {
             Some(directory) => directory,
             None => unique_directory(&self.root),
@@ -162,7 +162,7 @@ impl Builder {
                 .with_context(|| format!("copying {}", library.display()))?;
         }
 
-        let mut server = MariaDb {
+        let mut server = PrivateServer {
             child: None,
             installation: self.installation,
             socket: socket_path(&directory).context("making room for the socket")?,
@@ -185,7 +185,7 @@ impl Builder {
 
 /// A running, or stopped, private server.
 #[derive(Debug)]
-pub struct MariaDb {
+pub struct PrivateServer {
     child: Option<Child>,
     installation: Installation,
     directory: PathBuf,
@@ -202,7 +202,7 @@ pub struct MariaDb {
     keep: bool,
 }
 
-impl MariaDb {
+impl PrivateServer {
     /// Its programs.
     pub fn installation(&self) -> &Installation {
         &self.installation
@@ -277,7 +277,7 @@ impl MariaDb {
     /// Starts it again on the same data, after stopping it if it runs.
     ///
     /// # Errors
-    /// As [`MariaDb::stop`] and [`Builder::start`].
+    /// As [`PrivateServer::stop`] and [`Builder::start`].
     pub fn restart(&mut self) -> Result<()> {
         if self.child.is_some() {
             self.stop()?;
@@ -290,7 +290,7 @@ impl MariaDb {
         self.keep = true;
     }
 
-    /// Adds an option for the next [`MariaDb::restart`].
+    /// Adds an option for the next [`PrivateServer::restart`].
     pub fn add_option(&mut self, option: &str) {
         self.options.push(format!("--{}", option.trim_start_matches("--")));
     }
@@ -427,7 +427,7 @@ impl MariaDb {
     }
 }
 
-impl Drop for MariaDb {
+impl Drop for PrivateServer {
     fn drop(&mut self) {
         let stopped = if self.child.is_some() { self.stop() } else { Ok(()) };
         if let Err(error) = &stopped {
