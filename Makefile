@@ -18,7 +18,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run test test-all test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run test test-all test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint site bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -97,6 +97,9 @@ lint: setup-test ## Check format, clippy, clang-format and shellcheck
 		| xargs -0 -r clang-format --dry-run -Werror
 	shellcheck -x .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
 	@scripts/crate-cache.py save
+
+site: ## Build the documents into a site, build/site (mdBook is compiled the first time)
+	scripts/site.sh
 
 bench: build setup-bench ## Run the benchmarks: what recording costs, beside what it may cost
 	bench/run.py
