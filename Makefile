@@ -18,7 +18,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run test test-all test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint site bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint site bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -73,6 +73,9 @@ else
 test test-all: setup-test build test-server
 	scripts/mtr.sh $(SERVER)
 endif
+
+check-deep: setup-test build ## Miri, fuzzers, AddressSanitizer, pauses, kills, packages: one line of result each (hours)
+	scripts/check-deep.sh
 
 test-server: setup-test build
 	scripts/plugin-symbols.sh $(SERVER)
