@@ -18,7 +18,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run test test-all test-this test-server test-118 test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run test test-all test-this test-server test-118 test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint deny bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -104,6 +104,9 @@ lint: setup-test ## Check format, clippy, clang-format, shellcheck, links and th
 	scripts/check-links.py
 	cargo test -p tacho-tidy
 	@scripts/crate-cache.py save
+
+deny: setup-run ## Check licences, bans and sources of third-party crates (the first time compiles cargo-deny)
+	scripts/deny.sh
 
 bench: build setup-bench ## Run the benchmarks: what recording costs, beside what it may cost
 	bench/run.py
