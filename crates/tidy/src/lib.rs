@@ -10,6 +10,7 @@
 //! | [`wording`] | no wording that makes English sound translated |
 //! | [`zone`] | crate roots and adapter files name their zone |
 //! | [`dependencies`] | the crates that a database server loads |
+//! | [`orderings`] | memory orderings name their partner |
 //! | [`paths`] | paths that a document names exist |
 //! | [`manifests`] | each crate inherits the lints of the workspace |
 //! | [`releases`] | one header tests the release of the server |
@@ -21,6 +22,7 @@ pub mod changed;
 pub mod dependencies;
 pub mod length;
 pub mod manifests;
+pub mod orderings;
 pub mod paths;
 pub mod ratchet;
 pub mod releases;

@@ -3,7 +3,9 @@
 use tacho_tidy::changed::Changed;
 use tacho_tidy::ratchet::Ratchet;
 use tacho_tidy::{Finding, Place, count, tree};
-use tacho_tidy::{dependencies, length, manifests, paths, releases, width, wording, zone};
+use tacho_tidy::{
+    dependencies, length, manifests, orderings, paths, releases, width, wording, zone,
+};
 
 /// Fails with one line for each message.
 fn assert_none(messages: Vec<String>) {
@@ -79,4 +81,9 @@ fn crates_inherit_the_lints_of_the_workspace() {
 #[test]
 fn one_header_tests_the_release_of_the_server() {
     assert_no_finding(tree::files().iter().flat_map(releases::check));
+}
+
+#[test]
+fn memory_orderings_name_their_partner() {
+    assert_no_finding(tree::files().iter().flat_map(orderings::check));
 }
