@@ -18,7 +18,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint site bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint deny site bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -58,7 +58,7 @@ test-this: setup-test build
 	scripts/instructions.py
 	adapters/mariadb/tests/figures/run.py kinds quick
 	# One run shall say all that is wrong.
-	cargo test --workspace --exclude tacho-tests --no-fail-fast
+	cargo test --workspace --exclude tacho-tests --exclude tacho-tidy --no-fail-fast
 	cargo test -p tacho-tests --lib --bins --doc
 	scripts/test-server.sh mariadb $(if $(filter all,$(PASS)),all,usual)
 	scripts/mtr.sh
@@ -93,16 +93,21 @@ deb: build ## Pack the command and the plugin, or component, for Debian into bui
 test-deb: setup-test deb ## Install the packages into a clean Debian and record there (needs root)
 	scripts/test-deb.sh $(SERVER)
 
-lint: setup-test ## Check format, clippy, clang-format and shellcheck
+lint: setup-test ## Check format, clippy, clang-format, shellcheck, links and the rules in crates/tidy
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	find adapters bench crates include tests \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) -print0 \
 		| xargs -0 -r clang-format --dry-run -Werror
 	shellcheck -x .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
+	scripts/check-links.py
+	cargo test -p tacho-tidy
 	@scripts/crate-cache.py save
 
 site: ## Build the documents into a site, build/site (mdBook is compiled the first time)
 	scripts/site.sh
+
+deny: setup-run ## Check licences, bans and sources of third-party crates (the first time compiles cargo-deny)
+	scripts/deny.sh
 
 bench: build setup-bench ## Run the benchmarks: what recording costs, beside what it may cost
 	bench/run.py

@@ -4,6 +4,7 @@
 #
 #   scripts/check-deep.sh [CHECK...]    without: all
 #
+#   deny      licences, bans and sources of the third-party crates (cargo-deny)
 #   miri      undefined behaviour in the arena (nightly toolchain with miri)
 #   fuzz      the fuzzers (nightly toolchain, cargo-fuzz)
 #   asan      the tests with AddressSanitizer in the server: asan-mysql-9.7 on that one
@@ -15,12 +16,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(miri fuzz asan asan-mysql-9.7 pauses crash deb deb-mysql-9.7 deb-mysql-8.0)
+all=(deny miri fuzz asan asan-mysql-9.7 pauses crash deb deb-mysql-9.7 deb-mysql-8.0)
 checks=("${@:-${all[@]}}")
 
 run() {
     case $1 in
-        miri | fuzz | crash) make "$1" ;;
+        deny | miri | fuzz | crash) make "$1" ;;
         asan | pauses) make "test-$1" ;;
         deb) make test-deb ;;
         asan-*) make test-asan "SERVER=${1#*-}" ;;

@@ -206,7 +206,7 @@ impl ArenaFile {
         arena_file.arena().initialise(header);
         // SAFETY: the first eight bytes of the mapping, page-aligned; nobody else writes them.
         let magic = unsafe { AtomicU64::from_ptr(arena_file.mapping.base().cast::<u64>()) };
-        // Release: everything else is in place before the file calls itself an arena.
+        // SYNC magic: pairs with a copy of the header elsewhere, which sees all that it announces.
         magic.store(u64::from_le_bytes(MAGIC), Ordering::Release);
         Ok(arena_file)
     }
