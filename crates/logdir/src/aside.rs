@@ -183,8 +183,8 @@ mod tests {
     use std::path::PathBuf;
 
     use super::super::fs::RealFs;
-    use super::super::log::{LogFiles, Opened, Options};
     use super::super::seal::SealOptions;
+    use super::super::write::{LogFiles, Opened, Options};
     use super::*;
 
     /// A log directory and the key file beside it.

@@ -51,7 +51,6 @@ use super::ending::Content;
 use super::entries;
 use super::error::FileError;
 use super::fs::Fs;
-use super::log::LogFiles;
 use super::name::FileName;
 pub use state::State;
 use work::Work;
@@ -119,34 +118,14 @@ pub struct Renditions<F: Fs> {
     notes: Vec<String>,
 }
 
-impl<F: Fs> LogFiles<F> {
-    /// What the last recorder has left unfinished.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn rendition_state(&self) -> Result<State, FileError> {
-        State::read(&self.fs, &self.dir)
-    }
-
-    /// Lists what there will be a rendition of. Before any of it may be followed by another file: whoever
-    /// dies before their thread has looked would else leave files that nobody knows of.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn list_renditions(&self, state: &State) -> Result<(), FileError> {
-        state.write(&self.fs, &self.dir)
-    }
-
-    /// Takes up the renditions that `state` has, and those of all files behind `seen`. `host` is
-    /// the name of the server's machine.
-    #[must_use]
-    pub fn renditions(&self, state: State, seen: FileName, host: &str) -> Renditions<F> {
-        Renditions::new(self.fs.clone(), &self.dir, state, seen, host)
-    }
-}
-
 impl<F: Fs> Renditions<F> {
-    fn new(fs: F, dir: &Path, state: State, seen: FileName, host: &str) -> Renditions<F> {
+    pub(crate) fn new(
+        fs: F,
+        dir: &Path,
+        state: State,
+        seen: FileName,
+        host: &str,
+    ) -> Renditions<F> {
         Renditions {
             fs,
             dir: dir.to_owned(),

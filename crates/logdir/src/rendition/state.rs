@@ -45,7 +45,7 @@ pub struct State {
 
 impl State {
     /// Reads it. What cannot be understood is passed over: it is no line of ours.
-    pub(super) fn read<F: Fs>(fs: &F, dir: &Path) -> Result<State, FileError> {
+    pub(crate) fn read<F: Fs>(fs: &F, dir: &Path) -> Result<State, FileError> {
         let path = dir.join(RENDITIONS);
         let file = match fs.open(&path, OpenMode::Private) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::default()),
@@ -74,7 +74,7 @@ impl State {
     }
 
     /// Puts it in the place of what is there.
-    pub(super) fn write<F: Fs>(&self, fs: &F, dir: &Path) -> Result<(), FileError> {
+    pub(crate) fn write<F: Fs>(&self, fs: &F, dir: &Path) -> Result<(), FileError> {
         let path = dir.join(RENDITIONS);
         if self.pending.is_empty() {
             return match fs.remove(&path) {

@@ -31,9 +31,9 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub(super) use bury::Removed;
-pub(super) use open::{Begin, Log, has_key, newest_sealed, open as begin_sealing};
-pub(super) use scan::sealed_seq;
+pub(crate) use bury::Removed;
+pub(crate) use open::{Begin, Log, has_key, newest_sealed, open as begin_sealing};
+pub(crate) use scan::sealed_seq;
 
 use std::collections::VecDeque;
 use std::io;
@@ -115,7 +115,7 @@ impl Waiting {
 }
 
 /// See the module documentation.
-pub(super) struct Sealer<F: Fs> {
+pub(crate) struct Sealer<F: Fs> {
     dir: PathBuf,
     options: SealOptions,
     chain: Chain,

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tacho_logdir::{FileName, Fs, Survey};
+use tacho_logdir::{FileName, Fs, Inventory};
 use tacho_ring::sys;
 
 use super::Writer;
@@ -24,7 +24,7 @@ const DAY_US: i64 = 86_400_000_000;
 /// What was found.
 #[derive(Default)]
 pub(super) struct SurveyWatch {
-    found: Survey,
+    found: Inventory,
     /// The current file then, and its length.
     current: Option<(FileName, u64)>,
     /// Something has happened to a file since.
@@ -64,7 +64,7 @@ impl<F: Fs> Writer<F> {
     }
 
     fn look_at_files(&mut self, current: (FileName, u64), now_us: i64) {
-        let found = self.files.survey(self.packing.wanted(), &self.survey.found);
+        let found = self.files.inventory(self.packing.wanted(), &self.survey.found);
         let watch = &mut self.survey;
         let took_us = sys::monotonic_us() - now_us;
         (watch.looked_at_us, watch.is_news) = (now_us, false);
