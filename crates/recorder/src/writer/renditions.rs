@@ -1,5 +1,5 @@
 //! The thread that writes each log file once more in another format. What it does is in
-//! [`crate::files`].
+//! [`tacho_logdir`].
 //!
 //! The writer tells it which file is current and what is wanted, and rings when there are new
 //! lines; it reads those from the log file, as anybody could. Neither waits for the other: the
@@ -12,12 +12,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tacho_format::{Format, host_name};
-use tacho_logdir::{Due, FileName, Fs, Plan, RemovalReason, RenditionState, Renditions as Files};
+use tacho_logdir::{
+    Due, FileName, Fs, LogFiles, Plan, RemovalReason, RenditionState, Renditions as Files, Trouble,
+};
 use tacho_ring::sys;
 
-use super::Writer;
+use super::context::Context;
 use super::seldom::{Outages, Seldom};
-use crate::control::{FORMAT_UNSAID, Severity, Status};
+use super::upkeep::Stale;
+use crate::control::{FORMAT_UNSAID, Severity};
 use crate::pause;
 
 /// How long trouble is left alone.
@@ -133,6 +136,179 @@ impl Renditions {
         false
     }
 
+    /// Follows the setting: another format begins with another file. Only with an empty batch.
+    pub(super) fn follow<F: Fs>(
+        &mut self,
+        files: &mut LogFiles<F>,
+        stale: &mut Stale,
+        context: &Context,
+    ) {
+        let number = context.control.format.load(Ordering::Relaxed);
+        let now_us = sys::monotonic_us();
+        // Before it is said, nothing may be taken for another one. At the end nothing is begun.
+        let is_ending = context.control.stop.load(Ordering::Relaxed);
+        if number == FORMAT_UNSAID || is_ending || now_us < self.retry_at_us {
+            return;
+        }
+        let wanted = format_of(number);
+        let utc = context.control.utc.load(Ordering::Relaxed) != 0;
+        let begun = self.begin(wanted, utc, files, stale);
+        if let Err(text) = begun.and_then(|()| self.switch(wanted, utc, files)) {
+            self.retry_at_us = now_us + RETRY_US;
+            let name = context.name("format");
+            let text = format!("{name} cannot be followed at the moment: {text}");
+            let is_news = self.seldom.allows(now_us);
+            context.report(Severity::Warning, &text, is_news);
+        }
+    }
+
+    /// Takes up what the last recorder has left.
+    fn begin<F: Fs>(
+        &mut self,
+        wanted: Option<Format>,
+        utc: bool,
+        files: &LogFiles<F>,
+        stale: &mut Stale,
+    ) -> Result<(), String> {
+        if self.has_begun {
+            return Ok(());
+        }
+        let state = files.rendition_state();
+        let state = state
+            .map_err(|error| format!("{error}. Until it can, closed files stay as they are"))?;
+        if let Some(&(last, format)) = state.pending.back() {
+            // A file that was begun when its maker died has the format of the one before.
+            self.run(state, last, format, utc, files)?;
+        } else if wanted.is_some() {
+            self.begin_with_current(wanted, utc, files)?;
+        }
+        self.has_begun = true;
+        // What was unknown may go, or become smaller.
+        (stale.packing, stale.retention) = (true, true);
+        Ok(())
+    }
+
+    /// The current file, whatever is in it, is the first one in a format.
+    fn begin_with_current<F: Fs>(
+        &mut self,
+        wanted: Option<Format>,
+        utc: bool,
+        files: &LogFiles<F>,
+    ) -> Result<(), String> {
+        let current = files.current_name();
+        let mut state = RenditionState::default();
+        state.pending.push_back((current, wanted));
+        files.list_renditions(&state).map_err(|error| error.to_string())?;
+        self.run(state, current, wanted, utc, files)
+    }
+
+    fn run<F: Fs>(
+        &mut self,
+        state: RenditionState,
+        seen: FileName,
+        format: Option<Format>,
+        utc: bool,
+        files: &LogFiles<F>,
+    ) -> Result<(), String> {
+        let plan = Plan { current: files.current_name(), formats: vec![(seen, format)], utc };
+        let files = files.renditions(state, seen, &host_name());
+        self.start(files, plan).map_err(|error| error.to_string())?;
+        self.format = format;
+        Ok(())
+    }
+
+    fn switch<F: Fs>(
+        &mut self,
+        wanted: Option<Format>,
+        utc: bool,
+        files: &mut LogFiles<F>,
+    ) -> Result<(), String> {
+        if self.format == wanted {
+            return Ok(());
+        }
+        files.rotate_now().map_err(|error| error.to_string())?;
+        if files.current_bytes() > 0 {
+            // Not yet: a batch is on its way.
+            return Ok(());
+        }
+        let current = files.current_name();
+        match &self.running {
+            None => self.begin_with_current(wanted, utc, files)?,
+            Some(running) => running.link.tell(|shared| {
+                shared.plan.current = current;
+                let needed_from = shared.needed_from;
+                let formats = &mut shared.plan.formats;
+                formats.retain(|(from, _)| *from != current);
+                formats.push((current, wanted));
+                // What no unfinished file goes by is history.
+                while formats.len() > 1 && formats[1].0 <= needed_from {
+                    formats.remove(0);
+                }
+            }),
+        }
+        self.format = wanted;
+        Ok(())
+    }
+
+    /// Tells the thread of new lines, and reports what it has to say.
+    pub(super) fn look_after<F: Fs>(
+        &mut self,
+        files: &mut LogFiles<F>,
+        stale: &mut Stale,
+        context: &Context,
+    ) {
+        let Some(running) = &self.running else {
+            if self.format.is_none() {
+                context.status.format_behind_bytes.store(0, Ordering::Relaxed);
+            }
+            return;
+        };
+        if running.thread.is_finished() {
+            // It only ends when it is told to, or by a panic.
+            let messages = self.stop(0);
+            self.needed_from = None;
+            return report(messages, context);
+        }
+        let written = context.status.bytes_written.load(Ordering::Relaxed);
+        let utc = context.control.utc.load(Ordering::Relaxed) != 0;
+        let mut shared = running.link.lock();
+        let messages = std::mem::take(&mut shared.messages);
+        let held_up = shared.held_up.take();
+        context.status.format_behind_bytes.store(shared.behind_bytes, Ordering::Relaxed);
+        let needed_from = Some(shared.needed_from);
+        (shared.plan.current, shared.plan.utc) = (files.current_name(), utc);
+        let told = self.told.as_ref();
+        let is_news = told.is_none_or(|(plan, bytes)| *plan != shared.plan || *bytes != written);
+        if is_news {
+            self.told = Some((shared.plan.clone(), written));
+            shared.is_news = true;
+        }
+        drop(shared);
+        if is_news {
+            running.link.bell.notify_one();
+        }
+        if self.needed_from != needed_from {
+            let before = std::mem::replace(&mut self.needed_from, needed_from);
+            // What it needed may go, or become smaller.
+            *stale = Stale { packing: true, retention: true, inventory: true };
+            if let Some(before) = before {
+                files.forget_sizes(before);
+            }
+        }
+        if let Some(text) = held_up {
+            context.show_error(&text);
+        }
+        report(messages, context);
+    }
+
+    /// Lets the thread do what there is, and ends it.
+    pub(super) fn end<F: Fs>(&mut self, files: &mut LogFiles<F>, context: &Context) {
+        self.look_after(files, &mut Stale::default(), context);
+        let patience_ms = context.control.patience_ms.load(Ordering::Relaxed);
+        let patience_us = i64::try_from(patience_ms).unwrap_or(i64::MAX / 1_000_000) * 1_000;
+        report(self.stop(patience_us), context);
+    }
+
     fn start<F: Fs>(&mut self, mut files: Files<F>, plan: Plan) -> std::io::Result<()> {
         let needed_from = files.oldest().unwrap_or(plan.current);
         self.needed_from = Some(needed_from);
@@ -154,7 +330,7 @@ impl Renditions {
         let thread = std::thread::Builder::new().name("tacho-format".to_owned());
         let thread = thread.spawn(move || {
             super::packing::lower_priority(NICE);
-            run(&link_too, &mut files);
+            run_thread(&link_too, &mut files);
         })?;
         self.running = Some(Running { link, thread });
         Ok(())
@@ -187,7 +363,7 @@ fn panicked() -> (Severity, String) {
 }
 
 /// The thread.
-fn run<F: Fs>(link: &Link, files: &mut Files<F>) {
+fn run_thread<F: Fs>(link: &Link, files: &mut Files<F>) {
     let mut outages = Outages::default();
     let mut held_up_by = None;
     loop {
@@ -202,31 +378,8 @@ fn run<F: Fs>(link: &Link, files: &mut Files<F>) {
         }
         let is_late = end_by_us.is_some_and(|by_us| sys::monotonic_us() > by_us);
         let is_more = files.step(&plan);
-        let now_us = sys::monotonic_us();
-        let mut messages: Vec<(Severity, String)> =
-            files.take_notes().into_iter().map(|note| (Severity::Warning, note)).collect();
-        match &is_more {
-            Ok(_) if outages.succeeded() => {
-                let text = "the audit log is written in the other format again".to_owned();
-                messages.push((Severity::Note, text));
-            }
-            Ok(_) => {}
-            Err(trouble) => messages.extend(outages.failed(now_us).map(|_| failure(trouble))),
-        }
-        let is_end = match (&is_more, end_by_us) {
-            (_, None) => false,
-            (Ok(false), Some(_)) => {
-                messages.extend(files.end().err().map(|trouble| failure(&trouble)));
-                true
-            }
-            (Ok(true), Some(_)) if is_late => {
-                let text = "stopped before all of the audit log was written in the other format: \
-                            the next start goes on";
-                messages.push((Severity::Warning, text.to_owned()));
-                true
-            }
-            (more, Some(_)) => more.is_err(),
-        };
+        let mut messages = messages_of(files, &is_more, &mut outages);
+        let is_end = end_by_us.is_some() && may_end(files, &is_more, is_late, &mut messages);
         // What is left of the disk is another number each time, and the same trouble.
         let trouble = is_more.as_ref().err();
         let is_another = held_up_by != trouble.map(std::mem::discriminant);
@@ -237,8 +390,8 @@ fn run<F: Fs>(link: &Link, files: &mut Files<F>) {
         if let Some(trouble) = trouble.filter(|_| is_another) {
             shared.held_up = Some(failure(trouble).1);
         }
-        // What is not listed on the disk as done is needed by who comes after a death; and without a
-        // list nobody knows what is needed of what came since it was made.
+        // What is not listed on the disk as done is needed after a death; and without a
+        // list it is unknown what is needed of what came since it was made.
         if is_more.is_ok() {
             shared.needed_from = files.oldest().unwrap_or(plan.current);
         }
@@ -254,177 +407,60 @@ fn run<F: Fs>(link: &Link, files: &mut Files<F>) {
     }
 }
 
-fn failure(trouble: &tacho_logdir::Trouble) -> (Severity, String) {
+/// What the error log has to hear after a step.
+fn messages_of<F: Fs>(
+    files: &mut Files<F>,
+    is_more: &Result<bool, Trouble>,
+    outages: &mut Outages,
+) -> Vec<(Severity, String)> {
+    let notes = files.take_notes().into_iter();
+    let mut messages: Vec<_> = notes.map(|note| (Severity::Warning, note)).collect();
+    match is_more {
+        Ok(_) if outages.succeeded() => {
+            let text = "the audit log is written in the other format again".to_owned();
+            messages.push((Severity::Note, text));
+        }
+        Ok(_) => {}
+        Err(trouble) => {
+            messages.extend(outages.failed(sys::monotonic_us()).map(|_| failure(trouble)));
+        }
+    }
+    messages
+}
+
+/// Whether the thread, which was told to end, has done what there is, or cannot.
+fn may_end<F: Fs>(
+    files: &mut Files<F>,
+    is_more: &Result<bool, Trouble>,
+    is_late: bool,
+    messages: &mut Vec<(Severity, String)>,
+) -> bool {
+    match is_more {
+        Ok(false) => {
+            messages.extend(files.end().err().map(|trouble| failure(&trouble)));
+            true
+        }
+        Ok(true) if is_late => {
+            let text = "stopped before all of the audit log was written in the other format: \
+                        the next start goes on";
+            messages.push((Severity::Warning, text.to_owned()));
+            true
+        }
+        Ok(true) => false,
+        Err(_) => true,
+    }
+}
+
+fn failure(trouble: &Trouble) -> (Severity, String) {
     let text = format!("the audit log goes on, but not in the other format for now: {trouble}");
     (Severity::Warning, text)
 }
 
-impl<F: Fs> Writer<F> {
-    /// Follows the setting: another format begins with another file. Only with an empty batch.
-    pub(super) fn take_format(&mut self) {
-        debug_assert!(self.batch.is_empty());
-        let number = self.control.format.load(Ordering::Relaxed);
-        let now_us = sys::monotonic_us();
-        // Before it is said, nothing may be taken for another one. At the end nothing is begun.
-        let is_ending = self.control.stop.load(Ordering::Relaxed);
-        if number == FORMAT_UNSAID || is_ending || now_us < self.renditions.retry_at_us {
-            return;
-        }
-        let wanted = format_of(number);
-        let taken = self.begin_renditions(wanted).and_then(|()| self.switch_format(wanted));
-        if let Err(text) = taken {
-            self.renditions.retry_at_us = now_us + RETRY_US;
-            let name = self.control.name("format");
-            let text = format!("{name} cannot be followed at the moment: {text}");
-            if self.renditions.seldom.allows(now_us) {
-                self.say(Severity::Warning, &text);
-            }
-            Status::set(&self.status.last_error, &text);
-        }
-    }
-
-    /// Takes up what the last recorder has left.
-    fn begin_renditions(&mut self, wanted: Option<Format>) -> Result<(), String> {
-        if self.renditions.has_begun {
-            return Ok(());
-        }
-        let state = self.files.rendition_state();
-        let state = state
-            .map_err(|error| format!("{error}. Until it can, closed files stay as they are"))?;
-        if let Some(&(last, format)) = state.pending.back() {
-            // A file that was begun when its maker died has the format of the one before.
-            self.run_renditions(state, last, format)?;
-        } else if wanted.is_some() {
-            self.begin_with_current(wanted)?;
-        }
-        self.renditions.has_begun = true;
-        // What nobody knew about may go, or become smaller.
-        self.packing.look_soon();
-        self.retention.look_soon();
-        Ok(())
-    }
-
-    /// The current file, whatever is in it, is the first one in a format.
-    fn begin_with_current(&mut self, wanted: Option<Format>) -> Result<(), String> {
-        let current = self.files.current_name();
-        let mut state = RenditionState::default();
-        state.pending.push_back((current, wanted));
-        self.files.list_renditions(&state).map_err(|error| error.to_string())?;
-        self.run_renditions(state, current, wanted)
-    }
-
-    fn run_renditions(
-        &mut self,
-        state: RenditionState,
-        seen: FileName,
-        format: Option<Format>,
-    ) -> Result<(), String> {
-        let plan = Plan {
-            current: self.files.current_name(),
-            formats: vec![(seen, format)],
-            utc: self.control.utc.load(Ordering::Relaxed) != 0,
-        };
-        let files = self.files.renditions(state, seen, &host_name());
-        self.renditions.start(files, plan).map_err(|error| error.to_string())?;
-        self.renditions.format = format;
-        Ok(())
-    }
-
-    fn switch_format(&mut self, wanted: Option<Format>) -> Result<(), String> {
-        if self.renditions.format == wanted {
-            return Ok(());
-        }
-        self.files.rotate_now().map_err(|error| error.to_string())?;
-        if self.files.current_bytes() > 0 {
-            // Not yet: a batch is on its way.
-            return Ok(());
-        }
-        let current = self.files.current_name();
-        match &self.renditions.running {
-            None => self.begin_with_current(wanted)?,
-            Some(running) => running.link.tell(|shared| {
-                shared.plan.current = current;
-                let needed_from = shared.needed_from;
-                let formats = &mut shared.plan.formats;
-                formats.retain(|(from, _)| *from != current);
-                formats.push((current, wanted));
-                // What no unfinished file goes by is history.
-                while formats.len() > 1 && formats[1].0 <= needed_from {
-                    formats.remove(0);
-                }
-            }),
-        }
-        self.renditions.format = wanted;
-        Ok(())
-    }
-
-    /// Tells the thread of new lines, and others what it has to say.
-    pub(super) fn look_after_renditions(&mut self) {
-        let Some(running) = &self.renditions.running else {
-            if self.renditions.format.is_none() {
-                self.status.format_behind_bytes.store(0, Ordering::Relaxed);
-            }
-            return;
-        };
-        if running.thread.is_finished() {
-            // It only ends when it is told to, or by a panic.
-            let messages = self.renditions.stop(0);
-            self.renditions.needed_from = None;
-            return self.tell_of_renditions(messages);
-        }
-        let written = self.status.bytes_written.load(Ordering::Relaxed);
-        let (current, utc) =
-            (self.files.current_name(), self.control.utc.load(Ordering::Relaxed) != 0);
-        let mut shared = running.link.lock();
-        let messages = std::mem::take(&mut shared.messages);
-        let held_up = shared.held_up.take();
-        self.status.format_behind_bytes.store(shared.behind_bytes, Ordering::Relaxed);
-        let needed_from = Some(shared.needed_from);
-        (shared.plan.current, shared.plan.utc) = (current, utc);
-        let is_news = self
-            .renditions
-            .told
-            .as_ref()
-            .is_none_or(|(plan, bytes)| *plan != shared.plan || *bytes != written);
-        if is_news {
-            self.renditions.told = Some((shared.plan.clone(), written));
-            shared.is_news = true;
-        }
-        drop(shared);
-        if is_news {
-            running.link.bell.notify_one();
-        }
-        if self.renditions.needed_from != needed_from {
-            let before = std::mem::replace(&mut self.renditions.needed_from, needed_from);
-            // What it needed may go, or become smaller.
-            self.packing.look_soon();
-            self.retention.look_soon();
-            self.survey.look_soon();
-            if let Some(before) = before {
-                self.files.forget_sizes(before);
-            }
-        }
-        if let Some(text) = held_up {
-            Status::set(&self.status.last_error, &text);
-        }
-        self.tell_of_renditions(messages);
-    }
-
-    /// Lets the thread do what there is, and ends it.
-    pub(super) fn end_renditions(&mut self) {
-        self.look_after_renditions();
-        let patience_ms = self.control.patience_ms.load(Ordering::Relaxed);
-        let patience_us = i64::try_from(patience_ms).unwrap_or(i64::MAX / 1_000_000) * 1_000;
-        let messages = self.renditions.stop(patience_us);
-        self.tell_of_renditions(messages);
-    }
-
-    fn tell_of_renditions(&self, messages: Vec<(Severity, String)>) {
-        for (severity, text) in messages {
-            self.say(severity, &text);
-            if severity != Severity::Note {
-                Status::set(&self.status.last_error, &text);
-            }
+fn report(messages: Vec<(Severity, String)>, context: &Context) {
+    for (severity, text) in messages {
+        context.say(severity, &text);
+        if severity != Severity::Note {
+            context.show_error(&text);
         }
     }
 }
