@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use super::content::{self, Access, Links, Opened};
 use super::files::{LogFile, Place, list};
+use super::newest::Newest;
 use super::reader::Forward;
-use super::scan::{self, Newest};
+use super::scan;
 use super::{ReadError, Sink};
 
 /// Time between two looks at the files.

@@ -15,7 +15,10 @@
 //! | [`content`] | a file opened and unpacked, whatever form it has by now |
 //! | [`reader`] | lines of a plain file: forward, backward, and the place of a time |
 //! | [`line_limit`] | lines that are too long |
-//! | `scan` | what is in the log already: the parts that can answer, and their lines |
+//! | `scan` | the lines that are in the log already |
+//! | `newest` | the newest file, which may be written while it is read |
+//! | `parts` | which parts of the files can hold an answer |
+//! | `kept` | the newest lines, in memory until they are shown |
 //! | `follow` | lines as they are written |
 //! | [`order`] | numbers of lines: known, missing, of another log |
 //! | [`resume`] | where a new start goes on after the line that was handled last |
@@ -25,8 +28,11 @@ pub mod content;
 pub mod directory;
 pub mod files;
 mod follow;
+mod kept;
 pub mod line_limit;
+mod newest;
 pub mod order;
+mod parts;
 pub mod reader;
 pub mod resume;
 mod scan;
@@ -41,6 +47,7 @@ use jiff::Timestamp;
 use content::Access;
 use files::{LogFile, Place, STDIN};
 use follow::Follower;
+use newest::open_newest;
 use reader::Placed;
 use scan::Scan;
 
@@ -205,7 +212,7 @@ pub fn read<S: Sink>(
     };
     // The newest file is opened first and its length taken once: what is there now is scanned,
     // what comes after it is followed, and no line falls between the two.
-    let newest = scan::open_newest(&files, request.follow, sink)?;
+    let newest = open_newest(&files, request.follow, sink)?;
     if sink.wants_last_run() {
         let run = Scan { files: &files, newest: newest.as_ref(), access }.newest_run(sink);
         sink.last_run(run);
