@@ -63,16 +63,25 @@ impl Join {
             return;
         }
         let pass = self.pass;
-        let late: Vec<u64> = self
-            .conns
-            .iter()
-            .filter(|(_, c)| c.stash.iter().any(|s| s.pass + GAP_PASSES <= pass))
-            .map(|(id, _)| id)
-            .collect();
-        for id in late {
+        let is_late = |conn: &Conn| conn.stash.iter().any(|s| s.pass + GAP_PASSES <= pass);
+        let mut missing = 0_u64;
+        self.settle(is_late, |conn, counts| {
+            missing = missing.saturating_add(conn.give_up_gap(counts, ready));
+        });
+        self.missing = self.missing.saturating_add(missing);
+    }
+
+    /// Settles something of the connections where that is due, and forgets those that are gone then.
+    fn settle(
+        &mut self,
+        is_due: impl Fn(&Conn) -> bool,
+        mut settle: impl FnMut(&mut Conn, &mut Counts),
+    ) {
+        let due: Vec<u64> =
+            self.conns.iter().filter(|(_, conn)| is_due(conn)).map(|(id, _)| id).collect();
+        for id in due {
             let Some(conn) = self.conns.get_mut(id) else { continue };
-            let missing = conn.give_up_gap(&mut self.counts, ready);
-            self.missing = self.missing.saturating_add(missing);
+            settle(conn, &mut self.counts);
             if conn.is_gone {
                 self.conns.remove(id);
             }
