@@ -40,7 +40,7 @@ pub(super) fn open<F: Fs>(fs: F, path: &Path, key_file: &Path) -> Result<Found<F
     let (made, mut events) = set_aside(&fs, path, key_file)?;
     let mut dir = LogDir::new(fs, path, lock, made);
     let entries = entries::list(dir.fs(), path)?;
-    let (newest, torn_bytes) = cut_torn_line(dir.fs(), path, &entries)?;
+    let End { newest, torn_bytes } = cut_torn_line(dir.fs(), path, &entries)?;
     let last_seq = tail::last_seq_in(dir.fs(), path, &entries);
     let is_continued = newest.is_some();
     let current = match newest {
@@ -54,13 +54,16 @@ pub(super) fn open<F: Fs>(fs: F, path: &Path, key_file: &Path) -> Result<Found<F
     Ok(Found { dir, current, is_continued, events, opened })
 }
 
-/// Cuts off a torn last line. Returns the newest file if it can be continued, and the length of the
-/// line.
-fn cut_torn_line<F: Fs>(
-    fs: &F,
-    dir: &Path,
-    entries: &[Entry],
-) -> Result<(Option<Current<F::File>>, u64), FileError> {
+/// The end of a log.
+struct End<L> {
+    /// The newest file, if it can be continued.
+    newest: Option<Current<L>>,
+    /// Length of the torn line that was cut off.
+    torn_bytes: u64,
+}
+
+/// Cuts off a torn last line.
+fn cut_torn_line<F: Fs>(fs: &F, dir: &Path, entries: &[Entry]) -> Result<End<F::File>, FileError> {
     let mut torn_bytes = 0;
     let mut newest = None;
     // The torn line is in the newest file that is not empty. Empty ones are newer than it
@@ -80,5 +83,5 @@ fn cut_torn_line<F: Fs>(
             break;
         }
     }
-    Ok((newest, torn_bytes))
+    Ok(End { newest, torn_bytes })
 }
