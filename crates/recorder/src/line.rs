@@ -8,6 +8,7 @@ mod parts;
 mod secrets;
 mod single;
 mod statement;
+mod texts;
 mod told;
 mod wanted;
 
@@ -20,8 +21,8 @@ use tacho_ring::codec::{PRESENT_BLOCKED, View};
 use crate::control::Filters;
 use digests::Digests;
 use load::Buffers;
-use parts::{Commands, Known, TextKind};
-use secrets::Shown;
+use parts::{Commands, Known};
+use texts::without_text;
 
 pub use load::Shortfall;
 pub use single::write_single;
@@ -151,25 +152,4 @@ fn write_less(
     record.detail = &[];
     record.attributes = &[];
     json::write_line(out, record, style.clock);
-}
-
-/// Takes out what only says how to read `sql`.
-fn without_text(record: &mut Record<'_>) {
-    record.sql_redacted = false;
-    record.charset = None;
-    record.sql_charset = &[];
-}
-
-/// The digest of what is shown, as it came; empty: it has none.
-fn digest_of<'d>(
-    digests: &'d mut Digests,
-    text: Option<&[u8]>,
-    kind: &TextKind,
-    shown: &Shown<'_>,
-) -> &'d [u8] {
-    match (text, kind.setting.digest_mode()) {
-        (Some(_), Some(mode)) if kind.is_sql && shown.is_given_up => digests.of(&shown.text, mode),
-        (Some(text), Some(mode)) if kind.is_sql => digests.of(text, mode),
-        _ => &[],
-    }
 }
