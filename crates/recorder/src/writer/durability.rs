@@ -10,7 +10,7 @@ use tacho_ring::producer::Futex;
 use tacho_ring::{session, sys};
 
 use super::context::Context;
-use super::seldom::Outages;
+use super::rate_limit::Outages;
 use crate::control::Severity;
 
 /// How long a device that has failed is left alone, µs.

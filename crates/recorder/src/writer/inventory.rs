@@ -11,7 +11,7 @@ use tacho_logdir::{FileName, Fs, Inventory, LogFiles, Packing};
 use tacho_ring::sys;
 
 use super::context::Context;
-use super::seldom::Seldom;
+use super::rate_limit::RateLimit;
 use crate::control::{LogFilesView, Severity};
 
 /// How often is looked, when nothing has happened to the files, µs.
@@ -36,7 +36,7 @@ pub(super) struct InventoryWatch {
     again_at_us: i64,
     /// What is shown.
     view: LogFilesView,
-    failure_seldom: Seldom,
+    failure_limit: RateLimit,
 }
 
 impl InventoryWatch {
@@ -84,7 +84,7 @@ impl InventoryWatch {
             Ok(found) => self.found = found,
             Err(error) => {
                 // What was found the last time stays, until the next look.
-                if self.failure_seldom.allows(now_us) {
+                if self.failure_limit.allows(now_us) {
                     context.say(Severity::Warning, &error.to_string());
                 }
             }

@@ -10,8 +10,8 @@ use super::batch::{BUFFER_BYTES_MAX, Batch};
 use super::context::Context;
 use super::filter_sync::FilterSync;
 use super::losses::count_corrupt;
+use super::rate_limit::RateLimit;
 use super::running;
-use super::seldom::Seldom;
 use crate::control::Severity;
 use crate::drain::{Drain, Ref};
 use crate::join::{EarlyRecord, Ending, Open, Place, Ready, Start, Told};
@@ -22,7 +22,7 @@ use crate::line::{self, Scratch, Shortfall, Style, Written};
 pub(super) struct Lines {
     pub(super) filter_sync: FilterSync,
     scratch: Scratch,
-    memory_seldom: Seldom,
+    memory_limit: RateLimit,
 }
 
 /// Where records come from, and where their lines go.
@@ -189,7 +189,7 @@ impl Lines {
             "not enough memory for the text of a statement, {bytes} bytes: its line has \
              `sql_bytes` and no `sql`. Give this machine more memory, or lower max_allowed_packet"
         );
-        let is_news = self.memory_seldom.allows(sys::monotonic_us());
+        let is_news = self.memory_limit.allows(sys::monotonic_us());
         to.context.report(Severity::Error, &text, is_news);
     }
 }

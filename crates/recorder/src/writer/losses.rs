@@ -10,7 +10,7 @@ use tacho_ring::sys;
 use super::batch::Batch;
 use super::context::Context;
 use super::lines::run_of;
-use super::seldom::Seldom;
+use super::rate_limit::RateLimit;
 use crate::arena_file;
 use crate::control::Severity;
 
@@ -25,7 +25,7 @@ pub(super) struct Losses {
     reported_us: i64,
     /// Records lost that the error log has not heard of.
     unsaid: u64,
-    seldom: Seldom,
+    limit: RateLimit,
 }
 
 /// Counts records of an arena that cannot be read.
@@ -35,7 +35,7 @@ pub(super) fn count_corrupt(arena: &Arena, count: u64) {
 
 impl Losses {
     pub(super) fn new(now_us: i64) -> Losses {
-        Losses { seen_us: now_us, reported_us: 0, unsaid: 0, seldom: Seldom::default() }
+        Losses { seen_us: now_us, reported_us: 0, unsaid: 0, limit: RateLimit::default() }
     }
 
     /// Losses that no line reports are from this time on.
@@ -97,7 +97,7 @@ impl Losses {
 
     /// Writes to the error log, or keeps the number for the next time when it does.
     fn say(&mut self, count: u64, cause: &str, context: &Context) {
-        if !self.seldom.allows(sys::monotonic_us()) {
+        if !self.limit.allows(sys::monotonic_us()) {
             self.unsaid += count;
             return;
         }

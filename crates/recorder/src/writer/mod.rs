@@ -25,7 +25,7 @@
 //! | `takeover` | continuing where another writer has left a living arena |
 //! | `relief` | making room when chunks are short |
 //! | `pace` | how long the writer sleeps |
-//! | `seldom` | how often the error log hears of the same trouble |
+//! | `rate_limit` | how often the error log hears of the same trouble |
 //! | `upkeep` | what is done with files beside writing them: the next six |
 //! | `retention` | which closed file goes when |
 //! | `brake` | how fast they may go where that can be a mistake or an attack |
@@ -50,11 +50,11 @@ mod own_lines;
 mod pace;
 mod packing;
 mod queue;
+mod rate_limit;
 mod relief;
 mod renditions;
 mod retention;
 mod running;
-mod seldom;
 mod space;
 mod takeover;
 mod upkeep;
@@ -84,7 +84,7 @@ pub(crate) use losses::confirm_losses;
 use output::Output;
 use own_lines::OwnLines;
 use pace::{Outlook, Pace};
-use seldom::Seldom;
+use rate_limit::RateLimit;
 use upkeep::Upkeep;
 
 /// See the module documentation.
@@ -98,7 +98,7 @@ pub struct Writer<F: Fs = RealFs> {
     losses: Losses,
     output: Output<F>,
     pace: Pace,
-    annex_seldom: Seldom,
+    annex_limit: RateLimit,
     context: Context,
 }
 
@@ -122,7 +122,7 @@ impl<F: Fs> Writer<F> {
             losses: Losses::new(now_us),
             output: Output::new(files, last_seq),
             pace: Pace::default(),
-            annex_seldom: Seldom::default(),
+            annex_limit: RateLimit::default(),
             context: Context::new(control, status, log),
         };
         writer.take_names();
@@ -288,7 +288,7 @@ impl<F: Fs> Writer<F> {
         pause::here();
         self.output.files.tick();
         self.recycle();
-        relief::report_annex_failure(&mut self.intake.drain, &mut self.annex_seldom, &self.context);
+        relief::report_annex_failure(&mut self.intake.drain, &mut self.annex_limit, &self.context);
         if is_written {
             self.look_after_closed();
         }

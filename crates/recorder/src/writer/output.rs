@@ -13,7 +13,7 @@ use super::dead_arenas::DeadArenas;
 use super::durability::Durability;
 use super::file_events::{describe, name_of, severity_of};
 use super::losses::confirm_losses;
-use super::seldom::Outages;
+use super::rate_limit::Outages;
 use crate::arena_file::ArenaFile;
 use crate::control::Severity;
 

@@ -17,7 +17,7 @@ use tacho_logdir::{
 use tacho_ring::sys;
 
 use super::context::Context;
-use super::seldom::Seldom;
+use super::rate_limit::RateLimit;
 use super::upkeep::Stale;
 use crate::control::{Encryption, Severity};
 
@@ -49,8 +49,8 @@ pub(super) struct Packing {
     failed: BTreeSet<(FileName, Content)>,
     /// Those that are packed, and whose other form cannot be removed. That is tried again, and no more.
     unremoved: BTreeMap<(FileName, Content), Unremoved>,
-    seldom: Seldom,
-    obstacle_seldom: Seldom,
+    limit: RateLimit,
+    obstacle_limit: RateLimit,
 }
 
 impl Packing {
@@ -231,7 +231,7 @@ impl Packing {
         };
         let file = file_of(name, content);
         let text = format!("{file} stays as it is and is {what}: {error}");
-        let is_news = self.seldom.allows(now_us);
+        let is_news = self.limit.allows(now_us);
         context.report(Severity::Warning, &text, is_news);
     }
 
@@ -244,7 +244,7 @@ impl Packing {
             closed.log_file(),
             context.name("encryption_recipients_file")
         );
-        let is_news = self.obstacle_seldom.allows(now_us);
+        let is_news = self.obstacle_limit.allows(now_us);
         context.report(Severity::Error, &text, is_news);
     }
 }

@@ -8,7 +8,7 @@ use tacho_ring::{free, session, sys};
 use super::Writer;
 use super::context::Context;
 use super::intake::Intake;
-use super::seldom::Seldom;
+use super::rate_limit::RateLimit;
 use crate::arena_file::ArenaError;
 use crate::control::Severity;
 use crate::drain::{Drain, Ref};
@@ -126,9 +126,9 @@ fn take_out_announced(intake: &mut Intake) -> Vec<Ref> {
 }
 
 /// Reports that pieces of records could not be moved to the annex.
-pub(super) fn report_annex_failure(drain: &mut Drain, seldom: &mut Seldom, context: &Context) {
+pub(super) fn report_annex_failure(drain: &mut Drain, limit: &mut RateLimit, context: &Context) {
     let Some(error) = drain.take_annex_error() else { return };
-    if !seldom.allows(sys::monotonic_us()) {
+    if !limit.allows(sys::monotonic_us()) {
         return;
     }
     let text = match &*error {

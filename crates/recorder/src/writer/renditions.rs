@@ -18,7 +18,7 @@ use tacho_logdir::{
 use tacho_ring::sys;
 
 use super::context::Context;
-use super::seldom::{Outages, Seldom};
+use super::rate_limit::{Outages, RateLimit};
 use super::upkeep::Stale;
 use crate::control::{FORMAT_UNSAID, Severity};
 use crate::pause;
@@ -105,7 +105,7 @@ pub(super) struct Renditions {
     /// The format beside the current file.
     format: Option<Format>,
     retry_at_us: i64,
-    seldom: Seldom,
+    limit: RateLimit,
     /// The oldest file that the thread may still read, when last looked. `None`: there is no thread.
     needed_from: Option<FileName>,
     /// What the thread was last told.
@@ -157,7 +157,7 @@ impl Renditions {
             self.retry_at_us = now_us + RETRY_US;
             let name = context.name("format");
             let text = format!("{name} cannot be followed at the moment: {text}");
-            let is_news = self.seldom.allows(now_us);
+            let is_news = self.limit.allows(now_us);
             context.report(Severity::Warning, &text, is_news);
         }
     }

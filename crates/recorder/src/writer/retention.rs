@@ -17,8 +17,8 @@ use tacho_ring::sys;
 use super::brake::Brake;
 use super::context::Context;
 use super::packing::Packing;
+use super::rate_limit::RateLimit;
 use super::renditions::Renditions;
-use super::seldom::Seldom;
 use super::upkeep::Stale;
 use crate::control::{Control, Severity};
 
@@ -56,7 +56,7 @@ pub(super) struct Retention {
     /// What has the name of a log file, is none, and was told of.
     passed_over: Option<FileName>,
     is_ahead: bool,
-    failure_seldom: Seldom,
+    failure_limit: RateLimit,
 }
 
 impl Retention {
@@ -294,7 +294,7 @@ impl Retention {
 
     fn report_failure(&mut self, error: &str, now_us: i64, context: &Context) {
         let text = format!("a log file that should go stays for now: {error}");
-        let is_news = self.failure_seldom.allows(now_us);
+        let is_news = self.failure_limit.allows(now_us);
         context.report(Severity::Warning, &text, is_news);
     }
 }

@@ -10,7 +10,7 @@ use tacho_logdir::{Fs, LogFiles, Space};
 use tacho_ring::sys;
 
 use super::context::Context;
-use super::seldom::Seldom;
+use super::rate_limit::RateLimit;
 use crate::control::Severity;
 
 /// How often is looked: at 100 MB a second, a gigabyte is written between two looks, µs.
@@ -23,8 +23,8 @@ pub(super) struct SpaceWatch {
     /// `None`: there is enough. Otherwise the room at which it is told again, bytes.
     warn_at_bytes: Option<u64>,
     percent: u64,
-    seldom: Seldom,
-    failure_seldom: Seldom,
+    limit: RateLimit,
+    failure_limit: RateLimit,
 }
 
 /// What is to be told.
@@ -64,7 +64,7 @@ impl SpaceWatch {
         let space = match files.space() {
             Ok(space) => space,
             Err(error) => {
-                if self.failure_seldom.allows(now_us) {
+                if self.failure_limit.allows(now_us) {
                     context.say(Severity::Warning, &error.to_string());
                 }
                 return;
@@ -91,7 +91,7 @@ impl SpaceWatch {
             context.name("retention_bytes"),
             context.name("retention_files")
         );
-        if self.seldom.allows(now_us) {
+        if self.limit.allows(now_us) {
             context.say(Severity::Warning, &text);
         }
     }
