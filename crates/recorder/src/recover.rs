@@ -23,12 +23,12 @@ use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
 use tacho_ring::session::epoch_of;
 use tacho_ring::sys;
 
-use crate::annex::Source;
 use crate::arena_file::{self, ArenaError, ArenaFile};
 use crate::arena_list;
 use crate::control::Severity;
 use crate::drain::{Drain, Head, Ref};
 use crate::join::{Ending, Open};
+use crate::spill::Source;
 use crate::writer::{self, Writer};
 
 /// What was recovered.
@@ -342,7 +342,7 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
 }
 
 /// Records that came in to their end, and whose beginning is gone: it was in the memory of the writer, or
-/// in an annex that is not here.
+/// in a spill that is not here.
 fn count_broken(found: &[(Head, Ref)]) -> u64 {
     let of = |fragment: u8| {
         let such = found.iter().filter(move |(head, _)| head.fragment == fragment);
@@ -351,17 +351,17 @@ fn count_broken(found: &[(Head, Ref)]) -> u64 {
     of(FRAGMENT_LAST).difference(&of(FRAGMENT_FIRST)).count() as u64
 }
 
-/// A writer that dies while it moves a piece of a record to the annex leaves it in the arena, too: that
+/// A writer that dies while it moves a piece of a record to the spill leaves it in the arena, too: that
 /// one counts as written.
 pub(crate) fn drop_doubles(drain: &mut Drain, found: &mut Vec<(Head, Ref)>, written_seq: u64) {
     let name = |head: &Head| (head.conn, head.rec_no, head.fragment_number);
-    let moved = found.iter().filter(|(_, at)| at.is_annexed()).map(|(head, _)| name(head));
+    let moved = found.iter().filter(|(_, at)| at.is_spilled()).map(|(head, _)| name(head));
     let moved: HashSet<_> = moved.collect();
     if moved.is_empty() {
         return;
     }
     found.retain(|(head, at)| {
-        let is_double = !at.is_annexed() && moved.contains(&name(head));
+        let is_double = !at.is_spilled() && moved.contains(&name(head));
         if is_double {
             drain.settle(*at, written_seq);
         }

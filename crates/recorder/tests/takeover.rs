@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use support::{DEADLINE, Place, drain_while, emit, event, place};
 use tacho_probe::{Probe, Thread, tacho_probe_emit};
-use tacho_recorder::annex::{self, Source};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::Severity;
 use tacho_recorder::drain::Drain;
+use tacho_recorder::spill::{self, Source};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::{Event, RecordKind};
@@ -133,7 +133,7 @@ fn texts_larger_than_the_arena_outlive_their_writers() {
     let place = place();
     let file = place.arena();
     let arena = file.arena();
-    let is_annexed = || !annex::files(file.path()).expect("lists").is_empty();
+    let is_spilled = || !spill::files(file.path()).expect("lists").is_empty();
     let mut writer = Some(place.writer(arena).with_arena(file.source().expect("reads")));
     let mut succession_count = 0;
     std::thread::scope(|scope| {
@@ -155,7 +155,7 @@ fn texts_larger_than_the_arena_outlive_their_writers() {
             }
             round(&mut writer);
             // Moments of all kinds: some pieces are there, some have just been written.
-            if (succession_count < 12 || pass % 5 < 2) && is_annexed() {
+            if (succession_count < 12 || pass % 5 < 2) && is_spilled() {
                 let living = file.source().expect("reads");
                 succeed(&mut writer, &place, living);
                 succession_count += 1;
@@ -170,7 +170,7 @@ fn texts_larger_than_the_arena_outlive_their_writers() {
     // At least once for each of a connection's texts: those of the others may come at the same time.
     assert!(succession_count >= EACH, "{succession_count}");
     assert!(writer.expect("there is one").finish());
-    assert!(!is_annexed(), "all of it is in the log");
+    assert!(!is_spilled(), "all of it is in the log");
     let lines = place.lines();
     for id in (1..=CONNS).flat_map(|conn| (0..EACH).map(move |number| 10 * conn + number)) {
         let is_it = |line: &&String| line.contains(&format!("\"query_id\":{id},"));
@@ -213,7 +213,7 @@ fn pieces_that_are_in_two_places_are_in_one_line() {
             found.sort_by_key(|(rec_no, fragment, _)| (*rec_no, *fragment));
             assert!(found.len() > 60);
             for (number, (_, _, at)) in found.iter().take(moved).enumerate() {
-                drain.annex(*at).expect("there is room");
+                drain.spill(*at).expect("there is room");
                 if number < marked {
                     drain.settle(*at, written_seq);
                 }
@@ -222,7 +222,7 @@ fn pieces_that_are_in_two_places_are_in_one_line() {
             if is_alive {
                 let mut writer = successor(&place, file.source().expect("reads"));
                 assert!(writer.round() && writer.finish());
-                assert_eq!(annex::files(file.path()).expect("lists"), []);
+                assert_eq!(spill::files(file.path()).expect("lists"), []);
             } else {
                 drop(file);
                 let (_writer, recovered) = place.recover();
@@ -242,7 +242,7 @@ fn pieces_that_are_in_two_places_are_in_one_line() {
 
 /// Where the pieces of a text have no room beside the arena, they are in memory.
 #[test]
-fn a_text_is_whole_without_an_annex() {
+fn a_text_is_whole_without_a_spill() {
     let place = place();
     let file = place.arena();
     let mut writer = place.writer(file.arena()).with_arena(file.source().expect("reads"));
@@ -480,11 +480,11 @@ fn a_text_whose_beginning_is_nowhere_is_counted() {
     drain.pass(|head, at| found.push((head.fragment_number, at)));
     found.sort_by_key(|(fragment, _)| *fragment);
     for (_, at) in found.iter().take(3) {
-        drain.annex(*at).expect("there is room");
+        drain.spill(*at).expect("there is room");
         drain.settle(*at, written_seq);
     }
     drop(drain);
-    annex::remove_all(file.path()).expect("removes");
+    spill::remove_all(file.path()).expect("removes");
     drop(file);
     let (_writer, recovered) = place.recover();
     recovered.expect("recovers");

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::context::Context;
-use crate::annex;
 use crate::arena_file::ArenaFile;
 use crate::arena_list;
 use crate::control::Severity;
+use crate::spill;
 
 /// See the module documentation.
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl DeadArenas {
         for path in std::mem::take(&mut self.gone) {
             forget(directory, &path, context);
             // Pieces of texts whose other pieces are lost.
-            if let Err(error) = annex::remove_all(&path) {
+            if let Err(error) = spill::remove_all(&path) {
                 context.say(Severity::Warning, &error.to_string());
             }
         }

@@ -7,9 +7,9 @@ use tacho_ring::sync::{Ordering, fence};
 use tacho_ring::{session, sys};
 
 use super::queue::Queue;
-use crate::annex::Source;
 use crate::drain::Drain;
 use crate::join::{Ending, Join, Ready, Start};
+use crate::spill::Source;
 
 /// A statement that is open for this long gets a `running` line, µs.
 pub(super) const RUNNING_AFTER_US: i64 = 10_000_000;

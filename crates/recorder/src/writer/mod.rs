@@ -69,13 +69,13 @@ use tacho_ring::arena::Arena;
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 
-use crate::annex::Source;
 use crate::arena_file::ArenaFile;
 use crate::control::{ConfigTold, Control, Log, Severity, Status};
 use crate::drain::Drain;
 use crate::join::{Join, Ready};
 use crate::pause;
 use crate::setting_names::SettingNames;
+use crate::spill::Source;
 use context::Context;
 use intake::{Intake, RUNNING_AFTER_US};
 use lines::{Channels, Lines};
@@ -98,7 +98,7 @@ pub struct Writer<F: Fs = RealFs> {
     losses: Losses,
     output: Output<F>,
     pace: Pace,
-    annex_limit: RateLimit,
+    spill_limit: RateLimit,
     context: Context,
 }
 
@@ -122,7 +122,7 @@ impl<F: Fs> Writer<F> {
             losses: Losses::new(now_us),
             output: Output::new(files, last_seq),
             pace: Pace::default(),
-            annex_limit: RateLimit::default(),
+            spill_limit: RateLimit::default(),
             context: Context::new(control, status, log),
         };
         writer.take_names();
@@ -288,7 +288,7 @@ impl<F: Fs> Writer<F> {
         pause::here();
         self.output.files.tick();
         self.recycle();
-        relief::report_annex_failure(&mut self.intake.drain, &mut self.annex_limit, &self.context);
+        relief::report_spill_failure(&mut self.intake.drain, &mut self.spill_limit, &self.context);
         if is_written {
             self.look_after_closed();
         }

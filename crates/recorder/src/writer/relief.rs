@@ -64,7 +64,7 @@ impl<F: Fs> Writer<F> {
         if self.give_back(taken) == 0 {
             // So many large records come in at once that their beginnings fill the arena.
             let in_memory = self.intake.join.partials().filter(|(_, p)| p.early.is_some());
-            let in_arena = |at: &mut Ref| !at.is_annexed();
+            let in_arena = |at: &mut Ref| !at.is_spilled();
             let firsts = in_memory.filter_map(|(_, p)| p.first.take_if(in_arena)).collect();
             self.give_back(firsts);
         }
@@ -125,9 +125,9 @@ fn take_out_announced(intake: &mut Intake) -> Vec<Ref> {
     taken
 }
 
-/// Reports that pieces of records could not be moved to the annex.
-pub(super) fn report_annex_failure(drain: &mut Drain, limit: &mut RateLimit, context: &Context) {
-    let Some(error) = drain.take_annex_error() else { return };
+/// Reports that pieces of records could not be moved to the spill.
+pub(super) fn report_spill_failure(drain: &mut Drain, limit: &mut RateLimit, context: &Context) {
+    let Some(error) = drain.take_spill_error() else { return };
     if !limit.allows(sys::monotonic_us()) {
         return;
     }
@@ -144,7 +144,7 @@ pub(super) fn report_annex_failure(drain: &mut Drain, limit: &mut RateLimit, con
     context.say(Severity::Warning, &text);
 }
 
-/// Moves what there is of a record to the annex; `taken`: what is not needed in the arena any more.
+/// Moves what there is of a record to the spill; `taken`: what is not needed in the arena any more.
 /// `false`: not all of it has room there, or some of it is in memory already.
 fn move_out(drain: &mut Drain, partial: &mut Partial, taken: &mut Vec<Ref>) -> bool {
     // The numbers of fragments have 16 bits. Where they begin anew, one in the arena has that of one that
@@ -153,8 +153,8 @@ fn move_out(drain: &mut Drain, partial: &mut Partial, taken: &mut Vec<Ref>) -> b
     if partial.early.is_some() || fragment_count > u32::from(u16::MAX) {
         return false;
     }
-    for at in partial.first.iter_mut().chain(&mut partial.more).filter(|at| !at.is_annexed()) {
-        let Some(moved) = drain.annex(*at) else { return false };
+    for at in partial.first.iter_mut().chain(&mut partial.more).filter(|at| !at.is_spilled()) {
+        let Some(moved) = drain.spill(*at) else { return false };
         taken.push(std::mem::replace(at, moved));
     }
     true

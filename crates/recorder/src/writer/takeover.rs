@@ -33,11 +33,11 @@ use tacho_ring::sys;
 use super::Writer;
 use super::intake::Intake;
 use super::losses::count_corrupt;
-use crate::annex::Source;
 use crate::control::Severity;
 use crate::drain::{Drain, Head, Ref};
 use crate::join::{Join, Ready};
 use crate::recover;
+use crate::spill::Source;
 
 /// How long a session slot may be on its way from one connection to another until it is taken for
 /// one without a connection, µs: a few instructions of a thread that can run.
