@@ -216,7 +216,7 @@ impl Recorder {
     }
 
     fn ring(&self) {
-        self.arena().shared().bell.0.call(&Futex);
+        self.arena().shared().wakeup.0.call(&Futex);
         self.outside.wake();
     }
 
@@ -252,7 +252,7 @@ impl Recorder {
             _ => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.
-        shared.gate.0.open(&Futex);
+        shared.backpressure.0.open(&Futex);
         self.ring();
     }
 

@@ -272,7 +272,7 @@ fn a_text_that_was_taken_out_is_known_by_its_beginning() {
     let mut writer = place.writer(arena);
     writer.note(tacho_event::record::EventKind::Start, "");
     let mut writer = Some(writer);
-    let gate = &arena.shared().gate.0;
+    let backpressure = &arena.shared().backpressure.0;
     std::thread::scope(|scope| {
         let producer = scope.spawn(move || {
             let probe = Probe::new(arena, 1);
@@ -286,7 +286,7 @@ fn a_text_that_was_taken_out_is_known_by_its_beginning() {
         let mut is_succeeded = false;
         while !producer.is_finished() {
             // Nothing is taken out before the arena is full: a quick writer would leave nobody waiting.
-            if !is_succeeded && gate.waiters.load(Ordering::Relaxed) > 0 {
+            if !is_succeeded && backpressure.waiters.load(Ordering::Relaxed) > 0 {
                 // It takes pieces out, and dies with them.
                 round(&mut writer);
                 assert!(!writer.as_mut().expect("there is one").may_let_go());

@@ -9,13 +9,13 @@ use crate::codec::{
     BODY_BYTES, Body, Event, FIGURES_BYTES, NOTICE_AUTHID_DROP, NOTICE_FLUSH, PRESENT_FIGURES,
     RecordKind, STRING_BYTES_MAX, STRING_COUNT, STRING_RESERVED,
 };
-use crate::gate::Park;
 use crate::layout::{
     ChunkControl, FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_MIDDLE, FRAGMENT_WHOLE, RECORD_ALIGN,
     RECORD_HEADER_BYTES, Session,
 };
 use crate::sync::{AtomicU32, Ordering};
 use crate::wait::{self, ChunkWait};
+use crate::wakeup::Park;
 use crate::{ahead, free};
 use crate::{session, sys};
 
@@ -590,7 +590,7 @@ pub fn release(arena: &Arena, open: &mut OpenChunk) {
         && chunk::enter(control, open)
     {
         chunk::close(control, open);
-        arena.shared().bell.0.chunk_closed(&Futex);
+        arena.shared().wakeup.0.chunk_closed(&Futex);
     }
     open.forget();
 }

@@ -98,7 +98,7 @@ pub(crate) fn for_chunk(
     let counters = &shared.counters.0;
     let settings = &shared.settings.0;
     let pop = || free::pop(&shared.free_head.0, arena.controls());
-    shared.bell.0.ring(&Futex);
+    shared.wakeup.0.ring(&Futex);
     if matches!(chunk_wait, ChunkWait::None) {
         return None;
     }
@@ -136,15 +136,15 @@ pub(crate) fn for_chunk(
         at_most_us,
     };
     let found = loop {
-        let epoch = shared.gate.0.announce();
+        let epoch = shared.backpressure.0.announce();
         if let Some(index) = pop() {
-            shared.gate.0.retract();
+            shared.backpressure.0.retract();
             break Ok(index);
         }
         let slice_us = match wait.slice_us(counters) {
             Ok(slice_us) => slice_us,
             Err(counter) => {
-                shared.gate.0.retract();
+                shared.backpressure.0.retract();
                 break Err(counter);
             }
         };
@@ -152,9 +152,9 @@ pub(crate) fn for_chunk(
             // A connection that waits is not stale, however long it takes.
             session.seen_us.store(sys::now_us(), Ordering::Relaxed);
         }
-        shared.bell.0.call(&Futex);
-        sys::futex_wait(&shared.gate.0.epoch, epoch, slice_us);
-        shared.gate.0.retract();
+        shared.wakeup.0.call(&Futex);
+        sys::futex_wait(&shared.backpressure.0.epoch, epoch, slice_us);
+        shared.backpressure.0.retract();
     };
     counters.blocked_time_us.fetch_add(wait.waited_us(), Ordering::Relaxed);
     found.map_err(|counter| counter.fetch_add(1, Ordering::Relaxed)).ok()
@@ -190,7 +190,7 @@ pub(crate) fn until_settled(
         // As in `for_chunk`. If the slot went to another connection, nobody would say that the
         // record is in the file, and the wait would have no end.
         session.seen_us.store(sys::now_us(), Ordering::Relaxed);
-        shared.bell.0.call(&Futex);
+        shared.wakeup.0.call(&Futex);
         sys::futex_wait(&shared.writer.0.written_epoch, epoch, slice_us);
     }
     true

@@ -247,7 +247,7 @@ impl<F: Fs> Writer<F> {
         let flush_bytes = control.flush_bytes.load(Ordering::Relaxed);
         let chunk_bytes = u64::from(arena.geometry().chunk_bytes);
         let limit = u32::try_from((flush_bytes / chunk_bytes).max(1)).unwrap_or(u32::MAX);
-        arena.shared().bell.0.closed_limit.store(limit, Ordering::Relaxed);
+        arena.shared().wakeup.0.closed_limit.store(limit, Ordering::Relaxed);
     }
 }
 
@@ -372,7 +372,7 @@ impl<F: Fs> Writer<F> {
     fn recycle(&mut self) -> u32 {
         let count = self.intake.drain.recycle(self.output.batch.written_seq());
         if count > 0 {
-            self.arena().shared().gate.0.open(&Futex);
+            self.arena().shared().backpressure.0.open(&Futex);
         }
         self.show_arena_use();
         count
@@ -462,7 +462,7 @@ impl<F: Fs> Writer<F> {
 /// Between two rounds, and at the end.
 impl<F: Fs> Writer<F> {
     /// Sleeps until the interval is over (`at_most_ms` if that is less), enough is waiting, or
-    /// the bell rings.
+    /// it is woken.
     pub fn sleep(&mut self, started_us: i64, at_most_ms: u64) {
         let Writer { pace, output, lines, intake, context, .. } = self;
         let durability = &output.durability;

@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tacho_ring::arena::Arena;
-use tacho_ring::gate::Park;
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
+use tacho_ring::wakeup::Park;
 
 use crate::control::{Control, Status};
 
@@ -16,7 +16,7 @@ const NAP: Duration = Duration::from_millis(2);
 /// See the module documentation.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// How often the bell had been rung before the last look at the arena.
+    /// How often the writer had been woken before the last look at the arena.
     rings_seen: u32,
     /// `bytes_written` when it last slept.
     slept_at_bytes: u64,
@@ -39,9 +39,9 @@ pub(super) struct Outlook {
 impl Pace {
     /// A round begins.
     pub(super) fn begin_round(&mut self, arena: &Arena) {
-        // SYNC bell: Acquire pairs with the Release in `Bell::ring`: what was recorded before
+        // SYNC wakeup: Acquire pairs with the Release in `Wakeup::ring`: what was recorded before
         // these is seen in this round. A later wakeup is not missed.
-        self.rings_seen = arena.shared().bell.0.rings.load(Ordering::Acquire);
+        self.rings_seen = arena.shared().wakeup.0.rings.load(Ordering::Acquire);
     }
 
     /// Whether so much was written since the last call that producers need not wake the writer: a call
@@ -53,7 +53,7 @@ impl Pace {
     }
 
     /// Sleeps until the interval since `started_us` is over (`at_most_ms` if that is less), enough is
-    /// waiting, or the bell rings. Under load it only naps.
+    /// waiting, or it is woken. Under load it only naps.
     pub(super) fn sleep(
         &mut self,
         started_us: i64,
@@ -75,8 +75,8 @@ impl Pace {
             Some(due_us) if due_us > 0 => left_us.min(due_us),
             _ => left_us,
         };
-        let bell = &arena.shared().bell.0;
-        let word = bell.listen();
+        let wakeup = &arena.shared().wakeup.0;
+        let word = wakeup.listen();
         let is_urgent = control.stop.load(Ordering::Relaxed)
             || control.release.load(Ordering::Relaxed)
             || control.rotate_now.load(Ordering::Relaxed)
@@ -85,11 +85,11 @@ impl Pace {
             || word != self.rings_seen
             // What waits for its filter keeps its chunks, however many are closed.
             || (!outlook.is_filter_waited_for
-                && bell.closed.load(Ordering::Relaxed) >= bell.closed_limit.load(Ordering::Relaxed));
+                && wakeup.closed.load(Ordering::Relaxed) >= wakeup.closed_limit.load(Ordering::Relaxed));
         let may_wait = !is_urgent || outlook.is_failing || outlook.is_device_failing;
         if left_us > 0 && may_wait {
-            Futex.wait(&bell.rings, word, left_us as u64);
+            Futex.wait(&wakeup.rings, word, left_us as u64);
         }
-        bell.awake();
+        wakeup.awake();
     }
 }

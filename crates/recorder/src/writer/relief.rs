@@ -18,8 +18,8 @@ impl<F: Fs> Writer<F> {
     /// Makes room when chunks are short. `false`: the file cannot be written.
     pub(super) fn relieve(&mut self, now_us: i64) -> bool {
         let arena = *self.arena();
-        let gate = &arena.shared().gate.0;
-        let waiting = || gate.waiters.load(Ordering::Relaxed) > 0;
+        let backpressure = &arena.shared().backpressure.0;
+        let waiting = || backpressure.waiters.load(Ordering::Relaxed) > 0;
         let total = arena.geometry().chunk_count;
         if !waiting() && (total - self.intake.drain.used_count().min(total)) * 8 > total {
             return true;

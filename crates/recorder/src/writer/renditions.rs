@@ -60,10 +60,10 @@ struct Shared {
     messages: Vec<(Severity, String)>,
 }
 
-/// A [`Shared`], and the bell for the thread.
+/// A [`Shared`], and what wakes the thread.
 struct Link {
     shared: Mutex<Shared>,
-    bell: Condvar,
+    wakeup: Condvar,
 }
 
 impl Link {
@@ -77,17 +77,17 @@ impl Link {
         change(&mut shared);
         shared.is_news = true;
         drop(shared);
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     fn wait_for_news(&self, shared: MutexGuard<'_, Shared>) {
-        drop(self.bell.wait_while(shared, |shared| !shared.is_news));
+        drop(self.wakeup.wait_while(shared, |shared| !shared.is_news));
     }
 
     /// Waits until it is time to try again what has failed: new lines change nothing.
     fn wait_in_trouble(&self, shared: MutexGuard<'_, Shared>) {
         let is_quiet = |shared: &mut Shared| shared.end_by_us.is_none() && shared.let_go.is_none();
-        drop(self.bell.wait_timeout_while(shared, RETRY, is_quiet));
+        drop(self.wakeup.wait_timeout_while(shared, RETRY, is_quiet));
     }
 }
 
@@ -285,7 +285,7 @@ impl Renditions {
         }
         drop(shared);
         if is_news {
-            running.link.bell.notify_one();
+            running.link.wakeup.notify_one();
         }
         if self.needed_from != needed_from {
             let before = std::mem::replace(&mut self.needed_from, needed_from);
@@ -324,7 +324,7 @@ impl Renditions {
                 held_up: None,
                 messages: Vec::new(),
             }),
-            bell: Condvar::new(),
+            wakeup: Condvar::new(),
         });
         let link_too = link.clone();
         let thread = std::thread::Builder::new().name("tacho-format".to_owned());

@@ -204,7 +204,7 @@ impl<F: Fs> Writer<F> {
         self.output.doubt_device(&arena, &self.context);
         let shared = arena.shared();
         // It may have died in its sleep.
-        shared.bell.0.awake();
+        shared.wakeup.0.awake();
         let heartbeat_us = shared.writer.0.heartbeat_us.load(Ordering::Relaxed);
         self.losses.set_seen(heartbeat_us.min(sys::now_us()));
         // Before anything is looked at.
