@@ -28,7 +28,7 @@ use conn::Conn;
 use conns::Conns;
 use order::{Counts, Stashed};
 
-pub use conn::{Ending, Open, Ready, Start, StatementEnd, Told};
+pub use conn::{CarryOver, Ending, Open, Ready, Start, StatementEnd};
 pub use partial::{EarlyRecord, NoText, Partial, Place};
 
 /// See the module documentation.

@@ -1,6 +1,7 @@
 //! From records in the arena to the bytes of a line.
 
 mod calls;
+mod carry_over;
 mod digests;
 mod load;
 mod notice;
@@ -9,7 +10,6 @@ mod secrets;
 mod single;
 mod statement;
 mod texts;
-mod told;
 mod wanted;
 
 use tacho_event::json;
@@ -24,10 +24,10 @@ use load::Buffers;
 use parts::{Commands, Known};
 use texts::without_text;
 
+pub use carry_over::{carry_over, is_rewritten, last_error};
 pub use load::Shortfall;
 pub use single::write_single;
 pub use statement::{Statement, write_statement};
-pub use told::{is_rewritten, last_error, told};
 
 /// Buffers that are reused for every line.
 #[derive(Default)]

@@ -25,13 +25,13 @@ pub enum Start {
         /// `seq` of that line.
         seq: u64,
         /// What its other lines need to know.
-        told: Box<Told>,
+        carry_over: Box<CarryOver>,
     },
 }
 
 /// What is kept of a statement whose start is in the file.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct CarryOver {
     /// The strings of its start, in the order of `STRING_*`. Empty after a restart.
     pub strings: Vec<Vec<u8>>,
     /// There was a secret in its text.
@@ -44,10 +44,10 @@ pub struct Told {
     pub error: Option<(u32, Vec<u8>)>,
 }
 
-impl Default for Told {
+impl Default for CarryOver {
     /// Of a statement from before a restart: its text may have had anything.
-    fn default() -> Told {
-        Told {
+    fn default() -> CarryOver {
+        CarryOver {
             strings: Vec::new(),
             has_secret: true,
             shows_prepared: false,
@@ -91,7 +91,7 @@ pub struct Open {
 impl Open {
     /// A statement that is known only as a `running` line, from before a restart.
     pub fn from_running(head: &Head, seq: u64) -> Open {
-        Open::new(head, Start::Running { seq, told: Box::default() }, false)
+        Open::new(head, Start::Running { seq, carry_over: Box::default() }, false)
     }
 
     pub(super) fn new(head: &Head, start: Start, awaited: bool) -> Open {

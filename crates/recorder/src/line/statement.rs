@@ -20,7 +20,7 @@ use super::secrets::{Shown, clean_message, executes_text, quotes_another_text, s
 use super::texts::{self, without_text};
 use super::{Scratch, Style, Written, is_blocked, wanted, write};
 use crate::drain::Drain;
-use crate::join::{Ending, NoText, Open, Place, Start, StatementEnd, Told};
+use crate::join::{CarryOver, Ending, NoText, Open, Place, Start, StatementEnd};
 
 /// A statement that has a start, and how far it has come.
 #[derive(Clone, Copy)]
@@ -67,9 +67,9 @@ impl<'v> Said<'v> {
                 said.text = (view.body.present & PRESENT_TEXT != 0).then_some(*text);
                 said.text_bytes = view.body.text_bytes;
             }
-            (None, Start::Running { seq, told }) => {
+            (None, Start::Running { seq, carry_over }) => {
                 record.running_seq = Some(*seq);
-                let string = |i| told.strings.get(i).map_or(&[][..], Vec::as_slice);
+                let string = |i| carry_over.strings.get(i).map_or(&[][..], Vec::as_slice);
                 identify(record, &std::array::from_fn(string));
                 // The character set is that of a text which is in the other line.
                 record.sql_charset = &[];
@@ -197,12 +197,12 @@ fn gather<'v>(
 }
 
 /// The message that its start has left for its end, if that is the message of its outcome.
-fn told_message<'v>(
-    told: Option<&'v Told>,
+fn carried_message<'v>(
+    carry_over: Option<&'v CarryOver>,
     is_failed: bool,
     record: &mut Record<'v>,
 ) -> Option<&'v [u8]> {
-    let (errno, text) = told?.error.as_ref()?;
+    let (errno, text) = carry_over?.error.as_ref()?;
     if record.errno == 0 && is_failed {
         record.errno = *errno;
         record.outcome = Some(Outcome::Error);
@@ -298,7 +298,7 @@ struct Texts<'t> {
     message: Option<&'t [u8]>,
     treatment: Treatment,
     /// What was kept of the start.
-    told: Option<&'t Told>,
+    carry_over: Option<&'t CarryOver>,
     ended: Option<&'t StatementEnd>,
 }
 
@@ -365,15 +365,16 @@ impl<'t> Texts<'t> {
         record: &Record<'_>,
         style: &Style<'_>,
     ) -> Cow<'m, [u8]> {
-        let Texts { text, kind, is_gone, told, .. } = *self;
-        let no_literals = self.treatment.no_text || told.is_some_and(|told| told.no_literals);
+        let Texts { text, kind, is_gone, carry_over, .. } = *self;
+        let no_literals =
+            self.treatment.no_text || carry_over.is_some_and(|carry_over| carry_over.no_literals);
         if style.redact_literals || no_literals {
             return redact::message_without_literals(record.errno, message).into();
         }
-        let has_secret = is_redacted || told.is_some_and(|told| told.has_secret);
+        let has_secret = is_redacted || carry_over.is_some_and(|carry_over| carry_over.has_secret);
         let shows_prepared = || {
             text.is_some_and(|text| redact::shows_prepared(text, kind.setting))
-                || told.is_some_and(|told| told.shows_prepared)
+                || carry_over.is_some_and(|carry_over| carry_over.shows_prepared)
         };
         let is_hidden = executes_text(record) && !shows_prepared()
             || quotes_another_text(record, message, text, kind);
@@ -393,9 +394,9 @@ pub fn write_statement(
 ) -> Written {
     let Statement { open, ending, .. } = statement;
     let Scratch { start, end, extras, known, commands, digests, shortfall } = scratch;
-    let (started, told) = match &open.start {
+    let (started, carry_over) = match &open.start {
         Start::Record(place) => (start.load(drain, place, shortfall), None),
-        Start::Running { told, .. } => (None, Some(&**told)),
+        Start::Running { carry_over, .. } => (None, Some(&**carry_over)),
     };
     let end_record = match ending {
         Ending::Record(place) => end.load(drain, place, shortfall),
@@ -411,7 +412,7 @@ pub fn write_statement(
         said.end(end, open.ts_us, &mut record);
     }
     // Of what follows in a packet the `running` line has only the beginning.
-    let is_told = told.is_some() && !open.remainder;
+    let is_told = carry_over.is_some() && !open.remainder;
     let kind_at_end = end_record
         .as_ref()
         .and_then(|ended| said.end_text(ended, started.as_ref(), is_told, &mut record));
@@ -422,7 +423,7 @@ pub fn write_statement(
     record.tables = &gathered.tables;
     let message = gathered.message.or_else(|| {
         let is_failed = open.failed && matches!(ending, Ending::Derived(_));
-        told_message(told, is_failed, &mut record)
+        carried_message(carry_over, is_failed, &mut record)
     });
 
     let mut treatment = Treatment::default();
@@ -455,7 +456,7 @@ pub fn write_statement(
         rewritten: gathered.rewritten,
         message,
         treatment,
-        told,
+        carry_over,
         ended,
     };
     texts.write(record, out, style, digests, shortfall);

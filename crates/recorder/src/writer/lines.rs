@@ -14,7 +14,7 @@ use super::rate_limit::RateLimit;
 use super::running;
 use crate::control::Severity;
 use crate::drain::{Drain, Ref};
-use crate::join::{EarlyRecord, Ending, Open, Place, Ready, Start, Told};
+use crate::join::{CarryOver, EarlyRecord, Ending, Open, Place, Ready, Start};
 use crate::line::{self, Scratch, Shortfall, Style, Written};
 
 /// Makes lines.
@@ -161,10 +161,11 @@ impl Lines {
     }
 
     /// What is to be kept of a start when the record itself leaves the arena.
-    pub(super) fn told(&mut self, drain: &Drain, place: &Place) -> Told {
-        let mut told = line::told(drain, &mut self.scratch, place, self.filter_sync.filters());
-        told.no_literals |= self.filter_sync.is_blind();
-        told
+    pub(super) fn carry_over(&mut self, drain: &Drain, place: &Place) -> CarryOver {
+        let mut carry_over =
+            line::carry_over(drain, &mut self.scratch, place, self.filter_sync.filters());
+        carry_over.no_literals |= self.filter_sync.is_blind();
+        carry_over
     }
 
     /// Whether the new text of a statement that was rewritten is among what it has gathered.

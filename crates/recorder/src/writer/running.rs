@@ -48,8 +48,8 @@ fn write_line(conn: u64, open: &mut Open, lines: &mut Lines, to: &mut Channels<'
     if let Start::Record(place) = &mut open.start {
         gather(place, to.drain);
     }
-    let told_first = match &open.start {
-        Start::Record(place) => Some(Box::new(lines.told(to.drain, place))),
+    let first = match &open.start {
+        Start::Record(place) => Some(Box::new(lines.carry_over(to.drain, place))),
         Start::Running { .. } => None,
     };
     let is_rewritten = lines.is_rewritten(to.drain, &open.extras);
@@ -58,16 +58,16 @@ fn write_line(conn: u64, open: &mut Open, lines: &mut Lines, to: &mut Channels<'
         return;
     };
     settle_statement(conn, open, &Ending::Running, seq, to);
-    if let Some(told) = told_first {
+    if let Some(carry_over) = first {
         remember(to.drain.arena(), conn, open, seq);
-        open.start = Start::Running { seq, told };
+        open.start = Start::Running { seq, carry_over };
     }
-    if let Start::Running { told, .. } = &mut open.start {
+    if let Start::Running { carry_over, .. } = &mut open.start {
         // Its error may quote the new text, which is not known any more by then.
-        told.has_secret |= is_rewritten;
+        carry_over.has_secret |= is_rewritten;
         // Only its end tells whether it is the message of its outcome.
         if error.is_some() {
-            told.error = error;
+            carry_over.error = error;
         }
     }
     open.extras.clear();

@@ -10,21 +10,26 @@ use super::load::{Loaded, Shortfall};
 use super::{Scratch, is_blocked, wanted};
 use crate::control::Filters;
 use crate::drain::Drain;
-use crate::join::{Place, Told};
+use crate::join::{CarryOver, Place};
 
 /// Longest message that is kept until its statement ends, bytes; no server has longer ones.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// What is to be kept of a start when the record itself leaves the arena.
-pub fn told(drain: &Drain, scratch: &mut Scratch, place: &Place, filters: &Filters) -> Told {
+pub fn carry_over(
+    drain: &Drain,
+    scratch: &mut Scratch,
+    place: &Place,
+    filters: &Filters,
+) -> CarryOver {
     // Its line counts what cannot be read.
     let loaded = scratch.start.load(drain, place, &mut Shortfall::default());
-    let Some(Loaded { view, text }) = loaded else { return Told::default() };
+    let Some(Loaded { view, text }) = loaded else { return CarryOver::default() };
     let setting = redact::Setting::of(view.string(STRING_CHARSET), view.string(STRING_DB));
     let filter = Program::new(filters.at(view.header.ts_us));
     let treatment = wanted::statement(&filter, &view, || None);
     let is_clean = |text| matches!(redact::secrets(text, setting), Cow::Borrowed(_));
-    Told {
+    CarryOver {
         strings: view.strings().map(<[u8]>::to_vec).to_vec(),
         has_secret: !text.is_ok_and(is_clean),
         shows_prepared: text.is_ok_and(|text| redact::shows_prepared(text, setting)),
