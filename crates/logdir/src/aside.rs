@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-use super::ending::RENDITIONS;
+use super::ending::SECONDARY_LIST;
 use super::entries;
 use super::error::{At, FileError, LastSeqError};
 use super::event::Event;
@@ -85,9 +85,9 @@ fn find<F: Fs>(fs: &F, dir: &Path, key_file: &Path) -> Result<Found, FileError> 
         Listed::Ours(made) => found.made = made,
         Listed::Foreign => found.planted.push(made::LIST.to_owned()),
     }
-    let renditions = fs.open(&dir.join(RENDITIONS), OpenMode::Private);
+    let renditions = fs.open(&dir.join(SECONDARY_LIST), OpenMode::Private);
     if renditions.is_err_and(|error| error.kind() == io::ErrorKind::InvalidData) {
-        found.planted.push(RENDITIONS.to_owned());
+        found.planted.push(SECONDARY_LIST.to_owned());
     }
     match found.made.oldest().max(newest_sealed) {
         Some(floor) if found.made.oldest().is_some() => {
@@ -287,7 +287,7 @@ mod tests {
         let place = Place::new();
         place.run(&place.key());
         place.without_list();
-        for list in [made::LIST, RENDITIONS] {
+        for list in [made::LIST, SECONDARY_LIST] {
             place.plant(list, 0o640, format!("csv {FUTURE}\n").as_bytes());
         }
         assert_eq!(place.run(&place.key()), 2);

@@ -98,7 +98,7 @@
 //! | `inventory` | what there is of the log, for SHOW STATUS |
 //! | `sizes` | what is known of the sizes of closed files |
 //! | `retain` | which closed files have to go, and how they go |
-//! | `rendition` | each file once more in another format, beside it |
+//! | `secondary_format` | each file once more in another format, beside it |
 //! | [`read`] | the reading half |
 //! | `faulty` | a file system in memory that fails on demand, for tests (feature `faulty`) |
 
@@ -120,9 +120,9 @@ pub mod private_file;
 #[cfg(feature = "read")]
 pub mod read;
 mod recipients;
-mod rendition;
 mod retain;
 mod seal;
+mod secondary_format;
 mod sizes;
 mod stream;
 mod sync;
@@ -153,8 +153,8 @@ pub use lock::tells_of_recovery;
 pub use name::FileName;
 pub use pack::{PackError, Packed, Packer, Packing, Unremoved};
 pub use recipients::{Recipients, RecipientsError};
-pub use rendition::{Plan, Renditions, State as RenditionState, Trouble};
 pub use retain::{Due, Keep, Outlook, RetainError};
 pub use seal::{SealOptions, Sealed};
+pub use secondary_format::{Plan, SecondaryFormat, State as SecondaryState, Trouble};
 pub use tacho_chain::entry::RemovalReason;
 pub use write::{LogFiles, Opened, Options, SyncMark};

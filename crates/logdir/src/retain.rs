@@ -26,7 +26,7 @@ use super::form::Form;
 use super::fs::{Fs, FsFile as _};
 use super::lines;
 use super::name::FileName;
-use super::sizes::is_rendition;
+use super::sizes::is_secondary;
 use super::tail;
 use super::write::current::Current;
 use super::write::directory::LogDir;
@@ -181,7 +181,7 @@ impl ClosedFiles {
         now_s: i64,
         age_s: u64,
     ) -> Result<bool, FileError> {
-        let is_log = |ending: &Ending| !is_rendition(*ending) && *ending != Ending::Sidecar;
+        let is_log = |ending: &Ending| !is_secondary(*ending) && *ending != Ending::Sidecar;
         for ending in self.parts[&name].iter().filter(is_log) {
             let path = dir.path().join(format!("{name}.{ending}"));
             match dir.fs().stat(&path) {

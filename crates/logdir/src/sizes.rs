@@ -32,7 +32,7 @@ impl Sizes {
         let mut before = std::mem::take(&mut self.0);
         let mut sum = 0_u64;
         // A rendition without a log file does not go with one either.
-        for (name, parts) in parts.iter().filter(|(_, parts)| !parts.iter().all(is_rendition)) {
+        for (name, parts) in parts.iter().filter(|(_, parts)| !parts.iter().all(is_secondary)) {
             let known = before.remove(name).filter(|(known, _)| known == parts);
             let bytes = match known {
                 Some((_, bytes)) => bytes,
@@ -59,6 +59,6 @@ fn part_bytes<F: Fs>(dir: &LogDir<F>, name: FileName, ending: Ending) -> Result<
 }
 
 /// Whether a part says the lines in another format.
-pub(crate) fn is_rendition(ending: Ending) -> bool {
+pub(crate) fn is_secondary(ending: Ending) -> bool {
     matches!(ending, Ending::File(content, _) | Ending::New(content, _) if content != Content::Lines)
 }

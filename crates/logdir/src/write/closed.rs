@@ -7,8 +7,8 @@ use crate::fs::Fs;
 use crate::inventory::{self, Inventory};
 use crate::name::FileName;
 use crate::pack::{self, Packed, Packer, Packing, Unremoved};
-use crate::rendition::{Renditions, State};
 use crate::retain::{self, ClosedFiles, Due, Keep, Outlook, RetainError};
+use crate::secondary_format::{SecondaryFormat, State};
 
 /// Retention.
 impl<F: Fs> LogFiles<F> {
@@ -159,7 +159,7 @@ impl<F: Fs> LogFiles<F> {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn rendition_state(&self) -> Result<State, FileError> {
+    pub fn secondary_state(&self) -> Result<State, FileError> {
         State::read(self.dir.fs(), self.dir.path())
     }
 
@@ -168,14 +168,14 @@ impl<F: Fs> LogFiles<F> {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn list_renditions(&self, state: &State) -> Result<(), FileError> {
+    pub fn list_secondary(&self, state: &State) -> Result<(), FileError> {
         state.write(self.dir.fs(), self.dir.path())
     }
 
     /// Takes up the renditions that `state` has, and those of all files behind `seen`. `host` is
     /// the name of the server's machine.
     #[must_use]
-    pub fn renditions(&self, state: State, seen: FileName, host: &str) -> Renditions<F> {
-        Renditions::new(self.dir.fs().clone(), self.dir.path(), state, seen, host)
+    pub fn secondary_format(&self, state: State, seen: FileName, host: &str) -> SecondaryFormat<F> {
+        SecondaryFormat::new(self.dir.fs().clone(), self.dir.path(), state, seen, host)
     }
 }

@@ -30,7 +30,7 @@
 //! | `retention` | which closed file goes when |
 //! | `brake` | how fast they may go where that can be a mistake or an attack |
 //! | `packing` | the thread that makes closed files smaller, and encrypts them |
-//! | `renditions` | the thread that writes each file once more in another format |
+//! | `secondary_format` | the thread that writes each file once more in another format |
 //! | `space` | room on the disk, and the warning that it ends |
 //! | `inventory` | what there is of the log, for SHOW STATUS |
 
@@ -52,9 +52,9 @@ mod packing;
 mod queue;
 mod rate_limit;
 mod relief;
-mod renditions;
 mod retention;
 mod running;
+mod secondary_format;
 mod space;
 mod takeover;
 mod upkeep;

@@ -18,7 +18,7 @@ use super::brake::Brake;
 use super::context::Context;
 use super::packing::Packing;
 use super::rate_limit::RateLimit;
-use super::renditions::Renditions;
+use super::secondary_format::SecondaryFormat;
 use super::upkeep::Stale;
 use crate::control::{Control, Severity};
 
@@ -32,7 +32,7 @@ const GO_FOR_ONE: u64 = 2;
 /// What else works on closed files.
 pub(super) struct Needs<'n> {
     pub(super) packing: &'n Packing,
-    pub(super) renditions: &'n Renditions,
+    pub(super) secondary_format: &'n SecondaryFormat,
 }
 
 /// What is known of the closed files.
@@ -197,8 +197,8 @@ impl Retention {
             return Ok(None);
         };
         // Only now: what is beside it goes with it, whether it is complete or not.
-        if !needs.renditions.lets_go(due) {
-            if needs.renditions.is_known() {
+        if !needs.secondary_format.lets_go(due) {
+            if needs.secondary_format.is_known() {
                 self.look_at_us = now_us + LOOK_AGAIN_US;
             }
             return Ok(None);

@@ -7,8 +7,8 @@ use tacho_logdir::{Due, Fs, LogFiles};
 use super::context::Context;
 use super::inventory::InventoryWatch;
 use super::packing::Packing;
-use super::renditions::Renditions;
 use super::retention::{Needs, Retention};
+use super::secondary_format::SecondaryFormat;
 use super::space::SpaceWatch;
 
 /// What has to look at the files again soon, because another part has changed them.
@@ -23,7 +23,7 @@ pub(super) struct Stale {
 #[derive(Default)]
 pub(super) struct Upkeep {
     pub(super) packing: Packing,
-    renditions: Renditions,
+    secondary_format: SecondaryFormat,
     retention: Retention,
     space: SpaceWatch,
     inventory: InventoryWatch,
@@ -50,14 +50,14 @@ impl Upkeep {
     /// Follows the setting of the other format. Only with an empty batch.
     pub(super) fn follow_format<F: Fs>(&mut self, files: &mut LogFiles<F>, context: &Context) {
         let mut stale = Stale::default();
-        self.renditions.follow(files, &mut stale, context);
+        self.secondary_format.follow(files, &mut stale, context);
         self.refresh(stale);
     }
 
     /// Tells the thread that writes the other format of new lines.
     pub(super) fn look_after_format<F: Fs>(&mut self, files: &mut LogFiles<F>, context: &Context) {
         let mut stale = Stale::default();
-        self.renditions.look_after(files, &mut stale, context);
+        self.secondary_format.look_after(files, &mut stale, context);
         self.refresh(stale);
     }
 
@@ -69,12 +69,12 @@ impl Upkeep {
         context: &Context,
     ) -> Option<Due> {
         let mut stale = Stale::default();
-        let (renditions, leaving) = (&self.renditions, self.retention.leaving_name());
-        let passes_over = |name| renditions.needs(name) || leaving == Some(name);
+        let (secondary_format, leaving) = (&self.secondary_format, self.retention.leaving_name());
+        let passes_over = |name| secondary_format.needs(name) || leaving == Some(name);
         self.packing.look_after(files, passes_over, &mut stale, context);
         self.refresh(stale);
         let mut stale = Stale::default();
-        let needs = Needs { packing: &self.packing, renditions: &self.renditions };
+        let needs = Needs { packing: &self.packing, secondary_format: &self.secondary_format };
         let due = self.retention.look_after(files, &needs, &mut stale, context);
         self.refresh(stale);
         due
@@ -98,6 +98,6 @@ impl Upkeep {
     /// Ends the threads, before the lock of the directory is released: only one writer packs a file.
     pub(super) fn end<F: Fs>(&mut self, files: &mut LogFiles<F>, context: &Context) {
         self.packing.end();
-        self.renditions.end(files, context);
+        self.secondary_format.end(files, context);
     }
 }

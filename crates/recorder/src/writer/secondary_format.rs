@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use tacho_format::{Format, host_name};
 use tacho_logdir::{
-    Due, FileName, Fs, LogFiles, Plan, RemovalReason, RenditionState, Renditions as Files, Trouble,
+    Due, FileName, Fs, LogFiles, Plan, RemovalReason, SecondaryFormat as Files, SecondaryState,
+    Trouble,
 };
 use tacho_ring::sys;
 
@@ -98,7 +99,7 @@ struct Running {
 
 /// What the writer knows of the renditions.
 #[derive(Default)]
-pub(super) struct Renditions {
+pub(super) struct SecondaryFormat {
     running: Option<Running>,
     /// What the last recorder has left was looked at.
     has_begun: bool,
@@ -112,7 +113,7 @@ pub(super) struct Renditions {
     told: Option<(Plan, u64)>,
 }
 
-impl Renditions {
+impl SecondaryFormat {
     /// Whether it is known what the last recorder has left unfinished.
     pub(super) fn is_known(&self) -> bool {
         self.has_begun
@@ -173,7 +174,7 @@ impl Renditions {
         if self.has_begun {
             return Ok(());
         }
-        let state = files.rendition_state();
+        let state = files.secondary_state();
         let state = state
             .map_err(|error| format!("{error}. Until it can, closed files stay as they are"))?;
         if let Some(&(last, format)) = state.pending.back() {
@@ -196,22 +197,22 @@ impl Renditions {
         files: &LogFiles<F>,
     ) -> Result<(), String> {
         let current = files.current_name();
-        let mut state = RenditionState::default();
+        let mut state = SecondaryState::default();
         state.pending.push_back((current, wanted));
-        files.list_renditions(&state).map_err(|error| error.to_string())?;
+        files.list_secondary(&state).map_err(|error| error.to_string())?;
         self.run(state, current, wanted, utc, files)
     }
 
     fn run<F: Fs>(
         &mut self,
-        state: RenditionState,
+        state: SecondaryState,
         seen: FileName,
         format: Option<Format>,
         utc: bool,
         files: &LogFiles<F>,
     ) -> Result<(), String> {
         let plan = Plan { current: files.current_name(), formats: vec![(seen, format)], utc };
-        let files = files.renditions(state, seen, &host_name());
+        let files = files.secondary_format(state, seen, &host_name());
         self.start(files, plan).map_err(|error| error.to_string())?;
         self.format = format;
         Ok(())
@@ -349,7 +350,7 @@ impl Renditions {
     }
 }
 
-impl Drop for Renditions {
+impl Drop for SecondaryFormat {
     fn drop(&mut self) {
         // Nobody is left who could be told: the next start goes on.
         let _: Vec<(Severity, String)> = self.stop(0);

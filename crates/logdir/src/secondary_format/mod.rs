@@ -6,8 +6,8 @@
 //!
 //! # How
 //!
-//! [`Renditions`] follows the log, file by file, oldest first. It is driven by its caller: a call
-//! of [`Renditions::step`] converts one block of lines and returns. No thread, no sleep, no retry
+//! [`SecondaryFormat`] follows the log, file by file, oldest first. It is driven by its caller: a call
+//! of [`SecondaryFormat::step`] converts one block of lines and returns. No thread, no sleep, no retry
 //! in here; an error leaves it where it can go on.
 //!
 //! - **Begun anew is gone on with.** It converts a file from its first line and *compares* the
@@ -102,7 +102,7 @@ impl Plan {
 }
 
 /// The renditions of one log. See the module documentation.
-pub struct Renditions<F: Fs> {
+pub struct SecondaryFormat<F: Fs> {
     fs: F,
     dir: PathBuf,
     host: String,
@@ -118,15 +118,15 @@ pub struct Renditions<F: Fs> {
     notes: Vec<String>,
 }
 
-impl<F: Fs> Renditions<F> {
+impl<F: Fs> SecondaryFormat<F> {
     pub(crate) fn new(
         fs: F,
         dir: &Path,
         state: State,
         seen: FileName,
         host: &str,
-    ) -> Renditions<F> {
-        Renditions {
+    ) -> SecondaryFormat<F> {
+        SecondaryFormat {
             fs,
             dir: dir.to_owned(),
             host: host.to_owned(),
@@ -229,7 +229,7 @@ impl<F: Fs> Renditions<F> {
     /// called when all lines are in it.
     ///
     /// # Errors
-    /// As [`Renditions::step`].
+    /// As [`SecondaryFormat::step`].
     pub fn end(&mut self) -> Result<(), Trouble> {
         self.work.as_mut().map_or(Ok(()), |work| work.end(&self.fs))
     }
