@@ -188,13 +188,13 @@ mod tests {
     use super::*;
 
     /// A log directory and the key file beside it.
-    struct Place {
+    struct TestLog {
         above: tempfile::TempDir,
     }
 
-    impl Place {
-        fn new() -> Place {
-            Place { above: tempfile::tempdir().unwrap() }
+    impl TestLog {
+        fn new() -> TestLog {
+            TestLog { above: tempfile::tempdir().unwrap() }
         }
 
         fn dir(&self) -> PathBuf {
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn what_is_not_in_the_list_is_set_aside() {
         for key in ["key", ""] {
-            let place = Place::new();
+            let place = TestLog::new();
             let key = if key.is_empty() { PathBuf::new() } else { place.key() };
             // It has made its first file, and is killed before it has written anything.
             drop(place.open(&key));
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn lists_that_sql_has_made_are_set_aside() {
-        let place = Place::new();
+        let place = TestLog::new();
         place.run(&place.key());
         place.without_list();
         for list in [made::LIST, SECONDARY_LIST] {
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn what_appears_behind_the_log_does_not_move_its_names() {
-        let place = Place::new();
+        let place = TestLog::new();
         let (mut files, _) = place.open(&place.key());
         let key_file = place.key();
         let options = SealOptions { key_file, checkpoint_interval_s: 60, may_break: true };
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn what_sql_plants_behind_a_sealed_log_is_set_aside() {
-        let place = Place::new();
+        let place = TestLog::new();
         assert_eq!(place.run(&place.key()), 0);
         let highest = line(u64::MAX);
         // By MySQL 9.7: what has no last number.
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn what_sql_plants_in_a_log_without_seal_is_set_aside() {
-        let place = Place::new();
+        let place = TestLog::new();
         assert_eq!(place.run(Path::new("")), 0);
         place.without_list();
         place.plant(&format!("{FUTURE}.jsonl"), 0o644, b"x\n");
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn files_of_the_log_stay() {
-        let place = Place::new();
+        let place = TestLog::new();
         place.run(&place.key());
         place.without_list();
         // Written while sealing was switched off, and read by others since.

@@ -29,7 +29,7 @@ use conns::Conns;
 use order::{Counts, Stashed};
 
 pub use conn::{CarryOver, Ending, Open, Ready, Start, StatementEnd};
-pub use partial::{EarlyRecord, NoText, Partial, Place};
+pub use partial::{EarlyRecord, NoText, Partial, RecordPlace};
 
 /// See the module documentation.
 #[derive(Default)]

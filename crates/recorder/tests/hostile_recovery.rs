@@ -10,7 +10,7 @@ mod support;
 use std::sync::Arc;
 
 use damage::damage;
-use support::{Place, emit, event, place};
+use support::{TestLog, emit, event, place};
 use tacho_format::line::Line;
 use tacho_logdir::private_file;
 use tacho_probe::{Probe, Thread};
@@ -70,7 +70,7 @@ fn put(path: &std::path::Path, bytes: &[u8]) {
     std::io::Write::write_all(&mut file, bytes).expect("writes");
 }
 
-fn recover(place: &Place) {
+fn recover(place: &TestLog) {
     let own = ArenaFile::placeholder().expect("makes");
     let writer = place.writer_of(own.arena(), Arc::new(Control::default()));
     let (writer, result) = recover::recover_all(writer, &place.arenas, &place.log);

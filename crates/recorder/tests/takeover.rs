@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{DEADLINE, Place, drain_while, emit, event, place};
+use support::{DEADLINE, TestLog, drain_while, emit, event, place};
 use tacho_probe::{Probe, Thread, tacho_probe_emit};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::Severity;
@@ -17,7 +17,7 @@ use tacho_ring::arena::Arena;
 use tacho_ring::codec::{Event, RecordKind};
 
 /// Another writer, as the server and the recorder begin when the one before is gone.
-fn successor(place: &Place, source: impl Into<Source>) -> Writer {
+fn successor(place: &TestLog, source: impl Into<Source>) -> Writer {
     let nothing = ArenaFile::placeholder().expect("memory");
     place.writer(nothing.arena()).take_over(source)
 }
@@ -28,7 +28,7 @@ fn end(query_id: u64) -> Event {
 }
 
 /// The writer dies, and has a successor.
-fn succeed(writer: &mut Option<Writer>, place: &Place, source: impl Into<Source>) {
+fn succeed(writer: &mut Option<Writer>, place: &TestLog, source: impl Into<Source>) {
     drop(writer.take());
     *writer = Some(successor(place, source));
 }
@@ -420,7 +420,7 @@ fn on_two_threads(arena: Arena, text: &'static [u8]) {
 }
 
 /// Each of them has one line, with its text, its outcome and its message.
-fn assert_whole(place: &Place) {
+fn assert_whole(place: &TestLog) {
     let lines = place.lines();
     for query_id in 100..120 {
         let id = format!("\"query_id\":{query_id},");

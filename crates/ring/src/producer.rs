@@ -112,7 +112,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
 }
 
 /// A reserved place in the thread's chunk.
-struct Place<'a> {
+struct Reservation<'a> {
     at: *mut u8,
     /// Room from `at` to the end of the chunk, bytes.
     room: usize,
@@ -121,14 +121,18 @@ struct Place<'a> {
 
 /// Enters the thread's chunk if `need` bytes fit into what is left of it. It is BUSY on success.
 #[inline(always)]
-fn enter<'a>(arena: &'a Arena, open: &OpenChunk, need: usize) -> Option<Place<'a>> {
+fn enter<'a>(arena: &'a Arena, open: &OpenChunk, need: usize) -> Option<Reservation<'a>> {
     let position = open.position as usize;
     let room = (arena.geometry().chunk_bytes as usize).wrapping_sub(position);
     if open.idle_word == 0 || need > room {
         return None;
     }
     let (control, base) = arena.chunk(open.index)?;
-    chunk::enter(control, open).then(|| Place { at: base.wrapping_add(position), room, control })
+    chunk::enter(control, open).then(|| Reservation {
+        at: base.wrapping_add(position),
+        room,
+        control,
+    })
 }
 
 /// Makes room for `need` bytes, in a fresh chunk if need be, which is waited for as the settings
@@ -141,7 +145,7 @@ fn reserve<'a>(
     need: usize,
     spare: usize,
     chunk_wait: ChunkWait,
-) -> Option<Place<'a>> {
+) -> Option<Reservation<'a>> {
     if let Some(place) = enter(arena, open, need.wrapping_add(spare)) {
         return Some(place);
     }
@@ -165,7 +169,7 @@ fn reserve<'a>(
         open.owner = sys::thread_id();
     }
     chunk::acquire(control, index, open);
-    Some(Place { at: base, room: arena.geometry().chunk_bytes as usize, control })
+    Some(Reservation { at: base, room: arena.geometry().chunk_bytes as usize, control })
 }
 
 /// Empties the next commit word, publishes the record, keeps its numbers and leaves the chunk.
@@ -180,7 +184,7 @@ fn reserve<'a>(
 #[inline(always)]
 unsafe fn publish(
     open: &mut OpenChunk,
-    place: &Place<'_>,
+    place: &Reservation<'_>,
     record_bytes: usize,
     numbers: Option<(&Session, Numbers)>,
 ) {
@@ -484,7 +488,7 @@ unsafe fn emit_slowly<const STRINGS: bool>(
 #[inline(always)]
 unsafe fn write_whole<const STRINGS: bool>(
     open: &mut OpenChunk,
-    place: &Place<'_>,
+    place: &Reservation<'_>,
     session: Option<&Session>,
     event: &Event,
     record_bytes: usize,

@@ -18,7 +18,7 @@ pub const STDIN: &str = "-";
 
 /// What is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Input {
     /// All log files of a directory.
     Directory(PathBuf),
     /// One file of any name.
@@ -27,7 +27,7 @@ pub enum Place {
     Stream(PathBuf),
 }
 
-impl Place {
+impl Input {
     /// What is at a path.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use content::Access;
-use files::{LogFile, Place, STDIN};
+use files::{Input, LogFile, STDIN};
 use follow::Follower;
 use newest::open_newest;
 use reader::Placed;
@@ -178,14 +178,14 @@ pub trait Sink {
 /// # Errors
 /// When it cannot go on. The sink is told of files that cannot be read, and they are passed over.
 pub fn read<S: Sink>(
-    place: Place,
+    place: Input,
     request: &Request<'_>,
     access: &Access,
     sink: &mut S,
 ) -> Result<(), S::Error> {
     let mut refused = BTreeSet::new();
     let files = match &place {
-        Place::Stream(path) => {
+        Input::Stream(path) => {
             let mut input: Box<dyn BufRead> = if path == Path::new(STDIN) {
                 Box::new(io::stdin().lock())
             } else {
@@ -193,11 +193,11 @@ pub fn read<S: Sink>(
             };
             return scan::stream(path, &mut input, request.lines, access.line_bytes_max, sink);
         }
-        Place::File(path) => {
+        Input::File(path) => {
             content::check_is_log(path).map_err(ReadError::of(path))?;
             vec![LogFile::named(path)]
         }
-        Place::Directory(path) => {
+        Input::Directory(path) => {
             let listing = files::list(path).map_err(ReadError::of(path))?;
             listing.report(&mut refused, sink);
             let files = listing.files;

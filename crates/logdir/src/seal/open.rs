@@ -9,7 +9,7 @@ use tacho_chain::hash::Hash;
 use tacho_chain::key_file::{self, Begun, KeyFile};
 
 use super::bury::Removed;
-use super::key_of::{self, KeyOf, Place};
+use super::key_of::{self, KeyOf, KeyPlace};
 use super::scan::{Scan, read_private, scan, scan_within};
 use super::sidecar::{Sidecar, write_all};
 use super::{SealOptions, Sealed, Sealer, no_randomness, sidecar_name};
@@ -91,11 +91,11 @@ fn reserve_removed<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
 fn take_key<F: Fs>(fs: &F, named: &Path, found: KeyOf) -> Result<(PathBuf, KeyFile), FileError> {
     let KeyOf { directory, place } = found;
     let is_beside = match place {
-        Place::There(path, key) => {
+        KeyPlace::There(path, key) => {
             return Ok((path, KeyFile { directory: Some(directory), ..*key }));
         }
-        Place::Named => false,
-        Place::Beside => true,
+        KeyPlace::Named => false,
+        KeyPlace::Beside => true,
     };
     let key = KeyFile::generate().map_err(|error| no_randomness(named, error))?;
     let key = KeyFile { directory: Some(directory), ..key };
@@ -147,7 +147,7 @@ pub(crate) fn newest_sealed<F: Fs>(
     if key_file.as_os_str().is_empty() {
         return None;
     }
-    let Place::There(_, key) = key_of::find(fs, dir, key_file, names).ok()?.place else {
+    let KeyPlace::There(_, key) = key_of::find(fs, dir, key_file, names).ok()?.place else {
         return None;
     };
     let begun = key.begun()?;

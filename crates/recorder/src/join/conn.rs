@@ -5,7 +5,7 @@ use tacho_ring::codec::{
 };
 
 use super::order::Stashed;
-use super::partial::{Partial, Place};
+use super::partial::{Partial, RecordPlace};
 use crate::drain::{EndParts, Head, Ref};
 
 /// So many statements of a connection can be open: the server allows 255 calls in each other, and
@@ -19,7 +19,7 @@ pub(super) const ER_QUERY_INTERRUPTED: u32 = 1317;
 #[derive(Clone, Debug)]
 pub enum Start {
     /// Its record.
-    Record(Place),
+    Record(RecordPlace),
     /// It is in the file already, as a `running` line.
     Running {
         /// `seq` of that line.
@@ -63,7 +63,7 @@ pub struct Open {
     /// Its start.
     pub start: Start,
     /// Errors and tables on the way, and the new text of one that was rewritten.
-    pub extras: Vec<Place>,
+    pub extras: Vec<RecordPlace>,
     /// Number within its connection.
     pub rec_no: u64,
     /// Number of its line within its connection.
@@ -158,7 +158,7 @@ impl Open {
 #[derive(Clone, Debug)]
 pub enum Ending {
     /// This record says it.
-    Record(Place),
+    Record(RecordPlace),
     /// This record says it, and has been read.
     Read {
         /// The record.
@@ -208,11 +208,11 @@ pub enum Ready {
     /// A record that is a line by itself, with the error message that came before it.
     Single {
         /// The record.
-        place: Place,
+        place: RecordPlace,
         /// Connection and `rec_no`, when its producer waits until its line is in the file.
         awaited: Option<(u64, u64)>,
         /// Error message.
-        error: Option<Place>,
+        error: Option<RecordPlace>,
         /// When it happened, µs.
         ts_us: i64,
     },
@@ -243,7 +243,7 @@ fn end_of(start_us: i64, head: &Head) -> Option<i64> {
 
 #[derive(Debug)]
 pub(super) struct PendingError {
-    pub(super) place: Place,
+    pub(super) place: RecordPlace,
     pub(super) query_id: u64,
     pub(super) ts_us: i64,
 }
@@ -277,7 +277,7 @@ impl Conn {
     pub(super) fn apply(
         &mut self,
         head: &Head,
-        place: Place,
+        place: RecordPlace,
         awaited: bool,
         ready: &mut Vec<Ready>,
     ) {
@@ -372,7 +372,7 @@ impl Conn {
         &mut self,
         found: usize,
         head: &Head,
-        place: Place,
+        place: RecordPlace,
         awaited: bool,
         ready: &mut Vec<Ready>,
     ) {
@@ -403,7 +403,7 @@ impl Conn {
             open.rec_no = head.rec_no;
         }
         let ending = match (place, head.end) {
-            (Place::Arena(at, _), Some(parts)) => {
+            (RecordPlace::Arena(at, _), Some(parts)) => {
                 let Head { ts_us, query_id, errno, present, shown_bytes, .. } = *head;
                 let end = StatementEnd { ts_us, query_id, errno, present, shown_bytes, parts };
                 Ending::Read { at, end }
@@ -427,7 +427,7 @@ impl Conn {
         }
     }
 
-    fn single(&mut self, place: Place, awaited: bool, head: &Head, ts_us: i64) -> Ready {
+    fn single(&mut self, place: RecordPlace, awaited: bool, head: &Head, ts_us: i64) -> Ready {
         let awaited = awaited.then_some((head.conn, head.rec_no));
         let error = self.pending_error.take().map(|error| error.place);
         Ready::Single { place, awaited, error, ts_us }

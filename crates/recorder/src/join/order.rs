@@ -5,7 +5,7 @@ use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
 use tacho_ring::session;
 
 use super::conn::{Conn, Ready};
-use super::partial::{Partial, Place};
+use super::partial::{Partial, RecordPlace};
 use crate::drain::{Head, Ref};
 
 /// A record whose turn has not come.
@@ -92,7 +92,7 @@ impl Conn {
             self.expect_after(head.rec_no);
         }
         let awaited = head.present & PRESENT_AWAITED != 0;
-        self.apply(head, Place::Arena(at, Vec::new()), awaited, ready);
+        self.apply(head, RecordPlace::Arena(at, Vec::new()), awaited, ready);
     }
 
     #[inline(never)]

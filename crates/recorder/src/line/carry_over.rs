@@ -10,7 +10,7 @@ use super::load::{Loaded, Shortfall};
 use super::{Scratch, is_blocked, wanted};
 use crate::control::Filters;
 use crate::drain::Drain;
-use crate::join::{CarryOver, Place};
+use crate::join::{CarryOver, RecordPlace};
 
 /// Longest message that is kept until its statement ends, bytes; no server has longer ones.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
@@ -19,7 +19,7 @@ const MESSAGE_BYTES_MAX: usize = 16 << 10;
 pub fn carry_over(
     drain: &Drain,
     scratch: &mut Scratch,
-    place: &Place,
+    place: &RecordPlace,
     filters: &Filters,
 ) -> CarryOver {
     // Its line counts what cannot be read.
@@ -43,7 +43,7 @@ pub fn carry_over(
 pub fn last_error(
     drain: &Drain,
     scratch: &mut Scratch,
-    extras: &[Place],
+    extras: &[RecordPlace],
 ) -> Option<(u32, Vec<u8>)> {
     extras.iter().rev().find_map(|place| {
         let loaded = scratch.end.load(drain, place, &mut Shortfall::default())?;
@@ -55,7 +55,7 @@ pub fn last_error(
 }
 
 /// Whether the new text of a statement that was rewritten is among what it has gathered.
-pub fn is_rewritten(drain: &Drain, scratch: &mut Scratch, extras: &[Place]) -> bool {
+pub fn is_rewritten(drain: &Drain, scratch: &mut Scratch, extras: &[RecordPlace]) -> bool {
     extras.iter().any(|place| {
         let loaded = scratch.end.load(drain, place, &mut Shortfall::default());
         loaded.is_some_and(|loaded| loaded.view.kind == RecordKind::Rewrite)

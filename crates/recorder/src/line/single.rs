@@ -15,7 +15,7 @@ use super::secrets::{clean_message, show};
 use super::texts;
 use super::{Scratch, Style, Written, is_blocked, wanted, write};
 use crate::drain::Drain;
-use crate::join::Place;
+use crate::join::RecordPlace;
 
 /// Which event a record is by itself.
 fn event_of(view: &View<'_>) -> EventKind {
@@ -127,8 +127,8 @@ pub fn write_single(
     scratch: &mut Scratch,
     style: &mut Style<'_>,
     seq: u64,
-    place: &Place,
-    error: Option<&Place>,
+    place: &RecordPlace,
+    error: Option<&RecordPlace>,
 ) -> Written {
     let Scratch { start, end, known, commands, digests, shortfall, .. } = scratch;
     let Some(loaded) = start.load(drain, place, shortfall) else { return Written::Unreadable };

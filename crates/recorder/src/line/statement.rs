@@ -20,7 +20,7 @@ use super::secrets::{Shown, clean_message, executes_text, quotes_another_text, s
 use super::texts::{self, without_text};
 use super::{Scratch, Style, Written, is_blocked, wanted, write};
 use crate::drain::Drain;
-use crate::join::{CarryOver, Ending, NoText, Open, Place, Start, StatementEnd};
+use crate::join::{CarryOver, Ending, NoText, Open, RecordPlace, Start, StatementEnd};
 
 /// A statement that has a start, and how far it has come.
 #[derive(Clone, Copy)]
@@ -151,7 +151,7 @@ struct Gathered<'v> {
 fn gather<'v>(
     extras: &'v mut Vec<Buffers>,
     drain: &Drain,
-    places: &'v [Place],
+    places: &'v [RecordPlace],
     is_outcome_open: bool,
     record: &mut Record<'v>,
     shortfall: &mut Shortfall,

@@ -14,7 +14,7 @@ use super::rate_limit::RateLimit;
 use super::running;
 use crate::control::Severity;
 use crate::drain::{Drain, Ref};
-use crate::join::{CarryOver, EarlyRecord, Ending, Open, Place, Ready, Start};
+use crate::join::{CarryOver, EarlyRecord, Ending, Open, Ready, RecordPlace, Start};
 use crate::line::{self, Scratch, Shortfall, Style, Written};
 
 /// Makes lines.
@@ -105,8 +105,8 @@ impl Lines {
     /// `may_skip`: it is left out if the filter does not want it.
     fn write_single(
         &mut self,
-        place: &Place,
-        error: Option<&Place>,
+        place: &RecordPlace,
+        error: Option<&RecordPlace>,
         may_skip: bool,
         to: &mut Channels<'_>,
     ) -> Written {
@@ -161,7 +161,7 @@ impl Lines {
     }
 
     /// What is to be kept of a start when the record itself leaves the arena.
-    pub(super) fn carry_over(&mut self, drain: &Drain, place: &Place) -> CarryOver {
+    pub(super) fn carry_over(&mut self, drain: &Drain, place: &RecordPlace) -> CarryOver {
         let mut carry_over =
             line::carry_over(drain, &mut self.scratch, place, self.filter_sync.filters());
         carry_over.no_literals |= self.filter_sync.is_blind();
@@ -169,12 +169,16 @@ impl Lines {
     }
 
     /// Whether the new text of a statement that was rewritten is among what it has gathered.
-    pub(super) fn is_rewritten(&mut self, drain: &Drain, extras: &[Place]) -> bool {
+    pub(super) fn is_rewritten(&mut self, drain: &Drain, extras: &[RecordPlace]) -> bool {
         line::is_rewritten(drain, &mut self.scratch, extras)
     }
 
     /// Number and message of the last error among what a statement has gathered.
-    pub(super) fn last_error(&mut self, drain: &Drain, extras: &[Place]) -> Option<(u32, Vec<u8>)> {
+    pub(super) fn last_error(
+        &mut self,
+        drain: &Drain,
+        extras: &[RecordPlace],
+    ) -> Option<(u32, Vec<u8>)> {
         line::last_error(drain, &mut self.scratch, extras)
     }
 
@@ -216,8 +220,8 @@ fn style<'s>(
 /// Appends the rest of a text of which most was taken out of the arena to that, so that the text is
 /// nowhere copied as a whole.
 #[inline]
-pub(super) fn gather(place: &mut Place, drain: &Drain) {
-    if let Place::Memory(early, more) = place {
+pub(super) fn gather(place: &mut RecordPlace, drain: &Drain) {
+    if let RecordPlace::Memory(early, more) = place {
         gather_pieces(early, more, drain);
     }
 }
@@ -255,12 +259,12 @@ pub(super) fn settle_statement(
     }
 }
 
-fn settle(place: &Place, seq: u64, drain: &mut Drain) {
+fn settle(place: &RecordPlace, seq: u64, drain: &mut Drain) {
     match place {
-        Place::Arena(first, more) | Place::Torn(first, more) => {
+        RecordPlace::Arena(first, more) | RecordPlace::Torn(first, more) => {
             drain.settle(*first, seq);
             more.iter().for_each(|at| drain.settle(*at, seq));
         }
-        Place::Memory(_, more) => more.iter().for_each(|at| drain.settle(*at, seq)),
+        RecordPlace::Memory(_, more) => more.iter().for_each(|at| drain.settle(*at, seq)),
     }
 }
