@@ -16,7 +16,7 @@ use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status, Who}
 use tacho_recorder::opening::{self, OpenError};
 use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::setting_names::SettingNames;
-use tacho_recorder::spill::Source;
+use tacho_recorder::spill::ArenaSource;
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::layout::{NAME_COUNT, NameEntry};
@@ -157,7 +157,7 @@ impl Recorder {
         }
         exposure::warn(&log_directory);
         let arena = arena_file.arena();
-        let mut writer = writer.with_arena(Source::of_new(&arena_file));
+        let mut writer = writer.with_arena(ArenaSource::of_new(&arena_file));
         drop(nothing);
         writer.note(EventKind::Start, &config.server);
         // In the file before the first statement: what recovery may have to bring of this

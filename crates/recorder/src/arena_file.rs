@@ -19,7 +19,7 @@ use tacho_ring::layout::{Geometry, Header, MAGIC, PAGE_BYTES};
 use tacho_ring::sys;
 
 use crate::mapping::Mapping;
-use crate::spill::{self, Source};
+use crate::spill::{self, ArenaSource};
 
 /// When an arena was made, µs since 1970-01-01 UTC, by its name.
 pub fn created_us(path: &Path) -> Option<i64> {
@@ -269,9 +269,9 @@ impl ArenaFile {
     /// The mapping, with what is in its spill.
     ///
     /// # Errors
-    /// As [`Source::open`].
-    pub fn source(&self) -> Result<Source, ArenaError> {
-        Source::open(self.arena(), &self.path)
+    /// As [`ArenaSource::open`].
+    pub fn source(&self) -> Result<ArenaSource, ArenaError> {
+        ArenaSource::open(self.arena(), &self.path)
     }
 
     /// Where it is.

@@ -21,7 +21,7 @@ use tacho_ring::layout::{
 use tacho_ring::sync::Ordering;
 
 use crate::arena_file::ArenaError;
-use crate::spill::{Source, Spill};
+use crate::spill::{ArenaSource, Spill};
 
 /// Where a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,8 +196,8 @@ const DEAD_OWNER_US: i64 = 2_000_000;
 
 impl Drain {
     /// Of an arena, and of what an earlier writer has put into its spill.
-    pub fn new(source: impl Into<Source>) -> Drain {
-        let Source { arena, spill } = source.into();
+    pub fn new(source: impl Into<ArenaSource>) -> Drain {
+        let ArenaSource { arena, spill } = source.into();
         let count = arena.geometry().chunk_count as usize;
         Drain {
             arena,

@@ -28,7 +28,7 @@ use crate::arena_list;
 use crate::control::Severity;
 use crate::drain::{Drain, Head, Ref};
 use crate::join::{Ending, Open};
-use crate::spill::Source;
+use crate::spill::ArenaSource;
 use crate::writer::{self, Writer};
 
 /// What was recovered.
@@ -71,7 +71,7 @@ pub fn recover_all<F: Fs>(
 /// `living` is what [`take_up_living`] has found.
 pub fn succeed<F: Fs>(
     writer: Writer<F>,
-    living: Source,
+    living: ArenaSource,
     arena_directory: &Path,
     log_directory: &Path,
 ) -> (Writer<F>, Result<Recovered, RecoverError>) {
@@ -84,8 +84,8 @@ pub fn succeed<F: Fs>(
 ///
 /// # Errors
 /// A part of it cannot be read, or not be marked: the log must not be taken.
-pub fn take_up_living(arena: Arena, path: &Path, last_seq: u64) -> Result<Source, ArenaError> {
-    let living = Source::open(arena, path)?;
+pub fn take_up_living(arena: Arena, path: &Path, last_seq: u64) -> Result<ArenaSource, ArenaError> {
+    let living = ArenaSource::open(arena, path)?;
     take_back_marks(living.clone(), last_seq)?;
     Ok(living)
 }
@@ -281,7 +281,10 @@ fn recover_arenas<F: Fs>(
 ///
 /// # Errors
 /// One of them stays: no new line may get its number, or what it is of counts as written.
-pub(crate) fn take_back_marks(source: impl Into<Source>, last_seq: u64) -> Result<(), ArenaError> {
+pub(crate) fn take_back_marks(
+    source: impl Into<ArenaSource>,
+    last_seq: u64,
+) -> Result<(), ArenaError> {
     let mut drain = Drain::new(source);
     let arena = *drain.arena();
     let mut stale: Vec<Ref> = Vec::new();

@@ -54,32 +54,32 @@ impl Ref {
 
 /// An arena to be read, with what is in its spill.
 #[derive(Clone)]
-pub struct Source {
+pub struct ArenaSource {
     pub(crate) arena: Arena,
     pub(crate) spill: Spill,
 }
 
-impl Source {
+impl ArenaSource {
     /// An arena that is a file. Whoever calls this has the lock of the log, or only looks.
     ///
     /// # Errors
     /// Something is in its spill that cannot be read: nobody may go on as if it were not there.
-    pub fn open(arena: Arena, path: &Path) -> Result<Source, ArenaError> {
-        Ok(Source { arena, spill: Spill::open(path, arena.geometry().chunk_bytes)? })
+    pub fn open(arena: Arena, path: &Path) -> Result<ArenaSource, ArenaError> {
+        Ok(ArenaSource { arena, spill: Spill::open(path, arena.geometry().chunk_bytes)? })
     }
 
     /// An arena that was just made: nothing is in its spill.
     #[must_use]
-    pub fn of_new(made: &ArenaFile) -> Source {
+    pub fn of_new(made: &ArenaFile) -> ArenaSource {
         let arena = made.arena();
-        Source { arena, spill: Spill::empty(made.path(), arena.geometry().chunk_bytes) }
+        ArenaSource { arena, spill: Spill::empty(made.path(), arena.geometry().chunk_bytes) }
     }
 }
 
 /// Without a spill: what would be there is in the writer's memory.
-impl From<Arena> for Source {
-    fn from(arena: Arena) -> Source {
-        Source { arena, spill: Spill::default() }
+impl From<Arena> for ArenaSource {
+    fn from(arena: Arena) -> ArenaSource {
+        ArenaSource { arena, spill: Spill::default() }
     }
 }
 

@@ -11,13 +11,13 @@ use tacho_probe::{Probe, Thread, tacho_probe_emit};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::Severity;
 use tacho_recorder::drain::Drain;
-use tacho_recorder::spill::{self, Source};
+use tacho_recorder::spill::{self, ArenaSource};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::{Event, RecordKind};
 
 /// Another writer, as the server and the recorder begin when the one before is gone.
-fn successor(place: &TestLog, source: impl Into<Source>) -> Writer {
+fn successor(place: &TestLog, source: impl Into<ArenaSource>) -> Writer {
     let nothing = ArenaFile::placeholder().expect("memory");
     place.writer(nothing.arena()).take_over(source)
 }
@@ -28,7 +28,7 @@ fn end(query_id: u64) -> Event {
 }
 
 /// The writer dies, and has a successor.
-fn succeed(writer: &mut Option<Writer>, place: &TestLog, source: impl Into<Source>) {
+fn succeed(writer: &mut Option<Writer>, place: &TestLog, source: impl Into<ArenaSource>) {
     drop(writer.take());
     *writer = Some(successor(place, source));
 }

@@ -70,28 +70,28 @@ impl<'a> Scan<'a> {
             return None;
         }
         match self.open(log, sink)? {
-            Source::Plain(file, length) => {
+            OpenedFile::Plain(file, length) => {
                 told(split_at(&file, length, place, self.access.line_bytes_max), &log.path, sink)
             }
-            Source::Packed(..) => None,
+            OpenedFile::Packed(..) => None,
         }
     }
 
     /// Opens a file, in whatever form it is by now. A failure is told of and gives `None`.
-    fn open<S: Sink>(&self, log: &LogFile, sink: &mut S) -> Option<Source> {
+    fn open<S: Sink>(&self, log: &LogFile, sink: &mut S) -> Option<OpenedFile> {
         let is_newest = self.files.last().is_some_and(|last| last.path == log.path);
         let open = || {
             if is_newest && log.form == Form::Plain {
                 // One that could not be opened was told of.
                 let Some(newest) = self.newest else { return Ok(None) };
-                return Ok(Some(Source::Plain(newest.file.try_clone()?, newest.end)));
+                return Ok(Some(OpenedFile::Plain(newest.file.try_clone()?, newest.end)));
             }
             Ok(Some(match content::open_log(&log.path, log.links(), self.access)? {
                 Opened::Plain(file) => {
                     let length = file.metadata()?.len();
-                    Source::Plain(file, length)
+                    OpenedFile::Plain(file, length)
                 }
-                Opened::Packed(path, lines) => Source::Packed(path, lines),
+                Opened::Packed(path, lines) => OpenedFile::Packed(path, lines),
             }))
         };
         told(open(), &log.path, sink).flatten()
@@ -101,13 +101,13 @@ impl<'a> Scan<'a> {
         let mut last = None;
         // Errors are reported when the lines are to be shown.
         match self.open(log, sink)? {
-            Source::Plain(file, length) => {
+            OpenedFile::Plain(file, length) => {
                 let mut lines = Backward::new(&file, 0..length, self.access.line_bytes_max);
                 while let (None, Ok(Some(line))) = (last, lines.next_line()) {
                     last = run_of(line);
                 }
             }
-            Source::Packed(_, mut lines) => {
+            OpenedFile::Packed(_, mut lines) => {
                 while let Ok(Some(line)) = lines.next_line() {
                     last = run_of(line).or(last);
                 }
@@ -120,10 +120,10 @@ impl<'a> Scan<'a> {
         for part in parts {
             match self.open(part.file, sink) {
                 None => {}
-                Some(Source::Packed(path, lines)) => {
+                Some(OpenedFile::Packed(path, lines)) => {
                     packed(&path, lines, sink, |line, sink| sink.show(line))?;
                 }
-                Some(Source::Plain(file, length)) => {
+                Some(OpenedFile::Plain(file, length)) => {
                     let range = part.start..part.end.unwrap_or(length);
                     let lines = Forward::new(&file, range, self.access.line_bytes_max);
                     let answer = show_plain(lines, &part.file.path, sink)?;
@@ -148,7 +148,7 @@ impl<'a> Scan<'a> {
             }
             match self.open(part.file, sink) {
                 None => {}
-                Some(Source::Packed(path, lines)) => {
+                Some(OpenedFile::Packed(path, lines)) => {
                     let wanted_count = count - newest_first.len();
                     let mut last = VecDeque::new();
                     packed(&path, lines, sink, |line, _| {
@@ -157,7 +157,7 @@ impl<'a> Scan<'a> {
                     })?;
                     newest_first.extend(last.into_iter().rev());
                 }
-                Some(Source::Plain(file, length)) => {
+                Some(OpenedFile::Plain(file, length)) => {
                     let range = part.start..part.end.unwrap_or(length);
                     let lines = Backward::new(&file, range, self.access.line_bytes_max);
                     let path = &part.file.path;
@@ -178,7 +178,7 @@ impl<'a> Scan<'a> {
 }
 
 /// A file that was opened.
-enum Source {
+enum OpenedFile {
     /// It is read at any place, up to that length.
     Plain(File, u64),
     /// It is read from its start, and this is where it is.

@@ -13,7 +13,7 @@ use super::super::ending::Content;
 use super::super::fs::Fs;
 use super::super::name::FileName;
 use super::Trouble;
-use super::source::Source;
+use super::source::LogLines;
 use super::target::Target;
 
 /// Memory for bytes that is kept, bytes.
@@ -25,7 +25,7 @@ const COPIES: usize = 3;
 
 pub(super) struct Work<F: Fs> {
     name: FileName,
-    source: Source<F::File>,
+    source: LogLines<F::File>,
     path: PathBuf,
     place: Destination<F::File>,
     out: Out,
@@ -73,7 +73,7 @@ impl<F: Fs> Work<F> {
         (format, content): (Format, Content),
         host: &str,
     ) -> Result<Option<Work<F>>, Trouble> {
-        let Some(source) = Source::open(fs, dir, name)? else { return Ok(None) };
+        let Some(source) = LogLines::open(fs, dir, name)? else { return Ok(None) };
         Ok(Some(Work {
             name,
             source,

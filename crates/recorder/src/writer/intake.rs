@@ -9,7 +9,7 @@ use tacho_ring::{session, sys};
 use super::queue::Queue;
 use crate::drain::Drain;
 use crate::join::{Ending, Join, Ready, Start};
-use crate::spill::Source;
+use crate::spill::ArenaSource;
 
 /// A statement that is open for this long gets a `running` line, µs.
 pub(super) const RUNNING_AFTER_US: i64 = 10_000_000;
@@ -24,7 +24,7 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    pub(super) fn new(source: impl Into<Source>) -> Intake {
+    pub(super) fn new(source: impl Into<ArenaSource>) -> Intake {
         Intake {
             drain: Drain::new(source),
             join: Join::default(),
@@ -34,7 +34,7 @@ impl Intake {
     }
 
     /// Leaves the arena for another one. What is not formatted yet stays unmarked in the old one.
-    pub(super) fn take_up(&mut self, source: impl Into<Source>) {
+    pub(super) fn take_up(&mut self, source: impl Into<ArenaSource>) {
         self.drain = Drain::new(source);
         self.join = Join::default();
         // The items are about records of the old arena.

@@ -75,7 +75,7 @@ use crate::drain::Drain;
 use crate::join::{Join, Ready};
 use crate::pause;
 use crate::setting_names::SettingNames;
-use crate::spill::Source;
+use crate::spill::ArenaSource;
 use context::Context;
 use intake::{Intake, RUNNING_AFTER_US};
 use lines::{Channels, Lines};
@@ -106,7 +106,7 @@ impl<F: Fs> Writer<F> {
     /// Writes what comes through `arena` into `files`; `last_seq` is the `seq` of the last
     /// line there.
     pub fn new(
-        source: impl Into<Source>,
+        source: impl Into<ArenaSource>,
         files: LogFiles<F>,
         last_seq: u64,
         control: Arc<Control>,
@@ -131,14 +131,14 @@ impl<F: Fs> Writer<F> {
     }
 
     /// Takes up another arena: after the records of a dead one, those of ours.
-    pub fn with_arena(mut self, source: impl Into<Source>) -> Writer<F> {
+    pub fn with_arena(mut self, source: impl Into<ArenaSource>) -> Writer<F> {
         self.take_up(source);
         self
     }
 
     /// Leaves the arena for another one. What is in the batch still goes to the file; what is
     /// not formatted yet stays unmarked in the arena that it is in.
-    pub(crate) fn take_up(&mut self, source: impl Into<Source>) {
+    pub(crate) fn take_up(&mut self, source: impl Into<ArenaSource>) {
         self.intake.take_up(source);
         // All of these are about records of the old arena.
         self.output.batch.begin_arena();

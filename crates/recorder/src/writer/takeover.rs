@@ -37,7 +37,7 @@ use crate::control::Severity;
 use crate::drain::{Drain, Head, Ref};
 use crate::join::{Join, Ready};
 use crate::recover;
-use crate::spill::Source;
+use crate::spill::ArenaSource;
 
 /// How long a session slot may be on its way from one connection to another until it is taken for
 /// one without a connection, µs: a few instructions of a thread that can run.
@@ -197,7 +197,7 @@ impl<F: Fs> Writer<F> {
     /// Takes up an arena whose server lives, and whose writer is gone: these files hold the lock of
     /// the log, so there is no other one.
     #[must_use]
-    pub fn take_over(mut self, source: impl Into<Source>) -> Writer<F> {
+    pub fn take_over(mut self, source: impl Into<ArenaSource>) -> Writer<F> {
         let source = source.into();
         self.take_up(source.clone());
         let arena = *self.arena();
