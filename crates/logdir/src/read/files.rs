@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use super::Sink;
 use super::content::{Links, form_of, not_plain};
+use super::request::Sink;
 use crate::form::Form;
 
 /// The path that stands for standard input.

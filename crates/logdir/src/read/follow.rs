@@ -14,8 +14,8 @@ use super::content::{self, Access, Links, Opened};
 use super::files::{Input, LogFile, list};
 use super::newest::Newest;
 use super::reader::Forward;
+use super::request::{ReadError, Sink};
 use super::scan;
-use super::{ReadError, Sink};
 
 /// Time between two looks at the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

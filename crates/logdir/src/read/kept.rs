@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use super::Sink;
+use super::request::Sink;
 
 /// How much of the newest lines is in memory until they are shown.
 pub(super) struct Kept {

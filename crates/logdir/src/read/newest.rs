@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::files::LogFile;
 use super::reader::complete_length;
-use super::{ReadError, Sink};
+use super::request::{ReadError, Sink};
 use crate::form::Form;
 
 /// How long a line that is being written may take to become complete.

@@ -9,9 +9,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Window;
 use super::files::LogFile;
 use super::reader::Split;
+use super::request::Window;
 
 /// How far the order of lines and the times in names may be off: the recorder's own buffering,
 /// a stall of the disk, a step of the clock.
@@ -81,8 +81,8 @@ mod tests {
     use super::super::content::Access;
     use super::super::newest::open_newest;
     use super::super::reader::Placed;
+    use super::super::request::{ReadError, Sink};
     use super::super::scan::Scan;
-    use super::super::{ReadError, Sink};
     use super::*;
 
     fn at(second: i64) -> Timestamp {

@@ -16,7 +16,7 @@ use super::line_limit;
 use super::newest::Newest;
 use super::parts::{self, Part};
 use super::reader::{Backward, Forward, Placed, Split, split_at};
-use super::{Lines, ReadError, Sink, Window};
+use super::request::{Lines, ReadError, Sink, Window};
 use crate::form::Form;
 
 /// The run that a line names. Broken lines are reported when they are shown.

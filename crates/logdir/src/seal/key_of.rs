@@ -18,7 +18,7 @@ use tacho_chain::key::VerifierKey;
 use tacho_chain::key_file::KeyFile;
 use tacho_chain::sidecar::{Entries, Meaning};
 
-use super::open::{is_sidecar, read_key, resume};
+use super::resume::{is_sidecar, read_key, resume};
 use super::scan::ReadAt;
 use crate::error::{At, FileError};
 use crate::fs::{Fs, OpenMode};

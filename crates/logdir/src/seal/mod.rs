@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `open` | beginning, and going on after a stop or a crash |
 //! | `key_of` | which key file belongs to a log directory |
+//! | `resume` | the place where the keys of a key file continue |
 //! | `scan` | what a sidecar ends with |
 //! | `sidecar` | the sidecar that is being written |
 //! | `step` | what is signed, and the keys |
@@ -25,6 +26,7 @@
 mod bury;
 mod key_of;
 mod open;
+mod resume;
 mod scan;
 mod sidecar;
 mod step;

@@ -10,8 +10,9 @@ use super::batch::{BUFFER_BYTES_MAX, Batch};
 use super::context::Context;
 use super::filter_sync::FilterSync;
 use super::losses::count_corrupt;
+use super::own_lines::run_of;
 use super::rate_limit::RateLimit;
-use super::running;
+use super::running_table;
 use crate::control::Severity;
 use crate::drain::{Drain, Ref};
 use crate::join::{CarryOver, EarlyRecord, Ending, Open, Ready, RecordPlace, Start};
@@ -30,13 +31,6 @@ pub(super) struct Channels<'w> {
     pub(super) drain: &'w mut Drain,
     pub(super) batch: &'w mut Batch,
     pub(super) context: &'w Context,
-}
-
-/// `seq` of the `start` line of the recorder whose arena this is: of a dead one, while that is
-/// recovered.
-pub(super) fn run_of(arena: &Arena) -> Option<u64> {
-    let seq = arena.shared().writer.0.start_seq.load(Ordering::Relaxed);
-    (seq != 0).then_some(seq)
 }
 
 impl Lines {
@@ -92,13 +86,13 @@ impl Lines {
         };
         settle_statement(conn, open, ending, seq, to);
         if let Start::Running { seq: running_seq, .. } = &open.start {
-            if let Some(entry) = running::finish(to.drain.arena(), *running_seq, seq) {
+            if let Some(entry) = running_table::finish(to.drain.arena(), *running_seq, seq) {
                 to.batch.note_finished(entry);
             }
         } else if matches!(ending, Ending::Running) {
             // The last lines of an orderly stop. Should it not be completed, the
             // next server completes them.
-            running::remember(to.drain.arena(), conn, open, seq);
+            running_table::remember(to.drain.arena(), conn, open, seq);
         }
     }
 

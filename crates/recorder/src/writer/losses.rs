@@ -9,7 +9,7 @@ use tacho_ring::sys;
 
 use super::batch::Batch;
 use super::context::Context;
-use super::lines::run_of;
+use super::own_lines::run_of;
 use super::rate_limit::RateLimit;
 use crate::arena_file;
 use crate::control::Severity;

@@ -14,7 +14,8 @@
 //! | `queue` | the order of the lines |
 //! | `lines` | from the queue to the batch |
 //! | `filter_sync` | the filters that lines are judged by |
-//! | `running` | lines of statements that have not ended, and the table of them |
+//! | `running` | lines of statements that have not ended |
+//! | `running_table` | the arena's table of them |
 //! | `own_lines` | lines of the recorder itself |
 //! | `losses` | lines about lost records |
 //! | `batch` | lines that are not in the file yet |
@@ -26,12 +27,13 @@
 //! | `relief` | making room when chunks are short |
 //! | `pace` | how long the writer sleeps |
 //! | `rate_limit` | how often the error log hears of the same trouble |
-//! | `upkeep` | what is done with files beside writing them: the next six |
+//! | `upkeep` | what is done with files beside writing them: the next seven |
 //! | `retention` | which closed file goes when |
 //! | `brake` | how fast they may go where that can be a mistake or an attack |
 //! | `packing` | the thread that makes closed files smaller, and encrypts them |
 //! | `secondary_format` | the thread that writes each file once more in another format |
 //! | `space` | room on the disk, and the warning that it ends |
+//! | `stale` | which of these has to look again because another one has changed a file |
 //! | `inventory` | what there is of the log, for SHOW STATUS |
 
 mod batch;
@@ -54,8 +56,10 @@ mod rate_limit;
 mod relief;
 mod retention;
 mod running;
+mod running_table;
 mod secondary_format;
 mod space;
+mod stale;
 mod takeover;
 mod upkeep;
 

@@ -9,8 +9,14 @@ use tacho_ring::sys;
 
 use super::batch::Batch;
 use super::context::Context;
-use super::lines::run_of;
 use crate::control::ConfigTold;
+
+/// `seq` of the `start` line of the recorder whose arena this is: of a dead one, while that is
+/// recovered.
+pub(super) fn run_of(arena: &Arena) -> Option<u64> {
+    let seq = arena.shared().writer.0.start_seq.load(Ordering::Relaxed);
+    (seq != 0).then_some(seq)
+}
 
 /// See the module documentation.
 #[derive(Default)]

@@ -18,7 +18,7 @@ use tacho_ring::sys;
 
 use super::context::Context;
 use super::rate_limit::RateLimit;
-use super::upkeep::Stale;
+use super::stale::Stale;
 use crate::control::{Encryption, Severity};
 
 /// How often is looked for a file, when none was begun, and how long a failure is left alone, µs.

@@ -19,7 +19,7 @@ use super::context::Context;
 use super::packing::Packing;
 use super::rate_limit::RateLimit;
 use super::secondary_format::SecondaryFormat;
-use super::upkeep::Stale;
+use super::stale::Stale;
 use crate::control::{Control, Severity};
 
 /// How often is looked, when nothing has happened to the files, µs.

@@ -20,7 +20,7 @@ use tacho_ring::sys;
 
 use super::context::Context;
 use super::rate_limit::{Outages, RateLimit};
-use super::upkeep::Stale;
+use super::stale::Stale;
 use crate::control::{FORMAT_UNSAID, Severity};
 use crate::pause;
 

@@ -10,14 +10,7 @@ use super::packing::Packing;
 use super::retention::{Needs, Retention};
 use super::secondary_format::SecondaryFormat;
 use super::space::SpaceWatch;
-
-/// What has to look at the files again soon, because another part has changed them.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Stale {
-    pub(super) packing: bool,
-    pub(super) retention: bool,
-    pub(super) inventory: bool,
-}
+use super::stale::Stale;
 
 /// See the module documentation. Its threads end when it is dropped.
 #[derive(Default)]
