@@ -3,8 +3,8 @@
 //! Pure logic over heads and places; nothing here reads the arena or writes a file. This file
 //! has what concerns all connections; `order` puts the records of one into the order in which they
 //! happened, because a connection may move between threads, and so between chunks; `loose` does so
-//! where numbers do not tell; `conn` has its statements, `conns` all connections, and `partial`
-//! records in several pieces.
+//! where numbers do not tell; `conn` has its statements, `conns` all connections, `partial`
+//! records in several pieces, and `waiting` records that wait for others.
 //!
 //! What the server does not say is settled here (all seen on MariaDB 10.11.19):
 //! * SQL `EXECUTE` announces the inner statement; the end that comes is the inner one's.
@@ -18,6 +18,7 @@ mod conns;
 mod loose;
 mod order;
 mod partial;
+mod waiting;
 
 use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::{FRAGMENT_FIRST, Session};
@@ -26,7 +27,7 @@ use tacho_ring::session;
 use crate::drain::{Head, Ref};
 use conn::Conn;
 use conns::Conns;
-use order::{Counts, Stashed};
+use waiting::{Counts, Stashed};
 
 pub use conn::{CarryOver, Ending, Open, Ready, Start, StatementEnd};
 pub use partial::{EarlyRecord, NoText, Partial, RecordPlace};

@@ -4,8 +4,8 @@ use tacho_ring::codec::{
     PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_QUERY_TIME, PRESENT_REMAINDER, RecordKind,
 };
 
-use super::order::Stashed;
 use super::partial::{Partial, RecordPlace};
+use super::waiting::Stashed;
 use crate::drain::{EndParts, Head, Ref};
 
 /// So many statements of a connection can be open: the server allows 255 calls in each other, and

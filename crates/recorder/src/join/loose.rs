@@ -12,7 +12,7 @@ use tacho_ring::session;
 
 use super::Join;
 use super::conn::{Conn, Ready};
-use super::order::{Counts, Stashed};
+use super::waiting::{Counts, Stashed};
 use crate::drain::Head;
 use crate::recover;
 

@@ -7,7 +7,8 @@ use tacho_filter::Program;
 use tacho_ring::codec::{RecordKind, STRING_CHARSET, STRING_DB};
 
 use super::load::{Loaded, Shortfall};
-use super::{Scratch, is_blocked, wanted};
+use super::style::{Scratch, is_blocked};
+use super::wanted;
 use crate::control::Filters;
 use crate::drain::Drain;
 use crate::join::{CarryOver, RecordPlace};

@@ -12,8 +12,8 @@ use super::load::{Loaded, Shortfall};
 use super::notice::Notice;
 use super::parts::{TextKind, end_of, know, outcome_of, table_of};
 use super::secrets::{clean_message, show};
-use super::texts;
-use super::{Scratch, Style, Written, is_blocked, wanted, write};
+use super::style::{Scratch, Style, Written, is_blocked, write};
+use super::{texts, wanted};
 use crate::drain::Drain;
 use crate::join::RecordPlace;
 

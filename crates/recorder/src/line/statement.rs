@@ -17,8 +17,8 @@ use super::digests::Digests;
 use super::load::{Buffers, Loaded, Shortfall};
 use super::parts::{Known, TextKind, end_of, identify, know, outcome_of, table_of};
 use super::secrets::{Shown, clean_message, executes_text, quotes_another_text, show};
-use super::texts::{self, without_text};
-use super::{Scratch, Style, Written, is_blocked, wanted, write};
+use super::style::{Scratch, Style, Written, is_blocked, without_text, write};
+use super::{texts, wanted};
 use crate::drain::Drain;
 use crate::join::{CarryOver, Ending, NoText, Open, RecordPlace, Start, StatementEnd};
 

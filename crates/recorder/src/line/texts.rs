@@ -38,10 +38,3 @@ fn digest_of<'d>(
         None => &[],
     }
 }
-
-/// Takes out what only says how to read the text.
-pub(super) fn without_text(record: &mut Record<'_>) {
-    record.sql_redacted = false;
-    record.charset = None;
-    record.sql_charset = &[];
-}
