@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 
 use jiff::Zoned;
 use tacho_logdir::read::content::Access;
-use tacho_logdir::read::files::Place;
+use tacho_logdir::read::files::Input;
 use tacho_logdir::read::{self, Lines, ReadError, Request, Sink as _};
 
 use crate::cli::{IdentityArgs, TailArgs};
@@ -33,7 +33,7 @@ const LINES_DEFAULT: usize = 10;
 pub enum TailError {
     /// The log is not where it was looked for.
     #[error("{}{source_of_path}: {error}", path.display())]
-    Place {
+    Input {
         /// Where it was looked for.
         path: PathBuf,
         /// Why there.
@@ -133,14 +133,14 @@ pub fn access(identity: &IdentityArgs) -> Result<Access, TailError> {
 /// # Errors
 /// When it cannot go on.
 pub fn read(
-    place: Place,
+    place: Input,
     request: &Request<'_>,
     access: &Access,
     output: &mut Output,
 ) -> Result<(), TailError> {
     match place {
-        Place::Stream(_) if request.follow => Err(TailError::FollowStream),
-        Place::Stream(_) if output.wants_last_run() => Err(TailError::LastRunOfStream),
+        Input::Stream(_) if request.follow => Err(TailError::FollowStream),
+        Input::Stream(_) if output.wants_last_run() => Err(TailError::LastRunOfStream),
         place => read::read(place, request, access, output),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tacho_logdir::read::files::{Place, STDIN};
+use tacho_logdir::read::files::{Input, STDIN};
 
 use super::TailError;
 
@@ -16,10 +16,10 @@ const DEFAULT_DIRECTORY: &str = "/var/lib/mysql/tacho";
 ///
 /// # Errors
 /// When it is not there or may not be looked at.
-pub fn find(given: Option<&Path>) -> Result<Place, TailError> {
+pub fn find(given: Option<&Path>) -> Result<Input, TailError> {
     let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
     let (path, source_of_path) = match (given, &variable) {
-        (Some(path), _) if path == Path::new(STDIN) => return Ok(Place::Stream(path.to_owned())),
+        (Some(path), _) if path == Path::new(STDIN) => return Ok(Input::Stream(path.to_owned())),
         (Some(path), _) => (path, ""),
         (None, Some(value)) => (Path::new(value), " (from TACHO_LOG_DIR)"),
         (None, None) => (
@@ -27,7 +27,7 @@ pub fn find(given: Option<&Path>) -> Result<Place, TailError> {
             " (the default; give another as argument or in TACHO_LOG_DIR)",
         ),
     };
-    Place::of(path).map_err(|error| TailError::Place {
+    Input::of(path).map_err(|error| TailError::Input {
         path: path.to_owned(),
         source_of_path,
         error,

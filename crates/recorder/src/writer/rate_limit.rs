@@ -8,19 +8,19 @@ const EVERY_US: i64 = 60_000_000;
 
 /// Whether to tell of something once more.
 #[derive(Debug)]
-pub(super) struct Seldom {
+pub(super) struct RateLimit {
     left: u32,
     /// From when on the time for the next one runs, while `left` is not all.
     since_us: i64,
 }
 
-impl Default for Seldom {
-    fn default() -> Seldom {
-        Seldom { left: AT_ONCE, since_us: 0 }
+impl Default for RateLimit {
+    fn default() -> RateLimit {
+        RateLimit { left: AT_ONCE, since_us: 0 }
     }
 }
 
-impl Seldom {
+impl RateLimit {
     /// `true`: tell it. `now_us` is of a clock that is never set.
     pub(super) fn allows(&mut self, now_us: i64) -> bool {
         let earned = u32::try_from((now_us - self.since_us) / EVERY_US).unwrap_or(0);
@@ -43,7 +43,7 @@ pub(super) struct Outages {
     told: bool,
     /// How many came and went without a word.
     untold: u64,
-    seldom: Seldom,
+    limit: RateLimit,
 }
 
 impl Outages {
@@ -57,7 +57,7 @@ impl Outages {
         if !std::mem::replace(&mut self.failing, true) {
             self.told = false;
         }
-        if self.told || !self.seldom.allows(now_us) {
+        if self.told || !self.limit.allows(now_us) {
             return None;
         }
         self.told = true;
@@ -75,7 +75,7 @@ impl Outages {
 
     /// How many times have come and gone that are to be told now, though none lasts.
     pub(super) fn overdue(&mut self, now_us: i64) -> Option<u64> {
-        let due = !self.failing && self.untold > 0 && self.seldom.allows(now_us);
+        let due = !self.failing && self.untold > 0 && self.limit.allows(now_us);
         due.then(|| std::mem::take(&mut self.untold))
     }
 }
@@ -86,13 +86,13 @@ mod tests {
 
     #[test]
     fn a_few_at_once_and_then_one_a_minute() {
-        let mut seldom = Seldom::default();
+        let mut limit = RateLimit::default();
         let second = 1_000_000;
-        let told: Vec<i64> = (0..600).filter(|n| seldom.allows(1_000 + n * second)).collect();
+        let told: Vec<i64> = (0..600).filter(|n| limit.allows(1_000 + n * second)).collect();
         assert_eq!(told, [0, 1, 2, 60, 120, 180, 240, 300, 360, 420, 480, 540]);
         // A quiet time gives all of them back, and no more.
         let later = 10_000 * second;
-        let told = (0..60).filter(|n| seldom.allows(later + n * second)).count();
+        let told = (0..60).filter(|n| limit.allows(later + n * second)).count();
         assert_eq!(told as u32, AT_ONCE);
     }
 

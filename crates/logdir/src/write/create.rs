@@ -3,16 +3,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::aside::set_newer_aside;
 use super::current::Current;
-use super::ending::{Content, Ending};
-use super::error::{At, FileError, FileErrorKind};
-use super::event::Event;
-use super::form::Form;
-use super::fs::{Fs, FsFile, OpenMode};
-use super::lines;
-use super::made::Made;
-use super::name::FileName;
+use crate::aside::set_newer_aside;
+use crate::ending::{Content, Ending};
+use crate::error::{At, FileError, FileErrorKind};
+use crate::event::Event;
+use crate::form::Form;
+use crate::fs::{Fs, FsFile, OpenMode};
+use crate::lines;
+use crate::made::Made;
+use crate::name::FileName;
 
 /// Opens the newest file to go on with it, and cuts off a torn last line.
 pub(crate) fn reopen<F: Fs>(

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use tacho_format::Formatter;
 
-use super::super::ending::RENDITIONS;
+use super::super::ending::SECONDARY_LIST;
 use super::super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::*;
 
@@ -66,7 +66,7 @@ fn line(seq: u64, kind: u8, running: &mut Vec<u64>) -> String {
     }
 }
 
-/// The renditions of all files of a log that has ended, made at once.
+/// The secondary_format of all files of a log that has ended, made at once.
 fn converted(files: &[String], format: Format) -> Vec<Vec<u8>> {
     let mut joiner = Joiner::new(HELD_BYTES_MAX);
     let mut clock = TimeFormatter::utc();
@@ -92,13 +92,13 @@ fn converted(files: &[String], format: Format) -> Vec<Vec<u8>> {
     all
 }
 
-/// A log, the renditions that follow it, and what the recorder does at its start.
+/// A log, the secondary_format that follow it, and what the recorder does at its start.
 struct Scene {
     fs: FaultyFs,
     format: Format,
     /// The lines of each file.
     files: Vec<String>,
-    renditions: Renditions<FaultyFs>,
+    secondary_format: SecondaryFormat<FaultyFs>,
     seq: u64,
     running: Vec<u64>,
 }
@@ -106,9 +106,9 @@ struct Scene {
 impl Scene {
     fn new(format: Format) -> Scene {
         let fs = new_fs();
-        let renditions = begin(&fs, format, 0);
+        let secondary_format = begin(&fs, format, 0);
         let files = vec![String::new()];
-        Scene { fs, format, files, renditions, seq: 0, running: Vec::new() }
+        Scene { fs, format, files, secondary_format, seq: 0, running: Vec::new() }
     }
 
     fn plan(&self) -> Plan {
@@ -130,7 +130,7 @@ impl Scene {
     }
 
     fn step(&mut self) -> Result<bool, Trouble> {
-        let result = self.renditions.step(&self.plan());
+        let result = self.secondary_format.step(&self.plan());
         if self.fs.is_dead() {
             self.restart();
         }
@@ -139,7 +139,7 @@ impl Scene {
 
     fn restart(&mut self) {
         self.fs.restart_process();
-        self.renditions = begin(&self.fs, self.format, self.files.len() - 1);
+        self.secondary_format = begin(&self.fs, self.format, self.files.len() - 1);
     }
 
     /// Lets everything be written, ends the log, and compares.
@@ -149,7 +149,7 @@ impl Scene {
         let plan = Plan { formats: [plan.formats, vec![(plan.current, None)]].concat(), ..plan };
         let mut changes = 0;
         loop {
-            match self.renditions.step(&plan) {
+            match self.secondary_format.step(&plan) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(Trouble::Changed { .. }) if changes < 2 => changes += 1,
@@ -166,19 +166,19 @@ impl Scene {
                 [self.fs.read(&path), wanted].map(|text| String::from_utf8(text).expect("UTF-8"));
             assert_eq!(found, wanted, "file {index}");
         }
-        assert_eq!(self.renditions.oldest(), None);
-        assert!(!self.fs.files_in(Path::new(DIR)).contains(&Path::new(DIR).join(RENDITIONS)));
+        assert_eq!(self.secondary_format.oldest(), None);
+        assert!(!self.fs.files_in(Path::new(DIR)).contains(&Path::new(DIR).join(SECONDARY_LIST)));
     }
 }
 
-fn begin(fs: &FaultyFs, format: Format, current: usize) -> Renditions<FaultyFs> {
+fn begin(fs: &FaultyFs, format: Format, current: usize) -> SecondaryFormat<FaultyFs> {
     let dir = Path::new(DIR);
     let mut state = State::read(fs, dir).expect("reads");
     if state.pending.is_empty() {
         state.pending.push_back((name(current), Some(format)));
     }
     let seen = state.pending.back().expect("one").0;
-    Renditions::new(fs.clone(), dir, state, seen, "host")
+    SecondaryFormat::new(fs.clone(), dir, state, seen, "host")
 }
 
 #[derive(Clone, Debug)]
@@ -224,7 +224,7 @@ proptest! {
         let mut scene = Scene::new(format);
         // The list is there from the first step on.
         scene.step().expect("nothing is wrong yet");
-        // How long renditions were before they were cut.
+        // How long secondary_format were before they were cut.
         let mut cut_from: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for happening in happenings {
             // What is complete and off the list, nobody looks at again.
@@ -232,7 +232,7 @@ proptest! {
                 let index = (scene.files.len() - 1).checked_sub(back)?;
                 let path = rendition_path(index, format);
                 let is_there = scene.fs.files_in(Path::new(DIR)).contains(&path);
-                let is_pending = scene.renditions.oldest().is_some_and(|name_| name_ <= name(index));
+                let is_pending = scene.secondary_format.oldest().is_some_and(|name_| name_ <= name(index));
                 (is_there && is_pending).then_some(path)
             };
             match happening {
@@ -290,11 +290,11 @@ fn a_death_or_a_power_cut_at_any_operation() {
             let mut at = 0;
             loop {
                 let mut scene = three_files(format);
-                scene.renditions.list(&scene.plan()).expect("listed");
+                scene.secondary_format.list(&scene.plan()).expect("listed");
                 scene.fs.sync_all();
                 scene.fs.fault_after(at, Fault::Die(37));
                 let plan = scene.plan();
-                while scene.renditions.step(&plan).unwrap_or(false) {}
+                while scene.secondary_format.step(&plan).unwrap_or(false) {}
                 let is_past = !scene.fs.is_dead();
                 if let Some(names) = names {
                     scene.fs.cut_power(names);
@@ -323,19 +323,23 @@ fn something_in_the_way_holds_up_one_file_and_is_told_of() {
     for _ in 0..2 {
         let trouble = scene.step().expect_err("it is in the way");
         assert!(matches!(&trouble, Trouble::InTheWay(path) if *path == obstacle), "{trouble}");
-        assert_eq!(scene.renditions.behind_bytes(name(0)), bytes);
+        assert_eq!(scene.secondary_format.behind_bytes(name(0)), bytes);
     }
-    assert_eq!(scene.renditions.take_notes(), Vec::<String>::new(), "somebody may move it away");
+    assert_eq!(
+        scene.secondary_format.take_notes(),
+        Vec::<String>::new(),
+        "somebody may move it away"
+    );
 
     // The next file is begun: it goes on there.
     scene.rotate();
     scene.write(6);
     while scene.step().expect("goes on") {}
-    let notes = scene.renditions.take_notes();
+    let notes = scene.secondary_format.take_notes();
     assert!(notes.len() == 1 && notes[0].contains("is no plain file"), "{notes:?}");
     assert!(notes[0].contains(&name(0).log_file()), "{notes:?}");
-    assert_eq!(scene.renditions.oldest(), Some(name(1)));
-    assert_eq!(scene.renditions.behind_bytes(name(1)), 0);
+    assert_eq!(scene.secondary_format.oldest(), Some(name(1)));
+    assert_eq!(scene.secondary_format.behind_bytes(name(1)), 0);
     let text = String::from_utf8(scene.fs.read(&rendition_path(1, format))).expect("UTF-8");
     assert!(text.contains("xxxxxxxx"), "the text of what began in the other file: {text}");
 }
@@ -361,13 +365,13 @@ fn an_empty_file_that_was_to_have_no_rendition_gets_one_after_all() {
     scene.rotate();
     let lines_alone = vec![(name(0), Some(format)), (name(1), None)];
     let plan = Plan { formats: lines_alone.clone(), ..scene.plan() };
-    while scene.renditions.step(&plan).expect("goes on") {}
-    assert_eq!(scene.renditions.oldest(), None, "nobody waits for it");
-    let list = Path::new(DIR).join(RENDITIONS);
+    while scene.secondary_format.step(&plan).expect("goes on") {}
+    assert_eq!(scene.secondary_format.oldest(), None, "nobody waits for it");
+    let list = Path::new(DIR).join(SECONDARY_LIST);
     assert!(!scene.fs.files_in(Path::new(DIR)).contains(&list));
 
     let plan = Plan { formats: vec![(name(0), Some(format))], ..plan };
-    assert!(!scene.renditions.step(&plan).expect("nothing to do yet"));
+    assert!(!scene.secondary_format.step(&plan).expect("nothing to do yet"));
     assert_eq!(State::read(&scene.fs, Path::new(DIR)).expect("reads").pending.len(), 1);
     scene.write(9);
     scene.finish();
@@ -378,19 +382,19 @@ fn how_far_behind_it_is_follows_what_is_written() {
     let format = Format::Csv;
     let mut scene = three_files(format);
     let bytes: usize = scene.files.iter().map(String::len).sum();
-    scene.renditions.list(&scene.plan()).expect("listed");
+    scene.secondary_format.list(&scene.plan()).expect("listed");
     let current = name(scene.files.len() - 1);
-    assert_eq!(scene.renditions.behind_bytes(current), bytes as u64);
+    assert_eq!(scene.secondary_format.behind_bytes(current), bytes as u64);
     // What was read and cannot be written counts.
     scene.fs.set_room(Some(0));
     assert!(scene.step().is_err());
-    assert_eq!(scene.renditions.behind_bytes(current), bytes as u64);
+    assert_eq!(scene.secondary_format.behind_bytes(current), bytes as u64);
     scene.fs.repair();
     let mut before = bytes as u64;
     while scene.step().expect("goes on") {
-        let now = scene.renditions.behind_bytes(current);
+        let now = scene.secondary_format.behind_bytes(current);
         assert!(now <= before, "{now}, {before}");
         before = now;
     }
-    assert_eq!(scene.renditions.behind_bytes(current), 0);
+    assert_eq!(scene.secondary_format.behind_bytes(current), 0);
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
-use support::{Place, place, round_until};
+use support::{TestLog, place, round_until};
 use tacho_recorder::control::{ConfigChange, Control, Severity, Status};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
@@ -18,7 +18,7 @@ const COUNT: u64 = 5;
 const CSV: u32 = 1;
 
 /// Old files of one line each; the newest is gone on with.
-fn fill(place: &Place) {
+fn fill(place: &TestLog) {
     fs::create_dir(&place.log).expect("makes");
     for seq in 1..=COUNT {
         let path = place.log.join(format!("audit-20200101T0000{seq:02}Z-{seq:06}.jsonl"));
@@ -30,11 +30,11 @@ fn fill(place: &Place) {
     }
 }
 
-fn with_ending(place: &Place, ending: &str) -> BTreeSet<String> {
+fn with_ending(place: &TestLog, ending: &str) -> BTreeSet<String> {
     place.names().filter(|name| name.starts_with("audit-") && name.ends_with(ending)).collect()
 }
 
-fn writer(place: &Place, arena: Arena) -> (Writer, Arc<Control>, Arc<Status>) {
+fn writer(place: &TestLog, arena: Arena) -> (Writer, Arc<Control>, Arc<Status>) {
     let control = Arc::new(Control::default());
     let (writer, status) = place.writer_with(arena, COUNT, control.clone());
     (writer, control, status)

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use tacho_format::Format;
 
-use super::super::ending::RENDITIONS;
+use super::super::ending::SECONDARY_LIST;
 use super::super::error::{At as _, FileError};
 use super::super::fs::{Fs, FsFile as _, OpenMode};
 use super::super::lines::read_exact_at;
@@ -45,8 +45,8 @@ pub struct State {
 
 impl State {
     /// Reads it. What cannot be understood is passed over: it is no line of ours.
-    pub(super) fn read<F: Fs>(fs: &F, dir: &Path) -> Result<State, FileError> {
-        let path = dir.join(RENDITIONS);
+    pub(crate) fn read<F: Fs>(fs: &F, dir: &Path) -> Result<State, FileError> {
+        let path = dir.join(SECONDARY_LIST);
         let file = match fs.open(&path, OpenMode::Private) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::default()),
             file => file.at("open", &path)?,
@@ -74,8 +74,8 @@ impl State {
     }
 
     /// Puts it in the place of what is there.
-    pub(super) fn write<F: Fs>(&self, fs: &F, dir: &Path) -> Result<(), FileError> {
-        let path = dir.join(RENDITIONS);
+    pub(crate) fn write<F: Fs>(&self, fs: &F, dir: &Path) -> Result<(), FileError> {
+        let path = dir.join(SECONDARY_LIST);
         if self.pending.is_empty() {
             return match fs.remove(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -12,7 +12,7 @@ use super::Trouble;
 /// How much is read at once; a longer line needs more.
 const BLOCK_BYTES: usize = 256 * 1024;
 
-pub(super) struct Source<L> {
+pub(super) struct LogLines<L> {
     file: L,
     path: PathBuf,
     id: FileId,
@@ -21,13 +21,13 @@ pub(super) struct Source<L> {
     buffer: Vec<u8>,
 }
 
-impl<L: FsFile> Source<L> {
+impl<L: FsFile> LogLines<L> {
     /// `None`: there is no such plain file.
     pub(super) fn open<F: Fs<File = L>>(
         fs: &F,
         dir: &Path,
         name: FileName,
-    ) -> Result<Option<Source<L>>, Trouble> {
+    ) -> Result<Option<LogLines<L>>, Trouble> {
         let path = dir.join(name.log_file());
         // Something else of this name is nothing that lines are in, whoever has put it there.
         match fs.stat(&path) {
@@ -43,7 +43,7 @@ impl<L: FsFile> Source<L> {
             file => file.at("open", &path)?,
         };
         let id = file.stat().at("look at", &path)?.id;
-        Ok(Some(Source { file, path, id, offset: 0, buffer: Vec::new() }))
+        Ok(Some(LogLines { file, path, id, offset: 0, buffer: Vec::new() }))
     }
 
     pub(super) fn path(&self) -> &Path {

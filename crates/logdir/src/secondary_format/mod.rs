@@ -6,8 +6,8 @@
 //!
 //! # How
 //!
-//! [`Renditions`] follows the log, file by file, oldest first. It is driven by its caller: a call
-//! of [`Renditions::step`] converts one block of lines and returns. No thread, no sleep, no retry
+//! [`SecondaryFormat`] follows the log, file by file, oldest first. It is driven by its caller: a call
+//! of [`SecondaryFormat::step`] converts one block of lines and returns. No thread, no sleep, no retry
 //! in here; an error leaves it where it can go on.
 //!
 //! - **Begun anew is gone on with.** It converts a file from its first line and *compares* the
@@ -51,7 +51,6 @@ use super::ending::Content;
 use super::entries;
 use super::error::FileError;
 use super::fs::Fs;
-use super::log::LogFiles;
 use super::name::FileName;
 pub use state::State;
 use work::Work;
@@ -103,7 +102,7 @@ impl Plan {
 }
 
 /// The renditions of one log. See the module documentation.
-pub struct Renditions<F: Fs> {
+pub struct SecondaryFormat<F: Fs> {
     fs: F,
     dir: PathBuf,
     host: String,
@@ -119,35 +118,15 @@ pub struct Renditions<F: Fs> {
     notes: Vec<String>,
 }
 
-impl<F: Fs> LogFiles<F> {
-    /// What the last recorder has left unfinished.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn rendition_state(&self) -> Result<State, FileError> {
-        State::read(&self.fs, &self.dir)
-    }
-
-    /// Lists what there will be a rendition of. Before any of it may be followed by another file: whoever
-    /// dies before their thread has looked would else leave files that nobody knows of.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn list_renditions(&self, state: &State) -> Result<(), FileError> {
-        state.write(&self.fs, &self.dir)
-    }
-
-    /// Takes up the renditions that `state` has, and those of all files behind `seen`. `host` is
-    /// the name of the server's machine.
-    #[must_use]
-    pub fn renditions(&self, state: State, seen: FileName, host: &str) -> Renditions<F> {
-        Renditions::new(self.fs.clone(), &self.dir, state, seen, host)
-    }
-}
-
-impl<F: Fs> Renditions<F> {
-    fn new(fs: F, dir: &Path, state: State, seen: FileName, host: &str) -> Renditions<F> {
-        Renditions {
+impl<F: Fs> SecondaryFormat<F> {
+    pub(crate) fn new(
+        fs: F,
+        dir: &Path,
+        state: State,
+        seen: FileName,
+        host: &str,
+    ) -> SecondaryFormat<F> {
+        SecondaryFormat {
             fs,
             dir: dir.to_owned(),
             host: host.to_owned(),
@@ -250,7 +229,7 @@ impl<F: Fs> Renditions<F> {
     /// called when all lines are in it.
     ///
     /// # Errors
-    /// As [`Renditions::step`].
+    /// As [`SecondaryFormat::step`].
     pub fn end(&mut self) -> Result<(), Trouble> {
         self.work.as_mut().map_or(Ok(()), |work| work.end(&self.fs))
     }

@@ -4,7 +4,7 @@
 //! written. If the writer had that beginning in its memory alone, it would be lost with the writer. So
 //! it goes here first, and then its chunks are given back.
 //!
-//! A file of the annex is there for as long as something in it is in no line of the log; a new one is begun
+//! A file of the spill is there for as long as something in it is in no line of the log; a new one is begun
 //! when it is large, so that one slow client does not keep the texts of all others. Its name is the arena's with
 //! a number and the ending `annex`; its mode and owner are the arena's, because it holds what the arena holds: texts as they
 //! came, secrets included. It is one record after the other, byte for byte as they were in their chunks, so
@@ -31,8 +31,8 @@ use crate::drain::Ref;
 /// Ending of the files' names.
 pub const ENDING: &str = "annex";
 
-/// In the index of a chunk: the record is in the annex, in the file with the number that is the rest.
-const ANNEX: u32 = 1 << 31;
+/// In the index of a chunk: the record is in the spill, in the file with the number that is the rest.
+const SPILL: u32 = 1 << 31;
 
 /// How many names may be taken before a file is given up.
 const LEAPS_MAX: u32 = 64;
@@ -41,10 +41,10 @@ const LEAPS_MAX: u32 = 64;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 impl Ref {
-    /// Whether the record is in the annex. Its position is counted in units of [`RECORD_ALIGN`] there.
+    /// Whether the record is in the spill. Its position is counted in units of [`RECORD_ALIGN`] there.
     #[inline]
-    pub(crate) fn is_annexed(&self) -> bool {
-        self.chunk & ANNEX != 0
+    pub(crate) fn is_spilled(&self) -> bool {
+        self.chunk & SPILL != 0
     }
 
     fn offset(&self) -> u64 {
@@ -52,34 +52,34 @@ impl Ref {
     }
 }
 
-/// An arena to be read, with what is in its annex.
+/// An arena to be read, with what is in its spill.
 #[derive(Clone)]
-pub struct Source {
+pub struct ArenaSource {
     pub(crate) arena: Arena,
-    pub(crate) annex: Annex,
+    pub(crate) spill: Spill,
 }
 
-impl Source {
+impl ArenaSource {
     /// An arena that is a file. Whoever calls this has the lock of the log, or only looks.
     ///
     /// # Errors
-    /// Something is in its annex that cannot be read: nobody may go on as if it were not there.
-    pub fn open(arena: Arena, path: &Path) -> Result<Source, ArenaError> {
-        Ok(Source { arena, annex: Annex::open(path, arena.geometry().chunk_bytes)? })
+    /// Something is in its spill that cannot be read: nobody may go on as if it were not there.
+    pub fn open(arena: Arena, path: &Path) -> Result<ArenaSource, ArenaError> {
+        Ok(ArenaSource { arena, spill: Spill::open(path, arena.geometry().chunk_bytes)? })
     }
 
-    /// An arena that was just made: nothing is in its annex.
+    /// An arena that was just made: nothing is in its spill.
     #[must_use]
-    pub fn of_new(made: &ArenaFile) -> Source {
+    pub fn of_new(made: &ArenaFile) -> ArenaSource {
         let arena = made.arena();
-        Source { arena, annex: Annex::empty(made.path(), arena.geometry().chunk_bytes) }
+        ArenaSource { arena, spill: Spill::empty(made.path(), arena.geometry().chunk_bytes) }
     }
 }
 
-/// Without an annex: what would be there is in the writer's memory.
-impl From<Arena> for Source {
-    fn from(arena: Arena) -> Source {
-        Source { arena, annex: Annex::default() }
+/// Without a spill: what would be there is in the writer's memory.
+impl From<Arena> for ArenaSource {
+    fn from(arena: Arena) -> ArenaSource {
+        ArenaSource { arena, spill: Spill::default() }
     }
 }
 
@@ -99,8 +99,8 @@ struct Part {
 
 /// See the module documentation.
 #[derive(Clone, Default)]
-pub(crate) struct Annex {
-    /// Where the arena is; `None`: there is no place for an annex.
+pub(crate) struct Spill {
+    /// Where the arena is; `None`: there is no place for a spill.
     arena: Option<PathBuf>,
     record_bytes_max: u32,
     parts: Vec<Part>,
@@ -113,36 +113,36 @@ pub(crate) struct Annex {
     error: Option<Arc<ArenaError>>,
 }
 
-impl Annex {
-    fn empty(arena: &Path, record_bytes_max: u32) -> Annex {
-        Annex { arena: Some(arena.to_owned()), record_bytes_max, ..Annex::default() }
+impl Spill {
+    fn empty(arena: &Path, record_bytes_max: u32) -> Spill {
+        Spill { arena: Some(arena.to_owned()), record_bytes_max, ..Spill::default() }
     }
 
-    fn open(arena: &Path, record_bytes_max: u32) -> Result<Annex, ArenaError> {
-        Annex::of(arena, record_bytes_max, files(arena)?)
+    fn open(arena: &Path, record_bytes_max: u32) -> Result<Spill, ArenaError> {
+        Spill::of(arena, record_bytes_max, files(arena)?)
     }
 
     fn of(
         arena: &Path,
         record_bytes_max: u32,
         listed: Vec<(u32, PathBuf)>,
-    ) -> Result<Annex, ArenaError> {
-        let mut annex = Annex::empty(arena, record_bytes_max);
+    ) -> Result<Spill, ArenaError> {
+        let mut spill = Spill::empty(arena, record_bytes_max);
         for (number, path) in listed {
-            if let Err(error) = annex.take_up(number, &path) {
+            if let Err(error) = spill.take_up(number, &path) {
                 // The directory may be open to everybody, and what is in here is believed.
                 match error {
                     ArenaError::Foreign { .. } => {}
                     // What was there when it was listed is gone: others may remove their own.
                     ArenaError::Io { ref source, .. }
                         if source.kind() == io::ErrorKind::NotFound => {}
-                    ArenaError::Planted { .. } => annex.error = Some(Arc::new(error)),
+                    ArenaError::Planted { .. } => spill.error = Some(Arc::new(error)),
                     error => return Err(error),
                 }
             }
         }
-        annex.unread.reverse();
-        Ok(annex)
+        spill.unread.reverse();
+        Ok(spill)
     }
 
     fn take_up(&mut self, number: u32, path: &Path) -> Result<(), ArenaError> {
@@ -155,7 +155,7 @@ impl Annex {
             let action = "reading the annex of the arena";
             let found = self.record_at(&file, end, file_bytes).map_err(io_error(action, path))?;
             let Some(bytes) = found else { break };
-            let (chunk, position) = (ANNEX | number, (end / RECORD_ALIGN as u64) as u32);
+            let (chunk, position) = (SPILL | number, (end / RECORD_ALIGN as u64) as u32);
             self.unread.push(Ref { chunk, position, bytes });
             end += u64::from(bytes);
         }
@@ -219,7 +219,7 @@ impl Annex {
         let position = (part.end / RECORD_ALIGN as u64) as u32;
         part.end += u64::from(bytes);
         part.unsettled += 1;
-        let chunk = ANNEX | part.number;
+        let chunk = SPILL | part.number;
         if part.end >= FILE_BYTES_MAX {
             self.open = None;
         }
@@ -233,7 +233,7 @@ impl Annex {
             let path = part_path(self.arena.as_ref()?, number);
             // Not again where something is in the way.
             self.next_number = number.saturating_add(1);
-            let made = match number < ANNEX {
+            let made = match number < SPILL {
                 true => private_file::create(&path),
                 false => Err(io::ErrorKind::FileTooLarge.into()),
             };
@@ -256,11 +256,11 @@ impl Annex {
     }
 
     fn part(&self, at: Ref) -> Option<&Part> {
-        self.parts.iter().find(|part| at.chunk == ANNEX | part.number)
+        self.parts.iter().find(|part| at.chunk == SPILL | part.number)
     }
 
     fn part_mut(&mut self, at: Ref) -> Option<&mut Part> {
-        self.parts.iter_mut().find(|part| at.chunk == ANNEX | part.number)
+        self.parts.iter_mut().find(|part| at.chunk == SPILL | part.number)
     }
 
     /// Copies a record into `buffer`.
@@ -318,7 +318,7 @@ impl Annex {
     #[cold]
     #[inline(never)]
     fn remove_parts(&mut self, written_seq: u64) {
-        let Annex { parts, open, error, .. } = self;
+        let Spill { parts, open, error, .. } = self;
         parts.retain(|part| {
             if part.unsettled > 0 || part.max_seq > written_seq {
                 return true;
@@ -373,7 +373,7 @@ pub fn files(arena: &Path) -> Result<Vec<(u32, PathBuf)>, ArenaError> {
         let rest = stem.to_str().and_then(|stem| name.strip_prefix(stem)?.strip_prefix('.'));
         let number = rest.and_then(|rest| rest.strip_suffix(ENDING)?.strip_suffix('.'));
         if let Some(number) = number.and_then(|number| number.parse().ok())
-            && number < ANNEX
+            && number < SPILL
             // Not another way to write it.
             && path.file_name() == part_path(arena, number).file_name()
         {
@@ -384,7 +384,7 @@ pub fn files(arena: &Path) -> Result<Vec<(u32, PathBuf)>, ArenaError> {
     Ok(found)
 }
 
-/// Removes the whole annex of an arena.
+/// Removes the whole spill of an arena.
 ///
 /// # Errors
 /// Some of it cannot be removed. What belongs to other users is left alone.
@@ -431,8 +431,8 @@ mod tests {
         std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
     }
 
-    fn open(arena: &Path) -> Annex {
-        Annex::open(arena, RECORD_BYTES_MAX).unwrap()
+    fn open(arena: &Path) -> Spill {
+        Spill::open(arena, RECORD_BYTES_MAX).unwrap()
     }
 
     /// Another user who makes and removes files must not keep anybody from the arena.
@@ -443,16 +443,16 @@ mod tests {
         let kept = record(b'a', 128);
         write(&part_path(&arena, 2), &kept);
         let listed = [1, 2].map(|number| (number, part_path(&arena, number))).to_vec();
-        let mut annex = Annex::of(&arena, RECORD_BYTES_MAX, listed).unwrap();
-        assert_eq!(all(&mut annex), [kept]);
-        assert!(annex.take_error().is_none());
+        let mut spill = Spill::of(&arena, RECORD_BYTES_MAX, listed).unwrap();
+        assert_eq!(all(&mut spill), [kept]);
+        assert!(spill.take_error().is_none());
     }
 
-    fn all(annex: &mut Annex) -> Vec<Vec<u8>> {
+    fn all(spill: &mut Spill) -> Vec<Vec<u8>> {
         let mut found = Vec::new();
-        while let Some(at) = annex.next() {
+        while let Some(at) = spill.next() {
             let mut buffer = vec![0; at.bytes as usize];
-            found.push(annex.fetch(at, &mut buffer).expect("reads").to_vec());
+            found.push(spill.fetch(at, &mut buffer).expect("reads").to_vec());
         }
         found
     }
@@ -465,33 +465,33 @@ mod tests {
     fn the_next_writer_finds_what_is_in_no_line() {
         let dir = tempfile::tempdir().unwrap();
         let arena = dir.path().join("tacho-1.arena");
-        let mut annex = open(&arena);
+        let mut spill = open(&arena);
         let (first, second) = (record(b'a', 128), record(b'b', RECORD_BYTES_MAX));
-        let at = [annex.append(&first).unwrap(), annex.append(&second).unwrap()];
+        let at = [spill.append(&first).unwrap(), spill.append(&second).unwrap()];
         // It dies, and its successor goes on in a file of its own.
-        drop(annex);
-        let mut annex = open(&arena);
-        assert_eq!(all(&mut annex), [first, second]);
-        let more = annex.append(&record(b'c', 64)).unwrap();
+        drop(spill);
+        let mut spill = open(&arena);
+        assert_eq!(all(&mut spill), [first, second]);
+        let more = spill.append(&record(b'c', 64)).unwrap();
         assert_eq!(count(&arena), 2);
-        annex.settle(at[0], 5);
-        annex.settle(more, 6);
-        annex.remove_written(5);
+        spill.settle(at[0], 5);
+        spill.settle(more, 6);
+        spill.remove_written(5);
         assert_eq!(count(&arena), 2, "one has a record in no line, the other's is not written");
-        annex.settle(at[1], 7);
-        annex.remove_written(6);
+        spill.settle(at[1], 7);
+        spill.remove_written(6);
         assert_eq!(count(&arena), 1, "its line is not written");
-        drop(annex);
-        let mut annex = open(&arena);
-        let marks: Vec<_> = all(&mut annex).iter().map(|record| record[8]).collect();
+        drop(spill);
+        let mut spill = open(&arena);
+        let marks: Vec<_> = all(&mut spill).iter().map(|record| record[8]).collect();
         assert_eq!(marks, [5, 7]);
-        annex.settle(at[0], 5);
-        annex.settle(at[1], 7);
-        annex.remove_written(7);
+        spill.settle(at[0], 5);
+        spill.settle(at[1], 7);
+        spill.remove_written(7);
         assert_eq!(count(&arena), 0);
-        assert!(annex.append(&record(b'd', 64)).is_some(), "there is a next time");
+        assert!(spill.append(&record(b'd', 64)).is_some(), "there is a next time");
         assert_eq!(count(&arena), 1);
-        assert!(annex.take_error().is_none() && annex.take_damaged() == 0);
+        assert!(spill.take_error().is_none() && spill.take_damaged() == 0);
         remove_all(&arena).unwrap();
         assert_eq!(count(&arena), 0);
     }
@@ -500,16 +500,16 @@ mod tests {
     fn one_slow_record_does_not_keep_all_others() {
         let dir = tempfile::tempdir().unwrap();
         let arena = dir.path().join("tacho-1.arena");
-        let mut annex = open(&arena);
-        let slow = annex.append(&record(b's', 64)).unwrap();
+        let mut spill = open(&arena);
+        let slow = spill.append(&record(b's', 64)).unwrap();
         for seq in 1..=4 * FILE_BYTES_MAX / u64::from(RECORD_BYTES_MAX) {
-            let at = annex.append(&record(b'a', RECORD_BYTES_MAX)).unwrap();
-            annex.settle(at, seq);
-            annex.remove_written(seq);
+            let at = spill.append(&record(b'a', RECORD_BYTES_MAX)).unwrap();
+            spill.settle(at, seq);
+            spill.remove_written(seq);
             assert!(count(&arena) <= 2);
         }
         let mut buffer = [0; 64];
-        assert_eq!(annex.fetch(slow, &mut buffer).unwrap(), record(b's', 64));
+        assert_eq!(spill.fetch(slow, &mut buffer).unwrap(), record(b's', 64));
     }
 
     #[test]
@@ -521,12 +521,12 @@ mod tests {
             let mut bytes = whole.clone();
             bytes.extend_from_slice(&record(b'b', 1_024)[..torn_bytes]);
             write(&part_path(&arena, 0), &bytes);
-            let mut annex = open(&arena);
-            assert_eq!(all(&mut annex), std::slice::from_ref(&whole));
+            let mut spill = open(&arena);
+            assert_eq!(all(&mut spill), std::slice::from_ref(&whole));
             let next = record(b'c', 64);
-            assert!(annex.append(&next).is_some());
-            assert!(annex.take_error().is_none() && annex.take_damaged() == 0);
-            drop(annex);
+            assert!(spill.append(&next).is_some());
+            assert!(spill.take_error().is_none() && spill.take_damaged() == 0);
+            drop(spill);
             assert_eq!(all(&mut open(&arena)), [whole.clone(), next]);
             remove_all(&arena).unwrap();
         }
@@ -538,13 +538,13 @@ mod tests {
         let gone = dir.path().join("gone");
         std::fs::create_dir(&gone).unwrap();
         let arena = gone.join("tacho-1.arena");
-        let mut annex = open(&arena);
+        let mut spill = open(&arena);
         std::fs::remove_dir(&gone).unwrap();
-        assert!(annex.append(&record(b'a', 64)).is_none());
-        let error = annex.take_error().unwrap().to_string();
+        assert!(spill.append(&record(b'a', 64)).is_none());
+        let error = spill.take_error().unwrap().to_string();
         assert!(error.contains("making") && error.contains("tacho-1.0.annex"), "{error}");
         // Not every arena has a place for it.
-        let mut none = Annex { record_bytes_max: RECORD_BYTES_MAX, ..Annex::default() };
+        let mut none = Spill { record_bytes_max: RECORD_BYTES_MAX, ..Spill::default() };
         assert!(none.append(&record(b'a', 64)).is_none() && none.take_error().is_none());
     }
 
@@ -553,15 +553,15 @@ mod tests {
     fn names_that_others_took_do_not_keep_a_record_out() {
         let dir = tempfile::tempdir().unwrap();
         let arena = dir.path().join("tacho-1.arena");
-        let mut annex = open(&arena);
+        let mut spill = open(&arena);
         for number in 0..5_000 {
             std::fs::create_dir(part_path(&arena, number)).unwrap();
         }
-        let at = annex.append(&record(b'a', 64)).unwrap();
-        assert!(annex.take_error().is_none());
+        let at = spill.append(&record(b'a', 64)).unwrap();
+        assert!(spill.take_error().is_none());
         let mut buffer = [0; 64];
-        assert_eq!(annex.fetch(at, &mut buffer).unwrap(), record(b'a', 64));
-        drop(annex);
+        assert_eq!(spill.fetch(at, &mut buffer).unwrap(), record(b'a', 64));
+        drop(spill);
         assert_eq!(all(&mut open(&arena)), [record(b'a', 64)]);
     }
 
@@ -573,22 +573,22 @@ mod tests {
         std::fs::write(&target, record(b'a', 64)).unwrap();
         std::os::unix::fs::symlink(&target, part_path(&arena, 4)).unwrap();
         std::fs::create_dir(part_path(&arena, 5)).unwrap();
-        let mut annex = open(&arena);
-        assert!(annex.next().is_none() && annex.take_error().is_some());
-        assert!(annex.append(&record(b'b', 64)).is_some(), "beside it");
-        annex.remove_written(u64::MAX);
+        let mut spill = open(&arena);
+        assert!(spill.next().is_none() && spill.take_error().is_some());
+        assert!(spill.append(&record(b'b', 64)).is_some(), "beside it");
+        spill.remove_written(u64::MAX);
         assert_eq!(std::fs::read(&target).unwrap(), record(b'a', 64));
         // Ours by its owner, and yet nothing that a writer writes.
         let mut strange = record(b'a', 64);
         strange.extend([7; 640]);
         write(&part_path(&arena, 6), &strange);
-        let mut annex = open(&arena);
-        let found = all(&mut annex);
-        assert!(found.contains(&record(b'a', 64)) && annex.take_damaged() == 1, "{found:?}");
+        let mut spill = open(&arena);
+        let found = all(&mut spill);
+        assert!(found.contains(&record(b'a', 64)) && spill.take_damaged() == 1, "{found:?}");
         // An SQL statement can have made this one.
         std::fs::write(part_path(&arena, 7), record(b'f', 64)).unwrap();
-        let mut annex = open(&arena);
-        assert!(!all(&mut annex).contains(&record(b'f', 64)));
-        assert!(matches!(&*annex.take_error().unwrap(), ArenaError::Planted { .. }));
+        let mut spill = open(&arena);
+        assert!(!all(&mut spill).contains(&record(b'f', 64)));
+        assert!(matches!(&*spill.take_error().unwrap(), ArenaError::Planted { .. }));
     }
 }

@@ -4,26 +4,27 @@
 //! take, and how far back they go. Looked at by the writer now and then: it costs a listing of the
 //! directory, and a look at each file that has changed since the last one.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 
 use tacho_format::line::Line;
 
-use super::ending::{Content, Ending, Parts, list_parts};
-use super::error::FileError;
+use super::ending::{Content, Ending, Parts};
 use super::form::Form;
 use super::fs::{Fs, OpenMode};
-use super::log::LogFiles;
 use super::name::FileName;
-use super::pack::Packing;
+use super::pack::{self, Packing};
 use super::stream::Stream;
+use super::write::current::Current;
+use super::write::directory::LogDir;
 
 /// Where `ts` of a line has ended for certain: `{"v":1,"seq":…,"ts":"…"`.
 const HEAD_BYTES: u64 = 128;
 
 /// What there is of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Survey {
+pub struct Inventory {
     /// Log files, each counted once, in whatever forms it is there.
     pub count: u64,
     /// Bytes of all of them on the disk, with their sidecars and renditions.
@@ -58,59 +59,58 @@ impl Oldest {
     }
 }
 
-impl<F: Fs> LogFiles<F> {
-    /// Looks what there is. `before` is what it found the last time.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
-    pub fn survey(&mut self, packing: &Packing, before: &Survey) -> Result<Survey, FileError> {
-        let all = list_parts(&self.fs, &self.dir)?;
-        let is_log = |(name, parts): &(&FileName, &Parts)| {
-            // What somebody has put behind the current file is none of ours.
-            **name <= self.current_name() && parts.has_lines()
-        };
-        let mut files = all.iter().filter(is_log);
-        let count = files.clone().count() as u64;
-        let oldest = files.next().and_then(|(name, parts)| {
-            let (name, form) = (*name, parts.best_form(Content::Lines)?);
-            let known = before.oldest.as_ref().filter(|known| known.name == name);
-            let first_us = known.and_then(|known| known.first_us);
-            let first_us = first_us.or_else(|| self.first_us(name, form));
-            Some(Oldest { name, form, first_us })
-        });
-        let mut names: Vec<FileName> = self
-            .to_pack(packing, &all)
-            .filter(|wish| self.is_filled(&wish.path(&self.dir)))
-            .map(|wish| wish.name)
-            .collect();
-        names.dedup();
-        let bytes = self.total_bytes(&all)?;
-        Ok(Survey { count, bytes, oldest, to_pack: names.len() as u64 })
-    }
+/// Looks what there is, of `all` files. `before` is what was found the last time. The bytes are not
+/// counted.
+pub(crate) fn look<F: Fs>(
+    dir: &LogDir<F>,
+    current: &Current<F::File>,
+    packing: &Packing,
+    all: &BTreeMap<FileName, Parts>,
+    before: &Inventory,
+) -> Inventory {
+    let is_log = |(name, parts): &(&FileName, &Parts)| {
+        // What somebody has put behind the current file is none of ours.
+        **name <= current.name && parts.has_lines()
+    };
+    let mut files = all.iter().filter(is_log);
+    let count = files.clone().count() as u64;
+    let oldest = files.next().and_then(|(name, parts)| {
+        let (name, form) = (*name, parts.best_form(Content::Lines)?);
+        let known = before.oldest.as_ref().filter(|known| known.name == name);
+        let first_us = known.and_then(|known| known.first_us);
+        let first_us = first_us.or_else(|| first_us_of(dir, name, form));
+        Some(Oldest { name, form, first_us })
+    });
+    let mut names: Vec<FileName> = pack::wishes(dir, current, packing, all)
+        .filter(|wish| is_filled(dir, &wish.path(dir.path())))
+        .map(|wish| wish.name)
+        .collect();
+    names.dedup();
+    Inventory { count, bytes: 0, oldest, to_pack: names.len() as u64 }
+}
 
-    fn is_filled(&self, path: &Path) -> bool {
-        self.fs.stat(path).is_ok_and(|stat| stat.is_file && stat.bytes > 0)
-    }
+fn is_filled<F: Fs>(dir: &LogDir<F>, path: &Path) -> bool {
+    dir.fs().stat(path).is_ok_and(|stat| stat.is_file && stat.bytes > 0)
+}
 
-    /// Time of the first line of a file, if it can be read: nothing but a figure depends on it.
-    fn first_us(&self, name: FileName, form: Form) -> Option<i64> {
-        if form.is_encrypted() {
-            return None;
+/// Time of the first line of a file, if it can be read: nothing but a figure depends on it.
+fn first_us_of<F: Fs>(dir: &LogDir<F>, name: FileName, form: Form) -> Option<i64> {
+    if form.is_encrypted() {
+        return None;
+    }
+    let path = dir.path().join(format!("{name}.{}", Ending::File(Content::Lines, form)));
+    let file = dir.fs().open(&path, OpenMode::Read).ok()?;
+    let mut head = Vec::new();
+    let source = Stream::new(&file);
+    let read = |from: &mut dyn Read, to: &mut Vec<u8>| from.take(HEAD_BYTES).read_to_end(to);
+    let count: io::Result<usize> = match form {
+        Form::Compressed => {
+            zstd::Decoder::new(source).and_then(|mut source| read(&mut source, &mut head))
         }
-        let path = self.dir.join(format!("{name}.{}", Ending::File(Content::Lines, form)));
-        let file = self.fs.open(&path, OpenMode::Read).ok()?;
-        let mut head = Vec::new();
-        let source = Stream::new(&file);
-        let read = |from: &mut dyn Read, to: &mut Vec<u8>| from.take(HEAD_BYTES).read_to_end(to);
-        let count: io::Result<usize> = match form {
-            Form::Compressed => {
-                zstd::Decoder::new(source).and_then(|mut source| read(&mut source, &mut head))
-            }
-            _ => read(&mut { source }, &mut head),
-        };
-        count.ok()?;
-        time_of(&head)
-    }
+        _ => read(&mut { source }, &mut head),
+    };
+    count.ok()?;
+    time_of(&head)
 }
 
 /// `ts` of the line that begins so, µs since 1970-01-01 UTC.
@@ -130,8 +130,8 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::super::faulty::FaultyFs;
-    use super::super::log::Options;
     use super::super::recipients::Recipients;
+    use super::super::write::{LogFiles, Options};
     use super::*;
 
     const DIR: &str = "/data/tacho";
@@ -160,7 +160,7 @@ mod tests {
         let options = Options { rotate_bytes: 0 };
         let (mut files, _) = LogFiles::open(fs.clone(), Path::new(DIR), options).expect("opens");
         let nothing = Packing::default();
-        let empty = files.survey(&nothing, &Survey::default()).expect("looks");
+        let empty = files.inventory(&nothing, &Inventory::default()).expect("looks");
         assert_eq!((empty.count, empty.bytes, empty.to_pack), (1, 0, 0));
         // Without a line there is only its name.
         assert_eq!(empty.oldest.as_ref().expect("one").begun_us(), BEGIN_S * 1_000_000);
@@ -176,35 +176,35 @@ mod tests {
         // Strangers: behind the current file, without a log file, of another name.
         fs.append(&path(9, "jsonl"), b"");
         fs.append(&path(4, "csv"), b"of nobody");
-        let survey = files.survey(&nothing, &empty).expect("looks");
-        assert_eq!((survey.count, survey.to_pack), (3, 0));
-        assert_eq!(survey.bytes, 3 * line_bytes + 24 + 8);
-        let oldest = survey.oldest.as_ref().expect("one");
+        let inventory = files.inventory(&nothing, &empty).expect("looks");
+        assert_eq!((inventory.count, inventory.to_pack), (3, 0));
+        assert_eq!(inventory.bytes, 3 * line_bytes + 24 + 8);
+        let oldest = inventory.oldest.as_ref().expect("one");
         assert_eq!(oldest.file(), "audit-20000229T123456Z-000001.jsonl");
         assert_eq!(oldest.begun_us(), (BEGIN_S - 5) * 1_000_000 + 7);
 
         // A log file and its rendition are one file that waits.
         let compress = packing(true, false);
-        assert_eq!(files.survey(&compress, &survey).expect("looks").to_pack, 2);
+        assert_eq!(files.inventory(&compress, &inventory).expect("looks").to_pack, 2);
         let pack = |files: &mut LogFiles<FaultyFs>, packing: &Packing| {
             let packer = files.next_to_pack(packing, |_, _| false).expect("lists").expect("one");
             packer.run(&AtomicBool::new(false)).expect("packs");
-            files.survey(packing, &Survey::default()).expect("looks")
+            files.inventory(packing, &Inventory::default()).expect("looks")
         };
         assert_eq!(pack(&mut files, &compress).to_pack, 2, "its rendition waits");
-        let survey = pack(&mut files, &compress);
-        assert_eq!(survey.to_pack, 1);
-        let oldest = survey.oldest.as_ref().expect("one");
+        let inventory = pack(&mut files, &compress);
+        assert_eq!(inventory.to_pack, 1);
+        let oldest = inventory.oldest.as_ref().expect("one");
         assert_eq!(oldest.file(), "audit-20000229T123456Z-000001.jsonl.zst");
         assert_eq!(oldest.begun_us(), (BEGIN_S - 5) * 1_000_000 + 7, "it is decompressed");
         let packed = fs.read(&path(1, "jsonl.zst")).len() + fs.read(&path(1, "csv.zst")).len();
-        assert_eq!(survey.bytes, 2 * line_bytes + 8 + packed as u64);
+        assert_eq!(inventory.bytes, 2 * line_bytes + 8 + packed as u64);
 
         // Who saw it before it was encrypted still knows; who did not has its name.
         let encrypt = packing(false, true);
         let new = pack(&mut files, &encrypt);
         assert_eq!(new.oldest.as_ref().expect("one").begun_us(), BEGIN_S * 1_000_000);
-        let old = files.survey(&encrypt, &survey).expect("looks");
+        let old = files.inventory(&encrypt, &inventory).expect("looks");
         assert_eq!(old.oldest.as_ref().expect("one").begun_us(), oldest.begun_us());
         assert!(old.oldest.expect("one").file().ends_with(".jsonl.zst.age"));
     }

@@ -13,7 +13,7 @@ use super::super::ending::Content;
 use super::super::fs::Fs;
 use super::super::name::FileName;
 use super::Trouble;
-use super::source::Source;
+use super::source::LogLines;
 use super::target::Target;
 
 /// Memory for bytes that is kept, bytes.
@@ -25,9 +25,9 @@ const COPIES: usize = 3;
 
 pub(super) struct Work<F: Fs> {
     name: FileName,
-    source: Source<F::File>,
+    source: LogLines<F::File>,
     path: PathBuf,
-    place: Place<F::File>,
+    place: Destination<F::File>,
     out: Out,
     /// How much of `out` is in the file.
     progress: usize,
@@ -40,7 +40,7 @@ pub(super) struct Work<F: Fs> {
 }
 
 /// Where the bytes go.
-enum Place<L> {
+enum Destination<L> {
     /// Nowhere yet: it is made with the first line.
     Open,
     /// There.
@@ -73,12 +73,12 @@ impl<F: Fs> Work<F> {
         (format, content): (Format, Content),
         host: &str,
     ) -> Result<Option<Work<F>>, Trouble> {
-        let Some(source) = Source::open(fs, dir, name)? else { return Ok(None) };
+        let Some(source) = LogLines::open(fs, dir, name)? else { return Ok(None) };
         Ok(Some(Work {
             name,
             source,
             path: dir.join(format!("{name}.{}", content.ending())),
-            place: Place::Open,
+            place: Destination::Open,
             out: Out {
                 formatter: Formatter::new(format, host),
                 clock: TimeFormatter::utc(),
@@ -125,7 +125,7 @@ impl<F: Fs> Work<F> {
             return Ok(false);
         }
         let Out { formatter, clock, bytes, .. } = &mut self.out;
-        if matches!(self.place, Place::Open) {
+        if matches!(self.place, Destination::Open) {
             self.place = match Target::open(fs, &self.path) {
                 Err(Trouble::InTheWay(path)) if is_closed => {
                     self.note = Some(format!(
@@ -133,9 +133,9 @@ impl<F: Fs> Work<F> {
                         path.display(),
                         self.name.log_file()
                     ));
-                    Place::Blocked
+                    Destination::Blocked
                 }
-                opened => Place::File(opened?),
+                opened => Destination::File(opened?),
             };
             formatter.begin(bytes, self.name.stamp_s().saturating_mul(1_000_000), clock);
         }
@@ -167,7 +167,7 @@ impl<F: Fs> Work<F> {
 
     /// Brings what was converted to the file.
     pub(super) fn flush(&mut self, fs: &F) -> Result<(), Trouble> {
-        if let Place::File(target) = &mut self.place {
+        if let Destination::File(target) = &mut self.place {
             target.put(fs, &self.out.bytes, &mut self.progress)?;
         }
         self.done = self.source.offset();
@@ -179,20 +179,21 @@ impl<F: Fs> Work<F> {
 
     /// Brings the end of the file to it. A log file without a line has no rendition.
     pub(super) fn end(&mut self, fs: &F) -> Result<(), Trouble> {
-        if !matches!(self.place, Place::Open) && !std::mem::replace(&mut self.is_ended, true) {
+        if !matches!(self.place, Destination::Open) && !std::mem::replace(&mut self.is_ended, true)
+        {
             self.out.formatter.end(&mut self.out.bytes);
         }
         self.flush(fs)?;
         match &mut self.place {
-            Place::File(target) => target.finish(fs),
-            Place::Open | Place::Blocked => Ok(()),
+            Destination::File(target) => target.finish(fs),
+            Destination::Open | Destination::Blocked => Ok(()),
         }
     }
 
     pub(super) fn sync(&self) -> Result<(), Trouble> {
         match &self.place {
-            Place::File(target) => target.sync(),
-            Place::Open | Place::Blocked => Ok(()),
+            Destination::File(target) => target.sync(),
+            Destination::Open | Destination::Blocked => Ok(()),
         }
     }
 
