@@ -1,6 +1,6 @@
 //! Text from outside, safe to put on a terminal.
 //!
-//! A log field is chosen by whoever talks to the server, so it may hold escape sequences that
+//! Clients of the server choose the content of log fields, so it may hold escape sequences that
 //! retitle, recolour or type into the reader's terminal, or marks that turn the reading
 //! direction around. None of them gets through: they are written as `\e`, `\n`, `\u{202e}`.
 

@@ -307,7 +307,11 @@ fn a_full_disk_is_an_error() {
     let path = log.path().to_str().unwrap();
     let output = command(&["tail", path]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("writing the output: No space left"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("cannot write the output: No space left"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
@@ -360,7 +364,7 @@ fn completions_and_pages_are_made() {
     assert!(stdout(&tacho(&["man"])).contains(".TH tacho 1"));
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("man1");
-    let output = tacho(&["man", "--out", out.to_str().unwrap()]);
+    let output = tacho(&["man", "--output", out.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let page = std::fs::read_to_string(out.join("tacho-tail.1")).unwrap();
     assert!(page.contains("sql\\-command"));
