@@ -67,9 +67,9 @@ Each figure is the median of the ratios between neighbouring blocks with and wit
 with its 95 % interval. `none-again` compares the server with itself (A/A): if its interval is wider
 than --noise-max, the machine is too noisy and the figure is omitted.
 
-NAME.jsonl has one JSON object for each block (docs/specs/bench.md), NAME.html the report. They replace
-the files of an earlier run when the run is complete; until then, and if it fails, the lines are in
-NAME.partial.jsonl.
+NAME.jsonl has one JSON object for each block (docs/specs/bench.md), NAME.html the report. They
+replace the files of an earlier run when the run is complete; until then, and if it fails, the lines
+are in NAME.partial.jsonl.
 
 Exit code: 0 success, 1 failed, 2 wrong usage, 3 too noisy for throughput or CPU figures,
 130 interrupted (the server was restored).";

@@ -35,8 +35,8 @@ const RECOVER_NOTES: &str = "\
 A server recovers its log when it starts. Use this command if the server does not start, or not on
 this machine. You can interrupt it and run it again: each record is written once.
 
-As root, the command becomes the owner of the log directory first, so that the server can write the
-files later.
+As root, the command first switches to the user that owns the log directory, so that the server can
+write the files later.
 
 Exit code: 0 success, also if there is nothing to recover; 1 something could not be recovered (see
 stderr); 2 wrong usage.";
@@ -85,7 +85,7 @@ recorder ends, whether by SIGTERM, by Ctrl-C or by kill -9. If the server dies, 
 its last records within a second. It waits while no server runs, and serves one server after the
 other.
 
-As root, the command becomes the owner of the log directory first. For more, see
+As root, the command first switches to the user that owns the log directory. For more, see
 docs/guide/recorder.md.
 
 Exit code: 0 ended by a signal, 1 failed, 2 wrong usage.";

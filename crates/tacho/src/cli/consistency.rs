@@ -231,6 +231,16 @@ fn every_argument_has_a_help_text_in_one_form() {
 }
 
 #[test]
+fn notes_fit_a_terminal() {
+    for (command, definition) in commands() {
+        let notes = definition.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for line in notes.lines() {
+            assert!(line.chars().count() <= 100, "{command}: {line}");
+        }
+    }
+}
+
+#[test]
 fn old_options_are_gone_and_new_ones_exist() {
     let commands = commands();
     for renamed in old::RENAMED {

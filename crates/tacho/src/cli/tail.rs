@@ -27,8 +27,8 @@ Connection ids start again with each start of the server. With --conn, the table
 the first line of each run, and a message on stderr names the runs if there are several; --run shows
 one of them.
 
-Exit code: 0 success, 1 broken lines, or files that cannot be read or decrypted (see stderr), 2 wrong
-usage.";
+Exit code: 0 success, 1 broken lines, or files that cannot be read or decrypted (see stderr),
+2 wrong usage.";
 
 /// Arguments of `tacho tail`.
 #[derive(Args, Debug)]

@@ -58,7 +58,7 @@ pub enum RecoverCommandError {
         theirs: PathBuf,
     },
     /// Root could not become the owner of the log directory.
-    #[error("cannot become the owner of {}: {error}", path.display())]
+    #[error("cannot switch to the user that owns {}: {error}", path.display())]
     Owner {
         /// The log directory.
         path: PathBuf,

@@ -255,7 +255,7 @@ fn wrong_usage_is_code_two_and_says_why() {
         (&["--grep", "("], "unclosed group"),
         (&["--event", "conect"], "a similar value exists: 'connect'"),
         (&["--follow", "--until", "now"], "cannot be used with"),
-        (&["--since", "1h", "--until", "2h"], "nothing can match"),
+        (&["--since", "1h", "--until", "2h"], "so no line can match"),
         (&["--lines", "many"], "expected a number or `all`"),
     ] {
         let output = log.tail(args);
