@@ -68,7 +68,7 @@ fn push_escape(out: &mut String, character: char) {
     }
 }
 
-/// Characters that are not seen but change what is seen: controls (C0, DEL, C1), format
+/// Invisible characters that change what is shown: controls (C0, DEL, C1), format
 /// characters (joiners, bidirectional marks, tags) and the separators that break a line.
 fn is_hidden(character: char) -> bool {
     character.is_control()
