@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes crates/format/tests/fixtures/ecs-9.4.0.fields.txt: the published fields of the field sets
-that `tacho convert --to ecs` writes to, with their types, one a line.
+that `tacho convert --format ecs` writes to, with their types, one a line.
 
 Usage: npm pack @elastic/ecs@9.4.0, unpack it, then scripts/ecs-fields.py UNPACKED/package/generated
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes crates/format/tests/fixtures/ocsf-1.5.0.schema.json: what the published OCSF schema asks of
-the classes that `tacho convert --to ocsf` writes, as a JSON Schema.
+the classes that `tacho convert --format ocsf` writes, as a JSON Schema.
 
 Usage: pip download --no-deps ocsf-json-schema==1.2.0, unpack the wheel, then
        scripts/ocsf-schema.py UNPACKED/ocsf_json_schema/ocsf/1.5.0.json

@@ -22,7 +22,7 @@ stage_command() {
     for file in tacho-recorder.service tacho-syslog.service; do
         placed "$prefix" <"packaging/$file" >"$root$prefix/lib/systemd/system/$file"
     done
-    build/bin/tacho man --out "$share/man/man1"
+    build/bin/tacho man --output "$share/man/man1"
     for file in "$share"/man/man1/tacho*.1; do
         placed "$prefix" <"$file" | gzip -9n >"$file.gz"
         rm "$file"

@@ -31,7 +31,7 @@ impl Recorder {
         let said = scene.arenas.join("recorder.log");
         let stderr = File::options().create(true).append(true).open(&said).expect("a file");
         let child = Command::new(build_directory().join("bin/tacho"))
-            .args(["recorder", "--attach"])
+            .args(["recorder"])
             .arg(scene.log_directory())
             .arg("--arena-directory")
             .arg(&scene.arenas)

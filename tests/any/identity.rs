@@ -128,7 +128,7 @@ impl Recorder {
         let arena = server.status("Tacho_arena_file");
         let arenas = Path::new(&arena).parent().expect("a directory").to_owned();
         let mut command = tacho();
-        command.args(["recorder", "--attach"]).arg(log).arg("--arena-directory").arg(arenas);
+        command.args(["recorder"]).arg(log).arg("--arena-directory").arg(arenas);
         let child = command.stderr(Stdio::null()).spawn().expect("the command is built");
         let writes = format!("EXTERNAL {}", child.id());
         wait::until("the recorder writes", || server.status("Tacho_writer") == writes);

@@ -28,7 +28,7 @@ fn bench(directory: &Path, arguments: &[&str]) -> Command {
 /// The server that the tests are about.
 fn on_release(command: &mut Command) {
     if let Some(folder) = server::folder() {
-        command.arg("--server-folder").arg(folder).arg("--plugin").arg(server::plugin());
+        command.arg("--server-directory").arg(folder).arg("--plugin").arg(server::plugin());
     }
 }
 
@@ -227,12 +227,12 @@ fn an_own_server_is_as_before() {
     let output = run(bench(&directory, &poor));
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    assert!(said.contains("poor@localhost may not install plugins"), "{said}");
+    assert!(said.contains("poor@localhost cannot install plugins"), "{said}");
     poor[5] = "general_log";
     let output = run(bench(&directory, &poor));
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    assert!(said.contains("cannot be changed"), "{said}");
+    assert!(said.contains("cannot change"), "{said}");
     conn.query_drop("DROP USER poor@localhost").expect("dropping the user");
     assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
     fs::remove_dir_all(directory).expect("removing the directory");
@@ -246,7 +246,7 @@ fn a_bench_that_fails_leaves_earlier_results_alone() {
         fs::write(path, "of an earlier run\n").expect("writes");
     }
     let mut command = Command::new(build_directory().join("bin/tacho"));
-    command.args(["bench", "--quick", "--directory", "/nonexistent/directory", "--out"]);
+    command.args(["bench", "--quick", "--directory", "/nonexistent/directory", "--output"]);
     command.arg(directory.join("out"));
     let output = run(command);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
@@ -287,10 +287,10 @@ fn an_interrupted_bench_puts_everything_back() {
     let restore = ["--socket", &socket, "--user", "root", "--restore"];
     let output = run(bench(&directory, &restore));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stdout), "put back\n");
+    assert_eq!(text(&output.stdout), "Restored the server.\n");
     assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
     let output = run(bench(&directory, &restore));
-    assert_eq!(text(&output.stdout), "nothing was left\n");
+    assert_eq!(text(&output.stdout), "Nothing to restore.\n");
     fs::remove_dir_all(directory).expect("removing the directory");
 }
 
@@ -398,7 +398,7 @@ fn the_report_opens_in_a_browser() {
     let half: String = lines.lines().take(9).map(|line| format!("{line}\n")).collect();
     let part = directory.join("half.jsonl");
     fs::write(&part, half).expect("a file");
-    let output = run(bench(&directory, &["--from", &part.display().to_string()]));
+    let output = run(bench(&directory, &["--results", &part.display().to_string()]));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let page = browse(&directory, "light");
     assert!(page.contains("How it was measured") && !page.contains("Over the number"));
@@ -443,11 +443,11 @@ fn wrong_usage_and_broken_methods_are_told() {
         .expect("a file");
     let file = broken.display().to_string();
     for (arguments, code, complaint) in [
-        (vec!["--method", "nosuch"], 2, "there is no method \"nosuch\""),
-        (vec!["--workload", "nosuch"], 2, "there is no workload \"nosuch\""),
+        (vec!["--method", "nosuch"], 2, "unknown method \"nosuch\""),
+        (vec!["--workload", "nosuch"], 2, "unknown workload \"nosuch\""),
         (vec!["--restore"], 2, "--restore needs"),
-        (vec!["--user", "root"], 2, "need --socket or --host"),
-        (vec!["--socket", "/nosuch", "--user", "root"], 1, "connecting to /nosuch"),
+        (vec!["--user", "root"], 2, "--user needs a server"),
+        (vec!["--socket", "/nosuch", "--user", "root"], 1, "cannot connect to /nosuch"),
         (vec!["--method-file", &file, "--method", "broken"], 1, "no_such_variable"),
         (vec!["--method", "server_audit:buffered"], 1, "has no variable server_audit_file_buffer"),
     ] {

@@ -186,13 +186,13 @@ fn closed_files_are_read_by_those_who_have_the_key_and_by_nobody_else() {
         assert!(stderr(&output).contains("encrypted, and no --identity opens it"));
         assert!(!stdout(&output).contains("SELECT 'plain "));
     }
-    let csv = tacho(&["convert", "--to", "csv", "--identity", identity, log.path()]);
+    let csv = tacho(&["convert", "--format", "csv", "--identity", identity, log.path()]);
     assert!(csv.status.success(), "{}", stderr(&csv));
     assert_eq!(stdout(&csv).matches("SELECT \\'plain ").count(), 500);
     let path = one.to_str().expect("a path");
-    let digests = tacho(&["digest", "--log", path, "--identity", identity]);
+    let digests = tacho(&["digest", path, "--identity", identity]);
     assert!(digests.status.success() && !digests.stdout.is_empty(), "{}", stderr(&digests));
-    assert_eq!(tacho(&["digest", "--log", path]).status.code(), Some(2));
+    assert_eq!(tacho(&["digest", path]).status.code(), Some(2));
 
     // The seal is of the lines.
     let (_, rest) = lines[0].split_once("\"signing_key\":\"").expect("a start line with the key");

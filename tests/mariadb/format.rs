@@ -61,7 +61,7 @@ fn tacho(arguments: &[&str]) -> Output {
 /// What `tacho convert` makes of a log, or of one file of it.
 #[track_caller]
 fn converted(place: &Path, format: Format) -> String {
-    let output = tacho(&["convert", "--to", format[2], place.to_str().expect("a path")]);
+    let output = tacho(&["convert", "--format", format[2], place.to_str().expect("a path")]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")
 }
@@ -242,7 +242,7 @@ fn another_format_begins_with_another_file() {
             let output = tacho(&[
                 "convert",
                 "--utc",
-                "--to",
+                "--format",
                 format[2],
                 log.join(format!("{stem}.jsonl")).to_str().expect("a path"),
             ]);
@@ -506,7 +506,7 @@ fn with_encryption_no_statement_can_be_read_in_a_closed_file() {
         if compression == "ZSTD" {
             unpack(&log, &format!("{}.zst", format[1]), &["zstd", "-dq"]);
         }
-        let arguments = ["convert", "--to", format[2], "--identity", &secret_path];
+        let arguments = ["convert", "--format", format[2], "--identity", &secret_path];
         let output = tacho(&[&arguments[..], &[log.to_str().expect("a path")]].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let wanted = String::from_utf8(output.stdout).expect("UTF-8");

@@ -213,7 +213,7 @@ fn the_command_writes_all_its_files_and_compares_two() {
     let out = tacho_pmp(&["diff"])
         .args(&outputs)
         .arg("--top=1000")
-        .arg("--svg")
+        .arg("--output")
         .arg(&svg)
         .output()
         .expect("running tacho");

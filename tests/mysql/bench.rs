@@ -21,7 +21,7 @@ fn bench(directory: &Path, arguments: &[&str]) -> Command {
 fn on_mysql(command: &mut Command) {
     let usr = mysql_server::installation().usr();
     command
-        .arg("--server-folder")
+        .arg("--server-directory")
         .arg(usr.parent().expect("its folder"))
         .arg("--plugin")
         .arg(mysql_server::library());
@@ -219,7 +219,7 @@ fn an_own_server_is_as_before() {
     assert_ne!(differences(&before, &state(&mut conn)), [""; 0]);
     let restore = ["--socket", &socket, "--user", "root", "--restore"];
     let output = run(benched::bench(&directory, &restore));
-    assert_eq!(text(&output.stdout), "put back\n", "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "Restored the server.\n", "{}", text(&output.stderr));
     assert_eq!(differences(&before, &state(&mut conn)), [""; 0]);
     fs::remove_dir_all(directory).expect("removing the directory");
 }

@@ -12,8 +12,8 @@ use crate::client::{Conn, Queryable as _};
 use crate::{build_directory, wait};
 
 /// Long enough for several rounds of tacho's writer, each of which is told by a status variable some
-/// time later: for tests that look at what a method has written in a block, seconds.
-pub const BLOCK_OF_ROUNDS: &str = "1";
+/// time later: for tests that look at what a method has written in a block.
+pub const BLOCK_OF_ROUNDS: &str = "1s";
 
 /// A place for the results of a test.
 ///
@@ -27,20 +27,20 @@ pub fn directory(name: &str) -> PathBuf {
 
 /// The command, with results below `directory` and short blocks.
 pub fn bench(directory: &Path, arguments: &[&str]) -> Command {
-    bench_with_blocks(directory, "0.2", arguments)
+    bench_with_blocks(directory, "200ms", arguments)
 }
 
-/// The same with blocks of this length, seconds.
+/// The same with blocks of this length.
 pub fn bench_with_blocks(directory: &Path, block: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(build_directory().join("bin/tacho"));
     command
         .arg("bench")
         .arg("--directory")
         .arg(directory)
-        .arg("--out")
+        .arg("--output")
         .arg(directory.join("out"))
         .args(["--threads", "4", "--rows", "100", "--tables", "1"])
-        .args(["--block", block, "--guard", "0.05", "--warm-up", "0.1"])
+        .args(["--block", block, "--guard", "50ms", "--warm-up", "100ms"])
         // Noise is what a test machine has.
         .args(["--noise-max", "1000000"])
         .args(arguments)
@@ -55,7 +55,7 @@ pub fn instructions(directory: &Path) -> Command {
     command
         .args(["bench", "--instructions", "--method", "tacho", "--directory"])
         .arg(directory)
-        .arg("--out")
+        .arg("--output")
         .arg(directory.join("out"))
         .stdin(Stdio::null());
     command

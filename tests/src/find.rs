@@ -20,7 +20,7 @@ pub fn find(server: &PrivateServer, name: &str) -> Finding {
         Sampler::new(pid as i32, program.trim(), StopPolicy::Needed, &patterns).expect("a sampler");
     let socket = format!("--socket={}", server.socket().display());
     let options = ["--no-defaults".into(), socket.into(), "--user=root".into()];
-    let process_list = ProcessList::start(&options).expect("a process list");
+    let process_list = ProcessList::start(&options, None).expect("a process list");
     let mut found = None;
     wait::until(&format!("the pattern {name:?} is seen"), || {
         assert!(sampler.round(&process_list.take()).expect("a round"), "the server ended");

@@ -276,7 +276,8 @@ impl Bench {
         }
         if method.shrink.is_empty() {
             for path in files {
-                fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+                fs::remove_file(&path)
+                    .with_context(|| format!("cannot remove {}", path.display()))?;
             }
         }
         for statement in &method.shrink {

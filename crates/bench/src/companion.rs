@@ -56,14 +56,15 @@ impl Companion {
         }
         let (program, arguments) = words.split_first().context("a companion without a command")?;
         let said = work.join("companion.log");
-        let log = File::create(&said).with_context(|| format!("creating {}", said.display()))?;
+        let log =
+            File::create(&said).with_context(|| format!("cannot create {}", said.display()))?;
         let process = Command::new(program)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
-            .with_context(|| format!("starting {}", program.display()))?;
+            .with_context(|| format!("cannot start {}", program.display()))?;
         Ok(Self { process, said })
     }
 
@@ -100,7 +101,7 @@ impl Companion {
             let ended = self.process.try_wait()?;
             if ended.is_some() || Instant::now() > deadline {
                 let said = fs::read_to_string(&self.said)
-                    .with_context(|| format!("reading {}", self.said.display()))?;
+                    .with_context(|| format!("cannot read {}", self.said.display()))?;
                 bail!(
                     "{}: its process {}; it said: {}",
                     method.name,

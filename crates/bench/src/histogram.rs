@@ -89,7 +89,7 @@ impl SharedFile {
             .create(true)
             .truncate(true)
             .open(path)
-            .with_context(|| format!("creating {}", path.display()))?;
+            .with_context(|| format!("cannot create {}", path.display()))?;
         file.set_len(word_count as u64 * 8)?;
         // SAFETY: a new mapping of a file that has just got this length; nothing else in this
         // process is at the address that the kernel chooses.
@@ -103,7 +103,7 @@ impl SharedFile {
                 0,
             )
         }
-        .with_context(|| format!("mapping {}", path.display()))?;
+        .with_context(|| format!("cannot map {}", path.display()))?;
         let words = NonNull::new(address.cast()).context("mmap returned null")?;
         let shared = Self { path: path.to_owned(), words, word_count, threads };
         shared.set(WORD_VERSION, LAYOUT_VERSION);

@@ -68,7 +68,7 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
     let work = tempfile::Builder::new()
         .prefix("tacho-bench-")
         .tempdir_in(&options.directory)
-        .with_context(|| format!("making a directory in {}", options.directory.display()))?;
+        .with_context(|| format!("cannot create a directory in {}", options.directory.display()))?;
     for program in ["valgrind", "callgrind_control", "taskset", "chrt"] {
         Installation::system().program(program)?;
     }
@@ -113,7 +113,7 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
         stop.check()?;
         out.progress(&format!("counting {} …", method.name));
         let line = count(&mut target, method, &client, work.path(), stop)
-            .with_context(|| format!("counting {}", method.name))?;
+            .with_context(|| format!("cannot count {}", method.name))?;
         out.say(&format!("{}: {} instructions", method.name, line.process));
         out.line(Line::Instructions(line))?;
     }
@@ -224,7 +224,7 @@ fn send(target: &Target, program: &Path, cpu: &str, statements: u64) -> Result<(
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
-        .with_context(|| format!("starting {}", program.display()))?;
+        .with_context(|| format!("cannot start {}", program.display()))?;
     let text = "SELECT c FROM sbtest1 WHERE id=4711;\n".repeat(statements as usize);
     client.stdin.take().context("no pipe")?.write_all(text.as_bytes())?;
     let status = client.wait()?;
@@ -237,7 +237,7 @@ fn dump(base: &Path, pid: u32, number: usize, stop: &Stop) -> Result<Counted> {
     let asked = Command::new("callgrind_control")
         .args(["--dump", &pid.to_string()])
         .output()
-        .context("running callgrind_control")?;
+        .context("cannot run callgrind_control")?;
     ensure!(
         asked.status.success(),
         "callgrind_control: {}",
@@ -250,7 +250,7 @@ fn dump(base: &Path, pid: u32, number: usize, stop: &Stop) -> Result<Counted> {
     let mut files = Vec::new();
     let mut since = Instant::now();
     while files.is_empty() || since.elapsed() < DUMP_STEADY {
-        ensure!(Instant::now() < deadline, "callgrind writes no {}", pattern.display());
+        ensure!(Instant::now() < deadline, "callgrind did not write {} in time", pattern.display());
         stop.sleep(Duration::from_millis(100))?;
         let mut found = Vec::new();
         for path in crate::sample::files_of(&pattern) {
@@ -264,7 +264,7 @@ fn dump(base: &Path, pid: u32, number: usize, stop: &Stop) -> Result<Counted> {
     }
     let mut counted = Counted::default();
     for (_, path) in files {
-        let text = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let text = String::from_utf8_lossy(&text);
         let instructions = total(&text);
         counted.process += instructions;

@@ -35,7 +35,7 @@ pub enum Line {
 /// It cannot be read, or is not of this form.
 pub fn read(path: &Path) -> Result<Vec<Line>> {
     let text =
-        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     text.lines()
         .enumerate()
         .map(|(index, line)| {

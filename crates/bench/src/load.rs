@@ -120,7 +120,7 @@ impl LoadPlan {
         }
         let child = command
             .spawn()
-            .with_context(|| format!("starting {}", command.get_program().to_string_lossy()))?;
+            .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))?;
         let mut load = Load { child, output, shared, threads: self.threads };
         load.wait_until_busy(stop)?;
         Ok(load)
@@ -157,7 +157,7 @@ impl Load {
                 Some(shared) if shared.threads_started() == self.threads as usize => return Ok(()),
                 Some(_) => {}
             }
-            ensure!(Instant::now() < deadline, "the load does not begin:\n{}", self.said());
+            ensure!(Instant::now() < deadline, "the load did not start in time:\n{}", self.said());
             stop.sleep(Duration::from_millis(20))?;
         }
     }
@@ -166,7 +166,7 @@ impl Load {
     /// It has ended by itself.
     pub fn check(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
-            bail!("the load has ended ({status}); it said:\n{}", self.said());
+            bail!("the load has ended ({status}) with this output:\n{}", self.said());
         }
         Ok(())
     }
@@ -247,14 +247,14 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            eprintln!("ending the load: {error:#}");
+            eprintln!("cannot end the load: {error:#}");
         }
     }
 }
 
 fn write(work: &Path, name: &str, text: &str) -> Result<PathBuf> {
     let path = work.join(name);
-    fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
 
@@ -262,7 +262,7 @@ fn write(work: &Path, name: &str, text: &str) -> Result<PathBuf> {
 fn password_file(work: &Path, password: &str) -> Result<PathBuf> {
     ensure!(
         !password.contains(char::is_whitespace) && !password.starts_with(['"', '\'']),
-        "sysbench cannot be given a password with white space, or that begins with a quote"
+        "cannot pass the password to sysbench: it has white space or begins with a quote"
     );
     let path = work.join("sysbench.cnf");
     let mut file = fs::OpenOptions::new();

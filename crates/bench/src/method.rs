@@ -312,8 +312,8 @@ impl Methods {
     /// # Errors
     /// It cannot be read, or is wrong.
     pub fn add_file(&mut self, path: &Path) -> Result<()> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
         self.add(&text).with_context(|| format!("{}", path.display()))
     }
 
@@ -366,11 +366,11 @@ impl Methods {
                 && !name.is_empty(),
             "{name:?} is no name for a method: letters, digits, _ and - only"
         );
-        ensure!(name != NONE && name != NONE_AGAIN, "{name} is there already");
-        ensure!(self.get(name).is_none(), "{name} is there already");
+        ensure!(name != NONE && name != NONE_AGAIN, "the method {name} is already defined");
+        ensure!(self.get(name).is_none(), "the method {name} is already defined");
         ensure!(
             method.options.is_empty() || method.switch == Switch::Restart,
-            "{name} has options, which needs switch = \"restart\""
+            "the method {name} has options, so it must have switch = \"restart\""
         );
         for statement in method.statements() {
             // Everything that is set is put back at the end; that needs its name.
@@ -382,20 +382,19 @@ impl Methods {
         }
         if let Some(plugin) = &method.plugin {
             let good = plugin.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
-            ensure!(good && !plugin.is_empty(), "{name}: {plugin:?} is no name for a plugin");
+            ensure!(good && !plugin.is_empty(), "{name}: {plugin:?} is not a plugin name");
         }
         if let Some(component) = &method.component {
             let name = &component.name;
             let good = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
-            ensure!(
-                good && !name.is_empty(),
-                "{}: {name:?} is no name for a component",
-                method.name
-            );
-            ensure!(method.plugin.is_some(), "{}: a component, and no plugin", method.name);
+            ensure!(good && !name.is_empty(), "{}: {name:?} is not a component name", method.name);
+            ensure!(method.plugin.is_some(), "{}: a component needs a plugin", method.name);
         }
         for server in method.versions.keys() {
-            ensure!(matches!(&**server, "mariadb" | "mysql"), "{name}: no server {server:?}");
+            ensure!(
+                matches!(&**server, "mariadb" | "mysql"),
+                "{name}: unknown server {server:?}, expected mariadb or mysql"
+            );
         }
         self.0.push(method);
         Ok(())
@@ -432,7 +431,7 @@ impl Methods {
                 .collect();
             if found.is_empty() {
                 let known: Vec<&str> = self.iter().map(|method| &*method.name).collect();
-                bail!("there is no method {name:?}; there are: {}", known.join(", "));
+                bail!("unknown method {name:?}; known are {}", known.join(", "));
             }
             for method in found {
                 if chosen.iter().all(|other| other.name != method.name) {

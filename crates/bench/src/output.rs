@@ -26,8 +26,8 @@ impl Output {
     /// # Errors
     /// The file cannot be made.
     pub fn new(partial: &Path, quiet: bool) -> Result<Self> {
-        let file =
-            File::create(partial).with_context(|| format!("creating {}", partial.display()))?;
+        let file = File::create(partial)
+            .with_context(|| format!("cannot create {}", partial.display()))?;
         Ok(Self {
             file: BufWriter::new(file),
             partial: partial.to_owned(),
@@ -43,8 +43,9 @@ impl Output {
     /// # Errors
     /// It cannot be renamed.
     pub fn finish(&self, path: &Path) -> Result<()> {
-        std::fs::rename(&self.partial, path)
-            .with_context(|| format!("renaming {} to {}", self.partial.display(), path.display()))
+        std::fs::rename(&self.partial, path).with_context(|| {
+            format!("cannot rename {} to {}", self.partial.display(), path.display())
+        })
     }
 
     /// The run failed. A file without a line is removed.
@@ -56,7 +57,7 @@ impl Output {
             return Ok(());
         }
         std::fs::remove_file(&self.partial)
-            .with_context(|| format!("removing {}", self.partial.display()))
+            .with_context(|| format!("cannot remove {}", self.partial.display()))
     }
 
     /// Takes a line.
@@ -67,7 +68,7 @@ impl Output {
         serde_json::to_writer(&mut self.file, &line)?;
         self.file.write_all(b"\n")?;
         // Somebody may be watching, and an interrupted run is worth something, too.
-        self.file.flush().context("writing the result lines")?;
+        self.file.flush().context("cannot write the result lines")?;
         self.lines.push(line);
         Ok(())
     }

@@ -50,7 +50,7 @@ pub fn read_process(pid: u32) -> Result<ProcessTimes> {
     // At once, next to the counter of queries; its threads are many.
     let cpu_ns = cpu_clock_ns(pid)?;
     let stat = fs::read_to_string(format!("{directory}/stat"))
-        .with_context(|| format!("reading {directory}/stat"))?;
+        .with_context(|| format!("cannot read {directory}/stat"))?;
     let (user_ticks, sys_ticks) = parse_stat(&stat).context("the form of /proc/PID/stat")?;
     let mut threads = BTreeMap::new();
     for entry in fs::read_dir(format!("{directory}/task"))? {

@@ -79,7 +79,7 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
     let work = tempfile::Builder::new()
         .prefix("tacho-bench-")
         .tempdir_in(&options.directory)
-        .with_context(|| format!("making a directory in {}", options.directory.display()))?;
+        .with_context(|| format!("cannot create a directory in {}", options.directory.display()))?;
     let (target, missing, methods) = match &options.login {
         Some(login) => {
             let target = Target::own(login)?;
@@ -121,7 +121,7 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
         (Ok(_), Err(error)) => Err(error),
         (Err(error), Ok(())) => Err(error),
         (Err(error), Err(other)) if options.login.is_some() => {
-            Err(anyhow::anyhow!("{other:#}\nThis was after: {error:#}"))
+            Err(anyhow::anyhow!("{other:#}\nThis followed an earlier error: {error:#}"))
         }
         // A private server that died takes its state with it.
         (Err(error), Err(_)) => Err(error),
@@ -163,7 +163,7 @@ fn take_up_what_is_left(conn: &mut Conn, out: &mut Output) -> Result<()> {
         Found::Nothing => {}
         Found::Foreign => bail!(foreign()),
         Found::Ours => {
-            out.say("putting back what an earlier run has left …");
+            out.say("restoring what an earlier run changed …");
             Undo::left_behind(conn)?.run(conn)?;
         }
     }
@@ -287,7 +287,7 @@ fn long_events(result: &ResultLine, timing: &Timing) -> Option<String> {
     (p99_s > block_s).then(|| {
         format!(
             "{}, {} connections: events take up to {p99_s:.1} s (p99), longer than a block; \
-             --block {:.0} tells more",
+             use --block {:.0}s",
             result.load.workload,
             result.load.threads,
             (p99_s * 5.0).ceil()

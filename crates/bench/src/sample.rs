@@ -63,7 +63,7 @@ impl Probe {
         let names: Vec<String> = wanted.iter().flatten().map(|name| format!("'{name}'")).collect();
         let status: Vec<(String, String)> = conn
             .query(format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({})", names.join(",")))
-            .context("reading the server's status")?;
+            .context("cannot read the server's status")?;
         let number = |name: &Option<String>| -> Option<u64> {
             let name = name.as_ref()?;
             status.iter().find(|(found, _)| found == name)?.1.parse().ok()

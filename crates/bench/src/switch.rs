@@ -71,7 +71,7 @@ impl Switcher {
             let Some(value) = read_variable(conn, name)? else { continue };
             let undo = format!("SET GLOBAL {name} = {value}");
             conn.query_drop(&undo)
-                .with_context(|| format!("{}: {name} cannot be changed", method.name))?;
+                .with_context(|| format!("{}: cannot change {name}", method.name))?;
             self.undo.note(conn, undo)?;
             self.original.insert(name.to_owned(), value);
         }
@@ -199,7 +199,10 @@ fn wait_until_gone(
     let deadline = Instant::now() + UNINSTALL_DEADLINE;
     while dialect.installed(conn)?.contains(library.name()) {
         if Instant::now() > deadline {
-            bail!("a session that does nothing holds {}: it cannot be removed", library.file());
+            bail!(
+                "cannot remove {}: an idle session holds it; end the session or let it run a statement",
+                library.file()
+            );
         }
         stop.sleep(Duration::from_millis(10))?;
     }
@@ -215,7 +218,7 @@ fn read_variable(conn: &mut Conn, name: &str) -> Result<Option<String>> {
     }
     let mut rows = conn
         .query_iter(format!("SELECT @@GLOBAL.{name}"))
-        .with_context(|| format!("reading {name}"))?;
+        .with_context(|| format!("cannot read {name}"))?;
     let row = rows.next().with_context(|| format!("no value of {name}"))??;
     let kind = row.columns_ref().first().map(mysql::Column::column_type);
     let value: Option<Vec<u8>> = row.get(0).with_context(|| format!("no value of {name}"))?;

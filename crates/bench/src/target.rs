@@ -139,7 +139,7 @@ impl Target {
     /// It cannot be reached.
     pub fn own(login: &Login) -> Result<Self> {
         let mut conn =
-            login.connect().with_context(|| format!("connecting to {}", login.address))?;
+            login.connect().with_context(|| format!("cannot connect to {}", login.address))?;
         let version: String = conn.query_first("SELECT VERSION()")?.context("no version")?;
         let mut target = Self {
             admin: login.clone(),
@@ -177,7 +177,7 @@ impl Target {
         let mut conn = self
             .admin
             .connect()
-            .with_context(|| format!("connecting to {}", self.admin.address))?;
+            .with_context(|| format!("cannot connect to {}", self.admin.address))?;
         // Literals are quoted as this wants it; waits between blocks may be long.
         conn.query_drop("SET SESSION sql_mode = '', wait_timeout = 86400")?;
         Ok(conn)
@@ -188,7 +188,7 @@ impl Target {
     /// # Errors
     /// It is not private, or does not start.
     pub fn restart(&mut self, options: &[String]) -> Result<()> {
-        let server = self.private.as_mut().context("only a private server is started anew")?;
+        let server = self.private.as_mut().context("only a private server can be restarted")?;
         server.set_extra_options(options);
         server.restart()?;
         self.pid = server.pid();
@@ -201,7 +201,7 @@ impl Target {
     /// # Errors
     /// It is not private, or does not start.
     pub fn restart_through(&mut self, command: &[String], options: &[String]) -> Result<()> {
-        let server = self.private.as_mut().context("only a private server is started anew")?;
+        let server = self.private.as_mut().context("only a private server can be restarted")?;
         server.set_prefix(command);
         self.restart(options)
     }
@@ -313,7 +313,7 @@ pub fn check_privileges(conn: &mut Conn, dialect: &Dialect, methods: &[Method]) 
         Product::MySql => "8.0",
     };
     if !dialect.is_at_least(least) {
-        bail!("this server is too old; the bench needs {least} or later");
+        bail!("the server is too old; the bench needs {least} or later");
     }
     let account: String = conn.query_first("SELECT CURRENT_USER()")?.context("no user")?;
     let tables: BTreeSet<_> =
@@ -325,12 +325,12 @@ pub fn check_privileges(conn: &mut Conn, dialect: &Dialect, methods: &[Method]) 
             format!("EXPLAIN DELETE FROM {table} WHERE {name} = ''"),
         ] {
             conn.query_drop(statement).with_context(|| {
-                format!("{account} may not install plugins: it needs INSERT and DELETE on {table}")
+                format!("{account} cannot install plugins; grant INSERT and DELETE on {table}")
             })?;
         }
     }
     let read_only: u8 = conn.query_first("SELECT @@GLOBAL.read_only = 1")?.unwrap_or(0);
-    ensure!(read_only == 0, "this server is read-only: the load needs tables of its own");
+    ensure!(read_only == 0, "the server is read-only, but the load writes to its own tables");
     Ok(())
 }
 
@@ -371,8 +371,8 @@ fn local_pid(login: &Login, conn: &mut Conn) -> Result<Option<u32>> {
         return Ok(named);
     }
     let Address::Socket(path) = &login.address else { return Ok(None) };
-    let stream =
-        UnixStream::connect(path).with_context(|| format!("connecting to {}", path.display()))?;
+    let stream = UnixStream::connect(path)
+        .with_context(|| format!("cannot connect to {}", path.display()))?;
     let listener = rustix::net::sockopt::socket_peercred(&stream)?.pid;
     Ok(Some(listener.as_raw_nonzero().get() as u32).filter(is_server))
 }

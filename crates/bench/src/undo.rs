@@ -50,7 +50,7 @@ impl Undo {
     /// The server refuses, or there is a schema of this name.
     pub fn begin(conn: &mut Conn) -> Result<Self> {
         conn.query_drop(format!("CREATE DATABASE {SCHEMA} CHARACTER SET utf8mb4"))
-            .with_context(|| format!("creating the schema {SCHEMA}"))?;
+            .with_context(|| format!("cannot create the schema {SCHEMA}"))?;
         conn.query_drop(format!(
             "CREATE TABLE {SCHEMA}.undo (id INT AUTO_INCREMENT PRIMARY KEY, statement TEXT NOT NULL)"
         ))?;
@@ -106,7 +106,7 @@ impl Undo {
         }
         self.statements.clear();
         conn.query_drop(format!("DROP DATABASE IF EXISTS {SCHEMA}"))
-            .with_context(|| format!("removing the schema {SCHEMA}"))
+            .with_context(|| format!("cannot remove the schema {SCHEMA}"))
     }
 }
 

@@ -33,19 +33,19 @@ pub enum Kind {
 #[derive(Debug, thiserror::Error)]
 pub enum BpftraceError {
     /// It is not there.
-    #[error("needs the program bpftrace (Debian: apt install bpftrace)")]
+    #[error("--bpftrace needs the program bpftrace; install the package bpftrace")]
     NotInstalled,
     /// It cannot be used by us.
-    #[error("bpftrace needs root (run it with sudo)")]
+    #[error("--bpftrace needs root; run it with sudo")]
     NotRoot,
     /// It said why it cannot.
-    #[error("bpftrace: {0}")]
+    #[error("bpftrace failed: {0}")]
     Refused(String),
     /// What it says cannot be understood.
-    #[error("bpftrace said something unexpected: {0}")]
+    #[error("cannot read the output of bpftrace: {0}")]
     Form(String),
     /// It could not be run.
-    #[error("running bpftrace: {0}")]
+    #[error("cannot run bpftrace: {0}")]
     Io(#[from] io::Error),
 }
 

@@ -19,7 +19,7 @@ pub enum Root {
 
 /// A line of folded stacks that is not one.
 #[derive(Debug, thiserror::Error)]
-#[error("line {number} is no folded stack: {text:?}")]
+#[error("line {number} is not a folded stack: {text:?}")]
 pub struct FoldedError {
     number: usize,
     text: String,

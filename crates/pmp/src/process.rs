@@ -26,10 +26,10 @@ pub enum ProcessError {
     #[error("process {0} has ended (it is a zombie)")]
     Zombie(Tid),
     /// No server was found.
-    #[error("no server runs here (looked for mariadbd and mysqld); name one by --pid or --socket")]
+    #[error("no mariadbd or mysqld is running; name a process with --pid or --socket")]
     NoServer,
     /// More than one was found.
-    #[error("several servers run here: name one by --pid or --socket\n{}", .0.join("\n"))]
+    #[error("several servers are running; name one with --pid or --socket\n{}", .0.join("\n"))]
     SeveralServers(Vec<String>),
     /// Nobody listens there.
     #[error("{}: {error}", path.display())]
@@ -40,7 +40,7 @@ pub enum ProcessError {
         error: io::Error,
     },
     /// A pid file without a number in it.
-    #[error("{}: no process id in it: {text:?}", path.display())]
+    #[error("{} has no process id: {text:?}", path.display())]
     PidFile {
         /// The file.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub enum ProcessError {
         text: String,
     },
     /// We may not.
-    #[error("process {pid} may not be looked into: {reason}")]
+    #[error("cannot read process {pid}: {reason}")]
     Forbidden {
         /// The process.
         pid: Tid,
@@ -56,7 +56,7 @@ pub enum ProcessError {
         reason: String,
     },
     /// What the kernel tells cannot be understood.
-    #[error("/proc/{pid}: {error}")]
+    #[error("cannot read /proc/{pid}: {error}")]
     Proc {
         /// The process.
         pid: Tid,

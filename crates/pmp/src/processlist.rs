@@ -37,13 +37,15 @@ pub struct SqlStates {
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessListError {
     /// No client program is installed.
-    #[error("the process list needs the client program `mariadb` (or `mysql`), which is not here")]
+    #[error(
+        "the process list needs the client program `mariadb` or `mysql`, which is not installed"
+    )]
     NoClient,
     /// It ended without an answer.
-    #[error("the client program could not ask for the process list: {0}")]
+    #[error("the client program could not read the process list: {0}")]
     Refused(String),
     /// It could not be talked to.
-    #[error("talking to the client program: {0}")]
+    #[error("cannot use the client program: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -56,12 +58,13 @@ pub struct ProcessList {
 }
 
 impl ProcessList {
-    /// Logs in and asks once. `arguments` are options of the client program.
+    /// Logs in and asks once. `arguments` are options of the client program. `password` counts
+    /// unless an option file has one.
     ///
     /// # Errors
     /// There is no client program, or the server refuses.
-    pub fn start(arguments: &[OsString]) -> Result<Self, ProcessListError> {
-        let mut client = spawn(arguments)?;
+    pub fn start(arguments: &[OsString], password: Option<&str>) -> Result<Self, ProcessListError> {
+        let mut client = spawn(arguments, password)?;
         let (Some(stdin), Some(stdout), Some(mut stderr)) =
             (client.stdin.take(), client.stdout.take(), client.stderr.take())
         else {
@@ -118,9 +121,14 @@ impl Drop for ProcessList {
     }
 }
 
-fn spawn(arguments: &[OsString]) -> Result<Child, ProcessListError> {
+fn spawn(arguments: &[OsString], password: Option<&str>) -> Result<Child, ProcessListError> {
     for program in CLIENTS {
-        let spawned = Command::new(program)
+        let mut command = Command::new(program);
+        if let Some(password) = password {
+            // Not an argument: other users can read those.
+            command.env("MYSQL_PWD", password);
+        }
+        let spawned = command
             .args(arguments)
             .args(["--batch", "--skip-column-names", "--unbuffered", "--connect-timeout=10"])
             .stdin(Stdio::piped())
@@ -204,7 +212,8 @@ mod tests {
 
     #[test]
     fn a_server_that_is_not_there_is_told() {
-        let result = ProcessList::start(&["--no-defaults".into(), "--socket=/nowhere/s".into()]);
+        let result =
+            ProcessList::start(&["--no-defaults".into(), "--socket=/nowhere/s".into()], None);
         match result {
             Err(ProcessListError::Refused(why)) => assert!(why.contains("/nowhere/s"), "{why}"),
             // A machine without the client.

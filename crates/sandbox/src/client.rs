@@ -105,7 +105,7 @@ pub fn connect(socket: &Path, user: &str, db: &str) -> mysql::Result<Conn> {
 pub fn status(conn: &mut Conn, pattern: &str) -> Result<BTreeMap<String, String>> {
     let rows: Vec<(String, String)> = conn
         .query(format!("SHOW GLOBAL STATUS LIKE '{pattern}'"))
-        .with_context(|| format!("reading the status variables {pattern}"))?;
+        .with_context(|| format!("cannot read the status variables {pattern}"))?;
     Ok(rows.into_iter().collect())
 }
 
@@ -120,6 +120,6 @@ pub fn status_number(conn: &mut Conn, name: &str) -> Result<u64> {
 pub fn variable(conn: &mut Conn, name: &str) -> Result<String> {
     let value: Option<String> = conn
         .query_first(format!("SELECT CAST(@@GLOBAL.{name} AS CHAR)"))
-        .with_context(|| format!("reading the variable {name}"))?;
+        .with_context(|| format!("cannot read the variable {name}"))?;
     value.with_context(|| format!("{name} is NULL"))
 }

@@ -35,7 +35,9 @@ pub fn find(
         }
         Library::Soname(plugin) if plugin == "nothing" => return build_nothing(installation, work),
         // MySQL without components has one that does next to nothing, but of other classes.
-        Library::Plugin(plugin) if plugin == "nothing" => bail!("there is none for this server"),
+        Library::Plugin(plugin) if plugin == "nothing" => {
+            bail!("there is no such plugin for this server")
+        }
         _ => {}
     }
     let mut places = Vec::new();
@@ -52,7 +54,7 @@ pub fn find(
         None => {
             let places: Vec<String> =
                 places.iter().map(|place| place.display().to_string()).collect();
-            bail!("found no {name} in {}; --plugin names one", places.join(", "))
+            bail!("no {name} in {}; name it with --plugin", places.join(", "))
         }
     }
 }
@@ -65,7 +67,7 @@ fn system_directory(installation: &Installation) -> Result<PathBuf> {
         .args(installation.options())
         .args(["--verbose", "--help"])
         .output()
-        .with_context(|| format!("asking {program} for its plugin directory"))?;
+        .with_context(|| format!("cannot ask {program} for its plugin directory"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let directory = text.lines().find_map(|line| {
         let rest = line.strip_prefix("plugin-dir")?;

@@ -98,7 +98,7 @@ impl Sysbench {
     /// The server or sysbench refuses.
     pub fn fill(&self) -> Result<()> {
         let filling = Self { threads: 1, ..self.clone() };
-        let output = filling.command("prepare").output().context("starting sysbench")?;
+        let output = filling.command("prepare").output().context("cannot start sysbench")?;
         if !output.status.success() {
             bail!("sysbench prepare: {}", String::from_utf8_lossy(&output.stdout));
         }
@@ -123,11 +123,11 @@ impl Sysbench {
     /// # Errors
     /// sysbench fails or says something that cannot be understood.
     pub fn run(&self, mut each_second: impl FnMut(Second)) -> Result<Report> {
-        let mut child = self.command("run").spawn().context("starting sysbench")?;
+        let mut child = self.command("run").spawn().context("cannot start sysbench")?;
         let stdout = child.stdout.take().context("sysbench without output")?;
         let mut text = String::new();
         for line in BufReader::new(stdout).lines() {
-            let line = line.context("reading from sysbench")?;
+            let line = line.context("cannot read from sysbench")?;
             if let Some(second) = Second::parse(&line) {
                 each_second(second);
             }
@@ -146,7 +146,7 @@ impl Sysbench {
     /// # Errors
     /// sysbench cannot be started.
     pub fn start_quietly(&self) -> Result<Child> {
-        self.command("run").stdout(Stdio::null()).spawn().context("starting sysbench")
+        self.command("run").stdout(Stdio::null()).spawn().context("cannot start sysbench")
     }
 
     /// The command line for `prepare` or `run`.

@@ -22,12 +22,13 @@ pub(crate) fn fill_data_directory(
 ) -> Result<()> {
     let version = server_version(installation)?;
     let template = templates.join(format!("template-{version}"));
-    fs::create_dir_all(templates).with_context(|| format!("creating {}", templates.display()))?;
+    fs::create_dir_all(templates)
+        .with_context(|| format!("cannot create {}", templates.display()))?;
 
     // Several test processes start at the same time; one makes the template, all wait for it.
     let lock_path = templates.join(format!("template-{version}.lock"));
     let lock = File::create(&lock_path).with_context(|| format!("{}", lock_path.display()))?;
-    flock(&lock, FlockOperation::LockExclusive).context("locking the template")?;
+    flock(&lock, FlockOperation::LockExclusive).context("cannot lock the template")?;
     if !template.is_dir() {
         // Made aside and renamed, so that an interrupted run leaves no half template.
         let unfinished = templates.join(format!("template-{version}.unfinished"));
@@ -40,7 +41,7 @@ pub(crate) fn fill_data_directory(
     drop(lock);
 
     copy_directory(&template, data_directory)
-        .with_context(|| format!("copying {} for a new server", template.display()))
+        .with_context(|| format!("cannot copy {} for a new server", template.display()))
 }
 
 /// As `--version` has it.
@@ -58,7 +59,8 @@ pub(crate) fn server_version(installation: &Installation) -> Result<String> {
 
 fn initialise(installation: &Installation, data_directory: &Path) -> Result<()> {
     // Servers that start meanwhile empty the usual place for temporary tables.
-    let temporary = tempfile::tempdir().context("making a directory for temporary tables")?;
+    let temporary =
+        tempfile::tempdir().context("cannot create a directory for temporary tables")?;
     let (name, options) = match installation.product() {
         Product::MariaDb => (
             "mariadb-install-db",
@@ -78,7 +80,7 @@ fn initialise(installation: &Installation, data_directory: &Path) -> Result<()> 
     if rustix::process::geteuid().is_root() {
         command.arg("--user=root");
     }
-    let output = command.output().with_context(|| format!("running {name}"))?;
+    let output = command.output().with_context(|| format!("cannot run {name}"))?;
     if !output.status.success() {
         bail!(
             "{name} failed:\n{}{}",

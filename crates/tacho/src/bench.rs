@@ -1,7 +1,7 @@
-//! `tacho bench`: what does auditing cost on this server?
+//! `tacho bench`: the overhead of auditing on this server.
 //!
-//! The measuring is in the library `tacho-bench`; this file turns the command line into its
-//! options, and its answers into text, files and an exit code.
+//! The library `tacho-bench` measures; this file turns the command line into its options, and its
+//! results into text, files and an exit code.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -25,17 +25,17 @@ use tacho_bench::workload::Workload;
 use tacho_sandbox::client::Login;
 use tacho_sandbox::installation::Installation;
 
-use crate::cli::number;
+use crate::cli::{duration, number};
 use crate::login::LoginArgs;
 
-/// The machine was too noisy to tell.
+/// The machine was too noisy to measure.
 const EXIT_TOO_NOISY: u8 = 3;
 
-/// As shells tell of SIGINT.
+/// What shells report for SIGINT.
 const EXIT_INTERRUPTED: u8 = 130;
 
-/// With `--quick`, no round that is not needed begins after this time. What comes then, and what
-/// came before, takes half a minute.
+/// With `--quick`, no optional round starts after this time. Setup and report take another half
+/// minute.
 const QUICK: Duration = Duration::from_secs(100);
 
 /// Measured unless others are named.
@@ -57,37 +57,38 @@ const COUNTED_METHODS: [&str; 7] =
 
 /// Shown at the end of `tacho bench --help`.
 const BENCH_NOTES: &str = "\
-Without --socket and --host a private MariaDB, or MySQL, is started, measured, and removed. Your own server
-gets a schema `tacho_bench`, which is removed at the end; every variable that is changed is put
-back, also after Ctrl-C. If the bench itself was killed, `--restore` (or the next run) does that.
-Other clients of the server feel the load, and their statements are counted as queries.
+Without --socket, --host and --defaults-file, the bench starts, measures and removes a private
+MariaDB or MySQL. On your own server it creates the schema `tacho_bench` and drops it at the end; it
+restores every variable that it changes, also after Ctrl-C. If the bench was killed, `--restore` (or
+the next run) restores them. Other clients of the server are slowed down, and their statements are
+counted as queries.
 
-Each figure is a median of ratios between neighbouring blocks with and without the method, with
-its 95 % interval. `none-again` is the server against itself (A/A): where its interval is wider
-than --noise-max, the machine is too noisy and the figure is left out.
+Each figure is the median of the ratios between neighbouring blocks with and without the method,
+with its 95 % interval. `none-again` compares the server with itself (A/A): if its interval is wider
+than --noise-max, the machine is too noisy and the figure is omitted.
 
-NAME.jsonl has one JSON object for each block (docs/specs/bench.md), NAME.html the report. They replace
-those of an earlier run when the run is complete; until then, and if it fails, the lines are in
-NAME.partial.jsonl.
+NAME.jsonl has one JSON object for each block (docs/specs/bench.md), NAME.html the report. They
+replace the files of an earlier run when the run is complete; until then, and if it fails, the lines
+are in NAME.partial.jsonl.
 
-Exit code: 0 fine, 1 it failed, 2 wrong usage, 3 too noisy for throughput or CPU figures,
-130 interrupted (the server was put back).";
+Exit code: 0 success, 1 failed, 2 wrong usage, 3 too noisy for throughput or CPU figures,
+130 interrupted (the server was restored).";
 
 /// Arguments of `tacho bench`.
 #[derive(Args, Debug)]
 #[command(after_help = BENCH_NOTES)]
 pub struct BenchArgs {
-    /// Show the methods and workloads
+    /// List the methods and workloads
     #[arg(long)]
     pub list: bool,
 
-    /// Under three minutes: one workload, 8 connections, the methods that most people ask for
+    /// Take less than three minutes: one workload, 8 connections, the most requested methods
     #[arg(long)]
     pub quick: bool,
 
-    /// Count instructions per point select by callgrind instead of measuring: repeatable to a
-    /// part in a thousand on any machine, a minute for each method
-    #[arg(long, conflicts_with_all = ["quick", "socket", "host", "workload", "command", "rate",
+    /// Count instructions per point select with callgrind instead of measuring: repeatable to 0.1 %
+    /// on any machine, takes a minute for each method
+    #[arg(long, conflicts_with_all = ["quick", "socket", "host", "defaults_file", "workload", "command", "rate",
           "threads", "pairs", "block", "guard", "warm_up", "prepared"])]
     pub instructions: bool,
 
@@ -96,7 +97,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "METHOD", value_delimiter = ',')]
     pub method: Vec<String>,
 
-    /// A method of your own (docs/guide/benchmark.md), measured unless --method names others
+    /// File with a method of your own (docs/guide/benchmark.md), measured unless --method names
+    /// others; may be repeated
     #[arg(long, value_name = "FILE")]
     pub method_file: Vec<PathBuf>,
 
@@ -104,7 +106,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "WORKLOAD", value_delimiter = ',')]
     pub workload: Vec<String>,
 
-    /// Your own load instead, run by the shell until it gets SIGTERM
+    /// Shell command that is the load instead; it runs until it gets SIGTERM
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["workload", "rate"])]
     pub command: Option<String>,
 
@@ -113,8 +115,8 @@ pub struct BenchArgs {
           value_parser = number::between(1, 4096))]
     pub threads: Vec<u32>,
 
-    /// Open loop: events per second of all connections together; latency counts from the
-    /// moment an event should have begun. 0 is the closed loop
+    /// Open loop: events per second of all connections together; latency is measured from the
+    /// planned start of an event. 0 is the closed loop
     #[arg(long, value_name = "PER_SECOND", value_delimiter = ',')]
     pub rate: Vec<f64>,
 
@@ -136,20 +138,21 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = number::between(1, u32::MAX))]
     pub pairs: Option<u32>,
 
-    /// Length of a block [default: 1; with more than 128 connections one for each 128]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    /// Length of a block [default: 1s; with more than 128 connections 1s for each 128]
+    #[arg(long, value_name = duration::NAME, value_parser = duration::up_to_an_hour)]
     pub block: Option<Duration>,
 
-    /// Time after a switch that is not measured [default: 0.3; with more than 128 connections
+    /// Time after a switch that is not measured [default: 300ms; with more than 128 connections
     /// half a block]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    #[arg(long, value_name = duration::NAME, value_parser = duration::up_to_an_hour)]
     pub guard: Option<Duration>,
 
     /// Time after the start of a load that is not measured
-    #[arg(long, value_name = "SECONDS", default_value = "1.5", value_parser = parse_seconds)]
+    #[arg(long, value_name = duration::NAME, default_value = "1500ms",
+          value_parser = duration::up_to_an_hour)]
     pub warm_up: Duration,
 
-    /// Widest A/A interval, on either side, with which a figure is told
+    /// Widest A/A interval, on either side, with which a figure is shown
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
     pub noise_max: f64,
 
@@ -157,53 +160,46 @@ pub struct BenchArgs {
     #[command(flatten)]
     pub server: LoginArgs,
 
-    /// Recording that is on in your server may be off during some blocks
+    /// Permit the bench to switch off the audit of your server during some blocks
     #[arg(long)]
     pub switch_off_audit: bool,
 
-    /// Only put back what a killed run has left in your server
+    /// Only restore what a killed run changed on your server
     #[arg(long)]
     pub restore: bool,
 
     /// Option for the private server; may be repeated
-    #[arg(long, value_name = "OPTION", conflicts_with_all = ["socket", "host"])]
+    #[arg(long, value_name = "OPTION", conflicts_with_all = ["socket", "host", "defaults_file"])]
     pub server_option: Vec<String>,
 
-    /// Library to use instead of the one that is found: path/tacho.so, path/component_tacho.so
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "host"])]
+    /// Library to use instead of the installed one: path/tacho.so, path/component_tacho.so
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "host", "defaults_file"])]
     pub plugin: Vec<PathBuf>,
 
-    /// Folder with the MariaDB or MySQL for the private server, if it is not the MariaDB that is
-    /// installed: its programs are in FOLDER/usr
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["socket", "host"])]
-    pub server_folder: Option<PathBuf>,
+    /// Directory of the MariaDB or MySQL for the private server, with its programs in DIR/usr
+    /// [default: the installed MariaDB]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["socket", "host", "defaults_file"])]
+    pub server_directory: Option<PathBuf>,
 
-    /// Where the private server's data and other temporary files go [default: $TMPDIR or /tmp]
+    /// Directory for the private server's data and other temporary files [default: $TMPDIR or
+    /// /tmp]
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
 
-    /// Measure nothing: make table and report of an earlier run's NAME.jsonl
+    /// Measure nothing: make the table and the report from NAME.jsonl of an earlier run
     #[arg(long, value_name = "FILE")]
-    pub from: Option<PathBuf>,
+    pub results: Option<PathBuf>,
 
-    /// Results go to NAME.jsonl and NAME.html
-    #[arg(long, value_name = "NAME", default_value = "tacho-bench")]
-    pub out: PathBuf,
+    /// Write the results to NAME.jsonl and NAME.html
+    #[arg(short, long, value_name = "NAME", default_value = "tacho-bench")]
+    pub output: PathBuf,
 
-    /// No progress on stderr
-    #[arg(long)]
+    /// Show no progress on stderr
+    #[arg(short, long)]
     pub quiet: bool,
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
-    if !(0.0..=3600.0).contains(&seconds) {
-        return Err("expected 0 to 3600 seconds".to_owned());
-    }
-    Ok(Duration::from_secs_f64(seconds))
-}
-
-/// Why `tacho bench` could not do what it was asked.
+/// Why `tacho bench` failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The command line is at fault.
@@ -230,24 +226,26 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     if args.list {
         return list(&methods).map(|()| ExitCode::SUCCESS);
     }
-    if let Some(path) = &args.from {
+    if let Some(path) = &args.results {
         let lines = tacho_bench::lines::read(path).map_err(BenchError::Usage)?;
-        tell(&with_extension(&args.out, "html"), &lines)?;
+        show(&with_extension(&args.output, "html"), &lines)?;
         return Ok(ExitCode::SUCCESS);
     }
     let login = args.server.login().map_err(BenchError::Usage)?;
     if args.restore {
         let Some(login) = login else {
-            bail!(BenchError::Usage(anyhow::anyhow!("--restore needs --socket or --host")));
+            bail!(BenchError::Usage(anyhow::anyhow!(
+                "--restore needs a server: add --socket, --host or --defaults-file"
+            )));
         };
         let found = run::restore(&login).map_err(BenchError::Failed)?;
-        crate::say::result(if found { "put back" } else { "nothing was left" })?;
+        crate::say::result(if found { "Restored the server." } else { "Nothing to restore." })?;
         return Ok(ExitCode::SUCCESS);
     }
     let options = options(args, &methods, login).map_err(BenchError::Usage)?;
-    // From here on signals no longer end the process.
+    // From here signals no longer end the process.
     let stop = Stop::on_signals()?;
-    let partial = with_extension(&args.out, "partial.jsonl");
+    let partial = with_extension(&args.output, "partial.jsonl");
     let mut out = Output::new(&partial, args.quiet).map_err(BenchError::Failed)?;
     let outcome = if args.instructions {
         instructions::run(&options, &stop, &mut out)
@@ -255,15 +253,15 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         run::run(&options, &stop, &mut out)
     };
     if outcome.is_ok() {
-        out.finish(&with_extension(&args.out, "jsonl")).map_err(BenchError::Failed)?;
-        tell(&with_extension(&args.out, "html"), out.lines())?;
+        out.finish(&with_extension(&args.output, "jsonl")).map_err(BenchError::Failed)?;
+        show(&with_extension(&args.output, "html"), out.lines())?;
     } else {
         out.abandon().map_err(BenchError::Failed)?;
         // What was measured before the failure is shown, beside the results of earlier runs.
         if !out.lines().is_empty() {
-            tell(&with_extension(&args.out, "partial.html"), out.lines())?;
+            show(&with_extension(&args.output, "partial.html"), out.lines())?;
             crate::say::problem(format!(
-                "the run is incomplete; its results: {}",
+                "the run is incomplete; its results are in {}",
                 partial.display()
             ));
         }
@@ -272,7 +270,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         Ok(outcome) if outcome.too_noisy => Ok(ExitCode::from(EXIT_TOO_NOISY)),
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(error) if error.is::<Interrupted>() => {
-            crate::say::problem("interrupted; the server was put back as it was");
+            crate::say::problem("interrupted; the server was restored");
             Ok(ExitCode::from(EXIT_INTERRUPTED))
         }
         Err(error) => Err(BenchError::Failed(error).into()),
@@ -288,8 +286,9 @@ fn known_methods(args: &BenchArgs) -> anyhow::Result<Methods> {
 }
 
 fn list(methods: &Methods) -> anyhow::Result<()> {
-    let mut text =
-        String::from("methods\n  none                      no audit; measured with every other\n");
+    let mut text = String::from(
+        "methods\n  none                      no audit; measured with every other method\n",
+    );
     for method in methods.iter() {
         let how = match method.switch {
             tacho_bench::method::Switch::Live => "",
@@ -311,7 +310,7 @@ fn list(methods: &Methods) -> anyhow::Result<()> {
 fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow::Result<Options> {
     let chosen = if args.method.is_empty() {
         let mut chosen = methods.choose(&DEFAULT_METHODS.map(str::to_owned))?;
-        // A file of one's own is meant to be measured.
+        // A method file on the command line is measured.
         let built_in = Methods::built_in()?;
         chosen.extend(methods.iter().filter(|m| built_in.get(&m.name).is_none()).cloned());
         if args.instructions {
@@ -326,7 +325,7 @@ fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow:
     } else {
         methods.choose(&args.method)?
     };
-    ensure!(!chosen.is_empty(), "no method but none");
+    ensure!(!chosen.is_empty(), "no method to compare with `none`: name one with --method");
     let workloads = match &args.command {
         Some(command) => vec![Workload::command(command)],
         None => chosen_workloads(args)?,
@@ -337,18 +336,21 @@ fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow:
         (true, false) => vec![8, 64],
     };
     let rates = args.rate.iter().map(|rate| {
-        ensure!(rate.is_finite() && *rate >= 0.0, "--rate {rate}: expected 0 or more");
+        ensure!(
+            rate.is_finite() && *rate >= 0.0,
+            "--rate {rate} is negative; give 0 (closed loop) or more"
+        );
         Ok((*rate > 0.0).then_some(*rate))
     });
     let mut rates: Vec<Option<f64>> = rates.collect::<anyhow::Result<_>>()?;
     if rates.is_empty() {
         rates.push(None);
     }
-    ensure!(args.noise_max > 0.0, "--noise-max: expected more than 0");
+    ensure!(args.noise_max > 0.0, "--noise-max must be more than 0");
     let threads_max = threads.iter().copied().max().unwrap_or(1);
     let (block, guard) = spans(threads_max);
     let (block, guard) = (args.block.unwrap_or(block), args.guard.unwrap_or(guard));
-    ensure!(!block.is_zero(), "--block: expected more than 0");
+    ensure!(!block.is_zero(), "--block must be more than 0s");
     Ok(Options {
         login,
         methods: chosen,
@@ -359,7 +361,7 @@ fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow:
             options: args.server_option.clone(),
             libraries: args.plugin.clone(),
             installation: args
-                .server_folder
+                .server_directory
                 .as_ref()
                 .map_or_else(Installation::system, Installation::in_folder),
             small: args.instructions,
@@ -409,16 +411,16 @@ fn chosen_workloads(args: &BenchArgs) -> anyhow::Result<Vec<Workload>> {
             let found = known.iter().find(|workload| workload.name == name).cloned();
             found.with_context(|| {
                 let names: Vec<&str> = known.iter().map(|w| w.name.as_str()).collect();
-                format!("there is no workload {name:?}; there are: {}", names.join(", "))
+                format!("unknown workload {name:?}; known are {}", names.join(", "))
             })
         })
         .collect()
 }
 
 /// The table on stdout, the report into its file.
-fn tell(report: &Path, lines: &[Line]) -> anyhow::Result<()> {
+fn show(report: &Path, lines: &[Line]) -> anyhow::Result<()> {
     fs::write(report, report::render(lines)?)
-        .with_context(|| format!("writing {}", report.display()))?;
+        .with_context(|| format!("cannot write {}", report.display()))?;
     let mut stdout = io::stdout().lock();
     stdout.write_all(table::render(lines).as_bytes())?;
     writeln!(stdout, "\nreport: {}", report.display())?;

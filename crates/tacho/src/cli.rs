@@ -1,29 +1,36 @@
 //! The command line.
 
 mod arena;
+#[cfg(test)]
+mod consistency;
 mod convert;
+pub mod duration;
+pub mod log;
 pub mod number;
+mod old;
+mod report;
+pub mod size;
 mod tail;
 mod verify;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tacho_logdir::read::Lines;
-use tacho_logdir::read::content::Identities;
 
 use crate::bench::BenchArgs;
 use crate::digest::DigestArgs;
 use crate::migrate::MigrateArgs;
 use crate::pmp::args::PmpArgs;
-use crate::problem;
+use crate::say;
 pub use arena::{ArenaArgs, Overflow, RecorderArgs, RecoverArgs};
 pub use convert::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
-pub use tail::{Color, Format, Run, TailArgs};
+pub use log::IdentityArgs;
+pub use tail::{Color, FilterArgs, Format, Run, TailArgs};
 pub use verify::{CheckpointArgs, KeygenArgs, VerifyArgs};
 
-/// The audit recorder's command: read what was recorded, convert it, recover it, look into the
-/// arena, measure what auditing costs, profile a server.
+/// Read, convert, verify and recover the audit log of MariaDB and MySQL, measure the overhead of
+/// auditing, profile a server.
 #[derive(Parser, Debug)]
 #[command(name = "tacho", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
@@ -35,31 +42,31 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Show the end of the audit log, filter it, follow it
+    /// Show the newest lines of the audit log, filtered, and follow it
     Tail(Box<TailArgs>),
-    /// Write the audit log in the format of another audit log or of a SIEM
+    /// Convert the audit log to the format of another audit plugin or a SIEM, or send it
     Convert(Box<ConvertArgs>),
-    /// Write the audit log as a slow query log, for pt-query-digest and mariadb-dumpslow
+    /// Convert the audit log to a slow query log, for pt-query-digest and mariadb-dumpslow
     Slowlog(SlowlogArgs),
-    /// Check offline, with a public key, that the audit log was not changed
+    /// Verify offline, with the public key, that the audit log was not changed
     Verify(VerifyArgs),
-    /// Print the newest signed checkpoint of a log, to keep it elsewhere for `verify --expect`
+    /// Print the newest signed checkpoint of a log, for `verify --expect`
     Checkpoint(CheckpointArgs),
-    /// Make a root key for a log, and print its public half
+    /// Make the root key of a log, and print its public half
     Keygen(KeygenArgs),
-    /// Write what a dead server left in its arena to the audit log
+    /// Write the records that a dead server left in its arena to the audit log
     Recover(RecoverArgs),
-    /// Write the audit log of a server in a process of its own (tacho_writer=EXTERNAL)
+    /// Write a server's audit log in a separate process (tacho_writer=EXTERNAL)
     Recorder(RecorderArgs),
-    /// Show the arenas, the records in one, or free a server that waits for a full disk
+    /// Show the arenas and their records, or release a server that waits for a full disk
     Arena(ArenaArgs),
-    /// Measure what auditing costs on a server
+    /// Measure the overhead of auditing on a server
     Bench(Box<BenchArgs>),
-    /// Show where a server's threads spend their time, hardly stopping any
+    /// Profile a server's threads with minimal pauses
     Pmp(Box<PmpArgs>),
-    /// Show the digest of statements: the hash of their shape, without literals
+    /// Show the digest of statements: the hash of their form without literals
     Digest(DigestArgs),
-    /// Print the settings of another audit plugin as ours
+    /// Convert the settings of another audit plugin
     Migrate(MigrateArgs),
     /// Write a shell completion script to stdout
     Completions {
@@ -68,30 +75,23 @@ pub enum Command {
     },
     /// Write the manual pages
     Man {
-        /// Directory for one page per subcommand; without it the main page goes to stdout
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
+        /// Directory for one page per subcommand [default: the main page to stdout]
+        #[arg(short, long, value_name = "DIR")]
+        output: Option<PathBuf>,
     },
 }
 
-/// How encrypted files are opened.
-#[derive(Args, Debug, Default)]
-pub struct IdentityArgs {
-    /// Secret key that opens encrypted files (.age), in a file as `age-keygen` makes it; may be
-    /// repeated
-    #[arg(long, value_name = "FILE")]
-    pub identity: Vec<PathBuf>,
-}
-
-impl IdentityArgs {
-    /// Reads the keys.
-    ///
-    /// # Errors
-    /// When a file cannot be read, or has no key.
-    pub fn read(&self) -> anyhow::Result<Identities> {
-        Identities::read(&self.identity)
-            .map_err(|error| anyhow::anyhow!("--identity {}", problem::text(&error.into())))
-    }
+/// Parses the command line of this process.
+///
+/// # Errors
+/// It is wrong, or asks for help.
+pub fn parse() -> Result<Cli, clap::Error> {
+    let (args, warnings) = old::rewrite(std::env::args_os());
+    warnings.iter().for_each(say::old_spelling);
+    let mut command = Cli::command();
+    let matches = command.try_get_matches_from_mut(args)?;
+    old::without_unit(&command, &matches).iter().for_each(say::old_spelling);
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 fn parse_lines(text: &str) -> Result<Lines, String> {
@@ -104,7 +104,6 @@ fn parse_lines(text: &str) -> Result<Lines, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn definition_is_consistent() {
@@ -115,17 +114,17 @@ mod tests {
     fn filters_take_lists_and_repetition() {
         let cli = Cli::parse_from(["tacho", "tail", "--user", "a,b", "--user", "c", "-n", "all"]);
         let Command::Tail(args) = cli.command else { panic!("another command") };
-        assert_eq!(args.user, ["a", "b", "c"]);
+        assert_eq!(args.filter.user, ["a", "b", "c"]);
         assert_eq!(args.lines, Some(Lines::All));
     }
 
     #[test]
     fn a_conversion_needs_a_format() {
         assert!(Cli::try_parse_from(["tacho", "convert", "d"]).is_err());
-        assert!(Cli::try_parse_from(["tacho", "convert", "d", "--to", "html"]).is_err());
-        let cli = Cli::parse_from(["tacho", "convert", "a", "b", "--to", "percona-json"]);
+        assert!(Cli::try_parse_from(["tacho", "convert", "d", "--format", "html"]).is_err());
+        let cli = Cli::parse_from(["tacho", "convert", "a", "b", "--format", "percona-json"]);
         let Command::Convert(args) = cli.command else { panic!("another command") };
-        assert_eq!((args.to, args.log.paths.len()), (Target::PerconaJson, 2));
+        assert_eq!((args.format, args.source.paths.len()), (Target::PerconaJson, 2));
     }
 
     #[test]
@@ -145,7 +144,7 @@ mod tests {
     fn one_arena_is_looked_into_or_changed() {
         let parse = |args: &[&str]| Cli::try_parse_from([&["tacho"], args].concat());
         assert!(parse(&["arena", "f", "--set-overflow", "LOSE"]).is_err());
-        assert!(parse(&["arena", "f", "--directory", "d"]).is_err());
+        assert!(parse(&["arena", "f", "--arena-directory", "d"]).is_err());
         assert!(parse(&["recover", "d", "--moved"]).is_err());
         let arena = |args: &[&str]| match parse(args).unwrap().command {
             Command::Arena(args) => args,

@@ -1,20 +1,19 @@
-//! `tacho digest`: what a statement's digest is, and what it is the hash of.
+//! `tacho digest`: the digest of statements, and the text that it is the hash of.
 
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use serde::Deserialize;
-use tacho_digest::{Doubt, Mode, Normaliser, TEXT_BYTES_DEFAULT};
+use tacho_digest::{Doubt, Mode, Normaliser};
 use tacho_event::charset::{Charset, restore};
 use tacho_event::redact::Setting;
 use tacho_logdir::read::files::{self, STDIN};
 use tacho_logdir::read::line_limit::read_until;
 use tacho_logdir::read::{ReadError, content};
 
-use crate::cli::IdentityArgs;
-use crate::cli::number;
+use crate::cli::{IdentityArgs, size};
 use crate::line_limit::{self, LimitArgs};
 use crate::say;
 use crate::tail::TailError;
@@ -22,28 +21,29 @@ use crate::tail::visible::visible;
 
 /// Shown at the end of `tacho digest --help`.
 const NOTES: &str = "\
-Prints a line for each statement: digest, a tab, the text without literals. Statements with the same
-digest are of one shape. The digest is the one in the field `digest` of the log.
+Prints a line for each statement: its digest, a tab, its text without literals. Statements with the
+same digest have the same form. The digest is that of the field `digest` in the log.
 
-  tacho digest 'SELECT * FROM t WHERE id = 5'
-  tacho digest < queries.sql                       a statement a line
-  tacho digest --log /var/lib/mysql/tacho/audit-20261121T015944Z-000042.jsonl | sort | uniq -c
+  tacho digest --sql 'SELECT * FROM t WHERE id = 5'
+  tacho digest < queries.sql                       one statement a line
+  tacho digest /var/lib/mysql/tacho | sort | uniq -c
 
-Exit code: 0 fine, 1 a line of the log cannot be read (told on stderr), 2 wrong usage.";
+Exit code: 0 success, 1 a line of the log cannot be read (see stderr), 2 wrong usage.";
 
 /// Arguments of `tacho digest`.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub struct DigestArgs {
-    /// Statements [default: those of the standard input, one a line]
-    #[arg(value_name = "SQL", conflicts_with_all = ["log", "null"])]
+    /// Log directories, log files, or `-` for a log on stdin: the statements in them, each in its
+    /// character set [default: statements on stdin, one a line; $TACHO_LOG_DIR is not read]
+    #[arg(value_name = "DIR|FILE")]
+    pub log: Vec<PathBuf>,
+
+    /// A statement; may be repeated
+    #[arg(long, value_name = "SQL", conflicts_with = "null")]
     pub sql: Vec<String>,
 
-    /// The statements of a log directory or file, each in its character set; `-` for stdin
-    #[arg(long, value_name = "DIR|FILE")]
-    pub log: Option<PathBuf>,
-
-    /// An encrypted file of the log.
+    /// Encrypted files of the log.
     #[command(flatten)]
     pub identity: IdentityArgs,
 
@@ -51,25 +51,25 @@ pub struct DigestArgs {
     #[command(flatten)]
     pub limit: LimitArgs,
 
-    /// Statements of the standard input end with a NUL byte, not with a newline
-    #[arg(short = '0', long, conflicts_with = "log")]
+    /// Statements on stdin end with a NUL byte instead of a newline
+    #[arg(short = '0', long)]
     pub null: bool,
 
-    /// Character set of the statements, by the server's name
-    #[arg(long, value_name = "NAME", default_value = "utf8mb4", conflicts_with = "log")]
-    pub charset: String,
+    /// Character set of the statements, by the server's name [default: utf8mb4]
+    #[arg(long, value_name = "NAME")]
+    pub charset: Option<String>,
 
-    /// The server's sql_mode has NO_BACKSLASH_ESCAPES. The recorder assumes that it has not
+    /// The server's sql_mode has NO_BACKSLASH_ESCAPES. The recorder assumes that it does not
     #[arg(long)]
     pub no_backslash_escapes: bool,
 
-    /// The server's sql_mode has ANSI_QUOTES. The recorder assumes that it has not
+    /// The server's sql_mode has ANSI_QUOTES. The recorder assumes that it does not
     #[arg(long)]
     pub ansi_quotes: bool,
 
-    /// Length of the text, bytes; 0 = all of it. The digest is always that of all of it
-    #[arg(long, value_name = "BYTES", default_value_t = TEXT_BYTES_DEFAULT, value_parser = number::whole::<usize>)]
-    pub text_bytes: usize,
+    /// Length of the text; 0 prints all of it. The digest always covers all of it
+    #[arg(long, value_name = size::NAME, default_value = "1KiB", value_parser = size::any::<usize>)]
+    pub text_size: usize,
 }
 
 /// The fields of a line of the log that matter here.
@@ -86,8 +86,7 @@ struct Line {
     digest: Option<String>,
 }
 
-/// Runs `tacho digest`. Returns the number of lines that could not be read, which were told on
-/// stderr.
+/// Runs `tacho digest`. Returns the number of lines that could not be read; stderr has each.
 ///
 /// # Errors
 /// Input cannot be read, output cannot be written, or the character set is not one of the server's.
@@ -98,48 +97,103 @@ pub fn run(args: &DigestArgs) -> anyhow::Result<u64> {
         normaliser: Normaliser::default(),
         output: io::BufWriter::new(io::stdout().lock()),
     };
-    let problem_count = match &args.log {
-        Some(path) if path.is_dir() => {
-            let listing = files::list(path).with_context(|| path.display().to_string())?;
-            if listing.files.is_empty() {
-                bail!(TailError::from(ReadError::NoFiles(path.clone())));
-            }
+    let problem_count = match Input::of(args)? {
+        Input::Logs(paths) => {
             let mut problem_count = 0;
-            for file in listing.files {
-                problem_count += of_log(&file.path, &mut printer)?;
+            for path in paths {
+                problem_count += of_place(path, &mut printer)?;
             }
             problem_count
         }
-        Some(path) => {
-            if path != Path::new(STDIN) {
-                content::check_is_log(path).with_context(|| path.display().to_string())?;
-            }
-            of_log(path, &mut printer)?
-        }
-        None => {
-            if Charset::by_name(args.charset.as_bytes()).is_none() {
-                bail!("--charset {}: the server has no such character set", args.charset);
-            }
-            if args.sql.is_empty() {
-                let end = if args.null { 0 } else { b'\n' };
-                for_each(io::stdin().lock(), end, |sql| match sql {
-                    Some(sql) => printer.print(sql, args.charset.as_bytes(), false, None),
-                    None => Err(io::Error::new(io::ErrorKind::InvalidData, line_limit::too_long())),
-                })
-                .context("reading statements")?;
-            }
-            for sql in &args.sql {
-                printer.print(sql.as_bytes(), args.charset.as_bytes(), false, None)?;
+        Input::Statements(statements, charset) => {
+            for sql in statements {
+                printer.print(sql.as_bytes(), charset, false, None)?;
             }
             0
         }
+        Input::Stdin(end, charset) => {
+            for_each(io::stdin().lock(), end, |sql| match sql {
+                Some(sql) => printer.print(sql, charset, false, None),
+                None => Err(io::Error::new(io::ErrorKind::InvalidData, line_limit::too_long())),
+            })
+            .context("cannot read statements from stdin")?;
+            0
+        }
     };
-    printer.output.flush().context("writing to stdout")?;
+    printer.output.flush().context("cannot write to stdout")?;
+    Ok(problem_count)
+}
+
+/// Where the statements come from, with the byte that ends one and the character set.
+enum Input<'a> {
+    Logs(&'a [PathBuf]),
+    Statements(Vec<&'a str>, &'a [u8]),
+    Stdin(u8, &'a [u8]),
+}
+
+impl<'a> Input<'a> {
+    fn of(args: &'a DigestArgs) -> anyhow::Result<Self> {
+        let mut sql: Vec<&str> = args.sql.iter().map(String::as_str).collect();
+        if !args.log.is_empty() {
+            match old_statements(&args.log) {
+                None if !sql.is_empty() => bail!("--sql excludes a log; remove one of them"),
+                None if args.null => bail!("--null excludes a log; its statements are in lines"),
+                None if args.charset.is_some() => {
+                    bail!("--charset excludes a log, whose lines name their character set")
+                }
+                None => return Ok(Self::Logs(&args.log)),
+                Some(old) => {
+                    say::old_spelling("a statement is now the option --sql SQL");
+                    ensure!(!args.null, "--null excludes statements on the command line");
+                    sql.extend(old);
+                }
+            }
+        }
+        let charset = args.charset.as_deref().unwrap_or("utf8mb4");
+        if Charset::by_name(charset.as_bytes()).is_none() {
+            bail!("--charset {charset} is not a character set of the server");
+        }
+        let charset = charset.as_bytes();
+        let end = if args.null { 0 } else { b'\n' };
+        Ok(if sql.is_empty() { Self::Stdin(end, charset) } else { Self::Statements(sql, charset) })
+    }
+}
+
+/// Earlier releases took statements as arguments. `None`: these are paths.
+fn old_statements(args: &[PathBuf]) -> Option<Vec<&str>> {
+    let is_statement = |path: &&PathBuf| {
+        let is_path = |text: &str| {
+            text == STDIN || (text.starts_with(['/', '.']) && !text.contains(char::is_whitespace))
+        };
+        path.to_str().is_some_and(|text| !is_path(text)) && path.symlink_metadata().is_err()
+    };
+    args.iter().any(|path| is_statement(&path)).then_some(())?;
+    args.iter().map(|path| path.to_str()).collect()
+}
+
+/// Prints the digests of a log directory or a log file. Returns the number of problems.
+fn of_place(path: &Path, printer: &mut Printer<'_>) -> anyhow::Result<u64> {
+    let failed = || path.display().to_string();
+    if path == Path::new(STDIN) {
+        return of_log(path, printer);
+    }
+    if !path.is_dir() {
+        content::check_is_log(path).with_context(failed)?;
+        return of_log(path, printer);
+    }
+    let listing = files::list(path).with_context(failed)?;
+    if listing.files.is_empty() {
+        bail!(TailError::from(ReadError::NoFiles(path.to_owned())));
+    }
+    let mut problem_count = 0;
+    for file in listing.files {
+        problem_count += of_log(&file.path, printer)?;
+    }
     Ok(problem_count)
 }
 
 fn of_log(path: &Path, printer: &mut Printer<'_>) -> anyhow::Result<u64> {
-    let input: Box<dyn BufRead> = if path == Path::new("-") {
+    let input: Box<dyn BufRead> = if path == Path::new(STDIN) {
         Box::new(io::stdin().lock())
     } else {
         content::open(path, &printer.args.identity.read()?)
@@ -197,7 +251,7 @@ fn for_each(
     }
 }
 
-/// Prints what becomes of statements.
+/// Prints the digests of statements.
 struct Printer<'a> {
     args: &'a DigestArgs,
     normaliser: Normaliser,
@@ -205,7 +259,7 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    /// `recorded`: the digest that the line of the log has.
+    /// `recorded`: the digest in the line of the log.
     fn print(
         &mut self,
         sql: &[u8],
@@ -218,10 +272,10 @@ impl Printer<'_> {
         };
         let escapes = !self.args.no_backslash_escapes;
         let ansi_quotes = self.args.ansi_quotes;
-        // Only so are the marks that redaction leaves taken for what they are.
+        // Required to recognise the marks that redaction leaves.
         let doubt = if is_redacted { Doubt::StopButEscapes } else { Doubt::Guess };
         let mode = Mode { escapes, escapes_in_double: escapes, ansi_quotes, doubt, ..mode };
-        let text_bytes_max = match self.args.text_bytes {
+        let text_bytes_max = match self.args.text_size {
             0 => usize::MAX,
             bytes => bytes,
         };
@@ -238,5 +292,28 @@ impl Printer<'_> {
             Some(digest) => writeln!(self.output, "{}\t{text}", visible(digest)),
             None => writeln!(self.output, "{}\t{text}", normalised.digest),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_of_earlier_releases_are_not_paths() {
+        let old = |args: &[&str]| {
+            let args: Vec<PathBuf> = args.iter().map(PathBuf::from).collect();
+            old_statements(&args).map(|statements| statements.len())
+        };
+        assert_eq!(old(&["SELECT 1", "COMMIT"]), Some(2));
+        assert_eq!(old(&["/* a */ SELECT 1"]), Some(1));
+        for path in ["-", "/nonexistent/log", "./nonexistent", "/dev/null", "."] {
+            assert_eq!(old(&[path]), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_default_length_is_the_librarys() {
+        assert_eq!(size::bytes("1KiB"), Some(tacho_digest::TEXT_BYTES_DEFAULT as u64));
     }
 }

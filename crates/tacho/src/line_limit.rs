@@ -7,24 +7,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clap::Args;
 use tacho_logdir::read::line_limit::LINE_BYTES_MAX;
 
+use crate::cli::size;
+
 /// Set once, before anything is read.
 static LIMIT: AtomicUsize = AtomicUsize::new(LINE_BYTES_MAX);
 
-/// How much memory a line may take.
+/// The length that a line may have.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LimitArgs {
-    /// Longest line that is read, bytes. A longer one is reported and skipped. Memory use grows with
-    /// the longest line, not with this limit
-    #[arg(long, value_name = "BYTES", default_value_t = LINE_BYTES_MAX as u64,
-          value_parser = clap::value_parser!(u64).range(1024..=1 << 40))]
-    max_line_bytes: u64,
+    /// Longest line that is read; a longer one is reported and skipped. Memory use depends on the
+    /// longest line, not on this limit
+    #[arg(long, value_name = size::NAME, default_value = "128MiB",
+          value_parser = size::between(1024, 1 << 40))]
+    max_line_size: u64,
 }
 
 impl LimitArgs {
-    /// Makes it the limit of all that is read from here on.
+    /// Sets the limit of everything that is read after this call.
     pub fn apply(self) {
         // Relaxed: it is set before any thread is made that reads.
-        LIMIT.store(usize::try_from(self.max_line_bytes).unwrap_or(usize::MAX), Ordering::Relaxed);
+        LIMIT.store(usize::try_from(self.max_line_size).unwrap_or(usize::MAX), Ordering::Relaxed);
     }
 }
 
@@ -35,5 +37,22 @@ pub fn get() -> usize {
 
 /// Why a line was skipped.
 pub fn too_long() -> String {
-    format!("line longer than {} bytes, skipped; --max-line-bytes raises this limit", get())
+    format!("line longer than {} bytes, skipped; raise --max-line-size to read it", get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        limit: LimitArgs,
+    }
+
+    #[test]
+    fn the_default_is_the_librarys() {
+        assert_eq!(Command::parse_from(["x"]).limit.max_line_size, LINE_BYTES_MAX as u64);
+    }
 }

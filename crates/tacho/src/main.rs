@@ -1,10 +1,9 @@
-//! Zone: outside. The command `tacho`: reads what the recorder wrote, converts it for other
-//! programs, recovers what it could not write, writes it in the place of the server, looks into its arena, measures what auditing costs, profiles a
-//! server, reads the settings of other audit plugins.
+//! Zone: outside. The command `tacho`: reads, converts, verifies and recovers the audit log, writes
+//! it in place of the server, shows arenas, measures the overhead of auditing, profiles a server,
+//! converts the settings of other audit plugins.
 //!
-//! This file parses the command line, calls the subcommand and turns its answer into an exit
-//! code: 0 all is well, 1 something is wrong with the data, 2 the command could not be carried
-//! out as it was given.
+//! This file parses the command line, calls the subcommand and turns its result into an exit
+//! code: 0 success, 1 something is wrong with the data, 2 wrong usage.
 
 mod arena;
 mod bench;
@@ -15,6 +14,7 @@ mod line_limit;
 mod login;
 mod manual;
 mod migrate;
+mod option_file;
 mod pmp;
 mod problem;
 mod recorder;
@@ -29,7 +29,6 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::Parser as _;
 
 use arena::ArenaCommandError;
 use bench::BenchError;
@@ -43,14 +42,13 @@ use tail::TailError;
 use verify::VerifyError;
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| problem::of_usage(error).exit());
+    let cli = cli::parse().unwrap_or_else(|error| problem::of_usage(error).exit());
     match run(&cli) {
         Ok(code) => code,
-        // The reader of our output has gone (`tacho tail | head`): there is nobody to tell.
+        // The reader of our output has ended (`tacho tail | head`): that is no error.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // Names and values from the command line are shown in it, so it is made safe, but
-            // keeps its lines.
+            // It shows names and values from the command line, so each line is made safe.
             for line in format!("tacho: {}", problem::text(&error)).lines() {
                 // A closed stderr leaves the exit code as the only answer.
                 let _ = writeln!(io::stderr(), "{}", tail::visible::visible(line));
@@ -60,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the command line, not the data, is at fault.
+/// Whether the error is wrong usage, and not a problem of the data.
 fn is_usage(error: &anyhow::Error) -> bool {
     if let Some(error) = error.downcast_ref::<TailError>() {
         error.is_usage()
@@ -132,11 +130,11 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Completions { shell } => {
-            manual::write_completions(*shell).context("writing the completions")?;
+            manual::write_completions(*shell).context("cannot write the completions")?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Man { out } => {
-            manual::write_pages(out.as_deref()).context("writing the manual pages")?;
+        Command::Man { output } => {
+            manual::write_pages(output.as_deref()).context("cannot write the manual pages")?;
             Ok(ExitCode::SUCCESS)
         }
     }

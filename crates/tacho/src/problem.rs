@@ -1,4 +1,4 @@
-//! What is said of an error that ends the command.
+//! The message of an error that ends the command.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -20,7 +20,7 @@ pub fn text(error: &anyhow::Error) -> String {
     text
 }
 
-/// Without what the crate `mysql` puts around the messages of servers.
+/// Without the debug form in which the crate `mysql` wraps messages of servers.
 fn plain(cause: &str) -> &str {
     ["MySqlError { ", "DriverError { ", "IoError { ", "UrlError { "]
         .iter()
@@ -28,7 +28,7 @@ fn plain(cause: &str) -> &str {
         .unwrap_or(cause)
 }
 
-/// A wrong command line. An option is suggested only if it begins like the one that there is not.
+/// A wrong command line. An option is suggested only if it begins like the unknown one.
 pub fn of_usage(mut error: clap::Error) -> clap::Error {
     const ALIKE_BYTES: usize = 2;
     if error.kind() != ErrorKind::UnknownArgument {

@@ -1,9 +1,10 @@
-//! `tacho recorder`: the writer of a server's audit log in a process of its own.
+//! `tacho recorder`: the writer of a server's audit log in a separate process.
 //!
-//! Here are the place, the user, the signals and the words; the work is done by
-//! `tacho_recorder::external`.
+//! `tacho_recorder::external` writes; this module has the directories, the user, the signals and
+//! the messages.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
@@ -20,26 +21,26 @@ use crate::cli::RecorderArgs;
 use crate::recover::user;
 use crate::tail::visible::visible;
 
-/// Why `tacho recorder` gave up.
+/// Why `tacho recorder` failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecorderError {
-    /// A directory is not where it was looked for.
-    #[error("cannot use {}: {error}; name a directory that the user of the server can read", path.display())]
+    /// A directory cannot be used.
+    #[error("cannot use {place}: {error}; name a directory that the server's user can read")]
     Place {
-        /// The directory.
-        path: PathBuf,
-        /// What the system says.
+        /// The directory, and where it was named.
+        place: String,
+        /// The system's error.
         error: io::Error,
     },
     /// Root could not become the owner of the log directory.
-    #[error("becoming the owner of {}: {error}", path.display())]
+    #[error("cannot switch to the user that owns {}: {error}", path.display())]
     Owner {
         /// The log directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// The system does not let it wait, or start anew.
+    /// It cannot wait or restart.
     #[error(transparent)]
     System(#[from] io::Error),
 }
@@ -51,23 +52,27 @@ impl RecorderError {
     }
 }
 
-/// Runs `tacho recorder` until it is told to end.
+/// Runs `tacho recorder` until a signal ends it.
 ///
 /// # Errors
-/// When it cannot go on.
+/// See [`RecorderError`].
 pub fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
-    let log_directory = directory(&args.attach)?;
-    let arena_directory = directory(&args.arena_directory)?;
+    let log = args.log.find();
+    let log_directory = directory(&log.path, &log)?;
+    let arenas = args.arena_directory.path.as_path();
+    let arena_directory = directory(arenas, &arenas.display())?;
     user::become_owner(&log_directory)
         .map_err(|error| RecorderError::Owner { path: log_directory.clone(), error })?;
-    // As that user: what cannot be read now would be waited for without end.
+    // As that user: the recorder would wait without end for a directory that it cannot read.
     for directory in [&log_directory, &arena_directory] {
-        std::fs::read_dir(directory)
-            .map_err(|error| RecorderError::Place { path: directory.clone(), error })?;
+        std::fs::read_dir(directory).map_err(|error| RecorderError::Place {
+            place: directory.display().to_string(),
+            error,
+        })?;
     }
     let beside = || log_directory.parent().map(|parent| parent.join("tacho-signing.key"));
-    let signing_key_file = args.signing_key_file.clone().or_else(beside).unwrap_or_default();
-    // Can be read when a signal has come, and is never read.
+    let signing_key_file = args.signing_key_file.path.clone().or_else(beside).unwrap_or_default();
+    // Becomes readable on a signal, and is never read.
     let (stopped, signalled) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT] {
         signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
@@ -80,8 +85,8 @@ pub fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
     }
 }
 
-fn directory(path: &Path) -> Result<PathBuf, RecorderError> {
-    let place = |error| RecorderError::Place { path: path.to_owned(), error };
+fn directory(path: &Path, shown: &dyn fmt::Display) -> Result<PathBuf, RecorderError> {
+    let place = |error| RecorderError::Place { place: shown.to_string(), error };
     let found = path.canonicalize().map_err(place)?;
     if !found.is_dir() {
         return Err(place(io::Error::from(io::ErrorKind::NotADirectory)));
@@ -89,19 +94,19 @@ fn directory(path: &Path) -> Result<PathBuf, RecorderError> {
     Ok(found)
 }
 
-/// One line a message: of journald, or of a terminal.
+/// One line for each message, for journald or a terminal.
 fn say(severity: Severity, text: &str) {
     let name = match severity {
         Severity::Note => "note",
         Severity::Warning => "warning",
         Severity::Error => "error",
     };
-    // A stderr that is closed has nowhere to say so.
+    // There is no other place to report a closed stderr.
     let _ = writeln!(io::stderr(), "tacho recorder: {name}: {}", visible(text));
 }
 
-/// Local time is the server's, also where its `TZ` is not that of this process. What is known of the
-/// zone is kept in several places of a process, so that it is another process that has another one.
+/// Local time is the server's, also if its `TZ` is not that of this process. A process keeps the
+/// zone in several places, so that another zone needs another process.
 fn begin_anew(zone: Option<OsString>) -> io::Error {
     let program = match std::env::current_exe() {
         Ok(program) => program,

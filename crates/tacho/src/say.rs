@@ -1,4 +1,4 @@
-//! Telling people: results on stdout, problems on stderr, both safe on a terminal.
+//! Output for people: results on stdout, problems on stderr, both safe on a terminal.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use crate::tail::visible::visible;
 /// Writes one line of the result.
 ///
 /// # Errors
-/// When stdout cannot be written to.
+/// Stdout cannot be written.
 pub fn result(text: &str) -> io::Result<()> {
     write_line(visible(text).as_bytes())
 }
@@ -19,7 +19,7 @@ pub fn result(text: &str) -> io::Result<()> {
 /// Writes one JSON object as a line. It is for programs: JSON's own escapes, no others.
 ///
 /// # Errors
-/// When stdout cannot be written to.
+/// Stdout cannot be written.
 pub fn json(value: &impl Serialize) -> io::Result<()> {
     write_line(&serde_json::to_vec(value)?)
 }
@@ -28,11 +28,16 @@ fn write_line(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text)?;
     out.write_all(b"\n")?;
-    // Line by line, in order with stderr: what is told here has been done.
+    // Line by line, in order with stderr: a line says that something has been done.
     out.flush()
 }
 
-/// Tells of something wrong.
+/// Warns of a spelling that a later release refuses.
+pub fn old_spelling(text: impl Display) {
+    problem(format_args!("warning: {text}; the old form works in this release only"));
+}
+
+/// Reports a problem.
 pub fn problem(text: impl Display) {
     // A closed stderr must not stop a recovery; the exit code still says it.
     let _ = writeln!(io::stderr(), "tacho: {}", visible(&text.to_string()));

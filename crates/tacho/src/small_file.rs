@@ -1,17 +1,17 @@
-//! Files that are small if they are what they should be. They come from elsewhere: whatever they are,
-//! they must not take the memory or the time.
+//! Reads files that must be small. They come from others, so a size limit keeps them from using up
+//! memory or time.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// What is in a file, if that is no more than `bytes_max`.
+/// The content of a file of at most `bytes_max` bytes.
 ///
 /// # Errors
 /// It cannot be read, or is larger ([`io::ErrorKind::FileTooLarge`]).
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // Not by the size that the file system tells: a device or a pipe has none.
+    // Not by the size in the file's metadata: a device or a pipe has none.
     File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }

@@ -65,7 +65,7 @@ pub enum PatternsError {
     #[error("{0}")]
     Form(#[from] toml::de::Error),
     /// It matches everything.
-    #[error("the pattern {0:?} names neither frames, nor states, nor a thread")]
+    #[error("the pattern {0:?} needs frames, states or a thread")]
     Empty(String),
 }
 

@@ -1,7 +1,6 @@
 //! `tacho arena`: what is in shared memory, of living servers and dead ones.
 //!
-//! Everything shown is read from memory that nobody vouches for. Only `--set-overflow` changes
-//! anything.
+//! The memory that is read may hold anything. Only `--set-overflow` changes it.
 
 mod overflow;
 mod records;
@@ -15,22 +14,22 @@ use tacho_recorder::arena_file::{self, ArenaError, ArenaFile};
 use crate::cli::ArenaArgs;
 use crate::say;
 
-/// Why `tacho arena` gave up.
+/// Why `tacho arena` failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ArenaCommandError {
     /// The directory cannot be read.
-    #[error("{}: {error}", path.display())]
+    #[error("cannot read the arena directory {}: {error}", path.display())]
     Place {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The named file cannot be opened as an arena.
     #[error(transparent)]
     Open(#[from] ArenaError),
     /// There is no server whose policy could be changed.
-    #[error("the server of {} (process {pid}) has ended; `tacho recover` writes what is left", path.display())]
+    #[error("the server of {} (process {pid}) has ended; write its records to the log with `tacho recover`", path.display())]
     Ended {
         /// The arena.
         path: PathBuf,
@@ -38,10 +37,10 @@ pub enum ArenaCommandError {
         pid: u32,
     },
     /// There is no arena to choose.
-    #[error("there is no arena in {}; is the server running?", .0.display())]
+    #[error("no arena in {}; start the server, or name its directory with --arena-directory", .0.display())]
     None(PathBuf),
     /// There are several.
-    #[error("there are {count} arenas in {}; name one of them (`tacho arena` lists them)", path.display())]
+    #[error("{count} arenas in {}; name one of them (`tacho arena` lists them)", path.display())]
     Several {
         /// The directory.
         path: PathBuf,
@@ -49,7 +48,7 @@ pub enum ArenaCommandError {
         count: usize,
     },
     /// Stdout cannot be written to.
-    #[error("writing to stdout")]
+    #[error("cannot write to stdout")]
     Output(#[from] io::Error),
 }
 
@@ -63,24 +62,25 @@ impl ArenaCommandError {
     }
 }
 
-/// Runs `tacho arena`. Returns the number of problems that were told on stderr.
+/// Runs `tacho arena`. Returns the number of problems that were reported on stderr.
 ///
 /// # Errors
-/// When it cannot go on.
+/// See [`ArenaCommandError`].
 pub fn run(args: &ArenaArgs) -> Result<u64, ArenaCommandError> {
+    let json = args.format.is_json();
     let is_about_one = args.set_overflow.is_some() || args.records.is_some();
     let path = match &args.file {
         Some(path) => path,
-        None if is_about_one => &only(&args.directory)?,
-        None => return list(&args.directory, args.json),
+        None if is_about_one => &only(&args.arena_directory.path)?,
+        None => return list(&args.arena_directory.path, json),
     };
     let file = ArenaFile::open_unlocked(path)?;
     if let Some(policy) = args.set_overflow {
         overflow::set(&file, policy)?;
     } else if let Some(lines) = args.records {
-        records::show(&file, lines, args.json)?;
+        records::show(&file, lines, json)?;
     } else {
-        show::show(&file, args.json)?;
+        show::show(&file, json)?;
     }
     Ok(0)
 }

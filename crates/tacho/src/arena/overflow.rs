@@ -1,4 +1,4 @@
-//! The way out when every session waits, the administrator's included.
+//! Releases a server in which every session waits, including the administrator's.
 
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::setting_names::SettingNames;
@@ -28,20 +28,20 @@ pub fn set(file: &ArenaFile, policy: Overflow) -> Result<(), ArenaCommandError> 
     };
     let waiters = shared.backpressure.0.waiters.load(Ordering::Relaxed);
     let before = shared.settings.0.overflow.swap(wanted, Ordering::Relaxed);
-    // Whoever waits looks at the policy again.
+    // Waiting sessions read the policy again.
     shared.backpressure.0.open(&Futex);
     say::result(&format!(
-        "The overflow policy of process {} is {} now (was {}); {} waited.",
+        "The overflow policy of process {} is now {} (was {}); {} waited.",
         info.owner_pid,
         show::policy_name(wanted),
         show::policy_name(before),
         say::counted(waiters.into(), "session")
     ))?;
     if wanted != OVERFLOW_BLOCK {
-        say::result("Records that are lost are counted and told in the log.")?;
+        say::result("The log counts lost records in `lost` lines.")?;
     }
     say::result(&format!(
-        "SHOW VARIABLES still shows what was set there; SET GLOBAL {} sets both again.",
+        "SHOW VARIABLES still shows the old value; SET GLOBAL {} sets both.",
         SettingNames::of_server(&info.server).name("overflow")
     ))?;
     Ok(())

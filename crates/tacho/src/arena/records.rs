@@ -1,7 +1,7 @@
 //! The committed records in an arena.
 //!
-//! A living server goes on meanwhile: a chunk that was given back while it was read proves
-//! nothing, and what was read from it is thrown away.
+//! A running server keeps writing: if a chunk was freed while it was read, what was read from it
+//! is discarded.
 
 use std::borrow::Cow;
 use std::io;
@@ -69,7 +69,7 @@ struct Shown {
 /// Shows the newest records of an arena on stdout, oldest first.
 ///
 /// # Errors
-/// When stdout cannot be written to.
+/// Stdout cannot be written.
 pub fn show(file: &ArenaFile, lines: Lines, json: bool) -> io::Result<()> {
     let arena = file.arena();
     let (mut places, damaged) = scan(&arena);
@@ -101,14 +101,14 @@ pub fn show(file: &ArenaFile, lines: Lines, json: bool) -> io::Result<()> {
     }
     if !json {
         say::result(&format!(
-            "{} in the arena; {} shown, {} of them in no line yet.",
+            "{} in the arena; {} shown, {} of them not in the log yet.",
             say::counted(begins.len() as u64, "record"),
             say::grouped((count - gone) as u64),
             say::grouped(waiting)
         ))?;
         if damaged > 0 {
             let chunks = say::counted(damaged, "chunk");
-            say::result(&format!("{chunks} damaged: what follows in them cannot be read."))?;
+            say::result(&format!("{chunks} damaged: the rest of each cannot be read."))?;
         }
     }
     Ok(())
@@ -370,7 +370,7 @@ fn row(shown: &Shown) -> String {
         }
         None if shown.text_bytes > 0 => {
             line += &format!(
-                "({}, not all of them here)",
+                "({}, incomplete in the arena)",
                 say::counted(shown.text_bytes.into(), "byte")
             );
         }

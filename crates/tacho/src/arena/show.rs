@@ -54,7 +54,7 @@ pub fn policy_name(policy: u32) -> String {
 /// Shows an arena on stdout.
 ///
 /// # Errors
-/// When stdout cannot be written to.
+/// Stdout cannot be written.
 pub fn show(file: &ArenaFile, json: bool) -> io::Result<()> {
     let picture = look(file);
     if json {
@@ -132,13 +132,13 @@ fn describe(picture: &Picture) -> Vec<String> {
         format!(
             "  writer    {}; lines up to seq {} are in the log",
             match p.heartbeat_age_ms {
-                None => "has not looked yet".to_owned(),
-                Some(age_ms) => format!("last looked {} ago", age(age_ms)),
+                None => "has not run yet".to_owned(),
+                Some(age_ms) => format!("active {} ago", age(age_ms)),
             },
             p.written_seq
         ),
         format!(
-            "  waiting   {} now; {} so far; those that have ended took {}",
+            "  waiting   {} now; {} so far, finished ones took {}",
             counted(p.waiters.into(), "session"),
             counted(p.blocked_count, "wait"),
             age(i64::try_from(p.blocked_time_us / 1_000).unwrap_or(i64::MAX))
@@ -153,7 +153,7 @@ fn describe(picture: &Picture) -> Vec<String> {
     ];
     if p.sessions_untracked > 0 {
         let events = counted(p.sessions_untracked, "event");
-        lines.push(format!("  untracked {events} of connections beyond the session slots"));
+        lines.push(format!("  untracked {events} of connections without a session slot"));
     }
     lines
 }

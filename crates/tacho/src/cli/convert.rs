@@ -1,25 +1,25 @@
 //! `tacho convert` and `tacho slowlog`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::IdentityArgs;
-use super::number;
+use super::duration;
+use super::log::{FollowArgs, IdentityArgs, LogSources, OutputFile, TimeRange};
 use crate::convert::Destination;
 use crate::line_limit::LimitArgs;
 
-/// What commands that convert the log have in common.
+/// How the log is read by commands that convert it.
 #[derive(Args, Debug)]
 pub struct LogArgs {
-    /// Log directory, log files, or `-` for stdin [default: $TACHO_LOG_DIR, then
-    /// /var/lib/mysql/tacho]
-    #[arg(value_name = "DIR|FILE")]
-    pub paths: Vec<PathBuf>,
+    /// Times; WHEN as in `tacho tail`.
+    #[command(flatten)]
+    pub range: TimeRange,
 
-    /// Write to this file, which must not be there yet, instead of stdout
-    #[arg(short, long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
+    /// New lines.
+    #[command(flatten)]
+    pub follow: FollowArgs,
 
     /// Encrypted files.
     #[command(flatten)]
@@ -29,57 +29,54 @@ pub struct LogArgs {
     #[command(flatten)]
     pub limit: LimitArgs,
 
-    /// Only lines of this time or later; WHEN as in `tacho tail`
-    #[arg(long, value_name = "WHEN")]
-    pub since: Option<String>,
-
-    /// Only lines before this time
-    #[arg(long, value_name = "WHEN")]
-    pub until: Option<String>,
-
-    /// Go on with lines as they are written, across rotation, until Ctrl-C
-    #[arg(short, long, conflicts_with = "until")]
-    pub follow: bool,
-
-    /// Time stamps in UTC instead of local time
+    /// Write times in UTC instead of local time
     #[arg(long)]
     pub utc: bool,
 }
 
 /// Shown at the end of `tacho convert --help`.
 const CONVERT_NOTES: &str = "\
-A statement that ran long has two lines in the log and one in the result, where it ended; with
---follow it is shown then. What a format has no name for is written as an extension of it:
-docs/specs/formats.md has a table for each.
+WHEN is described in `tacho tail --help`.
 
-Bytes that are not text, which the log keeps in base64, are shown as U+FFFD: the log itself is the
-exact record.
+A long statement has two lines in the log, `running` and its end. The result has one, at the end;
+with --follow, it appears when the statement ends. Fields that the format has no name for are
+written as extensions: docs/specs/formats.md has a table for each format.
 
-Sending with --follow and --state is for a service that runs for months: docs/guide/syslog.md says
-what it promises. Every line of the log is a message, whatever --syslog-body it has: a statement that ran long
-is two. The receiver's certificate is always verified.
+Bytes that are not text, which the log keeps in base64, become U+FFFD. The log itself is the exact
+record.
 
-Exit code: 0 fine; 1 broken lines or unreadable files (told on stderr), which are
-missing from the result, lines missing from the log that was sent, or --give-up-after has passed; 2
-wrong usage.";
+To send the log continuously, use --follow and --state; docs/guide/syslog.md describes the
+guarantees. Each line of the log is one message, with any --syslog-body: a long statement is two.
+The receiver's certificate is always verified.
+
+Exit code: 0 success; 1 broken lines or unreadable files (see stderr), which are missing from the
+result, or lines missing from the log that was sent, or --give-up-after has passed; 2 wrong usage.";
 
 /// Arguments of `tacho convert`.
 #[derive(Args, Debug)]
 #[command(after_help = CONVERT_NOTES)]
 pub struct ConvertArgs {
-    /// The log.
+    /// The logs.
     #[command(flatten)]
-    pub log: LogArgs,
+    pub source: LogSources,
+
+    /// The result.
+    #[command(flatten)]
+    pub output: OutputFile,
 
     /// Format of the result
     #[arg(long, value_name = "FORMAT", value_enum)]
-    pub to: Target,
+    pub format: Target,
+
+    /// How it is read.
+    #[command(flatten)]
+    pub log: LogArgs,
 
     /// Name of the server's machine, in formats that have one [default: this machine's]
     #[arg(long, value_name = "NAME")]
     pub server_host: Option<String>,
 
-    /// What a message of `--to syslog` holds
+    /// Body of a message of `--format syslog`
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub syslog_body: SyslogBody,
 
@@ -91,26 +88,26 @@ pub struct ConvertArgs {
 /// Where syslog messages go, and how.
 #[derive(Args, Debug)]
 pub struct SendArgs {
-    /// Send the messages of `--to syslog` to udp://HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT or a
-    /// socket such as /dev/log. Retries until the receiver is reachable
-    #[arg(id = "send", long = "send", value_name = "RECEIVER", conflicts_with = "out")]
+    /// Send the messages of `--format syslog` to udp://HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT
+    /// or a socket such as /dev/log. Retries until the receiver is reachable
+    #[arg(id = "send", long = "send", value_name = "RECEIVER", conflicts_with = "output")]
     pub to: Option<Destination>,
 
-    /// Where the sending got to is kept in this file; a new start goes on there, and --since is for
-    /// the first start only
+    /// File that stores the send position. The next run resumes there; --since applies to the
+    /// first run only
     #[arg(long, value_name = "FILE", requires = "send")]
     pub state: Option<PathBuf>,
 
-    /// Give up when the receiver was not reachable for so many seconds; exit code 1 [default: retry
-    /// until it is reachable]
-    #[arg(long, value_name = "SECONDS", requires = "send", value_parser = number::whole::<u32>)]
-    pub give_up_after: Option<u32>,
+    /// Exit with code 1 if the receiver is not reachable for this long [default: retry without
+    /// limit]
+    #[arg(long, value_name = duration::NAME, requires = "send", value_parser = duration::any)]
+    pub give_up_after: Option<Duration>,
 
-    /// Authorities that the receiver's certificate may come from, PEM [default: the system's]
+    /// Certificate authorities to trust for the receiver, PEM [default: the system's]
     #[arg(long, value_name = "FILE", requires = "send")]
     pub tls_ca: Option<PathBuf>,
 
-    /// Certificate to show to the receiver, PEM, with those up to its authority
+    /// Client certificate with its intermediate certificates, PEM
     #[arg(long, value_name = "FILE", requires = "send", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
 
@@ -126,7 +123,7 @@ pub struct SendArgs {
 /// What syslog messages hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SyslogBody {
-    /// The log's own line
+    /// The line of the log
     #[default]
     Json,
     /// ArcSight Common Event Format
@@ -142,7 +139,7 @@ pub enum SyslogBody {
 /// Formats of `tacho convert`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Target {
-    /// MariaDB server_audit's comma-separated lines
+    /// Comma-separated lines of MariaDB's server_audit
     Csv,
     /// Percona audit_log, JSON
     PerconaJson,
@@ -158,7 +155,7 @@ pub enum Target {
     Cef,
     /// QRadar Log Event Extended Format 2.0
     Leef,
-    /// RFC 5424 messages, one a line, around what --syslog-body says
+    /// RFC 5424 messages, one a line, with the body of --syslog-body
     Syslog,
 }
 
@@ -166,22 +163,32 @@ pub enum Target {
 const SLOWLOG_NOTES: &str = "\
 For example
   tacho slowlog --since today | pt-query-digest
-  tacho slowlog --min-query-time-us 1000000 -o slow.log && mariadb-dumpslow slow.log
+  tacho slowlog --min-query-time 1s -o slow.log && mariadb-dumpslow slow.log
 
-All statements that have ended are in it, those within stored programs, too; commands such as Ping
-are not. Statements without a query time are counted on stderr and left out.
+WHEN is described in `tacho tail --help`.
 
-Exit code: 0 fine; 1 broken lines or unreadable files (told on stderr); 2 wrong usage.";
+The result has all statements that have ended, including those in stored programs, but not commands
+such as Ping. Statements without a query time are left out; stderr has their number.
+
+Exit code: 0 success; 1 broken lines or unreadable files (see stderr); 2 wrong usage.";
 
 /// Arguments of `tacho slowlog`.
 #[derive(Args, Debug)]
 #[command(after_help = SLOWLOG_NOTES)]
 pub struct SlowlogArgs {
-    /// The log.
+    /// The logs.
+    #[command(flatten)]
+    pub source: LogSources,
+
+    /// The result.
+    #[command(flatten)]
+    pub output: OutputFile,
+
+    /// How it is read.
     #[command(flatten)]
     pub log: LogArgs,
 
-    /// Only statements that took at least this long, in microseconds
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number::whole::<u64>)]
-    pub min_query_time_us: u64,
+    /// Only statements that took at least this long
+    #[arg(long, value_name = duration::NAME, default_value = "0s", value_parser = duration::any)]
+    pub min_query_time: Duration,
 }

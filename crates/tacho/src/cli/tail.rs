@@ -1,52 +1,62 @@
 //! `tacho tail`.
 
-use std::path::PathBuf;
-
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use tacho_event::record::{EventKind, Outcome};
 use tacho_logdir::read::Lines;
 
-use super::{IdentityArgs, number, parse_lines};
+use super::log::{FollowArgs, IdentityArgs, LogSource, TimeRange};
+use super::{number, parse_lines};
 use crate::line_limit::LimitArgs;
 
 /// Shown at the end of `tacho tail --help`.
 const TAIL_NOTES: &str = "\
 WHEN is one of
   2026-11-21T09:30:00+01:00   a time with its offset (RFC 3339), also with Z
-  2026-11-21 09:30            without an offset: local time; the time may be left out
+  2026-11-21 09:30            without an offset: local time; the time is optional
   09:30, 09:30:15             a time of day, the last one before now
                               (--until after --since: the first one after that)
   90s, 10m, 2h, 1d, 1h30m     that long ago; d and w are calendar days and weeks
   today, yesterday, now       midnight, the midnight before, this moment
 
-A filter may be repeated and takes comma lists; any of its values may match, and all given
-filters must. `*` stands for any characters. A `lost` line says that records are missing, and
-they might have matched: only --event, --since and --until hide it.
+Filters can be repeated and take comma-separated lists. A line must match all filters, and for each
+filter any of its values. `*` matches any characters. A `lost` line reports missing records, which
+might have matched: only --event, --since and --until hide it.
 
-Connection ids begin again with each start of the server. With --conn, the table has a line
-before the first line of each run, and a message on stderr names the runs if there are several;
---run shows one of them.
+Connection ids start again with each start of the server. With --conn, the table has a line before
+the first line of each run, and a message on stderr names the runs if there are several; --run shows
+one of them.
 
-Exit code: 0 fine, 1 broken lines, or files that cannot be read or decrypted (told on stderr),
+Exit code: 0 success, 1 broken lines, or files that cannot be read or decrypted (see stderr),
 2 wrong usage.";
 
 /// Arguments of `tacho tail`.
 #[derive(Args, Debug)]
 #[command(after_help = TAIL_NOTES)]
 pub struct TailArgs {
-    /// Log directory, one log file, or `-` for stdin [default: $TACHO_LOG_DIR, then
-    /// /var/lib/mysql/tacho]
-    #[arg(value_name = "DIR|FILE")]
-    pub path: Option<PathBuf>,
+    /// The log.
+    #[command(flatten)]
+    pub source: LogSource,
 
-    /// Go on showing lines as they are written, across rotation, until Ctrl-C
-    #[arg(short, long, conflicts_with = "until")]
-    pub follow: bool,
+    /// Format of the result
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub format: Format,
+
+    /// Times.
+    #[command(flatten)]
+    pub range: TimeRange,
+
+    /// New lines.
+    #[command(flatten)]
+    pub follow: FollowArgs,
 
     /// How many of the newest matching lines: a number or `all` [default: 10; with --since all]
     #[arg(short = 'n', long, value_name = "LINES", value_parser = parse_lines)]
     pub lines: Option<Lines>,
+
+    /// Which lines.
+    #[command(flatten)]
+    pub filter: FilterArgs,
 
     /// Encrypted files.
     #[command(flatten)]
@@ -56,19 +66,27 @@ pub struct TailArgs {
     #[command(flatten)]
     pub limit: LimitArgs,
 
-    /// Only lines of this time or later
-    #[arg(long, value_name = "WHEN")]
-    pub since: Option<String>,
+    /// Width of the table; 0 shows all of the text [default: the terminal's; 0 into a pipe]
+    #[arg(long, value_name = "COLUMNS", value_parser = number::whole::<usize>)]
+    pub width: Option<usize>,
 
-    /// Only lines before this time
-    #[arg(long, value_name = "WHEN")]
-    pub until: Option<String>,
+    /// Colours in the table
+    #[arg(long, value_name = "MODE", value_enum, default_value_t)]
+    pub color: Color,
 
-    /// User name the client gave, or account name its privileges come from
+    /// The same as --color never
+    #[arg(long, conflicts_with = "color")]
+    pub no_color: bool,
+}
+
+/// Which lines are wanted.
+#[derive(Args, Debug)]
+pub struct FilterArgs {
+    /// User name that the client gave, or account name of its privileges
     #[arg(long, value_name = "USER", value_delimiter = ',')]
     pub user: Vec<String>,
 
-    /// Default database, or database of a table that was touched
+    /// Default database, or database of a table in the statement
     #[arg(long, value_name = "DB", value_delimiter = ',')]
     pub db: Vec<String>,
 
@@ -80,7 +98,7 @@ pub struct TailArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = number::whole::<u64>)]
     pub conn: Vec<u64>,
 
-    /// Run of the server, which connection ids belong to: the number in the field `run`, or `last`
+    /// Run of the server: the number in the field `run`, or `last`
     #[arg(long, value_name = "N|last", value_delimiter = ',', value_parser = parse_run)]
     pub run: Vec<Run>,
 
@@ -90,7 +108,7 @@ pub struct TailArgs {
           value_parser = PossibleValuesParser::new(EventKind::ALL.map(EventKind::name)))]
     pub event: Vec<String>,
 
-    /// The server's class of the statement: `select`, `create_*`
+    /// Class of the statement, by the server's name: `select`, `create_*`
     #[arg(long, value_name = "COMMAND", value_delimiter = ',')]
     pub sql_command: Vec<String>,
 
@@ -98,34 +116,18 @@ pub struct TailArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = number::whole::<u32>)]
     pub errno: Vec<u32>,
 
-    /// How it ended
+    /// Outcome of the statement or connection
     #[arg(long, value_name = "OUTCOME", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(Outcome::ALL.map(Outcome::name)))]
     pub outcome: Vec<String>,
 
-    /// Statement text matches this regular expression; `(?i)` in front ignores case
+    /// Statement text matches this regular expression; a leading `(?i)` ignores case
     #[arg(long, value_name = "REGEX")]
     pub grep: Option<String>,
 
-    /// Digest of the statement, or its first digits; with or without the version in front
+    /// Digest of the statement, or its first digits, with or without the version prefix
     #[arg(long, value_name = "HEX", value_delimiter = ',', value_parser = parse_digest)]
     pub digest: Vec<String>,
-
-    /// How to show a line
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
-
-    /// Columns of the table; 0 shows all of the text [default: the terminal's; 0 into a pipe]
-    #[arg(long, value_name = "COLUMNS", value_parser = number::whole::<usize>)]
-    pub width: Option<usize>,
-
-    /// Colours in the table
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
-    pub color: Color,
-
-    /// The same as --color never
-    #[arg(long, conflicts_with = "color")]
-    pub no_color: bool,
 }
 
 /// Which runs of the server are wanted.
@@ -157,10 +159,10 @@ fn parse_digest(text: &str) -> Result<String, String> {
 /// Format of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Columns for people; control characters are made visible
+    /// Columns for people; control characters are escaped
     #[default]
     Table,
-    /// The log's own lines, byte for byte
+    /// The lines of the log, byte for byte
     Json,
 }
 

@@ -4,81 +4,83 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::IdentityArgs;
+use super::log::{IdentityArgs, LogDirectory};
+use super::report::ReportFormat;
 
 /// Shown at the end of `tacho verify --help`.
 const VERIFY_NOTES: &str = "\
-The public key is in the server's error log and in the `start` lines of the log; take it from a
-place where nobody who can change the log can change it. Several --key may be given, for a log
-whose key was lost once.
+The public key is in the server's error log and in the `start` lines of the log. Keep a copy out
+of reach of anyone who can change the log. For a log whose key was replaced, repeat --key.
 
-Exit code, the worst of what was found:
+Exit code, the worst that was found:
    0  OK
-  10  OK, and the log itself says that records were lost (`lost` lines)
-  11  unsigned tail: the newest lines are under no checkpoint yet. Normal while the server runs
-  12  gap: a file or records are missing, and no tombstone covers them
-  13  truncated: there is less than what was sealed, or than --expect knows of
-  14  modified: the log, a sidecar or a tombstone was changed (named with file, line and records)
+  10  OK, and the log declares lost records (`lost` lines)
+  11  unsigned tail: no checkpoint covers the newest lines yet. Normal while the server runs
+  12  gap: a file or records are missing without a tombstone
+  13  truncated: the log ends before what was sealed, or before --expect
+  14  modified: the log, a sidecar or a tombstone was changed (with file, line and records)
   15  not sealed: a log file has no sidecar, or nothing is sealed
   16  wrong key: sealed under another root key
-  17  broken chain: the recorder was started without its key, or on another state of the directory
-  18  recovered: lines were sealed at a start, and not when they were written
+  17  broken chain: the recorder started without its key, or on another state of the directory
+  18  recovered: lines were sealed at a later start, not when they were written
   19  encrypted: seals, signatures and tombstones are good; files that no --identity opens were not
       compared with them
-   1  it could not be carried out;  2  wrong usage
+   1  failed;  2  wrong usage
 
-What cannot be seen without --expect: that the whole directory is an older copy of itself, or was
-cut back to an old checkpoint. Keep what `tacho checkpoint` prints on another machine.";
+Without --expect, an older copy of the whole directory, or one cut back to an old checkpoint, is not
+detected. Keep the output of `tacho checkpoint` on another machine.";
 
 /// Arguments of `tacho verify`.
 #[derive(Args, Debug)]
 #[command(after_help = VERIFY_NOTES)]
 pub struct VerifyArgs {
-    /// Log directory; sidecars, compressed (.zst) and encrypted files (.age) with it
-    #[arg(value_name = "DIR")]
-    pub directory: PathBuf,
+    /// The log: sidecars, compressed (.zst) and encrypted files (.age) with it.
+    #[command(flatten)]
+    pub log: LogDirectory,
 
-    /// Public root key, or a file that has it; may be repeated
-    #[arg(long, value_name = "KEY|FILE", required = true)]
-    pub key: Vec<String>,
-
-    /// A checkpoint that was kept elsewhere: the log must contain it
-    #[arg(long, value_name = "FILE")]
-    pub expect: Option<PathBuf>,
+    /// How to show the result.
+    #[command(flatten)]
+    pub format: ReportFormat,
 
     /// Encrypted files.
     #[command(flatten)]
     pub identity: IdentityArgs,
 
-    /// One JSON object
-    #[arg(long)]
-    pub json: bool,
+    /// Public root key, or a file that has it; may be repeated
+    #[arg(long, value_name = "KEY|FILE", required = true)]
+    pub key: Vec<String>,
+
+    /// Checkpoint that was kept elsewhere; the log must contain it
+    #[arg(long, value_name = "FILE")]
+    pub expect: Option<PathBuf>,
 }
 
 /// Arguments of `tacho checkpoint`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "The checkpoint is printed as it stands in the log; `tacho verify` checks it."
+    after_help = "The checkpoint is printed exactly as it is in the log; `tacho verify --expect` reads it."
 )]
 pub struct CheckpointArgs {
-    /// Log directory
-    #[arg(value_name = "DIR")]
-    pub directory: PathBuf,
+    /// The log.
+    #[command(flatten)]
+    pub log: LogDirectory,
 }
 
 /// Shown at the end of `tacho keygen --help`.
 const KEYGEN_NOTES: &str = "\
-The server makes its key itself when `tacho_signing_key_file` does not exist. Make it here to know
-the public key before the first start: give the file to the server's user, and keep PATH.pub.
+The server makes a key at its first start if the file in `tacho_signing_key_file` does not exist.
+Make the key with this command to know the public key before that: change the owner of FILE to the
+server's user, and keep FILE.pub elsewhere.
 
-The first start replaces the root key in the file by the key of its first epoch: only who has kept
-a copy has the root's secret half then. Nothing needs it any more.";
+At its first start the server replaces the root key in the file with the key of its first epoch.
+After that, only a copy of the file has the secret root key. It is no longer needed.";
 
 /// Arguments of `tacho keygen`.
 #[derive(Args, Debug)]
 #[command(after_help = KEYGEN_NOTES)]
 pub struct KeygenArgs {
-    /// Where the secret key goes (mode 0600); the public one goes to PATH.pub. Neither may exist
-    #[arg(long, value_name = "PATH")]
-    pub out: PathBuf,
+    /// File for the secret key (mode 0600); FILE.pub gets the public key. Existing files are not
+    /// overwritten
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
 }

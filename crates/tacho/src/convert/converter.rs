@@ -27,7 +27,7 @@ struct Sink {
     left_out: LeftOut,
 }
 
-/// What a slow log has no place for.
+/// Records that a slow log cannot hold.
 #[derive(Default)]
 struct LeftOut {
     without_time: u64,
@@ -59,7 +59,7 @@ impl Converter {
     /// Takes a record; writes what is whole now.
     ///
     /// # Errors
-    /// When the output cannot be written to.
+    /// The output cannot be written.
     pub fn take(&mut self, record: OwnedRecord, out: &mut impl Write) -> io::Result<()> {
         let Self { joiner, sink } = self;
         match joiner {
@@ -71,7 +71,7 @@ impl Converter {
     /// Writes what was held back, and the end of the file.
     ///
     /// # Errors
-    /// When the output cannot be written to.
+    /// The output cannot be written.
     pub fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
         let Self { joiner, sink } = self;
         if let Some(joiner) = joiner {
@@ -80,17 +80,19 @@ impl Converter {
         sink.finish(out)
     }
 
-    /// Sentences about what the format has no place for.
+    /// Sentences about records that the format cannot hold.
     pub fn left_out(&self) -> Vec<String> {
         let LeftOut { without_time, lost_lines } = self.sink.left_out;
         let mut sentences = Vec::new();
         if without_time > 0 {
             let statements = say::counted(without_time, "statement");
-            sentences.push(format!("{statements} without a query time left out: still running, interrupted, or not measured"));
+            sentences.push(format!(
+                "{statements} without a query time left out: still running, interrupted or not measured"
+            ));
         }
         if lost_lines > 0 {
             let lines = say::counted(lost_lines, "`lost` line");
-            sentences.push(format!("{lines} met: statements are missing from the log"));
+            sentences.push(format!("{lines} in the log: statements are missing"));
         }
         sentences
     }

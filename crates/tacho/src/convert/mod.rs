@@ -13,7 +13,6 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use jiff::Zoned;
 use tacho_event::time::TimeFormatter;
@@ -23,10 +22,11 @@ use tacho_logdir::read::order::Order;
 use tacho_logdir::read::resume::{self, Notice, Resume, ResumeError};
 use tacho_logdir::read::{Lines, Request, Sink as _, Window};
 
+use crate::cli::log::{LogSources, OutputFile};
 use crate::cli::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
 use crate::tail::filter::Filter;
 use crate::tail::output::Output;
-use crate::tail::{self, TailError, Verdict, place, since};
+use crate::tail::{self, TailError, Verdict, since};
 use crate::{say, signals};
 pub use converter::Converter;
 pub use send::Destination;
@@ -39,33 +39,33 @@ pub enum ConvertError {
     /// The log cannot be read or the result not be written.
     #[error(transparent)]
     Log(#[from] TailError),
-    /// Only one place can be followed.
-    #[error("--follow takes one directory or file")]
+    /// Only one log can be followed.
+    #[error("--follow reads one log directory or file; remove the others")]
     FollowSeveral,
     /// Only messages can be sent.
-    #[error("--send goes with --to syslog only")]
+    #[error("--send and --syslog-body need --format syslog")]
     SendFormat,
-    /// They say how to speak TLS.
-    #[error("--tls-ca, --tls-cert, --tls-key and --tls-server-name go with --send tls://… only")]
+    /// Options of TLS without TLS.
+    #[error("--tls-ca, --tls-cert, --tls-key and --tls-server-name need --send tls://HOST:PORT")]
     TlsOptions,
-    /// TLS cannot be spoken.
+    /// TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// A place in several places is none.
-    #[error("--state goes with one log directory, and without --until")]
+    /// A position needs one log.
+    #[error("--state needs exactly one log directory, and excludes --until")]
     StatePlace,
     /// The state cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The log cannot be gone on with.
+    /// The log cannot be resumed.
     #[error(transparent)]
     Resume(#[from] ResumeError),
-    /// The file for the result cannot be made.
-    #[error("cannot make {}: {error}; an existing file is not overwritten", path.display())]
+    /// The file for the result cannot be created.
+    #[error("cannot create {}: {error}; name a new file, existing ones are not overwritten", path.display())]
     Out {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -84,9 +84,9 @@ impl ConvertError {
 /// Runs `tacho convert`.
 ///
 /// # Errors
-/// When it cannot go on. Broken lines are no reason to stop; they are counted in the verdict.
+/// See [`ConvertError`]. Broken lines do not stop it; the verdict has their number.
 pub fn run(args: &ConvertArgs) -> Result<Verdict, ConvertError> {
-    let format = match args.to {
+    let format = match args.format {
         Target::Csv => Format::Csv,
         Target::PerconaJson => Format::PerconaJson,
         Target::PerconaNew => Format::PerconaNew,
@@ -111,8 +111,11 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, ConvertError> {
     });
     let clock = clock(&args.log);
     match &args.send.to {
-        Some(to) => send(&args.log, to, &args.send, formatter, clock),
-        None => convert(&args.log, Converter::new(format, formatter, clock, 0)),
+        Some(to) => send(args, to, formatter, clock),
+        None => {
+            let converter = Converter::new(format, formatter, clock, 0);
+            convert(&args.source, &args.log, &args.output, converter)
+        }
     }
 }
 
@@ -123,36 +126,38 @@ pub fn run(args: &ConvertArgs) -> Result<Verdict, ConvertError> {
 pub fn slowlog(args: &SlowlogArgs) -> Result<Verdict, ConvertError> {
     let formatter = Formatter::new(Format::Slow, "");
     let clock = clock(&args.log);
-    convert(&args.log, Converter::new(Format::Slow, formatter, clock, args.min_query_time_us))
+    let min_us = u64::try_from(args.min_query_time.as_micros()).unwrap_or(u64::MAX);
+    let converter = Converter::new(Format::Slow, formatter, clock, min_us);
+    convert(&args.source, &args.log, &args.output, converter)
 }
 
 fn clock(args: &LogArgs) -> TimeFormatter {
     if args.utc { TimeFormatter::utc() } else { say::clock() }
 }
 
-/// What both ways of reading the log begin with.
-fn places(args: &LogArgs) -> Result<(Window, Vec<Input>), ConvertError> {
+/// The times and the logs that are read.
+fn places(source: &LogSources, args: &LogArgs) -> Result<(Window, Vec<Input>), ConvertError> {
     args.limit.apply();
-    let window = since::window(args.since.as_deref(), args.until.as_deref(), &Zoned::now())
-        .map_err(TailError::When)?;
-    if args.follow && args.paths.len() > 1 {
+    let window = since::window(&args.range, &Zoned::now()).map_err(TailError::When)?;
+    if args.follow.follow && source.paths.len() > 1 {
         return Err(ConvertError::FollowSeveral);
     }
-    let places = match &args.paths[..] {
-        [] => vec![place::find(None)?],
-        paths => paths.iter().map(|path| place::find(Some(path))).collect::<Result<_, _>>()?,
-    };
-    Ok((window, places))
+    Ok((window, source.find()?))
 }
 
-fn convert(args: &LogArgs, converter: Converter) -> Result<Verdict, ConvertError> {
-    let (window, places) = places(args)?;
+fn convert(
+    source: &LogSources,
+    args: &LogArgs,
+    output: &OutputFile,
+    converter: Converter,
+) -> Result<Verdict, ConvertError> {
+    let (window, places) = places(source, args)?;
     let access = tail::access(&args.identity)?;
     let stop = Arc::new(AtomicBool::new(false));
-    if args.follow {
+    if args.follow.follow {
         signals::catch(&stop).map_err(TailError::Signal)?;
     }
-    let out: Box<dyn Write> = match &args.out {
+    let out: Box<dyn Write> = match &output.output {
         None => Box::new(io::stdout()),
         // Never over another file: a slip of the keyboard must not cost a log.
         Some(path) => Box::new(
@@ -165,7 +170,7 @@ fn convert(args: &LogArgs, converter: Converter) -> Result<Verdict, ConvertError
     };
     let mut output = Output::converted(converter, out, Filter::of_window(window), stop);
     for place in places {
-        let request = Request { from: None, lines: Lines::All, window, follow: args.follow };
+        let request = Request { from: None, lines: Lines::All, window, follow: args.follow.follow };
         tail::read(place, &request, &access, &mut output)?;
     }
     let told = output.finish_conversion()?.map(Converter::left_out).unwrap_or_default();
@@ -176,13 +181,13 @@ fn convert(args: &LogArgs, converter: Converter) -> Result<Verdict, ConvertError
 }
 
 fn send(
-    log: &LogArgs,
+    args: &ConvertArgs,
     to: &Destination,
-    args: &SendArgs,
     formatter: Formatter,
     clock: TimeFormatter,
 ) -> Result<Verdict, ConvertError> {
-    let (mut window, places) = places(log)?;
+    let ConvertArgs { source, log, send: args, .. } = args;
+    let (mut window, places) = places(source, log)?;
     let access = tail::access(&log.identity)?;
     let tls = tls(to, args)?;
     let mut resume = Resume { from: None, behind: None, note: None };
@@ -191,12 +196,12 @@ fn send(
         let [Input::Directory(directory)] = &places[..] else {
             return Err(ConvertError::StatePlace);
         };
-        if log.until.is_some() {
+        if log.range.until.is_some() {
             return Err(ConvertError::StatePlace);
         }
         if let Some(mark) = state.saved() {
             resume = resume::find(directory, state.path(), mark, &access)?;
-            // It said where to begin, and that is over.
+            // --since has selected the first line of the first run.
             window = Window::default();
         }
     }
@@ -207,12 +212,12 @@ fn send(
     signals::catch(&stop).map_err(TailError::Signal)?;
     let has_state = state.is_some();
     let sender = Sender::new(to.clone(), tls, state, Arc::clone(&stop), Arc::clone(&too_large))
-        .give_up_after(args.give_up_after.map(|seconds| Duration::from_secs(seconds.into())));
+        .give_up_after(args.give_up_after);
     let shipment = Shipment::new(formatter, clock, sender, order);
     let mut output = Output::sent(shipment, Filter::of_window(window), stop);
     if let Some(note) = &resume.note {
         let hint = match note {
-            Notice::Encrypted(_) => ". --identity reads such files",
+            Notice::Encrypted(_) => "; name the key with --identity to read such files",
             _ => "",
         };
         output.note(&format!("{note}{hint}"));
@@ -220,13 +225,13 @@ fn send(
     let mut read = Ok(());
     for place in places {
         let from = resume.from.as_deref();
-        let request = Request { from, lines: Lines::All, window, follow: log.follow };
+        let request = Request { from, lines: Lines::All, window, follow: log.follow.follow };
         read = tail::read(place, &request, &access, &mut output);
         if read.is_err() {
             break;
         }
     }
-    // Also when the log cannot be read on: what was read is handed over.
+    // Also after a read error: what was read is handed over.
     let left = output.shipment().map_or(Ok(0), Shipment::finish)?;
     read?;
     let has_given_up = output.shipment().is_some_and(|shipment| shipment.has_given_up());
@@ -236,13 +241,13 @@ fn send(
     if left > 0 {
         let messages = say::counted(left, "message");
         if has_state {
-            output.note(&format!("{to}: {messages} not sent yet; the state says where to go on"));
+            output.note(&format!("{to}: {messages} not sent yet; the next run resumes with them"));
         } else {
             output.problem_count += u64::from(!has_given_up);
-            output.note(&format!("{to}: ended before it took {messages}"));
+            output.note(&format!("{to}: the run ended before the receiver accepted {messages}"));
         }
     }
-    // Told when they were met.
+    // Reported when they were read.
     output.problem_count += too_large.load(Ordering::Relaxed);
     Ok(tail::finish(&mut output))
 }

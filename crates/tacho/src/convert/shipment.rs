@@ -1,7 +1,7 @@
 //! Lines of the log in, messages to the receiver out.
 //!
-//! A line is a message at once, also one of a statement that is still running: held back until
-//! its end, as in a file, it would not be where it is safe from whoever owns the server by then.
+//! A line is a message at once, also that of a statement that is still running: if it were held
+//! back until the statement ends, an attacker who owns the server by then could suppress it.
 
 use std::path::Path;
 
@@ -26,20 +26,20 @@ pub struct Shipment {
     waiting: Option<(OwnedRecord, Option<Mark>)>,
 }
 
-/// What is to be done with a line.
+/// What happens to a line.
 pub enum Look {
     /// It may be sent.
     New,
     /// It was sent before.
     Known,
-    /// It may be sent, and there is something to tell about its number.
+    /// It may be sent, but its number is reported.
     Odd(String),
     /// It is the first of another log.
     AnotherLog(u64),
 }
 
 impl Shipment {
-    /// Sends what `formatter` makes of lines, whose numbers are looked at by `order`.
+    /// Sends lines in the form of `formatter`; `order` checks their numbers.
     pub fn new(
         formatter: Formatter,
         clock: TimeFormatter,
@@ -72,19 +72,19 @@ impl Shipment {
             Meeting::AnotherLog => return Ok(Look::AnotherLog(record.seq)),
             Meeting::Gap(first, last) => {
                 let count = say::counted(last - first + 1, "line");
-                let told = format!("{count} missing before this one, seq {first} to {last}");
-                (Look::Odd(told), Some(mark))
+                let report = format!("{count} missing before this one, seq {first} to {last}");
+                (Look::Odd(report), Some(mark))
             }
             // Where it is says nothing about how far the log was sent.
             Meeting::OutOfOrder => {
-                (Look::Odd(format!("seq {} was there before; sending it, too", record.seq)), None)
+                (Look::Odd(format!("seq {} is out of order; sent as well", record.seq)), None)
             }
         };
         self.waiting = Some((record, mark));
         Ok(look)
     }
 
-    /// Sends the line that was looked at.
+    /// Sends the line that was checked.
     pub fn send(&mut self) {
         let Some((record, mark)) = self.waiting.take() else { return };
         let mut text = Vec::new();

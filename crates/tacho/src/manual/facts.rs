@@ -1,4 +1,4 @@
-//! What a manual page says beyond the definition of its command.
+//! Sections of the manual pages that the definition of the commands does not have.
 
 /// Where the guides are; `scripts/install.sh` puts the place of an installation in its stead.
 pub const DOCUMENTS: &str = "/usr/share/doc/tacho";
@@ -63,9 +63,9 @@ const PAGES: &[Facts] = &[
             ("tacho tail -f", "Follow the audit log of this machine's server"),
             (
                 "tacho verify /var/lib/mysql/tacho --key audit.pub",
-                "Check that the log was not changed",
+                "Verify that the log was not changed",
             ),
-            ("tacho bench --quick", "Measure what auditing costs on this machine"),
+            ("tacho bench --quick", "Measure the overhead of auditing on this machine"),
         ],
         files: &[LOG, SEAL, KEY, ARENAS],
         see_also: &[
@@ -109,15 +109,15 @@ const PAGES: &[Facts] = &[
         name: "tacho-convert",
         examples: &[
             (
-                "tacho convert /var/lib/mysql/tacho --to csv >server_audit.log",
+                "tacho convert /var/lib/mysql/tacho --format csv >server_audit.log",
                 "Write the log as MariaDB's server_audit does",
             ),
             (
-                "tacho convert --since yesterday --to ocsf -o ocsf.jsonl",
+                "tacho convert --since yesterday --format ocsf -o ocsf.jsonl",
                 "Write the log since yesterday for a SIEM that reads OCSF",
             ),
             (
-                "tacho convert -f --to syslog --send tls://siem.example:6514 \\\n    \
+                "tacho convert -f --format syslog --send tls://siem.example:6514 \\\n    \
                  --state /var/lib/tacho-syslog/state",
                 "Send each line as it is written, and resume where the last run ended",
             ),
@@ -142,7 +142,7 @@ const PAGES: &[Facts] = &[
             ),
             (
                 "tacho verify copy --key audit.pub --expect checkpoint.txt",
-                "Check a copy, and that it has all that a kept checkpoint knows",
+                "Check a copy, and that it contains a checkpoint that was kept",
             ),
         ],
         files: &[LOG, SEAL],
@@ -163,7 +163,7 @@ const PAGES: &[Facts] = &[
     Facts {
         name: "tacho-keygen",
         examples: &[(
-            "tacho keygen --out /var/lib/mysql/tacho-signing.key\n\
+            "tacho keygen -o /var/lib/mysql/tacho-signing.key\n\
              chown mysql: /var/lib/mysql/tacho-signing.key",
             "Make the key before the server's first start",
         )],
@@ -184,7 +184,7 @@ const PAGES: &[Facts] = &[
     Facts {
         name: "tacho-recorder",
         examples: &[
-            ("tacho recorder --attach /var/lib/mysql/tacho", "Write the log in the foreground"),
+            ("tacho recorder /var/lib/mysql/tacho", "Write the log in the foreground"),
             ("systemctl enable --now tacho-recorder", "Write the log as a service"),
         ],
         files: &[
@@ -249,7 +249,7 @@ const PAGES: &[Facts] = &[
     Facts {
         name: "tacho-pmp-diff",
         examples: &[(
-            "tacho pmp diff before after --svg diff.svg",
+            "tacho pmp diff before after -o diff.svg",
             "Compare two profiles, and draw the difference",
         )],
         files: &[&[("before, after", "Directories that tacho-pmp(1) wrote with --output.")]],
@@ -293,7 +293,7 @@ const PAGES: &[Facts] = &[
     Facts {
         name: "tacho-man",
         examples: &[(
-            "tacho man --out /usr/local/share/man/man1",
+            "tacho man -o /usr/local/share/man/man1",
             "Write the pages to where man(1) looks for them",
         )],
         files: &[MANUAL],

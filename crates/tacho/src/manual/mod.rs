@@ -17,7 +17,7 @@ use crate::cli::Cli;
 /// Writes the completion script of `shell` to stdout.
 ///
 /// # Errors
-/// When stdout cannot be written to.
+/// Stdout cannot be written.
 pub fn write_completions(shell: clap_complete::Shell) -> io::Result<()> {
     // The generator panics when its writer fails, so it gets one that cannot.
     let mut script = Vec::new();

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 
-use super::option_file::quoted;
 use super::source::Theirs;
 use super::{Plan, Setting};
+use crate::option_file::quoted;
 use crate::tail::visible::visible;
 
 /// Servers read option files in lines of 4096 bytes and take the rest of a longer one for the
@@ -29,7 +29,7 @@ pub(super) fn render(
 ) -> anyhow::Result<String> {
     let mut text = String::new();
     let title = format!(
-        "{} of {}, as settings of tacho {}. Compare before you use them: what differs is said.",
+        "{} of {}, as settings of tacho {}. Check the differences in the comments before you use them.",
         theirs.from.plugin(),
         theirs.place,
         env!("CARGO_PKG_VERSION")
@@ -41,7 +41,7 @@ pub(super) fn render(
     }
     if !plan.settings.iter().any(|setting| setting.name == "tacho_directory") {
         text.push('\n');
-        comment(&mut text, "The log lies in the data directory, where it is no database");
+        comment(&mut text, "The log directory is in the data directory, but is not a database");
         text.push_str("ignore_db_dirs = tacho\n");
     }
     for setting in &plan.settings {
@@ -79,17 +79,17 @@ fn filter_setting(
     let Some(file) = filter_file else {
         ensure!(
             quoted(json).len() < LINE_BYTES_MAX,
-            "the filter is longer than a line of an option file may be: --filter-file writes it to \
-             a file of its own"
+            "the filter is too long for a line of an option file; write it to its own file with \
+             --filter-file"
         );
         return Ok(Setting { name: "tacho_filter", value: json.to_owned(), comment });
     };
-    let path = std::path::absolute(file).context("the path of the filter")?;
+    let path = std::path::absolute(file).context("cannot use --filter-file")?;
     let written = OpenOptions::new().write(true).create_new(true).open(&path);
     written
         .and_then(|mut out| writeln!(out, "{json}"))
-        .with_context(|| format!("writing {}", path.display()))?;
-    let value = path.to_str().context("the path of the filter is no text")?.to_owned();
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    let value = path.to_str().context("the path of --filter-file is not UTF-8")?.to_owned();
     Ok(Setting { name: "tacho_filter_file", value, comment })
 }
 
@@ -99,17 +99,21 @@ fn push(text: &mut String, setting: &Setting) -> anyhow::Result<()> {
     // It has no escape for them, and they must not reach a terminal.
     ensure!(
         !setting.value.contains(char::is_control),
-        "an option file cannot hold {}: {}",
+        "cannot write {} to an option file, because it has control characters: {}",
         setting.name,
         visible(&setting.value)
     );
     let line = format!("{} = {}\n", setting.name, quoted(&setting.value));
-    ensure!(line.len() < LINE_BYTES_MAX, "{} is too long for an option file", setting.name);
+    ensure!(
+        line.len() < LINE_BYTES_MAX,
+        "cannot write {} to an option file, because it is too long for a line",
+        setting.name
+    );
     text.push_str(&line);
     Ok(())
 }
 
-/// Their values are in it, so it must stay a comment whatever they are.
+/// It holds foreign values, so control characters are escaped: it must stay a comment.
 fn comment(text: &mut String, comment: &str) {
     let mut columns = 0;
     for word in visible(comment).split(' ').filter(|word| !word.is_empty()) {

@@ -22,7 +22,7 @@ pub(super) enum Rotations {
 }
 
 impl Rotations {
-    /// `count`: the value of their setting, unless it is no number.
+    /// `count`: the value of their setting, unless it is not a number.
     pub(super) fn of(count: Option<u64>) -> Rotations {
         match count {
             None => Rotations::Unknown,
@@ -47,26 +47,27 @@ pub(super) fn limit(
             keep_files(plan, *count, shown);
             let bytes = size.saturating_mul(count.saturating_add(1)).min(RETENTION_BYTES_MAX);
             let comment = format!(
-                "{shown_size}, {shown}: the disk space of their files; ours count with their sidecars. \
-                 The limit that is reached first holds. Lines of ours are longer: to keep as many days, \
-                 raise tacho_rotate_bytes and this"
+                "{shown_size}, {shown}: the disk space of the old files; the new files count with their \
+                 sidecars. The limit that is reached first applies. New lines are longer: to keep as many \
+                 days, raise tacho_rotate_bytes and this"
             );
             plan.set("tacho_retention_bytes", bytes.to_string(), comment);
             let comment = format!(
-                "The default, no setting of theirs. The limits above hold as well, and usually end \
-                 first: {} files of {size} bytes are NOT a record of six months, which regulation \
-                 usually demands, if the server fills them sooner. To keep six months, set \
-                 tacho_retention_files = 0 and tacho_retention_bytes = 0, give the log the disk space, \
-                 and check Tacho_files_days. To remove nothing by age, as theirs, set this to 0",
+                "The default; the old plugin has no such setting. The limits above also apply, and are \
+                 usually reached first: {} files of {size} bytes are NOT a record of six months, which \
+                 regulation usually requires, if the server fills them sooner. To keep six months, set \
+                 tacho_retention_files = 0 and tacho_retention_bytes = 0, provide the disk space, and \
+                 check Tacho_files_days. To remove nothing by age, as before, set this to 0",
                 count.saturating_add(1)
             );
             plan.set("tacho_retention_days", RETENTION_DAYS, comment);
         }
-        Rotations::Never => unlimited(plan, &format!("{shown}: theirs never rotate, and keep all")),
+        Rotations::Never => {
+            unlimited(plan, &format!("{shown}: the old files never rotate, and nothing is removed"))
+        }
         Rotations::Unknown => {
             plan.remark(format!(
-                "{shown}: this is no number. Nothing limits the disk space of the log but \
-                 tacho_retention_days"
+                "{shown}: not a number. Only tacho_retention_days limits the disk space of the log"
             ));
             unlimited(plan, shown);
         }
@@ -76,15 +77,14 @@ pub(super) fn limit(
 /// Says that nothing but age limits our log.
 pub(super) fn unlimited(plan: &mut Plan, shown: &str) {
     let comment = format!(
-        "{shown}. This is the default, no setting of theirs: closed files are removed after 183 days, \
-         the six months that regulation usually demands. The file that is written stays, however old. \
-         To keep all, set this to 0. Nothing limits the disk space: see tacho_retention_bytes"
+        "{shown}. The default; the old plugin has no such setting: closed files are removed after 183 \
+         days, the six months that regulation usually requires. The current file is never removed. To \
+         keep all files, set this to 0. The disk space is unlimited: see tacho_retention_bytes"
     );
     plan.set("tacho_retention_days", RETENTION_DAYS, comment);
 }
 
 fn keep_files(plan: &mut Plan, count: u64, shown: &str) {
-    let comment =
-        format!("{shown}: as many complete files beside the one that is written, as theirs");
+    let comment = format!("{shown}: the same number of complete files besides the current one");
     plan.set("tacho_retention_files", count.min(RETENTION_FILES_MAX).to_string(), comment);
 }

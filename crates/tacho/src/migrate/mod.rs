@@ -1,15 +1,14 @@
-//! `tacho migrate`: the settings of another audit plugin as ours.
+//! `tacho migrate`: converts the settings of another audit plugin to ours.
 //!
 //! ```text
 //! server or my.cnf ── source ──> Theirs ── server_audit, percona ──> Plan ── fragment ──> my.cnf
 //! ```
 //!
-//! Where a setting has no exact equivalent, ours records more rather than less, and the fragment
-//! says so: what nobody notices is the gap.
+//! If a setting has no exact equivalent, ours records more rather than less, and the fragment says
+//! so: a missing record would go unnoticed.
 
 mod fragment;
 mod limits;
-mod option_file;
 mod percona;
 mod server_audit;
 mod source;
@@ -25,29 +24,30 @@ use source::Theirs;
 
 /// Shown at the end of `tacho migrate --help`.
 const MIGRATE_NOTES: &str = "\
-The result is a fragment of my.cnf on stdout. What has no equivalent is told in its comments, with
-the reason. Nothing is changed in the server. Both plugins may run side by side for a while.
+The result is a fragment of my.cnf on stdout. Its comments name the settings without an equivalent,
+with the reason. The command changes nothing on the server. Both plugins can run side by side.
 
-Exit code: 0 fine, 1 the server or the file cannot be read, 2 wrong usage.";
+Exit code: 0 success, 1 the server or the file cannot be read, 2 wrong usage.";
 
 /// Arguments of `tacho migrate`.
 #[derive(Args, Debug)]
 #[command(after_help = MIGRATE_NOTES)]
 pub struct MigrateArgs {
-    /// Whose settings to read
-    #[arg(long, value_enum)]
+    /// Plugin whose settings are converted
+    #[arg(long, value_name = "PLUGIN", value_enum)]
     pub from: From,
 
+    /// The server to read.
     #[command(flatten)]
     pub server: LoginArgs,
 
-    /// Read this option file (my.cnf) and those that it includes instead of asking a server. What
-    /// it does not set has the plugin's default
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "host"])]
+    /// Read the settings from this option file (my.cnf) and its includes instead of from a server.
+    /// Missing settings have the plugin's default
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["socket", "host", "defaults_file"])]
     pub config: Option<PathBuf>,
 
-    /// Write the filter to this file, which must not be there yet, for `tacho_filter_file`.
-    /// Needed when it is too long for a line of my.cnf
+    /// Write the filter to this new file, for `tacho_filter_file`. Required if it is too long for a
+    /// line of my.cnf
     #[arg(long, value_name = "FILE")]
     pub filter_file: Option<PathBuf>,
 }
@@ -80,7 +80,7 @@ impl From {
     }
 }
 
-/// Why `tacho migrate` could not do what it was asked.
+/// Why `tacho migrate` failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     /// The command line is at fault.
@@ -108,7 +108,9 @@ pub fn run(args: &MigrateArgs) -> anyhow::Result<()> {
         (Some(file), _) => source::from_file(args.from, file),
         (None, Some(login)) => source::from_server(args.from, login),
         (None, None) => {
-            let error = anyhow::anyhow!("name the server (--socket, --host) or its --config file");
+            let error = anyhow::anyhow!(
+                "no settings to read: add --socket, --host or --defaults-file, or --config FILE"
+            );
             return Err(MigrateError::Usage(error).into());
         }
     };
@@ -119,10 +121,10 @@ pub fn run(args: &MigrateArgs) -> anyhow::Result<()> {
     };
     let text = fragment::render(&theirs, &plan, args.filter_file.as_deref())
         .map_err(MigrateError::Failed)?;
-    fragment::write_out(&text).context("writing the fragment")
+    fragment::write_out(&text).context("cannot write the fragment")
 }
 
-/// What our configuration shall be.
+/// The configuration to write.
 #[derive(Debug, Default)]
 struct Plan {
     settings: Vec<Setting>,
@@ -207,7 +209,7 @@ fn place(plan: &mut Plan, theirs: &Theirs, variable: &str, default: &str) {
     let file = theirs.text(variable, default);
     if let Some(directory) = directory_beside(file) {
         let comment = format!(
-            "{}: a directory beside it. The server makes it if the one above is there",
+            "{}: a directory beside it. The server creates it if the parent directory exists",
             theirs.shown(variable, default)
         );
         plan.set("tacho_directory", directory, comment);

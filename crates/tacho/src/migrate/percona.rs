@@ -23,7 +23,7 @@ const ARENA_BYTES_MAX: u64 = 64 << 30;
 
 /// Settings whose meaning is in how audit_log works, and why ours does without.
 const WITHOUT: [(&str, &str); 1] =
-    [("flush", "files that are renamed or deleted are noticed; tacho_rotate_now begins a new one")];
+    [("flush", "renamed and deleted files are detected; tacho_rotate_now starts a new one")];
 
 /// Settings that [`plan`] carries over, and those of its output to syslog.
 const KNOWN: [&str; 18] = [
@@ -54,7 +54,7 @@ pub(super) fn plan(theirs: &Theirs) -> Plan {
     let logging = if policy == "NONE" { "OFF" } else { "ON" };
     plan.set("tacho_logging", logging, theirs.shown("policy", "ALL"));
     if policy == "QUERIES" {
-        plan.remark("audit_log_policy = QUERIES: connections are recorded, too");
+        plan.remark("audit_log_policy = QUERIES: connections are also recorded");
     }
     output(&mut plan, theirs);
     place(&mut plan, theirs, "file", "audit.log");
@@ -79,11 +79,11 @@ pub(super) fn plan(theirs: &Theirs) -> Plan {
         let name = name.as_str();
         if name.starts_with("filter") {
             plan.remark(format!(
-                "{}: of audit_log_filter; its rules lie in tables of the server and are not read",
+                "{}: of audit_log_filter, whose rules are in tables of the server and are not converted",
                 theirs.shown(name, "")
             ));
         } else if !KNOWN.contains(&name) && !WITHOUT.iter().any(|(known, _)| *known == name) {
-            plan.remark(format!("{}: this setting is not known here", theirs.shown(name, "")));
+            plan.remark(format!("{}: unknown setting", theirs.shown(name, "")));
         }
     }
     plan
@@ -94,16 +94,17 @@ fn output(plan: &mut Plan, theirs: &Theirs) {
         "OLD" => "PERCONA_OLD",
         "NEW" => "PERCONA_NEW",
         "JSON" => "PERCONA_JSON",
-        // Its CSV has the fields of the others in an order of its own; ours is server_audit's.
-        _ => "PERCONA_JSON (for CSV there is none)",
+        // Its CSV has another order of fields; ours is server_audit's.
+        _ => "PERCONA_JSON (CSV has no equivalent)",
     };
     plan.remark(format!(
-        "{}: the log is JSON lines; tacho_format = {target} writes that form beside it",
+        "{}: the log has JSON lines; tacho_format = {target} also writes that format",
         theirs.shown("format", "OLD")
     ));
     if theirs.text("handler", "FILE").eq_ignore_ascii_case("SYSLOG") {
         plan.remark(format!(
-            "{}: the log goes to files; `tacho convert -f --to syslog --send /dev/log` sends it on",
+            "{}: the log is written to files; `tacho convert -f --format syslog --send /dev/log` \
+             forwards it",
             theirs.shown("handler", "FILE")
         ));
     }
@@ -113,18 +114,19 @@ fn strategy(plan: &mut Plan, theirs: &Theirs) {
     let shown = theirs.shown("strategy", "ASYNCHRONOUS");
     match theirs.text("strategy", "ASYNCHRONOUS").to_ascii_uppercase().as_str() {
         "PERFORMANCE" => {
-            let comment = format!("{shown}: what does not fit is lost, and told in the log");
+            let comment =
+                format!("{shown}: records that do not fit are lost, and counted in the log");
             plan.set("tacho_overflow", "DROP", comment);
         }
         "SYNCHRONOUS" => {
             let comment = format!(
-                "{shown}: sessions wait when the log cannot be written. It is not synced: what the \
-                 machine has not on its disk is lost when the power is"
+                "{shown}: sessions wait if the log cannot be written. It is not synced: after a power \
+                 failure, lines that are not on the disk are lost"
             );
             plan.set("tacho_overflow", "BLOCK", comment);
         }
         _ => {
-            let comment = format!("{shown}: sessions wait when the log cannot be written");
+            let comment = format!("{shown}: sessions wait if the log cannot be written");
             plan.set("tacho_overflow", "BLOCK", comment);
         }
     }
@@ -135,10 +137,10 @@ fn sizes(plan: &mut Plan, theirs: &Theirs) {
     match theirs.number("buffer_size", 1 << 20) {
         Some(bytes) if bytes > ARENA_BYTES => {
             let bytes = bytes.min(ARENA_BYTES_MAX).to_string();
-            plan.set("tacho_arena_bytes", bytes, format!("{shown}. It is taken from /dev/shm"));
+            plan.set("tacho_arena_bytes", bytes, format!("{shown}. The memory is in /dev/shm"));
         }
         Some(_) => {}
-        None => plan.remark(format!("{shown}: this is no number")),
+        None => plan.remark(format!("{shown}: not a number")),
     }
     let shown = theirs.shown("rotate_on_size", "0");
     match theirs.number("rotate_on_size", 0) {
@@ -153,7 +155,7 @@ fn sizes(plan: &mut Plan, theirs: &Theirs) {
             }
         }
         None => {
-            plan.remark(format!("{shown}: this is no number"));
+            plan.remark(format!("{shown}: not a number"));
             unlimited(plan, &shown);
         }
     }
@@ -173,15 +175,15 @@ fn accounts(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
         }
         if accounts.iter().any(|(_, host)| host.contains(['%', '_', '/'])) {
             plan.remark(format!(
-                "{}, exactly: it names accounts, but rules look at the user and the host of the \
-                 client. If there are other accounts of these users, the rules are about them, too",
+                "{}, exactly: it names accounts, but rules compare the user and the host of the client. \
+                 The rules also apply to other accounts of these users",
                 theirs.shown(list, "")
             ));
         }
     }
 }
 
-/// Skips everybody who is in none of the accounts.
+/// Skips users that are in none of the accounts.
 fn include(filter: &mut Filter, accounts: &[(String, String)]) {
     let mut hosts: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (user, host) in accounts {
@@ -224,7 +226,7 @@ fn commands(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
         let unknown: Vec<&str> = unknown.into_iter().filter(|name| *name != NO_COMMAND).collect();
         if !unknown.is_empty() {
             plan.remark(format!(
-                "{} of {}{list}: MariaDB has no SQL command of that name",
+                "{} of {}{list}: MariaDB has no such SQL command",
                 unknown.join(", "),
                 theirs.from.prefix()
             ));
@@ -262,7 +264,7 @@ fn databases(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
         } else {
             filter.rule("skip", &[("table", patterns.into())]);
         }
-        tables = Some(format!("{}: rules about tables need it", theirs.shown(list, "")));
+        tables = Some(format!("{}: required for rules about tables", theirs.shown(list, "")));
     }
     if let Some(comment) = tables {
         plan.set("tacho_tables", "ON", comment);
@@ -344,9 +346,9 @@ mod tests {
             assert_eq!(value(&plan, "tacho_retention_files"), None, "{values:?}");
             assert_eq!(value(&plan, "tacho_retention_bytes"), None, "{values:?}");
             assert_eq!(value(&plan, "tacho_retention_days"), Some("183"), "{values:?}");
-            assert!(comment(&plan).contains("Nothing limits the disk space"), "{values:?}");
+            assert!(comment(&plan).contains("The disk space is unlimited"), "{values:?}");
             let is_wrong = values.iter().any(|(_, value)| *value == "some");
-            assert_eq!(plan.remarks.iter().any(|it| it.contains("no number")), is_wrong);
+            assert_eq!(plan.remarks.iter().any(|it| it.contains("not a number")), is_wrong);
         }
         let limited = planned(&[("rotate_on_size", "100M"), ("rotations", "4")]);
         assert_eq!(value(&limited, "tacho_rotate_bytes"), Some("104857600"));

@@ -14,15 +14,15 @@ const DML_BESIDES: [&str; 5] = ["call_procedure", "do", "ha_open", "ha_read", "h
 
 /// Settings whose meaning is in how server_audit works, and why ours does without.
 const WITHOUT: [(&str, &str); 3] = [
-    ("file_buffer_size", "records wait in shared memory, for tacho_flush_interval_ms at most"),
-    ("sync_log_file", "SET GLOBAL tacho_flush_now = 1 writes what has ended"),
+    ("file_buffer_size", "records stay in shared memory for tacho_flush_interval_ms at most"),
+    ("sync_log_file", "SET GLOBAL tacho_flush_now = 1 writes all statements that have ended"),
     ("timestamp_format", "times have microseconds and their offset (RFC 3339)"),
 ];
 
 /// Settings that are actions or internal: they say nothing about what is recorded.
 const ACTIONS: [&str; 3] = ["file_rotate_now", "loc_info", "mode"];
 
-/// Settings that count with syslog only, and are told of with it.
+/// Settings that apply to syslog only, and are reported with it.
 const OF_SYSLOG: [&str; 4] = ["syslog_info", "syslog_ident", "syslog_facility", "syslog_priority"];
 
 /// Settings that [`plan`] carries over.
@@ -48,7 +48,7 @@ pub(super) fn plan(theirs: &Theirs) -> Plan {
     let events = theirs.list("events");
     let events: Vec<String> = events.iter().map(|event| event.to_ascii_uppercase()).collect();
     if events.is_empty() || events.iter().any(|event| event == "TABLE") {
-        let comment = format!("{}: which tables statements touch", theirs.shown("events", ""));
+        let comment = format!("{}: the tables of statements", theirs.shown("events", ""));
         plan.set("tacho_tables", "ON", comment);
     }
     let mut filter = Filter::default();
@@ -72,7 +72,7 @@ pub(super) fn plan(theirs: &Theirs) -> Plan {
             || OF_SYSLOG.contains(&name.as_str())
             || WITHOUT.iter().any(|(known, _)| known == name);
         if !is_known {
-            plan.remark(format!("{}: this setting is not known here", theirs.shown(name, "")));
+            plan.remark(format!("{}: unknown setting", theirs.shown(name, "")));
         }
     }
     plan
@@ -81,22 +81,22 @@ pub(super) fn plan(theirs: &Theirs) -> Plan {
 fn output(plan: &mut Plan, theirs: &Theirs) {
     match theirs.text("output_type", "file").to_ascii_lowercase().as_str() {
         "file" => plan.remark(
-            "the format: the log is JSON lines; tacho_format = CSV writes server_audit's form beside it",
+            "the format: the log has JSON lines; tacho_format = CSV also writes server_audit's format",
         ),
         "syslog" => {
             plan.remark(format!(
-                "{}: the log goes to files; `tacho convert -f --to syslog --send /dev/log` sends \
-                 it on",
+                "{}: the log is written to files; `tacho convert -f --format syslog --send /dev/log` \
+                 forwards it",
                 theirs.shown("output_type", "")
             ));
             for name in OF_SYSLOG {
                 if !theirs.text(name, "").is_empty() {
                     let shown = theirs.shown(name, "");
-                    plan.remark(format!("{shown}: docs/specs/formats.md has what is sent"));
+                    plan.remark(format!("{shown}: docs/specs/formats.md describes the messages"));
                 }
             }
         }
-        _ => plan.remark(format!("{}: the log goes to files", theirs.shown("output_type", ""))),
+        _ => plan.remark(format!("{}: the log is written to files", theirs.shown("output_type", ""))),
     }
 }
 
@@ -115,17 +115,18 @@ fn sizes(plan: &mut Plan, theirs: &Theirs) {
             limit(plan, size, &Rotations::of(rotations), &shown, &shown_rotations);
         }
         (None, _) => {
-            plan.remark(format!("{shown}: this is no number"));
+            plan.remark(format!("{shown}: not a number"));
             unlimited(plan, &shown);
         }
     }
     let shown = theirs.shown("query_log_limit", "1024");
     match theirs.number("query_log_limit", 1024) {
         Some(limit) => {
-            let comment = format!("{shown}: longer statements are cut; 0 records them whole");
+            let comment =
+                format!("{shown}: longer statements are truncated; 0 records them completely");
             plan.set("tacho_max_statement_bytes", limit.to_string(), comment);
         }
-        None => plan.remark(format!("{shown}: this is no number")),
+        None => plan.remark(format!("{shown}: not a number")),
     }
 }
 
@@ -142,8 +143,8 @@ fn users(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
         filter.comments.push(theirs.shown("incl_users", ""));
         filter.rule("skip", &[("not", json!({ "user": included }))]);
         plan.remark(format!(
-            "{}, where it names the account that a proxy user becomes: rules look at the name that \
-             the client gave",
+            "{}, if it names the account of a proxy user: rules compare the user name that the client \
+             gave",
             theirs.shown("incl_users", "")
         ));
     } else if !excluded.is_empty() {
@@ -179,8 +180,8 @@ fn classes(filter: &mut Filter, events: &[String], theirs: &Theirs) {
     }
     if !classes.is_empty() {
         filter.comments.push(
-            "Classes are those of the server, not of a statement's first word. What it cannot parse \
-             has none and is recorded"
+            "Classes are those of the server, not of a statement's first word. Statements that it \
+             cannot parse have no class and are recorded"
                 .to_owned(),
         );
         filter.rule("record", &[("class", "other".into()), ("command", texts_of_sql())]);
@@ -248,15 +249,15 @@ mod tests {
         assert_eq!(value(&all, "tacho_retention_files"), None);
         assert_eq!(value(&all, "tacho_retention_bytes"), None);
         let said = comment(&all, "tacho_retention_days");
-        assert!(said.contains("theirs never rotate") && !said.contains("NOT"), "{said}");
-        assert!(said.contains("Nothing limits the disk space"), "{said}");
+        assert!(said.contains("the old files never rotate") && !said.contains("NOT"), "{said}");
+        assert!(said.contains("The disk space is unlimited"), "{said}");
 
         for name in ["file_rotations", "file_rotate_size"] {
             let odd = plan(&theirs(&[(name, "many")]));
-            assert!(odd.remarks.iter().any(|it| it.contains("= many: this is no number")));
+            assert!(odd.remarks.iter().any(|it| it.contains("= many: not a number")));
             assert_eq!(value(&odd, "tacho_retention_files"), None, "{name}");
             let said = comment(&odd, "tacho_retention_days");
-            assert!(said.contains("Nothing limits the disk space"), "{said}");
+            assert!(said.contains("The disk space is unlimited"), "{said}");
         }
         let many = plan(&theirs(&[("file_rotations", "20000000")]));
         assert_eq!(value(&many, "tacho_retention_files"), Some("1000000"), "its largest value");

@@ -6,7 +6,9 @@ use std::path::Path;
 use anyhow::{Context as _, bail, ensure};
 use tacho_sandbox::client::{Login, Queryable as _};
 
-use super::{From, option_file};
+use super::From;
+use crate::cli::size;
+use crate::option_file::{self, Reader};
 
 /// Settings of the other plugin.
 #[derive(Debug)]
@@ -47,7 +49,7 @@ impl Theirs {
 
     /// A number, with the suffixes of option files.
     pub(super) fn number(&self, name: &str, default: u64) -> Option<u64> {
-        self.values.get(name).map_or(Some(default), |value| number(value))
+        self.values.get(name).map_or(Some(default), |value| size::bytes(value))
     }
 
     /// A comma list without blanks and empty items.
@@ -57,33 +59,20 @@ impl Theirs {
     }
 }
 
-fn number(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let (digits, shift) = match text.as_bytes().last()?.to_ascii_lowercase() {
-        b'k' => (&text[..text.len() - 1], 10),
-        b'm' => (&text[..text.len() - 1], 20),
-        b'g' => (&text[..text.len() - 1], 30),
-        b't' => (&text[..text.len() - 1], 40),
-        b'p' => (&text[..text.len() - 1], 50),
-        b'e' => (&text[..text.len() - 1], 60),
-        _ => (text, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
-
-/// Asks a server.
+/// Reads the settings from a server.
 ///
 /// # Errors
 /// It does not answer, or has no such plugin.
 pub(super) fn from_server(from: From, login: &Login) -> anyhow::Result<Theirs> {
-    let mut conn = login.connect().with_context(|| format!("connecting to {login:?}"))?;
+    let mut conn = login.connect().with_context(|| format!("cannot connect to {login:?}"))?;
     let pattern = from.prefix().replace('_', "\\_");
     let rows: Vec<(String, Option<String>)> = conn
         .query(format!("SHOW GLOBAL VARIABLES LIKE '{pattern}%'"))
-        .context("reading the server's variables")?;
+        .context("cannot read the server's variables")?;
     ensure!(
         !rows.is_empty(),
-        "this server has no variables {}*: {} is not loaded. --config reads an option file",
+        "the server has no variables {}*, because the plugin {} is not loaded; load it, or read an option \
+         file with --config",
         from.prefix(),
         from.plugin()
     );
@@ -98,7 +87,7 @@ pub(super) fn from_server(from: From, login: &Login) -> anyhow::Result<Theirs> {
             "SELECT LOAD_OPTION FROM information_schema.PLUGINS WHERE PLUGIN_NAME = ?",
             (from.plugin(),),
         )
-        .context("reading how the plugin was loaded")?;
+        .context("cannot read information_schema.PLUGINS")?;
     Ok(Theirs {
         from,
         place: format!("{} ({})", login.address, version.unwrap_or_default()),
@@ -115,7 +104,7 @@ pub(super) fn from_file(from: From, file: &Path) -> anyhow::Result<Theirs> {
     let mut values = BTreeMap::new();
     let mut load_option = String::new();
     let mut is_named = false;
-    for (name, value) in option_file::read(file)? {
+    for (name, value) in option_file::read(file, Reader::Server)? {
         if let Some(short) = name.strip_prefix(from.prefix()) {
             values.insert(short.to_owned(), value);
         } else if name == from.plugin() {
@@ -125,22 +114,11 @@ pub(super) fn from_file(from: From, file: &Path) -> anyhow::Result<Theirs> {
         }
     }
     if values.is_empty() && load_option.is_empty() && !is_named {
-        bail!("{} says nothing about {}", file.display(), from.plugin());
+        bail!(
+            "{} has no setting of {}; name the file that has them",
+            file.display(),
+            from.plugin()
+        );
     }
     Ok(Theirs { from, place: file.display().to_string(), values, load_option })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_the_suffixes_of_option_files() {
-        assert_eq!(number("1000000"), Some(1_000_000));
-        assert_eq!(number("64M"), Some(64 << 20));
-        assert_eq!(number(" 1g "), Some(1 << 30));
-        assert_eq!(number("20E"), None);
-        assert_eq!(number(""), None);
-        assert_eq!(number("many"), None);
-    }
 }

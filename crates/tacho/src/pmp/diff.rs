@@ -31,7 +31,7 @@ pub fn run(args: &DiffArgs) -> Result<(), PmpError> {
     show(&diff::by_stack(&before, &after), args.top, |stack| {
         stack.rsplit(';').collect::<Vec<_>>().join(",")
     })?;
-    if let Some(path) = &args.svg {
+    if let Some(path) = &args.output {
         let title = format!("{} against {}", args.after.display(), args.before.display());
         let svg = flame::difference_svg(&title, &before, &after)?;
         fs::write(path, svg).map_err(|error| PmpError::File { path: path.clone(), error })?;

@@ -18,7 +18,7 @@ fn kind(what: Bpftrace) -> Kind {
     }
 }
 
-/// What its files are called, without the ending.
+/// The name of its files without the ending.
 pub fn name(what: Bpftrace) -> &'static str {
     match what {
         Bpftrace::OnCpu => "on-cpu",
@@ -29,7 +29,7 @@ pub fn name(what: Bpftrace) -> &'static str {
 /// Runs it and shows what comes out.
 ///
 /// # Errors
-/// bpftrace is not there, or may not.
+/// bpftrace is not installed, or has no permission.
 pub fn run(args: &PmpArgs, what: Bpftrace, pid: i32, program: &str) -> Result<(), PmpError> {
     let (kind, name) = (kind(what), name(what));
     let mut modules = Modules::default();

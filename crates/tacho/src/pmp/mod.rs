@@ -1,12 +1,11 @@
-//! `tacho pmp`: where the threads of a server spend their time, hardly stopping any.
+//! `tacho pmp`: profiles the threads of a server with minimal pauses.
 //!
-//! The work is done by the library `tacho-pmp`; here are the command line, progress and files.
+//! The library `tacho-pmp` samples; this module has the command line, progress and files.
 
 pub mod args;
 mod diff;
 mod kernel;
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -27,55 +26,58 @@ use tacho_pmp::{flame, html, pt_pmp, report};
 use crate::say;
 use args::{Format, PmpArgs, PmpCommand, Stop, Threads};
 
-/// How often progress is told.
+/// Time between two updates of the progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Why `tacho pmp` gave up.
+/// Why `tacho pmp` failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PmpError {
-    /// No process, or we may not look at it.
+    /// No process, or no permission to read it.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// The process list cannot be had.
+    /// The process list cannot be read.
     #[error(transparent)]
     ProcessList(#[from] ProcessListError),
+    /// The login is incomplete.
+    #[error("{0:#}")]
+    Login(anyhow::Error),
     /// The user's patterns.
-    #[error("{}: {error}", path.display())]
+    #[error("cannot use the patterns in {}: {error}", path.display())]
     Patterns {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         error: PatternsError,
     },
-    /// The kernel was not asked.
+    /// bpftrace failed.
     #[error(transparent)]
     Bpftrace(#[from] BpftraceError),
     /// Something in the file system.
-    #[error("{}: {error}", path.display())]
+    #[error("cannot read or write {}: {error}", path.display())]
     File {
         /// What it is about.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// A profile to compare.
-    #[error("{}: {error}", path.display())]
+    #[error("cannot use the profile {}: {error}", path.display())]
     Folded {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         error: FoldedError,
     },
-    /// The process could not be looked at.
-    #[error("looking at process {pid}: {error}")]
+    /// The process could not be sampled.
+    #[error("cannot sample process {pid}: {error}")]
     Sample {
         /// The process.
         pid: i32,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// Results of an earlier run are in the way.
-    #[error("{} has a profile already; name another directory, or use --overwrite", path.display())]
+    #[error("{} has a profile already; name another directory or add --overwrite", path.display())]
     Exists {
         /// The directory.
         path: PathBuf,
@@ -88,7 +90,10 @@ pub enum PmpError {
 impl PmpError {
     /// Whether the command line, not the data, is at fault.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Process(_) | Self::Patterns { .. } | Self::Exists { .. })
+        matches!(
+            self,
+            Self::Process(_) | Self::Login(_) | Self::Patterns { .. } | Self::Exists { .. }
+        )
     }
 }
 
@@ -108,7 +113,7 @@ pub fn run(args: &PmpArgs) -> Result<(), PmpError> {
     let program = process::program(pid)?;
     process::check_permission(pid)?;
     if let Some(directory) = &args.output {
-        // Before minutes of work, not after them.
+        // Checked before minutes of work.
         let file = |error| PmpError::File { path: directory.clone(), error };
         fs::create_dir_all(directory).map_err(file)?;
         for name in files_of(args) {
@@ -124,7 +129,7 @@ pub fn run(args: &PmpArgs) -> Result<(), PmpError> {
     let sampler = Sampler::new(pid, &program, stop_policy(args.stop), &patterns)
         .map_err(|error| PmpError::Sample { pid, error })?;
     for problem in sampler.modules().problems() {
-        say::problem(format!("no names from {problem}"));
+        say::problem(format!("no function names from {problem}"));
     }
     let mut progress = Progress::new(args)?;
     let mut sql_states =
@@ -179,7 +184,7 @@ fn patterns(path: Option<&Path>) -> Result<Patterns, PmpError> {
 }
 
 fn find_process(args: &PmpArgs) -> Result<i32, ProcessError> {
-    match (args.pid, &args.pid_file, &args.socket) {
+    match (args.pid, &args.pid_file, &args.server.socket) {
         (Some(pid), _, _) => Ok(pid),
         (None, Some(path), _) => process::by_pid_file(path),
         (None, None, Some(path)) => process::by_socket(path),
@@ -187,40 +192,20 @@ fn find_process(args: &PmpArgs) -> Result<i32, ProcessError> {
     }
 }
 
-/// Asks for the process list if a connection was named.
-fn process_list(args: &PmpArgs) -> Result<Option<ProcessList>, ProcessListError> {
-    if args.socket.is_none() && args.host.is_none() && args.defaults_file.is_none() {
+/// Reads the process list if a server is named.
+fn process_list(args: &PmpArgs) -> Result<Option<ProcessList>, PmpError> {
+    if !args.server.names_server() {
+        args.server.login().map_err(PmpError::Login)?;
         return Ok(None);
     }
-    let mut options: Vec<OsString> = Vec::new();
-    let mut add = |name: &str, value: OsString| {
-        let mut option = OsString::from(name);
-        option.push(value);
-        options.push(option);
-    };
-    // The client takes this one only in front.
-    if let Some(file) = &args.defaults_file {
-        add("--defaults-file=", file.into());
-    }
-    if let Some(socket) = &args.socket {
-        add("--socket=", socket.into());
-    }
-    if let Some(host) = &args.host {
-        add("--host=", host.into());
-    }
-    if let Some(port) = args.port {
-        add("--port=", port.to_string().into());
-    }
-    if let Some(user) = &args.user {
-        add("--user=", user.into());
-    }
-    ProcessList::start(&options).map(Some)
+    let password = args.server.read_password().map_err(PmpError::Login)?;
+    Ok(ProcessList::start(&args.server.client_options(), password.as_deref()).map(Some)?)
 }
 
-/// Tells how far it is, and when it is enough.
+/// Shows the progress, and ends the run in time.
 struct Progress {
     end: Instant,
-    told: Option<Instant>,
+    shown: Option<Instant>,
     interrupted: Arc<AtomicBool>,
     is_shown: bool,
 }
@@ -229,13 +214,13 @@ impl Progress {
     fn new(args: &PmpArgs) -> io::Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // The second one ends at once.
+            // The second signal ends the process at once.
             signal_hook::flag::register_conditional_shutdown(signal, 1, interrupted.clone())?;
             signal_hook::flag::register(signal, interrupted.clone())?;
         }
         Ok(Self {
             end: Instant::now() + args.duration,
-            told: None,
+            shown: None,
             interrupted,
             is_shown: !args.quiet && io::stderr().is_terminal(),
         })
@@ -243,10 +228,10 @@ impl Progress {
 
     fn go_on(&mut self, profile: &Profile) -> bool {
         let now = Instant::now();
-        if self.is_shown && self.told.is_none_or(|told| told + PROGRESS_INTERVAL < now) {
-            self.told = Some(now);
+        if self.is_shown && self.shown.is_none_or(|shown| shown + PROGRESS_INTERVAL < now) {
+            self.shown = Some(now);
             let left = self.end.saturating_duration_since(now).as_secs_f64();
-            // Progress that nobody reads is no reason to end.
+            // A closed stderr does not end the run.
             let _ = write!(
                 io::stderr(),
                 "\r{} rounds, {} samples, {left:.0} s to go \x1b[K",
@@ -281,7 +266,7 @@ fn write_files(
     write(SUMMARY, report::text(profile, findings, shown).as_bytes())?;
     let folded = folded::fold(profile, with_idle, Root::State);
     let mut flame = Vec::new();
-    // Of nothing there is no picture.
+    // No picture without samples.
     if !folded.is_empty() {
         let title = format!("{}, process {}", profile.program, profile.pid);
         flame = flame::svg(&title, &folded)?;
@@ -329,7 +314,7 @@ fn show(
     Ok(())
 }
 
-/// Names of functions come from files that are not ours.
+/// Function names come from foreign files, so they are made safe for a terminal.
 fn write_lines(text: &str) -> io::Result<()> {
     text.lines().try_for_each(say::result)
 }

@@ -26,24 +26,24 @@ pub struct Found {
     created_us: i64,
     /// Whether its server lives.
     pub alive: bool,
-    /// To look into it. Not locked: a server that starts now must be able to recover it.
+    /// For reading. Not locked: a server that starts now must be able to recover it.
     pub file: ArenaFile,
 }
 
-/// What a search has brought.
+/// The result of a search.
 #[derive(Default)]
 pub struct Search {
     /// The arenas, oldest first.
     pub found: Vec<Found>,
     /// Why others could not be opened.
     pub problems: Vec<ArenaError>,
-    /// Files of other users under names of this log's arenas: anybody may make them.
+    /// Files of other users with names of this log's arenas: any user can create them.
     pub foreign: Vec<ArenaError>,
     /// Those problems' arenas that may have records of this log.
     pub unread: Vec<PathBuf>,
-    /// What the log directory says of its arenas.
+    /// The log directory's list of its arenas.
     pub known: Vec<Known>,
-    /// Arenas that it has, and that are not there any more.
+    /// Arenas in that list whose files are missing.
     pub gone: Vec<PathBuf>,
 }
 
@@ -57,7 +57,7 @@ impl Search {
     }
 }
 
-/// A server that died while it made its arena had nothing to record yet.
+/// A server that died while it created its arena had recorded nothing yet.
 fn is_unfinished(path: &Path) -> bool {
     private_file::open(path).is_ok_and(|file| arena_file::is_unfinished(&file))
 }
@@ -72,7 +72,7 @@ pub fn search(
     user_id: u32,
 ) -> Result<Search, RecoverCommandError> {
     let mut search = Search::default();
-    let directory = &args.arena_directory;
+    let directory = &args.arena_directory.path;
     let place = |error| RecoverCommandError::Place { path: directory.clone(), error };
     let mut paths = arena_file::files(directory, Some(log_directory)).map_err(place)?;
     let list = log_directory.join(arena_list::NAME);
@@ -149,14 +149,14 @@ fn open(path: &Path, user_id: u32) -> Result<(Found, PathBuf), ArenaError> {
     Ok((found, info.log_directory))
 }
 
-/// What waits in a dead arena.
+/// The records that wait in a dead arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// Records that are in no line of the log.
     pub records: u64,
     /// Statements that have a `running` line and no end.
     pub running: u64,
-    /// Chunks with a record that makes no sense.
+    /// Chunks with an invalid record.
     pub damaged: u64,
 }
 

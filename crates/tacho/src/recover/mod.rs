@@ -1,7 +1,7 @@
-//! `tacho recover`: what a dead server left in its arena goes to its log.
+//! `tacho recover`: writes the records that a dead server left in its arena to its log.
 //!
-//! The same library code as in the server at its start; here are only the search, the user to
-//! do it as, and the sentences.
+//! The server uses the same library code at its start; this module has the search, the change of
+//! the user, and the messages.
 
 mod find;
 pub(crate) mod user;
@@ -21,23 +21,32 @@ use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::writer::Writer;
 
 use crate::cli::RecoverArgs;
+use crate::cli::log::LogPath;
 use crate::say;
 use find::{Found, Waiting};
 
-/// Why `tacho recover` gave up.
+/// Why `tacho recover` failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverCommandError {
-    /// A directory is not where it was looked for.
-    #[error("{}: {error}", path.display())]
+    /// The log directory cannot be used.
+    #[error("cannot use the log directory {log}: {error}")]
+    Log {
+        /// The directory.
+        log: LogPath,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// Another file or directory cannot be used.
+    #[error("cannot use {}: {error}", path.display())]
     Place {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// A named arena holds records of another log.
     #[error(
-        "{} belongs to the log directory {}. If that one was moved, or is mounted elsewhere here, \
+        "{} belongs to the log directory {}; if that directory was moved here, or is mounted here, \
          add --moved",
         path.display(),
         theirs.display()
@@ -49,15 +58,15 @@ pub enum RecoverCommandError {
         theirs: PathBuf,
     },
     /// Root could not become the owner of the log directory.
-    #[error("becoming the owner of {}: {error}", path.display())]
+    #[error("cannot switch to the user that owns {}: {error}", path.display())]
     Owner {
         /// The log directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// Somebody else writes this log.
-    #[error("{0} If it is a server: it recovers what is left when it starts again")]
+    /// Another process writes this log.
+    #[error("{0} If that is a server, it recovers the rest at its next start")]
     Locked(FileError),
     /// The log directory cannot be written.
     #[error(transparent)]
@@ -69,23 +78,23 @@ pub enum RecoverCommandError {
     #[error(transparent)]
     Recover(#[from] RecoverError),
     /// Stdout cannot be written to.
-    #[error("writing to stdout")]
+    #[error("cannot write to stdout")]
     Output(#[from] io::Error),
 }
 
 impl RecoverCommandError {
     /// Whether the command line, not the data, is at fault.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Place { .. } | Self::OtherLog { .. })
+        matches!(self, Self::Log { .. } | Self::Place { .. } | Self::OtherLog { .. })
     }
 }
 
-/// Runs `tacho recover`. Returns the number of problems that were told on stderr.
+/// Runs `tacho recover`. Returns the number of problems that were reported on stderr.
 ///
 /// # Errors
-/// When it cannot go on; what was recovered until then is in the log, the rest in its arena.
+/// It had to stop: what was recovered until then is in the log, the rest in its arena.
 pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
-    let directory = find_log_directory(&args.log_directory)?;
+    let directory = find_log_directory(&args.log.find())?;
     let user_id = user::become_owner(&directory)
         .map_err(|error| RecoverCommandError::Owner { path: directory.clone(), error })?;
     let search = find::search(args, &directory, user_id)?;
@@ -95,12 +104,12 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
     if let [first, ..] = &search.foreign[..] {
         let count = say::counted(search.foreign.len() as u64, "file");
         let advice = first.advice();
-        say::problem(format_args!("passed over {count} of other users: {first}; {advice}"));
+        say::problem(format_args!("skipped {count} of other users: {first}; {advice}"));
     }
     for path in &search.gone {
         say::problem(format_args!(
-            "{} is gone, and what its server had not written with it; the log will have a \
-             `lost` line when the server starts",
+            "{} is missing, with the records that its server had not written; the server adds a `lost` \
+             line to the log at its next start",
             path.display()
         ));
     }
@@ -116,7 +125,7 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
         say::result(&path.display().to_string())?;
         if alive {
             say::result(&format!(
-                "  {server}, process {owner_pid}: running, it writes its records itself"
+                "  {server}, process {owner_pid}: running, writes its own records"
             ))?;
             living.push(path);
         } else {
@@ -142,9 +151,9 @@ pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
     Ok(problem_count + seal_problem_count)
 }
 
-fn find_log_directory(path: &Path) -> Result<PathBuf, RecoverCommandError> {
-    let place = |error| RecoverCommandError::Place { path: path.to_owned(), error };
-    let directory = path.canonicalize().map_err(place)?;
+fn find_log_directory(log: &LogPath) -> Result<PathBuf, RecoverCommandError> {
+    let place = |error| RecoverCommandError::Log { log: log.clone(), error };
+    let directory = log.path.canonicalize().map_err(place)?;
     if !directory.is_dir() {
         return Err(place(io::Error::from(io::ErrorKind::NotADirectory)));
     }
@@ -167,14 +176,14 @@ fn describe(waiting: Waiting) -> String {
     text
 }
 
-/// Where the log's signing key is looked for.
+/// The path of the log's signing key.
 fn key_file(args: &RecoverArgs, directory: &Path) -> PathBuf {
     let beside = || directory.parent().map(|parent| parent.join("tacho-signing.key"));
-    args.signing_key_file.clone().or_else(beside).unwrap_or_default()
+    args.signing_key_file.path.clone().or_else(beside).unwrap_or_default()
 }
 
-/// Goes on sealing the log, if its key is here. Never makes a new one, and never breaks the chain:
-/// with a key that does not fit, the lines go to a file of their own, which the server seals at its
+/// Continues to seal the log, if its key is available. Never makes a new key, and never breaks the
+/// chain: with another log's key, the lines go to a separate file, which the server seals at its
 /// next start. Returns the number of problems.
 fn seal(
     args: &RecoverArgs,
@@ -187,15 +196,15 @@ fn seal(
         files.leave_sealed_file();
         return Ok(0);
     }
-    match (files.has_key(&key_file), args.signing_key_file.clone()) {
+    match (files.has_key(&key_file), args.signing_key_file.path.clone()) {
         (Ok(false), Some(path)) => {
             if let Err(error) = std::fs::metadata(&path) {
                 return Err(RecoverCommandError::Place { path, error });
             }
             files.leave_sealed_file();
             say::problem(format!(
-                "{} is the signing key of another log. What is recovered now is not sealed; the \
-                 server does it",
+                "{} is the signing key of another log, so the recovered lines are not sealed; the server \
+                 seals them at its next start",
                 path.display()
             ));
             return Ok(1);
@@ -211,9 +220,13 @@ fn seal(
     let problem = match files.seal(&options, last_seq) {
         Ok(Sealed { declared: None, .. }) => return Ok(0),
         Ok(Sealed { declared: Some(reason), .. }) => {
-            format!("the chain that seals this log is broken ({reason}), and says so")
+            format!(
+                "the seal chain of this log is broken ({reason}); `tacho verify` will report it"
+            )
         }
-        Err(error) => format!("{error} What is recovered now is not sealed; the server does it"),
+        Err(error) => format!(
+            "{error} The recovered lines are not sealed; the server seals them at its next start"
+        ),
     };
     say::problem(problem);
     Ok(1)
@@ -237,27 +250,30 @@ fn write(
     files.tell_recovery();
     if opened.torn_bytes > 0 {
         let bytes = say::counted(opened.torn_bytes, "byte");
-        say::result(&format!("The last line of the log was torn ({bytes}): cut off."))?;
+        say::result(&format!(
+            "The last line of the log was incomplete ({bytes}) and was removed."
+        ))?;
     }
     let last_seq = opened.last_seq?.unwrap_or(0);
-    // Under the lock of the log: no server that starts now can be at the same arenas.
-    arena_file::remove_unfinished(&args.arena_directory, directory).map_err(RecoverError::from)?;
+    // Under the lock of the log: a server that starts now cannot use the same arenas.
+    arena_file::remove_unfinished(&args.arena_directory.path, directory)
+        .map_err(RecoverError::from)?;
     let mut locked = Vec::new();
     for path in dead {
         match ArenaFile::open_dead(&path) {
             Ok(file) => locked.push(file),
             Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                say::result(&format!("{}: recovered meanwhile", path.display()))?;
+                say::result(&format!("{}: recovered by another process", path.display()))?;
             }
             Err(error) => return Err(RecoverError::from(error).into()),
         }
     }
     let Some(first) = locked.first() else { return Ok((0, 0)) };
-    // A server that waits for the log goes on when this is done.
+    // A server that waits for the log resumes after this.
     for path in living {
         recover::take_back_living(directory, path, last_seq).map_err(RecoverError::from)?;
     }
-    // What cannot be read now: its numbers are given to other lines.
+    // Arenas that cannot be read now: other lines take their numbers.
     for path in unread {
         arena_list::keep(directory, path, last_seq)
             .map_err(|error| RecoverCommandError::Place { path: path.clone(), error })?;
@@ -265,7 +281,7 @@ fn write(
     let seal_problem_count = seal(args, directory, &mut files, last_seq)?;
     let control = Control::default();
     control.utc.store(u32::from(args.utc), Ordering::Relaxed);
-    // One file goes on: rotation is the server's own business.
+    // No new file: the server rotates.
     control.rotate_bytes.store(0, Ordering::Relaxed);
     let log = Box::new(|severity, text: &str| {
         if severity != Severity::Note {

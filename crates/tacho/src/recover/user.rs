@@ -1,8 +1,8 @@
 //! Becoming the user whose files are written.
 //!
-//! Files that root made in the server's log directory would stop the server from writing them;
-//! and root must not follow what the server's user may have put in its way there. So all is done
-//! as the owner of the directory, from before the first file is opened.
+//! The server could not write files that root created in its log directory, and root must not
+//! follow links that the server's user may have created there. So the command becomes the owner of
+//! the directory before it opens the first file.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,7 +12,7 @@ use std::path::Path;
 /// that the process has now.
 ///
 /// # Errors
-/// When the directory cannot be looked at, or the system refuses.
+/// The directory cannot be read, or the system refuses.
 pub fn become_owner(directory: &Path) -> io::Result<u32> {
     let metadata = std::fs::metadata(directory)?;
     // SAFETY: takes no argument and cannot fail.

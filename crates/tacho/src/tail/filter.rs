@@ -1,10 +1,11 @@
 //! Which lines are wanted.
 
 use regex::Regex;
+use tacho_filter::glob;
 use tacho_format::line::Line;
 use tacho_logdir::read::Window;
 
-use crate::cli::{Run, TailArgs};
+use crate::cli::{FilterArgs, Run};
 
 /// All filters of one call. An empty list lets everything pass.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ impl Filter {
     ///
     /// # Errors
     /// When `--grep` is not a regular expression.
-    pub fn new(args: &TailArgs, window: Window) -> Result<Self, regex::Error> {
+    pub fn new(args: &FilterArgs, window: Window) -> Result<Self, regex::Error> {
         let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
         let folded = |texts: &[String]| texts.iter().map(|text| Pattern::folded(text)).collect();
         Ok(Self {
@@ -117,43 +118,33 @@ fn any<T>(wanted: &[T], matches: impl Fn(&T) -> bool) -> bool {
 /// the empty pattern.
 #[derive(Debug, PartialEq, Eq)]
 struct Pattern {
-    /// The text between the stars.
-    parts: Vec<String>,
+    glob: Vec<u8>,
     /// Capital ASCII letters are equal to small ones.
     fold: bool,
 }
 
 impl Pattern {
     fn new(text: &str) -> Self {
-        Self { parts: text.split('*').map(str::to_owned).collect(), fold: false }
+        let mut glob = Vec::with_capacity(text.len());
+        for byte in text.bytes() {
+            // Only the star has a meaning here.
+            if matches!(byte, b'?' | b'\\') {
+                glob.push(b'\\');
+            }
+            glob.push(byte);
+        }
+        Self { glob, fold: false }
     }
 
     fn folded(text: &str) -> Self {
-        Self { fold: true, ..Self::new(&text.to_ascii_lowercase()) }
+        Self { fold: true, ..Self::new(text) }
     }
 
     fn matches(&self, name: &str) -> bool {
-        if self.fold && name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            self.matches_exactly(&name.to_ascii_lowercase())
-        } else {
-            self.matches_exactly(name)
-        }
-    }
-
-    fn matches_exactly(&self, name: &str) -> bool {
-        let [first, middle @ .., last] = &self.parts[..] else {
-            return self.parts.first().is_some_and(|only| only == name);
-        };
         if name.is_empty() {
-            return false;
+            return self.glob.is_empty();
         }
-        let Some(mut rest) = name.strip_prefix(first.as_str()) else { return false };
-        for part in middle {
-            // The leftmost place leaves the most room for the parts that follow.
-            let Some(at) = rest.find(part.as_str()) else { return false };
-            rest = &rest[at + part.len()..];
-        }
-        rest.ends_with(last.as_str())
+        glob::matches(&self.glob, name.as_bytes(), self.fold)
     }
 }
 
@@ -167,7 +158,7 @@ mod tests {
     fn filter(args: &[&str]) -> Filter {
         let cli = Cli::parse_from(["tacho", "tail"].iter().chain(args));
         let Command::Tail(args) = cli.command else { panic!("another command") };
-        Filter::new(&args, Window::default()).unwrap()
+        Filter::new(&args.filter, Window::default()).unwrap()
     }
 
     fn matches(args: &[&str], fields: &str) -> bool {
@@ -186,6 +177,8 @@ mod tests {
         assert!(matches("*", "x") && !matches("*", "") && matches("", ""));
         assert!(Pattern::folded("DB*.Example").matches("db1.EXAMPLE"));
         assert!(matches("ü*", "über"));
+        assert!(matches("a?", "a?") && !matches("a?", "ab") && matches("a\\*", "a\\b"));
+        assert!(!matches("a\\*", "a*"));
     }
 
     const STATEMENT: &str = r#""event":"statement","outcome":"error","errno":1064,"run":3,"conn":7,
@@ -250,6 +243,6 @@ mod tests {
     fn broken_regex_is_refused() {
         let cli = Cli::parse_from(["tacho", "tail", "--grep", "("]);
         let Command::Tail(args) = cli.command else { panic!("another command") };
-        assert!(Filter::new(&args, Window::default()).is_err());
+        assert!(Filter::new(&args.filter, Window::default()).is_err());
     }
 }

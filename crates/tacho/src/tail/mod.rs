@@ -4,7 +4,6 @@
 
 pub mod filter;
 pub mod output;
-pub mod place;
 pub mod since;
 mod table;
 pub mod visible;
@@ -19,52 +18,52 @@ use tacho_logdir::read::content::Access;
 use tacho_logdir::read::files::Input;
 use tacho_logdir::read::{self, Lines, ReadError, Request, Sink as _};
 
+use crate::cli::log::LogPath;
 use crate::cli::{IdentityArgs, TailArgs};
 use crate::{line_limit, signals};
 use filter::Filter;
 use output::Output;
 use since::WhenError;
 
-/// How many lines are shown when nothing is said.
+/// Default number of lines.
 const LINES_DEFAULT: usize = 10;
 
-/// Why `tacho tail` gave up.
+/// Why `tacho tail` failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TailError {
-    /// The log is not where it was looked for.
-    #[error("{}{source_of_path}: {error}", path.display())]
+    /// The log does not exist or cannot be opened.
+    #[error("cannot read the log {log}: {error}")]
     Input {
-        /// Where it was looked for.
-        path: PathBuf,
-        /// Why there.
-        source_of_path: &'static str,
-        /// What the system says.
+        /// Its path.
+        log: LogPath,
+        /// The system's error.
         error: io::Error,
     },
-    /// It cannot be read, or not be read on.
+    /// It cannot be read.
     #[error(transparent)]
     Log(#[from] ReadError),
-    /// It has an end that does not move.
-    #[error("a pipe cannot be followed; without --follow it is read to its end")]
+    /// A pipe does not grow.
+    #[error("cannot follow a pipe: it is read to its end without --follow")]
     FollowStream,
     /// A time was not understood.
     #[error(transparent)]
     When(#[from] WhenError),
     /// The newest run is known at the end only.
     #[error(
-        "--run last needs a log directory or a file: a pipe is read from its start; give the number of the run"
+        "cannot find the last run in a pipe, which is read from its start; give --run the number of \
+         the run, or read a log directory or file"
     )]
     LastRunOfStream,
     /// `--identity` is no file with a secret key.
     #[error("{0:#}")]
     Identity(anyhow::Error),
     /// `--grep` was not understood.
-    #[error("--grep")]
+    #[error("--grep is not a regular expression")]
     Grep(#[from] regex::Error),
-    /// What is read has begun anew, so that its numbers say nothing any more.
+    /// The log was replaced, so that its numbers have another meaning.
     #[error(
-        "{}: begins with seq {seq}, which was sent before, and is no file of before: another log. \
-         To send it from its start, start again, without the state", path.display()
+        "{} begins with seq {seq}, which was sent from another file: this is another log. To send it \
+         from its start, remove the file of --state and start again", path.display()
     )]
     AnotherLog {
         /// The file.
@@ -73,10 +72,10 @@ pub enum TailError {
         seq: u64,
     },
     /// Signal handlers could not be set.
-    #[error("setting up Ctrl-C")]
+    #[error("cannot handle signals")]
     Signal(#[source] io::Error),
     /// Stdout, or the file given for the result, cannot be written to.
-    #[error("writing the output")]
+    #[error("cannot write the output")]
     Output(#[source] io::Error),
 }
 
@@ -90,31 +89,31 @@ impl TailError {
 /// How it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Broken lines and unreadable files, all of them already told on stderr.
+    /// Broken lines and unreadable files, each already reported on stderr.
     pub problem_count: u64,
 }
 
 /// Runs `tacho tail`.
 ///
 /// # Errors
-/// When it cannot go on. Broken lines are no reason to stop; they are counted in the verdict.
+/// See [`TailError`]. Broken lines do not stop it; the verdict has their number.
 pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
     args.limit.apply();
     let now = Zoned::now();
-    let window = since::window(args.since.as_deref(), args.until.as_deref(), &now)?;
-    let filter = Filter::new(args, window)?;
-    let place = place::find(args.path.as_deref())?;
+    let window = since::window(&args.range, &now)?;
+    let filter = Filter::new(&args.filter, window)?;
+    let place = args.source.find()?;
     let lines = args.lines.unwrap_or(match window.since {
         Some(_) => Lines::All,
         None => Lines::Last(LINES_DEFAULT),
     });
     let stop = Arc::new(AtomicBool::new(false));
-    if args.follow {
+    if args.follow.follow {
         signals::catch(&stop).map_err(TailError::Signal)?;
     }
     let access = access(&args.identity)?;
     let mut output = Output::new(args, filter, now.time_zone().clone(), stop);
-    let request = Request { from: None, lines, window, follow: args.follow };
+    let request = Request { from: None, lines, window, follow: args.follow.follow };
     read(place, &request, &access, &mut output)?;
     Ok(finish(&mut output))
 }
@@ -128,10 +127,10 @@ pub fn access(identity: &IdentityArgs) -> Result<Access, TailError> {
     Ok(Access { identities, line_bytes_max: line_limit::get() })
 }
 
-/// Shows what is in a place, and what comes.
+/// Shows the lines of a log, and new ones.
 ///
 /// # Errors
-/// When it cannot go on.
+/// See [`TailError`].
 pub fn read(
     place: Input,
     request: &Request<'_>,
@@ -145,14 +144,14 @@ pub fn read(
     }
 }
 
-/// Tells how it went.
+/// Reports the number of problems.
 pub fn finish(output: &mut Output) -> Verdict {
     output.clear_progress();
     output.report_runs();
     let problem_count = output.problem_count;
     if problem_count > 0 {
         let problems = crate::say::counted(problem_count, "problem");
-        output.note(&format!("{problems} found, listed above"));
+        output.note(&format!("{problems} found, see above"));
     }
     Verdict { problem_count }
 }

@@ -1,4 +1,4 @@
-//! Where lines and messages go: stdout for the log, stderr for all that is about reading it.
+//! Where lines and messages go: stdout for the log, stderr for messages about reading it.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -21,16 +21,16 @@ use crate::cli::{Color, Format, TailArgs};
 use crate::convert::{Converter, Look, Shipment};
 use crate::line_limit;
 
-/// A scan that takes longer than this says how far it is.
+/// A scan that takes longer than this shows its progress.
 const PROGRESS_AFTER: Duration = Duration::from_secs(2);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How many runs are named.
-const RUNS_TOLD: usize = 8;
+const RUNS_NAMED: usize = 8;
 /// How many are counted.
 const RUNS_MAX: usize = 1000;
 
-/// How much is read between two looks at the clock and at Ctrl-C.
+/// How much is read between two checks of the clock and of Ctrl-C.
 const TICK_BYTES: u64 = 1 << 20;
 
 /// The output of one call, with the filter before it and the count of problems.
@@ -42,7 +42,7 @@ pub struct Output {
     pub problem_count: u64,
     stop: Arc<AtomicBool>,
     progress: Progress,
-    /// What was met, and is told when the line is shown: nothing more can be.
+    /// An error that is returned when the next line is shown: reading ends with it.
     failure: Option<TailError>,
     runs: Runs,
 }
@@ -98,7 +98,7 @@ struct Progress {
 }
 
 impl Output {
-    /// Makes the output of a command line. `stop` is set when the user wants to leave.
+    /// Makes the output of a command line. Ctrl-C sets `stop`.
     pub fn new(args: &TailArgs, filter: Filter, zone: TimeZone, stop: Arc<AtomicBool>) -> Self {
         let terminal = io::stdout().is_terminal();
         let form = match args.format {
@@ -152,8 +152,8 @@ impl Output {
             return Err(line_limit::too_long());
         }
         if let Form::Sent(shipment) = &self.form {
-            // Readers look for the user's wish at times, and one file after the other: a line that
-            // is sent after one that was left out would hide it from the next start.
+            // Readers check for Ctrl-C now and then, and file by file: if a line were sent after one
+            // that was skipped, the next run would not send the skipped one.
             if self.stopped() || shipment.passes_over(path, placed) {
                 return Ok(false);
             }
@@ -162,14 +162,14 @@ impl Output {
         let is_wanted = self.filter.matches(&line);
         match &mut self.form {
             Form::Converted(conversion) => {
-                // Also of a line that is not wanted: a broken one is told of.
+                // Also of a line that is not wanted: a broken one is reported.
                 let record = OwnedRecord::of_line(&line).map_err(|error| error.to_string())?;
                 conversion.waiting = Some(record);
             }
             Form::Sent(shipment) => match shipment.look_at(path, placed.offset, &line)? {
                 Look::New => {}
                 Look::Known => return Ok(false),
-                Look::Odd(told) => self.problem_at(path, Some(placed.offset), &told),
+                Look::Odd(reason) => self.problem_at(path, Some(placed.offset), &reason),
                 Look::AnotherLog(seq) => {
                     self.failure = Some(TailError::AnotherLog { path: path.to_owned(), seq });
                     return Ok(true);
@@ -205,7 +205,7 @@ impl Output {
             }
             Form::Converted(conversion) => match conversion.waiting.take() {
                 Some(record) => conversion.converter.take(record, &mut self.out),
-                None => Err(io::Error::other("a line is shown that was not looked at")),
+                None => Err(io::Error::other("a line is shown that was not parsed")),
             },
             Form::Sent(shipment) => {
                 shipment.send();
@@ -218,7 +218,7 @@ impl Output {
     /// back.
     ///
     /// # Errors
-    /// When the output cannot be written to.
+    /// The output cannot be written.
     pub fn finish_conversion(&mut self) -> Result<Option<&Converter>, TailError> {
         self.clear_progress();
         let Form::Converted(conversion) = &mut self.form else { return Ok(None) };
@@ -228,7 +228,7 @@ impl Output {
         Ok(Some(converter))
     }
 
-    /// What sends, if that is what is done.
+    /// The sender, if lines are sent.
     pub fn shipment(&mut self) -> Option<&mut Shipment> {
         match &mut self.form {
             Form::Sent(shipment) => Some(shipment),
@@ -236,26 +236,26 @@ impl Output {
         }
     }
 
-    /// Tells of something wrong with the data, and counts it.
+    /// Reports a problem of the data, and counts it.
     fn problem_at(&mut self, path: &Path, offset: Option<u64>, reason: &str) {
         self.problem_count += 1;
         let place = offset.map(|offset| format!(" at byte {offset}")).unwrap_or_default();
         self.note(&format!("{}{place}: {reason}", path.display()));
     }
 
-    /// Says that what was shown as one connection are several.
+    /// Reports that the lines of one connection id are of several connections.
     pub fn report_runs(&mut self) {
         if self.runs.seen.len() < 2 {
             return;
         }
         let count = self.runs.seen.len();
         let at_least = if count == RUNS_MAX { "at least " } else { "" };
-        let newest = self.runs.seen.iter().rev().take(RUNS_TOLD).rev();
+        let newest = self.runs.seen.iter().rev().take(RUNS_NAMED).rev();
         let names = newest.map(u64::to_string).collect::<Vec<_>>().join(", ");
-        let more = if count > RUNS_TOLD { "…, " } else { "" };
+        let more = if count > RUNS_NAMED { "…, " } else { "" };
         self.note(&format!(
-            "these lines are of {at_least}{count} runs of the server, with different connections of the same \
-             id: {more}{names}. --run N shows one, --run last the newest"
+            "these lines are of {at_least}{count} runs of the server, in each of which the id is another \
+             connection: {more}{names}; show one run with --run N, the newest with --run last"
         ));
     }
 
@@ -307,8 +307,8 @@ impl Sink for Output {
 
     fn out_of_room(&mut self, path: &Path, bytes_max: usize) {
         let reason = format!(
-            "older lines are not shown: the newest ones are longer than {bytes_max} bytes in all. Ask \
-             for fewer lines, or raise --max-line-bytes"
+            "older lines are not shown, because the newest ones are longer than {bytes_max} bytes in \
+             all; request fewer lines or raise --max-line-size"
         );
         self.problem(path, &reason);
     }

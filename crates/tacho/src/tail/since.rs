@@ -9,13 +9,15 @@ use jiff::tz::{Disambiguation, TimeZone};
 use jiff::{Span, Timestamp, Zoned};
 use tacho_logdir::read::Window;
 
+use crate::cli::log::TimeRange;
+
 /// Why a range was refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WhenError {
     /// Not one of the forms.
     #[error(
-        "{option}: `{text}` is not a time; examples: 10m, 2h, 1d, today, 09:30, \
-         2026-11-21, 2026-11-21T09:30:00+01:00"
+        "{option}: `{text}` is not a time; expected a form such as 10m, 2h, 1h30m, 1d, today, 09:30, \
+         2026-11-21 or 2026-11-21T09:30:00+01:00"
     )]
     Unknown {
         /// The option it was given to.
@@ -24,7 +26,7 @@ pub enum WhenError {
         text: String,
     },
     /// The range is empty.
-    #[error("--until ({until}) is not after --since ({since}): nothing can match")]
+    #[error("--until ({until}) is not after --since ({since}), so no line can match")]
     Empty {
         /// First moment.
         since: Timestamp,
@@ -37,13 +39,13 @@ pub enum WhenError {
 ///
 /// # Errors
 /// When one is not a time, or the range is empty.
-pub fn window(since: Option<&str>, until: Option<&str>, now: &Zoned) -> Result<Window, WhenError> {
+pub fn window(range: &TimeRange, now: &Zoned) -> Result<Window, WhenError> {
     let unknown = |option, text: &str| WhenError::Unknown { option, text: text.to_owned() };
-    let since = match since {
+    let since = match range.since.as_deref() {
         Some(text) => Some(parse_since(text.trim(), now).ok_or_else(|| unknown("--since", text))?),
         None => None,
     };
-    let until = match until {
+    let until = match range.until.as_deref() {
         Some(text) => {
             Some(parse_until(text.trim(), since, now).ok_or_else(|| unknown("--until", text))?)
         }
@@ -133,27 +135,9 @@ fn resolve(civil: DateTime, zone: &TimeZone, ambiguous: Disambiguation) -> Optio
 /// `90s`, `10m`, `2h`, `1d`, `1w`, `1h30m`: how long ago. Days and weeks are calendar units: a
 /// day ago is the same time yesterday, also when that was 23 or 25 hours ago.
 fn parse_age(text: &str) -> Option<Span> {
-    let mut span = Span::new();
-    let mut rest = text;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let number: i64 = rest[..digits].parse().ok()?;
-        let unit = rest[digits..].chars().next()?;
-        span = match unit {
-            's' if span.get_seconds() == 0 => span.try_seconds(number),
-            'm' if span.get_minutes() == 0 => span.try_minutes(number),
-            'h' if span.get_hours() == 0 => span.try_hours(number),
-            'd' if span.get_days() == 0 => span.try_days(number),
-            'w' if span.get_weeks() == 0 => span.try_weeks(number),
-            _ => return None,
-        }
-        .ok()?;
-        rest = &rest[digits + 1..];
-    }
-    Some(span)
+    let span = text.parse::<Span>().ok()?;
+    // A later time has no lines, `10m ago` is what `10m` means already.
+    (!span.is_negative()).then_some(span)
 }
 
 #[cfg(test)]
@@ -166,13 +150,18 @@ mod tests {
         format!("{text}[Europe/Berlin]").parse().unwrap()
     }
 
+    fn range(since: Option<&str>, until: Option<&str>, now: &Zoned) -> Result<Window, WhenError> {
+        let [since, until] = [since, until].map(|text| text.map(str::to_owned));
+        window(&TimeRange { since, until }, now)
+    }
+
     fn since(text: &str, now: &str) -> String {
-        let window = window(Some(text), None, &berlin(now)).unwrap();
+        let window = range(Some(text), None, &berlin(now)).unwrap();
         window.since.unwrap().to_string()
     }
 
     fn until(text: &str, now: &str) -> String {
-        let window = window(None, Some(text), &berlin(now)).unwrap();
+        let window = range(None, Some(text), &berlin(now)).unwrap();
         window.until.unwrap().to_string()
     }
 
@@ -229,14 +218,14 @@ mod tests {
         assert_eq!(since("00:59", now), "2026-11-20T23:59:00Z");
         assert_eq!(since("23:00", now), "2026-11-20T22:00:00Z");
         assert_eq!(since("9:30", now), "2026-11-20T08:30:00Z");
-        let both = window(Some("23:00"), Some("0:30:30"), &berlin(now)).unwrap();
+        let both = range(Some("23:00"), Some("0:30:30"), &berlin(now)).unwrap();
         assert_eq!(both.until.unwrap().to_string(), "2026-11-20T23:30:30Z");
     }
 
     #[test]
     fn range_is_half_open() {
         let now = berlin("2026-11-21T12:00:00+01:00");
-        let window = window(Some("10:00"), Some("11:00"), &now).unwrap();
+        let window = range(Some("10:00"), Some("11:00"), &now).unwrap();
         let contains = |text: &str| window.contains(text.parse().unwrap());
         assert!(!contains("2026-11-21T08:59:59.999999Z"));
         assert!(contains("2026-11-21T09:00:00Z"));
@@ -254,18 +243,19 @@ mod tests {
             "10x",
             "m",
             "1m1m",
+            "30m1h",
             "-5m",
+            "5m ago",
             "25:00",
             "2026-13-01",
             "1:2:3:4",
-            "5 m",
             "2026-11-21T10:00:00+1",
             "99999999999999999999s",
             "999999999w",
         ] {
-            assert!(window(Some(text), None, &now).is_err(), "{text}");
+            assert!(range(Some(text), None, &now).is_err(), "{text}");
         }
-        let empty = window(Some("1h"), Some("2h"), &now);
+        let empty = range(Some("1h"), Some("2h"), &now);
         assert!(matches!(empty, Err(WhenError::Empty { .. })));
     }
 }

@@ -240,7 +240,7 @@ fn detail<'a>(line: &'a Line) -> std::borrow::Cow<'a, str> {
         _ => {
             add("", &line.server);
             if let Some(seq) = line.running_seq {
-                let does = if line.outcome == "running" { "goes on with" } else { "ends" };
+                let does = if line.outcome == "running" { "continues" } else { "ends" };
                 add("", &format!("({does} the statement of line seq {seq})"));
             }
             add("", &line.error);

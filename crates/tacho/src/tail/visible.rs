@@ -1,6 +1,6 @@
 //! Text from outside, safe to put on a terminal.
 //!
-//! A log field is chosen by whoever talks to the server, so it may hold escape sequences that
+//! Clients of the server choose the content of log fields, so it may hold escape sequences that
 //! retitle, recolour or type into the reader's terminal, or marks that turn the reading
 //! direction around. None of them gets through: they are written as `\e`, `\n`, `\u{202e}`.
 
@@ -68,7 +68,7 @@ fn push_escape(out: &mut String, character: char) {
     }
 }
 
-/// Characters that are not seen but change what is seen: controls (C0, DEL, C1), format
+/// Invisible characters that change what is shown: controls (C0, DEL, C1), format
 /// characters (joiners, bidirectional marks, tags) and the separators that break a line.
 fn is_hidden(character: char) -> bool {
     character.is_control()

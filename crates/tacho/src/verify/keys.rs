@@ -21,21 +21,21 @@ pub fn read(given: &str) -> anyhow::Result<VerifierKey> {
         return root(key);
     }
     if std::fs::metadata(given).is_err() {
-        bail!("--key: `{given}` is neither a public key nor a file that can be read");
+        bail!("--key `{given}` is neither a public key nor a readable file");
     }
     // It may be a signing key file, with its secrets.
     let text = match text_of(Path::new(given)) {
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-            bail!("--key: {given} is no key file")
+            bail!("--key {given} is too large to be a key file")
         }
-        text => Zeroizing::new(text.with_context(|| format!("reading {given}"))?),
+        text => Zeroizing::new(text.with_context(|| format!("cannot read the key file {given}"))?),
     };
     if let Ok(key) = text.trim().parse() {
         return root(key);
     }
     match KeyFile::parse(&text) {
         Ok(file) => Ok(file.root),
-        Err(_) => bail!("--key: there is no public key in {given}"),
+        Err(_) => bail!("--key {given} has no public key"),
     }
 }
 
@@ -57,7 +57,7 @@ fn root(key: VerifierKey) -> anyhow::Result<VerifierKey> {
     if key.is_root() {
         Ok(key)
     } else {
-        bail!("--key: this is a key of one epoch; the root key is in the `start` lines of the log")
+        bail!("--key is the key of one epoch; take the root key from the `start` lines of the log")
     }
 }
 
@@ -66,31 +66,31 @@ fn root(key: VerifierKey) -> anyhow::Result<VerifierKey> {
 /// # Errors
 /// When a file exists already or cannot be written.
 pub fn generate(args: &KeygenArgs) -> anyhow::Result<()> {
-    let mut public_path = args.out.as_os_str().to_owned();
+    let mut public_path = args.output.as_os_str().to_owned();
     public_path.push(".pub");
     let public_path = PathBuf::from(public_path);
     // Before the secret is written: half a pair would be in the way of the next attempt.
-    for path in [&args.out, &public_path] {
+    for path in [&args.output, &public_path] {
         if path.symlink_metadata().is_ok() {
-            bail!("{} exists; it is not overwritten", path.display());
+            bail!("{} exists and is not overwritten; name another file", path.display());
         }
     }
-    let key = KeyFile::generate().context("making a key").map_err(VerifyError)?;
-    write(&args.out, 0o600, key.to_text().as_bytes()).map_err(VerifyError)?;
+    let key = KeyFile::generate().context("cannot make a key").map_err(VerifyError)?;
+    write(&args.output, 0o600, key.to_text().as_bytes()).map_err(VerifyError)?;
     let public = format!("{}\n", key.root);
     if let Err(error) = write(&public_path, 0o644, public.as_bytes()) {
-        // A secret whose public half nobody has seen must not be left to be used.
-        return Err(VerifyError(remove(&args.out, error)).into());
+        // A secret key must not be used if its public half was never shown.
+        return Err(VerifyError(remove(&args.output, error)).into());
     }
-    say::result(public.trim_end()).context("writing the public key")?;
+    say::result(public.trim_end()).context("cannot write the public key")?;
     Ok(())
 }
 
 fn write(path: &Path, mode: u32, bytes: &[u8]) -> anyhow::Result<()> {
     let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-    let mut file = file.with_context(|| format!("making {}", path.display()))?;
+    let mut file = file.with_context(|| format!("cannot create {}", path.display()))?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    let written = written.with_context(|| format!("writing {}", path.display()));
+    let written = written.with_context(|| format!("cannot write {}", path.display()));
     written.map_err(|error| remove(path, error))
 }
 
@@ -98,6 +98,8 @@ fn write(path: &Path, mode: u32, bytes: &[u8]) -> anyhow::Result<()> {
 fn remove(path: &Path, error: anyhow::Error) -> anyhow::Error {
     match std::fs::remove_file(path) {
         Ok(()) => error,
-        Err(more) => error.context(format!("{} is left behind ({more})", path.display())),
+        Err(more) => {
+            error.context(format!("cannot remove the incomplete {} ({more})", path.display()))
+        }
     }
 }

@@ -15,15 +15,16 @@ use tacho_chain::verify::{self, Directory as _, Options, Report, State};
 use tacho_logdir::read::content::Identities;
 use tacho_logdir::read::directory::RealDirectory;
 
+use crate::cli::log::LogPath;
 use crate::cli::{CheckpointArgs, VerifyArgs};
 use crate::{say, small_file};
 
 pub use keys::generate;
 
-/// How often progress is told.
+/// Time between two updates of the progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// Something that could not be carried out, although the command line was fine.
+/// A failure that is not the command line's.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:#}")]
 pub struct VerifyError(#[from] anyhow::Error);
@@ -45,28 +46,30 @@ fn exit_code(state: State) -> u8 {
     }
 }
 
-/// The state in words.
+/// The state, for people.
 fn verdict(state: State) -> &'static str {
     match state {
         State::Ok => "OK: everything is there, unchanged and signed",
         State::Lost => {
-            "OK, WITH DECLARED LOSSES: unchanged; its `lost` lines say that records are missing"
+            "OK, WITH DECLARED LOSSES: unchanged; its `lost` lines report missing records"
         }
         State::UnsignedTail => {
-            "UNSIGNED TAIL: unchanged, but for the newest lines, which no checkpoint covers"
+            "UNSIGNED TAIL: unchanged; no checkpoint covers the newest lines yet"
         }
         State::Recovered => {
-            "RECOVERED: unchanged, but for lines that were sealed later than they were written"
+            "RECOVERED: unchanged; some lines were sealed later than they were written"
         }
         State::Encrypted => {
-            "ENCRYPTED: the seals are good; what is in some files was not checked (see --identity)"
+            "ENCRYPTED: the seals are good; some files were not decrypted and compared (see --identity)"
         }
-        State::Gap => "GAP: files or records are missing, and no tombstone says why",
-        State::Truncated => "TRUNCATED: there is less than what was sealed",
-        State::Modified => "MODIFIED: this is not what was recorded",
-        State::NotSealed => "NOT SEALED: nothing can be said about some of it",
-        State::WrongKey => "WRONG KEY: sealed under another key than the one given",
-        State::BrokenChain => "BROKEN CHAIN: the recorder could not go on from what was before",
+        State::Gap => "GAP: files or records are missing without a tombstone",
+        State::Truncated => "TRUNCATED: the log ends before what was sealed",
+        State::Modified => "MODIFIED: the log is not what was recorded",
+        State::NotSealed => "NOT SEALED: some of the log cannot be verified",
+        State::WrongKey => "WRONG KEY: sealed under another key than that of --key",
+        State::BrokenChain => {
+            "BROKEN CHAIN: the recorder could not continue the chain of the lines before"
+        }
     }
 }
 
@@ -129,23 +132,25 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let identities = args.identity.read()?;
-    let directory = open(&args.directory, identities)?;
-    let mut progress = Progress::new(directory.total_bytes(), !args.json);
+    let log = args.log.find();
+    let directory = open(&log, identities)?;
+    let mut progress = Progress::new(directory.total_bytes(), !args.format.is_json());
     let options = Options { keys, expect };
     let report = verify::verify(&directory, &options, &mut |bytes| progress.add(bytes))
-        .with_context(|| args.directory.display().to_string())
+        .with_context(|| format!("cannot verify {log}"))
         .map_err(VerifyError)?;
     progress.end();
-    if args.json {
-        say::json(&answer(&report, &args.directory)).context("writing the answer")?;
+    if args.format.is_json() {
+        say::json(&answer(&report, &log.path)).context("cannot write the result")?;
     } else {
-        tell(&report).context("writing the answer")?;
+        show(&report).context("cannot write the result")?;
     }
     Ok(ExitCode::from(exit_code(report.state())))
 }
 
-fn open(directory: &Path, identities: Identities) -> anyhow::Result<RealDirectory> {
-    RealDirectory::new(directory, identities).with_context(|| directory.display().to_string())
+fn open(log: &LogPath, identities: Identities) -> anyhow::Result<RealDirectory> {
+    RealDirectory::new(&log.path, identities)
+        .with_context(|| format!("cannot read the log directory {log}"))
 }
 
 /// A checkpoint is some lines.
@@ -153,10 +158,10 @@ const CHECKPOINT_BYTES_MAX: u64 = 64 << 10;
 
 fn read_expected(path: &Path) -> anyhow::Result<String> {
     let text = small_file::read_text(path, CHECKPOINT_BYTES_MAX)
-        .with_context(|| format!("reading the checkpoint {}", path.display()))?;
+        .with_context(|| format!("cannot read the checkpoint {}", path.display()))?;
     ensure!(
         verify::read_checkpoint(&text).is_ok(),
-        "{} is not a checkpoint: it must be exactly what `tacho checkpoint` printed",
+        "{} is not a checkpoint; give the unchanged output of `tacho checkpoint`",
         path.display()
     );
     Ok(text)
@@ -203,7 +208,7 @@ fn answer<'a>(report: &'a Report, directory: &Path) -> Answer<'a> {
     }
 }
 
-fn tell(report: &Report) -> std::io::Result<()> {
+fn show(report: &Report) -> std::io::Result<()> {
     say::result(verdict(report.state()))?;
     for finding in &report.findings {
         say::result(&format!("  {}: {finding}", finding.state.word()))?;
@@ -229,11 +234,11 @@ fn tell(report: &Report) -> std::io::Result<()> {
             .map(|(reason, count)| format!("{} by {reason}", say::grouped(*count)))
             .collect();
         let reasons = reasons.join(", ");
-        say::result(&format!("{removed} removed on purpose, with a tombstone ({reasons})"))?;
+        say::result(&format!("{removed} removed with a tombstone ({reasons})"))?;
     }
     if report.recovered_lines > 0 {
         let lines = say::counted(report.recovered_lines, "line");
-        say::result(&format!("{lines} sealed at a start, not when written (recovered)"))?;
+        say::result(&format!("{lines} sealed at a later start, not when written (recovered)"))?;
     }
     if report.lost_lines > 0 {
         say::result(&say::counted(report.lost_lines, "`lost` line"))?;
@@ -244,33 +249,33 @@ fn tell(report: &Report) -> std::io::Result<()> {
             let seq = say::grouped(checkpoint.seq);
             say::result(&format!("newest checkpoint: {time}, up to record {seq}"))?;
         }
-        None => say::result("no checkpoint of this key")?,
+        None => say::result("no checkpoint signed with this key")?,
     }
     if !report.is_closed {
-        say::result("the log does not end with an orderly stop: its recorder runs, or was killed")?;
+        say::result("the log does not end with a clean shutdown: its recorder runs or was killed")?;
     }
     Ok(())
 }
 
-/// Tells on a terminal how far it is.
+/// Shows the progress on a terminal.
 struct Progress {
     total_bytes: u64,
     bytes: u64,
     is_shown: bool,
     was_shown: bool,
-    told_at: Instant,
+    shown_at: Instant,
 }
 
 impl Progress {
     fn new(total_bytes: u64, wanted: bool) -> Progress {
         let is_shown = wanted && std::io::stderr().is_terminal();
-        Progress { total_bytes, bytes: 0, is_shown, was_shown: false, told_at: Instant::now() }
+        Progress { total_bytes, bytes: 0, is_shown, was_shown: false, shown_at: Instant::now() }
     }
 
     fn add(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.is_shown && self.told_at.elapsed() >= PROGRESS_EVERY {
-            self.told_at = Instant::now();
+        if self.is_shown && self.shown_at.elapsed() >= PROGRESS_EVERY {
+            self.shown_at = Instant::now();
             self.was_shown = true;
             let [done, total] = [self.bytes, self.total_bytes].map(|b| say::grouped(b / 1_000_000));
             eprint!("\r{done} MB of {total} MB verified");
@@ -289,14 +294,15 @@ impl Progress {
 /// # Errors
 /// When there is none, or a file cannot be read.
 pub fn checkpoint(args: &CheckpointArgs) -> anyhow::Result<()> {
-    let newest = newest_checkpoint(&args.directory).map_err(VerifyError)?;
+    let newest = newest_checkpoint(&args.log.find()).map_err(VerifyError)?;
     print!("{newest}");
     Ok(())
 }
 
-fn newest_checkpoint(directory: &Path) -> anyhow::Result<String> {
+fn newest_checkpoint(directory: &LogPath) -> anyhow::Result<String> {
     let log = open(directory, Identities::default())?;
-    let sidecars = log.sidecars().with_context(|| directory.display().to_string())?;
+    let sidecars =
+        log.sidecars().with_context(|| format!("cannot read the log directory {directory}"))?;
     for path in sidecars.iter().rev() {
         let read = || -> std::io::Result<Option<Vec<u8>>> {
             let source = log.open(path)?;
@@ -309,9 +315,11 @@ fn newest_checkpoint(directory: &Path) -> anyhow::Result<String> {
             }
             Ok(newest)
         };
-        if let Some(bytes) = read().with_context(|| path.clone())? {
+        if let Some(bytes) = read().with_context(|| format!("cannot read {path}"))? {
             return Ok(String::from_utf8_lossy(&bytes).into_owned());
         }
     }
-    bail!("{}: no checkpoint; is this the log directory of a sealed log?", directory.display());
+    bail!(
+        "{directory} has no checkpoint; name the directory of a sealed log (tacho_signing_key_file)"
+    );
 }

@@ -31,7 +31,7 @@ fn json_lines(output: &Output) -> Vec<serde_json::Value> {
 fn lists_the_living_and_the_dead() {
     let place = Place::new();
     let arenas = place.arenas();
-    let directory = ["arena", "--directory", arenas.to_str().unwrap()];
+    let directory = ["arena", "--arena-directory", arenas.to_str().unwrap()];
     let none = tacho(&directory);
     assert_eq!(text_of(&none), format!("No arena in {}.\n", arenas.display()));
 
@@ -45,7 +45,7 @@ fn lists_the_living_and_the_dead() {
     assert!(text.contains(&life(living.pid(), "running")), "{text}");
     assert!(text.contains(&format!("log       {}\n", place.log().display())), "{text}");
 
-    let lines = json_lines(&tacho(&[&directory[..], &["--json"]].concat()));
+    let lines = json_lines(&tacho(&[&directory[..], &["--format", "json"]].concat()));
     assert_eq!(lines.len(), 2);
     assert_eq!(lines[0]["alive"], false);
     assert_eq!(lines[1]["alive"], true);
@@ -60,11 +60,11 @@ fn files_that_are_no_arenas_are_told() {
     let place = Place::new();
     let path = place.arenas().join("tacho-0-1-1.arena");
     std::fs::write(&path, b"something else").unwrap();
-    let output = tacho(&["arena", "--directory", place.arenas().to_str().unwrap()]);
+    let output = tacho(&["arena", "--arena-directory", place.arenas().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("is not an arena"), "{}", stderr(&output));
     assert_eq!(arena(&path, &[]).status.code(), Some(1));
-    assert_eq!(tacho(&["arena", "--directory", "/nowhere"]).status.code(), Some(2));
+    assert_eq!(tacho(&["arena", "--arena-directory", "/nowhere"]).status.code(), Some(2));
 }
 
 #[test]
@@ -82,11 +82,11 @@ fn records_are_shown_without_secrets_and_controls() {
     assert!(text.contains("You have an error near <quoted>\n"), "{text}");
     assert!(!text.contains("hunter2"), "{text}");
     assert!(
-        text.ends_with("4 records in the arena; 4 shown, 4 of them in no line yet.\n"),
+        text.ends_with("4 records in the arena; 4 shown, 4 of them not in the log yet.\n"),
         "{text}"
     );
 
-    let lines = json_lines(&arena(&path, &["--records", "all", "--json"]));
+    let lines = json_lines(&arena(&path, &["--records", "all", "--format", "json"]));
     let kinds: Vec<_> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["start", "end", "start", "error"]);
     let numbers: Vec<_> = lines.iter().map(|line| line["rec_no"].as_u64().unwrap()).collect();
@@ -111,7 +111,7 @@ fn texts_in_pieces_are_judged_as_a_whole() {
     sql.extend_from_slice(b"*/ BY 'hunter2'");
     server.start_statement(7, 1, &sql);
     server.start_statement(7, 2, &[b"SELECT 'whole' -- ".to_vec(), vec![b'y'; 40_000]].concat());
-    let lines = json_lines(&arena(server.file.path(), &["--records", "--json"]));
+    let lines = json_lines(&arena(server.file.path(), &["--records", "--format", "json"]));
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!(lines[0]["text_bytes"], sql.len() as u64);
     let text = |index: usize| lines[index]["text"].as_str().unwrap();
@@ -140,7 +140,7 @@ fn a_waiting_server_is_set_free() {
     }
     let text = text_of(&arena(&path, &["--set-overflow", "DROP"]));
     let pid = std::process::id();
-    let expected = format!("The overflow policy of process {pid} is DROP now (was BLOCK); ");
+    let expected = format!("The overflow policy of process {pid} is now DROP (was BLOCK); ");
     assert!(text.starts_with(&expected), "{text}");
     assert!(text.contains("SET GLOBAL tacho_overflow"), "{text}");
     let server = session.join().unwrap();

@@ -50,8 +50,8 @@ fn a_zstd_bomb_is_only_many_bytes() {
     let (directory, file) = (log.path().to_str().unwrap(), path.to_str().unwrap());
     for args in [
         &["tail", directory, "--format", "json"][..],
-        &["convert", directory, "--to", "cef"],
-        &["digest", "--log", file],
+        &["convert", directory, "--format", "cef"],
+        &["digest", file],
     ] {
         let output = within(400 * MIB, args);
         assert_code(&output, 1);
@@ -76,18 +76,18 @@ fn the_limit_of_a_line_can_be_set() {
     };
     assert_eq!(shown(&[]), (Some(0), 3));
     for lines in ["5", "all"] {
-        assert_eq!(shown(&["--max-line-bytes", "4096", "-n", lines]), (Some(1), 2), "{lines}");
-        assert_eq!(shown(&["--max-line-bytes", "8192", "-n", lines]), (Some(0), 3), "{lines}");
+        assert_eq!(shown(&["--max-line-size", "4096", "-n", lines]), (Some(1), 2), "{lines}");
+        assert_eq!(shown(&["--max-line-size", "8192", "-n", lines]), (Some(0), 3), "{lines}");
     }
     // Lines that are kept until they are shown have a limit together, too.
-    assert_eq!(shown(&["--max-line-bytes", "5500", "-n", "3"]), (Some(0), 3));
+    assert_eq!(shown(&["--max-line-size", "5500", "-n", "3"]), (Some(0), 3));
     for seq in 4..8 {
         log.append(name, statement(seq, TIME, &format!("SELECT '{}'", "x".repeat(4900))) + "\n");
     }
-    let output = log.tail(&["--max-line-bytes", "5500", "-n", "7", "--format", "json"]);
+    let output = log.tail(&["--max-line-size", "5500", "-n", "7", "--format", "json"]);
     assert_eq!((output.status.code(), stdout(&output).lines().count()), (Some(1), 2));
     assert!(stderr(&output).contains("older lines are not shown"), "{}", stderr(&output));
-    assert_eq!(shown(&["--max-line-bytes", "5500", "-n", "2"]), (Some(0), 2));
+    assert_eq!(shown(&["--max-line-size", "5500", "-n", "2"]), (Some(0), 2));
 }
 
 /// Two million lines of header, and one that never ends.
@@ -149,7 +149,7 @@ fn small_files_are_read_in_bounded_memory() {
         }
     }
     let state = huge.to_str().unwrap();
-    let to = ["--to", "syslog", "--send", "udp://127.0.0.1:9", "--state", state];
+    let to = ["--format", "syslog", "--send", "udp://127.0.0.1:9", "--state", state];
     let output = within(400 * MIB, &[&["convert", directory][..], &to].concat());
     assert!(matches!(output.status.code(), Some(1 | 2)), "{output:?}");
     let told = stderr(&output);

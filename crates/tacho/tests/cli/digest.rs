@@ -8,7 +8,7 @@ use crate::support::{Log, command, statement, stderr, stdout, tacho};
 const FILE: &str = "audit-20261121T100000Z-000001.jsonl";
 
 fn digest_of(sql: &str) -> String {
-    let output = tacho(&["digest", sql]);
+    let output = tacho(&["digest", "--sql", sql]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
     stdout(&output).split('\t').next().unwrap().to_owned()
 }
@@ -24,7 +24,8 @@ fn with_input(args: &[&str], input: &[u8]) -> (Option<i32>, String, String) {
 
 #[test]
 fn prints_digest_and_text() {
-    let output = tacho(&["digest", "select 1,'x' from t", "SELECT -2, 3.5 FROM `t` -- c"]);
+    let output =
+        tacho(&["digest", "--sql", "select 1,'x' from t", "--sql", "SELECT -2, 3.5 FROM `t` -- c"]);
     assert_eq!(output.status.code(), Some(0));
     let digest = digest_of("SELECT 1, 2 FROM t");
     let line = format!("{digest}\tSELECT ?, ... FROM `t`\n");
@@ -39,11 +40,15 @@ fn reads_statements_from_its_input() {
     let (_, out, _) = with_input(&["digest", "--null"], b"SELECT\n1\0SELECT a\x1b[2J\nFROM t");
     assert_eq!(out.lines().count(), 2);
     assert!(out.contains("\tSELECT `a` [ `2J` FROM `t`"), "{out}");
-    let (_, out, _) = with_input(&["digest", "--text-bytes", "8"], b"SELECT customer");
+    let (_, out, _) = with_input(&["digest", "--text-size", "8"], b"SELECT customer");
     assert!(out.ends_with("\tSELECT `\n"), "{out}");
-    let modes = ["digest", "--ansi-quotes", "--no-backslash-escapes", "SELECT \"a\" FROM 'b\\'"];
+    let modes =
+        ["digest", "--ansi-quotes", "--no-backslash-escapes", "--sql", "SELECT \"a\" FROM 'b\\'"];
     assert!(stdout(&tacho(&modes)).ends_with("\tSELECT `a` FROM ?\n"));
-    assert_eq!(tacho(&["digest", "--charset", "nosuch", "SELECT 1"]).status.code(), Some(2));
+    assert_eq!(
+        tacho(&["digest", "--charset", "nosuch", "--sql", "SELECT 1"]).status.code(),
+        Some(2)
+    );
 }
 
 #[test]
@@ -54,7 +59,7 @@ fn reads_statements_from_the_log() {
     let recorded =
         statement(2, ts, "SELECT <secret>").replace("\"sql\"", "\"digest\":\"1:ab\",\"sql\"");
     log.append(FILE, recorded.replace("\"v\":1", "\"v\":1,\"sql_redacted\":true") + "\n");
-    let output = tacho(&["digest", "--log", log.file(FILE).to_str().unwrap()]);
+    let output = tacho(&["digest", log.file(FILE).to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains(":2: "), "{}", stderr(&output));
     assert_eq!(stdout(&output), format!("{}\tSELECT ?\n1:ab\tSELECT ?\n", digest_of("SELECT 2")));

@@ -6,6 +6,7 @@ mod convert;
 mod digest;
 mod follow;
 mod messages;
+mod options;
 mod planted;
 mod pmp;
 mod recorder;

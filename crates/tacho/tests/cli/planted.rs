@@ -32,7 +32,7 @@ fn a_second_form_with_other_lines_is_found() {
     assert_code(&output, 0);
     assert!(stdout(&output).contains("note: audit-"), "{}", stdout(&output));
     put(".zst", &compressed(&text.replacen("statement", "Statement", 1)));
-    let output = place.verify(&["--json"]);
+    let output = place.verify(&["--format", "json"]);
     assert_code(&output, 14);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let finding = &json["findings"][0];
@@ -165,7 +165,7 @@ fn readers_do_not_follow_links() {
     for args in [
         &["tail", path, "--format", "json"][..],
         &["tail", path, "--format", "json", "-n", "all"],
-        &["convert", path, "--to", "cef"],
+        &["convert", path, "--format", "cef"],
         &["slowlog", path],
     ] {
         let output = tacho(args);

@@ -106,7 +106,7 @@ fn two_profiles_are_compared_by_share() {
     let (before, after, svg) = (path("before"), path("after"), path("diff.svg"));
     fs::write(&before, "main;work 75\nmain;wait 25\n").expect("writing it");
     fs::write(&after, "main;work 5\nmain;wait 4\nmain;log;write 1\n").expect("writing it");
-    let output = pmp(&["diff", &before, &after, "--svg", &svg]);
+    let output = pmp(&["diff", &before, &after, "--output", &svg]);
     let text = stdout(&output);
     assert!(output.status.success(), "{}", stderr(&output));
     for line in [
@@ -123,5 +123,5 @@ fn two_profiles_are_compared_by_share() {
     fs::write(&after, "no count here\n").expect("writing it");
     let output = pmp(&["diff", &before, &after]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("line 1 is no folded stack"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("line 1 is not a folded stack"), "{}", stderr(&output));
 }

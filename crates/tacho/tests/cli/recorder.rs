@@ -9,7 +9,7 @@ use crate::support::{stderr, tacho};
 
 #[test]
 fn a_directory_that_is_none_is_wrong_usage() {
-    let output = tacho(&["recorder", "--attach", "/nonexistent"]);
+    let output = tacho(&["recorder", "/nonexistent"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("/nonexistent"), "{}", stderr(&output));
 }
@@ -23,7 +23,7 @@ fn what_a_server_left_is_written_and_a_signal_ends_it() {
     let arenas = || std::fs::read_dir(place.arenas()).unwrap().count();
     assert_eq!(arenas(), 1);
     let mut child = Command::new(env!("CARGO_BIN_EXE_tacho"))
-        .args(["recorder", "--attach", place.log().to_str().unwrap()])
+        .args(["recorder", place.log().to_str().unwrap()])
         .args(["--arena-directory", place.arenas().to_str().unwrap()])
         .stderr(Stdio::piped())
         .spawn()

@@ -277,7 +277,7 @@ fn as_root_the_files_are_made_by_the_owner_of_the_directory() {
     chown(place.log(), Some(OWNER), Some(OWNER)).unwrap();
     let output = recover(&place, &[]);
     assert_code(&output, 0);
-    assert!(stderr(&output).contains("passed over 1 file of other users"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("skipped 1 file of other users"), "{}", stderr(&output));
     assert!(stderr(&output).contains("belongs to user id 0"), "{}", stderr(&output));
     assert!(place.lines().is_empty());
 
@@ -312,7 +312,7 @@ fn an_arena_that_is_gone_is_told_and_left_to_the_server() {
     arena_list::add(&place.log(), &gone).unwrap();
     let output = recover(&place, &[]);
     assert_code(&output, 1);
-    assert!(stderr(&output).contains("tacho-1-2-3.arena is gone"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("tacho-1-2-3.arena is missing"), "{}", stderr(&output));
     assert_eq!((place.arena_count(), place.lines().len()), (0, 3));
     assert!(arena_list::has(&arena_list::read(&place.log()).unwrap(), &gone));
 }

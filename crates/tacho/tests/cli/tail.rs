@@ -255,7 +255,7 @@ fn wrong_usage_is_code_two_and_says_why() {
         (&["--grep", "("], "unclosed group"),
         (&["--event", "conect"], "a similar value exists: 'connect'"),
         (&["--follow", "--until", "now"], "cannot be used with"),
-        (&["--since", "1h", "--until", "2h"], "nothing can match"),
+        (&["--since", "1h", "--until", "2h"], "so no line can match"),
         (&["--lines", "many"], "expected a number or `all`"),
     ] {
         let output = log.tail(args);
@@ -307,7 +307,11 @@ fn a_full_disk_is_an_error() {
     let path = log.path().to_str().unwrap();
     let output = command(&["tail", path]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("writing the output: No space left"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("cannot write the output: No space left"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
@@ -360,7 +364,7 @@ fn completions_and_pages_are_made() {
     assert!(stdout(&tacho(&["man"])).contains(".TH tacho 1"));
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("man1");
-    let output = tacho(&["man", "--out", out.to_str().unwrap()]);
+    let output = tacho(&["man", "--output", out.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let page = std::fs::read_to_string(out.join("tacho-tail.1")).unwrap();
     assert!(page.contains("sql\\-command"));

@@ -19,7 +19,7 @@ impl Place {
     pub fn new() -> Place {
         let directory = tempfile::tempdir().unwrap();
         let key = directory.path().join("key");
-        let output = tacho(&["keygen", "--out", key.to_str().unwrap()]);
+        let output = tacho(&["keygen", "--output", key.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         Place { public: stdout(&output).trim().to_owned(), directory }
     }
@@ -86,7 +86,7 @@ fn a_key_is_made_once_and_kept_secret() {
     let public = fs::read_to_string(place.key().with_extension("pub")).unwrap();
     assert_eq!(public.trim(), place.public);
     let before = fs::read(place.key()).unwrap();
-    let output = tacho(&["keygen", "--out", place.key().to_str().unwrap()]);
+    let output = tacho(&["keygen", "--output", place.key().to_str().unwrap()]);
     assert_code(&output, 2);
     assert!(stderr(&output).contains("not overwritten"));
     assert_eq!(fs::read(place.key()).unwrap(), before);
@@ -106,7 +106,7 @@ fn an_untouched_log_is_ok_by_any_form_of_the_key() {
         let (log, key) = (log.to_str().unwrap(), key.to_str().unwrap());
         assert_code(&tacho(&["verify", log, "--key", key]), 0);
     }
-    let output = place.verify(&["--json"]);
+    let output = place.verify(&["--format", "json"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["state"], &json["records"]), (&"ok".into(), &12.into()));
     assert_eq!((&json["closed"], &json["checkpoint"]["seq"]), (&true.into(), &12.into()));
@@ -141,7 +141,7 @@ fn each_state_has_its_exit_code() {
         let place = Place::new();
         place.write(1);
         deed(&place);
-        let output = place.verify(&["--json"]);
+        let output = place.verify(&["--format", "json"]);
         assert_code(&output, code);
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(json["exit_code"], code);

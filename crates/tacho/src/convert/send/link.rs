@@ -1,7 +1,7 @@
-//! An open way to the receiver.
+//! An open connection to the receiver.
 //!
-//! A stream is written to without blocking for long, so that Ctrl-C is seen, and is looked at for
-//! what the receiver says: it says nothing but that it leaves (or, in TLS, why).
+//! Writes to a stream do not block for long, so that Ctrl-C is handled. Reads only find the end of
+//! the connection, and in TLS its reason: receivers send no data.
 
 use std::io::{self, Read as _, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
@@ -17,18 +17,18 @@ use super::tls::Tls;
 
 /// How long a receiver may take to answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long Ctrl-C is not looked for while the receiver takes nothing.
+/// Time between two checks for Ctrl-C while the receiver reads nothing.
 const WRITE_STEP: Duration = Duration::from_millis(100);
-/// A receiver that takes nothing for this long is taken for dead.
+/// A receiver that reads nothing for this long counts as dead.
 const STALL_MAX: Duration = Duration::from_secs(120);
-/// The same once the user wants to leave.
+/// The same after Ctrl-C.
 const STALL_MAX_LEAVING: Duration = Duration::from_secs(5);
-/// How long a receiver may take to say that it has read all.
+/// How long a receiver may take to confirm that it has read everything.
 const GOODBYE_MAX: Duration = Duration::from_secs(5);
-/// How long it may take to close the connection after it has taken leave.
+/// How long it may take to close the connection after its TLS close_notify.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
-/// An idle connection is tried after this time, and given up after so many tries a time apart:
-/// firewalls forget connections without telling either side.
+/// An idle connection is probed after this time, and given up after so many probes at the same
+/// interval: firewalls drop connections without a message to either side.
 const KEEPALIVE_SECONDS: libc::c_int = 60;
 const KEEPALIVE_TRIES: libc::c_int = 5;
 
@@ -37,7 +37,7 @@ const KEEPALIVE_TRIES: libc::c_int = 5;
 pub enum End {
     /// The receiver closed it, and had read all that its kernel had taken.
     Closed,
-    /// Nobody knows what the receiver has read.
+    /// What the receiver has read is unknown.
     Broken(io::Error),
 }
 
@@ -47,7 +47,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// An open way to the receiver.
+/// An open connection to the receiver.
 pub enum Link {
     /// A message is a datagram.
     Udp(UdpSocket),
@@ -58,10 +58,10 @@ pub enum Link {
 }
 
 impl Link {
-    /// Reaches for the receiver.
+    /// Connects to the receiver.
     ///
     /// # Errors
-    /// When it is not there, or is not whom it should be.
+    /// It is not reachable, or its certificate is not accepted.
     pub fn open(to: &Destination, tls: Option<&Tls>) -> io::Result<Self> {
         match to {
             Destination::Udp(address) => {
@@ -89,7 +89,7 @@ impl Link {
     /// Hands a message to the system.
     ///
     /// # Errors
-    /// When the connection has ended, or takes nothing.
+    /// The connection has ended, or the receiver reads nothing.
     pub fn send(&mut self, message: &[u8], stop: &AtomicBool) -> Result<(), End> {
         match self {
             Self::Udp(socket) => Ok(socket.send(message).map(drop)?),
@@ -164,12 +164,12 @@ impl Stream {
     /// Reads what has come, or waits for it as long as the socket's timeout says.
     fn read_some(&mut self) -> Result<(), End> {
         let Some(tls) = &mut self.tls else {
-            // Syslog has no answers; whatever this is, it is not for us.
+            // Syslog has no answers; received data is ignored.
             let count = self.socket.socket.read(&mut [0; 1024])?;
             return if count == 0 { Err(End::Closed) } else { Ok(()) };
         };
         if tls.read_tls(&mut self.socket.socket)? == 0 {
-            // TLS says farewell; without, it was cut off, and what was in its buffers is gone.
+            // Without a close_notify, TLS was cut off, and the data in its buffers is lost.
             return Err(End::Broken(io::ErrorKind::UnexpectedEof.into()));
         }
         let state = tls.process_new_packets().map_err(io::Error::other)?;
@@ -203,7 +203,7 @@ impl Stream {
                 Ok(0) => return End::Closed,
                 Ok(_) => {}
                 Err(error) if is_timeout(&error) => {
-                    let text = "it took leave, and did not close the connection";
+                    let text = "the receiver ended TLS without closing the connection";
                     return End::Broken(io::Error::new(io::ErrorKind::TimedOut, text));
                 }
                 Err(error) => return End::Broken(error),
@@ -299,7 +299,7 @@ impl Patience {
                     let leaving = stop.load(Ordering::Relaxed);
                     let limit = if leaving { STALL_MAX_LEAVING } else { STALL_MAX };
                     if self.last.elapsed() >= limit {
-                        return Err(io::Error::other("it takes nothing any more"));
+                        return Err(io::Error::other("the receiver stopped reading"));
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -315,12 +315,12 @@ fn is_timeout(error: &io::Error) -> bool {
 
 /// A timeout of the socket is EAGAIN, which says nothing to people.
 fn in_time(error: io::Error) -> io::Error {
-    if is_timeout(&error) { io::Error::other("no answer in TLS in time") } else { error }
+    if is_timeout(&error) { io::Error::other("no TLS answer in time") } else { error }
 }
 
 fn connect(address: &str) -> io::Result<TcpStream> {
     let addresses: Vec<SocketAddr> = address.to_socket_addrs()?.collect();
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in addresses {
         match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => return Ok(stream),

@@ -1,20 +1,20 @@
 //! Syslog messages to a receiver: UDP (RFC 5426), TCP or TLS (RFC 5425) with octet counting
 //! (RFC 6587, 3.4.1), or a datagram socket such as /dev/log.
 //!
-//! A receiver that is away is waited for, and the log is read no further meanwhile. These
-//! protocols have no answer that would tell what has arrived. What can be known of a stream is
-//! what the receiver's *kernel* has taken, and whether the receiver had read all of it when it
-//! closed the connection. So messages are kept:
+//! The sender retries until the receiver is reachable, and reads no further in the log meanwhile.
+//! These protocols do not acknowledge messages. For a stream, the sender knows what the receiver's
+//! *kernel* has accepted, and whether the receiver had read all of it when it closed the
+//! connection. So messages are kept:
 //!
 //! ```text
 //!   queue:  | taken, the last AGAIN_BYTES of them | sent | not sent |
 //!             sent again after a broken connection  ^ always sent again
 //! ```
 //!
-//! After a connection that the receiver closed in order, what its kernel had taken was read, and
-//! the rest is sent again. After one that broke (reset, silence, an alert of TLS), all of the
-//! queue is. The place that is told to [`State`] is the last message that was taken, and goes back
-//! when taken messages are sent again.
+//! If the receiver closed the connection in order, it has read what its kernel had accepted, and
+//! the rest is sent again. If the connection broke (reset, silence, a TLS alert), all of the queue
+//! is sent again. The position in [`State`] is the last accepted message; it goes back when
+//! accepted messages are sent again.
 
 mod destination;
 mod link;
@@ -37,18 +37,18 @@ pub use tls::{Tls, TlsError, TlsOptions};
 /// First and longest wait between two attempts to reach the receiver.
 const WAIT_FIRST: Duration = Duration::from_millis(200);
 const WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long Ctrl-C is not looked for while waiting.
+/// Time between two checks for Ctrl-C while waiting.
 const WAIT_STEP: Duration = Duration::from_millis(50);
-/// Time between two looks at the connection while messages go.
+/// Time between two checks of the connection while messages are sent.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Time between two complaints about a receiver that stays away.
+/// Time between two messages about a receiver that is not reachable.
 const TELL_INTERVAL: Duration = Duration::from_secs(600);
-/// A connection that holds this long is a good one.
+/// A connection that lasts this long is stable.
 const GOOD_AFTER: Duration = Duration::from_secs(1);
-/// How long the receiver's kernel may take to take the last messages once the user wants to leave.
+/// How long the receiver's kernel may take to accept the last messages after Ctrl-C.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
-/// How much of what was taken is kept, bytes: more than a receiver has in its kernel unread (Linux
-/// gives a connection 6 MiB at most, unless it is told otherwise).
+/// How much of the accepted messages is kept, bytes: more than a receiver has unread in its kernel
+/// (6 MiB at most by Linux's defaults).
 const AGAIN_BYTES: usize = 8 << 20;
 
 /// A message and the line it was made of.
@@ -59,10 +59,10 @@ struct Message {
     end: u64,
 }
 
-/// A time without the receiver.
+/// A time in which the receiver is not reachable.
 struct Outage {
     since: Instant,
-    told: Instant,
+    reported: Instant,
 }
 
 /// Sends messages, in order.
@@ -82,12 +82,12 @@ pub struct Sender {
     before: Option<Mark>,
     wait: Duration,
     outage: Option<Outage>,
-    /// The first and last line of those that were sent again, until it is told.
+    /// The first and last line of those that were sent again, until they are reported.
     again: Option<(u64, u64)>,
     next_look: Instant,
-    /// Set when the user wants to leave.
+    /// Set by Ctrl-C.
     stop: Arc<AtomicBool>,
-    /// How long the receiver may be away.
+    /// How long the receiver may be unreachable.
     give_up_after: Option<Duration>,
     has_given_up: bool,
     /// Messages that no datagram can hold.
@@ -125,19 +125,19 @@ impl Sender {
         }
     }
 
-    /// Ends as if the user wanted to leave when the receiver is away for so long.
+    /// Stops as by Ctrl-C if the receiver is not reachable for this long.
     pub fn give_up_after(mut self, time: Option<Duration>) -> Self {
         self.give_up_after = time;
         self
     }
 
-    /// Whether the receiver was away for too long.
+    /// Whether the receiver was unreachable for too long.
     pub fn has_given_up(&self) -> bool {
         self.has_given_up
     }
 
-    /// Sends a message, made of the line `mark`. Returns when the system has it, however long that
-    /// takes, or when the user wants to leave: then it is not sent, and none after it.
+    /// Sends a message, made of the line `mark`. Returns when the system has accepted it, however
+    /// long that takes, or on Ctrl-C: then it is not sent, and none after it.
     pub fn send(&mut self, text: Vec<u8>, mark: Option<Mark>) {
         self.queue.push_back(Message { text, mark, end: 0 });
         self.pump();
@@ -146,8 +146,8 @@ impl Sender {
         }
     }
 
-    /// Looks whether the receiver is still there and what it has taken, and writes the state. To
-    /// be called several times a second.
+    /// Checks the connection and what the receiver has accepted, and writes the state. Call it
+    /// several times a second.
     pub fn look(&mut self) {
         self.next_look = Instant::now() + LOOK_INTERVAL;
         self.ask();
@@ -156,7 +156,7 @@ impl Sender {
         if let Some(state) = &mut self.state {
             state.save_in_time(place.as_ref());
         }
-        // What a connection that ended while nothing came had not delivered.
+        // What a connection that ended while it was idle had not delivered.
         self.pump();
     }
 
@@ -166,8 +166,8 @@ impl Sender {
         taken.find_map(|message| message.mark.as_ref()).or(self.before.as_ref())
     }
 
-    /// Hands over what is left, and writes the state. Gives the number of messages of which
-    /// nobody knows whether they arrived, because the user wanted to leave.
+    /// Sends the rest, and writes the state. Returns the number of messages that may not have
+    /// arrived, because Ctrl-C ended the run.
     ///
     /// # Errors
     /// When the state cannot be written.
@@ -209,7 +209,8 @@ impl Sender {
             if self.link.is_none() && !self.connect() {
                 return;
             }
-            // What is written after the receiver has left is lost, and costs what it had read.
+            // A write after the receiver has closed resets the connection: what it had read is
+            // unknown then.
             self.ask();
             if let Err(end) = self.send_next() {
                 self.lose(end);
@@ -224,7 +225,11 @@ impl Sender {
             Err(End::Broken(error)) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
                 self.too_large.fetch_add(1, Ordering::Relaxed);
                 let bytes = message.text.len();
-                say::problem(format!("{}: a message of {bytes} bytes is too large", self.to));
+                say::problem(format!(
+                    "{}: a message of {bytes} bytes is too large for a datagram and was not sent; \
+                     send to tcp:// or tls://",
+                    self.to
+                ));
             }
             answer => answer?,
         }
@@ -233,7 +238,7 @@ impl Sender {
                 message.end = stream.written();
                 self.sent += 1;
             }
-            // A datagram is gone.
+            // A datagram cannot be sent again.
             Link::Udp(_) | Link::Unix(_) => {
                 let message = self.queue.pop_front();
                 self.before = message.and_then(|message| message.mark).or(self.before.take());
@@ -242,10 +247,10 @@ impl Sender {
         Ok(())
     }
 
-    /// Asks what was taken, and whether the receiver is still there.
+    /// Checks what was accepted, and whether the connection is still open.
     fn ask(&mut self) {
         let Some((Link::Stream(stream), _)) = &mut self.link else { return };
-        // Before the receiver's end is seen: a connection that has ended takes nothing more.
+        // Before the check for the end: a closed connection accepts nothing more.
         let taken = stream.taken();
         let end = stream.check();
         match taken {
@@ -257,7 +262,7 @@ impl Sender {
         }
     }
 
-    /// Counts what was taken, and forgets what need not be sent again.
+    /// Counts what was accepted, and forgets what need not be sent again.
     fn settle(&mut self, taken_bytes: u64) {
         while self.taken < self.sent && self.queue[self.taken].end <= taken_bytes {
             self.taken_bytes += self.queue[self.taken].text.len();
@@ -277,7 +282,7 @@ impl Sender {
         }
     }
 
-    /// The connection is gone: what may not have arrived is to be sent again.
+    /// Handles the end of a connection: what may not have arrived is sent again.
     fn lose(&mut self, end: End) {
         let opened = self.link.take().map(|(_, opened)| opened);
         if opened.is_some_and(|opened| opened.elapsed() > WAIT_MAX) {
@@ -288,7 +293,7 @@ impl Sender {
                 while self.taken > 0 {
                     self.forget_first();
                 }
-                "the receiver has closed the connection".to_owned()
+                "the receiver closed the connection".to_owned()
             }
             End::Broken(error) => tls::explain(error),
         };
@@ -304,24 +309,25 @@ impl Sender {
         self.taken_bytes = 0;
         let place = self.before.clone();
         if let Some(state) = &mut self.state {
-            // Now: what is sent again must not be taken for delivered if this program is killed.
+            // Before it is sent again: if this program is killed, the state must not say that it
+            // was delivered.
             if let Err(error) = state.save(place.as_ref()) {
                 say::problem(error);
             }
         }
-        // One that ends in order while there is nothing to send is nobody's trouble.
+        // The orderly end of an idle connection is not reported.
         if !self.queue.is_empty() || matches!(end, End::Broken(_)) {
             self.complain(&reason);
         }
     }
 
-    /// Reaches for the receiver until it is there: true, or the user wants to leave: false.
+    /// Connects: true, or false on Ctrl-C.
     fn connect(&mut self) -> bool {
         if self.outage.is_some() && !self.pause() {
             return false;
         }
         loop {
-            // The first attempt is made even then: the line at hand is finished.
+            // The first attempt is made even after Ctrl-C: the present line is finished.
             match Link::open(&self.to, self.tls.as_ref()) {
                 Ok(link) => {
                     self.link = Some((link, Instant::now()));
@@ -368,23 +374,23 @@ impl Sender {
         let now = Instant::now();
         match &mut self.outage {
             None => {
-                self.outage = Some(Outage { since: now, told: now });
-                say::problem(format!("{}: {reason}; trying again", self.to));
+                self.outage = Some(Outage { since: now, reported: now });
+                say::problem(format!("{}: {reason}; retrying", self.to));
             }
-            Some(outage) if now - outage.told >= TELL_INTERVAL => {
-                outage.told = now;
+            Some(outage) if now - outage.reported >= TELL_INTERVAL => {
+                outage.reported = now;
                 let minutes = say::counted((now - outage.since).as_secs() / 60, "minute");
                 let place = match self.queue.front().and_then(|message| message.mark.as_ref()) {
-                    Some(mark) => format!("; waiting with seq {} in {}", mark.seq, mark.file),
+                    Some(mark) => format!("; the next line is seq {} in {}", mark.seq, mark.file),
                     None => String::new(),
                 };
-                say::problem(format!("{}: {reason}, for {minutes} now{place}", self.to));
+                say::problem(format!("{}: {reason}, for {minutes}{place}; retrying", self.to));
             }
             Some(_) => {}
         }
     }
 
-    /// Tells that the receiver is there again, once it has been for a while.
+    /// Reports that the receiver is reachable again, once the connection is stable.
     fn tell_reached(&mut self, after: Duration) {
         let is_good = self.link.as_ref().is_none_or(|(_, opened)| opened.elapsed() >= after);
         if !is_good || self.sent < self.queue.len() {
@@ -394,14 +400,12 @@ impl Sender {
         self.wait = WAIT_FIRST;
         let again = match self.again.take() {
             Some((first, last)) => {
-                format!(
-                    "; messages of seq {first} to {last} were sent again, it may have them twice"
-                )
+                format!("; messages of seq {first} to {last} were sent again and may be duplicates")
             }
             None => String::new(),
         };
         let seconds = outage.since.elapsed().as_secs();
-        say::problem(format!("{}: reached again after {seconds} s{again}", self.to));
+        say::problem(format!("{}: reachable again after {seconds} s{again}", self.to));
     }
 
     fn say_goodbye(&mut self) -> Result<(), End> {

@@ -1,8 +1,8 @@
-//! Where the sending got to, in a file: what makes a new start go on there.
+//! The file that stores the send position, from which the next run resumes.
 //!
 //! One JSON object, replaced as a whole: `{"v":1,"file":"audit-…","seq":7,"ts":"…"}`. The file is
-//! the log file's name without its ending, because compression changes that. With `ts`, a line
-//! can be told from another one with its number, which a log has after a power failure.
+//! the log file's name without its ending, because compression changes that. `ts` distinguishes
+//! a line from another one with the same number, which a log has after a power failure.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -20,7 +20,7 @@ use crate::{say, small_file};
 const INTERVAL: Duration = Duration::from_secs(1);
 /// It is one line.
 const BYTES_MAX: u64 = 64 << 10;
-/// Time between two complaints.
+/// Time between two messages about a failure.
 const TELL_INTERVAL: Duration = Duration::from_secs(600);
 
 /// What the file holds.
@@ -32,19 +32,22 @@ struct Content {
     ts: Timestamp,
 }
 
-/// Why there can be no state.
+/// Why the state cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// It cannot be read or written.
-    #[error("{}: {error}", path.display())]
+    #[error("cannot use the state file {}: {error}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// It is something else.
-    #[error("{}: this is no state of `tacho convert`: {reason}", path.display())]
+    #[error(
+        "{} is not a state file of `tacho convert` ({reason}); name another file with --state",
+        path.display()
+    )]
     Content {
         /// The file.
         path: PathBuf,
@@ -52,7 +55,7 @@ pub enum StateError {
         reason: String,
     },
     /// Two would send the same lines.
-    #[error("{}: another `tacho convert` is using it", .0.display())]
+    #[error("the state file {} is in use by another `tacho convert`", .0.display())]
     Used(PathBuf),
 }
 
@@ -61,7 +64,7 @@ pub struct State {
     path: PathBuf,
     saved: Option<Mark>,
     next: Instant,
-    told: Option<Instant>,
+    reported: Option<Instant>,
     /// Holds the lock.
     _lock: File,
 }
@@ -96,7 +99,7 @@ impl State {
             Err(error) => return Err(fail(error)),
         };
         let next = Instant::now() + INTERVAL;
-        Ok(Self { path: path.to_owned(), saved, next, told: None, _lock: lock })
+        Ok(Self { path: path.to_owned(), saved, next, reported: None, _lock: lock })
     }
 
     /// The line that was sent last.
@@ -119,9 +122,9 @@ impl State {
         if let Err(error) = self.save(mark) {
             // What was sent since is sent again by the next start, and nothing is lost: no reason
             // to stop.
-            if self.told.is_none_or(|told| now - told >= TELL_INTERVAL) {
-                self.told = Some(now);
-                say::problem(format!("{error}; a new start would send again what it does not say"));
+            if self.reported.is_none_or(|reported| now - reported >= TELL_INTERVAL) {
+                self.reported = Some(now);
+                say::problem(format!("{error}; the next run would send some messages again"));
             }
         }
     }
@@ -141,7 +144,7 @@ impl State {
         };
         written.map_err(|error| StateError::File { path: self.path.clone(), error })?;
         self.saved = mark.cloned();
-        self.told = None;
+        self.reported = None;
         Ok(())
     }
 
@@ -161,7 +164,7 @@ impl State {
 fn understand(bytes: &[u8]) -> Result<Mark, String> {
     let content: Content = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     if content.v != 1 {
-        return Err(format!("its version is {}, and 1 is known", content.v));
+        return Err(format!("version {} is not supported, expected 1", content.v));
     }
     Ok(Mark { file: content.file.into(), seq: content.seq, ts: content.ts })
 }

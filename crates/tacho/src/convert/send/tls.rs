@@ -1,8 +1,7 @@
-//! TLS to a receiver (RFC 5425): whom it is believed, who we say we are, and what to tell people
-//! when that fails.
+//! TLS to a receiver (RFC 5425): trusted authorities, the client certificate, and error messages.
 //!
-//! The receiver's certificate is always verified: a log that goes to whoever answers is a leak.
-//! There is no option to switch this off.
+//! The receiver's certificate is always verified: otherwise the log could be sent to anyone. No
+//! option switches this off.
 
 use std::error::Error as _;
 use std::io;
@@ -15,10 +14,10 @@ use rustls::{CertificateError, ClientConfig, RootCertStore};
 
 use super::destination::host_of;
 
-/// What is said about TLS on the command line.
+/// The options of TLS on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// Authorities to believe instead of the system's.
+    /// Authorities to trust instead of the system's.
     pub ca: Option<PathBuf>,
     /// Our certificate, and those between it and its authority.
     pub cert: Option<PathBuf>,
@@ -32,33 +31,33 @@ pub struct TlsOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read, or is not what it should be.
-    #[error("{}: {reason}", path.display())]
+    #[error("cannot use {}: {reason}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,
     },
-    /// Nobody could be believed.
-    #[error("this system has no certificates of authorities ({0}); name one with --tls-ca")]
+    /// There is no trusted authority.
+    #[error("this system has no trusted certificate authorities ({0}); name one with --tls-ca")]
     NoAuthorities(String),
     /// Not a host name or an address.
-    #[error("`{0}` cannot be the name in a certificate; give --tls-server-name")]
+    #[error("a certificate cannot have the name `{0}`; set --tls-server-name")]
     Name(String),
-    /// The certificate and the key are not of each other, or not of a kind that is known.
-    #[error("--tls-cert and --tls-key: {0}")]
+    /// The certificate and the key do not match, or are not of a supported kind.
+    #[error("cannot use --tls-cert with --tls-key: {0}")]
     Identity(rustls::Error),
-    /// It cannot do TLS at all.
-    #[error("TLS: {0}")]
+    /// TLS is not available.
+    #[error("cannot use TLS: {0}")]
     Other(#[from] rustls::Error),
 }
 
 /// What is needed to begin a connection.
 #[derive(Clone, Debug)]
 pub struct Tls {
-    /// Whom to believe, and who we are.
+    /// Trusted authorities and the client certificate.
     pub config: Arc<ClientConfig>,
-    /// Whom we want.
+    /// Expected name of the receiver.
     pub name: ServerName<'static>,
 }
 
@@ -66,7 +65,7 @@ impl Tls {
     /// Reads the files. `address` is `host:port`.
     ///
     /// # Errors
-    /// When a file is not there or not what it should be: nothing to wait for.
+    /// A file is missing or not what it should be: a retry would not help.
     pub fn new(address: &str, options: &TlsOptions) -> Result<Self, TlsError> {
         let text = options.server_name.as_deref().unwrap_or(host_of(address));
         let name =
@@ -95,7 +94,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let certificates = read.map_err(|error| fail(reason(&error)))?;
     if certificates.is_empty() {
-        return Err(fail("no certificate in PEM (-----BEGIN CERTIFICATE-----) in it".to_owned()));
+        return Err(fail("it has no PEM certificate (-----BEGIN CERTIFICATE-----)".to_owned()));
     }
     Ok(certificates)
 }
@@ -104,7 +103,7 @@ fn reason(error: &rustls::pki_types::pem::Error) -> String {
     use rustls::pki_types::pem::Error;
     match error {
         Error::Io(error) => error.to_string(),
-        Error::NoItemsFound => "nothing of the kind in PEM (-----BEGIN …) in it".to_owned(),
+        Error::NoItemsFound => "it has no such PEM block (-----BEGIN …)".to_owned(),
         error => error.to_string(),
     }
 }
@@ -115,24 +114,27 @@ fn authorities(path: Option<&Path>) -> Result<RootCertStore, TlsError> {
         for certificate in certificates(path)? {
             store.add(certificate).map_err(|error| TlsError::File {
                 path: path.to_owned(),
-                reason: format!("not the certificate of an authority: {error}"),
+                reason: format!("it is not the certificate of an authority: {error}"),
             })?;
         }
         return Ok(store);
     }
     let found = rustls_native_certs::load_native_certs();
-    // Some of the system's may be of a kind that is not known: the others are good.
+    // Some of the system's may be of an unsupported kind; the others are used.
     store.add_parsable_certificates(found.certs);
     if store.is_empty() {
         let reasons: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
-        let reasons =
-            if reasons.is_empty() { "ca-certificates?".to_owned() } else { reasons.join("; ") };
+        let reasons = if reasons.is_empty() {
+            "is the package ca-certificates installed?".to_owned()
+        } else {
+            reasons.join("; ")
+        };
         return Err(TlsError::NoAuthorities(reasons));
     }
     Ok(store)
 }
 
-/// What to tell people about a connection that failed: what is wrong with whose certificate.
+/// Describes why a connection failed, for people.
 pub fn explain(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match inner {
@@ -146,7 +148,7 @@ pub fn explain(error: &io::Error) -> String {
             )
         }
         Some(rustls::Error::InvalidMessage(_)) => {
-            format!("{error}; is there TLS at this port?")
+            format!("{error}; check that this port speaks TLS")
         }
         Some(error) => error.to_string(),
         None => match error.source() {
@@ -171,8 +173,8 @@ fn certificate(error: &CertificateError) -> String {
             format!("it is for another name ({error}); see --tls-server-name")
         }
         CertificateError::BadSignature => {
-            "it is not signed by the authority that it names: is there another of that name? See \
-             --tls-ca"
+            "it is not signed by the authority that it names; check --tls-ca for another authority \
+             of that name"
                 .to_owned()
         }
         CertificateError::Revoked => "it was revoked".to_owned(),
@@ -184,7 +186,7 @@ fn alert_hint(alert: rustls::AlertDescription) -> &'static str {
     use rustls::AlertDescription as Alert;
     match alert {
         Alert::CertificateRequired | Alert::NoCertificate => {
-            ": it wants our certificate, --tls-cert and --tls-key"
+            ": it requires a client certificate; add --tls-cert and --tls-key"
         }
         Alert::UnknownCA
         | Alert::BadCertificate
@@ -192,8 +194,10 @@ fn alert_hint(alert: rustls::AlertDescription) -> &'static str {
         | Alert::CertificateExpired
         | Alert::CertificateRevoked
         | Alert::UnsupportedCertificate
-        | Alert::AccessDenied => ": our certificate (--tls-cert) is not good for it",
-        Alert::HandshakeFailure => ": no common way to encrypt, or our certificate is missing",
+        | Alert::AccessDenied => ": it does not accept the certificate of --tls-cert",
+        Alert::HandshakeFailure => {
+            ": no common cipher, or it requires a client certificate (--tls-cert)"
+        }
         _ => "",
     }
 }

@@ -1,4 +1,4 @@
-//! Option files (my.cnf) as MariaDB and MySQL servers read them: groups, includes, quotes.
+//! Option files (my.cnf) as MariaDB and MySQL read them: groups, includes, quotes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,30 +8,54 @@ use anyhow::{Context as _, ensure};
 /// Deeper includes are refused, as the servers do.
 const DEPTH_MAX: usize = 10;
 
-/// The options of the server's groups in their order: names in lower case with underscores,
-/// without `loose_`. Of two with one name the later counts.
+/// Whose groups are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// The server.
+    Server,
+    /// A client program.
+    Client,
+}
+
+impl Reader {
+    fn reads(self, group: &str) -> bool {
+        match self {
+            Self::Server => is_group_of_server(group),
+            Self::Client => ["client", "client-server", "client-mariadb"].contains(&group.trim()),
+        }
+    }
+}
+
+/// The options that `reader` takes from a file, in their order: names in lower case with
+/// underscores, without `loose_`. Of two with one name the later counts.
 ///
 /// # Errors
-/// A file cannot be read, or is no text.
-pub(super) fn read(file: &Path) -> anyhow::Result<Vec<(String, String)>> {
+/// A file cannot be read, or is not text.
+pub fn read(file: &Path, reader: Reader) -> anyhow::Result<Vec<(String, String)>> {
     let mut options = Vec::new();
-    read_into(&mut options, file, 0)?;
+    read_into(&mut options, file, reader, 0)?;
     Ok(options)
 }
 
-fn read_into(options: &mut Vec<(String, String)>, file: &Path, depth: usize) -> anyhow::Result<()> {
-    ensure!(depth < DEPTH_MAX, "{} is included too deeply", file.display());
-    let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+fn read_into(
+    options: &mut Vec<(String, String)>,
+    file: &Path,
+    reader: Reader,
+    depth: usize,
+) -> anyhow::Result<()> {
+    ensure!(depth < DEPTH_MAX, "cannot read {}: more than 10 levels of includes", file.display());
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let mut is_ours = false;
     for line in text.lines().map(str::trim) {
         if let Some(rest) = line.strip_prefix("!includedir") {
             for file in files_of(Path::new(rest.trim()))? {
-                read_into(options, &file, depth + 1)?;
+                read_into(options, &file, reader, depth + 1)?;
             }
         } else if let Some(rest) = line.strip_prefix("!include") {
-            read_into(options, Path::new(rest.trim()), depth + 1)?;
+            read_into(options, Path::new(rest.trim()), reader, depth + 1)?;
         } else if let Some(rest) = line.strip_prefix('[') {
-            is_ours = rest.split_once(']').is_some_and(|(group, _)| is_group_of_server(group));
+            is_ours = rest.split_once(']').is_some_and(|(group, _)| reader.reads(group));
         } else if is_ours && !line.is_empty() && !line.starts_with(['#', ';']) {
             options.push(option(line));
         }
@@ -42,7 +66,7 @@ fn read_into(options: &mut Vec<(String, String)>, file: &Path, depth: usize) -> 
 /// The option files of a directory, in the order of their names.
 fn files_of(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory)
-        .with_context(|| format!("reading the directory {}", directory.display()))?;
+        .with_context(|| format!("cannot read the directory {}", directory.display()))?;
     let mut files = Vec::new();
     for entry in entries {
         let path = entry?.path();
@@ -54,7 +78,7 @@ fn files_of(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Also of groups for one release, whichever it is: they are there because that is the release.
+/// Includes the groups of any release: a file has them for the release that reads it.
 fn is_group_of_server(group: &str) -> bool {
     let group = group.trim();
     let (name, release) = group.split_once('-').unwrap_or((group, ""));
@@ -123,7 +147,7 @@ fn unquoted(value: &str) -> String {
 }
 
 /// The value as it must stand in an option file.
-pub(super) fn quoted(value: &str) -> String {
+pub fn quoted(value: &str) -> String {
     let is_plain =
         |character: char| character.is_ascii_alphanumeric() || "_-./:".contains(character);
     if !value.is_empty() && value.chars().all(is_plain) {
@@ -165,7 +189,7 @@ mod tests {
             included.display()
         );
         fs::write(&file, text).expect("the file");
-        let options = read(&file).expect("options");
+        let options = read(&file, Reader::Server).expect("options");
         let options: Vec<(&str, &str)> =
             options.iter().map(|(name, value)| (&**name, &**value)).collect();
         assert_eq!(
@@ -181,11 +205,21 @@ mod tests {
     }
 
     #[test]
+    fn clients_read_their_groups() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("my.cnf");
+        fs::write(&file, "[mysqld]\nuser=a\n[client]\nuser=b\n[mariadb-dump]\nuser=c\n")
+            .expect("the file");
+        let options = read(&file, Reader::Client).expect("options");
+        assert_eq!(options, [("user".to_owned(), "b".to_owned())]);
+    }
+
+    #[test]
     fn a_file_that_includes_itself_is_refused() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("my.cnf");
         fs::write(&file, format!("!include {}\n", file.display())).expect("the file");
-        assert!(read(&file).is_err());
+        assert!(read(&file, Reader::Server).is_err());
     }
 
     #[test]

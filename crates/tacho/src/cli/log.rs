@@ -1,0 +1,178 @@
+//! The options that say which part of a log a command reads, and where its result goes. Every
+//! command that has one of them takes it from here, in this order.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tacho_logdir::read::content::Identities;
+use tacho_logdir::read::files::{Input, STDIN};
+
+use crate::problem;
+use crate::tail::TailError;
+
+/// The environment variable that names the log directory.
+const VARIABLE: &str = "TACHO_LOG_DIR";
+
+/// Where a server with Debian's data directory writes by default.
+const DEFAULT_DIRECTORY: &str = "/var/lib/mysql/tacho";
+
+/// A log directory, for commands that need all of it.
+#[derive(Args, Debug)]
+pub struct LogDirectory {
+    /// Log directory [default: $TACHO_LOG_DIR, then /var/lib/mysql/tacho]
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+impl LogDirectory {
+    /// The directory, which need not exist.
+    pub fn find(&self) -> LogPath {
+        LogPath::find(self.directory.as_deref())
+    }
+}
+
+/// A log, for commands that read one at a time.
+#[derive(Args, Debug)]
+pub struct LogSource {
+    /// Log directory, log file, or `-` for stdin [default: $TACHO_LOG_DIR, then
+    /// /var/lib/mysql/tacho]
+    #[arg(value_name = "DIR|FILE")]
+    path: Option<PathBuf>,
+}
+
+impl LogSource {
+    /// Finds the log.
+    ///
+    /// # Errors
+    /// The path does not exist or cannot be read.
+    pub fn find(&self) -> Result<Input, TailError> {
+        LogPath::find(self.path.as_deref()).place()
+    }
+}
+
+/// Logs, for commands that read one after the other.
+#[derive(Args, Debug)]
+pub struct LogSources {
+    /// Log directories, log files, or `-` for stdin [default: $TACHO_LOG_DIR, then
+    /// /var/lib/mysql/tacho]
+    #[arg(value_name = "DIR|FILE")]
+    pub paths: Vec<PathBuf>,
+}
+
+impl LogSources {
+    /// Finds the logs.
+    ///
+    /// # Errors
+    /// A path does not exist or cannot be read.
+    pub fn find(&self) -> Result<Vec<Input>, TailError> {
+        match &self.paths[..] {
+            [] => Ok(vec![LogPath::find(None).place()?]),
+            paths => paths.iter().map(|path| LogPath::find(Some(path)).place()).collect(),
+        }
+    }
+}
+
+/// The path of a log, and where it was named.
+#[derive(Clone, Debug)]
+pub struct LogPath {
+    /// The path.
+    pub path: PathBuf,
+    origin: &'static str,
+}
+
+impl LogPath {
+    /// The argument, else the environment variable, else the default.
+    fn find(given: Option<&Path>) -> Self {
+        let variable = || std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
+        Self::choose(given, variable)
+    }
+
+    fn choose(given: Option<&Path>, variable: impl Fn() -> Option<OsString>) -> Self {
+        match (given, variable()) {
+            (Some(path), _) => Self { path: path.to_owned(), origin: "" },
+            (None, Some(path)) => Self { path: path.into(), origin: " (from TACHO_LOG_DIR)" },
+            (None, None) => Self {
+                path: DEFAULT_DIRECTORY.into(),
+                origin: " (the default; name another as an argument or in TACHO_LOG_DIR)",
+            },
+        }
+    }
+
+    fn place(self) -> Result<Input, TailError> {
+        if self.path == Path::new(STDIN) {
+            return Ok(Input::Stream(self.path));
+        }
+        Input::of(&self.path).map_err(|error| TailError::Input { log: self, error })
+    }
+}
+
+impl fmt::Display for LogPath {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        write!(formatter, "{}{}", self.path.display(), self.origin)
+    }
+}
+
+/// Where the result goes.
+#[derive(Args, Debug)]
+pub struct OutputFile {
+    /// Write to this new file instead of stdout; an existing file is not overwritten
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Which times are wanted.
+#[derive(Args, Debug)]
+pub struct TimeRange {
+    /// Only lines of this time or later
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+
+    /// Only lines before this time
+    #[arg(long, value_name = "WHEN")]
+    pub until: Option<String>,
+}
+
+/// Whether a command waits for new lines.
+#[derive(Args, Debug)]
+pub struct FollowArgs {
+    /// Keep reading new lines, across rotation, until Ctrl-C
+    #[arg(short, long, conflicts_with = "until")]
+    pub follow: bool,
+}
+
+/// How encrypted files are opened.
+#[derive(Args, Debug, Default)]
+pub struct IdentityArgs {
+    /// File with a secret key for encrypted files (.age), as `age-keygen` writes it; may be
+    /// repeated
+    #[arg(long, value_name = "FILE")]
+    pub identity: Vec<PathBuf>,
+}
+
+impl IdentityArgs {
+    /// Reads the keys.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or has no key.
+    pub fn read(&self) -> anyhow::Result<Identities> {
+        Identities::read(&self.identity)
+            .map_err(|error| anyhow::anyhow!("--identity {}", problem::text(&error.into())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_precedes_the_variable_and_that_the_default() {
+        let shown = |given: Option<&str>, variable: Option<&str>| {
+            LogPath::choose(given.map(Path::new), || variable.map(OsString::from)).to_string()
+        };
+        assert_eq!(shown(Some("a"), Some("b")), "a");
+        assert_eq!(shown(None, Some("b")), "b (from TACHO_LOG_DIR)");
+        assert!(shown(None, None).starts_with("/var/lib/mysql/tacho (the default; "));
+    }
+}
