@@ -101,8 +101,7 @@ enum tacho_traces {
     TACHO_TRACES_CHANGES = 2
 };
 
-/* A macro for each kind of setting is called once for each setting of that kind, in the order of the
- * table:
+/* Calls a macro of its kind for each setting, in the order of the table:
  *
  *   NUMBER(servers, change, owner, name, NAME, default, min, max, step, help)
  *   SWITCH(servers, change, owner, name, NAME, default, help)

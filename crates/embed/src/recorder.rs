@@ -16,13 +16,12 @@ use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status, Who};
 use tacho_recorder::opening::{self, OpenError};
 use tacho_recorder::recover::{self, RecoverError};
-use tacho_recorder::setting_names::SettingNames;
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::layout::{NAME_COUNT, NameEntry, Settings as ArenaSettings};
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
-use tacho_settings::{Owner, Setting};
+use tacho_settings::{Owner, Setting, SettingNames};
 
 use crate::config;
 use crate::encryption::{self, Mode};
@@ -123,29 +122,6 @@ fn set_in_arena(settings: &ArenaSettings, setting: Setting, value: u64) -> bool 
     true
 }
 
-fn set_of_writer(control: &Control, setting: Setting, value: u64) {
-    match setting {
-        Setting::FlushIntervalMs => control.flush_interval_ms.store(value, Ordering::Relaxed),
-        Setting::FlushBytes => control.flush_bytes.store(value, Ordering::Relaxed),
-        Setting::RotateBytes => control.rotate_bytes.store(value, Ordering::Relaxed),
-        Setting::Timestamps => control.utc.store(value as u32, Ordering::Relaxed),
-        Setting::MaxStatementBytes => control.max_statement_bytes.store(value, Ordering::Relaxed),
-        Setting::CheckpointIntervalS => {
-            control.checkpoint_interval_s.store(value, Ordering::Relaxed);
-        }
-        Setting::Digest => control.digest.store(value != 0, Ordering::Relaxed),
-        Setting::RotateIntervalS => control.rotate_interval_s.store(value, Ordering::Relaxed),
-        Setting::SyncIntervalMs => control.sync_interval_ms.store(value, Ordering::Relaxed),
-        Setting::RetentionDays => control.retention_days.store(value, Ordering::Relaxed),
-        Setting::RetentionBytes => control.retention_bytes.store(value, Ordering::Relaxed),
-        Setting::RetentionFiles => control.retention_files.store(value, Ordering::Relaxed),
-        Setting::Compression => control.compress.store(value != 0, Ordering::Relaxed),
-        Setting::DiskWarnPercent => control.disk_warn_percent.store(value, Ordering::Relaxed),
-        Setting::Format => control.format.store(value as u32, Ordering::Relaxed),
-        _ => {}
-    }
-}
-
 impl Recorder {
     /// Recovers what a crash has left, makes the arena, starts the writer.
     pub fn start(config: &Config) -> Result<Recorder, Failure> {
@@ -187,7 +163,7 @@ impl Recorder {
                 "{} cannot be written: {error}. If {} is changed after a crash, what the crash has \
                  left will not be found",
                 log_directory.join(arena_list::NAME).display(),
-                names.name("arena_directory")
+                names.name(Setting::ArenaDirectory)
             );
             error_log::write(Severity::Warning, &text);
         }
@@ -267,7 +243,7 @@ impl Recorder {
                 set_in_arena(&shared.settings.0, setting, value);
             }
             Owner::Server => self.outside.want(value != 0),
-            Owner::Writer => set_of_writer(&self.control, setting, value),
+            Owner::Writer => self.control.set(setting, value),
             Owner::Adapter => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.
@@ -395,7 +371,7 @@ impl Recorder {
             Ok(change) => change,
             Err(why) => {
                 if mode == Mode::Begin {
-                    let name = self.control.names().name("encryption_recipients_file");
+                    let name = self.control.names().name(Setting::EncryptionRecipientsFile);
                     self.tell_fault(who, Fault::Encryption, &format!("{name}: {why}"));
                 }
                 return Err(why);

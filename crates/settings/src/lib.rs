@@ -67,14 +67,14 @@ impl Setting {
         }
     }
 
-    /// Its largest value.
+    /// Its smallest and its largest value.
     ///
     /// # Panics
     /// It is not a number.
     #[must_use]
-    pub const fn max(self) -> u64 {
+    pub const fn range(self) -> [u64; 2] {
         match self.spec().kind {
-            Kind::Number { max, .. } => max,
+            Kind::Number { min, max, .. } => [min, max],
             _ => panic!("only a number has a range"),
         }
     }

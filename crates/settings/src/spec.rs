@@ -123,6 +123,19 @@ pub enum Servers {
 }
 
 impl Spec {
+    /// Whether it can have this value, as an option file has it. Any text will do for a text.
+    #[must_use]
+    pub fn takes(&self, value: &str) -> bool {
+        match self.kind {
+            Kind::Switch { .. } | Kind::Command => ["ON", "OFF"].contains(&value),
+            Kind::Number { min, max, .. } => {
+                value.parse().is_ok_and(|number: u64| (min..=max).contains(&number))
+            }
+            Kind::Choice { names, .. } => names.contains(&value),
+            Kind::Text { .. } => true,
+        }
+    }
+
     /// What most settings are: dynamic, on all servers, for the writer.
     const fn new(name: &'static str, kind: Kind) -> Spec {
         Spec { name, help: "", kind, is_dynamic: true, owner: Owner::Writer, servers: Servers::All }

@@ -7,6 +7,7 @@ use tacho_logdir::{FileName, Fs, SyncMark};
 use tacho_ring::layout::{DURABILITY_ASYNC, DURABILITY_SYNC};
 use tacho_ring::producer::Futex;
 use tacho_ring::{session, sys};
+use tacho_settings::Setting;
 
 use super::Writer;
 use super::seldom::Outages;
@@ -116,7 +117,7 @@ impl<F: Fs> Writer<F> {
 
     /// When it is time to sync again, µs from now; `None`: never.
     pub(super) fn sync_due_us(&self) -> Option<i64> {
-        let interval_us = self.control.sync_interval_ms.load(Ordering::Relaxed) as i64 * 1_000;
+        let interval_us = self.control.setting(Setting::SyncIntervalMs) as i64 * 1_000;
         let due_us = (self.syncing.synced_us + interval_us).max(self.syncing.retry_at_us);
         (self.syncing.durability != DURABILITY_ASYNC).then(|| due_us - sys::monotonic_us())
     }

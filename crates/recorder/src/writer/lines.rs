@@ -6,6 +6,7 @@ use tacho_event::json;
 use tacho_event::record::{EventKind, Record};
 use tacho_logdir::Fs;
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use super::Writer;
 use crate::control::{Severity, Status};
@@ -92,7 +93,7 @@ impl<F: Fs> Writer<F> {
 
     /// Formats the queue, and writes whenever a batch is full.
     pub(crate) fn write_queue(&mut self, now_us: i64) -> bool {
-        let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed).clamp(1, 16 << 20);
+        let flush_bytes = self.control.setting(Setting::FlushBytes).clamp(1, 16 << 20);
         // Taken out for the loop, which writes files by the way.
         let mut ready = std::mem::take(&mut self.ready);
         let mut written = true;
@@ -159,10 +160,10 @@ impl<F: Fs> Writer<F> {
         let mut style = Style {
             clock: &mut self.clock,
             run,
-            max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
+            max_statement_bytes: self.control.setting(Setting::MaxStatementBytes),
             filters: &self.judging.filters,
             may_skip,
-            digest: self.control.digest.load(Ordering::Relaxed),
+            digest: self.control.is_on(Setting::Digest),
             redact_literals: self.drain.arena().redacts_literals() || self.judging.is_blind(),
         };
         let written = line::write_single(
@@ -207,10 +208,10 @@ impl<F: Fs> Writer<F> {
         let mut style = Style {
             clock: &mut self.clock,
             run,
-            max_statement_bytes: self.control.max_statement_bytes.load(Ordering::Relaxed),
+            max_statement_bytes: self.control.setting(Setting::MaxStatementBytes),
             filters: &self.judging.filters,
             may_skip,
-            digest: self.control.digest.load(Ordering::Relaxed),
+            digest: self.control.is_on(Setting::Digest),
             redact_literals: self.drain.arena().redacts_literals() || self.judging.is_blind(),
         };
         let written = line::write_statement(

@@ -52,6 +52,7 @@ use tacho_ring::gate::Park;
 use tacho_ring::producer::Futex;
 use tacho_ring::sync::fence;
 use tacho_ring::{session, sys};
+use tacho_settings::{Setting, SettingNames};
 
 use crate::annex::Source;
 use crate::arena_file::ArenaFile;
@@ -60,7 +61,6 @@ use crate::drain::Drain;
 use crate::join::{Ending, Join, Ready, Start};
 use crate::line::Scratch;
 use crate::pause;
-use crate::setting_names::SettingNames;
 use durability::Syncing;
 use judging::Judging;
 pub(crate) use losses::confirm_losses;
@@ -306,10 +306,10 @@ impl<F: Fs> Writer<F> {
             };
         }
         self.take_durability();
-        self.files.set_rotate_bytes(self.control.rotate_bytes.load(Ordering::Relaxed));
-        let interval_s = self.control.checkpoint_interval_s.load(Ordering::Relaxed);
+        self.files.set_rotate_bytes(self.control.setting(Setting::RotateBytes));
+        let interval_s = self.control.setting(Setting::CheckpointIntervalS);
         self.files.set_checkpoint_interval_s(interval_s);
-        let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
+        let flush_bytes = self.control.setting(Setting::FlushBytes);
         let chunk_bytes = u64::from(self.arena().geometry().chunk_bytes);
         let limit = u32::try_from((flush_bytes / chunk_bytes).max(1)).unwrap_or(u32::MAX);
         self.arena().shared().bell.0.closed_limit.store(limit, Ordering::Relaxed);
@@ -338,7 +338,7 @@ impl<F: Fs> Writer<F> {
             return false;
         }
         self.control.flush_now.store(false, Ordering::Relaxed);
-        self.files.rotate_when_older(self.control.rotate_interval_s.load(Ordering::Relaxed));
+        self.files.rotate_when_older(self.control.setting(Setting::RotateIntervalS));
         if self.control.rotate_now.swap(false, Ordering::Relaxed)
             && let Err(error) = self.files.rotate_now()
         {
@@ -417,7 +417,7 @@ impl<F: Fs> Writer<F> {
     pub fn sleep(&mut self, started_us: i64, at_most_ms: u64) {
         let written = self.status.bytes_written.load(Ordering::Relaxed);
         let new_bytes = written - std::mem::replace(&mut self.slept_at_bytes, written);
-        let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
+        let flush_bytes = self.control.setting(Setting::FlushBytes);
         if new_bytes > flush_bytes / 8
             && !self.outages.is_failing()
             && !self.syncing.is_waited_for()
@@ -425,7 +425,7 @@ impl<F: Fs> Writer<F> {
             std::thread::sleep(NAP);
             return;
         }
-        let interval_ms = self.control.flush_interval_ms.load(Ordering::Relaxed);
+        let interval_ms = self.control.setting(Setting::FlushIntervalMs);
         let interval_ms = interval_ms.min(at_most_ms).max(1);
         let elapsed_us = sys::monotonic_us() - started_us;
         let left_us = (interval_ms as i64).saturating_mul(1_000) - elapsed_us;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use tacho_logdir::{Event, FileError, Fs, Sealed};
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
+use tacho_settings::{Setting, SettingNames};
 
 use super::Writer;
 use super::losses::confirm_losses;
@@ -13,7 +14,6 @@ use crate::annex;
 use crate::arena_file::ArenaFile;
 use crate::arena_list;
 use crate::control::{Severity, Status};
-use crate::setting_names::SettingNames;
 
 /// How long a failed write is left alone, µs.
 const RETRY_US: i64 = 250_000;
@@ -202,7 +202,7 @@ fn describe(event: &Event, names: SettingNames) -> String {
             "{} was cut short by somebody: {gone_bytes} bytes of the audit log are gone. \
              Use SET GLOBAL {}=1 instead of copytruncate",
             path.display(),
-            names.name("rotate_now")
+            names.name(Setting::RotateNow)
         ),
         Event::SealFailed { error } => {
             format!("the audit log goes on and its seal cannot be written at the moment: {error}")

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 
 use tacho_logdir::{Content, FileName, Form, Fs, PackError, Packed, Packing as Wanted, Unremoved};
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use super::Writer;
 use super::seldom::Seldom;
@@ -151,7 +152,7 @@ impl<F: Fs> Writer<F> {
     /// Hears what is wanted now.
     fn take_wishes(&mut self) {
         let packing = &mut self.packing;
-        let compress = self.control.compress.load(Ordering::Relaxed);
+        let compress = self.control.is_on(Setting::Compression);
         if std::mem::replace(&mut packing.wanted.compress, compress) != compress {
             packing.change();
             self.survey.look_soon();
@@ -252,7 +253,7 @@ impl<F: Fs> Writer<F> {
             "{} is NOT ENCRYPTED, nor is any other file of the log: {why}. They are encrypted when \
              {} is set to a right one",
             closed.log_file(),
-            self.control.name("encryption_recipients_file")
+            self.control.name(Setting::EncryptionRecipientsFile)
         );
         if self.packing.obstacle_seldom.allows(now_us) {
             self.say(Severity::Error, &text);
@@ -309,8 +310,8 @@ mod tests {
         fs.forbid(Some(&first));
         let nothing = ArenaFile::placeholder().expect("memory");
         let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
-        control.compress.store(true, Ordering::Relaxed);
-        control.format.store(0, Ordering::Relaxed);
+        control.set(Setting::Compression, 1);
+        control.set(Setting::Format, 0);
         let (said, hears) = std::sync::mpsc::channel();
         let log = Box::new(move |severity, text: &str| {
             if severity == Severity::Warning {

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tacho_logdir::Fs;
 use tacho_ring::{free, session, sys};
+use tacho_settings::Setting;
 
 use super::Writer;
 use crate::arena_file::ArenaError;
@@ -109,8 +110,8 @@ impl<F: Fs> Writer<F> {
                 "{error}. Until that is mended, a statement that is larger than what is free in \
                  the arena is in the memory of its writer, and lost or doubled if that is killed \
                  before its line is written. Give {} more room, or make {} larger",
-                self.control.name("arena_directory"),
-                self.control.name("arena_bytes")
+                self.control.name(Setting::ArenaDirectory),
+                self.control.name(Setting::ArenaBytes)
             ),
         };
         self.say(Severity::Warning, &text);

@@ -14,11 +14,13 @@ use std::time::Duration;
 use tacho_format::{Format, host_name};
 use tacho_logdir::{Due, FileName, Fs, Plan, RemovalReason, RenditionState, Renditions as Files};
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use super::Writer;
 use super::seldom::{Outages, Seldom};
-use crate::control::{FORMAT_UNSAID, Severity, Status};
+use crate::control::{Severity, Status};
 use crate::pause;
+use crate::settings::FORMAT_UNSAID;
 
 /// How long trouble is left alone.
 const RETRY: Duration = Duration::from_secs(1);
@@ -26,8 +28,8 @@ const RETRY_US: i64 = 1_000_000;
 /// Behind the statements of the server, before what compresses files.
 const NICE: i32 = 10;
 
-/// What the setting's numbers mean; see `tacho_setting`.
-fn format_of(number: u32) -> Option<Format> {
+/// What the setting's numbers mean; see `tacho_settings`.
+fn format_of(number: u64) -> Option<Format> {
     match number {
         1 => Some(Format::Csv),
         2 => Some(Format::PerconaJson),
@@ -263,7 +265,7 @@ impl<F: Fs> Writer<F> {
     /// Follows the setting: another format begins with another file. Only with an empty batch.
     pub(super) fn take_format(&mut self) {
         debug_assert!(self.batch.is_empty());
-        let number = self.control.format.load(Ordering::Relaxed);
+        let number = self.control.setting(Setting::Format);
         let now_us = sys::monotonic_us();
         // Before it is said, nothing may be taken for another one. At the end nothing is begun.
         let is_ending = self.control.stop.load(Ordering::Relaxed);
@@ -274,7 +276,7 @@ impl<F: Fs> Writer<F> {
         let taken = self.begin_renditions(wanted).and_then(|()| self.switch_format(wanted));
         if let Err(text) = taken {
             self.renditions.retry_at_us = now_us + RETRY_US;
-            let name = self.control.name("format");
+            let name = self.control.name(Setting::Format);
             let text = format!("{name} cannot be followed at the moment: {text}");
             if self.renditions.seldom.allows(now_us) {
                 self.say(Severity::Warning, &text);
@@ -322,7 +324,7 @@ impl<F: Fs> Writer<F> {
         let plan = Plan {
             current: self.files.current_name(),
             formats: vec![(seen, format)],
-            utc: self.control.utc.load(Ordering::Relaxed) != 0,
+            utc: self.control.setting(Setting::Timestamps) != 0,
         };
         let files = self.files.renditions(state, seen, &host_name());
         self.renditions.start(files, plan).map_err(|error| error.to_string())?;
@@ -374,7 +376,7 @@ impl<F: Fs> Writer<F> {
         }
         let written = self.status.bytes_written.load(Ordering::Relaxed);
         let (current, utc) =
-            (self.files.current_name(), self.control.utc.load(Ordering::Relaxed) != 0);
+            (self.files.current_name(), self.control.setting(Setting::Timestamps) != 0);
         let mut shared = running.link.lock();
         let messages = std::mem::take(&mut shared.messages);
         let held_up = shared.held_up.take();

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 use tacho_logdir::{Due, FileName, Fs, Keep, Outlook, RemovalReason};
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use super::Writer;
 use super::brake::Brake;
@@ -120,9 +121,9 @@ impl<F: Fs> Writer<F> {
         self.retention.by_age.hear(days_said);
         self.retention.by_count.hear(files_said);
         let keep = Keep {
-            days: self.control.retention_days.load(Ordering::Relaxed),
-            bytes: self.control.retention_bytes.load(Ordering::Relaxed),
-            files: self.control.retention_files.load(Ordering::Relaxed),
+            days: self.control.setting(Setting::RetentionDays),
+            bytes: self.control.setting(Setting::RetentionBytes),
+            files: self.control.setting(Setting::RetentionFiles),
         };
         let changed = std::mem::replace(&mut self.retention.keep, keep) != keep;
         if keep == Keep::default() {
@@ -191,7 +192,7 @@ impl<F: Fs> Writer<F> {
                  set forward when a file was begun, or is set back now. Until that time has come, \
                  files that were begun since do not become old: {} removes at most what is older \
                  than that",
-                self.control.name("retention_days")
+                self.control.name(Setting::RetentionDays)
             );
             self.say(Severity::Warning, &text);
         }
@@ -209,9 +210,9 @@ impl<F: Fs> Writer<F> {
         self.survey.look_soon();
         self.status.files_removed.fetch_add(1, Ordering::Relaxed);
         let setting = match due.reason {
-            RemovalReason::Size => "retention_bytes",
-            RemovalReason::Count => "retention_files",
-            RemovalReason::Age | RemovalReason::Request => "retention_days",
+            RemovalReason::Size => Setting::RetentionBytes,
+            RemovalReason::Count => Setting::RetentionFiles,
+            RemovalReason::Age | RemovalReason::Request => Setting::RetentionDays,
         };
         let setting = self.control.name(setting);
         let text = format!("{} was removed ({setting})", due.name.log_file());
@@ -223,7 +224,7 @@ impl<F: Fs> Writer<F> {
         let Keep { days, files, .. } = self.retention.keep;
         let (brake, text) = match reason {
             RemovalReason::Age => {
-                let name = self.control.name("retention_days");
+                let name = self.control.name(Setting::RetentionDays);
                 let text = format!(
                     "{} log files are older than {name}={days}, which is more than may go at once: \
                      is the clock right? They go slowly. If they shall go now: SET GLOBAL \
@@ -233,13 +234,13 @@ impl<F: Fs> Writer<F> {
                 (&mut self.retention.by_age, text)
             }
             RemovalReason::Count => {
-                let name = self.control.name("retention_files");
+                let name = self.control.name(Setting::RetentionFiles);
                 let text = format!(
                     "there are {} more closed log files than {name}={files}, which is more than may \
                      go at once: was {} set again and again, or the limit lowered in the \
                      configuration? They go slowly. To remove them now: SET GLOBAL {name}={files}",
                     outlook.excess_count,
-                    self.control.name("rotate_now")
+                    self.control.name(Setting::RotateNow)
                 );
                 (&mut self.retention.by_count, text)
             }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use tacho_logdir::{Fs, Space};
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use super::Writer;
 use super::seldom::Seldom;
@@ -58,7 +59,7 @@ impl<F: Fs> Writer<F> {
     /// Looks how much room there is, now and then.
     pub(super) fn watch_space(&mut self) {
         let now_us = sys::monotonic_us();
-        let percent = self.control.disk_warn_percent.load(Ordering::Relaxed);
+        let percent = self.control.setting(Setting::DiskWarnPercent);
         if now_us < self.space.look_at_us && percent == self.space.percent {
             return;
         }
@@ -87,11 +88,11 @@ impl<F: Fs> Writer<F> {
         let text = format!(
             "the file system of the audit log has {free_bytes} of {total_bytes} bytes left, less \
              than {}. When it is full, {} decides what happens. Free space, or keep less ({}, {}, {})",
-            self.control.name("disk_warn_percent"),
-            self.control.name("overflow"),
-            self.control.name("retention_days"),
-            self.control.name("retention_bytes"),
-            self.control.name("retention_files")
+            self.control.name(Setting::DiskWarnPercent),
+            self.control.name(Setting::Overflow),
+            self.control.name(Setting::RetentionDays),
+            self.control.name(Setting::RetentionBytes),
+            self.control.name(Setting::RetentionFiles)
         );
         if self.space.seldom.allows(now_us) {
             self.say(Severity::Warning, &text);

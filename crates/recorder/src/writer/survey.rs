@@ -4,10 +4,9 @@
 //! for more than a fiftieth of the time. What changes with each line, the length
 //! of the current file, is added in each round without a look.
 
-use std::sync::atomic::Ordering;
-
 use tacho_logdir::{FileName, Fs, Survey};
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use super::Writer;
 use super::seldom::Seldom;
@@ -85,7 +84,7 @@ impl<F: Fs> Writer<F> {
         let found = &self.survey.found;
         let before = self.survey.current.filter(|(before, _)| *before == name);
         let more = bytes.saturating_sub(before.map_or(0, |(_, bytes)| bytes));
-        let interval_s = self.control.rotate_interval_s.load(Ordering::Relaxed);
+        let interval_s = self.control.setting(Setting::RotateIntervalS);
         let oldest_us = found.oldest.as_ref().map(|oldest| oldest.begun_us());
         let days = oldest_us.map_or(0, |us| sys::now_us().saturating_sub(us) / DAY_US);
         let mut time = |us: Option<i64>| {
