@@ -121,16 +121,16 @@ enum tacho_traces {
         "Record or not") \
     TEXT(ALL, AT_START, ADAPTER, directory, DIRECTORY, \
         "tacho", \
-        "Where the log files go; a relative path lies in the data directory") \
+        "Directory of the log files; a relative path starts in the data directory") \
     TEXT(ALL, AT_START, ADAPTER, arena_directory, ARENA_DIRECTORY, \
         "/dev/shm", \
-        "Where the arena goes: a file system in memory") \
+        "Directory of the arena: a file system in memory") \
     NUMBER(ALL, AT_START, ADAPTER, arena_bytes, ARENA_BYTES, \
         67108864ULL, 1048576ULL, 68719476736ULL, 4096ULL, \
-        "Size of the arena: what can wait for the log when it is slow") \
+        "Size of the arena, the buffer between the server and the log, bytes") \
     TEXT(ALL, AT_START, ADAPTER, signing_key_file, SIGNING_KEY_FILE, \
         "tacho-signing.key", \
-        "Where the key that signs the log lies, made if it is missing; a relative path lies in " \
+        "Path of the key that signs the log, made if it is missing; a relative path starts in " \
         "the data directory. Empty: the log is not sealed") \
     NUMBER(ALL, DYNAMIC, RECORDER, checkpoint_interval_s, CHECKPOINT_INTERVAL_S, \
         60ULL, 0ULL, 86400ULL, 1ULL, \
@@ -153,12 +153,12 @@ enum tacho_traces {
         "=TIMEOUT, milliseconds") \
     CHOICE(ALL, DYNAMIC, RECORDER, durability, DURABILITY, \
         0, ("ASYNC", "GROUP", "SYNC"), \
-        "When the log is on the device: ASYNC when the operating system thinks fit, GROUP every " \
+        "When the log is on the device: ASYNC when the operating system decides, GROUP every " \
         TACHO_VARIABLE("sync_interval_ms") \
         ", SYNC before a statement begins") \
     NUMBER(ALL, DYNAMIC, RECORDER, sync_interval_ms, SYNC_INTERVAL_MS, \
         1000ULL, 1ULL, 3600000ULL, 1ULL, \
-        "How often the log goes to the device with " \
+        "How often the log is synced to the device with " \
         TACHO_VARIABLE("durability") \
         "=GROUP or SYNC, milliseconds") \
     CHOICE(ALL, DYNAMIC, RECORDER, timestamps, TIMESTAMPS, \
@@ -166,8 +166,8 @@ enum tacho_traces {
         "Zone of the time stamps: SYSTEM (local time with offset) or UTC") \
     CHOICE(ALL, DYNAMIC, RECORDER, format, FORMAT, \
         0, ("JSON", "CSV", "PERCONA_JSON", "PERCONA_NEW", "PERCONA_OLD"), \
-        "JSON: JSON lines alone. CSV (as server_audit's), PERCONA_JSON, PERCONA_NEW, " \
-        "PERCONA_OLD (as audit_log's): each log file has another one in this format beside it") \
+        "Format of a second file beside each log file: CSV (as server_audit writes it), " \
+        "PERCONA_JSON, PERCONA_NEW, PERCONA_OLD (as audit_log writes them). JSON: there is none") \
     NUMBER(ALL, DYNAMIC, RECORDER, rotate_bytes, ROTATE_BYTES, \
         268435456ULL, 0ULL, 70368744177664ULL, 1ULL, \
         "Begin a new file at this size, bytes; 0 = never") \
@@ -185,7 +185,7 @@ enum tacho_traces {
         "Remove the oldest closed files while there are more than this; 0 = keep them") \
     CHOICE(ALL, DYNAMIC, RECORDER, compression, COMPRESSION, \
         0, ("NONE", "ZSTD"), \
-        "What becomes of closed files: NONE, or ZSTD (compressed in the background)") \
+        "Compression of closed files: NONE, or ZSTD in the background") \
     TEXT(ALL, DYNAMIC, ADAPTER, encryption_recipients_file, ENCRYPTION_RECIPIENTS_FILE, \
         "", \
         "File with the public keys (age1...) that closed files are encrypted to, read when this " \
@@ -195,10 +195,10 @@ enum tacho_traces {
         "Warn when less of the log's file system is free, per cent; 0 = never") \
     CHOICE(ALL, DYNAMIC, RECORDER, writer, WRITER, \
         0, ("EMBEDDED", "EXTERNAL"), \
-        "Who writes the log: EMBEDDED (a thread of the server), or EXTERNAL (the process `tacho " \
-        "recorder`; the thread, while there is none)") \
+        "Writer of the log: EMBEDDED (a thread of the server), or EXTERNAL (the process `tacho " \
+        "recorder`, and the thread while that does not run)") \
     COMMAND(ALL, DYNAMIC, ADAPTER, flush_now, FLUSH_NOW, \
-        "Set to 1: write what has ended now, not after " \
+        "Set to 1: write all finished records now, not after " \
         TACHO_VARIABLE("flush_interval_ms")) \
     COMMAND(ALL, DYNAMIC, ADAPTER, rotate_now, ROTATE_NOW, \
         "Set to 1: begin a new file now") \
@@ -218,20 +218,20 @@ enum tacho_traces {
         "Give each statement the hash of its shape, without literals") \
     CHOICE(ALL, DYNAMIC, RECORDER, redact, REDACT, \
         0, ("SECRETS", "LITERALS"), \
-        "What is taken out of statements: SECRETS (passwords and keys) or LITERALS (every " \
-        "literal too)") \
+        "Removed from statements: SECRETS (passwords and keys) or LITERALS (every literal as " \
+        "well)") \
     SWITCH(ALL, AT_START, ADAPTER, tables, TABLES, \
         0, \
         "Record which tables each statement touches; costs one event for each") \
     TEXT(MYSQL, AT_START, ADAPTER, event_classes, EVENT_CLASSES, \
         "", \
-        "Further events that are recorded: AUTHENTICATION, GLOBAL_VARIABLE, LIFECYCLE, MESSAGE, " \
-        "STORED_PROGRAM, with commas between them, or ALL") \
+        "Further events to record: AUTHENTICATION, GLOBAL_VARIABLE, LIFECYCLE, MESSAGE, " \
+        "STORED_PROGRAM, separated by commas, or ALL") \
     CHOICE(MYSQL, DYNAMIC, ADAPTER, traces, TRACES, \
         1, ("OFF", "ON", "CHANGES"), \
-        "Take the server's telemetry traces, of which it has one taker: changed rows, lock " \
-        "times, messages of errors, and the statements of stored programs; CHANGES: not those " \
-        "of a SELECT, which is cheaper")
+        "Subscribe to the server's telemetry traces, which only one component can: affected " \
+        "rows, lock times, error messages, and the statements of stored programs. CHANGES: not " \
+        "to those of a SELECT, which is cheaper")
 
 /* clang-format on */
 

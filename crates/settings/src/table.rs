@@ -39,15 +39,15 @@ settings! {
     Logging = Spec::switch("logging", true).owned_by(Owner::Arena),
         "Record or not";
     Directory = Spec::text("directory", Content::Path, "tacho").at_start(),
-        "Where the log files go; a relative path lies in the data directory";
+        "Directory of the log files; a relative path starts in the data directory";
     ArenaDirectory = Spec::text("arena_directory", Content::Path, "/dev/shm").at_start(),
-        "Where the arena goes: a file system in memory";
+        "Directory of the arena: a file system in memory";
     ArenaBytes = Spec::number("arena_bytes", Unit::Bytes, 64 * MIB, [MIB, 64 * GIB])
             .at_start()
             .step(4096),
-        "Size of the arena: what can wait for the log when it is slow";
+        "Size of the arena, the buffer between the server and the log, bytes";
     SigningKeyFile = Spec::text("signing_key_file", Content::Path, "tacho-signing.key").at_start(),
-        "Where the key that signs the log lies, made if it is missing; a relative path lies in the \
+        "Path of the key that signs the log, made if it is missing; a relative path starts in the \
          data directory. Empty: the log is not sealed";
     CheckpointIntervalS = Spec::number("checkpoint_interval_s", Unit::Seconds, 60, [0, DAY_S]),
         "How often the log is signed, seconds; 0 = only at rotation and stop";
@@ -63,16 +63,16 @@ settings! {
             .owned_by(Owner::Arena),
         "Longest wait with tacho_overflow=TIMEOUT, milliseconds";
     Durability = Spec::choice("durability", &["ASYNC", "GROUP", "SYNC"]).owned_by(Owner::Arena),
-        "When the log is on the device: ASYNC when the operating system thinks fit, GROUP every \
+        "When the log is on the device: ASYNC when the operating system decides, GROUP every \
          tacho_sync_interval_ms, SYNC before a statement begins";
     SyncIntervalMs = Spec::number("sync_interval_ms", Unit::Milliseconds, 1000, [1, 3_600_000]),
-        "How often the log goes to the device with tacho_durability=GROUP or SYNC, milliseconds";
+        "How often the log is synced to the device with tacho_durability=GROUP or SYNC, milliseconds";
     Timestamps = Spec::choice("timestamps", &["SYSTEM", "UTC"]),
         "Zone of the time stamps: SYSTEM (local time with offset) or UTC";
     Format =
         Spec::choice("format", &["JSON", "CSV", "PERCONA_JSON", "PERCONA_NEW", "PERCONA_OLD"]),
-        "JSON: JSON lines alone. CSV (as server_audit's), PERCONA_JSON, PERCONA_NEW, PERCONA_OLD \
-         (as audit_log's): each log file has another one in this format beside it";
+        "Format of a second file beside each log file: CSV (as server_audit writes it), PERCONA_JSON, \
+         PERCONA_NEW, PERCONA_OLD (as audit_log writes them). JSON: there is none";
     RotateBytes = Spec::number("rotate_bytes", Unit::Bytes, 256 * MIB, [0, 64 * TIB]),
         "Begin a new file at this size, bytes; 0 = never";
     RotateIntervalS = Spec::number("rotate_interval_s", Unit::Seconds, 0, [0, 366 * DAY_S]),
@@ -84,17 +84,17 @@ settings! {
     RetentionFiles = Spec::number("retention_files", Unit::Files, 0, [0, 1_000_000]),
         "Remove the oldest closed files while there are more than this; 0 = keep them";
     Compression = Spec::choice("compression", &["NONE", "ZSTD"]),
-        "What becomes of closed files: NONE, or ZSTD (compressed in the background)";
+        "Compression of closed files: NONE, or ZSTD in the background";
     EncryptionRecipientsFile = Spec::text("encryption_recipients_file", Content::Path, ""),
         "File with the public keys (age1...) that closed files are encrypted to, read when this is \
          set; empty: they are not encrypted";
     DiskWarnPercent = Spec::number("disk_warn_percent", Unit::Percent, 10, [0, 100]),
         "Warn when less of the log's file system is free, per cent; 0 = never";
     Writer = Spec::choice("writer", &["EMBEDDED", "EXTERNAL"]).owned_by(Owner::Server),
-        "Who writes the log: EMBEDDED (a thread of the server), or EXTERNAL (the process `tacho \
-         recorder`; the thread, while there is none)";
+        "Writer of the log: EMBEDDED (a thread of the server), or EXTERNAL (the process `tacho \
+         recorder`, and the thread while that does not run)";
     FlushNow = Spec::command("flush_now"),
-        "Set to 1: write what has ended now, not after tacho_flush_interval_ms";
+        "Set to 1: write all finished records now, not after tacho_flush_interval_ms";
     RotateNow = Spec::command("rotate_now"),
         "Set to 1: begin a new file now";
     MaxStatementBytes = Spec::number("max_statement_bytes", Unit::Bytes, 0, [0, 4 * GIB]),
@@ -106,18 +106,17 @@ settings! {
     Digest = Spec::switch("digest", true),
         "Give each statement the hash of its shape, without literals";
     Redact = Spec::choice("redact", &["SECRETS", "LITERALS"]).owned_by(Owner::Arena),
-        "What is taken out of statements: SECRETS (passwords and keys) or LITERALS (every literal \
-         too)";
+        "Removed from statements: SECRETS (passwords and keys) or LITERALS (every literal as well)";
     Tables = Spec::switch("tables", false).at_start(),
         "Record which tables each statement touches; costs one event for each";
     EventClasses = Spec::text("event_classes", Content::List, "").at_start().only_mysql(),
-        "Further events that are recorded: AUTHENTICATION, GLOBAL_VARIABLE, LIFECYCLE, MESSAGE, \
-         STORED_PROGRAM, with commas between them, or ALL";
+        "Further events to record: AUTHENTICATION, GLOBAL_VARIABLE, LIFECYCLE, MESSAGE, \
+         STORED_PROGRAM, separated by commas, or ALL";
     Traces = Spec::choice("traces", &["OFF", "ON", "CHANGES"])
             .default_choice(1)
             .owned_by(Owner::Adapter)
             .only_mysql(),
-        "Take the server's telemetry traces, of which it has one taker: changed rows, lock times, \
-         messages of errors, and the statements of stored programs; CHANGES: not those of a \
-         SELECT, which is cheaper";
+        "Subscribe to the server's telemetry traces, which only one component can: affected rows, \
+         lock times, error messages, and the statements of stored programs. CHANGES: not to those \
+         of a SELECT, which is cheaper";
 }
