@@ -1,5 +1,8 @@
 /* Zone: cold. The C interface of the embedded recorder (crates/embed), for the adapters.
  *
+ * Written by hand and checked twice: the assertions at the end are compiled into every adapter,
+ * and crates/embed/src/header.rs compares every number in this file with the Rust side.
+ *
  * Called from plugin initialisation, system-variable updates, SHOW STATUS and plugin
  * de-initialisation; never from an event callback. No function throws or lets a panic out.
  */
@@ -11,6 +14,7 @@
 #include <stdint.h>
 
 #include "tacho_probe.h"
+#include "tacho_settings.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,33 +36,6 @@ typedef struct tacho_embed_config {
     bool external;                        /* a recorder outside the server is to write */
     bool blocks;                          /* the server can be told not to execute a statement */
 } tacho_embed_config;
-
-/* Settings that can change while it runs. */
-enum tacho_setting {
-    TACHO_SETTING_LOGGING = 0,  /* 0 or 1 */
-    TACHO_SETTING_OVERFLOW = 1, /* 0 BLOCK, 1 TIMEOUT, 2 DROP */
-    TACHO_SETTING_OVERFLOW_TIMEOUT_MS = 2,
-    TACHO_SETTING_FLUSH_INTERVAL_MS = 3,
-    TACHO_SETTING_FLUSH_BYTES = 4,
-    TACHO_SETTING_ROTATE_BYTES = 5,          /* 0 = never */
-    TACHO_SETTING_TIMESTAMPS = 6,            /* 0 SYSTEM, 1 UTC */
-    TACHO_SETTING_MAX_STATEMENT_BYTES = 7,   /* 0 = whole */
-    TACHO_SETTING_CHECKPOINT_INTERVAL_S = 8, /* 0 = only at rotation and stop */
-    TACHO_SETTING_DIGEST = 9,                /* 0 or 1 */
-    TACHO_SETTING_REDACT = 10,               /* 0 SECRETS, 1 LITERALS */
-    TACHO_SETTING_ROTATE_INTERVAL_S = 11,    /* 0 = never */
-    TACHO_SETTING_DURABILITY = 12,           /* 0 ASYNC, 1 GROUP, 2 SYNC */
-    TACHO_SETTING_SYNC_INTERVAL_MS = 13,
-    TACHO_SETTING_RETENTION_DAYS = 14,    /* 0 = keep */
-    TACHO_SETTING_RETENTION_BYTES = 15,   /* 0 = keep */
-    TACHO_SETTING_COMPRESSION = 16,       /* 0 NONE, 1 ZSTD */
-    TACHO_SETTING_DISK_WARN_PERCENT = 17, /* 0 = never */
-    TACHO_SETTING_FORMAT = 18,            /* 0 JSON alone; beside it: 1 CSV, 2 PERCONA_JSON,
-                                             3 PERCONA_NEW, 4 PERCONA_OLD. After TIMESTAMPS, before
-                                             RETENTION_* and COMPRESSION, the first time */
-    TACHO_SETTING_WRITER = 19,            /* 0 EMBEDDED, 1 EXTERNAL */
-    TACHO_SETTING_RETENTION_FILES = 20    /* 0 = keep */
-};
 
 /* Figures for SHOW STATUS. */
 typedef struct tacho_embed_status {
@@ -121,7 +98,8 @@ void tacho_embed_set_name(const tacho_embed* recorder, uint32_t number, const ch
 /* What the probe functions need. Valid until tacho_embed_stop. */
 const tacho_probe* tacho_embed_probe(const tacho_embed* recorder);
 
-/* Changes a setting. */
+/* Changes a setting (enum tacho_setting) that the recorder owns: 0 or 1 for a switch, the number of
+ * a choice. All other settings are ignored. */
 void tacho_embed_set(const tacho_embed* recorder, int32_t setting, uint64_t value);
 
 /* Who changes a setting. Terminated strings; null or empty: not known. */
@@ -251,10 +229,73 @@ void tacho_embed_read_text(const tacho_embed* recorder, int32_t which, char* tex
  * recovered at the next start. Frees the recorder. */
 void tacho_embed_stop(tacho_embed* recorder, uint64_t patience_ms);
 
-/* A message to the server's error log, in its form. severity: 0 note, 1 warning, 2 error. */
+/* How grave a message is. */
+enum tacho_severity {
+    TACHO_SEVERITY_NOTE = 0,
+    TACHO_SEVERITY_WARNING = 1,
+    TACHO_SEVERITY_ERROR = 2
+};
+
+/* A message to the server's error log, in its form. severity: enum tacho_severity. */
 void tacho_embed_log(int32_t severity, const char* text);
 
 #ifdef __cplusplus
 }
 #endif
+
+TACHO_ASSERT(sizeof(tacho_embed_config) == 56);
+TACHO_ASSERT(offsetof(tacho_embed_config, log_directory) == 0);
+TACHO_ASSERT(offsetof(tacho_embed_config, arena_directory) == 8);
+TACHO_ASSERT(offsetof(tacho_embed_config, signing_key_file) == 16);
+TACHO_ASSERT(offsetof(tacho_embed_config, server) == 24);
+TACHO_ASSERT(offsetof(tacho_embed_config, arena_bytes) == 32);
+TACHO_ASSERT(offsetof(tacho_embed_config, ending) == 40);
+TACHO_ASSERT(offsetof(tacho_embed_config, tables) == 48);
+TACHO_ASSERT(offsetof(tacho_embed_config, program) == 49);
+TACHO_ASSERT(offsetof(tacho_embed_config, external) == 50);
+TACHO_ASSERT(offsetof(tacho_embed_config, blocks) == 51);
+TACHO_ASSERT(sizeof(tacho_embed_status) == 248);
+TACHO_ASSERT(offsetof(tacho_embed_status, records_written) == 0);
+TACHO_ASSERT(offsetof(tacho_embed_status, bytes_written) == 8);
+TACHO_ASSERT(offsetof(tacho_embed_status, records_filtered) == 16);
+TACHO_ASSERT(offsetof(tacho_embed_status, records_lost) == 24);
+TACHO_ASSERT(offsetof(tacho_embed_status, records_lost_timeout) == 32);
+TACHO_ASSERT(offsetof(tacho_embed_status, records_lost_dropped) == 40);
+TACHO_ASSERT(offsetof(tacho_embed_status, records_lost_corrupt) == 48);
+TACHO_ASSERT(offsetof(tacho_embed_status, records_lost_killed) == 56);
+TACHO_ASSERT(offsetof(tacho_embed_status, blocked_count) == 64);
+TACHO_ASSERT(offsetof(tacho_embed_status, blocked_time_us) == 72);
+TACHO_ASSERT(offsetof(tacho_embed_status, arena_bytes_used) == 80);
+TACHO_ASSERT(offsetof(tacho_embed_status, write_errors) == 88);
+TACHO_ASSERT(offsetof(tacho_embed_status, filter_rules) == 96);
+TACHO_ASSERT(offsetof(tacho_embed_status, sync_count) == 104);
+TACHO_ASSERT(offsetof(tacho_embed_status, sync_time_us) == 112);
+TACHO_ASSERT(offsetof(tacho_embed_status, sync_given_up) == 120);
+TACHO_ASSERT(offsetof(tacho_embed_status, files_removed) == 128);
+TACHO_ASSERT(offsetof(tacho_embed_status, files_compressed) == 136);
+TACHO_ASSERT(offsetof(tacho_embed_status, disk_free_bytes) == 144);
+TACHO_ASSERT(offsetof(tacho_embed_status, sessions) == 152);
+TACHO_ASSERT(offsetof(tacho_embed_status, sessions_max) == 160);
+TACHO_ASSERT(offsetof(tacho_embed_status, files_encrypted) == 168);
+TACHO_ASSERT(offsetof(tacho_embed_status, files) == 176);
+TACHO_ASSERT(offsetof(tacho_embed_status, files_bytes) == 184);
+TACHO_ASSERT(offsetof(tacho_embed_status, files_days) == 192);
+TACHO_ASSERT(offsetof(tacho_embed_status, files_to_pack) == 200);
+TACHO_ASSERT(offsetof(tacho_embed_status, format_behind_bytes) == 208);
+TACHO_ASSERT(offsetof(tacho_embed_status, statements_blocked) == 216);
+TACHO_ASSERT(offsetof(tacho_embed_status, statements_rewritten) == 224);
+TACHO_ASSERT(offsetof(tacho_embed_status, rewrite_rules) == 232);
+TACHO_ASSERT(offsetof(tacho_embed_status, rewrites_failed) == 240);
+TACHO_ASSERT(sizeof(tacho_who) == 40);
+TACHO_ASSERT(offsetof(tacho_who, conn) == 0);
+TACHO_ASSERT(offsetof(tacho_who, user) == 8);
+TACHO_ASSERT(offsetof(tacho_who, priv_user) == 16);
+TACHO_ASSERT(offsetof(tacho_who, host) == 24);
+TACHO_ASSERT(offsetof(tacho_who, ip) == 32);
+TACHO_ASSERT(sizeof(tacho_rewrite_rule) == 56);
+TACHO_ASSERT(offsetof(tacho_rewrite_rule, id) == 0);
+TACHO_ASSERT(offsetof(tacho_rewrite_rule, pattern) == 8);
+TACHO_ASSERT(offsetof(tacho_rewrite_rule, pattern_database) == 24);
+TACHO_ASSERT(offsetof(tacho_rewrite_rule, replacement) == 40);
+
 #endif /* TACHO_EMBED_H */

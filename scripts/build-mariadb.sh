@@ -37,7 +37,7 @@ flags=(-std=c++17 -O2 -g -fPIC -fno-exceptions -fno-rtti -fno-plt
     -DMYSQL_DYNAMIC_PLUGIN "-DTACHO_VERSION=\"$version\"" -Iinclude -Iadapters/mariadb
     -isystem "$root/usr/include/mariadb/server")
 objects=()
-for source in adapters/common/text_settings.cc adapters/mariadb/*.cc; do
+for source in adapters/common/*.cc adapters/mariadb/*.cc; do
     object="$out/objects/$(basename "$source" .cc).o"
     g++ "${flags[@]}" "$@" -c "$source" -o "$object"
     objects+=("$object")

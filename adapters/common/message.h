@@ -18,9 +18,11 @@ namespace tacho {
 // the arena.
 constexpr uint64_t kStopPatienceMs = 10000;
 
-enum Severity { kNote = 0, kWarning = 1, kError = 2 };
+constexpr tacho_severity kNote = TACHO_SEVERITY_NOTE;
+constexpr tacho_severity kWarning = TACHO_SEVERITY_WARNING;
+constexpr tacho_severity kError = TACHO_SEVERITY_ERROR;
 
-inline void log(Severity severity, const char* format, const char* text) noexcept {
+inline void log(tacho_severity severity, const char* format, const char* text) noexcept {
     char message[PATH_MAX + 256];
     snprintf(message, sizeof(message), format, text);
     tacho_embed_log(severity, message);

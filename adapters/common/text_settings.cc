@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "text_settings.h"
 
-#include "names.h"
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,25 +9,9 @@
 namespace tacho {
 
 TextSetting g_texts[kTextCount] = {
-    {"filter",
-     TACHO_VARIABLE("filter"),
-     "Which statements are recorded, and how: rules in JSON; empty = all, whole",
-     nullptr,
-     nullptr,
-     {false}},
-    {"filter_file",
-     TACHO_VARIABLE("filter_file"),
-     "File with the rules of " TACHO_VARIABLE("filter") ", read when this is set",
-     nullptr,
-     nullptr,
-     {false}},
-    {"encryption_recipients_file",
-     TACHO_VARIABLE("encryption_recipients_file"),
-     "File with the public keys (age1...) that closed files are encrypted to, read when this is "
-     "set; empty: they are not encrypted",
-     nullptr,
-     nullptr,
-     {false}},
+    {kSettings[TACHO_SETTING_FILTER], nullptr, nullptr, {false}},
+    {kSettings[TACHO_SETTING_FILTER_FILE], nullptr, nullptr, {false}},
+    {kSettings[TACHO_SETTING_ENCRYPTION_RECIPIENTS_FILE], nullptr, nullptr, {false}},
 };
 
 namespace {
@@ -71,14 +53,15 @@ bool try_text(const tacho_embed* recorder, TextNumber number, const tacho_who* w
     // Without a file everything is recorded, as with an empty filter.
     const uint32_t flags = (number == kFilterFile && is_set(text) ? TACHO_FILTER_FILE : 0) |
                            (apply ? TACHO_FILTER_APPLY : 0);
-    return tacho_embed_filter(recorder, who, g_texts[kFilter].full_name, text, flags, error,
+    return tacho_embed_filter(recorder, who, g_texts[kFilter].spec.full_name, text, flags, error,
                               error_bytes);
 }
 
 bool keep(TextSetting* setting, const char* text) noexcept {
     char* copy = strdup(text);
     if (copy == nullptr) {
-        tacho_embed_log(2, "there is not enough memory to show the value of a variable");
+        tacho_embed_log(TACHO_SEVERITY_ERROR,
+                        "there is not enough memory to show the value of a variable");
         return false;
     }
     setting->shown = copy;
@@ -106,12 +89,12 @@ void apply_filter(const tacho_embed* recorder) noexcept {
         return;
     }
     char fault[1200];
-    snprintf(fault, sizeof(fault), "%s: %s", g_texts[number].full_name, error);
+    snprintf(fault, sizeof(fault), "%s: %s", g_texts[number].spec.full_name, error);
     tacho_embed_fault(recorder, TACHO_FAULT_FILTER, fault);
     char message[1300];
     snprintf(message, sizeof(message), "%s. Everything is recorded until a right filter is set",
              fault);
-    tacho_embed_log(2, message);
+    tacho_embed_log(TACHO_SEVERITY_ERROR, message);
 }
 
 void apply_recipients(const tacho_embed* recorder) noexcept {
@@ -125,8 +108,8 @@ void apply_recipients(const tacho_embed* recorder) noexcept {
     snprintf(message, sizeof(message),
              "%s: %s. The log is recorded and NOT ENCRYPTED until a right file is set; what was "
              "closed by then is encrypted then",
-             g_texts[kRecipients].full_name, error);
-    tacho_embed_log(2, message);
+             g_texts[kRecipients].spec.full_name, error);
+    tacho_embed_log(TACHO_SEVERITY_ERROR, message);
 }
 
 } // namespace
@@ -154,7 +137,7 @@ void update_text(const tacho_embed* recorder, TextNumber number, const tacho_who
     const bool other_set = other != number && is_set(shown(other));
     if (other_set && is_set(wanted)) {
         // Only one statement that sets both comes here.
-        tacho_embed_log(2, kBoth);
+        tacho_embed_log(TACHO_SEVERITY_ERROR, kBoth);
         return;
     }
     TextSetting* setting = &g_texts[number];
@@ -164,14 +147,14 @@ void update_text(const tacho_embed* recorder, TextNumber number, const tacho_who
     const char* text = other_set ? shown(other) : wanted;
     if (!try_text(recorder, effective, &who, text, true, error, sizeof(error))) {
         char message[1200];
-        snprintf(message, sizeof(message), "%s: %s; what was in effect stays", setting->full_name,
-                 error);
-        tacho_embed_log(2, message);
+        snprintf(message, sizeof(message), "%s: %s; what was in effect stays",
+                 setting->spec.full_name, error);
+        tacho_embed_log(TACHO_SEVERITY_ERROR, message);
         return;
     }
     // Of rules the recorder tells the log itself, of a file it does not know the name.
     if (number != kFilter && recorder != nullptr && strcmp(shown(number), wanted) != 0) {
-        tacho_embed_note_config(recorder, &who, setting->full_name, shown(number), wanted);
+        tacho_embed_note_config(recorder, &who, setting->spec.full_name, shown(number), wanted);
     }
     (void)keep(setting, wanted);
 }

@@ -6,6 +6,8 @@
 #ifndef TACHO_COMMON_TEXT_SETTINGS_H
 #define TACHO_COMMON_TEXT_SETTINGS_H
 
+#include "settings.h"
+
 #include "tacho_embed.h"
 
 #include <atomic>
@@ -15,10 +17,22 @@ namespace tacho {
 
 enum TextNumber { kFilter = 0, kFilterFile = 1, kRecipients = 2, kTextCount = 3 };
 
+// Which of them a setting is; kTextCount: none.
+constexpr TextNumber text_number(int32_t setting) noexcept {
+    switch (setting) {
+    case TACHO_SETTING_FILTER:
+        return kFilter;
+    case TACHO_SETTING_FILTER_FILE:
+        return kFilterFile;
+    case TACHO_SETTING_ENCRYPTION_RECIPIENTS_FILE:
+        return kRecipients;
+    default:
+        return kTextCount;
+    }
+}
+
 struct TextSetting {
-    const char* name;
-    const char* full_name;
-    const char* comment;
+    const Setting& spec;
     // What the server shows: what it has read, or our copy.
     char* shown;
     char* owned;

@@ -37,17 +37,11 @@ void notify(MYSQL_THD thd, unsigned int event_class, const void* event) noexcept
 extern st_mysql_sys_var* g_system_variables[];
 extern st_mysql_show_var g_status_variables[];
 
-// Values that init needs.
-const char* variable_directory() noexcept;
-const char* variable_arena_directory() noexcept;
-// Empty: the log is not sealed.
-const char* variable_signing_key_file() noexcept;
-unsigned long long variable_arena_bytes() noexcept;
-bool variable_tables() noexcept;
-bool variable_external() noexcept;
+// Values that init needs, by enum tacho_setting.
+const char* variable_text(int32_t setting) noexcept;
+unsigned long long variable_number(int32_t setting) noexcept;
 // Shows the absolute path in place of what was given.
-void show_directory(const char* path) noexcept;
-void show_signing_key_file(const char* path) noexcept;
+void show_text(int32_t setting, const char* path) noexcept;
 // Applies all dynamic variables to a recorder that was just started; logging last.
 void apply_variables(const tacho_embed* recorder) noexcept;
 

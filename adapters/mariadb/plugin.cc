@@ -3,6 +3,7 @@
 //
 // The plugin: descriptor, init, deinit.
 #include "../common/message.h"
+#include "../common/settings.h"
 #include "../common/text_settings.h"
 #include "adapter.h"
 #include "figures.h"
@@ -43,6 +44,21 @@ void learn_commands(const tacho_embed* recorder) noexcept {
     }
 }
 
+// The path of a setting, and shows that. Empty stays empty, but the log has to be somewhere.
+bool absolute_setting(int32_t setting, char* path) noexcept {
+    const char* given = variable_text(setting);
+    if (given[0] == '\0' && setting == TACHO_SETTING_DIRECTORY) {
+        given = kSettings[setting].default_text;
+    }
+    path[0] = '\0';
+    if (given[0] != '\0' && !absolute_path(given, path, PATH_MAX)) {
+        log(kError, "%s: the path is too long", kSettings[setting].full_name);
+        return false;
+    }
+    show_text(setting, path);
+    return true;
+}
+
 int init(void*) noexcept {
     char why[512] = "";
     if (!sql_commands_load(why, sizeof(why))) {
@@ -53,33 +69,27 @@ int init(void*) noexcept {
         log(calibrated ? kNote : kWarning,
             "some statement figures are not available on this server: %s", why);
     }
-    if (variable_tables()) {
+    const bool tables = variable_number(TACHO_SETTING_TABLES) != 0;
+    if (tables) {
         g_descriptor.class_mask[0] |= MYSQL_AUDIT_TABLE_CLASSMASK;
     } else {
         g_descriptor.class_mask[0] &= ~static_cast<unsigned long>(MYSQL_AUDIT_TABLE_CLASSMASK);
     }
     char directory[PATH_MAX];
-    if (!absolute_path(variable_directory(), directory, sizeof(directory))) {
-        log(kError, "tacho_directory: %s", "the path is too long");
+    char signing_key_file[PATH_MAX];
+    if (!absolute_setting(TACHO_SETTING_DIRECTORY, directory) ||
+        !absolute_setting(TACHO_SETTING_SIGNING_KEY_FILE, signing_key_file)) {
         return 1;
     }
-    show_directory(directory);
-    char signing_key_file[PATH_MAX] = "";
-    const char* given = variable_signing_key_file();
-    if (given[0] != '\0' && !absolute_path(given, signing_key_file, sizeof(signing_key_file))) {
-        log(kError, "tacho_signing_key_file: %s", "the path is too long");
-        return 1;
-    }
-    show_signing_key_file(signing_key_file);
     char server[256];
     snprintf(server, sizeof(server), "MariaDB %s", server_version);
-    const tacho_embed_config config = {directory, variable_arena_directory(), signing_key_file,
-                                       server, variable_arena_bytes(), &abort_loop,
-                                       variable_tables(),
-                                       // MariaDB's plugins do not see connection attributes.
-                                       false, variable_external(),
-                                       // And they cannot stop a statement.
-                                       false};
+    const tacho_embed_config config = {
+        directory, variable_text(TACHO_SETTING_ARENA_DIRECTORY), signing_key_file, server,
+        variable_number(TACHO_SETTING_ARENA_BYTES), &abort_loop, tables,
+        // MariaDB's plugins do not see connection attributes.
+        false, variable_number(TACHO_SETTING_WRITER) == TACHO_WRITER_EXTERNAL,
+        // And they cannot stop a statement.
+        false};
     char error[1024] = "";
     g_recorder = tacho_embed_start(&config, error, sizeof(error));
     if (g_recorder == nullptr) {

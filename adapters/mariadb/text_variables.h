@@ -1,17 +1,18 @@
 // Zone: cold (declarations)
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The variables that are texts and can change (../common/text_settings.h), for the plugin's list.
+// The variables that are texts and can change: their check and update functions.
 #ifndef TACHO_MARIADB_TEXT_VARIABLES_H
 #define TACHO_MARIADB_TEXT_VARIABLES_H
 
+#include "../common/text_settings.h"
 #include "adapter.h"
 
 namespace tacho {
 
-extern st_mysql_sys_var* const kFilterVariable;
-extern st_mysql_sys_var* const kFilterFileVariable;
-extern st_mysql_sys_var* const kEncryptionRecipientsFileVariable;
+int check_text_variable(TextNumber number, MYSQL_THD thd, void* save,
+                        st_mysql_value* value) noexcept;
+void update_text_variable(TextNumber number, MYSQL_THD thd, const void* save) noexcept;
 
 } // namespace tacho
 

@@ -1,10 +1,11 @@
 // Zone: cold
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// System and status variables. An update function runs with LOCK_global_system_variables held:
-// it stores a value and wakes the writer, and never waits.
+// System variables, from the table of settings, and status variables. An update function runs with
+// LOCK_global_system_variables held: it stores a value and wakes the writer, and never waits.
 #include "../common/digits.h"
 #include "../common/retention.h"
+#include "../common/settings.h"
 #include "../common/text_settings.h"
 #include "adapter.h"
 #include "text_variables.h"
@@ -20,53 +21,24 @@ namespace tacho {
 
 namespace {
 
-char* v_directory;
-char* v_arena_directory;
-char* v_signing_key_file;
-unsigned long long v_arena_bytes;
-char v_logging;
-unsigned long long v_flush_interval_ms;
-unsigned long long v_flush_bytes;
-unsigned long v_overflow;
-unsigned long long v_overflow_timeout_ms;
-unsigned long v_timestamps;
-unsigned long v_format;
-unsigned long long v_rotate_bytes;
-unsigned long long v_rotate_interval_s;
-unsigned long long v_retention_days;
-unsigned long long v_retention_bytes;
-unsigned long long v_retention_files;
-unsigned long v_compression;
-unsigned long long v_disk_warn_percent;
-char v_rotate_now;
-char v_flush_now;
-unsigned long long v_max_statement_bytes;
-unsigned long long v_checkpoint_interval_s;
-char v_tables;
-char v_digest;
-unsigned long v_redact;
-unsigned long v_durability;
-unsigned long v_writer;
-unsigned long long v_sync_interval_ms;
+// The value of one variable; which member counts, its kind tells.
+union Value {
+    char flag;
+    unsigned long choice;
+    unsigned long long number;
+    char* text;
+};
 
-char g_directory_shown[PATH_MAX];
-char g_signing_key_file_shown[PATH_MAX];
+// By enum tacho_setting. Texts that can change are in g_texts.
+Value g_values[TACHO_SETTING_COUNT];
 
-const char* g_overflow_names[] = {"BLOCK", "TIMEOUT", "DROP", nullptr};
-TYPELIB g_overflow_lib = {3, "overflow", g_overflow_names, nullptr};
-const char* g_timestamps_names[] = {"SYSTEM", "UTC", nullptr};
-TYPELIB g_timestamps_lib = {2, "timestamps", g_timestamps_names, nullptr};
-const char* g_format_names[] = {"JSON",        "CSV",         "PERCONA_JSON",
-                                "PERCONA_NEW", "PERCONA_OLD", nullptr};
-TYPELIB g_format_lib = {5, "format", g_format_names, nullptr};
-const char* g_redact_names[] = {"SECRETS", "LITERALS", nullptr};
-TYPELIB g_redact_lib = {2, "redact", g_redact_names, nullptr};
-const char* g_durability_names[] = {"ASYNC", "GROUP", "SYNC", nullptr};
-TYPELIB g_durability_lib = {3, "durability", g_durability_names, nullptr};
-const char* g_writer_names[] = {"EMBEDDED", "EXTERNAL", nullptr};
-TYPELIB g_writer_lib = {2, "writer", g_writer_names, nullptr};
-const char* g_compression_names[] = {"NONE", "ZSTD", nullptr};
-TYPELIB g_compression_lib = {2, "compression", g_compression_names, nullptr};
+// Absolute paths that are shown in place of what was given.
+char g_paths[TACHO_SETTING_COUNT][PATH_MAX];
+
+// The server tells which variable it is by the place of its value.
+int32_t number_of(const void* value) noexcept {
+    return static_cast<int32_t>(static_cast<const Value*>(value) - g_values);
+}
 
 void tell(MYSQL_THD thd, const char* variable, const char* old_value,
           const char* new_value) noexcept {
@@ -81,41 +53,11 @@ void note(MYSQL_THD thd, const char* variable, const char* old_value,
     }
 }
 
-void note_number(MYSQL_THD thd, const char* variable, unsigned long long before,
-                 unsigned long long after) noexcept {
-    const Digits old_value(before);
-    const Digits new_value(after);
-    note(thd, variable, old_value.text, new_value.text);
-}
-
 void set(int32_t setting, unsigned long long value) noexcept {
     if (g_recorder != nullptr) {
         tacho_embed_set(g_recorder, setting, value);
     }
 }
-
-// By tacho_setting.
-const char* const kNames[] = {"tacho_logging",
-                              "tacho_overflow",
-                              "tacho_overflow_timeout_ms",
-                              "tacho_flush_interval_ms",
-                              "tacho_flush_bytes",
-                              "tacho_rotate_bytes",
-                              "tacho_timestamps",
-                              "tacho_max_statement_bytes",
-                              "tacho_checkpoint_interval_s",
-                              "tacho_digest",
-                              "tacho_redact",
-                              "tacho_rotate_interval_s",
-                              "tacho_durability",
-                              "tacho_sync_interval_ms",
-                              "tacho_retention_days",
-                              "tacho_retention_bytes",
-                              "tacho_compression",
-                              "tacho_disk_warn_percent",
-                              "tacho_format",
-                              "tacho_writer",
-                              "tacho_retention_files"};
 
 // As the server declares numbers.
 extern DECLARE_MYSQL_SYSVAR_SIMPLE(number, unsigned long long);
@@ -138,166 +80,119 @@ int check_number(MYSQL_THD, st_mysql_sys_var* self, void* save, st_mysql_value* 
     return 0;
 }
 
-template <int32_t Setting>
 void update_number(MYSQL_THD thd, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    const int32_t setting = number_of(variable);
+    const char* name = kSettings[setting].full_name;
     auto* current = static_cast<unsigned long long*>(variable);
+    const auto before = *current;
     const auto wanted = *static_cast<const unsigned long long*>(value);
-    note_number(thd, kNames[Setting], *current, wanted);
+    const Digits old_value(before);
+    const Digits new_value(wanted);
+    note(thd, name, old_value.text, new_value.text);
     *current = wanted;
-    set(Setting, wanted);
-}
-
-template <int32_t Setting>
-void update_retention(MYSQL_THD thd, st_mysql_sys_var* self, void* variable,
-                      const void* value) noexcept {
-    const auto before = *static_cast<unsigned long long*>(variable);
-    const auto wanted = *static_cast<const unsigned long long*>(value);
-    update_number<Setting>(thd, self, variable, value);
-    if (g_recorder == nullptr || !confirms_removal(Setting, before, wanted)) {
+    set(setting, wanted);
+    if (g_recorder == nullptr || !confirms_removal(setting, before, wanted)) {
         return;
     }
     if (wanted == before) {
         // It changes no setting, and removes files: a line says who wanted that.
-        const Digits value_text(wanted);
-        tell(thd, kNames[Setting], value_text.text, value_text.text);
+        tell(thd, name, old_value.text, new_value.text);
     }
-    tacho_embed_retain(g_recorder, Setting);
+    tacho_embed_retain(g_recorder, setting);
 }
 
-template <int32_t Setting, const char** Names>
-void update_enum(MYSQL_THD thd, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+void update_choice(MYSQL_THD thd, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    const Setting& setting = kSettings[number_of(variable)];
     auto* current = static_cast<unsigned long*>(variable);
     const auto wanted = *static_cast<const unsigned long*>(value);
-    note(thd, kNames[Setting], Names[*current], Names[wanted]);
+    note(thd, setting.full_name, setting.choices[*current], setting.choices[wanted]);
     *current = wanted;
-    set(Setting, wanted);
+    set(number_of(variable), wanted);
 }
 
-template <int32_t Setting>
 void update_switch(MYSQL_THD thd, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    const int32_t setting = number_of(variable);
     auto* current = static_cast<char*>(variable);
     const char wanted = *static_cast<const char*>(value);
-    note(thd, kNames[Setting], *current != 0 ? "ON" : "OFF", wanted != 0 ? "ON" : "OFF");
+    note(thd, kSettings[setting].full_name, *current != 0 ? "ON" : "OFF",
+         wanted != 0 ? "ON" : "OFF");
     *current = wanted;
-    set(Setting, wanted != 0 ? 1 : 0);
+    set(setting, wanted != 0 ? 1 : 0);
 }
 
 // Commands, not states: they always read OFF.
-void update_rotate_now(MYSQL_THD, st_mysql_sys_var*, void*, const void* value) noexcept {
-    if (*static_cast<const char*>(value) != 0 && g_recorder != nullptr) {
-        tacho_embed_rotate(g_recorder);
+void update_command(MYSQL_THD, st_mysql_sys_var*, void* variable, const void* value) noexcept {
+    if (*static_cast<const char*>(value) == 0 || g_recorder == nullptr) {
+        return;
     }
-}
-
-void update_flush_now(MYSQL_THD, st_mysql_sys_var*, void*, const void* value) noexcept {
-    if (*static_cast<const char*>(value) != 0 && g_recorder != nullptr) {
+    if (number_of(variable) == TACHO_SETTING_ROTATE_NOW) {
+        tacho_embed_rotate(g_recorder);
+    } else {
         tacho_embed_flush(g_recorder);
     }
 }
 
-MYSQL_SYSVAR_STR(directory, v_directory, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                 "Where the log files go; a relative path lies in the data directory", nullptr,
-                 nullptr, "tacho");
-MYSQL_SYSVAR_STR(arena_directory, v_arena_directory, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                 "Where the arena goes: a file system in memory", nullptr, nullptr, "/dev/shm");
-MYSQL_SYSVAR_STR(
-    signing_key_file, v_signing_key_file, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-    "Where the key that signs the log lies, made if it is missing; a relative path lies "
-    "in the data directory. Empty: the log is not sealed",
-    nullptr, nullptr, "tacho-signing.key");
-MYSQL_SYSVAR_ULONGLONG(checkpoint_interval_s, v_checkpoint_interval_s, PLUGIN_VAR_RQCMDARG,
-                       "How often the log is signed, seconds; 0 = only at rotation and stop",
-                       check_number, update_number<TACHO_SETTING_CHECKPOINT_INTERVAL_S>, 60, 0,
-                       86400, 1);
-MYSQL_SYSVAR_ULONGLONG(arena_bytes, v_arena_bytes, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                       "Size of the arena: what can wait for the log when it is slow", nullptr,
-                       nullptr, 64ULL << 20, 1ULL << 20, 1ULL << 36, 4096);
-MYSQL_SYSVAR_BOOL(tables, v_tables, PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
-                  "Record which tables each statement touches; costs one event for each", nullptr,
-                  nullptr, 0);
-MYSQL_SYSVAR_BOOL(logging, v_logging, PLUGIN_VAR_OPCMDARG, "Record or not", nullptr,
-                  update_switch<TACHO_SETTING_LOGGING>, 1);
-MYSQL_SYSVAR_ULONGLONG(flush_interval_ms, v_flush_interval_ms, PLUGIN_VAR_RQCMDARG,
-                       "Longest time a finished record stays unwritten, milliseconds", check_number,
-                       update_number<TACHO_SETTING_FLUSH_INTERVAL_MS>, 100, 1, 60000, 1);
-MYSQL_SYSVAR_ULONGLONG(flush_bytes, v_flush_bytes, PLUGIN_VAR_RQCMDARG,
-                       "Write earlier when this much is waiting, bytes", check_number,
-                       update_number<TACHO_SETTING_FLUSH_BYTES>, 262144, 1, 1ULL << 30, 1);
-MYSQL_SYSVAR_ENUM(overflow, v_overflow, PLUGIN_VAR_RQCMDARG,
-                  "When the arena is full: BLOCK waits (nothing is lost), TIMEOUT waits "
-                  "tacho_overflow_timeout_ms, DROP does not wait; losses are counted and logged",
-                  nullptr, (update_enum<TACHO_SETTING_OVERFLOW, g_overflow_names>), 0,
-                  &g_overflow_lib);
-MYSQL_SYSVAR_ULONGLONG(overflow_timeout_ms, v_overflow_timeout_ms, PLUGIN_VAR_RQCMDARG,
-                       "Longest wait with tacho_overflow=TIMEOUT, milliseconds", check_number,
-                       update_number<TACHO_SETTING_OVERFLOW_TIMEOUT_MS>, 1000, 0, 3600000, 1);
-MYSQL_SYSVAR_ENUM(durability, v_durability, PLUGIN_VAR_RQCMDARG,
-                  "When the log is on the device: ASYNC when the operating system thinks fit, "
-                  "GROUP every tacho_sync_interval_ms, SYNC before a statement begins",
-                  nullptr, (update_enum<TACHO_SETTING_DURABILITY, g_durability_names>), 0,
-                  &g_durability_lib);
-MYSQL_SYSVAR_ULONGLONG(sync_interval_ms, v_sync_interval_ms, PLUGIN_VAR_RQCMDARG,
-                       "How often the log goes to the device with tacho_durability=GROUP or SYNC, "
-                       "milliseconds",
-                       check_number, update_number<TACHO_SETTING_SYNC_INTERVAL_MS>, 1000, 1,
-                       3600000, 1);
-MYSQL_SYSVAR_ENUM(timestamps, v_timestamps, PLUGIN_VAR_RQCMDARG,
-                  "Zone of the time stamps: SYSTEM (local time with offset) or UTC", nullptr,
-                  (update_enum<TACHO_SETTING_TIMESTAMPS, g_timestamps_names>), 0,
-                  &g_timestamps_lib);
-MYSQL_SYSVAR_ENUM(format, v_format, PLUGIN_VAR_RQCMDARG,
-                  "JSON: JSON lines alone. CSV (as server_audit's), PERCONA_JSON, PERCONA_NEW, "
-                  "PERCONA_OLD (as audit_log's): each log file has another one in this format "
-                  "beside it",
-                  nullptr, (update_enum<TACHO_SETTING_FORMAT, g_format_names>), 0, &g_format_lib);
-MYSQL_SYSVAR_ULONGLONG(rotate_bytes, v_rotate_bytes, PLUGIN_VAR_RQCMDARG,
-                       "Begin a new file at this size, bytes; 0 = never", check_number,
-                       update_number<TACHO_SETTING_ROTATE_BYTES>, 256ULL << 20, 0, 1ULL << 46, 1);
-MYSQL_SYSVAR_ULONGLONG(rotate_interval_s, v_rotate_interval_s, PLUGIN_VAR_RQCMDARG,
-                       "Begin a new file when the current one is this old, seconds; 0 = never",
-                       check_number, update_number<TACHO_SETTING_ROTATE_INTERVAL_S>, 0, 0,
-                       366ULL * 86400, 1);
-MYSQL_SYSVAR_ULONGLONG(retention_days, v_retention_days, PLUGIN_VAR_RQCMDARG,
-                       "Remove closed files that ended longer ago, days; 0 = keep them",
-                       check_number, update_retention<TACHO_SETTING_RETENTION_DAYS>, 183, 0, 36525,
-                       1);
-MYSQL_SYSVAR_ULONGLONG(retention_bytes, v_retention_bytes, PLUGIN_VAR_RQCMDARG,
-                       "Remove the oldest closed files while the log is larger, bytes; 0 = keep "
-                       "them",
-                       check_number, update_number<TACHO_SETTING_RETENTION_BYTES>, 0, 0, 1ULL << 60,
-                       1);
-MYSQL_SYSVAR_ULONGLONG(retention_files, v_retention_files, PLUGIN_VAR_RQCMDARG,
-                       "Remove the oldest closed files while there are more than this; 0 = keep "
-                       "them",
-                       check_number, update_retention<TACHO_SETTING_RETENTION_FILES>, 0, 0, 1000000,
-                       1);
-MYSQL_SYSVAR_ENUM(compression, v_compression, PLUGIN_VAR_RQCMDARG,
-                  "What becomes of closed files: NONE, or ZSTD (compressed in the background)",
-                  nullptr, (update_enum<TACHO_SETTING_COMPRESSION, g_compression_names>), 0,
-                  &g_compression_lib);
-MYSQL_SYSVAR_ULONGLONG(disk_warn_percent, v_disk_warn_percent, PLUGIN_VAR_RQCMDARG,
-                       "Warn when less of the log's file system is free, per cent; 0 = never",
-                       check_number, update_number<TACHO_SETTING_DISK_WARN_PERCENT>, 10, 0, 100, 1);
-MYSQL_SYSVAR_ENUM(writer, v_writer, PLUGIN_VAR_RQCMDARG,
-                  "Who writes the log: EMBEDDED (a thread of the server), or EXTERNAL (the process "
-                  "`tacho recorder`; the thread, while there is none)",
-                  nullptr, (update_enum<TACHO_SETTING_WRITER, g_writer_names>), 0, &g_writer_lib);
-MYSQL_SYSVAR_BOOL(rotate_now, v_rotate_now, PLUGIN_VAR_OPCMDARG, "Set to 1: begin a new file now",
-                  nullptr, update_rotate_now, 0);
-MYSQL_SYSVAR_BOOL(flush_now, v_flush_now, PLUGIN_VAR_OPCMDARG,
-                  "Set to 1: write what has ended now, not after tacho_flush_interval_ms", nullptr,
-                  update_flush_now, 0);
-MYSQL_SYSVAR_ULONGLONG(max_statement_bytes, v_max_statement_bytes, PLUGIN_VAR_RQCMDARG,
-                       "Cut statements at this length, bytes; 0 = record them whole", check_number,
-                       update_number<TACHO_SETTING_MAX_STATEMENT_BYTES>, 0, 0, 1ULL << 32, 1);
+template <int32_t kSetting> constexpr TextNumber text_of() noexcept {
+    constexpr TextNumber number = text_number(kSetting);
+    static_assert(number != kTextCount, "../common/text_settings.h has the texts that can change");
+    return number;
+}
 
-MYSQL_SYSVAR_BOOL(digest, v_digest, PLUGIN_VAR_OPCMDARG,
-                  "Give each statement the hash of its shape, without literals", nullptr,
-                  update_switch<TACHO_SETTING_DIGEST>, 1);
-MYSQL_SYSVAR_ENUM(redact, v_redact, PLUGIN_VAR_RQCMDARG,
-                  "What is taken out of statements: SECRETS (passwords and keys) or LITERALS "
-                  "(every literal too)",
-                  nullptr, (update_enum<TACHO_SETTING_REDACT, g_redact_names>), 0, &g_redact_lib);
+template <int32_t kSetting>
+int check_text(MYSQL_THD thd, st_mysql_sys_var*, void* save, st_mysql_value* value) noexcept {
+    return check_text_variable(text_of<kSetting>(), thd, save, value);
+}
+
+template <int32_t kSetting>
+void update_text(MYSQL_THD thd, st_mysql_sys_var*, void*, const void* save) noexcept {
+    update_text_variable(text_of<kSetting>(), thd, save);
+}
+
+// The server does not write to the names, though it does not say so.
+#define TACHO_CHOICE(servers, change, owner, name, NAME, value, names, help)                       \
+    TACHO_ON_##servers(TYPELIB g_##name##_lib = {choice_count(kSettings[TACHO_SETTING_##NAME]),    \
+                                                 #name, const_cast<const char**>(kChoices_##name), \
+                                                 nullptr};)
+TACHO_SETTINGS(TACHO_NOTHING, TACHO_NOTHING, TACHO_CHOICE, TACHO_NOTHING, TACHO_NOTHING)
+#undef TACHO_CHOICE
+
+#define TACHO_VALUE(NAME, member) g_values[TACHO_SETTING_##NAME].member
+#define TACHO_FLAGS(change, argument)                                                              \
+    (PLUGIN_VAR_##argument | TACHO_IF_##change(0, PLUGIN_VAR_READONLY))
+#define TACHO_NUMBER(servers, change, owner, name, NAME, value, min, max, step, help)              \
+    TACHO_ON_##servers(                                                                            \
+        MYSQL_SYSVAR_ULONGLONG(name, TACHO_VALUE(NAME, number), TACHO_FLAGS(change, RQCMDARG),     \
+                               help, TACHO_IF_##change(check_number, nullptr),                     \
+                               TACHO_IF_##change(update_number, nullptr), value, min, max, step);)
+#define TACHO_SWITCH(servers, change, owner, name, NAME, value, help)                              \
+    TACHO_ON_##servers(MYSQL_SYSVAR_BOOL(name, TACHO_VALUE(NAME, flag),                            \
+                                         TACHO_FLAGS(change, OPCMDARG), help, nullptr,             \
+                                         TACHO_IF_##change(update_switch, nullptr), value);)
+#define TACHO_CHOICE(servers, change, owner, name, NAME, value, names, help)                       \
+    TACHO_ON_##servers(MYSQL_SYSVAR_ENUM(name, TACHO_VALUE(NAME, choice),                          \
+                                         TACHO_FLAGS(change, RQCMDARG), help, nullptr,             \
+                                         TACHO_IF_##change(update_choice, nullptr), value,         \
+                                         &g_##name##_lib);)
+#define TACHO_TEXT(servers, change, owner, name, NAME, value, help)                                \
+    TACHO_ON_##servers(                                                                            \
+        MYSQL_SYSVAR_STR(name,                                                                     \
+                         TACHO_IF_##change(g_texts[text_of<TACHO_SETTING_##NAME>()].shown,         \
+                                           TACHO_VALUE(NAME, text)),                               \
+                         TACHO_FLAGS(change, RQCMDARG), help,                                      \
+                         TACHO_IF_##change(check_text<TACHO_SETTING_##NAME>, nullptr),             \
+                         TACHO_IF_##change(update_text<TACHO_SETTING_##NAME>, nullptr), value);)
+#define TACHO_COMMAND(servers, change, owner, name, NAME, help)                                    \
+    TACHO_ON_##servers(MYSQL_SYSVAR_BOOL(name, TACHO_VALUE(NAME, flag),                            \
+                                         TACHO_FLAGS(change, OPCMDARG), help, nullptr,             \
+                                         update_command, 0);)
+TACHO_SETTINGS(TACHO_NUMBER, TACHO_SWITCH, TACHO_CHOICE, TACHO_TEXT, TACHO_COMMAND)
+#undef TACHO_VALUE
+#undef TACHO_FLAGS
+#undef TACHO_NUMBER
+#undef TACHO_SWITCH
+#undef TACHO_CHOICE
+#undef TACHO_TEXT
+#undef TACHO_COMMAND
 
 // A figure for SHOW STATUS. The server gives a buffer for the value.
 template <uint64_t tacho_embed_status::*Member>
@@ -333,100 +228,41 @@ void* function(mysql_show_var_func f) noexcept {
 
 } // namespace
 
-const char* variable_directory() noexcept {
-    return v_directory != nullptr && v_directory[0] != '\0' ? v_directory : "tacho";
+const char* variable_text(int32_t setting) noexcept {
+    const char* text = g_values[setting].text;
+    return text != nullptr ? text : kSettings[setting].default_text;
 }
 
-const char* variable_arena_directory() noexcept {
-    return v_arena_directory != nullptr ? v_arena_directory : "/dev/shm";
+unsigned long long variable_number(int32_t setting) noexcept {
+    switch (kSettings[setting].kind) {
+    case SettingKind::kNumber:
+        return g_values[setting].number;
+    case SettingKind::kChoice:
+        return g_values[setting].choice;
+    default:
+        return g_values[setting].flag != 0 ? 1 : 0;
+    }
 }
 
-const char* variable_signing_key_file() noexcept {
-    return v_signing_key_file != nullptr ? v_signing_key_file : "";
-}
-
-unsigned long long variable_arena_bytes() noexcept {
-    return v_arena_bytes;
-}
-
-bool variable_tables() noexcept {
-    return v_tables != 0;
-}
-
-bool variable_external() noexcept {
-    return v_writer != 0;
-}
-
-void show_signing_key_file(const char* path) noexcept {
-    snprintf(g_signing_key_file_shown, sizeof(g_signing_key_file_shown), "%s", path);
-    v_signing_key_file = g_signing_key_file_shown;
-}
-
-void show_directory(const char* path) noexcept {
-    snprintf(g_directory_shown, sizeof(g_directory_shown), "%s", path);
-    v_directory = g_directory_shown;
+void show_text(int32_t setting, const char* path) noexcept {
+    char* shown = g_paths[setting];
+    snprintf(shown, sizeof(g_paths[setting]), "%s", path);
+    g_values[setting].text = shown;
 }
 
 void apply_variables(const tacho_embed* recorder) noexcept {
-    // What the last server has left in another format comes before everything that moves files.
-    tacho_embed_set(recorder, TACHO_SETTING_TIMESTAMPS, v_timestamps);
-    tacho_embed_set(recorder, TACHO_SETTING_FORMAT, v_format);
-    tacho_embed_set(recorder, TACHO_SETTING_OVERFLOW, v_overflow);
-    tacho_embed_set(recorder, TACHO_SETTING_OVERFLOW_TIMEOUT_MS, v_overflow_timeout_ms);
-    tacho_embed_set(recorder, TACHO_SETTING_FLUSH_INTERVAL_MS, v_flush_interval_ms);
-    tacho_embed_set(recorder, TACHO_SETTING_FLUSH_BYTES, v_flush_bytes);
-    tacho_embed_set(recorder, TACHO_SETTING_ROTATE_BYTES, v_rotate_bytes);
-    tacho_embed_set(recorder, TACHO_SETTING_ROTATE_INTERVAL_S, v_rotate_interval_s);
-    tacho_embed_set(recorder, TACHO_SETTING_DURABILITY, v_durability);
-    tacho_embed_set(recorder, TACHO_SETTING_SYNC_INTERVAL_MS, v_sync_interval_ms);
-    tacho_embed_set(recorder, TACHO_SETTING_RETENTION_DAYS, v_retention_days);
-    tacho_embed_set(recorder, TACHO_SETTING_RETENTION_BYTES, v_retention_bytes);
-    tacho_embed_set(recorder, TACHO_SETTING_RETENTION_FILES, v_retention_files);
-    tacho_embed_set(recorder, TACHO_SETTING_COMPRESSION, v_compression);
-    tacho_embed_set(recorder, TACHO_SETTING_DISK_WARN_PERCENT, v_disk_warn_percent);
-    tacho_embed_set(recorder, TACHO_SETTING_MAX_STATEMENT_BYTES, v_max_statement_bytes);
     apply_texts(recorder);
-    tacho_embed_set(recorder, TACHO_SETTING_CHECKPOINT_INTERVAL_S, v_checkpoint_interval_s);
-    tacho_embed_set(recorder, TACHO_SETTING_DIGEST, v_digest != 0 ? 1 : 0);
-    tacho_embed_set(recorder, TACHO_SETTING_REDACT, v_redact);
-    tacho_embed_set(recorder, TACHO_SETTING_WRITER, v_writer);
-    tacho_embed_set(recorder, TACHO_SETTING_LOGGING, v_logging != 0 ? 1 : 0);
+    for_recorders_settings([recorder](int32_t setting) noexcept {
+        tacho_embed_set(recorder, setting, variable_number(setting));
+    });
 }
 
+#define TACHO_ELEMENT(servers, change, owner, name, ...) TACHO_ON_##servers(MYSQL_SYSVAR(name), )
 st_mysql_sys_var* g_system_variables[] = {
-    MYSQL_SYSVAR(logging),
-    MYSQL_SYSVAR(directory),
-    MYSQL_SYSVAR(arena_directory),
-    MYSQL_SYSVAR(arena_bytes),
-    MYSQL_SYSVAR(flush_interval_ms),
-    MYSQL_SYSVAR(flush_bytes),
-    MYSQL_SYSVAR(overflow),
-    MYSQL_SYSVAR(overflow_timeout_ms),
-    MYSQL_SYSVAR(durability),
-    MYSQL_SYSVAR(sync_interval_ms),
-    MYSQL_SYSVAR(timestamps),
-    MYSQL_SYSVAR(format),
-    MYSQL_SYSVAR(rotate_bytes),
-    MYSQL_SYSVAR(rotate_interval_s),
-    MYSQL_SYSVAR(retention_days),
-    MYSQL_SYSVAR(retention_bytes),
-    MYSQL_SYSVAR(retention_files),
-    MYSQL_SYSVAR(compression),
-    MYSQL_SYSVAR(disk_warn_percent),
-    MYSQL_SYSVAR(writer),
-    MYSQL_SYSVAR(rotate_now),
-    MYSQL_SYSVAR(flush_now),
-    MYSQL_SYSVAR(max_statement_bytes),
-    MYSQL_SYSVAR(digest),
-    MYSQL_SYSVAR(redact),
-    MYSQL_SYSVAR(tables),
-    kFilterVariable,
-    kFilterFileVariable,
-    kEncryptionRecipientsFileVariable,
-    MYSQL_SYSVAR(signing_key_file),
-    MYSQL_SYSVAR(checkpoint_interval_s),
-    nullptr,
+    TACHO_SETTINGS(TACHO_ELEMENT, TACHO_ELEMENT, TACHO_ELEMENT, TACHO_ELEMENT,
+                   TACHO_ELEMENT) nullptr,
 };
+#undef TACHO_ELEMENT
 
 using Status = tacho_embed_status;
 st_mysql_show_var g_status_variables[] = {

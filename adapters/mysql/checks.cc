@@ -85,9 +85,8 @@ template <size_t Index> mysql_sys_var_check_func check_at() noexcept {
     case SettingKind::kSwitch:
     case SettingKind::kCommand:
         return check_flag;
-    case SettingKind::kFixed:
     case SettingKind::kText:
-        // Nobody can set them.
+        // Those that can change have a check of their own.
         return nullptr;
     }
     return nullptr;
@@ -101,8 +100,9 @@ mysql_sys_var_check_func check_among(size_t index, std::index_sequence<Indexes..
 
 } // namespace
 
-mysql_sys_var_check_func check_of(size_t index) noexcept {
-    return check_among(index, std::make_index_sequence<kSettingCount>());
+mysql_sys_var_check_func check_of(int32_t number) noexcept {
+    return check_among(static_cast<size_t>(number),
+                       std::make_index_sequence<TACHO_SETTING_COUNT>());
 }
 
 } // namespace tacho

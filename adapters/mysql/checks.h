@@ -8,12 +8,12 @@
 
 #include "services.h"
 
-#include <cstddef>
+#include <cstdint>
 
 namespace tacho {
 
-// For the setting at this place of kSettings.
-mysql_sys_var_check_func check_of(size_t index) noexcept;
+// For a setting that can change and is not a text, by enum tacho_setting.
+mysql_sys_var_check_func check_of(int32_t number) noexcept;
 
 } // namespace tacho
 

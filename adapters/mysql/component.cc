@@ -205,8 +205,8 @@ bool begin() noexcept {
         (void)close_visits(0);
         return false;
     }
-    const uint64_t traces = variable_number(kSettingTraces);
-    if (traces != kTracesOff && has_other_taker()) {
+    const uint64_t traces = variable_number(TACHO_SETTING_TRACES);
+    if (traces != TACHO_TRACES_OFF && has_other_taker()) {
         log(kWarning, "%s",
             "tacho.traces takes the server's traces from component_telemetry, which exports none "
             "from now on: tacho.traces=OFF leaves them there");
@@ -236,7 +236,7 @@ void go_on() noexcept {
         log(kWarning, "%s", "TACHO_ADMIN and TACHO_EXEMPT are gone: only SUPER counts");
     }
     (void)tell_loaded();
-    apply_traces(variable_number(kSettingTraces));
+    apply_traces(variable_number(TACHO_SETTING_TRACES));
 }
 
 mysql_service_status_t deinit() noexcept {
@@ -254,7 +254,7 @@ mysql_service_status_t deinit() noexcept {
         (void)register_privileges();
         return 1;
     }
-    apply_traces(kTracesOff);
+    apply_traces(TACHO_TRACES_OFF);
     if (!tell_unloaded()) {
         log(kWarning, "%s", "the server goes on raising events for a component that is gone");
     }

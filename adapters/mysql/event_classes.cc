@@ -48,10 +48,10 @@ uint32_t classes_of(const char* word, size_t bytes) noexcept {
 bool read_event_classes() noexcept {
     static const char kBetween[] = ", \t";
     g_event_classes = 0;
-    if (variable_number(kSettingTables) != 0) {
+    if (variable_number(TACHO_SETTING_TABLES) != 0) {
         g_event_classes = kClassTableAccess;
     }
-    const char* rest = variable_text(kSettingEventClasses);
+    const char* rest = variable_text(TACHO_SETTING_EVENT_CLASSES);
     for (rest += strspn(rest, kBetween); *rest != '\0'; rest += strspn(rest, kBetween)) {
         const size_t bytes = strcspn(rest, kBetween);
         const uint32_t classes = classes_of(rest, bytes);

@@ -33,11 +33,11 @@ my_h_string make_string(const char* text) noexcept {
     return made;
 }
 
-bool absolute_setting(int32_t number, const char* name, char* path) noexcept {
+bool absolute_setting(int32_t number, char* path) noexcept {
     const char* given = variable_text(number);
     path[0] = '\0';
     if (given[0] != '\0' && !absolute_path(given, path, PATH_MAX)) {
-        log(kError, TACHO_VARIABLE("%s") ": the path is too long", name);
+        log(kError, "%s: the path is too long", kSettings[number].full_name);
         return false;
     }
     show_text(number, path);
@@ -49,19 +49,20 @@ bool absolute_setting(int32_t number, const char* name, char* path) noexcept {
 bool start_recorder(const char* server) noexcept {
     char directory[PATH_MAX];
     char signing_key_file[PATH_MAX];
-    if (!absolute_setting(kSettingDirectory, "directory", directory) ||
-        !absolute_setting(kSettingSigningKeyFile, "signing_key_file", signing_key_file)) {
+    if (!absolute_setting(TACHO_SETTING_DIRECTORY, directory) ||
+        !absolute_setting(TACHO_SETTING_SIGNING_KEY_FILE, signing_key_file)) {
         return false;
     }
     const tacho_embed_config config = {directory,
-                                       variable_text(kSettingArenaDirectory),
+                                       variable_text(TACHO_SETTING_ARENA_DIRECTORY),
                                        signing_key_file,
                                        server,
-                                       variable_number(kSettingArenaBytes),
+                                       variable_number(TACHO_SETTING_ARENA_BYTES),
                                        nullptr,
-                                       variable_number(kSettingTables) != 0,
+                                       variable_number(TACHO_SETTING_TABLES) != 0,
                                        false,
-                                       variable_number(TACHO_SETTING_WRITER) != 0,
+                                       variable_number(TACHO_SETTING_WRITER) ==
+                                           TACHO_WRITER_EXTERNAL,
                                        true};
     char error[1024] = "";
     tacho_embed* recorder = tacho_embed_start(&config, error, sizeof(error));

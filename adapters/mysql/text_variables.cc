@@ -22,12 +22,12 @@ namespace {
 bool g_registered[kTextCount];
 
 int refuse(TextNumber number, const char* why) noexcept {
-    const char* name = g_texts[number].full_name;
+    const char* name = g_texts[number].spec.full_name;
     if (number == kRecipients) {
         // The server says that the value is wrong, and has no message with room for the reason.
         char message[1200];
         snprintf(message, sizeof(message), "%s: %s", name, why);
-        tacho_embed_log(1, message);
+        tacho_embed_log(TACHO_SEVERITY_WARNING, message);
         return 1;
     }
     mysql_error_service_printf(ER_INVALID_JSON_DATA, MYF(0), name, why);
@@ -68,9 +68,9 @@ template <TextNumber kNumber> bool add() noexcept {
     STR_CHECK_ARG(text) arg;
     static char empty[] = "";
     arg.def_val = empty;
-    g_registered[kNumber] =
-        register_variable(setting->name, PLUGIN_VAR_STR | PLUGIN_VAR_RQCMDARG, setting->comment,
-                          check<kNumber>, update<kNumber>, &arg, &setting->shown);
+    g_registered[kNumber] = register_variable(
+        setting->spec.name, PLUGIN_VAR_STR | PLUGIN_VAR_RQCMDARG, setting->spec.comment,
+        check<kNumber>, update<kNumber>, &arg, &setting->shown);
     // What is given with INSTALL COMPONENT is gone when that statement ends. Not
     // PLUGIN_VAR_MEMALLOC: with it the server frees what was shown after each update, of which some
     // are refused. (8.0 has not read anything yet; its texts last.)
@@ -88,7 +88,7 @@ bool unregister_text_variables() noexcept {
         if (!g_registered[number]) {
             continue;
         }
-        if (!unregister_variable(g_texts[number].name)) {
+        if (!unregister_variable(g_texts[number].spec.name)) {
             return false;
         }
         g_registered[number] = false;

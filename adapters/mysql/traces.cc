@@ -135,8 +135,8 @@ telemetry_t g_callbacks = {session_create,      session_destroy, statement_start
 } // namespace
 
 void apply_traces(uint64_t wanted) noexcept {
-    const bool on = wanted != kTracesOff;
-    g_only_changes.store(wanted == kTracesChanges, std::memory_order_relaxed);
+    const bool on = wanted != TACHO_TRACES_OFF;
+    g_only_changes.store(wanted == TACHO_TRACES_CHANGES, std::memory_order_relaxed);
     static const char kNone[] =
         "this server has no telemetry traces: " TACHO_VARIABLE("traces") " has no effect";
     const auto* traces = mysql_service_mysql_server_telemetry_traces_v1;

@@ -9,7 +9,7 @@
 namespace tacho {
 
 // Takes the server's traces, or leaves them: from the next command of each session on. What runs
-// stays as it is. One of Traces.
+// stays as it is. One of enum tacho_traces.
 void apply_traces(uint64_t traces) noexcept;
 
 } // namespace tacho

@@ -180,7 +180,7 @@ bool begin() noexcept {
     subscribe();
     open_visits(tacho_embed_probe(g_recorder));
     note_own_statement();
-    apply_traces(variable_number(kSettingTraces));
+    apply_traces(variable_number(TACHO_SETTING_TRACES));
     open_rewrite_functions(g_recorder);
     return true;
 }
@@ -229,7 +229,7 @@ int deinit(MYSQL_PLUGIN) noexcept {
         return 0;
     }
     g_runs = false;
-    apply_traces(kTracesOff);
+    apply_traces(TACHO_TRACES_OFF);
     while (!close_visits(kStopPatienceMs)) {
         log(kWarning, "%s", "the end of a trace takes long: the plugin waits for it");
     }

@@ -7,13 +7,10 @@
 #include "variables.h"
 
 #include "../common/settings.h"
-#include "../common/text_settings.h"
 #include "../mysql/adapter.h"
 #include "../mysql/text_variables.h"
 
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
 
 #include <typelib.h>
 
@@ -21,8 +18,7 @@ namespace tacho {
 
 namespace {
 
-constexpr size_t kVariablesMax = kSettingCount + kTextCount;
-constexpr size_t kCommentBytes = 320;
+constexpr size_t kVariablesMax = TACHO_SETTING_COUNT;
 
 // As DECLARE_MYSQL_SYSVAR_* have them, but to be filled at run time.
 struct Flag {
@@ -68,16 +64,7 @@ union Variable {
 };
 
 Variable g_variables[kVariablesMax];
-char g_comments[kVariablesMax][kCommentBytes];
 size_t g_count;
-
-// Comments name other variables as those of a component.
-void write_comment(char* out, const char* comment) noexcept {
-    snprintf(out, kCommentBytes, "%s", comment);
-    for (char* found = strstr(out, "tacho."); found != nullptr; found = strstr(found, "tacho.")) {
-        found[strlen("tacho")] = '_';
-    }
-}
 
 bool fill(Variable* out, int flags, void* check_arg, void* value) noexcept {
     switch (flags & 0x007f) {
@@ -130,12 +117,10 @@ bool register_variable(const char* name, int flags, const char* comment,
     if (!fill(variable, flags, check_arg, value)) {
         return false;
     }
-    char* own_comment = g_comments[g_count];
-    write_comment(own_comment, comment);
     // All begin alike.
     variable->flag.flags = flags;
     variable->flag.name = name;
-    variable->flag.comment = own_comment;
+    variable->flag.comment = comment;
     variable->flag.check = check;
     variable->flag.update = update;
     g_system_variables[g_count] = reinterpret_cast<SYS_VAR*>(variable);

@@ -1,6 +1,8 @@
-//! Tables of the guides.
+//! Tables of the guides, and the numbers among the settings.
 
 use std::collections::BTreeMap;
+
+use tacho_settings::{Kind, Setting, SettingNames};
 
 /// Rows of the tables of a page whose first cell is a name in backticks: the other cells by name.
 ///
@@ -43,7 +45,7 @@ pub fn quantity(text: &str) -> u64 {
     number.parse::<u64>().unwrap_or_else(|_| panic!("{text:?} is no number")) * factor
 }
 
-/// A setting that is a number, as the guide has it.
+/// A setting that is a number, with the name that it has on MariaDB.
 #[derive(Clone, Debug)]
 pub struct Number {
     /// `tacho_rotate_bytes`.
@@ -56,19 +58,14 @@ pub struct Number {
     pub is_dynamic: bool,
 }
 
-/// Those of `docs/guide/settings.md`.
-///
-/// # Panics
-/// The page is not as the tests know it.
+/// Those of the table of settings.
 #[must_use]
 pub fn numbers() -> Vec<Number> {
-    let page = include_str!("../../docs/guide/settings.md");
-    let numbers = rows(page, "tacho_").into_iter().filter_map(|(name, cells)| {
-        let (min, max) = cells.get(1)?.split_once(" to ")?;
-        let is_dynamic = cells.get(2)? == "yes";
-        Some(Number { name, min: quantity(min), max: quantity(max), is_dynamic })
-    });
-    let numbers: Vec<Number> = numbers.collect();
-    assert!(numbers.len() >= 12, "{numbers:?}");
-    numbers
+    let number = |setting: Setting| {
+        let spec = setting.spec();
+        let Kind::Number { min, max, .. } = spec.kind else { return None };
+        let name = SettingNames::Plugin.name(setting);
+        Some(Number { name, min, max, is_dynamic: spec.is_dynamic })
+    };
+    Setting::ALL.into_iter().filter_map(number).collect()
 }

@@ -13,6 +13,8 @@ mod error_log;
 mod exposure;
 mod faults;
 mod filter;
+#[cfg(test)]
+mod header;
 mod outside;
 mod patience;
 mod priority;
@@ -30,6 +32,7 @@ pub use error_log::write as write_error_log;
 use recorder::{Config, Recorder};
 use tacho_probe::Probe;
 use tacho_recorder::control::{ConfigChange, Severity, Who};
+use tacho_settings::Setting;
 
 // The probe's functions are only called from C++; this keeps them in the library.
 #[doc(hidden)]
@@ -123,8 +126,53 @@ pub struct EmbedStatus {
     pub rewrites_failed: u64,
 }
 
-const _: () = assert!(size_of::<EmbedConfig>() == 56);
-const _: () = assert!(size_of::<EmbedStatus>() == 248);
+/// See `tacho_text`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum StatusText {
+    /// The last error, with advice.
+    LastError,
+    /// The file that is being written.
+    CurrentFile,
+    /// The arena.
+    Arena,
+    /// Who writes the log.
+    Writer,
+    /// The oldest log file.
+    OldestFile,
+    /// The time of its first line.
+    OldestTime,
+    /// When the seal was last signed.
+    CheckpointTime,
+    /// When a new file is begun because of its age.
+    RotateDueTime,
+    /// What is wrong with the filter.
+    FilterError,
+    /// Why closed files are not encrypted.
+    EncryptionError,
+    /// Why no statement is rewritten.
+    RewriteError,
+}
+
+impl StatusText {
+    const ALL: [StatusText; 11] = [
+        StatusText::LastError,
+        StatusText::CurrentFile,
+        StatusText::Arena,
+        StatusText::Writer,
+        StatusText::OldestFile,
+        StatusText::OldestTime,
+        StatusText::CheckpointTime,
+        StatusText::RotateDueTime,
+        StatusText::FilterError,
+        StatusText::EncryptionError,
+        StatusText::RewriteError,
+    ];
+
+    fn from_number(number: i32) -> Option<StatusText> {
+        StatusText::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+}
 
 /// Runs `f`; a panic becomes `fallback` and a line in the error log.
 fn guard<T>(fallback: T, f: impl FnOnce() -> T) -> T {
@@ -224,7 +272,9 @@ pub extern "C" fn tacho_embed_probe(recorder: &Recorder) -> &Probe {
 /// See `include/tacho_embed.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tacho_embed_set(recorder: &Recorder, setting: i32, value: u64) {
-    guard((), || recorder.set(setting, value));
+    if let Some(setting) = Setting::from_number(setting) {
+        guard((), || recorder.set(setting, value));
+    }
 }
 
 /// See `include/tacho_embed.h`.
@@ -377,7 +427,9 @@ pub extern "C" fn tacho_embed_rotate(recorder: &Recorder) {
 /// See `include/tacho_embed.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tacho_embed_retain(recorder: &Recorder, setting: i32) {
-    guard((), || recorder.retain(setting));
+    if let Some(setting) = Setting::from_number(setting) {
+        guard((), || recorder.retain(setting));
+    }
 }
 
 /// See `include/tacho_embed.h`.
@@ -403,7 +455,9 @@ pub unsafe extern "C" fn tacho_embed_read_text(
     text: *mut c_char,
     bytes: usize,
 ) {
-    let value = guard(String::new(), || recorder.text(which));
+    let value = guard(String::new(), || {
+        StatusText::from_number(which).map(|which| recorder.text(which)).unwrap_or_default()
+    });
     // SAFETY: promised by the caller.
     unsafe { copy_out(&value, text, bytes) };
 }
@@ -416,6 +470,15 @@ pub extern "C" fn tacho_embed_stop(recorder: Option<Box<Recorder>>, patience_ms:
     }
 }
 
+/// See `tacho_severity`.
+fn severity_of(number: i32) -> Severity {
+    match number {
+        0 => Severity::Note,
+        1 => Severity::Warning,
+        _ => Severity::Error,
+    }
+}
+
 /// See `include/tacho_embed.h`.
 ///
 /// # Safety
@@ -424,10 +487,6 @@ pub extern "C" fn tacho_embed_stop(recorder: Option<Box<Recorder>>, patience_ms:
 pub unsafe extern "C" fn tacho_embed_log(severity: i32, text: *const c_char) {
     // SAFETY: promised by the caller.
     let text = unsafe { string(text) }.to_string_lossy();
-    let severity = match severity {
-        0 => Severity::Note,
-        1 => Severity::Warning,
-        _ => Severity::Error,
-    };
+    let severity = severity_of(severity);
     guard((), || error_log::write(severity, &text));
 }

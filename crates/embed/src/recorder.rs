@@ -15,13 +15,13 @@ use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status, Who};
 use tacho_recorder::opening::{self, OpenError};
 use tacho_recorder::recover::{self, RecoverError};
-use tacho_recorder::setting_names::SettingNames;
 use tacho_recorder::spill::ArenaSource;
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
-use tacho_ring::layout::{NAME_COUNT, NameEntry};
+use tacho_ring::layout::{NAME_COUNT, NameEntry, Settings as ArenaSettings};
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
+use tacho_settings::{Owner, Setting, SettingNames};
 
 use crate::config;
 use crate::encryption::{self, Mode};
@@ -31,7 +31,7 @@ use crate::outside::Outside;
 use crate::patience::Patience;
 use crate::rewrite::{self, List, Rewriting};
 use crate::supervisor::Supervisor;
-use crate::{EmbedStatus, error_log, exposure};
+use crate::{EmbedStatus, StatusText, error_log, exposure};
 
 /// What a recorder is started with.
 pub struct Config {
@@ -77,11 +77,6 @@ pub struct Recorder {
 }
 
 /// Distinguishes the arenas of this process.
-/// `TACHO_SETTING_RETENTION_DAYS`.
-const RETENTION_DAYS: i32 = 14;
-/// `TACHO_SETTING_RETENTION_FILES`.
-const RETENTION_FILES: i32 = 20;
-
 static INSTANCES: AtomicU64 = AtomicU64::new(0);
 
 type Failure = Box<dyn std::error::Error>;
@@ -108,6 +103,23 @@ fn open(config: &Config) -> Result<(LogFiles, u64), OpenError> {
 
 fn canonical(directory: &Path) -> Result<PathBuf, Failure> {
     std::fs::canonicalize(directory).map_err(|e| format!("{}: {e}", directory.display()).into())
+}
+
+/// Whether it is a setting that the arena has.
+fn set_in_arena(settings: &ArenaSettings, setting: Setting, value: u64) -> bool {
+    let word = match setting {
+        Setting::Logging => &settings.logging,
+        Setting::Overflow => &settings.overflow,
+        Setting::Redact => &settings.redact,
+        Setting::Durability => &settings.durability,
+        Setting::OverflowTimeoutMs => {
+            settings.overflow_timeout_us.store(value * 1_000, Ordering::Relaxed);
+            return true;
+        }
+        _ => return false,
+    };
+    word.store(value as u32, Ordering::Relaxed);
+    true
 }
 
 impl Recorder {
@@ -151,7 +163,7 @@ impl Recorder {
                 "{} cannot be written: {error}. If {} is changed after a crash, what the crash has \
                  left will not be found",
                 log_directory.join(arena_list::NAME).display(),
-                names.name("arena_directory")
+                names.name(Setting::ArenaDirectory)
             );
             error_log::write(Severity::Warning, &text);
         }
@@ -220,36 +232,19 @@ impl Recorder {
         self.outside.wake();
     }
 
-    /// Changes a setting; see `tacho_setting`.
-    pub fn set(&self, setting: i32, value: u64) {
+    /// Changes a setting that the recorder owns.
+    pub fn set(&self, setting: Setting, value: u64) {
         let shared = self.arena().shared();
-        let settings = &shared.settings.0;
-        let control = &self.control;
-        match setting {
-            0 => settings.logging.store(u32::from(value != 0), Ordering::Relaxed),
+        let has_writer = !self.thread.as_ref().is_some_and(JoinHandle::is_finished);
+        match setting.spec().owner {
             // Without a writer, who waits would wait for ever.
-            1 if self.thread.as_ref().is_some_and(JoinHandle::is_finished) => {}
-            1 => settings.overflow.store(value as u32, Ordering::Relaxed),
-            2 => settings.overflow_timeout_us.store(value * 1_000, Ordering::Relaxed),
-            3 => control.flush_interval_ms.store(value, Ordering::Relaxed),
-            4 => control.flush_bytes.store(value, Ordering::Relaxed),
-            5 => control.rotate_bytes.store(value, Ordering::Relaxed),
-            6 => control.utc.store(value as u32, Ordering::Relaxed),
-            7 => control.max_statement_bytes.store(value, Ordering::Relaxed),
-            8 => control.checkpoint_interval_s.store(value, Ordering::Relaxed),
-            9 => control.digest.store(value != 0, Ordering::Relaxed),
-            11 => control.rotate_interval_s.store(value, Ordering::Relaxed),
-            10 => settings.redact.store(value as u32, Ordering::Relaxed),
-            12 => settings.durability.store(value as u32, Ordering::Relaxed),
-            13 => control.sync_interval_ms.store(value, Ordering::Relaxed),
-            RETENTION_DAYS => control.retention_days.store(value, Ordering::Relaxed),
-            15 => control.retention_bytes.store(value, Ordering::Relaxed),
-            16 => control.compress.store(value != 0, Ordering::Relaxed),
-            17 => control.disk_warn_percent.store(value, Ordering::Relaxed),
-            18 => control.format.store(value as u32, Ordering::Relaxed),
-            19 => self.outside.want(value != 0),
-            RETENTION_FILES => control.retention_files.store(value, Ordering::Relaxed),
-            _ => {}
+            Owner::Arena if setting == Setting::Overflow && !has_writer => {}
+            Owner::Arena => {
+                set_in_arena(&shared.settings.0, setting, value);
+            }
+            Owner::Server => self.outside.want(value != 0),
+            Owner::Writer => self.control.set(setting, value),
+            Owner::Adapter => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.
         shared.backpressure.0.open(&Futex);
@@ -376,7 +371,7 @@ impl Recorder {
             Ok(change) => change,
             Err(why) => {
                 if mode == Mode::Begin {
-                    let name = self.control.names().name("encryption_recipients_file");
+                    let name = self.control.names().name(Setting::EncryptionRecipientsFile);
                     self.tell_fault(who, Fault::Encryption, &format!("{name}: {why}"));
                 }
                 return Err(why);
@@ -398,12 +393,12 @@ impl Recorder {
         self.ring();
     }
 
-    /// Lets all files go that are beyond one of the two limits with a brake, by its number, also if they
-    /// are suspiciously many.
-    pub fn retain(&self, setting: i32) {
+    /// Removes all files beyond one of the two limits with a brake, also if they are suspiciously
+    /// many.
+    pub fn retain(&self, setting: Setting) {
         let wanted = match setting {
-            RETENTION_DAYS => &self.control.retain_now,
-            RETENTION_FILES => &self.control.retain_files_now,
+            Setting::RetentionDays => &self.control.retain_now,
+            Setting::RetentionFiles => &self.control.retain_files_now,
             _ => return,
         };
         // SYNC retain: pairs with the Acquire of the writer: it acts with the settings of before.
@@ -464,27 +459,26 @@ impl Recorder {
         }
     }
 
-    /// Texts for SHOW STATUS; see `tacho_text`.
-    pub fn text(&self, which: i32) -> String {
+    /// A text for SHOW STATUS.
+    pub fn text(&self, which: StatusText) -> String {
         let of = |text: &std::sync::Mutex<String>| {
             text.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
         };
         match which {
-            0 => of(&self.status.last_error),
-            1 => of(&self.status.current_file),
-            2 => self.arena_path.clone(),
-            3 => match self.outside.writer_pid() {
+            StatusText::LastError => of(&self.status.last_error),
+            StatusText::CurrentFile => of(&self.status.current_file),
+            StatusText::Arena => self.arena_path.clone(),
+            StatusText::Writer => match self.outside.writer_pid() {
                 None => "EMBEDDED".to_owned(),
                 Some(pid) => format!("EXTERNAL {pid}"),
             },
-            4 => self.status.log_files().oldest_file,
-            5 => self.status.log_files().oldest_time,
-            6 => self.status.log_files().checkpoint_time,
-            7 => self.status.log_files().rotate_due_time,
-            8 => self.faults.text(Fault::Filter),
-            9 => self.faults.text(Fault::Encryption),
-            10 => self.faults.text(Fault::Rewrite),
-            _ => String::new(),
+            StatusText::OldestFile => self.status.log_files().oldest_file,
+            StatusText::OldestTime => self.status.log_files().oldest_time,
+            StatusText::CheckpointTime => self.status.log_files().checkpoint_time,
+            StatusText::RotateDueTime => self.status.log_files().rotate_due_time,
+            StatusText::FilterError => self.faults.text(Fault::Filter),
+            StatusText::EncryptionError => self.faults.text(Fault::Encryption),
+            StatusText::RewriteError => self.faults.text(Fault::Rewrite),
         }
     }
 
@@ -511,6 +505,41 @@ impl Recorder {
                 self.arena_path
             );
             error_log::write(Severity::Error, &text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    fn arena_settings() -> ArenaSettings {
+        ArenaSettings {
+            logging: AtomicU32::new(0),
+            overflow: AtomicU32::new(0),
+            overflow_timeout_us: AtomicU64::new(0),
+            session_epoch: AtomicU64::new(0),
+            redact: AtomicU32::new(0),
+            durability: AtomicU32::new(0),
+            filter_version: AtomicU64::new(0),
+        }
+    }
+
+    #[test]
+    fn the_arena_has_what_it_owns() {
+        for setting in Setting::ALL {
+            let settings = arena_settings();
+            let is_stored = set_in_arena(&settings, setting, 1);
+            assert_eq!(is_stored, setting.spec().owner == Owner::Arena, "{setting:?}");
+            let words = [
+                u64::from(settings.logging.into_inner()),
+                u64::from(settings.overflow.into_inner()),
+                settings.overflow_timeout_us.into_inner(),
+                u64::from(settings.redact.into_inner()),
+                u64::from(settings.durability.into_inner()),
+            ];
+            assert_eq!(words.iter().filter(|word| **word != 0).count(), usize::from(is_stored));
         }
     }
 }

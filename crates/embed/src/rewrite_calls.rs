@@ -13,13 +13,11 @@ use crate::{WhoStrings, answer, copy_out, guard, who_of};
 /// See `tacho_rewrite_rule`.
 #[repr(C)]
 pub struct RewriteRule {
-    id: u64,
-    pattern: Bytes,
-    pattern_database: Bytes,
-    replacement: Bytes,
+    pub(crate) id: u64,
+    pub(crate) pattern: Bytes,
+    pub(crate) pattern_database: Bytes,
+    pub(crate) replacement: Bytes,
 }
-
-const _: () = assert!(size_of::<RewriteRule>() == 56);
 
 const INTERNAL: &str = "internal error";
 

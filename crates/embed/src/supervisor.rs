@@ -25,6 +25,7 @@ use tacho_ring::arena::Arena;
 use tacho_ring::layout::OVERFLOW_LET_GO;
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use crate::door::{Candidate, Door};
 use crate::error_log;
@@ -529,7 +530,7 @@ impl Attached<'_> {
         let is_silent = is_silent(
             now_us - self.heard_us,
             now_us - self.beat.1,
-            self.of.control.flush_interval_ms.load(Ordering::Relaxed),
+            self.of.control.setting(Setting::FlushIntervalMs),
         );
         if is_silent != self.is_silent {
             self.is_silent = is_silent;

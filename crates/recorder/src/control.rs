@@ -1,13 +1,14 @@
 //! What the server's threads say to the writer, and what it tells them.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex, PoisonError};
 use tacho_logdir::Recipients;
 use tacho_ring::sys;
+use tacho_settings::{Setting, SettingNames};
 
-use crate::setting_names::SettingNames;
+use crate::settings::Values;
 
 /// Zone of the time stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,49 +19,14 @@ pub enum Timestamps {
     Utc,
 }
 
-/// See [`Control::format`].
-pub const FORMAT_UNSAID: u32 = u32::MAX;
-
 /// Settings that may change at any time, and requests.
 #[derive(Debug)]
 pub struct Control {
-    /// Longest time that a finished record stays unwritten, ms.
-    pub flush_interval_ms: AtomicU64,
-    /// Write earlier when this much is waiting, bytes.
-    pub flush_bytes: AtomicU64,
-    /// Size at which a new file is begun, bytes; 0 = never.
-    pub rotate_bytes: AtomicU64,
-    /// How often the chain of the log is signed, s; 0 = only at rotation and stop.
-    pub checkpoint_interval_s: AtomicU64,
-    /// How often the log is brought to the device where it shall be there, ms.
-    pub sync_interval_ms: AtomicU64,
-    /// Longest statement text, bytes; 0 = no limit.
-    pub max_statement_bytes: AtomicU64,
-    /// Lines of statements have their digests.
-    pub digest: AtomicBool,
-    /// 1 = UTC.
-    pub utc: AtomicU32,
-    /// Age at which a new file is begun, s; 0 = never.
-    pub rotate_interval_s: AtomicU64,
-    /// Closed files that ended longer ago are removed, days; 0 = never. Not the default of the
-    /// server's variable: who does not say what is kept must not lose anything, least of all
-    /// before the settings are known.
-    pub retention_days: AtomicU64,
-    /// The oldest closed files are removed when all are larger than this, bytes; 0 = never.
-    pub retention_bytes: AtomicU64,
-    /// The oldest closed files are removed when there are more than this; 0 = never.
-    pub retention_files: AtomicU64,
+    settings: Values,
     /// Somebody has said how long files are kept, and means it: what is too old goes at once.
     pub retain_now: AtomicBool,
     /// Somebody has said how many files are kept, and means it: those beyond go at once.
     pub retain_files_now: AtomicBool,
-    /// Closed files are compressed.
-    pub compress: AtomicBool,
-    /// Each file is written once more in this format: 0 in none, 1 CSV, 2 Percona's JSON, 3 NEW,
-    /// 4 OLD. [`FORMAT_UNSAID`]: nobody has said yet, and what there is stays as it is.
-    pub format: AtomicU32,
-    /// Below so many hundredths of the file system the error log warns; 0 = never.
-    pub disk_warn_percent: AtomicU64,
     /// A new file is wanted.
     pub rotate_now: AtomicBool,
     /// What has ended shall be written now.
@@ -169,23 +135,9 @@ impl Filters {
 impl Default for Control {
     fn default() -> Control {
         Control {
-            flush_interval_ms: AtomicU64::new(100),
-            flush_bytes: AtomicU64::new(262_144),
-            rotate_bytes: AtomicU64::new(268_435_456),
-            checkpoint_interval_s: AtomicU64::new(60),
-            sync_interval_ms: AtomicU64::new(1_000),
-            max_statement_bytes: AtomicU64::new(0),
-            digest: AtomicBool::new(true),
-            utc: AtomicU32::new(0),
-            rotate_interval_s: AtomicU64::new(0),
-            retention_days: AtomicU64::new(0),
-            retention_bytes: AtomicU64::new(0),
-            retention_files: AtomicU64::new(0),
+            settings: Values::default(),
             retain_now: AtomicBool::new(false),
             retain_files_now: AtomicBool::new(false),
-            compress: AtomicBool::new(false),
-            format: AtomicU32::new(FORMAT_UNSAID),
-            disk_warn_percent: AtomicU64::new(0),
             rotate_now: AtomicBool::new(false),
             flush_now: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -202,6 +154,21 @@ impl Default for Control {
 }
 
 impl Control {
+    /// The value of a setting that the writer owns: 0 or 1 for a switch, the number of a choice.
+    pub fn setting(&self, setting: Setting) -> u64 {
+        self.settings.get(setting)
+    }
+
+    /// Whether a switch is on, or a choice is not the first one.
+    pub fn is_on(&self, setting: Setting) -> bool {
+        self.setting(setting) != 0
+    }
+
+    /// Changes a setting that the writer owns.
+    pub fn set(&self, setting: Setting, value: u64) {
+        self.settings.set(setting, value);
+    }
+
     /// Puts a compiled filter in the place of the one before, from now on. Returns its version.
     pub fn set_filter(&self, program: Arc<[u8]>) -> u64 {
         let mut filters = self.filters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -263,14 +230,14 @@ impl Control {
         }
     }
 
-    /// The name of a setting, `logging`, in this server.
-    pub(crate) fn name(&self, setting: &str) -> String {
+    /// The name of a setting in this server.
+    pub(crate) fn name(&self, setting: Setting) -> String {
         self.names().name(setting)
     }
 
     /// Zone of the time stamps.
     pub fn timestamps(&self) -> Timestamps {
-        if self.utc.load(Ordering::Relaxed) != 0 { Timestamps::Utc } else { Timestamps::System }
+        if self.is_on(Setting::Timestamps) { Timestamps::Utc } else { Timestamps::System }
     }
 }
 

@@ -26,7 +26,7 @@
 //! | [`writer`] | the round, back-pressure relief, failures |
 //! | [`recover`] | what a crash has left |
 //! | [`control`] | settings, status, messages |
-//! | [`setting_names`] | what a server calls them |
+//! | [`settings`] | the values of the settings |
 //! | [`opening`] | the log directory opened, and sealed, with words for the error log |
 //! | [`external`] | the writer in a process of its own |
 
@@ -43,6 +43,6 @@ pub mod mapping;
 pub mod opening;
 mod pause;
 pub mod recover;
-pub mod setting_names;
+pub mod settings;
 pub mod spill;
 pub mod writer;

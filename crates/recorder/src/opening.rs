@@ -5,9 +5,9 @@ use std::path::Path;
 use tacho_logdir::{
     FileError, FileErrorKind, LastSeqError, LogFiles, Opened, Options, RealFs, SealOptions,
 };
+use tacho_settings::{Setting, SettingNames};
 
 use crate::control::Severity;
-use crate::setting_names::SettingNames;
 
 /// Why the log cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +112,7 @@ fn seal(
             let text = format!(
                 "the audit log is NOT SEALED, changes of it cannot be detected: {error} It is tried \
                  again with each new log file (SET GLOBAL {} = 1)",
-                names.name("rotate_now")
+                names.name(Setting::RotateNow)
             );
             return say(Severity::Error, &text);
         }

@@ -12,6 +12,7 @@ use support::{TestLog, place, round_until};
 use tacho_recorder::control::{Control, Severity, Status};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
+use tacho_settings::Setting;
 
 const COUNT: u64 = 5;
 
@@ -39,7 +40,7 @@ fn with_ending(ending: &str) -> BTreeSet<String> {
 fn writer(place: &TestLog, arena: Arena) -> (Writer, Arc<Control>, Arc<Status>) {
     let control = Arc::new(Control::default());
     // Before it is said that there is no other format, a file may be needed as it is.
-    control.format.store(0, Ordering::Relaxed);
+    control.set(Setting::Format, 0);
     let (writer, status) = place.writer_with(arena, COUNT, control.clone());
     (writer, control, status)
 }
@@ -57,7 +58,7 @@ fn what_is_closed_becomes_smaller_and_what_fails_is_tried_again() {
     // Something is in the way of the second one.
     let obstacle = place.log.join(format!("{}.jsonl.zst.new", stem(2)));
     fs::create_dir(&obstacle).expect("makes");
-    control.compress.store(true, Ordering::Relaxed);
+    control.set(Setting::Compression, 1);
     round_until(&mut writer, || !place.said(Severity::Warning).is_empty());
     let warnings = place.said(Severity::Warning);
     assert!(warnings[0].contains(&stem(2)) && warnings[0].contains("is not compressed"));
@@ -65,9 +66,9 @@ fn what_is_closed_becomes_smaller_and_what_fails_is_tried_again() {
     assert_eq!(compressed(), 1, "not at once the next: it may be the disk");
 
     fs::remove_dir(&obstacle).expect("removes");
-    control.compress.store(false, Ordering::Relaxed);
+    control.set(Setting::Compression, 0);
     assert!(writer.round());
-    control.compress.store(true, Ordering::Relaxed);
+    control.set(Setting::Compression, 1);
     round_until(&mut writer, || compressed() == COUNT - 1);
     assert_eq!(closed(&place), with_ending("jsonl.zst"));
     for seq in 1..COUNT {
@@ -89,7 +90,7 @@ fn a_writer_that_goes_takes_the_thread_with_it() {
     fill(&place, 20_000_000);
     let arena = place.arena();
     let (mut writer, control, _) = writer(&place, arena.arena());
-    control.compress.store(true, Ordering::Relaxed);
+    control.set(Setting::Compression, 1);
     assert!(writer.round());
     assert!(writer.finish());
     drop(writer);

@@ -10,6 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use support::{TestLog, place};
 use tacho_recorder::control::{ConfigChange, Control, Severity};
+use tacho_settings::Setting;
 
 const OLD_COUNT: u64 = 250;
 
@@ -43,14 +44,14 @@ fn by_age_few_go_at_once_and_all_when_somebody_says_so() {
     fill(&place);
     let arena = place.arena();
     let control = Arc::new(Control::default());
-    control.format.store(0, Ordering::Relaxed);
+    control.set(Setting::Format, 0);
     let (mut writer, status) = place.writer_with(arena.arena(), OLD_COUNT, control.clone());
     let removed = || status.files_removed.load(Ordering::Relaxed);
     let mut run = |count: u64| (0..count).for_each(|_| assert!(writer.round()));
 
     run(5);
     assert_eq!(removed(), 0, "who says nothing keeps everything");
-    control.retention_days.store(183, Ordering::Relaxed);
+    control.set(Setting::RetentionDays, 183);
     run(20);
     assert_eq!(removed(), 0, "nothing goes by age in the first hour");
     assert!(place.said(Severity::Warning)[0].contains("is the clock right?"));
@@ -72,7 +73,7 @@ fn by_age_few_go_at_once_and_all_when_somebody_says_so() {
     );
 
     // By size, with what is in the files now.
-    control.retention_bytes.store(1, Ordering::Relaxed);
+    control.set(Setting::RetentionBytes, 1);
     run(20);
     assert_eq!(removed(), OLD_COUNT, "the current file stays");
     let seqs: Vec<u64> = place.lines().iter().map(|line| seq(line)).collect();
@@ -88,7 +89,7 @@ fn by_count_one_goes_for_each_full_file_and_none_for_one_that_was_asked_for() {
     fill(&place);
     let arena = place.arena();
     let control = Arc::new(Control::default());
-    control.format.store(0, Ordering::Relaxed);
+    control.set(Setting::Format, 0);
     let (mut writer, status) = place.writer_with(arena.arena(), OLD_COUNT, control.clone());
     let removed = || status.files_removed.load(Ordering::Relaxed);
     let closed = || place.names().filter(|name| name.ends_with(".jsonl")).count() as u64 - 1;
@@ -96,7 +97,7 @@ fn by_count_one_goes_for_each_full_file_and_none_for_one_that_was_asked_for() {
     let line = |bytes| control.config_changes.lock().expect("no panic").push(change(bytes));
 
     // As many as there are.
-    control.retention_files.store(OLD_COUNT - 1, Ordering::Relaxed);
+    control.set(Setting::RetentionFiles, OLD_COUNT - 1);
     run(5);
     assert_eq!((removed(), closed()), (0, OLD_COUNT - 1));
     // A flood: an account that may set `tacho_rotate_now` does so again and again.
@@ -113,14 +114,14 @@ fn by_count_one_goes_for_each_full_file_and_none_for_one_that_was_asked_for() {
     assert!(status.last_error.lock().expect("no panic").contains("tacho_retention_files"));
 
     // Nor does it help to make files small.
-    control.rotate_bytes.store(1, Ordering::Relaxed);
+    control.set(Setting::RotateBytes, 1);
     for _ in 0..30 {
         line(1);
         run(2);
     }
     assert_eq!((removed(), closed()), (0, OLD_COUNT + 58));
     // Each of these lines fills a file, and one file goes for each that is full.
-    control.rotate_bytes.store(5000, Ordering::Relaxed);
+    control.set(Setting::RotateBytes, 5000);
     for _ in 0..8 {
         line(4500);
         run(10);
@@ -143,7 +144,7 @@ fn by_count_one_goes_for_each_full_file_and_none_for_one_that_was_asked_for() {
     assert_eq!(closed(), OLD_COUNT);
 
     // Without a brake by size, whatever the number says.
-    control.retention_bytes.store(1, Ordering::Relaxed);
+    control.set(Setting::RetentionBytes, 1);
     run(2 * OLD_COUNT + 20);
     assert!(closed() <= 1);
     drop(writer);
@@ -159,9 +160,9 @@ fn what_is_no_file_is_left_alone_and_keeps_nothing_else() {
     fs::create_dir(&obstacle).expect("makes");
     let arena = place.arena();
     let control = Arc::new(Control::default());
-    control.format.store(0, Ordering::Relaxed);
+    control.set(Setting::Format, 0);
     let (mut writer, status) = place.writer_with(arena.arena(), OLD_COUNT, control.clone());
-    control.retention_bytes.store(1, Ordering::Relaxed);
+    control.set(Setting::RetentionBytes, 1);
     (0..2 * OLD_COUNT + 20).for_each(|_| assert!(writer.round()));
     assert_eq!(status.files_removed.load(Ordering::Relaxed), OLD_COUNT - 1);
     assert!(obstacle.exists());

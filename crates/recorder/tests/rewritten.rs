@@ -3,7 +3,6 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 use support::{TestLog, drain_while, emit, event, place};
@@ -14,6 +13,7 @@ use tacho_recorder::writer::Writer;
 use tacho_ring::codec::{
     Bytes, Event, PRESENT_FIGURES, PRESENT_TEXT, RecordKind, STRING_CHARSET, STRING_COMMAND,
 };
+use tacho_settings::Setting;
 
 fn start(text: &'static [u8], charset: &'static [u8]) -> Event {
     let mut start = event(RecordKind::Start, 1, 7, text);
@@ -51,7 +51,7 @@ fn line(events: &[Event]) -> Value {
     let file = place.arena();
     let files = LogFiles::open(RealFs, &place.log, Options { rotate_bytes: 0 }).expect("opens").0;
     let control = Arc::new(Control::default());
-    control.digest.store(true, Ordering::Relaxed);
+    control.set(Setting::Digest, 1);
     let mut writer = Writer::new(file.arena(), files, 0, control, Arc::default(), place.log());
     let (probe, mut thread) = (Probe::new(file.arena(), 1), Thread::default());
     events.iter().for_each(|event| emit(&probe, &mut thread, event));

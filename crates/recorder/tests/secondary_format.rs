@@ -13,9 +13,10 @@ use support::{TestLog, place, round_until};
 use tacho_recorder::control::{ConfigChange, Control, Severity, Status};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
+use tacho_settings::Setting;
 
 const COUNT: u64 = 5;
-const CSV: u32 = 1;
+const CSV: u64 = 1;
 
 /// Old files of one line each; the newest is gone on with.
 fn fill(place: &TestLog) {
@@ -59,10 +60,10 @@ fn what_nobody_knows_about_is_kept_unless_the_disk_has_no_room() {
     fs::create_dir(&list).expect("makes");
     let removed = || status.files_removed.load(Ordering::Relaxed);
     let compressed = || status.files_compressed.load(Ordering::Relaxed);
-    control.format.store(CSV, Ordering::Relaxed);
-    control.compress.store(true, Ordering::Relaxed);
-    control.retention_days.store(183, Ordering::Relaxed);
-    control.retention_files.store(1, Ordering::Relaxed);
+    control.set(Setting::Format, CSV);
+    control.set(Setting::Compression, 1);
+    control.set(Setting::RetentionDays, 183);
+    control.set(Setting::RetentionFiles, 1);
     control.retain_now.store(true, Ordering::Relaxed);
     control.retain_files_now.store(true, Ordering::Relaxed);
     round_until(&mut writer, || !place.said(Severity::Warning).is_empty());
@@ -76,7 +77,7 @@ fn what_nobody_knows_about_is_kept_unless_the_disk_has_no_room() {
     // By size one goes: a rendition is worth less than the room that the log needs.
     let bytes = |name: &String| fs::metadata(place.log.join(name)).expect("there").len();
     let all: u64 = with_ending(&place, ".jsonl").iter().map(bytes).sum();
-    control.retention_bytes.store(all - 1, Ordering::Relaxed);
+    control.set(Setting::RetentionBytes, all - 1);
     round_until(&mut writer, || removed() == 1);
     assert_eq!(compressed(), 0);
 
@@ -94,7 +95,7 @@ fn what_there_is_to_be_is_listed_before_there_is_another_file() {
     fill(&place);
     let arena = place.arena();
     let (mut writer, control, _) = writer(&place, arena.arena());
-    control.format.store(CSV, Ordering::Relaxed);
+    control.set(Setting::Format, CSV);
     assert!(writer.round());
     // The thread may not have run yet, and the server may be killed now.
     let listed = fs::read_to_string(place.log.join(".renditions")).expect("a list");
@@ -110,15 +111,15 @@ fn a_format_that_is_switched_off_and_on_before_there_is_a_line_has_its_file() {
     fill(&place);
     let arena = place.arena();
     let (mut writer, control, status) = writer(&place, arena.arena());
-    control.format.store(CSV, Ordering::Relaxed);
+    control.set(Setting::Format, CSV);
     round_until(&mut writer, || with_ending(&place, ".csv").len() == 1);
-    control.format.store(0, Ordering::Relaxed);
+    control.set(Setting::Format, 0);
     // The file of before is complete, the new one is to have none.
     round_until(&mut writer, || !place.log.join(".renditions").exists());
     let current = with_ending(&place, ".jsonl").pop_last().expect("one");
     assert_eq!(fs::metadata(place.log.join(&current)).expect("there").len(), 0);
 
-    control.format.store(CSV, Ordering::Relaxed);
+    control.set(Setting::Format, CSV);
     assert!(writer.round());
     assert_eq!(with_ending(&place, ".jsonl").pop_last().as_ref(), Some(&current));
     note(&control, "from now on");

@@ -3,7 +3,6 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread;
 
@@ -11,6 +10,7 @@ use support::{DEADLINE, place};
 use tacho_recorder::control::Control;
 use tacho_ring::producer::Futex;
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -19,7 +19,7 @@ fn what_rings_during_a_round_has_one_of_its_own() {
     let place = place();
     let arena = place.arena();
     let control = Arc::new(Control::default());
-    control.flush_interval_ms.store(HOUR_MS, Ordering::Relaxed);
+    control.set(Setting::FlushIntervalMs, HOUR_MS);
     let mut writer = place.writer_of(arena.arena(), control);
     assert!(writer.round());
     // As a setting that the round has looked at already.

@@ -17,6 +17,7 @@ use tacho_ring::codec::{
 use tacho_ring::layout::{ARENA_BYTES_MIN, FRAGMENT_FIRST, Geometry, Header, OVERFLOW_DROP};
 use tacho_ring::producer::{self, Emitted};
 use tacho_ring::{session, sys};
+use tacho_settings::Setting;
 
 use super::log::Expected;
 use super::{CONNS, Mishap, Op, THREADS};
@@ -137,9 +138,9 @@ impl World {
         };
         let memory = Memory::new();
         let control = Arc::new(Control::default());
-        control.flush_bytes.store(flush_bytes, Ordering::Relaxed);
-        control.rotate_bytes.store(rotate_bytes, Ordering::Relaxed);
-        control.utc.store(1, Ordering::Relaxed);
+        control.set(Setting::FlushBytes, flush_bytes);
+        control.set(Setting::RotateBytes, rotate_bytes);
+        control.set(Setting::Timestamps, 1);
         let mut writer = Writer::new(
             memory.arena(),
             files,

@@ -13,9 +13,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tacho_logdir::Recipients;
 
 use crate::control::{ConfigChange, Control, Encryption, LogFilesView, Severity, Status, Who};
+use crate::settings::Snapshot;
 
 /// Version of the program and of what is said here.
-pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/6");
+pub const PROTOCOL: &str = concat!(env!("CARGO_PKG_VERSION"), "/7");
 
 /// Bytes that need not be text, as hexadecimal digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,24 +61,10 @@ impl Bytes {
     }
 }
 
-/// The settings of the writer that are not in the arena. A new one of [`Control`] belongs here, too.
+/// The settings of the writer that are not in the arena.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    flush_interval_ms: u64,
-    flush_bytes: u64,
-    rotate_bytes: u64,
-    checkpoint_interval_s: u64,
-    sync_interval_ms: u64,
-    max_statement_bytes: u64,
-    digest: bool,
-    utc: u32,
-    rotate_interval_s: u64,
-    retention_days: u64,
-    retention_bytes: u64,
-    retention_files: u64,
-    compress: bool,
-    disk_warn_percent: u64,
-    format: u32,
+    values: Snapshot,
     encryption: Keys,
 }
 
@@ -122,43 +109,12 @@ impl Settings {
     /// Those of now.
     #[must_use]
     pub fn of(control: &Control) -> Settings {
-        Settings {
-            flush_interval_ms: control.flush_interval_ms.load(Ordering::Relaxed),
-            flush_bytes: control.flush_bytes.load(Ordering::Relaxed),
-            rotate_bytes: control.rotate_bytes.load(Ordering::Relaxed),
-            checkpoint_interval_s: control.checkpoint_interval_s.load(Ordering::Relaxed),
-            sync_interval_ms: control.sync_interval_ms.load(Ordering::Relaxed),
-            max_statement_bytes: control.max_statement_bytes.load(Ordering::Relaxed),
-            digest: control.digest.load(Ordering::Relaxed),
-            utc: control.utc.load(Ordering::Relaxed),
-            rotate_interval_s: control.rotate_interval_s.load(Ordering::Relaxed),
-            retention_days: control.retention_days.load(Ordering::Relaxed),
-            retention_bytes: control.retention_bytes.load(Ordering::Relaxed),
-            retention_files: control.retention_files.load(Ordering::Relaxed),
-            compress: control.compress.load(Ordering::Relaxed),
-            disk_warn_percent: control.disk_warn_percent.load(Ordering::Relaxed),
-            format: control.format.load(Ordering::Relaxed),
-            encryption: Keys::of(control),
-        }
+        Settings { values: Snapshot::of(control), encryption: Keys::of(control) }
     }
 
     /// Puts them into effect.
     pub fn apply(&self, control: &Control) {
-        control.flush_interval_ms.store(self.flush_interval_ms, Ordering::Relaxed);
-        control.flush_bytes.store(self.flush_bytes, Ordering::Relaxed);
-        control.rotate_bytes.store(self.rotate_bytes, Ordering::Relaxed);
-        control.checkpoint_interval_s.store(self.checkpoint_interval_s, Ordering::Relaxed);
-        control.sync_interval_ms.store(self.sync_interval_ms, Ordering::Relaxed);
-        control.max_statement_bytes.store(self.max_statement_bytes, Ordering::Relaxed);
-        control.digest.store(self.digest, Ordering::Relaxed);
-        control.utc.store(self.utc, Ordering::Relaxed);
-        control.rotate_interval_s.store(self.rotate_interval_s, Ordering::Relaxed);
-        control.retention_days.store(self.retention_days, Ordering::Relaxed);
-        control.retention_bytes.store(self.retention_bytes, Ordering::Relaxed);
-        control.retention_files.store(self.retention_files, Ordering::Relaxed);
-        control.compress.store(self.compress, Ordering::Relaxed);
-        control.disk_warn_percent.store(self.disk_warn_percent, Ordering::Relaxed);
-        control.format.store(self.format, Ordering::Relaxed);
+        self.values.apply(control);
         self.encryption.apply(control);
     }
 }
@@ -452,15 +408,13 @@ pub enum ToServer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tacho_settings::Setting;
 
     #[test]
     fn settings_arrive_as_they_were() {
         let (control, other) = (Control::default(), Control::default());
-        control.flush_bytes.store(7, Ordering::Relaxed);
-        control.retention_days.store(183, Ordering::Relaxed);
-        control.retention_files.store(9, Ordering::Relaxed);
-        control.digest.store(false, Ordering::Relaxed);
-        control.format.store(2, Ordering::Relaxed);
+        control.set(Setting::RetentionDays, 183);
+        control.set(Setting::Digest, 0);
         let key = |_| age::x25519::Identity::generate().to_public().to_string();
         let keys = [1, 2].map(key).join("\n");
         let recipients = Arc::new(Recipients::parse(&keys).unwrap());

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tacho_ring::sys;
+use tacho_settings::SettingNames;
 
 use super::channel::{Channel, Received, wait};
 use super::message::{Attach, Bytes, FilterList, PROTOCOL, ToRecorder, ToServer};
@@ -24,7 +25,6 @@ use crate::arena_list;
 use crate::control::{Control, Log, Severity, Status};
 use crate::opening;
 use crate::recover::{self, RecoverError};
-use crate::setting_names::SettingNames;
 use crate::writer::Writer;
 
 /// How often is looked for a server, ms.

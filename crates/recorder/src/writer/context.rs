@@ -1,6 +1,7 @@
 //! What every part of the writer uses: the settings, the status, and the error log.
 
 use std::sync::Arc;
+use tacho_settings::Setting;
 
 use crate::control::{Control, Log, Severity, Status};
 
@@ -35,7 +36,7 @@ impl Context {
     }
 
     /// The name of a setting in this server.
-    pub(super) fn name(&self, setting: &str) -> String {
+    pub(super) fn name(&self, setting: Setting) -> String {
         self.control.name(setting)
     }
 }

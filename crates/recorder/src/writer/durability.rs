@@ -8,6 +8,7 @@ use tacho_ring::arena::Arena;
 use tacho_ring::layout::{DURABILITY_ASYNC, DURABILITY_SYNC};
 use tacho_ring::producer::Futex;
 use tacho_ring::{session, sys};
+use tacho_settings::Setting;
 
 use super::context::Context;
 use super::rate_limit::Outages;
@@ -123,7 +124,7 @@ impl Durability {
 
     /// When it is time to sync again, µs from now; `None`: never.
     pub(super) fn due_us(&self, context: &Context) -> Option<i64> {
-        let interval_ms = context.control.sync_interval_ms.load(Ordering::Relaxed);
+        let interval_ms = context.control.setting(Setting::SyncIntervalMs);
         let due_us = (self.synced_us + interval_ms as i64 * 1_000).max(self.retry_at_us);
         self.is_wanted().then(|| due_us - sys::monotonic_us())
     }

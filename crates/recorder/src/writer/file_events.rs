@@ -5,7 +5,7 @@ use std::path::Path;
 use tacho_logdir::{Event, Sealed};
 
 use crate::control::Severity;
-use crate::setting_names::SettingNames;
+use tacho_settings::{Setting, SettingNames};
 
 /// How grave an event is.
 pub(super) fn severity_of(event: &Event) -> Severity {
@@ -43,7 +43,7 @@ pub(super) fn describe(event: &Event, names: SettingNames) -> String {
             "{} was cut short by somebody: {gone_bytes} bytes of the audit log are gone. \
              Use SET GLOBAL {}=1 instead of copytruncate",
             path.display(),
-            names.name("rotate_now")
+            names.name(Setting::RotateNow)
         ),
         Event::SealFailed { error } => {
             format!("the audit log goes on and its seal cannot be written at the moment: {error}")

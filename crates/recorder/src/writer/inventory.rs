@@ -4,11 +4,10 @@
 //! for more than a fiftieth of the time. What changes with each line, the length
 //! of the current file, is added in each round without a look.
 
-use std::sync::atomic::Ordering;
-
 use tacho_event::time::TimeFormatter;
 use tacho_logdir::{FileName, Fs, Inventory, LogFiles, Packing};
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use super::context::Context;
 use super::rate_limit::RateLimit;
@@ -101,7 +100,7 @@ impl InventoryWatch {
         let found = &self.found;
         let before = self.current.filter(|(before, _)| *before == name);
         let more = bytes.saturating_sub(before.map_or(0, |(_, bytes)| bytes));
-        let interval_s = context.control.rotate_interval_s.load(Ordering::Relaxed);
+        let interval_s = context.control.setting(Setting::RotateIntervalS);
         let oldest_us = found.oldest.as_ref().map(|oldest| oldest.begun_us());
         let days = oldest_us.map_or(0, |us| sys::now_us().saturating_sub(us) / DAY_US);
         let mut time = |us: Option<i64>| {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use tacho_event::time::TimeFormatter;
 use tacho_ring::arena::Arena;
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use super::batch::{BUFFER_BYTES_MAX, Batch};
 use super::context::Context;
@@ -203,10 +204,10 @@ fn style<'s>(
     Style {
         clock,
         run: run_of(arena),
-        max_statement_bytes: context.control.max_statement_bytes.load(Ordering::Relaxed),
+        max_statement_bytes: context.control.setting(Setting::MaxStatementBytes),
         filters: filter_sync.filters(),
         may_skip,
-        digest: context.control.digest.load(Ordering::Relaxed),
+        digest: context.control.is_on(Setting::Digest),
         redact_literals: arena.redacts_literals() || filter_sync.is_blind(),
     }
 }

@@ -78,7 +78,6 @@ use crate::control::{ConfigTold, Control, Log, Severity, Status};
 use crate::drain::Drain;
 use crate::join::{Join, Ready};
 use crate::pause;
-use crate::setting_names::SettingNames;
 use crate::spill::ArenaSource;
 use context::Context;
 use intake::{Intake, RUNNING_AFTER_US};
@@ -89,6 +88,7 @@ use output::Output;
 use own_lines::OwnLines;
 use pace::{Outlook, Pace};
 use rate_limit::RateLimit;
+use tacho_settings::{Setting, SettingNames};
 use upkeep::Upkeep;
 
 /// See the module documentation.
@@ -245,10 +245,10 @@ impl<F: Fs> Writer<F> {
         output.batch.set_zone(control.timestamps(), context);
         let arena = intake.arena();
         output.take_durability(arena);
-        output.files.set_rotate_bytes(control.rotate_bytes.load(Ordering::Relaxed));
-        let interval_s = control.checkpoint_interval_s.load(Ordering::Relaxed);
+        output.files.set_rotate_bytes(control.setting(Setting::RotateBytes));
+        let interval_s = control.setting(Setting::CheckpointIntervalS);
         output.files.set_checkpoint_interval_s(interval_s);
-        let flush_bytes = control.flush_bytes.load(Ordering::Relaxed);
+        let flush_bytes = control.setting(Setting::FlushBytes);
         let chunk_bytes = u64::from(arena.geometry().chunk_bytes);
         let limit = u32::try_from((flush_bytes / chunk_bytes).max(1)).unwrap_or(u32::MAX);
         arena.shared().wakeup.0.closed_limit.store(limit, Ordering::Relaxed);
@@ -345,7 +345,7 @@ impl<F: Fs> Writer<F> {
 
     /// Formats the queue, and writes whenever a batch is full.
     fn write_queue(&mut self, now_us: i64) -> bool {
-        let flush_bytes = self.context.control.flush_bytes.load(Ordering::Relaxed);
+        let flush_bytes = self.context.control.setting(Setting::FlushBytes);
         let flush_bytes = flush_bytes.clamp(1, 16 << 20);
         let mut is_written = true;
         while is_written && let Some((item, drain)) = self.intake.next_item() {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use tacho_logdir::{Event, FileError, Fs, LogFiles};
 use tacho_ring::arena::Arena;
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use super::batch::{Batch, WrittenBatch};
 use super::context::Context;
@@ -116,7 +117,7 @@ impl<F: Fs> Output<F> {
     /// Begins a new file if one was asked for, or the current one is old enough.
     pub(super) fn rotate(&mut self, context: &Context) {
         let control = &context.control;
-        self.files.rotate_when_older(control.rotate_interval_s.load(Ordering::Relaxed));
+        self.files.rotate_when_older(control.setting(Setting::RotateIntervalS));
         if control.rotate_now.swap(false, Ordering::Relaxed)
             && let Err(error) = self.files.rotate_now()
         {

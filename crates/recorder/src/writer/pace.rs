@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tacho_settings::Setting;
 
 use tacho_ring::arena::Arena;
 use tacho_ring::producer::Futex;
@@ -49,7 +50,7 @@ impl Pace {
     fn is_busy(&mut self, control: &Control, status: &Status) -> bool {
         let written = status.bytes_written.load(Ordering::Relaxed);
         let new_bytes = written - std::mem::replace(&mut self.slept_at_bytes, written);
-        new_bytes > control.flush_bytes.load(Ordering::Relaxed) / 8
+        new_bytes > control.setting(Setting::FlushBytes) / 8
     }
 
     /// Sleeps until the interval since `started_us` is over (`at_most_ms` if that is less), enough is
@@ -66,7 +67,7 @@ impl Pace {
             std::thread::sleep(NAP);
             return;
         }
-        let interval_ms = control.flush_interval_ms.load(Ordering::Relaxed);
+        let interval_ms = control.setting(Setting::FlushIntervalMs);
         let interval_ms = interval_ms.min(at_most_ms).max(1);
         let elapsed_us = sys::monotonic_us() - started_us;
         let left_us = (interval_ms as i64).saturating_mul(1_000) - elapsed_us;

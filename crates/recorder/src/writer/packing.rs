@@ -15,6 +15,7 @@ use tacho_logdir::{
     Content, FileName, Form, Fs, LogFiles, PackError, Packed, Packer, Packing as Wanted, Unremoved,
 };
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use super::context::Context;
 use super::rate_limit::RateLimit;
@@ -147,7 +148,7 @@ impl Packing {
 
     /// Hears what is wanted now. `true`: that has changed.
     fn take_wishes(&mut self, context: &Context) -> bool {
-        let compress = context.control.compress.load(Ordering::Relaxed);
+        let compress = context.control.is_on(Setting::Compression);
         let mut has_changed = std::mem::replace(&mut self.wanted.compress, compress) != compress;
         if let Some((version, encryption)) =
             context.control.encryption_newer_than(self.encryption_version)
@@ -242,7 +243,7 @@ impl Packing {
             "{} is NOT ENCRYPTED, nor is any other file of the log: {why}. They are encrypted when \
              {} is set to a right one",
             closed.log_file(),
-            context.name("encryption_recipients_file")
+            context.name(Setting::EncryptionRecipientsFile)
         );
         let is_news = self.obstacle_limit.allows(now_us);
         context.report(Severity::Error, &text, is_news);
@@ -322,8 +323,8 @@ mod tests {
         fs.forbid(Some(&first));
         let nothing = ArenaFile::placeholder().expect("memory");
         let (control, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
-        control.compress.store(true, Ordering::Relaxed);
-        control.format.store(0, Ordering::Relaxed);
+        control.set(Setting::Compression, 1);
+        control.set(Setting::Format, 0);
         let (said, hears) = std::sync::mpsc::channel();
         let log = Box::new(move |severity, text: &str| {
             if severity == Severity::Warning {

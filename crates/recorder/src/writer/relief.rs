@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tacho_logdir::Fs;
 use tacho_ring::{free, session, sys};
+use tacho_settings::Setting;
 
 use super::Writer;
 use super::context::Context;
@@ -137,8 +138,8 @@ pub(super) fn report_spill_failure(drain: &mut Drain, limit: &mut RateLimit, con
             "{error}. Until that is mended, a statement that is larger than what is free in \
              the arena is in the memory of its writer, and lost or doubled if that is killed \
              before its line is written. Give {} more room, or make {} larger",
-            context.name("arena_directory"),
-            context.name("arena_bytes")
+            context.name(Setting::ArenaDirectory),
+            context.name(Setting::ArenaBytes)
         ),
     };
     context.say(Severity::Warning, &text);

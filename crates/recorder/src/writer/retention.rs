@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 use tacho_logdir::{Due, FileName, Fs, Keep, LogFiles, Outlook, RemovalReason};
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use super::brake::Brake;
 use super::context::Context;
@@ -127,9 +128,9 @@ impl Retention {
         let control = &context.control;
         let is_asked = self.take_requests(control);
         let keep = Keep {
-            days: control.retention_days.load(Ordering::Relaxed),
-            bytes: control.retention_bytes.load(Ordering::Relaxed),
-            files: control.retention_files.load(Ordering::Relaxed),
+            days: control.setting(Setting::RetentionDays),
+            bytes: control.setting(Setting::RetentionBytes),
+            files: control.setting(Setting::RetentionFiles),
         };
         let has_changed = std::mem::replace(&mut self.keep, keep) != keep;
         if keep == Keep::default() {
@@ -218,7 +219,7 @@ impl Retention {
                  set forward when a file was begun, or is set back now. Until that time has come, \
                  files that were begun since do not become old: {} removes at most what is older \
                  than that",
-                context.name("retention_days")
+                context.name(Setting::RetentionDays)
             );
             context.say(Severity::Warning, &text);
         }
@@ -243,9 +244,9 @@ impl Retention {
         self.look_at_us = 0;
         context.status.files_removed.fetch_add(1, Ordering::Relaxed);
         let setting = match due.reason {
-            RemovalReason::Size => "retention_bytes",
-            RemovalReason::Count => "retention_files",
-            RemovalReason::Age | RemovalReason::Request => "retention_days",
+            RemovalReason::Size => Setting::RetentionBytes,
+            RemovalReason::Count => Setting::RetentionFiles,
+            RemovalReason::Age | RemovalReason::Request => Setting::RetentionDays,
         };
         let setting = context.name(setting);
         let text = format!("{} was removed ({setting})", due.name.log_file());
@@ -264,7 +265,7 @@ impl Retention {
         let Keep { days, files, .. } = self.keep;
         let (brake, text) = match reason {
             RemovalReason::Age => {
-                let name = context.name("retention_days");
+                let name = context.name(Setting::RetentionDays);
                 let text = format!(
                     "{} log files are older than {name}={days}, which is more than may go at once: \
                      is the clock right? They go slowly. If they shall go now: SET GLOBAL \
@@ -274,13 +275,13 @@ impl Retention {
                 (&mut self.by_age, text)
             }
             RemovalReason::Count => {
-                let name = context.name("retention_files");
+                let name = context.name(Setting::RetentionFiles);
                 let text = format!(
                     "there are {} more closed log files than {name}={files}, which is more than may \
                      go at once: was {} set again and again, or the limit lowered in the \
                      configuration? They go slowly. To remove them now: SET GLOBAL {name}={files}",
                     outlook.excess_count,
-                    context.name("rotate_now")
+                    context.name(Setting::RotateNow)
                 );
                 (&mut self.by_count, text)
             }

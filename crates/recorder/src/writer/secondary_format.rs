@@ -17,12 +17,14 @@ use tacho_logdir::{
     Trouble,
 };
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use super::context::Context;
 use super::rate_limit::{Outages, RateLimit};
 use super::stale::Stale;
-use crate::control::{FORMAT_UNSAID, Severity};
+use crate::control::Severity;
 use crate::pause;
+use crate::settings::FORMAT_UNSAID;
 
 /// How long trouble is left alone.
 const RETRY: Duration = Duration::from_secs(1);
@@ -30,8 +32,8 @@ const RETRY_US: i64 = 1_000_000;
 /// Behind the statements of the server, before what compresses files.
 const NICE: i32 = 10;
 
-/// What the setting's numbers mean; see `tacho_setting`.
-fn format_of(number: u32) -> Option<Format> {
+/// What the setting's numbers mean; see `tacho_settings`.
+fn format_of(number: u64) -> Option<Format> {
     match number {
         1 => Some(Format::Csv),
         2 => Some(Format::PerconaJson),
@@ -144,7 +146,7 @@ impl SecondaryFormat {
         stale: &mut Stale,
         context: &Context,
     ) {
-        let number = context.control.format.load(Ordering::Relaxed);
+        let number = context.control.setting(Setting::Format);
         let now_us = sys::monotonic_us();
         // Before it is said, nothing may be taken for another one. At the end nothing is begun.
         let is_ending = context.control.stop.load(Ordering::Relaxed);
@@ -152,11 +154,11 @@ impl SecondaryFormat {
             return;
         }
         let wanted = format_of(number);
-        let utc = context.control.utc.load(Ordering::Relaxed) != 0;
+        let utc = context.control.is_on(Setting::Timestamps);
         let begun = self.begin(wanted, utc, files, stale);
         if let Err(text) = begun.and_then(|()| self.switch(wanted, utc, files)) {
             self.retry_at_us = now_us + RETRY_US;
-            let name = context.name("format");
+            let name = context.name(Setting::Format);
             let text = format!("{name} cannot be followed at the moment: {text}");
             let is_news = self.limit.allows(now_us);
             context.report(Severity::Warning, &text, is_news);
@@ -271,7 +273,7 @@ impl SecondaryFormat {
             return report(messages, context);
         }
         let written = context.status.bytes_written.load(Ordering::Relaxed);
-        let utc = context.control.utc.load(Ordering::Relaxed) != 0;
+        let utc = context.control.is_on(Setting::Timestamps);
         let mut shared = running.link.lock();
         let messages = std::mem::take(&mut shared.messages);
         let held_up = shared.held_up.take();

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use tacho_logdir::{Fs, LogFiles, Space};
 use tacho_ring::sys;
+use tacho_settings::Setting;
 
 use super::context::Context;
 use super::rate_limit::RateLimit;
@@ -56,7 +57,7 @@ impl SpaceWatch {
     /// Looks how much room there is, now and then.
     pub(super) fn look<F: Fs>(&mut self, files: &LogFiles<F>, context: &Context) {
         let now_us = sys::monotonic_us();
-        let percent = context.control.disk_warn_percent.load(Ordering::Relaxed);
+        let percent = context.control.setting(Setting::DiskWarnPercent);
         if now_us < self.look_at_us && percent == self.percent {
             return;
         }
@@ -85,11 +86,11 @@ impl SpaceWatch {
         let text = format!(
             "the file system of the audit log has {free_bytes} of {total_bytes} bytes left, less \
              than {}. When it is full, {} decides what happens. Free space, or keep less ({}, {}, {})",
-            context.name("disk_warn_percent"),
-            context.name("overflow"),
-            context.name("retention_days"),
-            context.name("retention_bytes"),
-            context.name("retention_files")
+            context.name(Setting::DiskWarnPercent),
+            context.name(Setting::Overflow),
+            context.name(Setting::RetentionDays),
+            context.name(Setting::RetentionBytes),
+            context.name(Setting::RetentionFiles)
         );
         if self.limit.allows(now_us) {
             context.say(Severity::Warning, &text);

@@ -1,10 +1,10 @@
 //! Releases a server in which every session waits, including the administrator's.
 
 use tacho_recorder::arena_file::ArenaFile;
-use tacho_recorder::setting_names::SettingNames;
 use tacho_ring::layout::{OVERFLOW_BLOCK, OVERFLOW_DROP, OVERFLOW_TIMEOUT};
 use tacho_ring::producer::Futex;
 use tacho_ring::sync::Ordering;
+use tacho_settings::{Setting, SettingNames};
 
 use super::{ArenaCommandError, show};
 use crate::cli::Overflow;
@@ -42,7 +42,7 @@ pub fn set(file: &ArenaFile, policy: Overflow) -> Result<(), ArenaCommandError> 
     }
     say::result(&format!(
         "SHOW VARIABLES still shows the old value; SET GLOBAL {} sets both.",
-        SettingNames::of_server(&info.server).name("overflow")
+        SettingNames::of_server(&info.server).name(Setting::Overflow)
     ))?;
     Ok(())
 }

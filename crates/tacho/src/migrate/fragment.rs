@@ -5,9 +5,10 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
+use tacho_settings::{Setting, SettingNames};
 
 use super::source::Theirs;
-use super::{Plan, Setting};
+use super::{Assignment, Plan};
 use crate::option_file::quoted;
 use crate::tail::visible::visible;
 
@@ -39,13 +40,13 @@ pub(super) fn render(
     if ["FORCE", "FORCE_PLUS_PERMANENT"].contains(&theirs.load_option.as_str()) {
         text.push_str(&format!("tacho = {}\n", theirs.load_option));
     }
-    if !plan.settings.iter().any(|setting| setting.name == "tacho_directory") {
+    if !plan.settings.iter().any(|it| it.setting == Setting::Directory) {
         text.push('\n');
         comment(&mut text, "The log directory is in the data directory, but is not a database");
         text.push_str("ignore_db_dirs = tacho\n");
     }
-    for setting in &plan.settings {
-        push(&mut text, setting)?;
+    for assignment in &plan.settings {
+        push(&mut text, assignment)?;
     }
     if let Some(json) = plan.filter.json() {
         let setting = filter_setting(&json, &plan.filter.comments.join(". "), filter_file)?;
@@ -74,7 +75,7 @@ fn filter_setting(
     json: &str,
     comment: &str,
     filter_file: Option<&Path>,
-) -> anyhow::Result<Setting> {
+) -> anyhow::Result<Assignment> {
     let comment = comment.to_owned();
     let Some(file) = filter_file else {
         ensure!(
@@ -82,7 +83,7 @@ fn filter_setting(
             "the filter is too long for a line of an option file; write it to its own file with \
              --filter-file"
         );
-        return Ok(Setting { name: "tacho_filter", value: json.to_owned(), comment });
+        return Ok(Assignment { setting: Setting::Filter, value: json.to_owned(), comment });
     };
     let path = std::path::absolute(file).context("cannot use --filter-file")?;
     let written = OpenOptions::new().write(true).create_new(true).open(&path);
@@ -90,24 +91,25 @@ fn filter_setting(
         .and_then(|mut out| writeln!(out, "{json}"))
         .with_context(|| format!("cannot write {}", path.display()))?;
     let value = path.to_str().context("the path of --filter-file is not UTF-8")?.to_owned();
-    Ok(Setting { name: "tacho_filter_file", value, comment })
+    Ok(Assignment { setting: Setting::FilterFile, value, comment })
 }
 
-fn push(text: &mut String, setting: &Setting) -> anyhow::Result<()> {
+fn push(text: &mut String, assignment: &Assignment) -> anyhow::Result<()> {
+    let name = SettingNames::Plugin.name(assignment.setting);
     text.push('\n');
-    comment(text, &setting.comment);
+    comment(text, &assignment.comment);
     // It has no escape for them, and they must not reach a terminal.
     ensure!(
-        !setting.value.contains(char::is_control),
+        !assignment.value.contains(char::is_control),
         "cannot write {} to an option file, because it has control characters: {}",
-        setting.name,
-        visible(&setting.value)
+        name,
+        visible(&assignment.value)
     );
-    let line = format!("{} = {}\n", setting.name, quoted(&setting.value));
+    let line = format!("{name} = {}\n", quoted(&assignment.value));
     ensure!(
         line.len() < LINE_BYTES_MAX,
         "cannot write {} to an option file, because it is too long for a line",
-        setting.name
+        name
     );
     text.push_str(&line);
     Ok(())
@@ -147,7 +149,7 @@ mod tests {
             load_option: evil.to_owned(),
         };
         let mut plan = Plan::default();
-        plan.set("tacho_directory", "/a b", evil);
+        plan.set(Setting::Directory, "/a b", evil);
         plan.filter.rule("skip", &[("user", evil.into())]);
         plan.remark(evil);
         let text = render(&theirs, &plan, None).expect("a fragment");
@@ -159,7 +161,7 @@ mod tests {
             assert!(is_known || line.is_empty(), "{line:?}");
         }
         assert!(!text.contains('\u{1b}'), "{text:?}");
-        plan.set("tacho_directory", evil, "");
+        plan.set(Setting::Directory, evil, "");
         assert!(render(&theirs, &plan, None).is_err());
     }
 

@@ -1,15 +1,8 @@
 //! How much of the log is kept: their number of files, and what becomes of our limit by age.
 
-use super::Plan;
+use tacho_settings::Setting;
 
-/// Largest value of `tacho_rotate_bytes`.
-pub(super) const ROTATE_BYTES_MAX: u64 = 64 << 40;
-/// Largest value of `tacho_retention_bytes`.
-const RETENTION_BYTES_MAX: u64 = 1 << 60;
-/// Largest value of `tacho_retention_files`.
-const RETENTION_FILES_MAX: u64 = 1_000_000;
-/// Default of `tacho_retention_days`.
-const RETENTION_DAYS: &str = "183";
+use super::Plan;
 
 /// What their settings say about rotated files.
 pub(super) enum Rotations {
@@ -45,13 +38,13 @@ pub(super) fn limit(
     match rotations {
         Rotations::Kept(count) => {
             keep_files(plan, *count, shown);
-            let bytes = size.saturating_mul(count.saturating_add(1)).min(RETENTION_BYTES_MAX);
+            let bytes = size.saturating_mul(count.saturating_add(1));
             let comment = format!(
                 "{shown_size}, {shown}: the disk space of the old files; the new files count with their \
                  sidecars. The limit that is reached first applies. New lines are longer: to keep as many \
                  days, raise tacho_rotate_bytes and this"
             );
-            plan.set("tacho_retention_bytes", bytes.to_string(), comment);
+            plan.set_number(Setting::RetentionBytes, bytes, comment);
             let comment = format!(
                 "The default; the old plugin has no such setting. The limits above also apply, and are \
                  usually reached first: {} files of {size} bytes are NOT a record of six months, which \
@@ -60,7 +53,7 @@ pub(super) fn limit(
                  check Tacho_files_days. To remove nothing by age, as before, set this to 0",
                 count.saturating_add(1)
             );
-            plan.set("tacho_retention_days", RETENTION_DAYS, comment);
+            plan.set_default(Setting::RetentionDays, comment);
         }
         Rotations::Never => {
             unlimited(plan, &format!("{shown}: the old files never rotate, and nothing is removed"))
@@ -77,14 +70,15 @@ pub(super) fn limit(
 /// Says that nothing but age limits our log.
 pub(super) fn unlimited(plan: &mut Plan, shown: &str) {
     let comment = format!(
-        "{shown}. The default; the old plugin has no such setting: closed files are removed after 183 \
+        "{shown}. The default; the old plugin has no such setting: closed files are removed after {} \
          days, the six months that regulation usually requires. The current file is never removed. To \
-         keep all files, set this to 0. The disk space is unlimited: see tacho_retention_bytes"
+         keep all files, set this to 0. The disk space is unlimited: see tacho_retention_bytes",
+        Setting::RetentionDays.default_number()
     );
-    plan.set("tacho_retention_days", RETENTION_DAYS, comment);
+    plan.set_default(Setting::RetentionDays, comment);
 }
 
 fn keep_files(plan: &mut Plan, count: u64, shown: &str) {
     let comment = format!("{shown}: the same number of complete files besides the current one");
-    plan.set("tacho_retention_files", count.min(RETENTION_FILES_MAX).to_string(), comment);
+    plan.set_number(Setting::RetentionFiles, count, comment);
 }

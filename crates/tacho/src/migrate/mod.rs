@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
+use tacho_settings::Setting;
 
 use crate::login::LoginArgs;
 use source::Theirs;
@@ -127,24 +128,35 @@ pub fn run(args: &MigrateArgs) -> anyhow::Result<()> {
 /// The configuration to write.
 #[derive(Debug, Default)]
 struct Plan {
-    settings: Vec<Setting>,
+    settings: Vec<Assignment>,
     filter: Filter,
     /// What has no equivalent, and why.
     remarks: Vec<String>,
 }
 
-/// One variable of ours.
+/// One variable of ours, and its value.
 #[derive(Debug)]
-struct Setting {
-    name: &'static str,
+struct Assignment {
+    setting: Setting,
     value: String,
     /// Which of their settings it comes from, and what differs.
     comment: String,
 }
 
 impl Plan {
-    fn set(&mut self, name: &'static str, value: impl Into<String>, comment: impl Into<String>) {
-        self.settings.push(Setting { name, value: value.into(), comment: comment.into() });
+    fn set(&mut self, setting: Setting, value: impl Into<String>, comment: impl Into<String>) {
+        self.settings.push(Assignment { setting, value: value.into(), comment: comment.into() });
+    }
+
+    /// Sets a number, or the nearest value that it can have.
+    fn set_number(&mut self, setting: Setting, value: u64, comment: impl Into<String>) {
+        let [min, max] = setting.range();
+        self.set(setting, value.clamp(min, max).to_string(), comment);
+    }
+
+    /// Sets a number to its default, to be seen and changed.
+    fn set_default(&mut self, setting: Setting, comment: impl Into<String>) {
+        self.set_number(setting, setting.default_number(), comment);
     }
 
     fn remark(&mut self, text: impl Into<String>) {
@@ -212,7 +224,7 @@ fn place(plan: &mut Plan, theirs: &Theirs, variable: &str, default: &str) {
             "{}: a directory beside it. The server creates it if the parent directory exists",
             theirs.shown(variable, default)
         );
-        plan.set("tacho_directory", directory, comment);
+        plan.set(Setting::Directory, directory, comment);
     }
 }
 
@@ -229,6 +241,43 @@ mod tests {
             tacho_filter::compile::compile(&filter, &server).expect(name);
             assert!(tacho_filter::glob::matches(pattern.as_bytes(), name.as_bytes(), false));
             assert!(!tacho_filter::glob::matches(pattern.as_bytes(), b"other", false));
+        }
+    }
+
+    /// Every name of ours that a fragment has, as a setting or in a comment, is one of the table, and
+    /// every value is one that the setting can have.
+    #[test]
+    fn fragments_name_settings_that_there_are() {
+        type Values = &'static [(&'static str, &'static str)];
+        let cases: [(From, Values); 4] = [
+            (From::ServerAudit, &[("events", "CONNECT,QUERY_DDL"), ("logging", "ON")]),
+            (From::ServerAudit, &[("query_log_limit", "99999999999"), ("output_type", "syslog")]),
+            (From::Percona, &[("strategy", "PERFORMANCE"), ("buffer_size", "1G")]),
+            (From::Percona, &[("rotate_on_size", "90E"), ("rotations", "x"), ("format", "OLD")]),
+        ];
+        for (from, values) in cases {
+            let values = values.iter().map(|(name, value)| (*name, *value));
+            let theirs = Theirs {
+                from,
+                place: "a server".to_owned(),
+                values: values.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+                load_option: String::new(),
+            };
+            let plan = match from {
+                From::ServerAudit => server_audit::plan(&theirs),
+                From::Percona => percona::plan(&theirs),
+            };
+            for Assignment { setting, value, .. } in &plan.settings {
+                assert!(setting.spec().takes(value), "{setting:?} = {value}");
+            }
+            let text = fragment::render(&theirs, &plan, None).expect("a fragment");
+            let names: Vec<&str> = text.split("tacho_").skip(1).collect();
+            assert!(names.len() > 2, "{text}");
+            for rest in names {
+                let end = rest.find(|it: char| !it.is_ascii_lowercase() && it != '_');
+                let name = &rest[..end.unwrap_or(rest.len())];
+                assert!(Setting::from_name(name).is_some(), "tacho_{name} in:\n{text}");
+            }
         }
     }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
+use tacho_settings::Setting;
 
-use super::limits::{ROTATE_BYTES_MAX, Rotations, limit, unlimited};
+use super::limits::{Rotations, limit, unlimited};
 use super::source::Theirs;
 use super::{Filter, Plan, pattern, place, texts_of_sql};
 
@@ -15,11 +16,6 @@ const SQL_COMMANDS: &str = include_str!("sql_commands.txt");
 
 /// What audit_log calls the SQL command of a statement that the server cannot parse.
 const NO_COMMAND: &str = "error";
-
-/// Our default for `tacho_arena_bytes`.
-const ARENA_BYTES: u64 = 64 << 20;
-/// The largest.
-const ARENA_BYTES_MAX: u64 = 64 << 30;
 
 /// Settings whose meaning is in how audit_log works, and why ours does without.
 const WITHOUT: [(&str, &str); 1] =
@@ -52,7 +48,7 @@ pub(super) fn plan(theirs: &Theirs) -> Plan {
     let mut plan = Plan::default();
     let policy = theirs.text("policy", "ALL").to_ascii_uppercase();
     let logging = if policy == "NONE" { "OFF" } else { "ON" };
-    plan.set("tacho_logging", logging, theirs.shown("policy", "ALL"));
+    plan.set(Setting::Logging, logging, theirs.shown("policy", "ALL"));
     if policy == "QUERIES" {
         plan.remark("audit_log_policy = QUERIES: connections are also recorded");
     }
@@ -116,18 +112,18 @@ fn strategy(plan: &mut Plan, theirs: &Theirs) {
         "PERFORMANCE" => {
             let comment =
                 format!("{shown}: records that do not fit are lost, and counted in the log");
-            plan.set("tacho_overflow", "DROP", comment);
+            plan.set(Setting::Overflow, "DROP", comment);
         }
         "SYNCHRONOUS" => {
             let comment = format!(
                 "{shown}: sessions wait if the log cannot be written. It is not synced: after a power \
                  failure, lines that are not on the disk are lost"
             );
-            plan.set("tacho_overflow", "BLOCK", comment);
+            plan.set(Setting::Overflow, "BLOCK", comment);
         }
         _ => {
             let comment = format!("{shown}: sessions wait if the log cannot be written");
-            plan.set("tacho_overflow", "BLOCK", comment);
+            plan.set(Setting::Overflow, "BLOCK", comment);
         }
     }
 }
@@ -135,9 +131,9 @@ fn strategy(plan: &mut Plan, theirs: &Theirs) {
 fn sizes(plan: &mut Plan, theirs: &Theirs) {
     let shown = theirs.shown("buffer_size", "1048576");
     match theirs.number("buffer_size", 1 << 20) {
-        Some(bytes) if bytes > ARENA_BYTES => {
-            let bytes = bytes.min(ARENA_BYTES_MAX).to_string();
-            plan.set("tacho_arena_bytes", bytes, format!("{shown}. The memory is in /dev/shm"));
+        Some(bytes) if bytes > Setting::ArenaBytes.default_number() => {
+            let comment = format!("{shown}. The memory is in /dev/shm");
+            plan.set_number(Setting::ArenaBytes, bytes, comment);
         }
         Some(_) => {}
         None => plan.remark(format!("{shown}: not a number")),
@@ -145,7 +141,7 @@ fn sizes(plan: &mut Plan, theirs: &Theirs) {
     let shown = theirs.shown("rotate_on_size", "0");
     match theirs.number("rotate_on_size", 0) {
         Some(bytes) => {
-            plan.set("tacho_rotate_bytes", bytes.min(ROTATE_BYTES_MAX).to_string(), shown.clone());
+            plan.set_number(Setting::RotateBytes, bytes, shown.clone());
             let rotations = Rotations::of(theirs.number("rotations", 0));
             let shown_rotations = theirs.shown("rotations", "0");
             match bytes {
@@ -267,7 +263,7 @@ fn databases(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
         tables = Some(format!("{}: required for rules about tables", theirs.shown(list, "")));
     }
     if let Some(comment) = tables {
-        plan.set("tacho_tables", "ON", comment);
+        plan.set(Setting::Tables, "ON", comment);
     }
 }
 
@@ -310,28 +306,28 @@ mod tests {
         json
     }
 
-    fn value<'p>(plan: &'p Plan, name: &str) -> Option<&'p str> {
-        plan.settings.iter().find(|setting| setting.name == name).map(|setting| &*setting.value)
+    fn value(plan: &Plan, wanted: Setting) -> Option<&str> {
+        plan.settings.iter().find(|it| it.setting == wanted).map(|it| &*it.value)
     }
 
     #[test]
     fn defaults_need_no_filter_and_lose_nothing() {
         let plan = planned(&[]);
         assert_eq!(plan.filter.json(), None);
-        assert_eq!(value(&plan, "tacho_overflow"), Some("BLOCK"));
-        assert_eq!(value(&plan, "tacho_rotate_bytes"), Some("0"));
-        assert_eq!(value(&plan, "tacho_arena_bytes"), None);
-        assert_eq!(value(&planned(&[("policy", "none")]), "tacho_logging"), Some("OFF"));
+        assert_eq!(value(&plan, Setting::Overflow), Some("BLOCK"));
+        assert_eq!(value(&plan, Setting::RotateBytes), Some("0"));
+        assert_eq!(value(&plan, Setting::ArenaBytes), None);
+        assert_eq!(value(&planned(&[("policy", "none")]), Setting::Logging), Some("OFF"));
         let fast = planned(&[("strategy", "PERFORMANCE"), ("buffer_size", "256M")]);
-        assert_eq!(value(&fast, "tacho_overflow"), Some("DROP"));
-        assert_eq!(value(&fast, "tacho_arena_bytes"), Some("268435456"));
+        assert_eq!(value(&fast, Setting::Overflow), Some("DROP"));
+        assert_eq!(value(&fast, Setting::ArenaBytes), Some("268435456"));
     }
 
     /// By default they never rotate; nor do they with a size and without a number.
     #[test]
     fn what_they_kept_is_kept_and_six_months_are_not_promised() {
         let comment = |plan: &Plan| {
-            let days = plan.settings.iter().find(|it| it.name == "tacho_retention_days");
+            let days = plan.settings.iter().find(|it| it.setting == Setting::RetentionDays);
             days.expect("it is set").comment.clone()
         };
         for values in [
@@ -343,18 +339,18 @@ mod tests {
             &[("rotate_on_size", "some"), ("rotations", "9")],
         ] {
             let plan = planned(values);
-            assert_eq!(value(&plan, "tacho_retention_files"), None, "{values:?}");
-            assert_eq!(value(&plan, "tacho_retention_bytes"), None, "{values:?}");
-            assert_eq!(value(&plan, "tacho_retention_days"), Some("183"), "{values:?}");
+            assert_eq!(value(&plan, Setting::RetentionFiles), None, "{values:?}");
+            assert_eq!(value(&plan, Setting::RetentionBytes), None, "{values:?}");
+            assert_eq!(value(&plan, Setting::RetentionDays), Some("183"), "{values:?}");
             assert!(comment(&plan).contains("The disk space is unlimited"), "{values:?}");
             let is_wrong = values.iter().any(|(_, value)| *value == "some");
             assert_eq!(plan.remarks.iter().any(|it| it.contains("not a number")), is_wrong);
         }
         let limited = planned(&[("rotate_on_size", "100M"), ("rotations", "4")]);
-        assert_eq!(value(&limited, "tacho_rotate_bytes"), Some("104857600"));
-        assert_eq!(value(&limited, "tacho_retention_files"), Some("4"));
-        assert_eq!(value(&limited, "tacho_retention_bytes"), Some("524288000"));
-        assert_eq!(value(&limited, "tacho_retention_days"), Some("183"));
+        assert_eq!(value(&limited, Setting::RotateBytes), Some("104857600"));
+        assert_eq!(value(&limited, Setting::RetentionFiles), Some("4"));
+        assert_eq!(value(&limited, Setting::RetentionBytes), Some("524288000"));
+        assert_eq!(value(&limited, Setting::RetentionDays), Some("183"));
         assert!(comment(&limited).contains("5 files of 104857600 bytes are NOT a record of six"));
     }
 
@@ -385,7 +381,7 @@ mod tests {
         assert!(plan.remarks.iter().any(|it| it.starts_with("clone of")), "{:?}", plan.remarks);
         let json = filter(&[("include_databases", "a.b,`c`")]);
         assert!(json.contains(r#""not":{"table":["a?b.*","c.*"]},"table":"*.*""#), "{json}");
-        assert_eq!(value(&planned(&[("exclude_databases", "x")]), "tacho_tables"), Some("ON"));
+        assert_eq!(value(&planned(&[("exclude_databases", "x")]), Setting::Tables), Some("ON"));
         let errors = filter(&[("include_commands", "error,select")]);
         assert!(errors.contains(r#""class":"other""#), "{errors}");
         let none = filter(&[("include_commands", "clone")]);

@@ -1,8 +1,9 @@
 //! MariaDB's server_audit, as it is in 10.11 and later.
 
 use serde_json::json;
+use tacho_settings::Setting;
 
-use super::limits::{ROTATE_BYTES_MAX, Rotations, limit, unlimited};
+use super::limits::{Rotations, limit, unlimited};
 use super::source::Theirs;
 use super::{Filter, Plan, pattern, place, texts_of_sql};
 
@@ -41,7 +42,7 @@ const KNOWN: [&str; 9] = [
 pub(super) fn plan(theirs: &Theirs) -> Plan {
     let mut plan = Plan::default();
     let logging = if theirs.is_on("logging", false) { "ON" } else { "OFF" };
-    plan.set("tacho_logging", logging, theirs.shown("logging", "OFF"));
+    plan.set(Setting::Logging, logging, theirs.shown("logging", "OFF"));
     output(&mut plan, theirs);
     place(&mut plan, theirs, "file_path", "server_audit.log");
     sizes(&mut plan, theirs);
@@ -49,7 +50,7 @@ pub(super) fn plan(theirs: &Theirs) -> Plan {
     let events: Vec<String> = events.iter().map(|event| event.to_ascii_uppercase()).collect();
     if events.is_empty() || events.iter().any(|event| event == "TABLE") {
         let comment = format!("{}: the tables of statements", theirs.shown("events", ""));
-        plan.set("tacho_tables", "ON", comment);
+        plan.set(Setting::Tables, "ON", comment);
     }
     let mut filter = Filter::default();
     users(&mut filter, &mut plan, theirs);
@@ -107,11 +108,11 @@ fn sizes(plan: &mut Plan, theirs: &Theirs) {
     let shown_rotations = theirs.shown("file_rotations", "9");
     match (size, rotations) {
         (_, Some(0)) => {
-            plan.set("tacho_rotate_bytes", "0", shown_rotations.clone());
+            plan.set(Setting::RotateBytes, "0", shown_rotations.clone());
             limit(plan, 0, &Rotations::Never, &shown, &shown_rotations);
         }
         (Some(size), _) => {
-            plan.set("tacho_rotate_bytes", size.min(ROTATE_BYTES_MAX).to_string(), shown.clone());
+            plan.set_number(Setting::RotateBytes, size, shown.clone());
             limit(plan, size, &Rotations::of(rotations), &shown, &shown_rotations);
         }
         (None, _) => {
@@ -124,7 +125,7 @@ fn sizes(plan: &mut Plan, theirs: &Theirs) {
         Some(limit) => {
             let comment =
                 format!("{shown}: longer statements are truncated; 0 records them completely");
-            plan.set("tacho_max_statement_bytes", limit.to_string(), comment);
+            plan.set_number(Setting::MaxStatementBytes, limit, comment);
         }
         None => plan.remark(format!("{shown}: not a number")),
     }
@@ -207,37 +208,37 @@ mod tests {
         }
     }
 
-    fn value<'p>(plan: &'p Plan, name: &str) -> Option<&'p str> {
-        plan.settings.iter().find(|setting| setting.name == name).map(|setting| &*setting.value)
+    fn value(plan: &Plan, wanted: Setting) -> Option<&str> {
+        plan.settings.iter().find(|it| it.setting == wanted).map(|it| &*it.value)
     }
 
-    fn comment<'p>(plan: &'p Plan, name: &str) -> &'p str {
-        let setting = plan.settings.iter().find(|setting| setting.name == name);
-        &setting.expect("it is set").comment
+    fn comment(plan: &Plan, wanted: Setting) -> &str {
+        let found = plan.settings.iter().find(|it| it.setting == wanted);
+        &found.expect("it is set").comment
     }
 
     #[test]
     fn the_defaults_of_server_audit_need_no_filter() {
         let plan = plan(&theirs(&[]));
         assert_eq!(plan.filter.json(), None);
-        assert_eq!(value(&plan, "tacho_logging"), Some("OFF"));
-        assert_eq!(value(&plan, "tacho_tables"), Some("ON"));
-        assert_eq!(value(&plan, "tacho_rotate_bytes"), Some("1000000"));
-        assert_eq!(value(&plan, "tacho_retention_files"), Some("9"));
-        assert_eq!(value(&plan, "tacho_retention_bytes"), Some("10000000"));
-        assert_eq!(value(&plan, "tacho_retention_days"), Some("183"));
-        assert_eq!(value(&plan, "tacho_max_statement_bytes"), Some("1024"));
-        assert_eq!(value(&plan, "tacho_directory"), None);
+        assert_eq!(value(&plan, Setting::Logging), Some("OFF"));
+        assert_eq!(value(&plan, Setting::Tables), Some("ON"));
+        assert_eq!(value(&plan, Setting::RotateBytes), Some("1000000"));
+        assert_eq!(value(&plan, Setting::RetentionFiles), Some("9"));
+        assert_eq!(value(&plan, Setting::RetentionBytes), Some("10000000"));
+        assert_eq!(value(&plan, Setting::RetentionDays), Some("183"));
+        assert_eq!(value(&plan, Setting::MaxStatementBytes), Some("1024"));
+        assert_eq!(value(&plan, Setting::Directory), None);
     }
 
     /// Whoever had nine files of 5 MB has limited the disk, and has no six months.
     #[test]
     fn the_disk_stays_limited_and_six_months_are_not_promised() {
         let few = plan(&theirs(&[("file_rotate_size", "5M"), ("file_rotations", "9")]));
-        assert_eq!(value(&few, "tacho_rotate_bytes"), Some("5242880"));
-        assert_eq!(value(&few, "tacho_retention_files"), Some("9"));
-        assert_eq!(value(&few, "tacho_retention_bytes"), Some("52428800"));
-        let said = comment(&few, "tacho_retention_days");
+        assert_eq!(value(&few, Setting::RotateBytes), Some("5242880"));
+        assert_eq!(value(&few, Setting::RetentionFiles), Some("9"));
+        assert_eq!(value(&few, Setting::RetentionBytes), Some("52428800"));
+        let said = comment(&few, Setting::RetentionDays);
         assert!(
             said.contains("10 files of 5242880 bytes are NOT a record of six months"),
             "{said}"
@@ -245,22 +246,22 @@ mod tests {
         assert!(said.contains("tacho_retention_files = 0 and tacho_retention_bytes = 0"), "{said}");
 
         let all = plan(&theirs(&[("file_rotations", "0")]));
-        assert_eq!(value(&all, "tacho_rotate_bytes"), Some("0"));
-        assert_eq!(value(&all, "tacho_retention_files"), None);
-        assert_eq!(value(&all, "tacho_retention_bytes"), None);
-        let said = comment(&all, "tacho_retention_days");
+        assert_eq!(value(&all, Setting::RotateBytes), Some("0"));
+        assert_eq!(value(&all, Setting::RetentionFiles), None);
+        assert_eq!(value(&all, Setting::RetentionBytes), None);
+        let said = comment(&all, Setting::RetentionDays);
         assert!(said.contains("the old files never rotate") && !said.contains("NOT"), "{said}");
         assert!(said.contains("The disk space is unlimited"), "{said}");
 
         for name in ["file_rotations", "file_rotate_size"] {
             let odd = plan(&theirs(&[(name, "many")]));
             assert!(odd.remarks.iter().any(|it| it.contains("= many: not a number")));
-            assert_eq!(value(&odd, "tacho_retention_files"), None, "{name}");
-            let said = comment(&odd, "tacho_retention_days");
+            assert_eq!(value(&odd, Setting::RetentionFiles), None, "{name}");
+            let said = comment(&odd, Setting::RetentionDays);
             assert!(said.contains("The disk space is unlimited"), "{said}");
         }
         let many = plan(&theirs(&[("file_rotations", "20000000")]));
-        assert_eq!(value(&many, "tacho_retention_files"), Some("1000000"), "its largest value");
+        assert_eq!(value(&many, Setting::RetentionFiles), Some("1000000"), "its largest value");
     }
 
     #[test]
@@ -302,8 +303,8 @@ mod tests {
     #[test]
     fn what_is_not_known_is_said() {
         let plan = plan(&theirs(&[("surprise", "1"), ("file_rotations", "0"), ("logging", "ON")]));
-        assert_eq!(value(&plan, "tacho_rotate_bytes"), Some("0"));
-        assert_eq!(value(&plan, "tacho_retention_bytes"), None);
+        assert_eq!(value(&plan, Setting::RotateBytes), Some("0"));
+        assert_eq!(value(&plan, Setting::RetentionBytes), None);
         assert!(plan.remarks.iter().any(|it| it.contains("surprise")), "{:?}", plan.remarks);
     }
 }

@@ -9,7 +9,6 @@ pub(crate) mod user;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tacho_logdir::{
     FileError, FileErrorKind, LastSeqError, LogFiles, Options, RealFs, SealOptions, Sealed,
@@ -19,6 +18,7 @@ use tacho_recorder::arena_list;
 use tacho_recorder::control::{Control, Severity, Status};
 use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::writer::Writer;
+use tacho_settings::Setting;
 
 use crate::cli::RecoverArgs;
 use crate::cli::log::LogPath;
@@ -280,9 +280,9 @@ fn write(
     }
     let seal_problem_count = seal(args, directory, &mut files, last_seq)?;
     let control = Control::default();
-    control.utc.store(u32::from(args.utc), Ordering::Relaxed);
+    control.set(Setting::Timestamps, u64::from(args.utc));
     // No new file: the server rotates.
-    control.rotate_bytes.store(0, Ordering::Relaxed);
+    control.set(Setting::RotateBytes, 0);
     let log = Box::new(|severity, text: &str| {
         if severity != Severity::Note {
             say::problem(text);

@@ -1,4 +1,6 @@
-//! What a server calls our settings, for messages that name one.
+//! How a server spells our settings, for messages that name one.
+
+use crate::Setting;
 
 /// How a name begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,10 +31,10 @@ impl SettingNames {
         }
     }
 
-    /// The whole name of `logging`.
+    /// The whole name of a setting.
     #[must_use]
-    pub fn name(self, setting: &str) -> String {
-        format!("{}{setting}", self.prefix())
+    pub fn name(self, setting: Setting) -> String {
+        format!("{}{}", self.prefix(), setting.name())
     }
 }
 
@@ -50,7 +52,11 @@ mod tests {
             ("MySQL 9.7.4", "tacho.logging"),
             ("", "tacho_logging"),
         ] {
-            assert_eq!(SettingNames::of_server(server).name("logging"), expected, "{server}");
+            assert_eq!(
+                SettingNames::of_server(server).name(Setting::Logging),
+                expected,
+                "{server}"
+            );
         }
     }
 }
