@@ -250,8 +250,8 @@ impl FaultyFs {
         }
     }
 
-    /// The machine loses power, and starts again: what was not synced is gone. `names`: which of the
-    /// names that were made, removed or replaced since the directory was synced.
+    /// The machine loses power, and starts again: what was not synced is gone. `names`: which of
+    /// the names that were made, removed or replaced since the directory was synced.
     pub fn cut_power(&self, names: NamesAfter) {
         let mut guard = self.state();
         let state = &mut *guard;

@@ -1,8 +1,8 @@
 //! The few system calls that log files need, and the trait in front of them.
 //!
-//! open, fcntl(F_OFD_SETLK), mkdir, readdir, readlink, stat, fstat, read, pread, write, pwrite, ftruncate,
-//! fchown, fchmod, futimens, fdatasync, sync_file_range, fsync, rename, unlink, statvfs, clock_gettime. No other module of
-//! `files` talks to the operating system.
+//! open, fcntl(F_OFD_SETLK), mkdir, readdir, readlink, stat, fstat, read, pread, write, pwrite,
+//! ftruncate, fchown, fchmod, futimens, fdatasync, sync_file_range, fsync, rename, unlink, statvfs,
+//! clock_gettime. No other module of `files` talks to the operating system.
 
 use std::fs::{DirBuilder, File, FileTimes, OpenOptions};
 use std::io::{self, Write};
@@ -41,8 +41,8 @@ pub struct Stat {
     pub mode: u32,
 }
 
-/// What is left to the log when it is not the log that wants to write: so many bytes, or that part of
-/// the file system if it is small.
+/// What is left to the log when it is not the log that wants to write: so many bytes, or that part
+/// of the file system if it is small.
 const SPARE_BYTES_MAX: u64 = 64 << 20;
 const SPARE_PART: u64 = 20;
 
@@ -111,8 +111,8 @@ pub trait Fs: Clone + Send + 'static {
     /// # Errors
     /// As lstat(2).
     fn stat(&self, path: &Path) -> io::Result<Stat>;
-    /// Puts a file that only [`OpenMode::Private`] opens in the place of a path, all of it or nothing.
-    /// With `sync`, it is on the device when this returns.
+    /// Puts a file that only [`OpenMode::Private`] opens in the place of a path, all of it or
+    /// nothing. With `sync`, it is on the device when this returns.
     ///
     /// # Errors
     /// As open(2), write(2), fsync(2) and rename(2).
@@ -269,8 +269,8 @@ impl Fs for RealFs {
             .and_then(|()| if sync { file.sync_all() } else { Ok(()) })
             .and_then(|()| std::fs::rename(&new, path));
         if let Err(error) = written {
-            // It may hold a secret, and is nothing that anybody should find. If this fails, too, the
-            // next attempt removes it.
+            // It may hold a secret, and is nothing that anybody should find. If this fails, too,
+            // the next attempt removes it.
             let _: io::Result<()> = std::fs::remove_file(&new);
             return Err(error);
         }
@@ -339,8 +339,9 @@ impl FsFile for File {
 
     fn copy_attributes(&self, from: &File) -> io::Result<()> {
         let of = from.metadata()?;
-        // Before the mode, which a change of the owner would change. Only root may give a file away;
-        // without that the new one belongs to whoever writes the log, as the old one did once.
+        // Before the mode, which a change of the owner would change. Only root may give a file
+        // away; without that the new one belongs to whoever writes the log, as the old one did
+        // once.
         for (uid, gid) in [(Some(of.uid()), None), (None, Some(of.gid()))] {
             match std::os::unix::fs::fchown(self, uid, gid) {
                 Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}

@@ -51,8 +51,8 @@ impl Oldest {
         format!("{}.{}", self.name, self.form.ending())
     }
 
-    /// Time of its first line, µs since 1970-01-01 UTC; of one that is encrypted, or has no line, when
-    /// it was begun.
+    /// Time of its first line, µs since 1970-01-01 UTC; of one that is encrypted, or has no line,
+    /// when it was begun.
     #[must_use]
     pub fn begun_us(&self) -> i64 {
         self.first_us.unwrap_or(self.name.stamp_s().saturating_mul(1_000_000))

@@ -1,8 +1,8 @@
 //! Zone: cold (the embedded writer thread) and outside. The log directory and its files.
 //!
 //! This crate has two halves, which share names, forms and the seal:
-//! - The writing half writes, rotates, seals, packs and retains the files of a log. `tacho-recorder`
-//!   gives it the lines; it does not use the arena. This page is its design.
+//! - The writing half writes, rotates, seals, packs and retains the files of a log.
+//!   `tacho-recorder` gives it the lines; it does not use the arena. This page is its design.
 //! - The reading half, [`read`], lists files, reads them forward and backward, follows them, and
 //!   finds the place where a reader goes on after a restart. It is behind the feature `read`,
 //!   because a database server does not load it.

@@ -38,8 +38,8 @@ use super::write::directory::LogDir;
 
 const BLOCK_BYTES: usize = 128 * 1024;
 
-/// So much is written before the device is waited for, bytes. Nobody can end such a wait: who wants the
-/// thread to end, as for a hand-over of the log, waits for this much at most.
+/// So much is written before the device is waited for, bytes. Nobody can end such a wait: who wants
+/// the thread to end, as for a hand-over of the log, waits for this much at most.
 const SYNC_BYTES: u64 = 8 << 20;
 
 /// What shall become of closed files.
@@ -145,8 +145,8 @@ pub(crate) fn wishes<'a, F: Fs>(
     })
 }
 
-/// Removes what a packed file was made from, if both are as they were then. `None`: they are not, and
-/// it has to be packed again.
+/// Removes what a packed file was made from, if both are as they were then. `None`: they are not,
+/// and it has to be packed again.
 pub(crate) fn remove_unpacked<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -182,8 +182,8 @@ impl Wish {
         path_of(dir, self.name, Ending::File(self.content, self.from))
     }
 
-    /// Whether there may be a complete line in it: of a plain file it is known, and what was packed had
-    /// one. A file that cannot be read holds up no other one: packing it says why.
+    /// Whether there may be a complete line in it: of a plain file it is known, and what was packed
+    /// had one. A file that cannot be read holds up no other one: packing it says why.
     pub(crate) fn may_have_lines<F: Fs>(&self, dir: &LogDir<F>) -> bool {
         let path = self.path(dir.path());
         let stat = match dir.fs().stat(&path) {
@@ -273,8 +273,9 @@ impl<F: Fs> Packer<F> {
         }
     }
 
-    /// What a death in the middle has left has the time stamp of what it was made from. Anything else,
-    /// as what somebody has decrypted in place and perhaps not to its end, is not written over.
+    /// What a death in the middle has left has the time stamp of what it was made from. Anything
+    /// else, as what somebody has decrypted in place and perhaps not to its end, is not written
+    /// over.
     fn look_beside(&self, source: &Stat) -> Result<(), PackError> {
         for form in Form::ALL.into_iter().filter(|form| *form != self.from) {
             let path = self.file(form);
@@ -367,8 +368,8 @@ fn remove<F: Fs>(fs: &F, path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Removes all forms of a file but one, also those that a crash has left. The plain one first: it is what
-/// nobody shall read.
+/// Removes all forms of a file but one, also those that a crash has left. The plain one first: it
+/// is what nobody shall read.
 fn remove_others<F: Fs>(
     fs: &F,
     dir: &Path,

@@ -1,5 +1,5 @@
-//! Packing through deaths, faults and power failures: at any moment one complete copy is there to be
-//! read, and in the end it is the small one, or the encrypted one.
+//! Packing through deaths, faults and power failures: at any moment one complete copy is there to
+//! be read, and in the end it is the small one, or the encrypted one.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -437,7 +437,8 @@ fn at_any_moment_one_complete_copy_is_there_of_a_rendition() {
     }
 }
 
-/// What cannot be removed is not packed again; and it is removed when it can be, if nobody has touched it.
+/// What cannot be removed is not packed again; and it is removed when it can be, if nobody has
+/// touched it.
 #[test]
 fn what_cannot_be_removed_is_packed_once() {
     let (fs, mut files) = filled();

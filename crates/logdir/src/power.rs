@@ -221,8 +221,8 @@ fn a_failure_is_remembered_while_it_is_off() {
     assert_eq!(fs.read(&path), lines(1..=3).as_bytes());
 }
 
-/// A writer dies with a sync that has failed, in a file or just behind it: its successor syncs what the
-/// kernel takes for clean.
+/// A writer dies with a sync that has failed, in a file or just behind it: its successor syncs what
+/// the kernel takes for clean.
 #[test]
 fn a_failure_is_not_forgotten_with_the_writer() {
     for (is_rotated, is_marked) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -261,8 +261,8 @@ fn a_failure_is_not_forgotten_with_the_writer() {
     }
 }
 
-/// What was synced before is not written once more, also where that was in a file before the last one;
-/// and who does not know looks at the end of two files, and no more.
+/// What was synced before is not written once more, also where that was in a file before the last
+/// one; and who does not know looks at the end of two files, and no more.
 #[test]
 fn a_successor_writes_again_what_was_not_synced_and_nothing_else() {
     let fs = FaultyFs::new();

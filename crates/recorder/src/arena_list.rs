@@ -4,8 +4,8 @@
 //! in memory: after a restart of the machine this list is what still tells that there was one.
 //! `docs/specs/file.md` has its form.
 //!
-//! It has mode 0600, and one that SQL can have made is not believed: entries lead to `lost` lines, and
-//! decide which marks of an arena count.
+//! It has mode 0600, and one that SQL can have made is not believed: entries lead to `lost` lines,
+//! and decide which marks of an arena count.
 //!
 //! An arena that could not be recovered is kept in the list with the number of the last line of
 //! that time. The lines that come after it get numbers that marks in the arena may speak of,
@@ -48,7 +48,8 @@ fn canonical(path: &Path) -> PathBuf {
 /// The list of a log; empty if there is none.
 ///
 /// # Errors
-/// It cannot be read, makes no sense, or the recorder has not made it ([`io::ErrorKind::InvalidData`]).
+/// It cannot be read, makes no sense, or the recorder has not made it
+/// ([`io::ErrorKind::InvalidData`]).
 pub fn read(log_directory: &Path) -> io::Result<Vec<Known>> {
     let mut bytes = Vec::new();
     match private_file::open(&log_directory.join(NAME)) {

@@ -144,8 +144,9 @@ impl Head {
     }
 }
 
-/// Copies a record that is shorter than header and fixed part, behind which the buffer keeps what an
-/// earlier one has left. Not in place, because the copy of a fixed size would become one of any size.
+/// Copies a record that is shorter than header and fixed part, behind which the buffer keeps what
+/// an earlier one has left. Not in place, because the copy of a fixed size would become one of any
+/// size.
 #[cold]
 #[inline(never)]
 fn fetch_short(chunk: &Chunk<'_>, at: &Ref, buffer: &mut [u8; HEAD_BYTES]) -> bool {
@@ -222,7 +223,8 @@ impl Drain {
 
     /// Reads every record that was committed since the last pass: first what an earlier writer
     /// has left in the spill, then chunk by chunk, beginning with the one whose next record is the
-    /// oldest. A connection that has filled several chunks is so read in its order, mostly; what is not, the join keeps until its turn.
+    /// oldest. A connection that has filled several chunks is so read in its order, mostly; what is
+    /// not, the join keeps until its turn.
     pub fn pass(&mut self, mut found: impl FnMut(&Head, Ref)) {
         self.read_spill(&mut found);
         self.find_unread();

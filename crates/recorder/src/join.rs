@@ -72,7 +72,8 @@ impl Join {
         self.missing = self.missing.saturating_add(missing);
     }
 
-    /// Settles something of the connections where that is due, and forgets those that are gone then.
+    /// Settles something of the connections where that is due, and forgets those that are gone
+    /// then.
     fn settle(
         &mut self,
         is_due: impl Fn(&Conn) -> bool,

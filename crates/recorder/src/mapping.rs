@@ -7,9 +7,9 @@
 //!
 //! tmpfs gives small pages unless `shmem_enabled` says otherwise, which nobody sets. But the owner
 //! of a mapping may ask for large ones whatever is set there: `madvise(2)`, `MADV_COLLAPSE`, since
-//! Linux 6.1. Not in a process that has large pages turned off for itself, as MariaDB does when it has
-//! started, because of its heap (MDEV-33279): there they are allowed for as long as the call takes, some
-//! 100 ms. What is mapped by then stays mapped.
+//! Linux 6.1. Not in a process that has large pages turned off for itself, as MariaDB does when it
+//! has started, because of its heap (MDEV-33279): there they are allowed for as long as the call
+//! takes, some 100 ms. What is mapped by then stays mapped.
 
 use std::fs::File;
 use std::io;
@@ -23,8 +23,8 @@ const STEP_BYTES: usize = 32 << 20;
 /// very large arena stays on small pages.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Bytes of a large page of x86-64, and of other machines with pages of 4 KiB. (Elsewhere there will
-/// be none, and a few addresses stay reserved.)
+/// Bytes of a large page of x86-64, and of other machines with pages of 4 KiB. (Elsewhere there
+/// will be none, and a few addresses stay reserved.)
 pub const LARGE_PAGE_BYTES: usize = 2 << 20;
 
 /// `<linux/mman.h>`, Linux 6.1.

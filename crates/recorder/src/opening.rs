@@ -50,8 +50,9 @@ pub fn open(
     opened_with(opened, signing_key_file, true, names, say)
 }
 
-/// As [`open`], to write what a dead server has left and then let go: who waits for the log can know.
-/// Makes no key: a new one would begin another chain. Without one, the next server seals the lines.
+/// As [`open`], to write what a dead server has left and then let go: who waits for the log can
+/// know. Makes no key: a new one would begin another chain. Without one, the next server seals the
+/// lines.
 ///
 /// # Errors
 /// As [`open`].

@@ -85,7 +85,8 @@ fn what_is_closed_becomes_smaller_and_what_fails_is_tried_again() {
 #[test]
 fn a_writer_that_goes_takes_the_thread_with_it() {
     let place = place();
-    // Long enough that the thread is at it when the writer goes, mostly; whatever it was at, the same holds.
+    // Long enough that the thread is at it when the writer goes, mostly; whatever it was at, the
+    // same holds.
     fill(&place, 20_000_000);
     let arena = place.arena();
     let (mut writer, control, _) = writer(&place, arena.arena());

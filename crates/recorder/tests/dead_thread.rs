@@ -1,5 +1,6 @@
-//! A thread of the server that dies while it writes a record: its chunk stays BUSY, and nobody waits
-//! for it. One record is lost and told of; what was recorded before it and after it is written.
+//! A thread of the server that dies while it writes a record: its chunk stays BUSY, and nobody
+//! waits for it. One record is lost and told of; what was recorded before it and after it is
+//! written.
 
 mod support;
 
@@ -23,8 +24,8 @@ fn point(conn: u64, query_id: u64, text: &'static [u8]) -> Event {
     event(RecordKind::Point, conn, query_id, text)
 }
 
-/// Turns the only chunk that is owned and idle into what its owner leaves that dies inside: BUSY, and
-/// behind its last record bytes that were not committed.
+/// Turns the only chunk that is owned and idle into what its owner leaves that dies inside: BUSY,
+/// and behind its last record bytes that were not committed.
 fn die_inside(arena: &Arena) -> u32 {
     let mut end = None;
     Drain::new(*arena).pass(|_, at| end = Some((at.chunk, at.position + at.bytes)));

@@ -81,7 +81,8 @@ fn by_age_few_go_at_once_and_all_when_somebody_says_so() {
     arena.remove().expect("removes");
 }
 
-/// Files that are begun on command do not push out the evidence before them; full ones do, one for one.
+/// Files that are begun on command do not push out the evidence before them; full ones do, one for
+/// one.
 #[test]
 fn by_count_one_goes_for_each_full_file_and_none_for_one_that_was_asked_for() {
     let place = place();

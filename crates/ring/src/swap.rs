@@ -12,8 +12,8 @@ use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 
 /// See the module documentation.
 ///
-/// `T: Sync`, because all readers get references to one and the same value. `AtomicPtr<T>` is `Sync` for
-/// any `T`: without this bound safe code could share a `Cell` between threads.
+/// `T: Sync`, because all readers get references to one and the same value. `AtomicPtr<T>` is
+/// `Sync` for any `T`: without this bound safe code could share a `Cell` between threads.
 pub struct Swap<T: Sync> {
     value: AtomicPtr<T>,
     readers: AtomicU32,

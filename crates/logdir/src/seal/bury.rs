@@ -14,7 +14,8 @@ use crate::error::{At, FileError};
 use crate::fs::{Fs, FsFile, OpenMode};
 use crate::sync::sync_tail;
 
-/// What `removed.chain` has, as far as it was read: it is read again when its length is another one.
+/// What `removed.chain` has, as far as it was read: it is read again when its length is another
+/// one.
 #[derive(Default)]
 pub(crate) struct Removed {
     /// Length up to the end of the last tombstone.
@@ -64,8 +65,8 @@ impl<F: Fs> Sealer<F> {
     }
 
     /// Says in `removed.chain` that a closed file is about to be removed, if that does not say so
-    /// yet, and waits until that is on the device (but for the name of a new `removed.chain`). A file
-    /// without a sidecar was never sealed: nothing is said of it.
+    /// yet, and waits until that is on the device (but for the name of a new `removed.chain`). A
+    /// file without a sidecar was never sealed: nothing is said of it.
     pub(crate) fn bury(
         &mut self,
         fs: &F,
@@ -87,8 +88,9 @@ impl<F: Fs> Sealer<F> {
             *removed = Removed::of(&file).at("read", &removed_path)?;
         }
         if removed.has(log) {
-            // By one that died before the file was gone, and perhaps before this was synced; or by us,
-            // and the sync has failed: the next one would say that all is well without writing it.
+            // By one that died before the file was gone, and perhaps before this was synced; or by
+            // us, and the sync has failed: the next one would say that all is well without writing
+            // it.
             return sync_tail(&file, &removed_path, 0, &mut true);
         }
         if length > removed.bytes {

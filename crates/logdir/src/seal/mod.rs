@@ -10,9 +10,9 @@
 //! 1. Log lines are in the log file before their frame is in the sidecar. A crash between leaves
 //!    lines without a frame: they get one marked `recovered`.
 //! 2. Log and sidecar are on the device before they are signed.
-//! 3. What is signed is in the key file, with the new keys and without the old ones, before it is in
-//!    the sidecar. A crash between: it is appended at the next start. So what the key file has, and
-//!    the sidecar has not and cannot take, was taken out of the sidecar.
+//! 3. What is signed is in the key file, with the new keys and without the old ones, before it is
+//!    in the sidecar. A crash between: it is appended at the next start. So what the key file has,
+//!    and the sidecar has not and cannot take, was taken out of the sidecar.
 //!
 //! | module | what it owns |
 //! |---|---|
@@ -61,8 +61,8 @@ const WAITING_MAX: usize = if cfg!(test) { 64 } else { 1024 };
 /// How a log directory is sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealOptions {
-    /// Where the signing keys lie; made if they are missing. If they belong to another log, those of this
-    /// one lie beside it: [`Sealed::key_file`].
+    /// Where the signing keys lie; made if they are missing. If they belong to another log, those
+    /// of this one lie beside it: [`Sealed::key_file`].
     pub key_file: PathBuf,
     /// How often the chain is signed, s; 0: only at rotation and stop.
     pub checkpoint_interval_s: u64,
@@ -309,7 +309,8 @@ impl<F: Fs> Sealer<F> {
         self.drive(fs).map(|_| ())
     }
 
-    /// One step after the other, until there is none or one fails. `false`: one failed a moment ago.
+    /// One step after the other, until there is none or one fails. `false`: one failed a moment
+    /// ago.
     fn drive(&mut self, fs: &F) -> Result<bool, FileError> {
         loop {
             if let Some(sidecar) = &mut self.sidecar {

@@ -61,8 +61,8 @@ impl Scan {
     }
 }
 
-/// Reads the sidecar of a log file, and looks for a note in it. `None`: there is none, or nothing in
-/// it.
+/// Reads the sidecar of a log file, and looks for a note in it. `None`: there is none, or nothing
+/// in it.
 pub(super) fn scan<F: Fs>(
     fs: &F,
     path: &Path,

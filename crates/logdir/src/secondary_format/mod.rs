@@ -6,9 +6,9 @@
 //!
 //! # How
 //!
-//! [`SecondaryFormat`] follows the log, file by file, oldest first. It is driven by its caller: a call
-//! of [`SecondaryFormat::step`] converts one block of lines and returns. No thread, no sleep, no retry
-//! in here; an error leaves it where it can go on.
+//! [`SecondaryFormat`] follows the log, file by file, oldest first. It is driven by its caller: a
+//! call of [`SecondaryFormat::step`] converts one block of lines and returns. No thread, no sleep,
+//! no retry in here; an error leaves it where it can go on.
 //!
 //! - **Begun anew is gone on with.** It converts a file from its first line and *compares* the
 //!   result with the bytes that are there already; where they differ or end, it cuts and appends.

@@ -20,7 +20,8 @@ impl<L: FsFile> Target<L> {
     /// Opens the file, or makes it. Nothing of what it has is believed yet.
     ///
     /// # Errors
-    /// [`Trouble::InTheWay`], when it is a directory, a symbolic link or the like; and others, which pass.
+    /// [`Trouble::InTheWay`], when it is a directory, a symbolic link or the like; and others,
+    /// which pass.
     pub(super) fn open<F: Fs<File = L>>(fs: &F, path: &Path) -> Result<Target<L>, Trouble> {
         match fs.stat(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

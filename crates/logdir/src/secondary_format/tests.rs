@@ -254,8 +254,8 @@ proptest! {
                     }
                 }
                 Happening::Scribble(back) => {
-                    // Only by its length is a change seen in what is written already: one that is cut, and
-                    // as long again before anybody looks, is not.
+                    // Only by its length is a change seen in what is written already: one that is
+                    // cut, and as long again before anybody looks, is not.
                     let is_whole = |path: &PathBuf| {
                         cut_from.get(path).is_none_or(|length| scene.fs.read(path).len() >= *length)
                     };

@@ -112,8 +112,8 @@ impl<F: Fs> Work<F> {
         self.done
     }
 
-    /// Takes the next lines of the log, to be flushed. `false`: there is none. What is in the way of
-    /// the rendition of a closed file is not waited for any more.
+    /// Takes the next lines of the log, to be flushed. `false`: there is none. What is in the way
+    /// of the rendition of a closed file is not waited for any more.
     pub(super) fn take_lines(
         &mut self,
         fs: &F,

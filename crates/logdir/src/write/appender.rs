@@ -181,8 +181,8 @@ impl<L: FsFile> Appender<L> {
         self.is_unsure = false;
     }
 
-    /// The file is `bytes` long, more than it should be: bytes that a failed write has left, and that
-    /// are the next ones of the batch, belong to it.
+    /// The file is `bytes` long, more than it should be: bytes that a failed write has left, and
+    /// that are the next ones of the batch, belong to it.
     pub(super) fn adopt(
         &mut self,
         bytes: u64,
@@ -229,8 +229,8 @@ impl<L: FsFile> Appender<L> {
         self.rescue.is_some()
     }
 
-    /// Copies the unlinked file into one of the same name, or the next one. Returns the copy, which is
-    /// still to be [put in its place](Self::follow).
+    /// Copies the unlinked file into one of the same name, or the next one. Returns the copy, which
+    /// is still to be [put in its place](Self::follow).
     pub(super) fn rescue<F: Fs<File = L>>(
         &mut self,
         dir: &mut LogDir<F>,

@@ -33,8 +33,8 @@ pub(crate) fn reopen<F: Fs>(
     Ok((current, stat.bytes - bytes))
 }
 
-/// Makes the file that follows the newest one. What has a newer name is not ours: it is set aside, so
-/// that nobody moves the names of the log to the end of time.
+/// Makes the file that follows the newest one. What has a newer name is not ours: it is set aside,
+/// so that nobody moves the names of the log to the end of time.
 pub(crate) fn create_next<F: Fs>(
     fs: &F,
     dir: &Path,

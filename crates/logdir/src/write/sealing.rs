@@ -141,8 +141,8 @@ impl<F: Fs> Sealing<F> {
         }
     }
 
-    /// Makes the chain longer by the complete lines that are in the files, and signs it if it is time.
-    /// `true`: the current file is not what is sealed, and another one has to follow it.
+    /// Makes the chain longer by the complete lines that are in the files, and signs it if it is
+    /// time. `true`: the current file is not what is sealed, and another one has to follow it.
     pub(super) fn advance(
         &mut self,
         dir: &LogDir<F>,
@@ -188,7 +188,8 @@ impl<F: Fs> Sealing<F> {
             && self.left.is_empty()
             && end < sealer.end()
         {
-            // Now, and not by its length later: the lines that come may be as many as those that went.
+            // Now, and not by its length later: the lines that come may be as many as those that
+            // went.
             sealer.cut(end);
             self.is_damaged = true;
         }
@@ -207,8 +208,8 @@ impl<F: Fs> Sealing<F> {
         }
     }
 
-    /// The current file is a new copy of what it was; `is_renamed`: under a name that the sealer does
-    /// not know.
+    /// The current file is a new copy of what it was; `is_renamed`: under a name that the sealer
+    /// does not know.
     pub(super) fn note_copied(&mut self, is_renamed: bool) {
         self.is_rewritten |= is_renamed;
         if let Some(sealer) = &mut self.sealer {

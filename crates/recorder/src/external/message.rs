@@ -60,7 +60,8 @@ impl Bytes {
     }
 }
 
-/// The settings of the writer that are not in the arena. A new one of [`Control`] belongs here, too.
+/// The settings of the writer that are not in the arena. A new one of [`Control`] belongs here,
+/// too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     flush_interval_ms: u64,
@@ -163,8 +164,8 @@ impl Settings {
     }
 }
 
-/// The compiled filters of the last time that the other side has not got; of each, since when it is in
-/// effect.
+/// The compiled filters of the last time that the other side has not got; of each, since when it is
+/// in effect.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FilterList {
     /// Of the last one.

@@ -43,8 +43,8 @@ pub struct Paths {
     pub log_directory: PathBuf,
     /// Where the server has its arena.
     pub arena_directory: PathBuf,
-    /// The signing key, for what a server has left that this recorder never met. Empty: what it left
-    /// is sealed by the next server.
+    /// The signing key, for what a server has left that this recorder never met. Empty: what it
+    /// left is sealed by the next server.
     pub signing_key_file: PathBuf,
 }
 

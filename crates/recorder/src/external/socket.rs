@@ -18,15 +18,16 @@ const PATH_BYTES_MAX: usize = 100;
 
 const ENDING: &str = ".sock";
 
-/// A new name for the socket of a log directory (canonical path). It has the time and the process in it: the
-/// directory may be open to everybody, and a name that is known beforehand can be taken by another user.
+/// A new name for the socket of a log directory (canonical path). It has the time and the process
+/// in it: the directory may be open to everybody, and a name that is known beforehand can be taken
+/// by another user.
 fn new_path(arena_directory: &Path, log_directory: &Path) -> PathBuf {
     let (prefix, now_us, pid) = (name_prefix(log_directory), sys::now_us(), std::process::id());
     arena_directory.join(format!("{prefix}{now_us}-{pid}{ENDING}"))
 }
 
-/// The sockets of a log directory that this process's user, or root, has made, the newest first. One of them
-/// is of the server that lives, if one lives. What others put there is passed over.
+/// The sockets of a log directory that this process's user, or root, has made, the newest first.
+/// One of them is of the server that lives, if one lives. What others put there is passed over.
 ///
 /// # Errors
 /// The directory cannot be listed.
@@ -109,7 +110,8 @@ fn with_short<T>(path: &Path, f: impl FnOnce(&Path) -> io::Result<T>) -> io::Res
     f(&PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name))
 }
 
-/// Listens, and says where. The caller holds the lock of the log: sockets that are there are of servers that died.
+/// Listens, and says where. The caller holds the lock of the log: sockets that are there are of
+/// servers that died.
 ///
 /// # Errors
 /// The system refuses.

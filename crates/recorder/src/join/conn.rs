@@ -9,7 +9,8 @@ use super::waiting::Stashed;
 use crate::drain::{EndParts, Head, Ref};
 
 /// So many statements of a connection can be open: the server allows 255 calls in each other, and
-/// what each of them executes. If there are more, ends are missing, and memory must not be the price.
+/// what each of them executes. If there are more, ends are missing, and memory must not be the
+/// price.
 pub(super) const OPEN_MAX: usize = 1024;
 
 /// The server's error number for a statement that was killed.

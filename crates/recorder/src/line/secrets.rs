@@ -15,7 +15,8 @@ pub(super) struct Shown<'t> {
     pub(super) text: Cow<'t, [u8]>,
     pub(super) redacted: bool,
     pub(super) whole_bytes: Option<u64>,
-    /// A part of the text is not known: the digest of what came may depend on a secret without quotes.
+    /// A part of the text is not known: the digest of what came may depend on a secret without
+    /// quotes.
     pub(super) is_given_up: bool,
 }
 

@@ -1,5 +1,8 @@
 //! The line of a record that is one by itself.
 
+use std::borrow::Cow;
+
+use tacho_digest::Normaliser;
 use tacho_event::record::{EventKind, Outcome, Record};
 use tacho_event::redact;
 use tacho_ring::codec::{
@@ -8,10 +11,10 @@ use tacho_ring::codec::{
 };
 
 use super::digests::Digests;
-use super::load::{Loaded, Shortfall};
+use super::load::Loaded;
 use super::notice::Notice;
 use super::parts::{TextKind, end_of, know, outcome_of, table_of};
-use super::secrets::{clean_message, show};
+use super::secrets::{Shown, clean_message, show};
 use super::style::{Scratch, Style, Written, is_blocked, write};
 use super::{texts, wanted};
 use crate::drain::Drain;
@@ -51,6 +54,12 @@ struct Texts<'t> {
     no_text: bool,
 }
 
+/// What may be shown of the texts of a record.
+struct ShownTexts<'t> {
+    shown: Option<Shown<'t>>,
+    message: Option<Cow<'t, [u8]>>,
+}
+
 impl<'t> Texts<'t> {
     /// An error: of the record itself, or of a statement that is unknown.
     fn take_error(&mut self, error: &Loaded<'t>, record: &mut Record<'t>) {
@@ -74,23 +83,19 @@ impl<'t> Texts<'t> {
         }
     }
 
-    /// Writes the line of a record with them; `view`: what it was made from.
+    /// What may be shown of them; `view`: the record that they are of.
     #[inline(always)]
-    fn write(
+    fn show(
         &self,
         view: &View<'_>,
-        record: Record<'_>,
-        out: &mut Vec<u8>,
-        style: &mut Style<'_>,
-        digests: &mut Digests,
-        shortfall: &mut Shortfall,
-    ) {
-        // Of a shorter lifetime: it gets texts that are made here.
-        let mut record = record;
+        record: &Record<'_>,
+        style: &Style<'_>,
+        normaliser: &mut Normaliser,
+    ) -> ShownTexts<'t> {
         let shown = self.sql.map(|(text, kind)| {
             let is_whole = view.body.shown_bytes as usize == text.len();
             let is_parsed = record.outcome == Some(Outcome::Ok) && is_whole;
-            show(text, view.body.text_bytes, &record, kind, is_parsed, style, digests.normaliser())
+            show(text, view.body.text_bytes, record, kind, is_parsed, style, normaliser)
         });
         let is_redacted = shown.as_ref().is_some_and(|shown| shown.redacted);
         // Of an error by itself the statement is not known: its secrets cannot be told apart.
@@ -104,19 +109,26 @@ impl<'t> Texts<'t> {
                 clean_message(record.errno, text, is_unknown)
             }
         });
-        match (&shown, self.sql) {
-            (Some(shown), Some((text, kind))) => {
-                texts::put(&mut record, shown, text, kind, style.digest.then_some(digests));
-            }
-            _ => {
-                record.charset = None;
-                record.sql_charset = &[];
-            }
+        ShownTexts { shown, message }
+    }
+
+    /// Puts what may be shown of them into the line. With the digest, if that is wanted.
+    #[inline(always)]
+    fn put<'r>(
+        &self,
+        shown: &'r ShownTexts<'_>,
+        digests: Option<&'r mut Digests>,
+        record: &mut Record<'r>,
+    ) {
+        if let (Some(shown), Some((text, kind))) = (&shown.shown, self.sql) {
+            texts::put(record, shown, text, kind, digests);
+        } else {
+            record.charset = None;
+            record.sql_charset = &[];
         }
-        if let Some(message) = &message {
+        if let Some(message) = &shown.message {
             record.error = message;
         }
-        write(out, &mut record, style, shortfall);
     }
 }
 
@@ -191,6 +203,8 @@ pub fn write_single(
             record.errno = error.view.body.errno;
         }
     }
-    texts.write(&view, record, out, style, digests, shortfall);
+    let shown = texts.show(&view, &record, style, digests.normaliser());
+    texts.put(&shown, style.digest.then_some(digests), &mut record);
+    write(out, &mut record, style, shortfall);
     Written::Line
 }

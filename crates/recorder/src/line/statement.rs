@@ -105,8 +105,9 @@ impl<'v> Said<'v> {
         }
     }
 
-    /// An end that has the text: the start has only the beginning of it, or its session has no slot. Returns
-    /// what it is, if that is not what the start says. `is_told`: all of it is in another line.
+    /// An end that has the text: the start has only the beginning of it, or its session has no
+    /// slot. Returns what it is, if that is not what the start says. `is_told`: all of it is in
+    /// another line.
     fn end_text(
         &mut self,
         ended: &Loaded<'v>,
@@ -210,7 +211,8 @@ fn carried_message<'v>(
     (*errno == record.errno).then_some(text)
 }
 
-/// How a statement ended, as far as that is known; `read`: its end, if that is a record that can be read.
+/// How a statement ended, as far as that is known; `read`: its end, if that is a record that can be
+/// read.
 #[inline(always)]
 fn ended_by<'e>(
     ending: &'e Ending,
@@ -302,47 +304,60 @@ struct Texts<'t> {
     ended: Option<&'t StatementEnd>,
 }
 
+/// What may be shown of the texts of a statement.
+struct ShownTexts<'t> {
+    shown: Option<Shown<'t>>,
+    rewritten: Option<Shown<'t>>,
+    message: Option<Cow<'t, [u8]>>,
+}
+
 impl<'t> Texts<'t> {
-    /// Writes the line of a record with them.
+    /// What may be shown of them.
     #[inline(always)]
-    fn write(
+    fn show(
         &self,
-        record: Record<'_>,
-        out: &mut Vec<u8>,
-        style: &mut Style<'_>,
-        digests: &mut Digests,
-        shortfall: &mut Shortfall,
-    ) {
-        // Of a shorter lifetime: it gets texts that are made here.
-        let mut record = record;
-        let shown = self.show(&record, style, digests.normaliser());
+        record: &Record<'_>,
+        style: &Style<'_>,
+        normaliser: &mut Normaliser,
+    ) -> ShownTexts<'t> {
+        let shown = self.show_text(record, style, normaliser);
         // A text that must not be shown, or cannot, does not show in another form.
         let rewritten = self
             .rewritten
             .filter(|_| !self.is_gone && !self.treatment.no_text)
-            .map(|text| show(text, 0, &record, self.kind, false, style, digests.normaliser()));
+            .map(|text| show(text, 0, record, self.kind, false, style, normaliser));
         let is_redacted = |it: &Option<Shown<'_>>| it.as_ref().is_some_and(|shown| shown.redacted);
         let is_redacted = is_redacted(&shown) || is_redacted(&rewritten);
-        let message = self.message.map(|message| self.clean(message, is_redacted, &record, style));
-        if let (Some(shown), Some(text)) = (&shown, self.text) {
-            texts::put(&mut record, shown, text, self.kind, style.digest.then_some(digests));
+        let message = self.message.map(|message| self.clean(message, is_redacted, record, style));
+        ShownTexts { shown, rewritten, message }
+    }
+
+    /// Puts what may be shown of them into the line. With the digest, if that is wanted.
+    #[inline(always)]
+    fn put<'r>(
+        &self,
+        shown: &'r ShownTexts<'_>,
+        digests: Option<&'r mut Digests>,
+        record: &mut Record<'r>,
+    ) {
+        let ShownTexts { shown, rewritten, message } = shown;
+        if let (Some(shown), Some(text)) = (shown, self.text) {
+            texts::put(record, shown, text, self.kind, digests);
         } else if self.is_gone {
             record.sql_bytes = Some(self.text_bytes.into());
-            without_text(&mut record);
+            without_text(record);
         }
         record.rewritten_query = rewritten.as_ref().map(|shown| &*shown.text);
-        if let Some(message) = &message {
+        if let Some(message) = message {
             record.error = message;
         }
         if record.sql_bytes.is_none() {
             record.sql_bytes = self.whole_bytes.map(u64::from);
         }
-        write(out, &mut record, style, shortfall);
     }
 
-    /// What may be shown of the text.
     #[inline(always)]
-    fn show(
+    fn show_text(
         &self,
         record: &Record<'_>,
         style: &Style<'_>,
@@ -357,7 +372,8 @@ impl<'t> Texts<'t> {
         Some(show(text, self.text_bytes, record, self.kind, is_parsed, style, normaliser))
     }
 
-    /// The message of its error. `is_redacted`: something was taken out of what is shown of the texts.
+    /// The message of its error. `is_redacted`: something was taken out of what is shown of the
+    /// texts.
     fn clean<'m>(
         &self,
         message: &'m [u8],
@@ -459,6 +475,8 @@ pub fn write_statement(
         carry_over,
         ended,
     };
-    texts.write(record, out, style, digests, shortfall);
+    let shown = texts.show(&record, style, digests.normaliser());
+    texts.put(&shown, style.digest.then_some(digests), &mut record);
+    write(out, &mut record, style, shortfall);
     Written::Line
 }

@@ -1,5 +1,5 @@
-//! The thread that makes closed files and their renditions smaller, and encrypts them. What it does is in
-//! [`tacho_logdir`].
+//! The thread that makes closed files and their renditions smaller, and encrypts them. What it does
+//! is in [`tacho_logdir`].
 //!
 //! A thread for each file, one at a time, at the lowest priority: it ends with its work, so that
 //! nothing has to be told to it but to stop. The writer looks once a round whether it has ended,
@@ -47,7 +47,8 @@ pub(super) struct Packing {
     /// Those that did not work, to be tried again when nothing else is left, or when somebody has
     /// changed what is wanted.
     failed: BTreeSet<(FileName, Content)>,
-    /// Those that are packed, and whose other form cannot be removed. That is tried again, and no more.
+    /// Those that are packed, and whose other form cannot be removed. That is tried again, and no
+    /// more.
     unremoved: BTreeMap<(FileName, Content), Unremoved>,
     limit: RateLimit,
     obstacle_limit: RateLimit,
@@ -84,7 +85,8 @@ impl Packing {
         }
     }
 
-    /// Looks after the packing, without waiting for it. `passes_over`: a file that is needed as it is.
+    /// Looks after the packing, without waiting for it. `passes_over`: a file that is needed as it
+    /// is.
     pub(super) fn look_after<F: Fs>(
         &mut self,
         files: &mut LogFiles<F>,

@@ -107,7 +107,8 @@ pub(super) struct SecondaryFormat {
     format: Option<Format>,
     retry_at_us: i64,
     limit: RateLimit,
-    /// The oldest file that the thread may still read, when last looked. `None`: there is no thread.
+    /// The oldest file that the thread may still read, when last looked. `None`: there is no
+    /// thread.
     needed_from: Option<FileName>,
     /// What the thread was last told.
     told: Option<(Plan, u64)>,
@@ -125,8 +126,8 @@ impl SecondaryFormat {
     }
 
     /// Whether a file may be removed. If not, soon: its rendition would go with it, so nobody waits
-    /// until that is complete, only until the thread is not at it any more. Where nobody knows what is
-    /// unfinished, only what the disk has no room for goes.
+    /// until that is complete, only until the thread is not at it any more. Where nobody knows what
+    /// is unfinished, only what the disk has no room for goes.
     pub(super) fn lets_go(&self, due: Due) -> bool {
         if !self.has_begun {
             return due.reason == RemovalReason::Size;

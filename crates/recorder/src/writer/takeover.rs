@@ -7,17 +7,18 @@
 //!   ([`crate::recover`]). A record that is not in the arena any more was written.
 //! * Which record of a connection comes next, the number in its session slot tells. A producer
 //!   stores it when its record is committed and before it leaves the chunk, and no chunk is
-//!   given back before it was left. So of the records up to the number that was read *before* a pass,
-//!   this pass sees all that are not written: they are put into order and joined, without
+//!   given back before it was left. So of the records up to the number that was read *before* a
+//!   pass, this pass sees all that are not written: they are put into order and joined, without
 //!   waiting for any. What comes behind them is joined as ever.
 //! * Who has no slot has ended, and all its records were there before the pass; or it has begun
 //!   since, and none of its records can be missing.
-//! * Who found no slot has records without numbers, in the chunks of any threads. What comes before one
-//!   that the first pass has seen, the second one has seen: those of both are put into the order of their
-//!   times ([`recover::sort`]).
+//! * Who found no slot has records without numbers, in the chunks of any threads. What comes before
+//!   one that the first pass has seen, the second one has seen: those of both are put into the
+//!   order of their times ([`recover::sort`]).
 //! * What has a `running` line is in the arena's table of them.
-//! * Producers that wait for a line wait for the last number of their session. If no unwritten record
-//!   has it, its line is in the file, and they are let go when the file is where it shall be.
+//! * Producers that wait for a line wait for the last number of their session. If no unwritten
+//!   record has it, its line is in the file, and they are let go when the file is where it shall
+//!   be.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;

@@ -185,7 +185,8 @@ fn a_log_that_was_emptied_is_declared_in_each_directory() {
         let now = data.run(log);
         assert_eq!((&now.root, now.declared), (&before.root, Some(EpochReason::RolledBack)));
     }
-    // Also with what is left of another log: whoever has both keys must not be told that all is well.
+    // Also with what is left of another log: whoever has both keys must not be told that all is
+    // well.
     fs::remove_dir_all(data.path("tacho")).unwrap();
     fs::rename(data.path("log"), data.path("tacho")).unwrap();
     let now = data.run("tacho");
