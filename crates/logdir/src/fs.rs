@@ -185,9 +185,9 @@ pub trait FsFile: Send {
     /// As fdatasync(2).
     fn sync_data(&self) -> io::Result<()>;
     /// Asks that what was written be brought to the device, and waits for nothing. What goes wrong
-    /// with that is told by [`FsFile::sync_data`].
+    /// with that is reported by [`FsFile::sync_data`].
     fn start_sync(&self);
-    /// Takes the whole-file lock that ends with this open file. `false`: somebody has it.
+    /// Takes the whole-file lock that ends with this open file. `false`: another process has it.
     ///
     /// # Errors
     /// As fcntl(2), F_OFD_SETLK.
@@ -238,7 +238,7 @@ impl Fs for RealFs {
             });
         }
         let mut options = OpenOptions::new();
-        // O_NONBLOCK means nothing to a plain file; it keeps a pipe that somebody put in
+        // O_NONBLOCK means nothing to a plain file; it keeps a pipe that another process put in
         // the place of a log file from blocking the open.
         options.read(true).mode(0o640).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         match mode {

@@ -111,7 +111,7 @@ impl Made {
         Ok(())
     }
 
-    /// Takes the newest name back: somebody else has made its file. The list is written with the
+    /// Takes the newest name back: another process has made its file. The list is written with the
     /// next one.
     pub(crate) fn take_back(&mut self) {
         self.names.pop_back();

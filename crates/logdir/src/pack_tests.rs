@@ -373,7 +373,7 @@ fn a_rendition_is_packed_by_the_same_rules_and_after_its_log_file() {
     fs.append(&path(FIRST, "csv"), CSV.repeat(100).as_bytes());
     fs.append(&path(second, "new.xml"), b"");
     fs.append(&path(last, "csv"), CSV.as_bytes());
-    // Of no log file: of somebody else.
+    // Of no log file: of another process.
     fs.append(&path("audit-20000101T000000Z-000001", "csv"), CSV.as_bytes());
     let wanted = packing(Form::CompressedEncrypted);
     // As long as a file is needed as it is, both are.

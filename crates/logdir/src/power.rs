@@ -123,7 +123,7 @@ impl Machine {
                 assert!(found.is_sorted_by(|a, b| a < b), "double: {found:?}");
             }
             Step::Unlink => {
-                // The current file only: nobody looks after the others. Before it is noticed,
+                // The current file only: nothing looks after the others. Before it is noticed,
                 // its content has no name, and a cut takes it.
                 let current = files.current_file().to_owned();
                 if self.fs.files_in(Path::new(DIR)).contains(&current) {
@@ -159,8 +159,8 @@ fn lines(seqs: std::ops::RangeInclusive<u64>) -> String {
     seqs.map(|seq| format!("{{\"v\":1,\"seq\":{seq}}}\n")).collect()
 }
 
-/// Somebody renames or deletes a file of which a sync has failed: it keeps nobody from syncing, and
-/// what was renamed is on the device.
+/// Another process renames or deletes a file of which a sync has failed: it keeps nothing from
+/// being synced, and what was renamed is on the device.
 #[test]
 fn a_failed_file_may_be_renamed_or_deleted() {
     let mut failed = 0;
@@ -195,7 +195,7 @@ fn a_failed_file_may_be_renamed_or_deleted() {
     assert!(failed > 4, "nothing failed");
 }
 
-/// What a sync could not bring to the device is remembered while nobody asks for it.
+/// What a sync could not bring to the device is remembered while it is not asked for.
 #[test]
 fn a_failure_is_remembered_while_it_is_off() {
     let fs = FaultyFs::new();

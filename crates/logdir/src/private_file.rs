@@ -18,7 +18,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Mode of a file that nobody opens but who made it.
+/// Mode of a file that is only used by the process that made it.
 pub const SEALED: u32 = 0;
 /// Mode of a private file in versions before 0.2, and of one while it is being opened.
 const PRIVATE: u32 = 0o600;
@@ -80,7 +80,7 @@ pub fn user_id() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Makes a file that nobody can open by its name afterwards, for reading and writing.
+/// Makes a file that cannot be opened by its name afterwards, for reading and writing.
 ///
 /// # Errors
 /// There is something of that name, or it cannot be made.

@@ -102,7 +102,7 @@ impl ClosedFiles {
     ) -> Result<ClosedFiles, FileError> {
         let parts = list_parts(dir.fs(), dir.path())?;
         let has_lines = parts.iter().filter(|(_, parts)| parts.has_lines());
-        // What somebody has put behind the current file is none of ours.
+        // What another process has put behind the current file is none of ours.
         let names = has_lines.map(|(name, _)| *name).filter(|name| *name < current).collect();
         Ok(ClosedFiles { parts, names, current })
     }
@@ -209,7 +209,7 @@ impl ClosedFiles {
         name: FileName,
     ) -> Result<bool, FileError> {
         let Current { file, path, line_end, .. } = current;
-        // A line that somebody else has put there has no number to go on from.
+        // A line that another process has put there has no number to continue from.
         if current.has_lines() && lines::seq_before(file, *line_end).at("read", path)?.is_some() {
             return Ok(false);
         }

@@ -142,7 +142,7 @@ pub fn name_prefix(log_directory: &Path) -> String {
     format!("tacho-{hash:016x}-")
 }
 
-/// What is known of an arena that nobody has to lock for reading it.
+/// What is known of an arena without its lock.
 #[derive(Debug, Clone)]
 pub struct ArenaInfo {
     /// The file.
@@ -204,7 +204,7 @@ impl ArenaFile {
         fill(&mut header.server, server.as_bytes());
         fill(&mut header.log_directory, log_directory.as_os_str().as_bytes());
         arena_file.arena().initialise(header);
-        // SAFETY: the first eight bytes of the mapping, page-aligned; nobody else writes them.
+        // SAFETY: the first eight bytes of the mapping, page-aligned; nothing else writes them.
         let magic = unsafe { AtomicU64::from_ptr(arena_file.mapping.base().cast::<u64>()) };
         // Release: everything else is in place before the file calls itself an arena.
         magic.store(u64::from_le_bytes(MAGIC), Ordering::Release);
@@ -221,7 +221,7 @@ impl ArenaFile {
         if descriptor < 0 {
             return Err(io_error("making memory", &path)(io::Error::last_os_error()));
         }
-        // SAFETY: a fresh descriptor that nobody else owns.
+        // SAFETY: a fresh descriptor that nothing else owns.
         let file = unsafe { File::from_raw_fd(descriptor) };
         file.set_len(geometry.arena_bytes).map_err(io_error("sizing memory", &path))?;
         let mapping = map(&file, geometry.arena_bytes, &path)?;
@@ -284,14 +284,14 @@ impl ArenaFile {
     /// # Errors
     /// One of them is still there.
     pub fn remove(self) -> Result<(), ArenaError> {
-        // The spill first: nobody would look for that of an arena that is gone. What others have
+        // The spill first: nothing would look for that of an arena that is gone. What others have
         // put in its place does not keep the arena.
         let spill = spill::remove_all(&self.path);
         std::fs::remove_file(&self.path).map_err(io_error("removing the arena", &self.path))?;
         spill
     }
 
-    /// Whether somebody holds the lock.
+    /// Whether a process holds the lock.
     pub fn is_owned(&self) -> bool {
         is_locked(&self.file)
     }
@@ -303,7 +303,7 @@ impl ArenaFile {
 }
 
 /// Removes the files that a server which died while it made its arena has left behind. The
-/// caller holds the lock of the log directory, so that nobody is making one now.
+/// caller holds the lock of the log directory, so that none is being made now.
 pub fn remove_unfinished(arena_directory: &Path, log_directory: &Path) -> Result<(), ArenaError> {
     let paths = files(arena_directory, Some(log_directory));
     for path in paths.map_err(io_error("listing", arena_directory))? {

@@ -1,7 +1,7 @@
 //! The file `.arenas` in the log directory: which arenas hold records of this log.
 //!
 //! Where arenas go is a setting, and may be another directory at the next start. And they are
-//! in memory: after a restart of the machine this list is what still tells that there was one.
+//! in memory: after a restart of the machine this list still shows that there was one.
 //! `docs/specs/file.md` has its form.
 //!
 //! It has mode 0600, and one that SQL can have made is not believed: entries lead to `lost` lines,
@@ -127,7 +127,7 @@ fn change(
     change: impl FnOnce(&mut Option<Option<u64>>),
 ) -> io::Result<()> {
     let path = canonical(path);
-    // A list that makes no sense was told of when recovery read it; it begins anew.
+    // A list that makes no sense was reported when recovery read it; it begins anew.
     let mut list = match read(log_directory) {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Vec::new(),
         list => list?,

@@ -32,7 +32,7 @@ pub struct Control {
     pub rotate_bytes: AtomicU64,
     /// How often the chain of the log is signed, s; 0 = only at rotation and stop.
     pub checkpoint_interval_s: AtomicU64,
-    /// How often the log is brought to the device where it shall be there, ms.
+    /// How often the log is brought to the device if it has to be there, ms.
     pub sync_interval_ms: AtomicU64,
     /// Longest statement text, bytes; 0 = no limit.
     pub max_statement_bytes: AtomicU64,
@@ -50,30 +50,30 @@ pub struct Control {
     pub retention_bytes: AtomicU64,
     /// The oldest closed files are removed when there are more than this; 0 = never.
     pub retention_files: AtomicU64,
-    /// Somebody has said how long files are kept, and means it: what is too old goes at once.
+    /// An operator has set how long files are kept: what is too old goes at once.
     pub retain_now: AtomicBool,
-    /// Somebody has said how many files are kept, and means it: those beyond go at once.
+    /// An operator has set how many files are kept: those beyond go at once.
     pub retain_files_now: AtomicBool,
     /// Closed files are compressed.
     pub compress: AtomicBool,
     /// Each file is written once more in this format: 0 in none, 1 CSV, 2 Percona's JSON, 3 NEW,
-    /// 4 OLD. [`FORMAT_UNSAID`]: nobody has said yet, and what there is stays as it is.
+    /// 4 OLD. [`FORMAT_UNSAID`]: it is not set yet, and what there is stays as it is.
     pub format: AtomicU32,
     /// Below so many hundredths of the file system the error log warns; 0 = never.
     pub disk_warn_percent: AtomicU64,
     /// A new file is wanted.
     pub rotate_now: AtomicBool,
-    /// What has ended shall be written now.
+    /// Finished statements are to be written now.
     pub flush_now: AtomicBool,
-    /// The writer shall drain what there is and end.
+    /// The writer is to drain what there is and end.
     pub stop: AtomicBool,
-    /// The writer shall let go of the log, for another one.
+    /// The writer is to release the log, for another one.
     pub release: AtomicBool,
     /// How long it may wait for a log that cannot be written, once told to stop, ms.
     pub patience_ms: AtomicU64,
     /// The server's settings are named as a component's; see [`SettingNames`].
     is_component: AtomicBool,
-    /// Changes of settings that no line tells of yet.
+    /// Changes of settings without a line yet.
     pub config_changes: Mutex<Vec<ConfigChange>>,
     /// How often the filter was changed.
     filter_version: AtomicU64,

@@ -185,7 +185,8 @@ pub struct Drain {
     unread: Vec<(i64, u32, bool)>,
     /// Chunks that were damaged, since the last [`Drain::take_damaged`].
     damaged: u64,
-    /// Where the threads of the producers' process are listed; `None`: nobody can be known dead.
+    /// Where the threads of the producers' process are listed; `None`: no thread is known to be
+    /// dead.
     tasks: Option<PathBuf>,
 }
 
@@ -464,7 +465,7 @@ impl Drain {
                 track.busy_since_us = now_us;
             } else if now_us.saturating_sub(track.busy_since_us) > DEAD_OWNER_US {
                 let owner = control.owner.load(Ordering::Relaxed);
-                // Without /proc (a server in a chroot) nobody is known to be dead.
+                // Without /proc (a server in a chroot) no thread is known to be dead.
                 let is_dead =
                     |tasks: &PathBuf| tasks.is_dir() && !tasks.join(owner.to_string()).exists();
                 if tasks.as_ref().is_some_and(is_dead) && chunk::bury(control, word) {

@@ -55,7 +55,7 @@ pub enum RecoverError {
 /// Recovers every dead arena of a log directory (canonical path), whose lock the writer's
 /// files hold. Living ones are left alone.
 ///
-/// An arena that cannot be read does not keep the others from being recovered: it is told of.
+/// An arena that cannot be read does not keep the others from being recovered: it is reported.
 pub fn recover_all<F: Fs>(
     mut writer: Writer<F>,
     arena_directory: &Path,
@@ -65,7 +65,7 @@ pub fn recover_all<F: Fs>(
     (writer, result)
 }
 
-/// A writer begins where another one has left off, or died, while its server goes on: first what
+/// A writer begins where another one has left off, or died, while its server continues: first what
 /// dead servers have left, as at the start of a server, then the living arena. The writer's files
 /// hold the lock of the log, and it has no arena of its own yet.
 /// `living` is what [`take_up_living`] has found.
@@ -148,8 +148,8 @@ fn recover_dead<F: Fs>(
     recover_arenas(writer, found, false)
 }
 
-/// A server of this log lives, though its lock is ours: it waits for that, to go on. Until then its
-/// arena has marks of lines that the writer before did not get to write, and their numbers are
+/// A server of this log lives, though its lock is ours: it waits for that, to continue. Until then
+/// its arena has marks of lines that the writer before did not get to write, and their numbers are
 /// given to other lines now.
 ///
 /// # Errors
@@ -185,7 +185,7 @@ fn not_listed(directory: &Path, source: io::Error) -> ArenaError {
     ArenaError::Io { action: "listing", path: directory.to_owned(), source }
 }
 
-/// What is in it may be missing in the log, for ever if nobody does anything.
+/// What is in it may be missing in the log, for ever unless an operator acts.
 fn tell_unread<F: Fs>(writer: &Writer<F>, error: &ArenaError) {
     let text = format!(
         "{error}. If records of this log are in it, they are not in the log: {}. Then run \
@@ -213,7 +213,7 @@ fn recover_arenas<F: Fs>(
     found: Vec<ArenaFile>,
     tells_of_files: bool,
 ) -> Result<Recovered, RecoverError> {
-    // One that cannot be read was told of by who searched for the arenas.
+    // One that cannot be read was reported when the arenas were searched.
     let known = arena_list::read(writer.log_directory()).unwrap_or_default();
     let mut readable = Vec::new();
     let mut unread = None;

@@ -11,8 +11,8 @@
 //! because it holds what the arena holds: texts as they came, secrets included. It is one record
 //! after the other, byte for byte as they were in their chunks, so that the mark in a record's
 //! header (`line_seq`) says here what it says there: which line it went into. What a dying writer
-//! had not finished is at the end of a file, and still in the arena: nobody but who has begun a
-//! file puts something into it.
+//! had not finished is at the end of a file, and still in the arena: only the writer that has begun
+//! a file puts something into it.
 //!
 //! Only the writer, who has the lock of the log, changes anything here.
 
@@ -40,7 +40,7 @@ const SPILL: u32 = 1 << 31;
 /// How many names may be taken before a file is given up.
 const LEAPS_MAX: u32 = 64;
 
-/// A file is not gone on with when it is as large as this.
+/// A file is not continued when it is as large as this.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 impl Ref {
@@ -67,7 +67,8 @@ impl ArenaSource {
     /// An arena that is a file. Whoever calls this has the lock of the log, or only looks.
     ///
     /// # Errors
-    /// Something is in its spill that cannot be read: nobody may go on as if it were not there.
+    /// Something is in its spill that cannot be read: the log must not continue as if it were not
+    /// there.
     pub fn open(arena: Arena, path: &Path) -> Result<ArenaSource, ArenaError> {
         Ok(ArenaSource { arena, spill: Spill::open(path, arena.geometry().chunk_bytes)? })
     }
@@ -108,10 +109,10 @@ pub(crate) struct Spill {
     arena: Option<PathBuf>,
     record_bytes_max: u32,
     parts: Vec<Part>,
-    /// The one that is gone on with.
+    /// The one that is continued.
     open: Option<u32>,
     next_number: u32,
-    /// What was there before, and was not told of yet; the last one first.
+    /// What was there before, and was not reported yet; the last one first.
     unread: Vec<Ref>,
     damaged: u64,
     error: Option<Arc<ArenaError>>,
@@ -272,7 +273,7 @@ impl Spill {
     #[inline(never)]
     pub(crate) fn fetch<'b>(&self, at: Ref, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
         let to = buffer.get_mut(..at.bytes as usize)?;
-        // What cannot be read is counted as damaged by who wants it.
+        // What cannot be read is counted as damaged by its reader.
         self.part(at)?.file.read_exact_at(to, at.offset()).ok()?;
         Some(to)
     }
@@ -327,7 +328,7 @@ impl Spill {
             if part.unsettled > 0 || part.max_seq > written_seq {
                 return true;
             }
-            // Never gone on with: what failed to be removed is not looked at again by this writer.
+            // Never continued: what failed to be removed is not looked at again by this writer.
             *open = open.filter(|number| *number != part.number);
             if let Err(failed) = remove(&part.path) {
                 *error = Some(Arc::new(failed));
@@ -347,8 +348,8 @@ impl Spill {
     }
 }
 
-/// How far to go on where another user has taken a name: the numbers that follow may be taken, too,
-/// but not those that nobody knows beforehand. At least 1.
+/// How far to continue where another user has taken a name: the numbers that follow may be taken,
+/// too, but not those that cannot be known beforehand. At least 1.
 fn leap() -> u32 {
     let mut random = [0; 2];
     // Without entropy it is the next number.

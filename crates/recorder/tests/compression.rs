@@ -76,7 +76,7 @@ fn what_is_closed_becomes_smaller_and_what_fails_is_tried_again() {
         assert!(text.starts_with(&format!("{{\"v\":1,\"seq\":{seq},")) && text.len() > 10_000);
         assert!(bytes.len() < 1000);
     }
-    // The one with the last line, gone on with.
+    // The one with the last line is continued.
     assert!(place.lines()[0].starts_with(&format!("{{\"v\":1,\"seq\":{COUNT},")));
     drop(writer);
     arena.remove().expect("removes");

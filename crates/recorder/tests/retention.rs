@@ -1,5 +1,5 @@
 //! Retention as the writer does it: each file has its line before it goes, many do not go by age at
-//! once, and the numbers of the lines go on.
+//! once, and the numbers of the lines continue.
 
 mod support;
 
@@ -13,7 +13,7 @@ use tacho_recorder::control::{ConfigChange, Control, Severity};
 
 const OLD_COUNT: u64 = 250;
 
-/// Files of the year 2020, one line each; the newest is gone on with.
+/// Files of the year 2020, one line each; the newest is continued.
 fn fill(place: &TestLog) {
     fs::create_dir(&place.log).expect("makes");
     for seq in 1..=OLD_COUNT {

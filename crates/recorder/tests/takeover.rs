@@ -1,4 +1,4 @@
-//! Writers that die and are succeeded while producers go on, on real threads.
+//! Writers that die and are succeeded while producers continue, on real threads.
 
 mod support;
 

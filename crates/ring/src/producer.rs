@@ -50,7 +50,7 @@ const TAIL_HEAD_BYTES: usize = RECORD_HEADER_BYTES + 8;
 /// before the statement runs; its first error and its end are stored without.
 ///
 /// An end leaves it, too, if it can be had without a wait: what cannot be prepared has its error
-/// before anything else is told of it.
+/// before anything else of it is reported.
 const SPARE_BYTES: usize = align_up(RECORD_HEADER_BYTES + BODY_BYTES + 512)
     .wrapping_add(align_up(RECORD_HEADER_BYTES + BODY_BYTES + FIGURES_BYTES));
 

@@ -53,7 +53,7 @@ impl<T: Sync> Swap<T> {
         self.value.store(value.cast_mut(), Ordering::Release);
     }
 
-    /// Whether somebody may still look at what was replaced before.
+    /// Whether a reader may still look at what was replaced before.
     pub fn is_read(&self) -> bool {
         // SYNC swap: AcqRel pairs with the two read-modify-writes in `read`.
         self.readers.fetch_add(0, Ordering::AcqRel) != 0

@@ -25,23 +25,23 @@ impl Wakeup {
         }
     }
 
-    /// Wakes the writer if it sleeps, and nobody else is about to.
+    /// Wakes the writer if it sleeps, and no other thread is about to.
     pub fn ring(&self, park: &impl Park) {
         // SYNC wakeup: Release pairs with the Acquire in `listen`.
         self.rings.fetch_add(1, Ordering::Release);
         // SYNC wakeup: AcqRel pairs with the read-modify-write in `listen`. Who finds it asleep
-        // wakes it, and nobody else has to: until it runs, on a machine with much to do, others
+        // wakes it, and no other thread has to: until it runs, on a machine with much to do, others
         // close chunks, too, and a call into the kernel is what their statements would feel most.
         if self.asleep.swap(0, Ordering::AcqRel) != 0 {
             // Once more: it may have read the word after the first time, and go to sleep after this
-            // wake. Then nobody else would wake it.
+            // wake. Then no other thread would wake it.
             // SYNC wakeup: as above.
             self.rings.fetch_add(1, Ordering::Release);
             park.wake(&self.rings, 1);
         }
     }
 
-    /// Wakes the writer, also if somebody else has said that they do: for those who wait for it,
+    /// Wakes the writer, also if another thread is about to: for those that wait for it,
     /// and do not rely on a thread that may be off its processor, or dead.
     pub fn call(&self, park: &impl Park) {
         // SYNC wakeup: Release pairs with the Acquire in `listen`. Who has read the word before

@@ -320,7 +320,7 @@ fn first_ended(
         if offset >= limit {
             break;
         }
-        // Broken lines are told of when they are shown, not when they are passed in a search.
+        // Broken lines are reported when they are shown, not when they are passed in a search.
         if let Some(end) = Line::parse(bytes).ok().and_then(|line| line.end_ts()) {
             return Ok(Some((offset..offset + bytes.len() as u64 + 1, end)));
         }

@@ -1,4 +1,4 @@
-//! Tombstones: `removed.chain` tells of files that were removed on purpose.
+//! Tombstones: `removed.chain` lists files that were removed on purpose.
 
 use std::collections::HashSet;
 use std::io::{self, BufReader};
@@ -58,14 +58,14 @@ impl Removed {
 impl<F: Fs> Sealer<F> {
     /// Whether everything of a log file is in its sidecar, and no start will look for it again.
     pub(crate) fn has_left(&self, log: &str) -> bool {
-        // A start goes on in the file that the chain is in.
+        // A start continues in the file that the chain is in.
         let is_before = |file: &str| log < file;
         is_before(&self.chain.position().file)
             && self.files.iter().all(|waiting| is_before(&waiting.file))
     }
 
     /// Says in `removed.chain` that a closed file is about to be removed, if that does not say so
-    /// yet, and waits until that is on the device (but for the name of a new `removed.chain`). A
+    /// yet, and waits until that is on the device (except for the name of a new `removed.chain`). A
     /// file without a sidecar was never sealed: nothing is said of it.
     pub(crate) fn bury(
         &mut self,

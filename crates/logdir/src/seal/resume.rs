@@ -38,7 +38,7 @@ pub(super) fn read_key<F: Fs>(fs: &F, path: &Path) -> Result<Option<KeyFile>, Fi
     Ok(Some(key))
 }
 
-/// Where a chain goes on.
+/// Where a chain continues.
 pub(super) struct Found<F: Fs> {
     pub(super) position: Position,
     pub(super) sidecar: Sidecar<F>,
@@ -48,8 +48,8 @@ pub(super) struct Found<F: Fs> {
     pub(super) log_synced_bytes: u64,
 }
 
-/// Finds the place where the keys of a key file go on. `None`: the directory does not have what is
-/// known to have been in it, or it has more than this key file knows of.
+/// Finds the place where the keys of a key file continue. `None`: the directory does not have what
+/// is known to have been in it, or it has more than this key file knows of.
 pub(super) fn resume<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -84,7 +84,7 @@ pub(super) fn resume<F: Fs>(
                 return Ok(None);
             }
             // What a power failure has taken from the log and not from the sidecar is taken from
-            // there, too: nobody has signed it.
+            // there, too: it is not signed.
             Some(Scan { has_note: true, fitting: (position, bytes), note_start, .. }) => {
                 (position, bytes, note_start, true)
             }

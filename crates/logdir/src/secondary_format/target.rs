@@ -43,7 +43,7 @@ impl<L: FsFile> Target<L> {
     }
 
     /// Makes `bytes` the next ones of the file. `progress` is how many of them are in it: it is
-    /// kept over errors, after which the same call goes on.
+    /// kept over errors, after which the same call continues.
     ///
     /// # Errors
     /// When they cannot be written, or the file is not the one that was written to.

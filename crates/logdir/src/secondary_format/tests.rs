@@ -188,7 +188,7 @@ enum Happening {
     Step,
     Fault(u64, Fault),
     Restart,
-    /// Somebody removes, cuts or scribbles on a rendition.
+    /// Another process removes, cuts or scribbles on a rendition.
     Remove(usize),
     Cut(usize, usize),
     Scribble(usize),
@@ -331,7 +331,7 @@ fn something_in_the_way_holds_up_one_file_and_is_told_of() {
         "somebody may move it away"
     );
 
-    // The next file is begun: it goes on there.
+    // The next file is begun: it continues there.
     scene.rotate();
     scene.write(6);
     while scene.step().expect("goes on") {}

@@ -197,7 +197,7 @@ impl<F: Fs> Work<F> {
         }
     }
 
-    /// Tells once that it has no place, and once that there are lines of somebody else.
+    /// Reports once that it has no place, and once that there are lines of another process.
     pub(super) fn take_notes(&mut self) -> impl Iterator<Item = String> {
         let is_news = self.broken_count > 0
             && !std::mem::replace(&mut self.is_broken_told, self.broken_count > 0);

@@ -25,7 +25,7 @@ impl<F: Fs> LogFiles<F> {
         };
         let mut outlook = closed.outlook(dir, keep, total)?;
         let Some(&Due { name, .. }) = outlook.due.first() else { return Ok(outlook) };
-        // Somebody may have removed or cut the current file, and with it the last line.
+        // Another process may have removed or cut the current file, and with it the last line.
         self.check()?;
         if !self.may_lose(name, &closed)? {
             outlook.due.clear();
@@ -96,7 +96,7 @@ impl<F: Fs> LogFiles<F> {
 
 /// Packing, and the inventory.
 impl<F: Fs> LogFiles<F> {
-    /// The oldest closed file that is not as it shall be, and none of those to be passed over: the
+    /// The oldest closed file that is still to be packed, and none of those to be passed over: the
     /// log file before its rendition. Not those of the last line, from which the next start
     /// continues; and none of a log file without a line.
     ///

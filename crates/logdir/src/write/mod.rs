@@ -8,7 +8,7 @@
 //! | `create` | the newest file continued, the next one, the same one again |
 //! | `current` | the file that is being written |
 //! | `appender` | that file, and where the running batch is in it |
-//! | `rescue` | a copy of a file that somebody has unlinked |
+//! | `rescue` | a copy of a file that another process has unlinked |
 //! | `repair` | what others did to the file, noticed and repaired |
 //! | `rotation` | when a new file begins |
 //! | `device` | what of the log may not be on the device |
@@ -193,7 +193,7 @@ impl<F: Fs> LogFiles<F> {
     }
 
     /// How many files were begun since `open` because the one before was full, or old enough, and
-    /// had 4 KiB at least: not those that somebody has asked for, and not those that a disturbance
+    /// had 4 KiB at least: not those that were asked for, and not those that a disturbance
     /// made necessary. One that had to be put off to the end of a batch counts as asked for.
     #[must_use]
     pub fn due_rotations(&self) -> u64 {
@@ -387,7 +387,7 @@ impl<F: Fs> LogFiles<F> {
         if self.appender.is_unfinished() {
             return Err(self.appender.refuse(FileErrorKind::Other, "sync half of"));
         }
-        // A file that somebody has unlinked has no name to be found by.
+        // A file that another process has unlinked has no name to be found by.
         self.check()?;
         let result = self.device.sync(&self.dir, self.appender.current());
         self.sealing.note_sync(&result);
@@ -443,7 +443,7 @@ impl<F: Fs> LogFiles<F> {
     }
 
     /// Says that the log will not be sealed. Lines without a seal are never in a file with a
-    /// sidecar, where they would look like lines that somebody has added: another file is begun.
+    /// sidecar, where they would look like lines that were added later: another file is begun.
     pub fn leave_sealed_file(&mut self) {
         if Sealing::may_have_sidecar(&self.dir, self.current_name()) {
             self.try_rotate();

@@ -54,7 +54,7 @@ pub fn files(arena_directory: &Path, log_directory: &Path) -> io::Result<Vec<Pat
     Ok(found)
 }
 
-/// Who is at the other end.
+/// The process at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Process id, as it is known to this process.
@@ -133,7 +133,7 @@ pub fn listen(arena_directory: &Path, log_directory: &Path) -> io::Result<(UnixL
 /// Connects.
 ///
 /// # Errors
-/// Nobody listens, or the system refuses.
+/// No process listens, or the system refuses.
 pub fn connect(arena_directory: &Path, log_directory: &Path) -> io::Result<UnixStream> {
     let mut refused = io::Error::from(io::ErrorKind::NotFound);
     for path in files(arena_directory, log_directory)? {

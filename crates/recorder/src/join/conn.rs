@@ -169,7 +169,7 @@ pub enum Ending {
     },
     /// Together with the statement around it or in it, with this error number.
     Derived(u32),
-    /// Nobody will ever say.
+    /// It will never be known.
     Unknown,
     /// It has not.
     Running,
@@ -206,7 +206,7 @@ pub enum Ready {
         /// When it ended, µs.
         end_ts_us: i64,
     },
-    /// A record that is a line by itself, with the error message that came before it.
+    /// A record that has a line of its own, with the error message that came before it.
     Single {
         /// The record.
         place: RecordPlace,

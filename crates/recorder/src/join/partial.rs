@@ -64,7 +64,7 @@ pub struct Partial {
     pub early: Option<Box<EarlyRecord>>,
     /// Fragments between are gone, see [`RecordPlace::Torn`].
     pub is_torn: bool,
-    /// Its producer was told that it must wait for the line.
+    /// Its producer has to wait for the line.
     pub awaited: bool,
     pub(super) next: u16,
 }

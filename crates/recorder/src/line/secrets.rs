@@ -77,7 +77,7 @@ fn without_literals(
 }
 
 /// Whether it prepares another text. One without a literal does not show it, because it comes
-/// from a variable: nobody can tell whether there is a secret in it.
+/// from a variable: it is unknown whether there is a secret in it.
 pub(super) fn executes_text(record: &Record<'_>) -> bool {
     matches!(record.sql_command, b"prepare_sql" | b"prepare" | b"execute_immediate")
 }

@@ -1,4 +1,4 @@
-//! The line of a record that is one by itself.
+//! The line of a record that has a line of its own.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ use super::{texts, wanted};
 use crate::drain::Drain;
 use crate::join::RecordPlace;
 
-/// Which event a record is by itself.
+/// Which event a record with a line of its own is.
 fn event_of(view: &View<'_>) -> EventKind {
     match view.kind {
         RecordKind::Connect if view.body.errno != 0 => EventKind::ConnectFailed,
@@ -54,12 +54,6 @@ struct Texts<'t> {
     no_text: bool,
 }
 
-/// What may be shown of the texts of a record.
-struct ShownTexts<'t> {
-    shown: Option<Shown<'t>>,
-    message: Option<Cow<'t, [u8]>>,
-}
-
 impl<'t> Texts<'t> {
     /// An error: of the record itself, or of a statement that is unknown.
     fn take_error(&mut self, error: &Loaded<'t>, record: &mut Record<'t>) {
@@ -83,7 +77,7 @@ impl<'t> Texts<'t> {
         }
     }
 
-    /// What may be shown of them; `view`: the record that they are of.
+    /// What may be shown of the text; `view`: the record that it is of.
     #[inline(always)]
     fn show(
         &self,
@@ -91,48 +85,51 @@ impl<'t> Texts<'t> {
         record: &Record<'_>,
         style: &Style<'_>,
         normaliser: &mut Normaliser,
-    ) -> ShownTexts<'t> {
-        let shown = self.sql.map(|(text, kind)| {
-            let is_whole = view.body.shown_bytes as usize == text.len();
-            let is_parsed = record.outcome == Some(Outcome::Ok) && is_whole;
-            show(text, view.body.text_bytes, record, kind, is_parsed, style, normaliser)
-        });
-        let is_redacted = shown.as_ref().is_some_and(|shown| shown.redacted);
-        // Of an error by itself the statement is not known: its secrets cannot be told apart.
-        let is_unknown =
-            is_redacted || record.sql_bytes.is_some() || view.kind == RecordKind::Error;
-        let message = self.message.map(|text| {
-            let no_literals = style.redact_literals || self.no_text;
-            if no_literals && record.event == Some(EventKind::Statement) {
-                redact::message_without_literals(record.errno, text).into()
-            } else {
-                clean_message(record.errno, text, is_unknown)
-            }
-        });
-        ShownTexts { shown, message }
+    ) -> Option<Shown<'t>> {
+        let (text, kind) = self.sql?;
+        let is_whole = view.body.shown_bytes as usize == text.len();
+        let is_parsed = record.outcome == Some(Outcome::Ok) && is_whole;
+        Some(show(text, view.body.text_bytes, record, kind, is_parsed, style, normaliser))
+    }
+
+    /// The message. `is_unknown`: a secret in it cannot be recognised.
+    fn clean(
+        &self,
+        message: &'t [u8],
+        is_unknown: bool,
+        record: &Record<'_>,
+        style: &Style<'_>,
+    ) -> Cow<'t, [u8]> {
+        let no_literals = style.redact_literals || self.no_text;
+        if no_literals && record.event == Some(EventKind::Statement) {
+            redact::message_without_literals(record.errno, message).into()
+        } else {
+            clean_message(record.errno, message, is_unknown)
+        }
     }
 
     /// Puts what may be shown of them into the line. With the digest, if that is wanted.
     #[inline(always)]
     fn put<'r>(
         &self,
-        shown: &'r ShownTexts<'_>,
+        shown: &'r Option<Shown<'_>>,
+        message: Option<&'r [u8]>,
         digests: Option<&'r mut Digests>,
         record: &mut Record<'r>,
     ) {
-        if let (Some(shown), Some((text, kind))) = (&shown.shown, self.sql) {
+        if let (Some(shown), Some((text, kind))) = (shown, self.sql) {
             texts::put(record, shown, text, kind, digests);
         } else {
             record.charset = None;
             record.sql_charset = &[];
         }
-        if let Some(message) = &shown.message {
+        if let Some(message) = message {
             record.error = message;
         }
     }
 }
 
-/// Writes the line of a record that is a line by itself, unless the filter does not want it.
+/// Writes the line of a record that has a line of its own, unless the filter does not want it.
 pub fn write_single(
     out: &mut Vec<u8>,
     drain: &Drain,
@@ -204,7 +201,12 @@ pub fn write_single(
         }
     }
     let shown = texts.show(&view, &record, style, digests.normaliser());
-    texts.put(&shown, style.digest.then_some(digests), &mut record);
+    // Of an error alone the statement is not known: its secrets cannot be told apart.
+    let is_unknown = shown.as_ref().is_some_and(|shown| shown.redacted)
+        || record.sql_bytes.is_some()
+        || view.kind == RecordKind::Error;
+    let message = texts.message.map(|text| texts.clean(text, is_unknown, &record, style));
+    texts.put(&shown, message.as_deref(), style.digest.then_some(digests), &mut record);
     write(out, &mut record, style, shortfall);
     Written::Line
 }

@@ -55,7 +55,7 @@ fn the_next_writer_finds_what_is_in_no_line() {
     let mut spill = open(&arena);
     let (first, second) = (record(b'a', 128), record(b'b', RECORD_BYTES_MAX));
     let at = [spill.append(&first).unwrap(), spill.append(&second).unwrap()];
-    // It dies, and its successor goes on in a file of its own.
+    // It dies, and its successor continues in a file of its own.
     drop(spill);
     let mut spill = open(&arena);
     assert_eq!(all(&mut spill), [first, second]);

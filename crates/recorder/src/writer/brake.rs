@@ -15,7 +15,7 @@ pub(super) struct Brake {
     /// How many files may go for those that were begun.
     grown: u64,
     /// So many may go whatever the allowance says: those that had to when an operator has said that
-    /// they shall. What has to go later, by a clock that may be wrong then, is not meant.
+    /// they are to. What has to go later, by a clock that may be wrong then, is not meant.
     asked_count: u64,
     /// When there is the next allowance; unknown until the first look.
     hour_at_us: Option<i64>,
@@ -25,7 +25,7 @@ pub(super) struct Brake {
 }
 
 impl Brake {
-    /// Hears whether an operator has said that what has to go shall go.
+    /// Hears whether an operator has said that what has to go is to go.
     pub(super) fn hear(&mut self, is_said: bool) {
         self.is_said |= is_said;
     }

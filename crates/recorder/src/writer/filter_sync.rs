@@ -29,7 +29,7 @@ pub(super) struct FilterSync {
     due: u64,
     /// Since when it is waited for, µs of a clock that is never set; `None`: it is not.
     since_us: Option<i64>,
-    /// This version has not come. Without it nobody knows what it keeps out of the log.
+    /// This version has not come. It is unknown what it keeps out of the log.
     given_up: u64,
     /// The arena of the server that the filters are of, should it have died.
     known_arena: Option<PathBuf>,

@@ -237,19 +237,20 @@ pub(super) fn settle_statement(
     seq: u64,
     to: &mut Channels<'_>,
 ) {
+    let Channels { drain, batch, .. } = to;
     if let Start::Record(place) = &open.start {
-        settle(place, seq, to.drain);
+        settle(place, seq, drain);
     }
     for place in &open.extras {
-        settle(place, seq, to.drain);
+        settle(place, seq, drain);
     }
     match ending {
-        Ending::Record(place) => settle(place, seq, to.drain),
-        Ending::Read { at, .. } => to.drain.settle(*at, seq),
+        Ending::Record(place) => settle(place, seq, drain),
+        Ending::Read { at, .. } => drain.settle(*at, seq),
         Ending::Derived(_) | Ending::Unknown | Ending::Running => {}
     }
     if open.awaited {
-        to.batch.note_awaited(conn, open.rec_no);
+        batch.note_awaited(conn, open.rec_no);
     }
 }
 

@@ -44,8 +44,8 @@ pub(super) struct Packing {
     obstacle: Option<String>,
     /// How often it was said what is wanted of the encryption.
     encryption_version: u64,
-    /// Those that did not work, to be tried again when nothing else is left, or when somebody has
-    /// changed what is wanted.
+    /// Those that did not work, to be tried again when nothing else is left, or when an operator
+    /// has changed what is wanted.
     failed: BTreeSet<(FileName, Content)>,
     /// Those that are packed, and whose other form cannot be removed. That is tried again, and no
     /// more.
@@ -55,7 +55,7 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    /// What shall become of closed files.
+    /// What is to become of closed files.
     pub(super) fn wanted(&self) -> &Wanted {
         &self.wanted
     }
@@ -79,7 +79,7 @@ impl Packing {
     pub(super) fn end(&mut self) {
         self.cancel();
         if let Some(job) = self.job.take() {
-            // Nobody is left who could be told: the file is as it was, and tried again at the next
+            // No caller is left to report it to: the file is as it was, and tried again at the next
             // start.
             let _: Result<_, _> = job.thread.join();
         }
@@ -208,7 +208,7 @@ impl Packing {
                     is_any_gone = true;
                     report_packed(name, packed, context);
                 }
-                // Somebody has changed one of both: it is packed again.
+                // Another process has changed one of both: it is packed again.
                 Ok(None) => {}
                 Err(_) => drop(self.unremoved.insert((name, content), unremoved)),
             }

@@ -78,7 +78,7 @@ pub(super) fn report_spill_failure(drain: &mut Drain, limit: &mut RateLimit, con
 /// `false`: not all of it has room there, or some of it is in memory already.
 fn move_out(drain: &mut Drain, partial: &mut Partial, taken: &mut Vec<Ref>) -> bool {
     // The numbers of fragments have 16 bits. Where they begin anew, one in the arena has that of
-    // one that was moved, and nobody could say whether it is the same.
+    // one that was moved, and it could not be known whether it is the same.
     let fragment_count = partial.head.text_bytes / (drain.arena().geometry().chunk_bytes / 2);
     if partial.early.is_some() || fragment_count > u32::from(u16::MAX) {
         return false;

@@ -54,7 +54,7 @@ pub(super) struct Retention {
     begun_count: u64,
     /// How many files were begun, when last looked, because the one before was full or old enough.
     due_rotations: u64,
-    /// What has the name of a log file, is none, and was told of.
+    /// What has the name of a log file, is none, and was reported.
     passed_over: Option<FileName>,
     is_ahead: bool,
     failure_limit: RateLimit,
@@ -150,7 +150,7 @@ impl Retention {
         })
     }
 
-    /// Takes what an operator has said. `true`: what has to go shall go at once.
+    /// Takes what an operator has said. `true`: what has to go is to go at once.
     fn take_requests(&mut self, control: &Control) -> bool {
         // SYNC retain: pairs with the Release in `Recorder::retain`: what was said is about the
         // settings that are read after it.

@@ -1,7 +1,7 @@
-//! Going on where another writer has left a living arena: it was told to let go, or it died.
+//! Continuing where another writer has left a living arena: it was told to release it, or it died.
 //!
 //! What the other one knew is gone with it. It is found again in the arena and in the file, while
-//! producers go on recording:
+//! producers continue recording:
 //!
 //! * Whether a record is written, its mark and the last line of the file tell, as after a crash
 //!   ([`crate::recover`]). A record that is not in the arena any more was written.
@@ -17,7 +17,7 @@
 //!   order of their times ([`recover::sort`]).
 //! * What has a `running` line is in the arena's table of them.
 //! * Producers that wait for a line wait for the last number of their session. If no unwritten
-//!   record has it, its line is in the file, and they are let go when the file is where it shall
+//!   record has it, its line is in the file, and they are released when the file is where it has to
 //!   be.
 
 use std::collections::{HashMap, HashSet};
@@ -76,7 +76,7 @@ fn slots(arena: &Arena) -> HashMap<u64, Slot> {
     found
 }
 
-/// What the arena holds, of which nobody has told this writer.
+/// What the arena holds, and this writer does not know yet.
 #[derive(Default)]
 struct Legacy {
     /// Up to which number a series is there completely, or written.

@@ -207,7 +207,7 @@ fn only_private_files_are_keys() {
     goes_on(&old, &data.run("tacho"));
     goes_on(&new, &data.run("log"));
 
-    // Of the key of a log somebody has changed the mode: that is told, and breaks nothing.
+    // Of the key of a log another process has changed the mode: that is told, and breaks nothing.
     fs::set_permissions(&new.key_file, Permissions::from_mode(0o644)).unwrap();
     let (mut files, last_seq) = data.open("log");
     let error = files.seal(&data.options(), last_seq).expect_err("refused");

@@ -34,7 +34,7 @@ fn keys_that_cannot_be_changed_leave_the_end_unsigned() {
     assert!(matches!(files.take_events()[..], [Event::SealFailed { .. }]));
     for seq in 2..10 {
         write(&mut files, &line(seq));
-        // Frames go on as long as the file does.
+        // Frames continue as long as the file does.
         assert!(seq > 5 || check(&fs, &sealed).lines == seq);
         assert_lags(&check(&fs, &sealed));
         if seq >= 5 {
