@@ -340,13 +340,14 @@ impl<'t> Texts<'t> {
         style: &Style<'_>,
         normaliser: &mut Normaliser,
     ) -> Option<Shown<'t>> {
-        let text = self.text?;
-        // Nothing says how much of it belongs to a statement whose end shows no text.
-        let is_whole = |end: &StatementEnd| {
-            end.shown_bytes != u32::MAX && end.shown_bytes as usize >= text.len()
-        };
-        let is_parsed = record.outcome == Some(Outcome::Ok) && self.ended.is_some_and(is_whole);
-        Some(show(text, self.text_bytes, record, self.kind, is_parsed, style, normaliser))
+        self.text.map(|text| {
+            // Nothing says how much of it belongs to a statement whose end shows no text.
+            let is_whole = |end: &StatementEnd| {
+                end.shown_bytes != u32::MAX && end.shown_bytes as usize >= text.len()
+            };
+            let is_parsed = record.outcome == Some(Outcome::Ok) && self.ended.is_some_and(is_whole);
+            show(text, self.text_bytes, record, self.kind, is_parsed, style, normaliser)
+        })
     }
 
     /// What may be shown of the text that it was rewritten to. A text that must not be shown, or cannot,
@@ -358,8 +359,8 @@ impl<'t> Texts<'t> {
         style: &Style<'_>,
         normaliser: &mut Normaliser,
     ) -> Option<Shown<'t>> {
-        let rewritten = self.rewritten.filter(|_| !self.is_gone && !self.treatment.no_text)?;
-        Some(show(rewritten, 0, record, self.kind, false, style, normaliser))
+        let rewritten = self.rewritten.filter(|_| !self.is_gone && !self.treatment.no_text);
+        rewritten.map(|text| show(text, 0, record, self.kind, false, style, normaliser))
     }
 
     /// The message of its error. `is_redacted`: something was taken out of what is shown of the
@@ -386,6 +387,12 @@ impl<'t> Texts<'t> {
             || quotes_another_text(record, message, text, kind);
         clean_message(record.errno, message, has_secret || is_hidden || is_gone)
     }
+}
+
+/// Whether something was taken out of a text.
+#[inline(always)]
+fn is_redacted(shown: &Option<Shown<'_>>) -> bool {
+    shown.as_ref().is_some_and(|shown| shown.redacted)
 }
 
 /// Writes the line of a statement that has a start, unless it has ended and the filter does not
@@ -463,7 +470,7 @@ pub fn write_statement(
     };
     let shown = texts.show(&record, style, digests.normaliser());
     let rewritten = texts.show_rewritten(&record, style, digests.normaliser());
-    let is_redacted = [&shown, &rewritten].into_iter().flatten().any(|shown| shown.redacted);
+    let is_redacted = is_redacted(&shown) || is_redacted(&rewritten);
     let message = message.map(|message| texts.clean(message, is_redacted, &record, style));
     let digests = style.digest.then_some(digests);
     texts.put((&shown, &rewritten), message.as_deref(), digests, &mut record);

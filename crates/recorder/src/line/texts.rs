@@ -25,7 +25,7 @@ pub(super) fn put<'r>(
 }
 
 /// The digest of what is shown, as it came; empty: it has none.
-#[inline]
+#[inline(always)]
 fn digest_of<'d>(
     digests: &'d mut Digests,
     text: &[u8],

@@ -82,9 +82,9 @@ impl Lines {
         let may_skip = !open.awaited;
         let Some(seq) = self.write_statement(conn, open, ending, may_skip, to) else {
             // With the line before: it is in none of its own.
-            return settle_statement(conn, open, ending, to.batch.last_seq(), to);
+            return settle_statement(conn, open, ending, to.batch.last_seq(), to.drain, to.batch);
         };
-        settle_statement(conn, open, ending, seq, to);
+        settle_statement(conn, open, ending, seq, to.drain, to.batch);
         if let Start::Running { seq: running_seq, .. } = &open.start {
             if let Some(entry) = running_table::finish(to.drain.arena(), *running_seq, seq) {
                 to.batch.note_finished(entry);
@@ -193,6 +193,7 @@ impl Lines {
     }
 }
 
+#[inline(always)]
 fn style<'s>(
     filter_sync: &'s FilterSync,
     clock: &'s mut TimeFormatter,
@@ -235,9 +236,9 @@ pub(super) fn settle_statement(
     open: &Open,
     ending: &Ending,
     seq: u64,
-    to: &mut Channels<'_>,
+    drain: &mut Drain,
+    batch: &mut Batch,
 ) {
-    let Channels { drain, batch, .. } = to;
     if let Start::Record(place) = &open.start {
         settle(place, seq, drain);
     }
@@ -254,6 +255,7 @@ pub(super) fn settle_statement(
     }
 }
 
+#[inline(always)]
 fn settle(place: &RecordPlace, seq: u64, drain: &mut Drain) {
     match place {
         RecordPlace::Arena(first, more) | RecordPlace::Torn(first, more) => {
