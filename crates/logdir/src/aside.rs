@@ -1,14 +1,14 @@
 //! Files that SQL has put into the log directory, set aside before anything believes them.
 //!
-//! `SELECT … INTO DUMPFILE` makes new files in the log directory as the server's user: some without a
-//! last `seq`, which would keep the recorder from starting, some with lines that look like the log's.
-//! [`Made`] tells which files are the recorder's own.
+//! `SELECT … INTO DUMPFILE` makes new files in the log directory as the server's user: some without
+//! a last `seq`, which would keep the recorder from starting, some with lines that look like the
+//! log's. [`Made`] tells which files are the recorder's own.
 //!
-//! A log that a version before 0.2 wrote has no such list. Then two things tell a planted file: its mode
-//! has a bit for others, which no file of the recorder has (MariaDB and MySQL 8.0 make 0644, MySQL 9.7
-//! makes 0640 as the recorder does), and its name is newer than that of the file that the signing key
-//! knows as the newest one. A newer file that has a last `seq` may be one that waits for its seal: without
-//! a bit for others it is believed.
+//! A log that a version before 0.2 wrote has no such list. Then two things tell a planted file: its
+//! mode has a bit for others, which no file of the recorder has (MariaDB and MySQL 8.0 make 0644,
+//! MySQL 9.7 makes 0640 as the recorder does), and its name is newer than that of the file that the
+//! signing key knows as the newest one. A newer file that has a last `seq` may be one that waits
+//! for its seal: without a bit for others it is believed.
 
 use std::collections::HashSet;
 use std::io;
@@ -37,8 +37,8 @@ struct Found {
     made: Made,
 }
 
-/// Renames what was planted in a log directory, under its lock. `key_file`: the signing key; empty, and
-/// the log is not sealed. Returns the list of the recorder's own files, too.
+/// Renames what was planted in a log directory, under its lock. `key_file`: the signing key; empty,
+/// and the log is not sealed. Returns the list of the recorder's own files, too.
 pub(crate) fn set_aside<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -48,7 +48,8 @@ pub(crate) fn set_aside<F: Fs>(
     Ok((made, rename(fs, dir, names, planted)?))
 }
 
-/// As [`set_aside`], of what has appeared behind the newest file of the recorder while that was at work.
+/// As [`set_aside`], of what has appeared behind the newest file of the recorder while that was at
+/// work.
 pub(crate) fn set_newer_aside<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -60,8 +61,9 @@ pub(crate) fn set_newer_aside<F: Fs>(
     rename(fs, dir, names, planted)
 }
 
-/// The `seq` of the last complete line that [`LogFiles::open_with_key`](super::LogFiles::open_with_key)
-/// would find, without a lock and without a change. `None`: there is no line.
+/// The `seq` of the last complete line that
+/// [`LogFiles::open_with_key`](super::LogFiles::open_with_key) would find, without a lock and
+/// without a change. `None`: there is no line.
 ///
 /// # Errors
 /// When it cannot be known; it is never guessed.
@@ -152,8 +154,8 @@ fn culprit(error: &LastSeqError) -> Option<String> {
     Some(path.file_name()?.to_str()?.to_owned())
 }
 
-/// Gives the planted entries names that no reader of the log takes for one of a log file, and that are
-/// free.
+/// Gives the planted entries names that no reader of the log takes for one of a log file, and that
+/// are free.
 fn rename<F: Fs>(
     fs: &F,
     dir: &Path,

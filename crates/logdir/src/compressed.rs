@@ -17,7 +17,8 @@ const BLOCK_BYTES: usize = 128 * 1024;
 const WINDOW_LOG_MAX: u32 = 27;
 
 /// Passes compressed bytes on, and decompresses them beside: what they really say is known before
-/// anything is given up for them. It has to be here, because nobody can look once they are encrypted.
+/// anything is given up for them. It has to be here, because there is no way to look once they are
+/// encrypted.
 pub(crate) struct Checked<W> {
     to: W,
     decoder: Decoder<'static, Hasher>,

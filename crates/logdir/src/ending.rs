@@ -82,7 +82,7 @@ const PER_CONTENT: u32 = 2 * Form::ALL.len() as u32;
 impl Ending {
     /// All of them, in the order in which they are removed. Renditions go before the lines: without
     /// them they would stay for ever. Of the lines the plain form goes first: what is left is still
-    /// complete. A log file without a sidecar would look like one that nobody has sealed.
+    /// complete. A log file without a sidecar would look like one that was never sealed.
     pub(crate) fn all() -> impl Iterator<Item = Ending> {
         let [lines, renditions @ ..] = Content::ALL;
         let of = |content| {

@@ -1,4 +1,4 @@
-//! What happens to the files that somebody has to hear of.
+//! What happens to the files that the caller has to report.
 
 use std::path::PathBuf;
 
@@ -17,27 +17,27 @@ pub enum Event {
         /// The file that is written now.
         opened: PathBuf,
     },
-    /// A new file was wanted and could not be made; the old one goes on. Said once until
-    /// the cause changes; tried again with every batch.
+    /// A new file was wanted and could not be made; the old one stays the current one. Said once
+    /// until the cause changes; tried again with every batch.
     RotateFailed {
         /// Why.
         error: FileError,
     },
-    /// The current file was unlinked by somebody; its content was written again.
+    /// The current file was unlinked by another process; its content was written again.
     Recreated {
         /// Where the content is now.
         path: PathBuf,
         /// How much was written again.
         bytes: u64,
     },
-    /// The current file was renamed by somebody and keeps its lines there.
+    /// The current file was renamed by another process and keeps its lines there.
     Moved {
         /// The name it had.
         from: PathBuf,
         /// The file that is written now.
         opened: PathBuf,
     },
-    /// The current file was cut short by somebody.
+    /// The current file was cut short by another process.
     Truncated {
         /// The file.
         path: PathBuf,
@@ -46,7 +46,7 @@ pub enum Event {
         /// Bytes of the batch being written, which are simply written again.
         rewritten_bytes: u64,
     },
-    /// Somebody else wrote into the current file.
+    /// Another process wrote into the current file.
     Foreign {
         /// The file.
         path: PathBuf,
@@ -62,7 +62,7 @@ pub enum Event {
         /// The name it has.
         to: PathBuf,
     },
-    /// The log goes on, and its seal cannot be written. Said once until the cause changes;
+    /// The log continues, and its seal cannot be written. Said once until the cause changes;
     /// nothing is forgotten, and it is tried again with every batch.
     SealFailed {
         /// Why.

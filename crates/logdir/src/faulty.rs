@@ -24,9 +24,10 @@ pub enum Fault {
     /// The process dies. A write has taken this many bytes by then; any other operation
     /// has been done if the number is odd.
     Die(usize),
-    /// Just before it, somebody removes the log files that are open.
+    /// Just before it, another process removes the log files that are open.
     Unlink,
-    /// Just before it, somebody removes every directory of open files, with all that is in it.
+    /// Just before it, another process removes every directory of open files, with all that is in
+    /// it.
     RemoveDir,
 }
 
@@ -131,7 +132,7 @@ impl State {
         self.dirs.remove(dir);
     }
 
-    /// Counts an operation. What somebody else does before it has been done.
+    /// Counts an operation. What another process does before it has been done.
     fn next_fault(&mut self) -> Option<Fault> {
         self.operations += 1;
         let fault = self.faults.remove(&self.operations);
@@ -250,8 +251,8 @@ impl FaultyFs {
         }
     }
 
-    /// The machine loses power, and starts again: what was not synced is gone. `names`: which of the
-    /// names that were made, removed or replaced since the directory was synced.
+    /// The machine loses power, and starts again: what was not synced is gone. `names`: which of
+    /// the names that were made, removed or replaced since the directory was synced.
     pub fn cut_power(&self, names: NamesAfter) {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -647,7 +648,7 @@ impl FsFile for FaultyFile {
     }
 
     fn unlock(&self) -> io::Result<()> {
-        // Its dropping does the same, for who dies before.
+        // Its dropping does the same, for a process that dies before.
         Ok(())
     }
 }

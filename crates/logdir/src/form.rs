@@ -71,7 +71,7 @@ impl Form {
         matches!(self, Form::Compressed | Form::CompressedEncrypted)
     }
 
-    /// What shall become of a closed file; `None`: it is as it shall be. What is compressed or
+    /// What is to become of a closed file; `None`: nothing. What is compressed or
     /// encrypted once stays so.
     #[must_use]
     pub fn target(self, compress: bool, encrypt: bool) -> Option<Form> {

@@ -1,8 +1,8 @@
 //! The few system calls that log files need, and the trait in front of them.
 //!
-//! open, fcntl(F_OFD_SETLK), mkdir, readdir, readlink, stat, fstat, read, pread, write, pwrite, ftruncate,
-//! fchown, fchmod, futimens, fdatasync, sync_file_range, fsync, rename, unlink, statvfs, clock_gettime. No other module of
-//! `files` talks to the operating system.
+//! open, fcntl(F_OFD_SETLK), mkdir, readdir, readlink, stat, fstat, read, pread, write, pwrite,
+//! ftruncate, fchown, fchmod, futimens, fdatasync, sync_file_range, fsync, rename, unlink, statvfs,
+//! clock_gettime. No other module of `files` talks to the operating system.
 
 use std::fs::{DirBuilder, File, FileTimes, OpenOptions};
 use std::io::{self, Write};
@@ -41,8 +41,8 @@ pub struct Stat {
     pub mode: u32,
 }
 
-/// What is left to the log when it is not the log that wants to write: so many bytes, or that part of
-/// the file system if it is small.
+/// What is left to the log when it is not the log that wants to write: so many bytes, or that part
+/// of the file system if it is small.
 const SPARE_BYTES_MAX: u64 = 64 << 20;
 const SPARE_PART: u64 = 20;
 
@@ -111,8 +111,8 @@ pub trait Fs: Clone + Send + 'static {
     /// # Errors
     /// As lstat(2).
     fn stat(&self, path: &Path) -> io::Result<Stat>;
-    /// Puts a file that only [`OpenMode::Private`] opens in the place of a path, all of it or nothing.
-    /// With `sync`, it is on the device when this returns.
+    /// Puts a file that only [`OpenMode::Private`] opens in the place of a path, all of it or
+    /// nothing. With `sync`, it is on the device when this returns.
     ///
     /// # Errors
     /// As open(2), write(2), fsync(2) and rename(2).
@@ -185,9 +185,9 @@ pub trait FsFile: Send {
     /// As fdatasync(2).
     fn sync_data(&self) -> io::Result<()>;
     /// Asks that what was written be brought to the device, and waits for nothing. What goes wrong
-    /// with that is told by [`FsFile::sync_data`].
+    /// with that is reported by [`FsFile::sync_data`].
     fn start_sync(&self);
-    /// Takes the whole-file lock that ends with this open file. `false`: somebody has it.
+    /// Takes the whole-file lock that ends with this open file. `false`: another process has it.
     ///
     /// # Errors
     /// As fcntl(2), F_OFD_SETLK.
@@ -238,7 +238,7 @@ impl Fs for RealFs {
             });
         }
         let mut options = OpenOptions::new();
-        // O_NONBLOCK means nothing to a plain file; it keeps a pipe that somebody put in
+        // O_NONBLOCK means nothing to a plain file; it keeps a pipe that another process put in
         // the place of a log file from blocking the open.
         options.read(true).mode(0o640).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         match mode {
@@ -269,8 +269,8 @@ impl Fs for RealFs {
             .and_then(|()| if sync { file.sync_all() } else { Ok(()) })
             .and_then(|()| std::fs::rename(&new, path));
         if let Err(error) = written {
-            // It may hold a secret, and is nothing that anybody should find. If this fails, too, the
-            // next attempt removes it.
+            // It may hold a secret, and is nothing that anybody should find. If this fails, too,
+            // the next attempt removes it.
             let _: io::Result<()> = std::fs::remove_file(&new);
             return Err(error);
         }
@@ -339,8 +339,9 @@ impl FsFile for File {
 
     fn copy_attributes(&self, from: &File) -> io::Result<()> {
         let of = from.metadata()?;
-        // Before the mode, which a change of the owner would change. Only root may give a file away;
-        // without that the new one belongs to whoever writes the log, as the old one did once.
+        // Before the mode, which a change of the owner would change. Only root may give a file
+        // away; without that the new one belongs to whoever writes the log, as the old one did
+        // once.
         for (uid, gid) in [(Some(of.uid()), None), (None, Some(of.gid()))] {
             match std::os::unix::fs::fchown(self, uid, gid) {
                 Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}

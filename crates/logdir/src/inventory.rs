@@ -1,6 +1,6 @@
 //! What there is of the log, for SHOW STATUS.
 //!
-//! An administrator who has no shell on the server shall see how many files there are, what they
+//! An administrator who has no shell on the server can see how many files there are, what they
 //! take, and how far back they go. Looked at by the writer now and then: it costs a listing of the
 //! directory, and a look at each file that has changed since the last one.
 
@@ -51,8 +51,8 @@ impl Oldest {
         format!("{}.{}", self.name, self.form.ending())
     }
 
-    /// Time of its first line, µs since 1970-01-01 UTC; of one that is encrypted, or has no line, when
-    /// it was begun.
+    /// Time of its first line, µs since 1970-01-01 UTC; of one that is encrypted, or has no line,
+    /// when it was begun.
     #[must_use]
     pub fn begun_us(&self) -> i64 {
         self.first_us.unwrap_or(self.name.stamp_s().saturating_mul(1_000_000))
@@ -69,7 +69,7 @@ pub(crate) fn look<F: Fs>(
     before: &Inventory,
 ) -> Inventory {
     let is_log = |(name, parts): &(&FileName, &Parts)| {
-        // What somebody has put behind the current file is none of ours.
+        // What another process has put behind the current file is none of ours.
         **name <= current.name && parts.has_lines()
     };
     let mut files = all.iter().filter(is_log);

@@ -1,10 +1,10 @@
 //! Zone: cold (the embedded writer thread) and outside. The log directory and its files.
 //!
 //! This crate has two halves, which share names, forms and the seal:
-//! - The writing half writes, rotates, seals, packs and retains the files of a log. `tacho-recorder`
-//!   gives it the lines; it does not use the arena. This page is its design.
+//! - The writing half writes, rotates, seals, packs and retains the files of a log.
+//!   `tacho-recorder` gives it the lines; it does not use the arena. This page is its design.
 //! - The reading half, [`read`], lists files, reads them forward and backward, follows them, and
-//!   finds the place where a reader goes on after a restart. It is behind the feature `read`,
+//!   finds the place where a reader continues after a restart. It is behind the feature `read`,
 //!   because a database server does not load it.
 //!
 //! [`LogFiles`] turns batches of complete lines into plain files that `tail`, `grep` and
@@ -15,7 +15,7 @@
 //! # Constraints of the writing half
 //!
 //! - One writer, driven by its caller: no thread, no timer, no sleep, no retry loop in here.
-//!   A fault is an error value; calling again with the same arguments goes on where it stopped.
+//!   A fault is an error value; calling again with the same arguments continues where it stopped.
 //! - **Nothing is dropped, doubled or torn.** `progress` counts the bytes of the batch that
 //!   are in the file, exactly, across short writes and errors.
 //! - Nothing a damaged file contains is believed without a check; what cannot be known (the
@@ -32,7 +32,7 @@
 //!           create_new, mode 0640                 line end reached and
 //!  (none) ───────────────────────> current ───── next line does not fit, ────> closed
 //!                                   │   ^        or rotate_now; the new
-//!              unlinked by somebody │   │        file exists already
+//!              unlinked by others   │   │        file exists already
 //!                                   v   │ all bytes copied
 //!                                  rescue (old descriptor ──64 KiB──> new file)
 //! ```
@@ -44,18 +44,18 @@
 //!
 //! | what happens | what is done | what is lost |
 //! |---|---|---|
-//! | short write, EINTR | go on with the rest | nothing |
-//! | ENOSPC, EDQUOT, EIO, EROFS | error; the same call goes on later, even mid-line | nothing |
-//! | write fails, yet bytes arrived | read back and compared before going on | nothing |
+//! | short write, EINTR | continue with the rest | nothing |
+//! | ENOSPC, EDQUOT, EIO, EROFS | error; the same call continues later, even mid-line | nothing |
+//! | write fails, yet bytes arrived | read back and compared before continuing | nothing |
 //! | EFBIG (a limit on file size) | the line moves to a new file | nothing |
-//! | process dies mid-line | next `open` cuts the torn line; `last_seq` tells where to go on | nothing the caller still has |
+//! | process dies mid-line | next `open` cuts the torn line; `last_seq` tells where to continue | nothing the caller still has |
 //! | file unlinked | new file, filled from the still open descriptor | nothing |
 //! | directory removed | made again (with one parent), then as above | the closed files |
 //! | file or directory renamed | new file in the configured place; the moved one keeps its lines | nothing |
-//! | file truncated | counted in [`Event::Truncated`]; appending goes on at the end, no hole | what was cut, except bytes of the running batch |
-//! | somebody else appends | counted in [`Event::Foreign`]; our lines stay whole | nothing |
+//! | file truncated | counted in [`Event::Truncated`]; appending continues at the end, no hole | what was cut, except bytes of the running batch |
+//! | another process appends | counted in [`Event::Foreign`]; our lines stay whole | nothing |
 //! | directory replaced by a file, no permission | error until it is put right | nothing |
-//! | rotation impossible | [`Event::RotateFailed`], the old file goes on | nothing |
+//! | rotation impossible | [`Event::RotateFailed`], the old file stays | nothing |
 //! | second writer on the directory | refused, with the holder's pid | nothing |
 //! | machine loses power | everything up to the last [`LogFiles::sync`] is there | the unsynced tail |
 //! | sync fails | what was not synced is written again before the next try | nothing |
@@ -67,7 +67,7 @@
 //!
 //! - `O_APPEND`: after a truncation by others the next write lands at the end instead of
 //!   leaving a hole of zero bytes.
-//! - An open-file-description lock on `.lock`: the kernel lets go of it when the holder dies,
+//! - An open-file-description lock on `.lock`: the kernel releases it when the holder dies,
 //!   and unlike a POSIX record lock it is not lost when some other code in the server
 //!   closes a descriptor of the same file. It also excludes a second writer in one process.
 //! - Names never sort before an existing one, so that "newest" needs no clock one can trust.
@@ -87,7 +87,7 @@
 //! | `write` | [`LogFiles`], which coordinates the parts of the writing half |
 //! | `aside` | files that SQL has planted, set aside before anything believes them |
 //! | `made` | the list of the newest files that the recorder has made |
-//! | `event` | what somebody has to hear of |
+//! | `event` | what the caller has to report |
 //! | `sync` | the end of a file brought to the device, and what may not be there |
 //! | `seal` | the sidecars that make changes detectable |
 //! | `ending` | what a file says and in which form, by its name; the listing of all |

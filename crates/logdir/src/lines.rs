@@ -42,7 +42,7 @@ pub(crate) fn read_exact_at<L: FsFile>(
 ) -> io::Result<()> {
     while !buffer.is_empty() {
         match file.read_at(buffer, offset) {
-            // Cut short by somebody while it was being read.
+            // Cut short by another process while it was being read.
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => {
                 buffer = &mut buffer[count..];
@@ -56,7 +56,7 @@ pub(crate) fn read_exact_at<L: FsFile>(
 }
 
 /// `seq` of a line of version 1. The formatter writes no spaces and always these two
-/// fields first; anything else is somebody else's line.
+/// fields first; anything else is a line of another program.
 pub(crate) fn parse_seq(line: &[u8]) -> Option<u64> {
     let rest = line.strip_prefix(br#"{"v":1,"seq":"#)?;
     let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;

@@ -22,7 +22,7 @@ pub(crate) fn ensure_dir<F: Fs>(fs: &F, dir: &Path) -> Result<(), FileError> {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => match dir.parent() {
             Some(parent) => match fs.create_dir(parent) {
                 Ok(()) => fs.create_dir(dir),
-                // Somebody else was faster; the directory itself says what is wrong if not.
+                // Another process was faster; the directory itself says what is wrong if not.
                 Err(other) if other.raw_os_error() == Some(libc::EEXIST) => fs.create_dir(dir),
                 Err(other) => return Err(FileError::new("make directory", parent, other)),
             },
@@ -67,8 +67,8 @@ pub(crate) fn acquire<F: Fs>(fs: &F, dir: &Path) -> Result<F::File, FileError> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(FileError::new("look at", &path, error)),
         }
-        // Removed by somebody between open and lock: a lock on a file without a name
-        // excludes nobody. Every turn of this loop takes another such removal.
+        // Removed by another process between open and lock: a lock on a file without a name
+        // excludes no other one. Every turn of this loop takes another such removal.
     }
 }
 

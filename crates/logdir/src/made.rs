@@ -5,10 +5,10 @@
 //! audit-20261122T035510Z-000042
 //! ```
 //!
-//! An account with the privilege FILE makes files in the log directory as the server's user. From this
-//! list a start knows which are the recorder's own: SQL can neither read nor replace it (see
-//! [`crate::private_file`]). A name is on the device before its file is made, so that a power failure
-//! leaves no file of the recorder that the list does not have.
+//! An account with the privilege FILE makes files in the log directory as the server's user. From
+//! this list a start knows which are the recorder's own: SQL can neither read nor replace it (see
+//! [`crate::private_file`]). A name is on the device before its file is made, so that a power
+//! failure leaves no file of the recorder that the list does not have.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +22,8 @@ use super::name::FileName;
 /// Its name.
 pub(crate) const LIST: &str = ".log-files";
 
-/// How many names it has at most. Only files that are not sealed yet matter, which are two or three.
+/// How many names it has at most. Only files that are not sealed yet matter, which are two or
+/// three.
 const NAMES_MAX: usize = 100;
 
 /// Longer than any that is written, bytes.
@@ -110,7 +111,8 @@ impl Made {
         Ok(())
     }
 
-    /// Takes the newest name back: somebody else has made its file. The list is written with the next one.
+    /// Takes the newest name back: another process has made its file. The list is written with the
+    /// next one.
     pub(crate) fn take_back(&mut self) {
         self.names.pop_back();
     }

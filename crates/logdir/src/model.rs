@@ -4,7 +4,7 @@
 //! offered until it is accepted; after a death, everything behind `last_seq` is offered
 //! again. Meanwhile writes fail, the disk fills up, the process dies at any operation, and
 //! others unlink, truncate, rename and write the files. At the end every line must be there
-//! once, whole and in order, but for those that somebody else has destroyed.
+//! once, whole and in order, except for those that another process has destroyed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -44,10 +44,10 @@ enum Step {
     RemoveDir,
     /// Cut the newest file to so many 256ths of its length.
     Truncate(u8),
-    /// Somebody writes into the newest file, with or without a newline at the end.
+    /// Another process writes into the newest file, with or without a newline at the end.
     Foreign(bool),
     Move,
-    /// Somebody makes a file that uses up the next number.
+    /// Another process makes a file that uses up the next number.
     TakeName,
 }
 
@@ -124,12 +124,12 @@ struct Model {
     next_seq: u64,
     /// The batch on offer and its progress.
     pending: Option<(Vec<u8>, usize)>,
-    /// Lines that somebody else may have destroyed.
+    /// Lines that another process may have destroyed.
     destroyed: BTreeSet<u64>,
     /// Lines in files that were moved away in earlier lives.
     archived: Vec<u64>,
     moves: u32,
-    /// Somebody has changed the content since the writer has looked: a second change
+    /// Another process has changed the content since the writer has looked: a second change
     /// could hide the first.
     touched: bool,
     /// Somebody wrote a last line that has no `seq`.
@@ -339,7 +339,7 @@ impl Model {
         let Some(newest) = self.log_paths().pop() else { return };
         let data = self.fs.read(&newest);
         let open = self.fs.is_open(&newest);
-        // Nobody looks after a closed file while the current one is elsewhere.
+        // Nothing looks after a closed file while the current one is elsewhere.
         let watched = open || self.files.is_none();
         match step {
             Step::Unlink => {

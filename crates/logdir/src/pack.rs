@@ -7,13 +7,13 @@
 //! complete, and where both are there, the one that less was done to is the one to read; the next
 //! attempt simply begins again.
 //!
-//! What is encrypted cannot be read back as lines: nobody here has the key. So what goes into the
-//! encryption is decompressed beside it and compared with the lines, and what comes out of it is
-//! hashed on its way to the file and compared with what the device has. What is trusted is the
-//! encryption itself.
+//! What is encrypted cannot be read back as lines: the recorder does not have the key. So what goes
+//! into the encryption is decompressed beside it and compared with the lines, and what comes out of
+//! it is hashed on its way to the file and compared with what the device has. What is trusted is
+//! the encryption itself.
 //!
-//! Done by a thread that nobody waits for ([`Packer::run`]): it takes a block, looks whether it
-//! shall end, and takes the next.
+//! Done by a thread that nothing waits for ([`Packer::run`]): it takes a block, looks whether it
+//! has to end, and takes the next.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -38,11 +38,11 @@ use super::write::directory::LogDir;
 
 const BLOCK_BYTES: usize = 128 * 1024;
 
-/// So much is written before the device is waited for, bytes. Nobody can end such a wait: who wants the
-/// thread to end, as for a hand-over of the log, waits for this much at most.
+/// So much is written before the device is waited for, bytes. Such a wait cannot be ended: a caller
+/// that wants the thread to end, as for a hand-over of the log, waits for this much at most.
 const SYNC_BYTES: u64 = 8 << 20;
 
-/// What shall become of closed files.
+/// What is to become of closed files.
 #[derive(Clone, Debug, Default)]
 pub struct Packing {
     /// They are made smaller.
@@ -91,7 +91,7 @@ pub enum PackError {
     /// The new file does not say what the old one says, or that one was changed meanwhile.
     #[error("{} was read back and is not what it was made from", .0.display())]
     Differs(PathBuf),
-    /// Another form of it is there that was not made from it: nobody knows which of them is whole.
+    /// Another form of it is there that was not made from it: it is unknown which of them is whole.
     #[error(
         "{} is beside it and was not made from it, or not completely: remove the one of both that is \
          not whole", .0.display()
@@ -119,7 +119,7 @@ pub struct Packer<F> {
     recipients: Option<Arc<Recipients>>,
 }
 
-/// What is not as it shall be of closed files, oldest first.
+/// What is still to be packed of closed files, oldest first.
 pub(crate) fn wishes<'a, F: Fs>(
     dir: &LogDir<F>,
     current: &Current<F::File>,
@@ -145,8 +145,8 @@ pub(crate) fn wishes<'a, F: Fs>(
     })
 }
 
-/// Removes what a packed file was made from, if both are as they were then. `None`: they are not, and
-/// it has to be packed again.
+/// Removes what a packed file was made from, if both are as they were then. `None`: they are not,
+/// and it has to be packed again.
 pub(crate) fn remove_unpacked<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -168,7 +168,7 @@ pub(crate) fn remove_unpacked<F: Fs>(
     Ok(Some(*packed))
 }
 
-/// A file that is not as it shall be.
+/// A file that is still to be packed.
 pub(crate) struct Wish {
     pub(crate) name: FileName,
     pub(crate) content: Content,
@@ -182,8 +182,8 @@ impl Wish {
         path_of(dir, self.name, Ending::File(self.content, self.from))
     }
 
-    /// Whether there may be a complete line in it: of a plain file it is known, and what was packed had
-    /// one. A file that cannot be read holds up no other one: packing it says why.
+    /// Whether there may be a complete line in it: of a plain file it is known, and what was packed
+    /// had one. A file that cannot be read holds up no other one: packing it says why.
     pub(crate) fn may_have_lines<F: Fs>(&self, dir: &LogDir<F>) -> bool {
         let path = self.path(dir.path());
         let stat = match dir.fs().stat(&path) {
@@ -250,7 +250,7 @@ impl<F: Fs> Packer<F> {
         if read_back(&written.file, cancel, new)? != (written.digest(), packed_bytes) {
             return Err(PackError::Differs(new.to_owned()));
         }
-        // Somebody may have changed it, or put another file in its place.
+        // Another process may have changed it, or put another file in its place.
         let after = self.fs.stat(&path).at("look at", &path)?;
         if (after.id, after.bytes) != (before.id, before.bytes) {
             return Err(PackError::Differs(path));
@@ -273,8 +273,9 @@ impl<F: Fs> Packer<F> {
         }
     }
 
-    /// What a death in the middle has left has the time stamp of what it was made from. Anything else,
-    /// as what somebody has decrypted in place and perhaps not to its end, is not written over.
+    /// What a death in the middle has left has the time stamp of what it was made from. Anything
+    /// else, such as what an operator has decrypted in place and perhaps not to its end, is not
+    /// written over.
     fn look_beside(&self, source: &Stat) -> Result<(), PackError> {
         for form in Form::ALL.into_iter().filter(|form| *form != self.from) {
             let path = self.file(form);
@@ -329,7 +330,8 @@ impl<F: Fs> Packer<F> {
             Some(recipients) => Envelope::Sealed(recipients.encrypt(written).map_err(failed)?),
             None => Envelope::Open(written),
         };
-        // Not a byte more than was promised: who writes behind it is found by its length.
+        // Not a byte more than was promised: a process that writes behind it is found by its
+        // length.
         let lines = Stream::new(source).take(stat.bytes);
         if self.from == Form::Plain && self.form.is_compressed() {
             let checked = Checked::new(envelope).map_err(failed)?;
@@ -367,8 +369,8 @@ fn remove<F: Fs>(fs: &F, path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Removes all forms of a file but one, also those that a crash has left. The plain one first: it is what
-/// nobody shall read.
+/// Removes all forms of a file but one, also those that a crash has left. The plain one first: it
+/// is what must not stay readable.
 fn remove_others<F: Fs>(
     fs: &F,
     dir: &Path,

@@ -1,5 +1,5 @@
-//! Packing through deaths, faults and power failures: at any moment one complete copy is there to be
-//! read, and in the end it is the small one, or the encrypted one.
+//! Packing through deaths, faults and power failures: at any moment one complete copy is there to
+//! be read, and in the end it is the small one, or the encrypted one.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -373,7 +373,7 @@ fn a_rendition_is_packed_by_the_same_rules_and_after_its_log_file() {
     fs.append(&path(FIRST, "csv"), CSV.repeat(100).as_bytes());
     fs.append(&path(second, "new.xml"), b"");
     fs.append(&path(last, "csv"), CSV.as_bytes());
-    // Of no log file: of somebody else.
+    // Of no log file: of another process.
     fs.append(&path("audit-20000101T000000Z-000001", "csv"), CSV.as_bytes());
     let wanted = packing(Form::CompressedEncrypted);
     // As long as a file is needed as it is, both are.
@@ -437,7 +437,8 @@ fn at_any_moment_one_complete_copy_is_there_of_a_rendition() {
     }
 }
 
-/// What cannot be removed is not packed again; and it is removed when it can be, if nobody has touched it.
+/// What cannot be removed is not packed again; and it is removed when it can be, if nobody has
+/// touched it.
 #[test]
 fn what_cannot_be_removed_is_packed_once() {
     let (fs, mut files) = filled();

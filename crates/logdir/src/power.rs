@@ -123,7 +123,7 @@ impl Machine {
                 assert!(found.is_sorted_by(|a, b| a < b), "double: {found:?}");
             }
             Step::Unlink => {
-                // The current file only: nobody looks after the others. Before it is noticed,
+                // The current file only: nothing looks after the others. Before it is noticed,
                 // its content has no name, and a cut takes it.
                 let current = files.current_file().to_owned();
                 if self.fs.files_in(Path::new(DIR)).contains(&current) {
@@ -159,8 +159,8 @@ fn lines(seqs: std::ops::RangeInclusive<u64>) -> String {
     seqs.map(|seq| format!("{{\"v\":1,\"seq\":{seq}}}\n")).collect()
 }
 
-/// Somebody renames or deletes a file of which a sync has failed: it keeps nobody from syncing, and
-/// what was renamed is on the device.
+/// Another process renames or deletes a file of which a sync has failed: it keeps nothing from
+/// being synced, and what was renamed is on the device.
 #[test]
 fn a_failed_file_may_be_renamed_or_deleted() {
     let mut failed = 0;
@@ -195,7 +195,7 @@ fn a_failed_file_may_be_renamed_or_deleted() {
     assert!(failed > 4, "nothing failed");
 }
 
-/// What a sync could not bring to the device is remembered while nobody asks for it.
+/// What a sync could not bring to the device is remembered while it is not asked for.
 #[test]
 fn a_failure_is_remembered_while_it_is_off() {
     let fs = FaultyFs::new();
@@ -221,8 +221,8 @@ fn a_failure_is_remembered_while_it_is_off() {
     assert_eq!(fs.read(&path), lines(1..=3).as_bytes());
 }
 
-/// A writer dies with a sync that has failed, in a file or just behind it: its successor syncs what the
-/// kernel takes for clean.
+/// A writer dies with a sync that has failed, in a file or just behind it: its successor syncs what
+/// the kernel takes for clean.
 #[test]
 fn a_failure_is_not_forgotten_with_the_writer() {
     for (is_rotated, is_marked) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -261,8 +261,8 @@ fn a_failure_is_not_forgotten_with_the_writer() {
     }
 }
 
-/// What was synced before is not written once more, also where that was in a file before the last one;
-/// and who does not know looks at the end of two files, and no more.
+/// What was synced before is not written once more, also where that was in a file before the last
+/// one; and who does not know looks at the end of two files, and no more.
 #[test]
 fn a_successor_writes_again_what_was_not_synced_and_nothing_else() {
     let fs = FaultyFs::new();

@@ -2,11 +2,11 @@
 //!
 //! An account with the privilege `FILE` creates and reads files as the server's user, wherever
 //! `secure_file_priv` permits it. `SELECT … INTO OUTFILE` and `INTO DUMPFILE` never replace a file,
-//! never make a link, and always give the new file permissions for others (0644 on MariaDB and MySQL
-//! 8.0, 0640 on newer MySQL): so a file of the server's user without any bit for group and others was
-//! not made by SQL. Reading (`LOAD DATA INFILE`, `LOAD_FILE()`) is an `open(2)` as the server's user,
-//! which the kernel refuses for a file of mode 0000, also by way of `/proc/self/fd` and
-//! `/proc/self/map_files`. SQL has no `chmod`.
+//! never make a link, and always give the new file permissions for others (0644 on MariaDB and
+//! MySQL 8.0, 0640 on newer MySQL): so a file of the server's user without any bit for group and
+//! others was not made by SQL. Reading (`LOAD DATA INFILE`, `LOAD_FILE()`) is an `open(2)` as the
+//! server's user, which the kernel refuses for a file of mode 0000, also by way of `/proc/self/fd`
+//! and `/proc/self/map_files`. SQL has no `chmod`.
 //!
 //! The recorder needs no permission for a descriptor that it got when it made the file. To open the
 //! file again it gives itself the permission for the time of one `open`. A process that bypasses
@@ -18,7 +18,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Mode of a file that nobody opens but who made it.
+/// Mode of a file that is only used by the process that made it.
 pub const SEALED: u32 = 0;
 /// Mode of a private file in versions before 0.2, and of one while it is being opened.
 const PRIVATE: u32 = 0o600;
@@ -80,7 +80,7 @@ pub fn user_id() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Makes a file that nobody can open by its name afterwards, for reading and writing.
+/// Makes a file that cannot be opened by its name afterwards, for reading and writing.
 ///
 /// # Errors
 /// There is something of that name, or it cannot be made.
@@ -118,7 +118,8 @@ pub fn open(path: &Path) -> Result<File, Refusal> {
     Ok(file)
 }
 
-/// A descriptor that refers to what has this name, be it a link, a pipe or a device, and opens nothing.
+/// A descriptor that refers to what has this name, be it a link, a pipe or a device, and opens
+/// nothing.
 fn look_at(path: &Path) -> io::Result<File> {
     let flags = libc::O_PATH | libc::O_NOFOLLOW;
     OpenOptions::new().read(true).custom_flags(flags).open(path)

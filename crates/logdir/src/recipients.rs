@@ -1,7 +1,7 @@
 //! Who may read closed files: public keys of age (<https://age-encryption.org/v1>).
 //!
-//! Only public keys are here. What was encrypted to them cannot be read by the recorder any more, nor
-//! by whoever takes over its machine later.
+//! Only public keys are here. What was encrypted to them cannot be read by the recorder any more,
+//! nor by whoever takes over its machine later.
 
 use std::fmt;
 use std::fs::OpenOptions;

@@ -6,8 +6,8 @@
 //!
 //! 1. The tombstone is on the device ([`LogFiles::bury`](super::LogFiles::bury)).
 //! 2. The log file goes, in all its forms.
-//! 3. When that is on the device, its sidecar goes ([`LogFiles::remove`](super::LogFiles::remove)). A sidecar with a tombstone
-//!    and without a log file is what a crash between the two has left
+//! 3. When that is on the device, its sidecar goes ([`LogFiles::remove`](super::LogFiles::remove)).
+//!    A sidecar with a tombstone and without a log file is what a crash between the two has left
 //!    ([`LogFiles::finish_removals`](super::LogFiles::finish_removals)).
 //!
 //! A file has ended when the next one began, which the name of that one tells. Nothing else of it
@@ -54,7 +54,8 @@ pub struct Due {
 /// What retention finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
-    /// The oldest file, once for each reason for which it has to go: size, count, age. Empty: it stays.
+    /// The oldest file, once for each reason for which it has to go: size, count, age. Empty: it
+    /// stays.
     pub due: Vec<Due>,
     /// How many files are older than what is kept.
     pub old_count: u64,
@@ -62,8 +63,8 @@ pub struct Outlook {
     pub excess_count: u64,
     /// How many files there are that are not written any more.
     pub closed_count: u64,
-    /// The newest name is of a time that has not come yet by more than a day: what was begun at such a
-    /// time does not become old until then.
+    /// The newest name is of a time that has not come yet by more than a day: what was begun at
+    /// such a time does not become old until then.
     pub is_ahead: bool,
     /// The oldest one that is not looked at, because it is no plain file.
     pub passed_over: Option<FileName>,
@@ -101,7 +102,7 @@ impl ClosedFiles {
     ) -> Result<ClosedFiles, FileError> {
         let parts = list_parts(dir.fs(), dir.path())?;
         let has_lines = parts.iter().filter(|(_, parts)| parts.has_lines());
-        // What somebody has put behind the current file is none of ours.
+        // What another process has put behind the current file is none of ours.
         let names = has_lines.map(|(name, _)| *name).filter(|name| *name < current).collect();
         Ok(ClosedFiles { parts, names, current })
     }
@@ -126,7 +127,8 @@ impl ClosedFiles {
             ..Outlook::default()
         };
         let Some(name) = self.oldest_plain(dir, keep, &mut outlook)? else { return Ok(outlook) };
-        // First the reason that no brake holds: whatever the clock says, and however many are begun.
+        // First the reason that no brake holds: whatever the clock says, and however many are
+        // begun.
         if keep.bytes > 0 && total()? > keep.bytes {
             outlook.due.push(Due { name, reason: RemovalReason::Size });
         }
@@ -151,7 +153,8 @@ impl ClosedFiles {
         ends.filter(is_old).count() as u64
     }
 
-    /// The oldest file that is a plain one. Notes what is passed over, and how many files are too many.
+    /// The oldest file that is a plain one. Notes what is passed over, and how many files are too
+    /// many.
     fn oldest_plain<F: Fs>(
         &self,
         dir: &LogDir<F>,
@@ -206,7 +209,7 @@ impl ClosedFiles {
         name: FileName,
     ) -> Result<bool, FileError> {
         let Current { file, path, line_end, .. } = current;
-        // A line that somebody else has put there has no number to go on from.
+        // A line that another process has put there has no number to continue from.
         if current.has_lines() && lines::seq_before(file, *line_end).at("read", path)?.is_some() {
             return Ok(false);
         }

@@ -386,8 +386,8 @@ fn the_file_before_may_be_gone_when_a_start_looks_for_its_end() {
     }
 }
 
-/// Removes what is old, and dies at the operation after `skipped` others; then another one goes on.
-/// Returns whether it died.
+/// Removes what is old, and dies at the operation after `skipped` others; then another one
+/// continues. Returns whether it died.
 fn removal_with_a_death(skipped: u64, fault: Fault, power: Option<NamesAfter>) -> bool {
     let when = format!("operation {skipped}, {fault:?}, power cut: {power:?}");
     let fs = new_fs();

@@ -161,7 +161,7 @@ fn an_unlinked_file_is_written_again() {
     assert!(matches!(&events[..], [Event::Recreated { bytes: 44, .. }]), "{events:?}");
 }
 
-/// Somebody removes the file, or its directory, at any two moments while a batch is written.
+/// Another process removes the file, or its directory, at any two moments while a batch is written.
 #[test]
 fn a_file_is_written_again_whenever_it_is_removed() {
     for rotate_bytes in [0, 44] {

@@ -9,8 +9,8 @@ use crate::fs::Fs;
 use crate::name::FileName;
 use crate::write::directory::LogDir;
 
-/// How long closed files are: what there was of each when it was looked at, and its bytes. They do not
-/// change any more, except when they are packed.
+/// How long closed files are: what there was of each when it was looked at, and its bytes. They do
+/// not change any more, except when they are packed.
 #[derive(Default)]
 pub(crate) struct Sizes(BTreeMap<FileName, (Parts, u64)>);
 

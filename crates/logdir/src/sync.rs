@@ -32,8 +32,8 @@ pub(crate) struct Tail<L> {
     pub(crate) is_doubtful: bool,
 }
 
-/// Waits until a file is on the device from `from` on. `is_doubtful`: part of what fdatasync(2) would
-/// call clean may not be.
+/// Waits until a file is on the device from `from` on. `is_doubtful`: part of what fdatasync(2)
+/// would call clean may not be.
 pub(crate) fn sync_tail<L: FsFile>(
     file: &L,
     path: &Path,

@@ -32,8 +32,8 @@ pub(crate) fn last_seq_in<F: Fs>(
             Form::Plain => None,
             Form::Compressed => Some(compressed::last_seq(fs, &path)?),
             Form::CompressedEncrypted | Form::Encrypted => {
-                // Only a file whose lines are all in its sidecar, or one that is not sealed and has a
-                // readable file behind it, is ever encrypted.
+                // Only a file whose lines are all in its sidecar, or one that is not sealed and has
+                // a readable file behind it, is ever encrypted.
                 match seal::sealed_seq(fs, dir, &name.log_file()).map_err(unreadable)? {
                     Some(seq) => Some(Some(seq)),
                     None => return Err(LastSeqError::Encrypted { path }),

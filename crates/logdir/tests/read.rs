@@ -27,8 +27,8 @@ fn seq_of(line: &[u8]) -> u64 {
     tacho_logdir::read::order::seq_of(line).expect("a line of the log")
 }
 
-/// Wants all lines. At each pause of the reader, the next of `changes` is made; after the last one the
-/// reading ends.
+/// Wants all lines. At each pause of the reader, the next of `changes` is made; after the last one
+/// the reading ends.
 #[derive(Default)]
 struct Collected {
     seqs: Vec<u64>,

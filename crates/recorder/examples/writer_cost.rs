@@ -149,8 +149,8 @@ impl Producer {
         }
     }
 
-    /// Connects all. Where a session begins, nothing of it can be missing: its records need not wait for
-    /// a second look at the arena.
+    /// Connects all. Where a session begins, nothing of it can be missing: its records need not
+    /// wait for a second look at the arena.
     fn connect(&mut self, shape: &Shape) {
         for conn in 1..=self.threads.len() as u64 {
             let mut event = Self::event(RecordKind::Connect, conn, 0, sys::now_us());

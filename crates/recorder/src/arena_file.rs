@@ -142,7 +142,7 @@ pub fn name_prefix(log_directory: &Path) -> String {
     format!("tacho-{hash:016x}-")
 }
 
-/// What is known of an arena that nobody has to lock for reading it.
+/// What is known of an arena without its lock.
 #[derive(Debug, Clone)]
 pub struct ArenaInfo {
     /// The file.
@@ -204,7 +204,7 @@ impl ArenaFile {
         fill(&mut header.server, server.as_bytes());
         fill(&mut header.log_directory, log_directory.as_os_str().as_bytes());
         arena_file.arena().initialise(header);
-        // SAFETY: the first eight bytes of the mapping, page-aligned; nobody else writes them.
+        // SAFETY: the first eight bytes of the mapping, page-aligned; nothing else writes them.
         let magic = unsafe { AtomicU64::from_ptr(arena_file.mapping.base().cast::<u64>()) };
         // SYNC magic: pairs with a copy of the header elsewhere, which sees all that it announces.
         magic.store(u64::from_le_bytes(MAGIC), Ordering::Release);
@@ -221,7 +221,7 @@ impl ArenaFile {
         if descriptor < 0 {
             return Err(io_error("making memory", &path)(io::Error::last_os_error()));
         }
-        // SAFETY: a fresh descriptor that nobody else owns.
+        // SAFETY: a fresh descriptor that nothing else owns.
         let file = unsafe { File::from_raw_fd(descriptor) };
         file.set_len(geometry.arena_bytes).map_err(io_error("sizing memory", &path))?;
         let mapping = map(&file, geometry.arena_bytes, &path)?;
@@ -284,14 +284,14 @@ impl ArenaFile {
     /// # Errors
     /// One of them is still there.
     pub fn remove(self) -> Result<(), ArenaError> {
-        // The spill first: nobody would look for that of an arena that is gone. What others have put
-        // in its place does not keep the arena.
+        // The spill first: nothing would look for that of an arena that is gone. What others have
+        // put in its place does not keep the arena.
         let spill = spill::remove_all(&self.path);
         std::fs::remove_file(&self.path).map_err(io_error("removing the arena", &self.path))?;
         spill
     }
 
-    /// Whether somebody holds the lock.
+    /// Whether a process holds the lock.
     pub fn is_owned(&self) -> bool {
         is_locked(&self.file)
     }
@@ -303,7 +303,7 @@ impl ArenaFile {
 }
 
 /// Removes the files that a server which died while it made its arena has left behind. The
-/// caller holds the lock of the log directory, so that nobody is making one now.
+/// caller holds the lock of the log directory, so that none is being made now.
 pub fn remove_unfinished(arena_directory: &Path, log_directory: &Path) -> Result<(), ArenaError> {
     let paths = files(arena_directory, Some(log_directory));
     for path in paths.map_err(io_error("listing", arena_directory))? {
@@ -455,116 +455,4 @@ pub fn start_ticks(pid: u32) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    /// As a version before 0.2 has left it.
-    fn write(path: &Path, bytes: &[u8]) {
-        std::fs::write(path, bytes).unwrap();
-        std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
-    }
-
-    #[test]
-    fn a_dead_arena_is_found_and_a_living_one_is_not_opened() {
-        let dir = tempfile::tempdir().unwrap();
-        let log = Path::new("/var/lib/x/tacho");
-        let made = ArenaFile::create(dir.path(), 1 << 20, log, "MariaDB 10.11").unwrap();
-        let path = made.path().to_owned();
-        assert!(matches!(ArenaFile::open_dead(&path), Err(ArenaError::InUse { .. })));
-        assert_eq!(created_us(&path), Some(made.arena().header().created_us));
-        assert_eq!(files(dir.path(), Some(log)).unwrap(), std::slice::from_ref(&path));
-        let info = ArenaFile::open_unlocked(&path).unwrap().info();
-        assert!(info.owned && info.server == "MariaDB 10.11");
-        assert!(files(dir.path(), Some(Path::new("/elsewhere"))).unwrap().is_empty());
-        drop(made);
-        let dead = ArenaFile::open_dead(&path).unwrap();
-        assert_eq!(dead.arena().free_count(), dead.arena().geometry().chunk_count);
-        dead.remove().unwrap();
-        assert!(files(dir.path(), None).unwrap().is_empty());
-    }
-
-    #[test]
-    fn what_others_put_there_is_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let log = Path::new("/var/lib/x/tacho");
-        let made = ArenaFile::create(dir.path(), 1 << 20, log, "").unwrap();
-        let path = made.path().to_owned();
-        drop(made);
-        let link = dir.path().join(format!("{}9-9.arena", name_prefix(log)));
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(matches!(ArenaFile::open_dead(&link), Err(ArenaError::Planted { .. })));
-        assert!(ArenaFile::open_dead(&path).is_ok());
-        // Only root can give a file away.
-        if private_file::user_id() == 0 {
-            std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
-            let error = ArenaFile::open_dead(&path).unwrap_err();
-            assert!(matches!(error, ArenaError::Foreign { uid: 12_345, .. }), "{error}");
-            assert!(ArenaFile::open_unlocked(&path).is_ok(), "everybody may look");
-        }
-    }
-
-    #[test]
-    fn names_that_are_no_utf8_are_found_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let log = Path::new(std::ffi::OsStr::from_bytes(b"/var/lib/\xff/tacho"));
-        let made = ArenaFile::create(dir.path(), 1 << 20, log, "").unwrap();
-        assert_eq!(files(dir.path(), Some(log)).unwrap().len(), 1);
-        assert_eq!(made.info().log_directory, log);
-    }
-
-    #[test]
-    fn what_a_dying_maker_left_is_removed_and_nothing_else() {
-        let dir = tempfile::tempdir().unwrap();
-        let log = Path::new("/var/lib/x/tacho");
-        let alive = ArenaFile::create(dir.path(), 1 << 20, log, "MariaDB 10.11").unwrap();
-        let prefix = name_prefix(log);
-        let dead = dir.path().join(format!("{prefix}1-1.arena"));
-        std::fs::copy(alive.path(), &dead).unwrap();
-        let foreign = dir.path().join(format!("{prefix}2-1.arena"));
-        write(&foreign, b"somebody else's");
-        let other_log = dir.path().join("tacho-0123456789abcdef-3-1.arena");
-        write(&other_log, b"");
-        let kept = || std::fs::read_dir(dir.path()).unwrap().count();
-        for (name, bytes) in [("4-1", &[][..]), ("5-1", &[0; 3]), ("6-1", &[0; 1 << 20])] {
-            write(&dir.path().join(format!("{prefix}{name}.arena")), bytes);
-        }
-        assert_eq!(kept(), 7);
-        remove_unfinished(dir.path(), log).unwrap();
-        assert_eq!(kept(), 4);
-        assert!(alive.path().exists() && dead.exists() && foreign.exists() && other_log.exists());
-    }
-
-    #[test]
-    fn other_files_are_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("tacho-0-1.arena");
-        write(&path, &[7u8; 8192]);
-        assert!(matches!(ArenaFile::open_dead(&path), Err(ArenaError::NotAnArena { .. })));
-        write(&path, b"");
-        assert!(matches!(ArenaFile::open_dead(&path), Err(ArenaError::NotAnArena { .. })));
-    }
-
-    #[test]
-    fn an_arena_that_sql_can_have_made_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let log = Path::new("/var/lib/x/tacho");
-        let made = ArenaFile::create(dir.path(), 1 << 20, log, "MariaDB 10.11").unwrap();
-        let path = dir.path().join(format!("{}7-7.arena", name_prefix(log)));
-        std::fs::copy(made.path(), &path).unwrap();
-        for mode in [0o644, 0o640] {
-            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            for opened in [ArenaFile::open_dead(&path), ArenaFile::open_living(&path)] {
-                let error = opened.unwrap_err();
-                assert!(matches!(error, ArenaError::Planted { .. }), "{mode:o}: {error}");
-                assert!(!error.may_have_records());
-            }
-        }
-        for mode in [0o600, 0o000] {
-            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            assert!(ArenaFile::open_dead(&path).is_ok(), "{mode:o}");
-        }
-    }
-}
+mod tests;

@@ -1,11 +1,11 @@
 //! The file `.arenas` in the log directory: which arenas hold records of this log.
 //!
 //! Where arenas go is a setting, and may be another directory at the next start. And they are
-//! in memory: after a restart of the machine this list is what still tells that there was one.
+//! in memory: after a restart of the machine this list still shows that there was one.
 //! `docs/specs/file.md` has its form.
 //!
-//! It has mode 0600, and one that SQL can have made is not believed: entries lead to `lost` lines, and
-//! decide which marks of an arena count.
+//! It has mode 0600, and one that SQL can have made is not believed: entries lead to `lost` lines,
+//! and decide which marks of an arena count.
 //!
 //! An arena that could not be recovered is kept in the list with the number of the last line of
 //! that time. The lines that come after it get numbers that marks in the arena may speak of,
@@ -48,7 +48,8 @@ fn canonical(path: &Path) -> PathBuf {
 /// The list of a log; empty if there is none.
 ///
 /// # Errors
-/// It cannot be read, makes no sense, or the recorder has not made it ([`io::ErrorKind::InvalidData`]).
+/// It cannot be read, makes no sense, or the recorder has not made it
+/// ([`io::ErrorKind::InvalidData`]).
 pub fn read(log_directory: &Path) -> io::Result<Vec<Known>> {
     let mut bytes = Vec::new();
     match private_file::open(&log_directory.join(NAME)) {
@@ -126,7 +127,7 @@ fn change(
     change: impl FnOnce(&mut Option<Option<u64>>),
 ) -> io::Result<()> {
     let path = canonical(path);
-    // A list that makes no sense was told of when recovery read it; it begins anew.
+    // A list that makes no sense was reported when recovery read it; it begins anew.
     let mut list = match read(log_directory) {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Vec::new(),
         list => list?,

@@ -23,23 +23,23 @@ pub enum Timestamps {
 #[derive(Debug)]
 pub struct Control {
     settings: Values,
-    /// Somebody has said how long files are kept, and means it: what is too old goes at once.
+    /// An operator has set how long files are kept: what is too old goes at once.
     pub retain_now: AtomicBool,
-    /// Somebody has said how many files are kept, and means it: those beyond go at once.
+    /// An operator has set how many files are kept: those beyond go at once.
     pub retain_files_now: AtomicBool,
     /// A new file is wanted.
     pub rotate_now: AtomicBool,
-    /// What has ended shall be written now.
+    /// Finished statements are to be written now.
     pub flush_now: AtomicBool,
-    /// The writer shall drain what there is and end.
+    /// The writer is to drain what there is and end.
     pub stop: AtomicBool,
-    /// The writer shall let go of the log, for another one.
+    /// The writer is to release the log, for another one.
     pub release: AtomicBool,
     /// How long it may wait for a log that cannot be written, once told to stop, ms.
     pub patience_ms: AtomicU64,
     /// The server's settings are named as a component's; see [`SettingNames`].
     is_component: AtomicBool,
-    /// Changes of settings that no line tells of yet.
+    /// Changes of settings without a line yet.
     pub config_changes: Mutex<Vec<ConfigChange>>,
     /// How often the filter was changed.
     filter_version: AtomicU64,

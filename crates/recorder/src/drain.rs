@@ -144,8 +144,9 @@ impl Head {
     }
 }
 
-/// Copies a record that is shorter than header and fixed part, behind which the buffer keeps what an
-/// earlier one has left. Not in place, because the copy of a fixed size would become one of any size.
+/// Copies a record that is shorter than header and fixed part, behind which the buffer keeps what
+/// an earlier one has left. Not in place, because the copy of a fixed size would become one of any
+/// size.
 #[cold]
 #[inline(never)]
 fn fetch_short(chunk: &Chunk<'_>, at: &Ref, buffer: &mut [u8; HEAD_BYTES]) -> bool {
@@ -184,7 +185,8 @@ pub struct Drain {
     unread: Vec<(i64, u32, bool)>,
     /// Chunks that were damaged, since the last [`Drain::take_damaged`].
     damaged: u64,
-    /// Where the threads of the producers' process are listed; `None`: nobody can be known dead.
+    /// Where the threads of the producers' process are listed; `None`: no thread is known to be
+    /// dead.
     tasks: Option<PathBuf>,
 }
 
@@ -222,7 +224,8 @@ impl Drain {
 
     /// Reads every record that was committed since the last pass: first what an earlier writer
     /// has left in the spill, then chunk by chunk, beginning with the one whose next record is the
-    /// oldest. A connection that has filled several chunks is so read in its order, mostly; what is not, the join keeps until its turn.
+    /// oldest. A connection that has filled several chunks is so read in its order, mostly; what is
+    /// not, the join keeps until its turn.
     pub fn pass(&mut self, mut found: impl FnMut(&Head, Ref)) {
         self.read_spill(&mut found);
         self.find_unread();
@@ -462,7 +465,7 @@ impl Drain {
                 track.busy_since_us = now_us;
             } else if now_us.saturating_sub(track.busy_since_us) > DEAD_OWNER_US {
                 let owner = control.owner.load(Ordering::Relaxed);
-                // Without /proc (a server in a chroot) nobody is known to be dead.
+                // Without /proc (a server in a chroot) no thread is known to be dead.
                 let is_dead =
                     |tasks: &PathBuf| tasks.is_dir() && !tasks.join(owner.to_string()).exists();
                 if tasks.as_ref().is_some_and(is_dead) && chunk::bury(control, word) {

@@ -72,7 +72,8 @@ impl Join {
         self.missing = self.missing.saturating_add(missing);
     }
 
-    /// Settles something of the connections where that is due, and forgets those that are gone then.
+    /// Settles something of the connections where that is due, and forgets those that are gone
+    /// then.
     fn settle(
         &mut self,
         is_due: impl Fn(&Conn) -> bool,
@@ -94,13 +95,13 @@ impl Join {
         std::mem::take(&mut self.missing)
     }
 
-    /// A statement that a `running` line tells of was still open when recording stopped.
+    /// A statement that a `running` line is about was still open when recording stopped.
     pub fn restore(&mut self, conn: u64, open: Open) {
         self.conns.entry(conn).open.push(open);
     }
 
-    /// A connection goes on behind record `rec_no`: all up to it were added, or written by another
-    /// writer, whose last statement had this query id (0: not known).
+    /// A connection continues behind record `rec_no`: all up to it were added, or written by
+    /// another writer, whose last statement had this query id (0: not known).
     pub fn go_on_behind(
         &mut self,
         conn: u64,
@@ -109,7 +110,7 @@ impl Join {
         ready: &mut Vec<Ready>,
     ) {
         let conn = self.conns.entry(conn);
-        // Its producer has gone on behind it: it gave that one up, and counted it.
+        // Its producer has continued behind it: it gave that one up, and counted it.
         if let Some(partial) = conn.partial.take() {
             self.counts.partials -= 1;
             ready.push(Ready::Nothing { at: partial.refs() });
@@ -198,7 +199,7 @@ impl Join {
         }
     }
 
-    /// Connections that nothing is known to be open on, and that `is_gone` says cannot go on
+    /// Connections that nothing is known to be open on, and that `is_gone` says cannot continue
     /// counting their records: not every connection announces its end. `None` while there are
     /// few, because it looks at all.
     pub fn quiet(&self, is_gone: impl Fn(u64) -> bool) -> Option<Vec<u64>> {

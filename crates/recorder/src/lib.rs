@@ -1,7 +1,7 @@
 //! Zone: cold (the embedded writer thread) and outside. Drains the arena into files.
 //!
 //! # What it owes
-//! * Each record that a producer was told is accepted is in exactly one line of the log, or
+//! * Each record that was accepted from a producer is in exactly one line of the log, or
 //!   counted in a `lost` line. Also after `kill -9` at any instruction of either side.
 //! * A finished record is on its way to the file within `flush_interval_ms`.
 //! * It never holds up the server: when the file cannot be written it waits, and what the

@@ -3,7 +3,7 @@
 //! | module | what it owns |
 //! |---|---|
 //! | `statement` | the line of a statement: start, end, and what it has met |
-//! | `single` | the line of a record that is one by itself |
+//! | `single` | the line of a record that has a line of its own |
 //! | `texts` | the text of a line, and its digest |
 //! | `secrets` | what of a text may go to the disk |
 //! | `carry_over` | what is kept of records that leave the arena before their statement has ended |

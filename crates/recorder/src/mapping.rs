@@ -1,15 +1,15 @@
 //! The memory of an arena: on large pages where the kernel has some.
 //!
-//! Each statement touches memory that nobody has touched for a while, and a chunk is eight pages of
+//! Each statement touches memory that was not touched for a while, and a chunk is eight pages of
 //! 4 KiB: with those, one call in seven misses the TLB, and under virtualisation such a miss takes
 //! some 100 ns to 1 µs. With pages of 2 MiB an arena of 64 MiB has 32, which the TLB keeps
 //! (`docs/benchmarks.md`, "The tail of a record's cost").
 //!
-//! tmpfs gives small pages unless `shmem_enabled` says otherwise, which nobody sets. But the owner
-//! of a mapping may ask for large ones whatever is set there: `madvise(2)`, `MADV_COLLAPSE`, since
-//! Linux 6.1. Not in a process that has large pages turned off for itself, as MariaDB does when it has
-//! started, because of its heap (MDEV-33279): there they are allowed for as long as the call takes, some
-//! 100 ms. What is mapped by then stays mapped.
+//! tmpfs gives small pages unless `shmem_enabled` says otherwise, which is rarely set. But the
+//! owner of a mapping may ask for large ones whatever is set there: `madvise(2)`, `MADV_COLLAPSE`,
+//! since Linux 6.1. Not in a process that has large pages turned off for itself, as MariaDB does
+//! when it has started, because of its heap (MDEV-33279): there they are allowed for as long as the
+//! call takes, some 100 ms. What is mapped by then stays mapped.
 
 use std::fs::File;
 use std::io;
@@ -23,8 +23,8 @@ const STEP_BYTES: usize = 32 << 20;
 /// very large arena stays on small pages.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Bytes of a large page of x86-64, and of other machines with pages of 4 KiB. (Elsewhere there will
-/// be none, and a few addresses stay reserved.)
+/// Bytes of a large page of x86-64, and of other machines with pages of 4 KiB. (Elsewhere there
+/// will be none, and a few addresses stay reserved.)
 pub const LARGE_PAGE_BYTES: usize = 2 << 20;
 
 /// `<linux/mman.h>`, Linux 6.1.
@@ -73,7 +73,7 @@ fn reserve(bytes: usize) -> io::Result<*mut libc::c_void> {
 }
 
 /// # Safety
-/// Nobody uses these bytes, which were mapped here.
+/// Nothing uses these bytes, which were mapped here.
 unsafe fn unmap(base: *mut u8, bytes: usize) {
     if bytes > 0 {
         // SAFETY: as promised by the caller. It fails for what is no whole page only.
@@ -89,7 +89,7 @@ impl Mapping {
         let before = room.align_offset(LARGE_PAGE_BYTES);
         let behind = room_bytes - before - bytes;
         let base = room.wrapping_add(before);
-        // SAFETY: the addresses are within those reserved above, which nobody else knows.
+        // SAFETY: the addresses are within those reserved above, which nothing else knows.
         let mapped = unsafe {
             unmap(room, before);
             unmap(base.wrapping_add(bytes), behind);
@@ -116,7 +116,7 @@ impl Mapping {
     }
 
     /// Asks for large pages. What the kernel does not give stays as it is: slower, and as good
-    /// otherwise, so nobody is told. `ShmemPmdMapped` in `/proc/PID/smaps` says what it gave.
+    /// otherwise, so nothing is reported. `ShmemPmdMapped` in `/proc/PID/smaps` says what it gave.
     pub fn take_large_pages(&self) {
         let bytes = self.bytes / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
         if bytes == 0 {
@@ -137,7 +137,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped; who has its address ends before (`ArenaFile::arena`).
+        // SAFETY: exactly what `new` mapped; whatever has its address ends before
+        // (`ArenaFile::arena`).
         unsafe { unmap(self.base, self.bytes) };
     }
 }

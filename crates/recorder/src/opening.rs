@@ -1,4 +1,4 @@
-//! Opening the log for a writer: its lock, its last line, its seal, and what of it is told.
+//! Opening the log for a writer: its lock, its last line, its seal, and what of it is reported.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub enum OpenError {
     /// The directory or a file.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Where the numbers go on cannot be known.
+    /// Where the numbers continue cannot be known.
     #[error(transparent)]
     LastSeq(#[from] LastSeqError),
 }
@@ -50,8 +50,9 @@ pub fn open(
     opened_with(opened, signing_key_file, true, names, say)
 }
 
-/// As [`open`], to write what a dead server has left and then let go: who waits for the log can know.
-/// Makes no key: a new one would begin another chain. Without one, the next server seals the lines.
+/// As [`open`], to write what a dead server has left and then release it: a process that waits for
+/// the log can know. Makes no key: a new one would begin another chain. Without one, the next
+/// server seals the lines.
 ///
 /// # Errors
 /// As [`open`].
@@ -82,7 +83,7 @@ fn opened_with(
         );
         say(Severity::Note, &text);
     }
-    // Numbers go on after the last line. Where it cannot be read, nothing may be assumed.
+    // Numbers continue after the last line. Where it cannot be read, nothing may be assumed.
     let last_seq = opened.last_seq?.unwrap_or(0);
     let is_sealing = !signing_key_file.as_os_str().is_empty()
         // If the key cannot be read, sealing fails and says why.

@@ -1,6 +1,6 @@
 //! Pauses here and there in the threads that write, for tests (`make test-pauses`): a machine that
-//! is busy elsewhere makes them, too, but hardly ever while somebody looks. What takes it for granted
-//! that the writer is quick fails with them.
+//! is busy elsewhere makes them, too, but hardly ever while it is watched. What takes it for
+//! granted that the writer is quick fails with them.
 
 /// A place where a thread may be kept waiting.
 #[cfg(not(feature = "pauses"))]

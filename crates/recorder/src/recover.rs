@@ -55,7 +55,7 @@ pub enum RecoverError {
 /// Recovers every dead arena of a log directory (canonical path), whose lock the writer's
 /// files hold. Living ones are left alone.
 ///
-/// An arena that cannot be read does not keep the others from being recovered: it is told of.
+/// An arena that cannot be read does not keep the others from being recovered: it is reported.
 pub fn recover_all<F: Fs>(
     mut writer: Writer<F>,
     arena_directory: &Path,
@@ -65,9 +65,9 @@ pub fn recover_all<F: Fs>(
     (writer, result)
 }
 
-/// A writer begins where another one has left off, or died, while its server goes on: first what dead
-/// servers have left, as at the start of a server, then the living arena. The writer's files hold the lock
-/// of the log, and it has no arena of its own yet.
+/// A writer begins where another one has left off, or died, while its server continues: first what
+/// dead servers have left, as at the start of a server, then the living arena. The writer's files
+/// hold the lock of the log, and it has no arena of its own yet.
 /// `living` is what [`take_up_living`] has found.
 pub fn succeed<F: Fs>(
     writer: Writer<F>,
@@ -79,8 +79,8 @@ pub fn succeed<F: Fs>(
     (writer.take_over(living), result)
 }
 
-/// The arena of a living server, at `path`, for the next writer of its log, whose last line is `last_seq`
-/// and whose lock that has: before it writes anything.
+/// The arena of a living server, at `path`, for the next writer of its log, whose last line is
+/// `last_seq` and whose lock that has: before it writes anything.
 ///
 /// # Errors
 /// A part of it cannot be read, or not be marked: the log must not be taken.
@@ -148,9 +148,9 @@ fn recover_dead<F: Fs>(
     recover_arenas(writer, found, false)
 }
 
-/// A server of this log lives, though its lock is ours: it waits for that, to go on. Until then its arena
-/// has marks of lines that the writer before did not get to write, and their numbers are given to other
-/// lines now.
+/// A server of this log lives, though its lock is ours: it waits for that, to continue. Until then
+/// its arena has marks of lines that the writer before did not get to write, and their numbers are
+/// given to other lines now.
 ///
 /// # Errors
 /// Some of these marks stay: lines with their numbers would be taken for theirs.
@@ -185,7 +185,7 @@ fn not_listed(directory: &Path, source: io::Error) -> ArenaError {
     ArenaError::Io { action: "listing", path: directory.to_owned(), source }
 }
 
-/// What is in it may be missing in the log, for ever if nobody does anything.
+/// What is in it may be missing in the log, for ever unless an operator acts.
 fn tell_unread<F: Fs>(writer: &Writer<F>, error: &ArenaError) {
     let text = format!(
         "{error}. If records of this log are in it, they are not in the log: {}. Then run \
@@ -213,7 +213,7 @@ fn recover_arenas<F: Fs>(
     found: Vec<ArenaFile>,
     tells_of_files: bool,
 ) -> Result<Recovered, RecoverError> {
-    // One that cannot be read was told of by who searched for the arenas.
+    // One that cannot be read was reported when the arenas were searched.
     let known = arena_list::read(writer.log_directory()).unwrap_or_default();
     let mut readable = Vec::new();
     let mut unread = None;
@@ -222,7 +222,8 @@ fn recover_arenas<F: Fs>(
         let source = dead.source();
         match source.and_then(|source| take_back_marks(source.clone(), limit).map(|()| source)) {
             Ok(source) => {
-                // Its marks are of lines that there are: those of its own recovery count from now on.
+                // Its marks are of lines that there are: those of its own recovery count from now
+                // on.
                 if arena_list::is_kept(&known, dead.path())
                     && let Err(error) = arena_list::add(writer.log_directory(), dead.path())
                 {
@@ -344,8 +345,8 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
     writer.flush()
 }
 
-/// Records that came in to their end, and whose beginning is gone: it was in the memory of the writer, or
-/// in a spill that is not here.
+/// Records that came in to their end, and whose beginning is gone: it was in the memory of the
+/// writer, or in a spill that is not here.
 fn count_broken(found: &[(Head, Ref)]) -> u64 {
     let of = |fragment: u8| {
         let such = found.iter().filter(move |(head, _)| head.fragment == fragment);
@@ -354,8 +355,8 @@ fn count_broken(found: &[(Head, Ref)]) -> u64 {
     of(FRAGMENT_LAST).difference(&of(FRAGMENT_FIRST)).count() as u64
 }
 
-/// A writer that dies while it moves a piece of a record to the spill leaves it in the arena, too: that
-/// one counts as written.
+/// A writer that dies while it moves a piece of a record to the spill leaves it in the arena, too:
+/// that one counts as written.
 pub(crate) fn drop_doubles(drain: &mut Drain, found: &mut Vec<(Head, Ref)>, written_seq: u64) {
     let name = |head: &Head| (head.conn, head.rec_no, head.fragment_number);
     let moved = found.iter().filter(|(_, at)| at.is_spilled()).map(|(head, _)| name(head));
@@ -374,10 +375,10 @@ pub(crate) fn drop_doubles(drain: &mut Drain, found: &mut Vec<(Head, Ref)>, writ
 
 /// Puts records into the order in which they happened, connection by connection.
 ///
-/// The numbers of a series, which are those of one session slot, are its order. A connection that found no
-/// slot has records without a number, and each of its records in fragments has a series of its own. Only
-/// time tells their order, and that of series. A thread's records are in its chunk as they happened,
-/// though the clock of an error or a table may be some milliseconds behind.
+/// The numbers of a series, which are those of one session slot, are its order. A connection that
+/// found no slot has records without a number, and each of its records in fragments has a series of
+/// its own. Only time tells their order, and that of series. A thread's records are in its chunk as
+/// they happened, though the clock of an error or a table may be some milliseconds behind.
 pub(crate) fn sort<T>(found: &mut Vec<T>, record: impl Fn(&T) -> (&Head, &Ref)) {
     let series = |head: &Head| (head.conn, epoch_of(head.rec_no));
     let mut last: HashMap<(u64, u32), i64> = HashMap::new();

@@ -1,5 +1,6 @@
-//! The system clock is set back while recording goes on: lines keep their order within a connection,
-//! `seq` has no gap, and nothing is lost. Their times are those of the clock, as it was.
+//! The system clock is set back while recording continues: lines keep their order within a
+//! connection, `seq` has no gap, and nothing is lost. Their times are those of the clock, as it
+//! was.
 
 mod support;
 

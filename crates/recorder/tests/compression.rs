@@ -77,7 +77,7 @@ fn what_is_closed_becomes_smaller_and_what_fails_is_tried_again() {
         assert!(text.starts_with(&format!("{{\"v\":1,\"seq\":{seq},")) && text.len() > 10_000);
         assert!(bytes.len() < 1000);
     }
-    // The one with the last line, gone on with.
+    // The one with the last line is continued.
     assert!(place.lines()[0].starts_with(&format!("{{\"v\":1,\"seq\":{COUNT},")));
     drop(writer);
     arena.remove().expect("removes");
@@ -86,7 +86,8 @@ fn what_is_closed_becomes_smaller_and_what_fails_is_tried_again() {
 #[test]
 fn a_writer_that_goes_takes_the_thread_with_it() {
     let place = place();
-    // Long enough that the thread is at it when the writer goes, mostly; whatever it was at, the same holds.
+    // Long enough that the thread is at it when the writer goes, mostly; whatever it was at, the
+    // same holds.
     fill(&place, 20_000_000);
     let arena = place.arena();
     let (mut writer, control, _) = writer(&place, arena.arena());

@@ -1,5 +1,5 @@
 //! Records whose header makes sense and whose rest does not: each is counted as lost, and no
-//! line says what nobody knows.
+//! line says what is unknown.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn end(conn: u64, query_id: u64) -> Event {
 fn damage(arena: &Arena, at: Ref) {
     const STRING_BYTES_AT: usize = 80;
     let place = arena.chunk_base(at.chunk).wrapping_add(at.position as usize + STRING_BYTES_AT);
-    // SAFETY: within a committed record; nobody else uses the arena at this time.
+    // SAFETY: within a committed record; nothing else uses the arena at this time.
     unsafe { place.cast::<u16>().write(u16::MAX) };
 }
 

@@ -1,5 +1,6 @@
-//! A thread of the server that dies while it writes a record: its chunk stays BUSY, and nobody waits
-//! for it. One record is lost and told of; what was recorded before it and after it is written.
+//! A thread of the server that dies while it writes a record: its chunk stays BUSY, and nobody
+//! waits for it. One record is lost and reported; what was recorded before it and after it is
+//! written.
 
 mod support;
 
@@ -23,8 +24,8 @@ fn point(conn: u64, query_id: u64, text: &'static [u8]) -> Event {
     event(RecordKind::Point, conn, query_id, text)
 }
 
-/// Turns the only chunk that is owned and idle into what its owner leaves that dies inside: BUSY, and
-/// behind its last record bytes that were not committed.
+/// Turns the only chunk that is owned and idle into what its owner leaves that dies inside: BUSY,
+/// and behind its last record bytes that were not committed.
 fn die_inside(arena: &Arena) -> u32 {
     let mut end = None;
     Drain::new(*arena).pass(|_, at| end = Some((at.chunk, at.position + at.bytes)));
@@ -35,7 +36,7 @@ fn die_inside(arena: &Arena) -> u32 {
     control.state.store(word ^ (IDLE ^ BUSY), Ordering::Relaxed);
     let place = arena.chunk_base(index).wrapping_add(position as usize + 4);
     // SAFETY: behind the commit word of a record that is not there yet, within its chunk, which is
-    // far from full; nobody else uses the arena at this time.
+    // far from full; nothing else uses the arena at this time.
     unsafe { place.write_bytes(0xa5, 100) };
     index
 }
@@ -70,7 +71,7 @@ fn nobody_waits_for_a_thread_that_died_inside() {
     let all_free = arena.free_count();
     let mut writer = place.writer(arena);
     record_and_die(&file, || [point(1, 1, b"SELECT 'before'"), point(2, 2, b"SELECT 'other'")]);
-    // Its connection goes on in another thread, as in a pool of them, and so do others.
+    // Its connection continues in another thread, as in a pool of them, and so do others.
     let probe = Probe::new(arena, 1);
     let mut thread = Thread::default();
     emit(&probe, &mut thread, &point(1, 3, b"SELECT 'behind'"));
@@ -145,7 +146,7 @@ fn a_living_thread_keeps_its_chunk() {
     }
 }
 
-/// Without `/proc` nobody is known to be dead.
+/// Without `/proc` no thread is known to be dead.
 #[test]
 fn where_threads_are_not_listed_nobody_is_taken_for_dead() {
     let place = place();

@@ -1,4 +1,5 @@
-//! A writer whose filters come from another process: what a record was judged by may be later than it.
+//! A writer whose filters come from another process: what a record was judged by may be later than
+//! it.
 
 mod support;
 
@@ -105,8 +106,8 @@ fn what_a_filter_has_let_through_waits_for_it() {
     assert_eq!(place.said(Severity::Error), Vec::<String>::new());
 }
 
-/// The number in the arena is not true, or the server's thread hangs: statements do not wait for ever, and
-/// nothing gets into the log that a filter might keep out.
+/// The number in the arena is not true, or the server's thread hangs: statements do not wait for
+/// ever, and nothing gets into the log that a filter might keep out.
 #[test]
 fn a_filter_that_never_comes_is_not_waited_for_for_ever() {
     let place = place();

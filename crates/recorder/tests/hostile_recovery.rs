@@ -1,5 +1,5 @@
-//! Recovery of an arena and its spill that nobody vouches for: it may find nonsense, but it ends, does
-//! not panic, and what it writes are lines.
+//! Recovery of an arena and its spill that nobody vouches for: it may find nonsense, but it ends,
+//! does not panic, and what it writes are lines.
 //!
 //! [`drive`] is also the body of the fuzz target `recovery`. Here it runs over the target's seeds.
 

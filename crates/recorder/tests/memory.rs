@@ -1,4 +1,4 @@
-//! Statements for whose text there is not enough memory: the writer goes on without the text.
+//! Statements for whose text there is not enough memory: the writer continues without the text.
 //! The allocator of this program refuses large pieces beyond a limit, as the system does.
 
 mod support;

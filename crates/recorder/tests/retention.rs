@@ -1,5 +1,5 @@
 //! Retention as the writer does it: each file has its line before it goes, many do not go by age at
-//! once, and the numbers of the lines go on.
+//! once, and the numbers of the lines continue.
 
 mod support;
 
@@ -14,7 +14,7 @@ use tacho_settings::Setting;
 
 const OLD_COUNT: u64 = 250;
 
-/// Files of the year 2020, one line each; the newest is gone on with.
+/// Files of the year 2020, one line each; the newest is continued.
 fn fill(place: &TestLog) {
     fs::create_dir(&place.log).expect("makes");
     for seq in 1..=OLD_COUNT {
@@ -82,7 +82,8 @@ fn by_age_few_go_at_once_and_all_when_somebody_says_so() {
     arena.remove().expect("removes");
 }
 
-/// Files that are begun on command do not push out the evidence before them; full ones do, one for one.
+/// Files that are begun on command do not push out the evidence before them; full ones do, one for
+/// one.
 #[test]
 fn by_count_one_goes_for_each_full_file_and_none_for_one_that_was_asked_for() {
     let place = place();

@@ -1,4 +1,4 @@
-//! Renditions beside a writer: what nobody knows about is kept, and a format that is switched while
+//! Renditions beside a writer: what is unknown is kept, and a format that is switched while
 //! the current file is empty is written all the same.
 
 mod support;
@@ -18,7 +18,7 @@ use tacho_settings::Setting;
 const COUNT: u64 = 5;
 const CSV: u64 = 1;
 
-/// Old files of one line each; the newest is gone on with.
+/// Old files of one line each; the newest is continued.
 fn fill(place: &TestLog) {
     fs::create_dir(&place.log).expect("makes");
     for seq in 1..=COUNT {

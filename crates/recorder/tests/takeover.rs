@@ -1,4 +1,4 @@
-//! Writers that die and are succeeded while producers go on, on real threads.
+//! Writers that die and are succeeded while producers continue, on real threads.
 
 mod support;
 
@@ -167,7 +167,8 @@ fn texts_larger_than_the_arena_outlive_their_writers() {
             std::thread::yield_now();
         }
     });
-    // At least once for each of a connection's texts: those of the others may come at the same time.
+    // At least once for each of a connection's texts: those of the others may come at the same
+    // time.
     assert!(succession_count >= EACH, "{succession_count}");
     assert!(writer.expect("there is one").finish());
     assert!(!is_spilled(), "all of it is in the log");
@@ -189,7 +190,8 @@ fn large(id: u64) -> &'static [u8] {
     format!("{id:x} ").repeat(700_000).into_bytes().leak()
 }
 
-/// A writer dies while it moves the pieces of a text: some are in both places, some of these are marked.
+/// A writer dies while it moves the pieces of a text: some are in both places, some of these are
+/// marked.
 #[test]
 fn pieces_that_are_in_two_places_are_in_one_line() {
     let text: &'static [u8] = b"piece ".repeat(100_000).leak();
@@ -285,7 +287,8 @@ fn a_text_that_was_taken_out_is_known_by_its_beginning() {
         let since = Instant::now();
         let mut is_succeeded = false;
         while !producer.is_finished() {
-            // Nothing is taken out before the arena is full: a quick writer would leave nobody waiting.
+            // Nothing is taken out before the arena is full: a quick writer would leave nobody
+            // waiting.
             if !is_succeeded && backpressure.waiters.load(Ordering::Relaxed) > 0 {
                 // It takes pieces out, and dies with them.
                 round(&mut writer);
@@ -361,8 +364,8 @@ fn who_waits_for_a_line_is_let_go_by_the_next_writer() {
     assert_eq!(ended, 50);
 }
 
-/// A recorder that recovers what dead servers have left may come between the death of a writer and the
-/// return of its server.
+/// A recorder that recovers what dead servers have left may come between the death of a writer and
+/// the return of its server.
 #[test]
 fn marks_of_lines_that_were_never_written_do_not_outlive_the_lock() {
     let place = place();
@@ -391,8 +394,9 @@ fn emit_without_slot(probe: &Probe, thread: &mut Thread, event: &Event) {
     unsafe { tacho_probe_emit(probe, thread, None, event) };
 }
 
-/// Statements of a connection without a slot, on two threads: the chunk with the end of each begins with
-/// an older record than the one with its start, and is read before it. `text`: also one in fragments.
+/// Statements of a connection without a slot, on two threads: the chunk with the end of each begins
+/// with an older record than the one with its start, and is read before it. `text`: also one in
+/// fragments.
 fn on_two_threads(arena: Arena, text: &'static [u8]) {
     let probe = Probe::new(arena, 1);
     let (mut first, mut second) = (Thread::default(), Thread::default());

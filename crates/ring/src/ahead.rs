@@ -4,7 +4,7 @@
 //! free list and the count of closed chunks by other producers, the chunk's link and state by the
 //! writer, who has also read its bytes. Fetched when they are needed, one after the other, they
 //! made every other change take longer than a microsecond. A thread near the end of its
-//! chunk asks for them, and the server's own work goes on while they come.
+//! chunk asks for them, and the server's own work continues while they come.
 //!
 //! It is a hint: nothing waits for it, nothing is changed by it, and if another thread takes that
 //! chunk the next change costs what it did.

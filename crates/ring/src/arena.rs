@@ -39,7 +39,7 @@ impl Arena {
 
     /// Fills fresh, zeroed memory: identity, and all chunks on the free list.
     pub fn initialise(&self, header: Header) {
-        // SAFETY: the header lies at the start of the mapping and fits its page; nobody else
+        // SAFETY: the header lies at the start of the mapping and fits its page; nothing else
         // knows the arena yet.
         unsafe { self.base.cast::<Header>().write(header) };
         for index in (0..self.geometry.chunk_count).rev() {

@@ -1,7 +1,7 @@
 //! Waiting for a free chunk.
 //!
-//! As in [`crate::wakeup`], the waiting thread announces itself by a read-modify-write on a word that the
-//! thread that wakes also read-modify-writes: it cannot miss a wakeup.
+//! As in [`crate::wakeup`], the waiting thread announces itself by a read-modify-write on a word
+//! that the thread that wakes also read-modify-writes: it cannot miss a wakeup.
 
 use crate::layout::Backpressure;
 use crate::sync::Ordering;

@@ -110,8 +110,8 @@ pub const STRING_IP: usize = 5;
 pub const STRING_DB: usize = 6;
 /// Command in the server's words. In `Config` records: the variable.
 pub const STRING_COMMAND: usize = 7;
-/// Character set of the text. (In `Config` records the text is the old value, of `shown_bytes` bytes,
-/// and behind it the new one.)
+/// Character set of the text. (In `Config` records the text is the old value, of `shown_bytes`
+/// bytes, and behind it the new one.)
 pub const STRING_CHARSET: usize = 8;
 /// Reserved: never written.
 pub const STRING_RESERVED: usize = 9;
@@ -169,7 +169,8 @@ pub const PRESENT_REMAINDER: u32 = 1024;
 pub const PRESENT_INNERMOST: u32 = 2048;
 /// START and POINT: inside of a stored program.
 pub const PRESENT_NESTED: u32 = 4096;
-/// Its producer waits until its line is on the device ([`DURABILITY_SYNC`](crate::layout::DURABILITY_SYNC)).
+/// Its producer waits until its line is on the device
+/// ([`DURABILITY_SYNC`](crate::layout::DURABILITY_SYNC)).
 pub const PRESENT_AWAITED: u32 = 8192;
 /// ERROR: a rule of the filter keeps the statement from running, and the text is its name.
 pub const PRESENT_BLOCKED: u32 = 16384;

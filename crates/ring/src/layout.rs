@@ -172,9 +172,9 @@ pub struct Settings {
     pub redact: AtomicU32,
     /// [`DURABILITY_ASYNC`], [`DURABILITY_GROUP`] or [`DURABILITY_SYNC`].
     pub durability: AtomicU32,
-    /// How often the filter was changed: stored before any producer can ask the new one, so that who
-    /// reads a record knows by which filters it may have been judged. Filters themselves are too large
-    /// for the arena.
+    /// How often the filter was changed: stored before any producer can ask the new one, so that
+    /// who reads a record knows by which filters it may have been judged. Filters themselves are
+    /// too large for the arena.
     pub filter_version: AtomicU64,
 }
 
@@ -255,8 +255,8 @@ pub struct WriterState {
 pub struct Successor {
     /// `seq` of the `stop` line of this server; 0 = none yet.
     pub stop_seq: AtomicU64,
-    /// Which log file was last brought to the device: the time in its name << 20 | its number. All that
-    /// was written before it is there. 0 = nobody knows (also before minor version 4).
+    /// Which log file was last brought to the device: the time in its name << 20 | its number. All
+    /// that was written before it is there. 0 = unknown (also before minor version 4).
     pub synced_file: AtomicU64,
     /// How much of it is there, bytes. Set to 0 before `synced_file` changes.
     pub synced_bytes: AtomicU64,
@@ -380,7 +380,7 @@ pub struct RecordHeader {
 
 /// The record is whole.
 pub const FRAGMENT_WHOLE: u8 = 0;
-/// The record goes on in another chunk.
+/// The record continues in another chunk.
 pub const FRAGMENT_FIRST: u8 = 1;
 /// Neither first nor last.
 pub const FRAGMENT_MIDDLE: u8 = 2;

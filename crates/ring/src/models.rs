@@ -262,7 +262,7 @@ fn free_list_gives_a_chunk_to_one_thread() {
 }
 
 /// One chunk goes from a thread through the writer to another thread, and nobody reads or
-/// writes its bytes while somebody else may.
+/// writes its bytes while another thread may.
 #[test]
 fn chunk_is_handed_over() {
     static ENDINGS: Endings = Endings::none();
@@ -340,7 +340,7 @@ fn commit_publishes_the_record_and_empties_the_next() {
 }
 
 /// The writer takes a chunk from an idle owner, never from one that is inside; the owner
-/// notices, and the chunk may already be somebody else's.
+/// notices, and the chunk may already be another thread's.
 #[test]
 fn steal_takes_only_idle_chunks() {
     static ENDINGS: Endings = Endings::none();
@@ -537,12 +537,12 @@ fn close_chunks(producer_count: usize, tell: fn(&Wakeup, &FakeFutex)) {
 }
 
 #[test]
-fn the_bell_wakes_the_writer() {
+fn the_wakeup_reaches_the_writer() {
     close_chunks(1, Wakeup::chunk_closed);
 }
 
 #[test]
-fn the_bell_of_two_producers_wakes_the_writer() {
+fn two_producers_wake_the_writer() {
     close_chunks(2, Wakeup::chunk_closed);
 }
 

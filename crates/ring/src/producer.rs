@@ -45,17 +45,17 @@ const TAIL_HEAD_BYTES: usize = RECORD_HEADER_BYTES + 8;
 
 /// Room that a record with strings, which is what begins a statement, leaves behind itself in its
 /// chunk: that of an error with the longest message of the server (512 bytes), and of an end. The
-/// server tells of some errors while it holds locks, for which other sessions wait or even spin (the
-/// definition of a table that does not exist, 10.11.19). So who waits for a chunk does so before the
-/// statement runs; its first error and its end are stored without.
+/// server tells of some errors while it holds locks, for which other sessions wait or even spin
+/// (the definition of a table that does not exist, 10.11.19). So who waits for a chunk does so
+/// before the statement runs; its first error and its end are stored without.
 ///
 /// An end leaves it, too, if it can be had without a wait: what cannot be prepared has its error
-/// before anything else is told of it.
+/// before anything else of it is reported.
 const SPARE_BYTES: usize = align_up(RECORD_HEADER_BYTES + BODY_BYTES + 512)
     .wrapping_add(align_up(RECORD_HEADER_BYTES + BODY_BYTES + FIGURES_BYTES));
 
-/// So much before the room above begins a record is stored by the slow path, which asks for what the
-/// change of the chunk will need; so the fast one does not have to look.
+/// So much before the room above begins a record is stored by the slow path, which asks for what
+/// the change of the chunk will need; so the fast one does not have to look.
 const AHEAD_BYTES: usize = 512;
 
 /// What is kept of an error's message, bytes. (Those of the server have 512 at most.)
@@ -508,7 +508,8 @@ unsafe fn write_whole<const STRINGS: bool>(
 /// A record that is larger than a chunk: FIRST, MIDDLE …, LAST, each in a chunk of its own.
 ///
 /// # Safety
-/// As for [`emit`]; no string is longer than `STRING_BYTES_MAX`; `fixed_bytes` is the size of header, body, figures and strings.
+/// As for [`emit`]; no string is longer than `STRING_BYTES_MAX`; `fixed_bytes` is the size of
+/// header, body, figures and strings.
 #[cold]
 #[inline(never)]
 unsafe fn emit_fragments<const STRINGS: bool>(

@@ -178,7 +178,7 @@ pub fn taken_early(session: &Session, rec_no: u64) -> bool {
     session.early_rec_no.load(Ordering::Relaxed) == rec_no
 }
 
-/// Says that the line of a record that is waited for is where it shall be (writer).
+/// Says that the line of a record that is waited for is where it has to be (writer).
 /// [`wake_settled`] then wakes its producer.
 pub fn announce_settled(session: &Session, rec_no: u64) {
     // One that nobody waits for any more may come behind a later one.

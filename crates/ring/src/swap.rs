@@ -12,8 +12,8 @@ use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 
 /// See the module documentation.
 ///
-/// `T: Sync`, because all readers get references to one and the same value. `AtomicPtr<T>` is `Sync` for
-/// any `T`: without this bound safe code could share a `Cell` between threads.
+/// `T: Sync`, because all readers get references to one and the same value. `AtomicPtr<T>` is
+/// `Sync` for any `T`: without this bound safe code could share a `Cell` between threads.
 pub struct Swap<T: Sync> {
     value: AtomicPtr<T>,
     readers: AtomicU32,
@@ -53,7 +53,7 @@ impl<T: Sync> Swap<T> {
         self.value.store(value.cast_mut(), Ordering::Release);
     }
 
-    /// Whether somebody may still look at what was replaced before.
+    /// Whether a reader may still look at what was replaced before.
     pub fn is_read(&self) -> bool {
         // SYNC swap: AcqRel pairs with the two read-modify-writes in `read`.
         self.readers.fetch_add(0, Ordering::AcqRel) != 0

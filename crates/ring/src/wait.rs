@@ -162,7 +162,7 @@ pub(crate) fn for_chunk(
 
 /// The writer had to take this record out of the arena while it was still coming in: it is
 /// nowhere but in the writer's memory. Waits until its line is in the file, so that no
-/// statement runs that a crash could take out of the record. `for_device`: the line shall be on
+/// statement runs that a crash could take out of the record. `for_device`: the line must be on
 /// the device before the statement runs. `false`: it waits no longer. Who is killed does not
 /// wait: the server does not run the statement.
 #[cold]

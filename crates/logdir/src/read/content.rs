@@ -1,5 +1,5 @@
-//! What is in log files, plain (`.jsonl`), compressed (`.zst`), encrypted (`.age`) or both, read from
-//! their start.
+//! What is in log files, plain (`.jsonl`), compressed (`.zst`), encrypted (`.age`) or both, read
+//! from their start.
 
 use std::cell::Cell;
 use std::fs::{File, FileType};
@@ -23,8 +23,8 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const AGE_HEAD: &[u8] = b"age-encryption.org/";
 /// What the last line of its header begins with.
 const AGE_HEAD_END: &[u8] = b"---";
-/// Longest header that is read. That of the recorder has two lines, some 100 bytes, for each recipient, and
-/// one that age adds with a few more. The crate takes time with the square of it.
+/// Longest header that is read. That of the recorder has two lines, some 100 bytes, for each
+/// recipient, and one that age adds with a few more. The crate takes time with the square of it.
 const AGE_HEAD_LINES_MAX: usize = 4096;
 const AGE_HEAD_BYTES_MAX: usize = 256 * 1024;
 
@@ -101,8 +101,8 @@ impl Identities {
     }
 }
 
-/// Reads the header of an encrypted file, up to the line that ends it. The crate `age` reads it line by
-/// line and parses all of it after each, so it gets a short one.
+/// Reads the header of an encrypted file, up to the line that ends it. The crate `age` reads it
+/// line by line and parses all of it after each, so it gets a short one.
 fn age_head(source: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidData, text));
     let mut head = Vec::new();
@@ -242,12 +242,12 @@ pub enum Opened {
     Packed(PathBuf, Lines),
 }
 
-/// Opens a file in a log directory. There are only plain files in it: a link would let whoever can write
-/// there show any file of the system, and swap it while it is read.
+/// Opens a file in a log directory. There are only plain files in it: a link would let whoever can
+/// write there show any file of the system, and swap it while it is read.
 ///
 /// # Errors
-/// When it cannot be opened. An error of the kind `InvalidData`, without an error number: it is not a
-/// plain file.
+/// When it cannot be opened. An error of the kind `InvalidData`, without an error number: it is not
+/// a plain file.
 pub fn open_in_log(path: &Path) -> io::Result<File> {
     // O_NONBLOCK means nothing to a plain file, and keeps a pipe from blocking the open.
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;

@@ -1,12 +1,12 @@
 //! Lines are read up to a length.
 //!
-//! Files are not trusted: 100 KB of a compressed file may be gigabytes without a newline. A longer line is
-//! read and counted, but not kept.
+//! Files are not trusted: 100 KB of a compressed file may be gigabytes without a newline. A longer
+//! line is read and counted, but not kept.
 
 use std::io::{self, BufRead};
 
-/// A limit for lines in ordinary use, bytes: statements up to MySQL's default of `max_allowed_packet`,
-/// 64 MiB, also if every second byte needs an escape.
+/// A limit for lines in ordinary use, bytes: statements up to MySQL's default of
+/// `max_allowed_packet`, 64 MiB, also if every second byte needs an escape.
 pub const LINE_BYTES_MAX: usize = 128 << 20;
 
 /// A line that was read.
@@ -18,8 +18,8 @@ pub struct Length {
     pub is_too_long: bool,
 }
 
-/// Reads up to an `end` into an empty `line`, or to the end of the source. The memory of a line that is too
-/// long is given back.
+/// Reads up to an `end` into an empty `line`, or to the end of the source. The memory of a line
+/// that is too long is given back.
 ///
 /// # Errors
 /// As reading the source.

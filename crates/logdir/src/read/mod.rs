@@ -7,7 +7,7 @@
 //!
 //! [`read()`] gives lines to a [`Sink`], which decides what becomes of them. No file is trusted:
 //! links in a log directory are not followed, a line takes only so much memory, and a broken file
-//! is a problem that the sink is told, not the end.
+//! is a problem that is reported to the sink, not the end.
 //!
 //! | module | what it owns |
 //! |---|---|
@@ -22,7 +22,7 @@
 //! | `kept` | the newest lines, in memory until they are shown |
 //! | `follow` | lines as they are written |
 //! | [`order`] | numbers of lines: known, missing, of another log |
-//! | [`resume`] | where a new start goes on after the line that was handled last |
+//! | [`resume`] | where a new start continues after the line that was handled last |
 //! | [`directory`] | a log directory for verification |
 
 pub mod content;
@@ -55,7 +55,7 @@ use scan::Scan;
 /// until the sink ends it.
 ///
 /// # Errors
-/// When it cannot go on. The sink is told of files that cannot be read, and they are passed over.
+/// When it cannot continue. Files that cannot be read are reported to the sink and passed over.
 pub fn read<S: Sink>(
     place: Input,
     request: &Request<'_>,

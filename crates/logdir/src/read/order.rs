@@ -1,5 +1,5 @@
-//! The numbers of the lines that are handed on, as by sending them: which were met before, which are missing, and whether
-//! this is still the same log.
+//! The numbers of the lines that are handed on, as by sending them: which were met before, which
+//! are missing, and whether this is still the same log.
 //!
 //! A file may be seen again (`docs/specs/file.md`, "Changes by others"), and a new start reads the
 //! file it was in from its beginning: lines that were sent are passed over by their `seq`. But a

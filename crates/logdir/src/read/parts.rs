@@ -89,7 +89,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// Wants no line, and must be told of no problem.
+    /// Wants no line, and must get no problem.
     struct Untroubled;
 
     impl Sink for Untroubled {

@@ -73,7 +73,7 @@ pub struct Request<'a> {
     /// Only parts of files that can have lines of this range are read. The sink has to look at the
     /// time of each line.
     pub window: Window,
-    /// Whether to go on with what comes.
+    /// Whether to continue with what comes.
     pub follow: bool,
 }
 
@@ -98,7 +98,7 @@ pub trait Sink {
     /// The reading ends with the error.
     fn flush(&mut self) -> Result<(), Self::Error>;
 
-    /// Something is wrong with a file. The reading goes on.
+    /// Something is wrong with a file. The reading continues.
     fn problem(&mut self, path: &Path, reason: &str);
 
     /// Something is worth saying that is no problem.
@@ -110,7 +110,7 @@ pub trait Sink {
     /// So many more bytes will be read.
     fn expect(&mut self, _bytes: u64) {}
 
-    /// So many bytes were read. Returns whether to go on.
+    /// So many bytes were read. Returns whether to continue.
     ///
     /// # Errors
     /// The reading ends with the error.

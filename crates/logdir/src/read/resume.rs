@@ -1,4 +1,4 @@
-//! Where a new start goes on: the line that was sent last is looked for in the log.
+//! Where a new start continues: the line that was sent last is looked for in the log.
 //!
 //! It is usually in the file it was in. If that file is gone, retention may have taken it, or the
 //! recorder may have written its lines again under the next name. A log that was cut back, as by
@@ -16,7 +16,7 @@ use super::files::{self, LogFile};
 use super::line_limit;
 use super::order::{Mark, seq_of, stem};
 
-/// Why it cannot go on.
+/// Why it cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
     /// The log cannot be read.
@@ -48,7 +48,7 @@ pub enum ResumeError {
     },
 }
 
-/// Where to go on.
+/// Where to continue.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Resume {
     /// Name of the first file to read, without its ending; `None`: all there are.
@@ -59,7 +59,7 @@ pub struct Resume {
     pub note: Option<Notice>,
 }
 
-/// What is unusual about where it goes on.
+/// What is unusual about where it continues.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The file of the last line is gone.
@@ -68,7 +68,7 @@ pub enum Notice {
         directory: PathBuf,
         /// The file.
         file: String,
-        /// The one to go on with.
+        /// The one to continue with.
         next: String,
     },
     /// The file of the last line is encrypted by now, and no key opens it.
@@ -150,7 +150,7 @@ pub fn find(
     let mut oldest = None;
     for file in &files {
         let first = match first_seq(file, access) {
-            // Encrypted meanwhile: what is in it is told when its turn comes.
+            // Encrypted meanwhile: what is in it is reported when its turn comes.
             Err(ResumeError::Read { error, .. }) if Locked::is(&error) => continue,
             first => first?,
         };
@@ -182,7 +182,7 @@ pub fn find(
             Ok(Resume { from: Some(name.clone()), behind: Some(behind), note: None })
         }
         Found::Other => Err(another(format!("{name} has another line of this number"))),
-        // A file was taken out of the middle. The rest is told as a gap.
+        // A file was taken out of the middle. The rest is reported as a gap.
         Found::Nothing(_)
             if files.iter().any(|file| *file.stem > *mark.file) && **name < *mark.file =>
         {

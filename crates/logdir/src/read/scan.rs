@@ -38,7 +38,7 @@ impl<'a> Scan<'a> {
     /// Shows the lines that are wanted.
     ///
     /// # Errors
-    /// When the sink takes no more. Files that cannot be read are told of and passed over.
+    /// When the sink takes no more. Files that cannot be read are reported and passed over.
     pub fn run<S: Sink>(&self, lines: Lines, window: Window, sink: &mut S) -> Result<(), S::Error> {
         if lines == Lines::Last(0) {
             return Ok(());
@@ -77,12 +77,12 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Opens a file, in whatever form it is by now. A failure is told of and gives `None`.
+    /// Opens a file, in whatever form it is by now. A failure is reported and gives `None`.
     fn open<S: Sink>(&self, log: &LogFile, sink: &mut S) -> Option<OpenedFile> {
         let is_newest = self.files.last().is_some_and(|last| last.path == log.path);
         let open = || {
             if is_newest && log.form == Form::Plain {
-                // One that could not be opened was told of.
+                // One that could not be opened was reported.
                 let Some(newest) = self.newest else { return Ok(None) };
                 return Ok(Some(OpenedFile::Plain(newest.file.try_clone()?, newest.end)));
             }
@@ -251,7 +251,7 @@ fn take_last<S: Sink>(
     Ok(Ok(()))
 }
 
-/// Calls `take` with the wanted lines of a packed file. One that makes no sense is told of.
+/// Calls `take` with the wanted lines of a packed file. One that makes no sense is reported.
 ///
 /// # Errors
 /// As `take`, and when the sink takes no more.

@@ -1,4 +1,4 @@
-//! Tombstones: `removed.chain` tells of files that were removed on purpose.
+//! Tombstones: `removed.chain` lists files that were removed on purpose.
 
 use std::collections::HashSet;
 use std::io::{self, BufReader};
@@ -14,7 +14,8 @@ use crate::error::{At, FileError};
 use crate::fs::{Fs, FsFile, OpenMode};
 use crate::sync::sync_tail;
 
-/// What `removed.chain` has, as far as it was read: it is read again when its length is another one.
+/// What `removed.chain` has, as far as it was read: it is read again when its length is another
+/// one.
 #[derive(Default)]
 pub(crate) struct Removed {
     /// Length up to the end of the last tombstone.
@@ -57,15 +58,15 @@ impl Removed {
 impl<F: Fs> Sealer<F> {
     /// Whether everything of a log file is in its sidecar, and no start will look for it again.
     pub(crate) fn has_left(&self, log: &str) -> bool {
-        // A start goes on in the file that the chain is in.
+        // A start continues in the file that the chain is in.
         let is_before = |file: &str| log < file;
         is_before(&self.chain.position().file)
             && self.files.iter().all(|waiting| is_before(&waiting.file))
     }
 
     /// Says in `removed.chain` that a closed file is about to be removed, if that does not say so
-    /// yet, and waits until that is on the device (but for the name of a new `removed.chain`). A file
-    /// without a sidecar was never sealed: nothing is said of it.
+    /// yet, and waits until that is on the device (except for the name of a new `removed.chain`). A
+    /// file without a sidecar was never sealed: nothing is said of it.
     pub(crate) fn bury(
         &mut self,
         fs: &F,
@@ -87,8 +88,9 @@ impl<F: Fs> Sealer<F> {
             *removed = Removed::of(&file).at("read", &removed_path)?;
         }
         if removed.has(log) {
-            // By one that died before the file was gone, and perhaps before this was synced; or by us,
-            // and the sync has failed: the next one would say that all is well without writing it.
+            // By one that died before the file was gone, and perhaps before this was synced; or by
+            // us, and the sync has failed: the next one would say that all is well without writing
+            // it.
             return sync_tail(&file, &removed_path, 0, &mut true);
         }
         if length > removed.bytes {

@@ -1,8 +1,8 @@
 //! Which key file belongs to a log directory.
 //!
-//! The setting names one file, and a server may get another log directory. A key that signs two logs
-//! breaks the chains of both. So each key file names the log directory that it belongs to. If the
-//! named file belongs to another one, this directory has a key file of its own beside it:
+//! The setting names one file, and a server may get another log directory. A key that signs two
+//! logs breaks the chains of both. So each key file names the log directory that it belongs to. If
+//! the named file belongs to another one, this directory has a key file of its own beside it:
 //! `<name>-<16 digits>.<extension>`, the digits being those of the log's origin.
 //!
 //! A directory that was renamed, moved or mounted elsewhere has sidecars, and they name the root of
@@ -49,8 +49,8 @@ impl KeyOf {
     }
 }
 
-/// Finds the key file of the log directory `dir`, whose files are `names`. `named`: the file that the
-/// setting names.
+/// Finds the key file of the log directory `dir`, whose files are `names`. `named`: the file that
+/// the setting names.
 pub(super) fn find<F: Fs>(
     fs: &F,
     dir: &Path,

@@ -2,21 +2,21 @@
 //!
 //! [`LogFiles`](super::LogFiles) tells the sealer which complete lines are in which file; the
 //! sealer hashes them and brings frames, checkpoints and new keys to the files. No thread, no
-//! sleep. An error stops nothing but the sealer: what it is told meanwhile is remembered as
-//! hashes (a frame goes on growing), and the next call goes on where it stopped.
+//! sleep. An error stops nothing but the sealer: what it hears meanwhile is remembered as
+//! hashes (a frame continues growing), and the next call continues where it stopped.
 //!
 //! The order of the steps is what makes a crash harmless:
 //!
 //! 1. Log lines are in the log file before their frame is in the sidecar. A crash between leaves
 //!    lines without a frame: they get one marked `recovered`.
 //! 2. Log and sidecar are on the device before they are signed.
-//! 3. What is signed is in the key file, with the new keys and without the old ones, before it is in
-//!    the sidecar. A crash between: it is appended at the next start. So what the key file has, and
-//!    the sidecar has not and cannot take, was taken out of the sidecar.
+//! 3. What is signed is in the key file, with the new keys and without the old ones, before it is
+//!    in the sidecar. A crash between: it is appended at the next start. So what the key file has,
+//!    and the sidecar has not and cannot take, was taken out of the sidecar.
 //!
 //! | module | what it owns |
 //! |---|---|
-//! | `open` | beginning, and going on after a stop or a crash |
+//! | `open` | beginning, and continuing after a stop or a crash |
 //! | `key_of` | which key file belongs to a log directory |
 //! | `resume` | the place where the keys of a key file continue |
 //! | `scan` | what a sidecar ends with |
@@ -61,13 +61,13 @@ const WAITING_MAX: usize = if cfg!(test) { 64 } else { 1024 };
 /// How a log directory is sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealOptions {
-    /// Where the signing keys lie; made if they are missing. If they belong to another log, those of this
-    /// one lie beside it: [`Sealed::key_file`].
+    /// Where the signing keys lie; made if they are missing. If they belong to another log, those
+    /// of this one lie beside it: [`Sealed::key_file`].
     pub key_file: PathBuf,
     /// How often the chain is signed, s; 0: only at rotation and stop.
     pub checkpoint_interval_s: u64,
-    /// Whether the chain may be broken, which is declared, where this key cannot go on. Otherwise
-    /// that is an error.
+    /// Whether the chain may be broken, which is declared, where this key cannot continue.
+    /// Otherwise that is an error.
     pub may_break: bool,
 }
 
@@ -101,7 +101,7 @@ struct Waiting {
     file: String,
     reason: EpochReason,
     unframed: VecDeque<Unframed>,
-    /// End of what was told of it, bytes.
+    /// End of the lines that were reported, bytes.
     end: u64,
     /// How much of it is on the device for certain, bytes.
     synced: u64,
@@ -133,11 +133,11 @@ pub(crate) struct Sealer<F: Fs> {
     failed_at_s: Option<i64>,
     /// The names of log and sidecar are on the device.
     names_synced: bool,
-    /// The next checkpoint that somebody asked for.
+    /// The next checkpoint that was asked for.
     wanted: Option<CheckpointReason>,
     due: Due,
     writeback_at_s: i64,
-    /// `seq` of the last line that was told of.
+    /// `seq` of the last line that was reported.
     last_seq: u64,
 }
 
@@ -194,7 +194,7 @@ impl<F: Fs> Sealer<F> {
         self.options.checkpoint_interval_s = interval_s;
     }
 
-    /// How much of the newest file was told of, bytes.
+    /// How much of the newest file was reported, bytes.
     pub(super) fn end(&self) -> u64 {
         self.files.back().map_or(0, |waiting| waiting.end)
     }
@@ -249,7 +249,7 @@ impl<F: Fs> Sealer<F> {
         Ok(())
     }
 
-    /// The newest file ends at `end` now, which is less than what was told of it.
+    /// The newest file ends at `end` now, which is less than what was reported.
     pub(super) fn cut(&mut self, end: u64) {
         if let Some(waiting) = self.files.back_mut() {
             waiting.end = end;
@@ -309,7 +309,8 @@ impl<F: Fs> Sealer<F> {
         self.drive(fs).map(|_| ())
     }
 
-    /// One step after the other, until there is none or one fails. `false`: one failed a moment ago.
+    /// One step after the other, until there is none or one fails. `false`: one failed a moment
+    /// ago.
     fn drive(&mut self, fs: &F) -> Result<bool, FileError> {
         loop {
             if let Some(sidecar) = &mut self.sidecar {

@@ -1,4 +1,4 @@
-//! Beginning to seal, and going on after a stop or a crash.
+//! Beginning to seal, and continuing after a stop or a crash.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ use crate::name::FileName;
 
 /// What sealing has to begin with.
 pub(crate) enum Begin<F: Fs> {
-    /// It goes on in the current file.
+    /// It continues in the current file.
     Ready(Box<(Sealer<F>, Sealed)>),
-    /// It can only begin in a file that nobody has written to.
+    /// It can only begin in a file without a line.
     NeedsNewFile,
 }
 
@@ -158,11 +158,11 @@ fn go_on<F: Fs>(
     let next = sealer.files.get(1).map(|file| file.reason);
     let declared = next.filter(|reason| *reason != EpochReason::Rotate);
     if sealer.files.len() == 1 {
-        // All that was told of before belongs to the key of before.
+        // All that was reported before belongs to the key of before.
         sealer.wanted = Some(CheckpointReason::Start);
     }
     sealer.drive(fs)?;
-    // Lines behind the checkpoint of a stop are nobody's, until this is there, too.
+    // Lines behind the checkpoint of a stop belong to no epoch until this is there, too.
     sealer.sync(fs)?;
     let key_file = options.key_file.clone();
     let sealed = Sealed { root, key_file, is_new_root: false, declared, recovered_bytes };

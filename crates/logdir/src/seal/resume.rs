@@ -24,8 +24,8 @@ pub(super) fn read_key<F: Fs>(fs: &F, path: &Path) -> Result<Option<KeyFile>, Fi
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         stat => {
             let stat = stat.at("look at", path)?;
-            // A second name might outlive the file's replacement, and SQL gives every file it makes a
-            // permission for others.
+            // A second name might outlive the file's replacement, and SQL gives every file it makes
+            // a permission for others.
             if !stat.is_file || stat.links != 1 || stat.mode & 0o077 != 0 {
                 return Err(FileError::of_kind(FileErrorKind::KeyNotSecret, "use", path));
             }
@@ -38,7 +38,7 @@ pub(super) fn read_key<F: Fs>(fs: &F, path: &Path) -> Result<Option<KeyFile>, Fi
     Ok(Some(key))
 }
 
-/// Where a chain goes on.
+/// Where a chain continues.
 pub(super) struct Found<F: Fs> {
     pub(super) position: Position,
     pub(super) sidecar: Sidecar<F>,
@@ -48,8 +48,8 @@ pub(super) struct Found<F: Fs> {
     pub(super) log_synced_bytes: u64,
 }
 
-/// Finds the place where the keys of a key file go on. `None`: the directory does not have what is
-/// known to have been in it, or it has more than this key file knows of.
+/// Finds the place where the keys of a key file continue. `None`: the directory does not have what
+/// is known to have been in it, or it has more than this key file knows of.
 pub(super) fn resume<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -83,8 +83,8 @@ pub(super) fn resume<F: Fs>(
             Some(Scan { is_damaged: true, .. } | Scan { has_later_note: true, .. }) => {
                 return Ok(None);
             }
-            // What a power failure has taken from the log and not from the sidecar is taken from there,
-            // too: nobody has signed it.
+            // What a power failure has taken from the log and not from the sidecar is taken from
+            // there, too: it is not signed.
             Some(Scan { has_note: true, fitting: (position, bytes), note_start, .. }) => {
                 (position, bytes, note_start, true)
             }
@@ -106,8 +106,8 @@ pub(super) fn resume<F: Fs>(
     Ok(Some(Found { position, sidecar, out, log_synced_bytes: begun.offset }))
 }
 
-/// Appends the last checkpoint of the file before, if it is not there yet. `false`: it is not there,
-/// and there is no place for it.
+/// Appends the last checkpoint of the file before, if it is not there yet. `false`: it is not
+/// there, and there is no place for it.
 fn complete<F: Fs>(fs: &F, dir: &Path, key: &KeyFile) -> Result<bool, FileError> {
     let (Some(closing), Some(closed)) = (&key.closing, key.closed()) else { return Ok(true) };
     let path = dir.join(sidecar_name(&closed.file));

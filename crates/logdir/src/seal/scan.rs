@@ -1,4 +1,4 @@
-//! What a sidecar ends with: where a recorder that starts goes on.
+//! What a sidecar ends with: where a recorder that starts continues.
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -49,7 +49,7 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// What a tombstone tells of the file.
+    /// What a tombstone says of the file.
     pub(super) fn gone(&self) -> Gone {
         let Position { file, seq, hash, .. } = &self.position;
         Gone {
@@ -61,8 +61,8 @@ impl Scan {
     }
 }
 
-/// Reads the sidecar of a log file, and looks for a note in it. `None`: there is none, or nothing in
-/// it.
+/// Reads the sidecar of a log file, and looks for a note in it. `None`: there is none, or nothing
+/// in it.
 pub(super) fn scan<F: Fs>(
     fs: &F,
     path: &Path,

@@ -100,7 +100,7 @@ impl<F: Fs> Sidecar<F> {
         if stat.bytes > *bytes {
             file.set_len(*bytes).at("truncate", path)?;
         }
-        // What somebody has cut off is gone. Verification says so; it is not for us to hide.
+        // What another process has cut off is gone. Verification says so; it is not for us to hide.
         *bytes = stat.bytes.min(*bytes);
         *synced = (*synced).min(*bytes);
         *unsure = false;

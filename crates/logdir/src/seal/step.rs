@@ -115,7 +115,7 @@ impl<F: Fs> Sealer<F> {
                 sync_tail(&file, &log, waiting.synced, &mut waiting.is_doubtful)?;
                 waiting.synced = position.offset;
             }
-            // Renamed, deleted or replaced by somebody: there is nothing to wait for.
+            // Renamed, deleted or replaced by another process: there is nothing to wait for.
             (Ok(_), _) => {}
             (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {}
             (Err(error), _) => return Err(FileError::new("look at", &log, error)),
@@ -164,7 +164,7 @@ impl<F: Fs> Sealer<F> {
     }
 
     /// Puts the new keys in the place of the old ones. If that fails, the step is given up, so that
-    /// frames go on; unless the new keys may be there nevertheless.
+    /// frames continue; unless the new keys may be there nevertheless.
     fn save_keys(&mut self, fs: &F) -> Result<(), FileError> {
         let Some(Pending { step, is_saved: is_saved @ false }) = &mut self.pending else {
             return Ok(());

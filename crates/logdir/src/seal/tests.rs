@@ -383,7 +383,7 @@ fn what_waits_for_its_seal_is_bounded() {
     let fs = new_fs();
     let (mut files, sealed) = start(&fs);
     write(&mut files, &line(1));
-    // The chain cannot leave the first file: somebody has put something in the place of the
+    // The chain cannot leave the first file: another process has put something in the place of the
     // second sidecar when the second log file was there already.
     let in_the_way = path("audit-20000229T123456Z-000002.chain");
     fs.fault_after(7, Fault::Fail(libc::EIO));

@@ -6,20 +6,20 @@
 //!
 //! # How
 //!
-//! [`SecondaryFormat`] follows the log, file by file, oldest first. It is driven by its caller: a call
-//! of [`SecondaryFormat::step`] converts one block of lines and returns. No thread, no sleep, no retry
-//! in here; an error leaves it where it can go on.
+//! [`SecondaryFormat`] follows the log, file by file, oldest first. It is driven by its caller: a
+//! call of [`SecondaryFormat::step`] converts one block of lines and returns. No thread, no sleep,
+//! no retry in here; an error leaves it where it can continue.
 //!
-//! - **Begun anew is gone on with.** It converts a file from its first line and *compares* the
+//! - **Beginning anew is continuing.** It converts a file from its first line and *compares* the
 //!   result with the bytes that are there already; where they differ or end, it cuts and appends.
-//!   So going on after a crash, a short write, a torn end and somebody's scribbling is one and the
-//!   same thing, and a program that follows a rendition does not see it replaced.
+//!   So continuing after a crash, a short write, a torn end and another process's scribbling is one
+//!   and the same thing, and a program that follows a rendition does not see it replaced.
 //! - **What began in a file and ends in a later one** is held by a [`Joiner`] and goes to the
 //!   rendition of the file where it ended. What was held when the oldest unfinished file began is
 //!   in [`state`], with the list of unfinished files: from there everything can be made again.
 //! - **Something in the way holds up one file, not the others.** A directory of the name of a
-//!   rendition is told of as long as its log file is written, so that somebody can move it away;
-//!   then that file has none, and its lines still count for the joiner.
+//!   rendition is reported as long as its log file is written, so that an operator can move it
+//!   away; then that file has none, and its lines still count for the joiner.
 //! - The list is on the disk before a file on it gets a rendition. A file leaves it when its
 //!   rendition is complete, and synced.
 //!
@@ -55,13 +55,13 @@ use super::name::FileName;
 pub use state::State;
 use work::Work;
 
-/// Why a rendition does not go on at the moment.
+/// Why a rendition does not continue at the moment.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     /// Something did not work.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Somebody else has changed a file under it.
+    /// Another process has changed a file under it.
     #[error("{} was {what} by somebody else: it is begun again", path.display())]
     Changed {
         /// The log file or its rendition.
@@ -143,7 +143,7 @@ impl<F: Fs> SecondaryFormat<F> {
     /// Goes on by one block of lines. `false`: everything that the log has is done.
     ///
     /// # Errors
-    /// When it cannot go on. A later call tries again, and goes on where this one has stopped.
+    /// When it cannot continue. A later call tries again, and continues where this one has stopped.
     pub fn step(&mut self, plan: &Plan) -> Result<bool, Trouble> {
         let result = self.try_step(plan);
         if let Err(Trouble::Changed { .. } | Trouble::Memory(_)) = result {
@@ -176,7 +176,7 @@ impl<F: Fs> SecondaryFormat<F> {
             return Ok(false);
         }
         if self.state.pending.get(1).is_none_or(|(_, next)| next.is_none()) {
-            // Nobody goes on with them.
+            // No later file continues with them.
             work.give_out(&mut self.joiner)?;
         }
         work.end(&self.fs)?;
@@ -193,7 +193,7 @@ impl<F: Fs> SecondaryFormat<F> {
     }
 
     /// How much of the log is not in its renditions yet, bytes of lines. What cannot be looked at
-    /// counts nothing: it is told of where it is needed.
+    /// counts nothing: it is reported where it is needed.
     pub fn behind_bytes(&mut self, current: FileName) -> u64 {
         let mut sum = 0_u64;
         for &(name, format) in &self.state.pending {
@@ -225,7 +225,7 @@ impl<F: Fs> SecondaryFormat<F> {
         }
     }
 
-    /// Ends the rendition of the current file as one that is whole, until somebody goes on. To be
+    /// Ends the rendition of the current file as one that is whole, until it is continued. To be
     /// called when all lines are in it.
     ///
     /// # Errors
@@ -301,7 +301,7 @@ impl<F: Fs> SecondaryFormat<F> {
         }
         self.joiner = Joiner::new(HELD_BYTES_MAX);
         for line in self.state.held.split_inclusive(|byte| *byte == b'\n') {
-            // Lines of our own; what somebody has put there instead is no record.
+            // Lines of our own; what another process has put there instead is no record.
             let record = Line::parse(line).ok().and_then(|line| OwnedRecord::of_line(&line).ok());
             if let Some(record) = record {
                 let held = self.joiner.push(record, |_| Err(()));

@@ -20,7 +20,8 @@ impl<L: FsFile> Target<L> {
     /// Opens the file, or makes it. Nothing of what it has is believed yet.
     ///
     /// # Errors
-    /// [`Trouble::InTheWay`], when it is a directory, a symbolic link or the like; and others, which pass.
+    /// [`Trouble::InTheWay`], when it is a directory, a symbolic link or the like; and others,
+    /// which pass.
     pub(super) fn open<F: Fs<File = L>>(fs: &F, path: &Path) -> Result<Target<L>, Trouble> {
         match fs.stat(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -42,7 +43,7 @@ impl<L: FsFile> Target<L> {
     }
 
     /// Makes `bytes` the next ones of the file. `progress` is how many of them are in it: it is
-    /// kept over errors, after which the same call goes on.
+    /// kept over errors, after which the same call continues.
     ///
     /// # Errors
     /// When they cannot be written, or the file is not the one that was written to.

@@ -188,7 +188,7 @@ enum Happening {
     Step,
     Fault(u64, Fault),
     Restart,
-    /// Somebody removes, cuts or scribbles on a rendition.
+    /// Another process removes, cuts or scribbles on a rendition.
     Remove(usize),
     Cut(usize, usize),
     Scribble(usize),
@@ -254,8 +254,8 @@ proptest! {
                     }
                 }
                 Happening::Scribble(back) => {
-                    // Only by its length is a change seen in what is written already: one that is cut, and
-                    // as long again before anybody looks, is not.
+                    // Only by its length is a change seen in what is written already: one that is
+                    // cut, and as long again before anybody looks, is not.
                     let is_whole = |path: &PathBuf| {
                         cut_from.get(path).is_none_or(|length| scene.fs.read(path).len() >= *length)
                     };
@@ -331,7 +331,7 @@ fn something_in_the_way_holds_up_one_file_and_is_told_of() {
         "somebody may move it away"
     );
 
-    // The next file is begun: it goes on there.
+    // The next file is begun: it continues there.
     scene.rotate();
     scene.write(6);
     while scene.step().expect("goes on") {}

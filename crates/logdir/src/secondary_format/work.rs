@@ -112,8 +112,8 @@ impl<F: Fs> Work<F> {
         self.done
     }
 
-    /// Takes the next lines of the log, to be flushed. `false`: there is none. What is in the way of
-    /// the rendition of a closed file is not waited for any more.
+    /// Takes the next lines of the log, to be flushed. `false`: there is none. What is in the way
+    /// of the rendition of a closed file is not waited for any more.
     pub(super) fn take_lines(
         &mut self,
         fs: &F,
@@ -197,7 +197,7 @@ impl<F: Fs> Work<F> {
         }
     }
 
-    /// Tells once that it has no place, and once that there are lines of somebody else.
+    /// Reports once that it has no place, and once that there are lines of another process.
     pub(super) fn take_notes(&mut self) -> impl Iterator<Item = String> {
         let is_news = self.broken_count > 0
             && !std::mem::replace(&mut self.is_broken_told, self.broken_count > 0);

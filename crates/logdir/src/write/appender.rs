@@ -99,7 +99,7 @@ impl<L: FsFile> Appender<L> {
     fn cut_given_up_line(&mut self, device: &mut Device<L>) -> Result<(), FileError> {
         if self.current.is_mid_line() {
             let Current { file, path, line_end, .. } = &self.current;
-            // Never to a greater length: if somebody has truncated the file below, this
+            // Never to a greater length: if another process has truncated the file below, this
             // would make a hole, and the repair would not see the loss.
             if file.stat().at("look at", path)?.bytes > *line_end {
                 file.set_len(*line_end).at("truncate", path)?;
@@ -181,8 +181,8 @@ impl<L: FsFile> Appender<L> {
         self.is_unsure = false;
     }
 
-    /// The file is `bytes` long, more than it should be: bytes that a failed write has left, and that
-    /// are the next ones of the batch, belong to it.
+    /// The file is `bytes` long, more than it should be: bytes that a failed write has left, and
+    /// that are the next ones of the batch, belong to it.
     pub(super) fn adopt(
         &mut self,
         bytes: u64,
@@ -209,7 +209,7 @@ impl<L: FsFile> Appender<L> {
         Ok(())
     }
 
-    /// Takes over complete lines of somebody else up to `end`.
+    /// Takes over complete lines of another process up to `end`.
     pub(super) fn take_foreign(&mut self, end: u64) {
         if end > self.current.bytes {
             // The bytes before the end are no longer those of the batch.
@@ -229,8 +229,8 @@ impl<L: FsFile> Appender<L> {
         self.rescue.is_some()
     }
 
-    /// Copies the unlinked file into one of the same name, or the next one. Returns the copy, which is
-    /// still to be [put in its place](Self::follow).
+    /// Copies the unlinked file into one of the same name, or the next one. Returns the copy, which
+    /// is still to be [put in its place](Self::follow).
     pub(super) fn rescue<F: Fs<File = L>>(
         &mut self,
         dir: &mut LogDir<F>,
@@ -269,7 +269,7 @@ impl<L: FsFile> Appender<L> {
         std::mem::replace(&mut self.current, next)
     }
 
-    /// Somebody deletes the file as often as it is written again.
+    /// Another process deletes the file as often as it is written again.
     pub(super) fn deleted_again(&self) -> FileError {
         FileError::new("keep", &self.current.path, io::Error::from_raw_os_error(libc::ENOENT))
     }

@@ -25,7 +25,7 @@ impl<F: Fs> LogFiles<F> {
         };
         let mut outlook = closed.outlook(dir, keep, total)?;
         let Some(&Due { name, .. }) = outlook.due.first() else { return Ok(outlook) };
-        // Somebody may have removed or cut the current file, and with it the last line.
+        // Another process may have removed or cut the current file, and with it the last line.
         self.check()?;
         if !self.may_lose(name, &closed)? {
             outlook.due.clear();
@@ -96,9 +96,9 @@ impl<F: Fs> LogFiles<F> {
 
 /// Packing, and the inventory.
 impl<F: Fs> LogFiles<F> {
-    /// The oldest closed file that is not as it shall be, and none of those to be passed over: the
-    /// log file before its rendition. Not those of the last line, from which the next start continues;
-    /// and none of a log file without a line.
+    /// The oldest closed file that is still to be packed, and none of those to be passed over: the
+    /// log file before its rendition. Not those of the last line, from which the next start
+    /// continues; and none of a log file without a line.
     ///
     /// # Errors
     /// When the directory cannot be read, or the lines behind the file not be synced.
@@ -122,8 +122,8 @@ impl<F: Fs> LogFiles<F> {
         Ok(Some(Packer::new(&self.dir, wish, packing)))
     }
 
-    /// Removes what a packed file was made from, if both are as they were then. `None`: they are not, and
-    /// it has to be packed again.
+    /// Removes what a packed file was made from, if both are as they were then. `None`: they are
+    /// not, and it has to be packed again.
     ///
     /// # Errors
     /// It still cannot be removed.
@@ -164,7 +164,8 @@ impl<F: Fs> LogFiles<F> {
     }
 
     /// Lists what there will be a rendition of. Before any of it may be followed by another file: a
-    /// recorder that dies before their thread has looked would otherwise leave files that are not listed.
+    /// recorder that dies before their thread has looked would otherwise leave files that are not
+    /// listed.
     ///
     /// # Errors
     /// When it cannot be written.

@@ -1,4 +1,4 @@
-//! The file that lines go to: the newest one gone on with, the next one, or the same one again.
+//! The file that lines go to: the newest one continued, the next one, or the same one again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::lines;
 use crate::made::Made;
 use crate::name::FileName;
 
-/// Opens the newest file to go on with it, and cuts off a torn last line.
+/// Opens the newest file to continue it, and cuts off a torn last line.
 pub(crate) fn reopen<F: Fs>(
     fs: &F,
     name: FileName,
@@ -33,8 +33,8 @@ pub(crate) fn reopen<F: Fs>(
     Ok((current, stat.bytes - bytes))
 }
 
-/// Makes the file that follows the newest one. What has a newer name is not ours: it is set aside, so
-/// that nobody moves the names of the log to the end of time.
+/// Makes the file that follows the newest one. What has a newer name is not ours: it is set aside,
+/// so that no account moves the names of the log to the end of time.
 pub(crate) fn create_next<F: Fs>(
     fs: &F,
     dir: &Path,
@@ -52,7 +52,7 @@ pub(crate) fn create_next<F: Fs>(
         if let Some(current) = create(fs, dir, name)? {
             return Ok(current);
         }
-        // Somebody has made it since the listing.
+        // Another process has made it since the listing.
         made.take_back();
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn create_again<F: Fs>(
     name: FileName,
 ) -> Result<Option<Current<F::File>>, FileError> {
     let entries = fs.list(dir).at("list", dir)?;
-    // Its own sidecar goes on with it, and so does its rendition.
+    // Its own sidecar stays with it, and so does its rendition.
     let goes_on = |ending: &str| match Ending::parse(ending) {
         Some(Ending::Sidecar) => true,
         Some(Ending::File(content, Form::Plain)) => content != Content::Lines,

@@ -21,9 +21,9 @@ use crate::fs::{Fs, FsFile, OpenMode};
 use crate::name::FileName;
 use crate::sync::{Tail, Unsynced, sync_tail};
 
-/// How much of the end of the log is written again where another writer may have failed to sync it, bytes.
-/// More would take seconds of the disk's time, while statements wait. The limit is reached only if
-/// it is unknown what was synced, or the device had failed for long.
+/// How much of the end of the log is written again where another writer may have failed to sync it,
+/// bytes. More would take seconds of the disk's time, while statements wait. The limit is reached
+/// only if it is unknown what was synced, or the device had failed for long.
 const DOUBT_BYTES: u64 = 64 << 20;
 
 /// Files that wait for the device at once. With more, the current one grows instead.
@@ -221,8 +221,8 @@ struct Doubt {
 }
 
 impl Doubt {
-    /// Doubts the newest bytes between `from` and `end`, as far as the budget goes: those before them
-    /// have had more time to get to the device. Returns where they begin.
+    /// Doubts the newest bytes between `from` and `end`, as far as the budget goes: those before
+    /// them have had more time to get to the device. Returns where they begin.
     fn take(&mut self, from: u64, end: u64) -> u64 {
         let doubted = end.saturating_sub(from).min(self.budget);
         self.budget -= doubted;

@@ -62,7 +62,7 @@ impl<F: Fs> LogDir<F> {
         create_again(&self.fs, &self.path, &mut self.made, name)
     }
 
-    /// Makes the directory again if somebody has removed it, and locks it.
+    /// Makes the directory again if another process has removed it, and locks it.
     pub(super) fn restore(&mut self) -> Result<(), FileError> {
         lock::ensure_dir(&self.fs, &self.path)?;
         let path = self.lock_path();
@@ -73,7 +73,7 @@ impl<F: Fs> LogDir<F> {
         Ok(())
     }
 
-    /// Takes the lock again if somebody has deleted its file.
+    /// Takes the lock again if another process has deleted its file.
     pub(super) fn hold_lock(&mut self) -> Result<(), FileError> {
         match self.lock.stat().at("look at", &self.lock_path())?.links {
             0 => self.relock(),

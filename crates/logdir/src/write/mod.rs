@@ -1,5 +1,5 @@
-//! Writing: [`LogFiles`] appends batches of lines to the current file, and coordinates the parts that
-//! each own one concern.
+//! Writing: [`LogFiles`] appends batches of lines to the current file, and coordinates the parts
+//! that each own one concern.
 //!
 //! | module | what it owns |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `create` | the newest file continued, the next one, the same one again |
 //! | `current` | the file that is being written |
 //! | `appender` | that file, and where the running batch is in it |
-//! | `rescue` | a copy of a file that somebody has unlinked |
+//! | `rescue` | a copy of a file that another process has unlinked |
 //! | `repair` | what others did to the file, noticed and repaired |
 //! | `rotation` | when a new file begins |
 //! | `device` | what of the log may not be on the device |
@@ -70,8 +70,8 @@ pub struct LogFiles<F: Fs = RealFs> {
 
 impl<F: Fs> LogFiles<F> {
     /// Opens a log directory for writing: makes it if it is missing (with at most one
-    /// directory above it), locks it, sets aside what SQL has planted among the files, cuts a torn last
-    /// line off the newest file and continues that file, or begins a new one.
+    /// directory above it), locks it, sets aside what SQL has planted among the files, cuts a torn
+    /// last line off the newest file and continues that file, or begins a new one.
     ///
     /// # Errors
     /// [`FileErrorKind::Locked`] when another writer has it; otherwise what the operating
@@ -80,8 +80,9 @@ impl<F: Fs> LogFiles<F> {
         LogFiles::open_with_key(fs, dir, options, Path::new(""))
     }
 
-    /// As [`open`](Self::open), for a log that may be sealed. `key_file`: the key that it is sealed with;
-    /// empty: it is not sealed. It says which files are not planted where no list of them says so.
+    /// As [`open`](Self::open), for a log that may be sealed. `key_file`: the key that it is sealed
+    /// with; empty: it is not sealed. It says which files are not planted where no list of them
+    /// says so.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -167,8 +168,8 @@ impl<F: Fs> LogFiles<F> {
     }
 
     /// Begins a new file if the current one has lines and was begun `interval_s` seconds ago or
-    /// earlier; 0: never. Where no new file can be made, the old one stays the current one, which is
-    /// reported once.
+    /// earlier; 0: never. Where no new file can be made, the old one stays the current one, which
+    /// is reported once.
     pub fn rotate_when_older(&mut self, interval_s: u64) {
         let age_s = self.dir.fs().now_s().saturating_sub(self.current_name().stamp_s());
         let is_due = interval_s > 0 && u64::try_from(age_s).is_ok_and(|age_s| age_s >= interval_s);
@@ -182,8 +183,8 @@ impl<F: Fs> LogFiles<F> {
         }
     }
 
-    /// When the current file will be followed by another one because of its age, s since 1970-01-01 UTC;
-    /// `None`: not for that.
+    /// When the current file will be followed by another one because of its age, s since 1970-01-01
+    /// UTC; `None`: not for that.
     #[must_use]
     pub fn rotate_due_s(&self, interval_s: u64) -> Option<i64> {
         let interval_s = i64::try_from(interval_s).ok().filter(|interval_s| *interval_s > 0)?;
@@ -191,9 +192,9 @@ impl<F: Fs> LogFiles<F> {
         (self.current_bytes() > 0).then(|| stamp_s.saturating_add(interval_s))
     }
 
-    /// How many files were begun since `open` because the one before was full, or old enough, and had
-    /// 4 KiB at least: not those that somebody has asked for, and not those that a disturbance made
-    /// necessary. One that had to be put off to the end of a batch counts as asked for.
+    /// How many files were begun since `open` because the one before was full, or old enough, and
+    /// had 4 KiB at least: not those that were asked for, and not those that a disturbance
+    /// made necessary. One that had to be put off to the end of a batch counts as asked for.
     #[must_use]
     pub fn due_rotations(&self) -> u64 {
         self.rotation.due_count()
@@ -247,8 +248,8 @@ impl<F: Fs> LogFiles<F> {
         std::mem::take(&mut self.events)
     }
 
-    /// Tells processes that wait for the lock that it is held to write what a dead server has left, and
-    /// will be released: a start may wait for that.
+    /// Tells processes that wait for the lock that it is held to write what a dead server has left,
+    /// and will be released: a start may wait for that.
     pub fn tell_recovery(&mut self) {
         self.dir.tell_recovery();
     }
@@ -359,13 +360,14 @@ impl<F: Fs> LogFiles<F> {
         self.device.doubted(self.appender.current())
     }
 
-    /// Another writer wrote here, and is gone: the next [`sync`](Self::sync) believes nothing of what it
-    /// has written behind `mark`. The kernel may have reported an error of the device to that one. It
-    /// makes this [durable](Self::set_durable). Returns how many bytes behind the mark are too many to
-    /// be looked at.
+    /// Another writer wrote here, and is gone: the next [`sync`](Self::sync) believes nothing of
+    /// what it has written behind `mark`. The kernel may have reported an error of the device to
+    /// that one. It makes this [durable](Self::set_durable). Returns how many bytes behind the mark
+    /// are too many to be looked at.
     ///
     /// # Errors
-    /// The files before the current one cannot be looked at; the current one is doubted all the same.
+    /// The files before the current one cannot be looked at; the current one is doubted all the
+    /// same.
     pub fn doubt_predecessor(&mut self, mark: Option<SyncMark>) -> Result<u64, FileError> {
         self.set_durable(true);
         self.device.doubt_predecessor(&self.dir, self.appender.current(), mark)
@@ -376,8 +378,8 @@ impl<F: Fs> LogFiles<F> {
     /// [durable](Self::set_durable). Not in the middle of a batch. `true`: it has done something.
     ///
     /// # Errors
-    /// As [`check`](Self::check), fdatasync(2) and fsync(2). Nothing may be taken for synced then; the
-    /// next call tries all of it again.
+    /// As [`check`](Self::check), fdatasync(2) and fsync(2). Nothing may be taken for synced then;
+    /// the next call tries all of it again.
     pub fn sync(&mut self) -> Result<bool, FileError> {
         if !self.device.is_durable() {
             return Ok(false);
@@ -385,7 +387,7 @@ impl<F: Fs> LogFiles<F> {
         if self.appender.is_unfinished() {
             return Err(self.appender.refuse(FileErrorKind::Other, "sync half of"));
         }
-        // A file that somebody has unlinked has no name to be found by.
+        // A file that another process has unlinked has no name to be found by.
         self.check()?;
         let result = self.device.sync(&self.dir, self.appender.current());
         self.sealing.note_sync(&result);
@@ -402,9 +404,9 @@ impl<F: Fs> LogFiles<F> {
 
 /// The seal.
 impl<F: Fs> LogFiles<F> {
-    /// Begins to seal the log (`docs/specs/chain.md`), after [`open`](Self::open) and before the first
-    /// batch. `last_seq` is what `open` found. Begins a new file where the seal cannot continue in
-    /// the current one.
+    /// Begins to seal the log (`docs/specs/chain.md`), after [`open`](Self::open) and before the
+    /// first batch. `last_seq` is what `open` found. Begins a new file where the seal cannot
+    /// continue in the current one.
     ///
     /// # Errors
     /// When key or sidecar cannot be read or written, or the key file makes no sense. The log is
@@ -441,7 +443,7 @@ impl<F: Fs> LogFiles<F> {
     }
 
     /// Says that the log will not be sealed. Lines without a seal are never in a file with a
-    /// sidecar, where they would look like lines that somebody has added: another file is begun.
+    /// sidecar, where they would look like lines that were added later: another file is begun.
     pub fn leave_sealed_file(&mut self) {
         if Sealing::may_have_sidecar(&self.dir, self.current_name()) {
             self.try_rotate();

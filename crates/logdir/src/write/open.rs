@@ -32,8 +32,8 @@ pub(super) struct Found<F: Fs> {
     pub(super) opened: Opened,
 }
 
-/// Makes the directory if it is missing, locks it, sets aside what SQL has planted, cuts a torn line,
-/// and continues the newest file or begins a new one.
+/// Makes the directory if it is missing, locks it, sets aside what SQL has planted, cuts a torn
+/// line, and continues the newest file or begins a new one.
 pub(super) fn open<F: Fs>(fs: F, path: &Path, key_file: &Path) -> Result<Found<F>, FileError> {
     lock::ensure_dir(&fs, path)?;
     let lock = lock::acquire(&fs, path)?;

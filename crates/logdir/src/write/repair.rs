@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::fs::{FileId, Fs, FsFile, Stat};
 use crate::lines;
 
-/// How many times in a row a file is written again before the caller gets an error: somebody
+/// How many times in a row a file is written again before the caller gets an error: another process
 /// deletes faster than this writes.
 const RESCUES_MAX: u32 = 4;
 
@@ -142,7 +142,7 @@ impl<F: Fs> LogFiles<F> {
             Err(error) if matches!(error.kind(), FileErrorKind::Locked { .. }) => Err(error),
             Err(error) => {
                 // The moved file takes lines as well as before, and blocking the server
-                // would help nobody.
+                // would not help.
                 self.rotation.report(error, &mut self.events);
                 Ok(())
             }

@@ -1,4 +1,4 @@
-//! A copy of a file that somebody has unlinked.
+//! A copy of a file that another process has unlinked.
 
 use std::io;
 
@@ -19,7 +19,7 @@ impl<L: FsFile> Rescue<L> {
         Rescue { target, copied_bytes: 0 }
     }
 
-    /// Whether somebody has removed the copy, too. If it was renamed, it is completed where
+    /// Whether another process has removed the copy, too. If it was renamed, it is completed where
     /// it is, and the next look at it finds it moved.
     pub(super) fn is_unlinked(&self) -> Result<bool, FileError> {
         let path = &self.target.path;
@@ -29,7 +29,7 @@ impl<L: FsFile> Rescue<L> {
     /// Continues copying where the last call stopped. Returns the identity of the copy.
     pub(super) fn copy(&mut self, source: &Current<L>) -> Result<FileId, FileError> {
         let Rescue { target, copied_bytes } = self;
-        // A failed write may have left bytes, somebody may have cut some off, and the source
+        // A failed write may have left bytes, another process may have cut some off, and the source
         // may have lost its torn line since.
         let Stat { id, bytes, .. } = target.file.stat().at("look at", &target.path)?;
         *copied_bytes = bytes.min(*copied_bytes).min(source.bytes);

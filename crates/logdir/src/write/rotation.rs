@@ -4,9 +4,9 @@ use super::current::Current;
 use crate::error::{FileError, Reported};
 use crate::event::Event;
 
-/// A smaller file is not taken for one that was full or old enough, whatever the settings say: it costs
-/// nothing to make very many of them, and if the line about a removal filled a file by itself, retention
-/// by count would never come to an end.
+/// A smaller file is not taken for one that was full or old enough, whatever the settings say: it
+/// costs nothing to make very many of them, and if the line about a removal filled a file by
+/// itself, retention by count would never come to an end.
 const FULL_BYTES_MIN: u64 = 4096;
 
 /// See the module documentation.

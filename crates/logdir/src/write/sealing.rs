@@ -23,7 +23,7 @@ struct Left {
     lines: CompleteLines,
     /// It is a copy of an unlinked file, under a name that the sealer did not know.
     is_rewritten: bool,
-    /// Somebody else had changed it.
+    /// Another process had changed it.
     is_damaged: bool,
     /// The name of the file that follows.
     next: FileName,
@@ -36,7 +36,7 @@ pub(super) struct Sealing<F: Fs> {
     wanted: Option<SealOptions>,
     /// Files that were left since the sealer last heard of the lines.
     left: Vec<Left>,
-    /// The current file was changed by somebody: the next one says so.
+    /// The current file was changed by another process: the next one says so.
     is_damaged: bool,
     /// The current file is a copy of an unlinked one, under another name.
     is_rewritten: bool,
@@ -105,7 +105,7 @@ impl<F: Fs> Sealing<F> {
                 self.reported = Reported::default();
                 events.push(Event::SealBegun { sealed });
             }
-            // Somebody else was faster with a sidecar for it: the next file will do.
+            // Another process was faster with a sidecar for it: the next file will do.
             Ok(None) => {}
             Err(error) => self.report(error, events),
         }
@@ -141,8 +141,8 @@ impl<F: Fs> Sealing<F> {
         }
     }
 
-    /// Makes the chain longer by the complete lines that are in the files, and signs it if it is time.
-    /// `true`: the current file is not what is sealed, and another one has to follow it.
+    /// Makes the chain longer by the complete lines that are in the files, and signs it if it is
+    /// time. `true`: the current file is not what is sealed, and another one has to follow it.
     pub(super) fn advance(
         &mut self,
         dir: &LogDir<F>,
@@ -182,13 +182,14 @@ impl<F: Fs> Sealing<F> {
         needs_new_file
     }
 
-    /// The current file was cut to `end` by somebody.
+    /// The current file was cut to `end` by another process.
     pub(super) fn note_cut_by_others(&mut self, end: u64) {
         if let Some(sealer) = &mut self.sealer
             && self.left.is_empty()
             && end < sealer.end()
         {
-            // Now, and not by its length later: the lines that come may be as many as those that went.
+            // Now, and not by its length later: the lines that come may be as many as those that
+            // went.
             sealer.cut(end);
             self.is_damaged = true;
         }
@@ -207,8 +208,8 @@ impl<F: Fs> Sealing<F> {
         }
     }
 
-    /// The current file is a new copy of what it was; `is_renamed`: under a name that the sealer does
-    /// not know.
+    /// The current file is a new copy of what it was; `is_renamed`: under a name that the sealer
+    /// does not know.
     pub(super) fn note_copied(&mut self, is_renamed: bool) {
         self.is_rewritten |= is_renamed;
         if let Some(sealer) = &mut self.sealer {
@@ -264,8 +265,8 @@ impl<F: Fs> Sealing<F> {
     }
 }
 
-/// Tells the sealer of the complete lines of a file that was left. `false`: the file is not what it
-/// was told of.
+/// Tells the sealer of the complete lines of a file that was left. `false`: the file is not what
+/// the sealer knows.
 fn seal_left<F: Fs>(
     sealer: &mut Sealer<F>,
     dir: &LogDir<F>,
@@ -298,7 +299,7 @@ fn seal_copy<F: Fs>(
 }
 
 /// Tells the sealer of the complete lines of a file that are in the batch. `false`: the file is not
-/// what it was told of.
+/// what the sealer knows.
 fn seal_lines<F: Fs>(sealer: &mut Sealer<F>, batch: &[u8], lines: &CompleteLines) -> bool {
     let CompleteLines { bytes: end, batch_bytes, batch_end } = *lines;
     let sealed = sealer.end();

@@ -1,4 +1,4 @@
-//! The connection between server and recorder: messages in, messages out, nobody waits.
+//! The connection between server and recorder: messages in, messages out, without a wait.
 
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, RawFd};
@@ -38,7 +38,7 @@ impl Channel {
     /// Of a connection.
     ///
     /// # Errors
-    /// It cannot be made one that nobody waits for.
+    /// It cannot be made non-blocking.
     pub fn new(stream: UnixStream) -> io::Result<Channel> {
         stream.set_nonblocking(true)?;
         Ok(Channel { stream, out: Vec::new(), input: Vec::new(), searched: 0 })

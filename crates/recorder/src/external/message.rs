@@ -1,6 +1,6 @@
 //! What server and recorder say to each other: one JSON object a line.
 //!
-//! Both come from the same build: who is of another one is refused ([`PROTOCOL`]), so nothing here
+//! Both come from the same build: a peer of another one is refused ([`PROTOCOL`]), so nothing here
 //! has to be compatible with anything.
 
 use std::ffi::OsString;
@@ -119,8 +119,8 @@ impl Settings {
     }
 }
 
-/// The compiled filters of the last time that the other side has not got; of each, since when it is in
-/// effect.
+/// The compiled filters of the last time that the other side has not got; of each, since when it is
+/// in effect.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FilterList {
     /// Of the last one.
@@ -151,7 +151,7 @@ impl FilterList {
     }
 }
 
-/// A change of a setting that a line shall tell of.
+/// A change of a setting that gets a line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Change {
     number: u64,
@@ -243,13 +243,13 @@ pub enum ToRecorder {
     Settings(Settings),
     /// Filters have changed.
     Filters(FilterList),
-    /// A line is to tell of this.
+    /// This gets a line.
     Config(Change),
     /// See there.
     Request(Request),
     /// Let go of the log.
     Release,
-    /// Write what there is and the `stop` line, and let go of the log.
+    /// Write what there is and the `stop` line, and release the log.
     Stop {
         /// How long it may wait for a log that cannot be written, ms.
         patience_ms: u64,
@@ -388,17 +388,17 @@ pub enum ToServer {
         /// The message.
         text: String,
     },
-    /// A change will be told of in this line. Said before the line is written: if it is in the file
-    /// then, it has been told of, and not otherwise.
+    /// A change gets this line. Said before the line is written: if it is in the file
+    /// then, the change has its line, and not otherwise.
     Told {
         /// Number of the change.
         number: u64,
         /// `seq` of the line.
         seq: u64,
     },
-    /// It has let go of the log, and why.
+    /// It has released the log, and why.
     Released(String),
-    /// It has written everything (or not), and let go of the log.
+    /// It has written everything (or not), and has released the log.
     Stopped {
         /// Everything is in the file, also the `stop` line.
         is_drained: bool,

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! recorder                                   server
-//!   Hello ────────────────────────────────►    (its writer goes on until nothing is in its memory,
+//!   Hello ────────────────────────────────►    (its writer continues until nothing is in its
+//!   memory,
 //!                                               and closes the log)
 //!   (opens the log, takes over)    ◄────────  Attach: where all is, settings, filters
 //!   Attached, Figures, Say, Told ─────────►
@@ -21,7 +22,7 @@
 //! |---|---|
 //! | [`message`] | what is said |
 //! | [`channel`] | the connection |
-//! | [`socket`] | where it is, and who is at its other end |
+//! | [`socket`] | where it is, and the process at its other end |
 //! | [`recorder`] | the recorder's side; the server's is in `crates/embed` |
 //! | `session`, `writing` | one server that is served, and the thread that writes its log |
 

@@ -31,7 +31,7 @@ use crate::writer::Writer;
 const LOOK_EVERY_MS: i32 = 200;
 /// How long a server is left alone that could not be served, ms.
 const REFUSED_MS: i32 = 5_000;
-/// How long the log may be somebody else's, though the server has given it away, µs.
+/// How long the log may be another process's, though the server has given it away, µs.
 const LOCKED_US: i64 = 5_000_000;
 /// Messages of this process.
 pub type Say = Arc<dyn Fn(Severity, &str) + Send + Sync>;
@@ -43,15 +43,15 @@ pub struct Paths {
     pub log_directory: PathBuf,
     /// Where the server has its arena.
     pub arena_directory: PathBuf,
-    /// The signing key, for what a server has left that this recorder never met. Empty: what it left
-    /// is sealed by the next server.
+    /// The signing key, for what a server has left that this recorder never met. Empty: what it
+    /// left is sealed by the next server.
     pub signing_key_file: PathBuf,
 }
 
 /// Why it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was told to.
+    /// A caller asked for it.
     Stopped,
     /// The server's `TZ` is this, and the process has to be started with it.
     Zone(Option<OsString>),
@@ -72,7 +72,7 @@ pub struct Recorder {
     /// Can be read when it is to end.
     stop: RawFd,
     say: Say,
-    /// What the last server has told of how to write, and its arena.
+    /// What the last server has said of how to write, and its arena.
     known: Option<(Arc<Control>, PathBuf)>,
     /// What was said last, so that it is not said every 200 ms.
     said: String,
@@ -118,7 +118,7 @@ impl Recorder {
         }
     }
 
-    /// Serves the servers of this log, one after the other, until it is told to end.
+    /// Serves the servers of this log, one after the other, until it has to end.
     ///
     /// # Errors
     /// The system refuses to wait.
@@ -336,7 +336,7 @@ impl Recorder {
         let told = channel.clone();
         writer.set_config_told(Box::new(move |number, seq| {
             let mut channel = lock(&told);
-            // Before the line is written; nobody is there any more to be told again otherwise.
+            // Before the line is written; otherwise there is no receiver left to repeat it to.
             let _: io::Result<()> =
                 channel.send(&ToServer::Told { number, seq }).and_then(|()| channel.flush_all());
         }));
@@ -399,7 +399,7 @@ impl Recorder {
         }
     }
 
-    /// Whether there is an arena of this log that nobody owns.
+    /// Whether there is an arena of this log that no process owns.
     fn has_dead(&mut self) -> bool {
         let Paths { arena_directory, log_directory, .. } = &self.paths;
         let mut paths = match arena_file::files(arena_directory, Some(log_directory)) {

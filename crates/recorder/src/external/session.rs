@@ -1,4 +1,4 @@
-//! A server that is being served: what it says, and what it is told, while a thread writes its log.
+//! A server that is being served: what it says, and what it hears, while a thread writes its log.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -34,12 +34,13 @@ pub(super) struct Session<'a> {
     status: &'a Arc<Status>,
     arena_file: &'a ArenaFile,
     thread: JoinHandle<Written>,
-    /// The server's process has its arena: who has copied half a text into it may bring the rest.
+    /// The server's process has its arena: a thread that has copied half a text into it may append
+    /// the rest.
     is_alive: &'a AtomicBool,
     /// The figures that the server knows, and since when.
     told: Figures,
     told_us: i64,
-    /// Why the log is being let go; empty: it is not.
+    /// Why the log is being released; empty: it is not.
     why: String,
     is_gone: bool,
 }
@@ -74,7 +75,7 @@ impl<'a> Session<'a> {
         self.thread.is_finished()
     }
 
-    /// How its thread has ended, why the log was let go, and whether the server is gone.
+    /// How its thread has ended, why the log was released, and whether the server is gone.
     pub(super) fn end(self) -> (std::thread::Result<Written>, String, bool) {
         (self.thread.join(), self.why, self.is_gone)
     }
@@ -83,7 +84,7 @@ impl<'a> Session<'a> {
         self.arena_file.arena().shared().wakeup.0.call(&Futex);
     }
 
-    /// Has the log let go.
+    /// Has the log released.
     pub(super) fn release(&mut self, why: &str) {
         if self.why.is_empty() {
             why.clone_into(&mut self.why);

@@ -18,15 +18,16 @@ const PATH_BYTES_MAX: usize = 100;
 
 const ENDING: &str = ".sock";
 
-/// A new name for the socket of a log directory (canonical path). It has the time and the process in it: the
-/// directory may be open to everybody, and a name that is known beforehand can be taken by another user.
+/// A new name for the socket of a log directory (canonical path). It has the time and the process
+/// in it: the directory may be open to everybody, and a name that is known beforehand can be taken
+/// by another user.
 fn new_path(arena_directory: &Path, log_directory: &Path) -> PathBuf {
     let (prefix, now_us, pid) = (name_prefix(log_directory), sys::now_us(), std::process::id());
     arena_directory.join(format!("{prefix}{now_us}-{pid}{ENDING}"))
 }
 
-/// The sockets of a log directory that this process's user, or root, has made, the newest first. One of them
-/// is of the server that lives, if one lives. What others put there is passed over.
+/// The sockets of a log directory that this process's user, or root, has made, the newest first.
+/// One of them is of the server that lives, if one lives. What others put there is passed over.
 ///
 /// # Errors
 /// The directory cannot be listed.
@@ -53,7 +54,7 @@ pub fn files(arena_directory: &Path, log_directory: &Path) -> io::Result<Vec<Pat
     Ok(found)
 }
 
-/// Who is at the other end.
+/// The process at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Process id, as it is known to this process.
@@ -109,7 +110,8 @@ fn with_short<T>(path: &Path, f: impl FnOnce(&Path) -> io::Result<T>) -> io::Res
     f(&PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name))
 }
 
-/// Listens, and says where. The caller holds the lock of the log: sockets that are there are of servers that died.
+/// Listens, and says where. The caller holds the lock of the log: sockets that are there are of
+/// servers that died.
 ///
 /// # Errors
 /// The system refuses.
@@ -131,7 +133,7 @@ pub fn listen(arena_directory: &Path, log_directory: &Path) -> io::Result<(UnixL
 /// Connects.
 ///
 /// # Errors
-/// Nobody listens, or the system refuses.
+/// No process listens, or the system refuses.
 pub fn connect(arena_directory: &Path, log_directory: &Path) -> io::Result<UnixStream> {
     let mut refused = io::Error::from(io::ErrorKind::NotFound);
     for path in files(arena_directory, log_directory)? {

@@ -22,8 +22,8 @@ impl WatchedArenas {
         self.0.retain(|path, _| paths.contains(path));
     }
 
-    /// Whether there is an arena of this log (canonical path) that nobody owns. One that cannot be opened or read is not
-    /// tried again and again; who starts next reports it.
+    /// Whether there is an arena of this log (canonical path) that no process owns. One that cannot
+    /// be opened or read is not tried again and again; the next process that starts reports it.
     pub(super) fn is_dead(&mut self, path: &Path, log_directory: &Path) -> bool {
         let Ok(metadata) = path.symlink_metadata() else { return false };
         let id = (metadata.dev(), metadata.ino());

@@ -10,8 +10,8 @@ use crate::arena_list;
 use crate::control::{Control, Log, Severity, Status};
 use crate::writer::Writer;
 
-/// How long a text that is in memory alone is waited for before the log is let go, µs, if the server
-/// lives.
+/// How long a text that is in memory alone is waited for before the log is released, µs, if the
+/// server lives.
 const RELEASE_PATIENCE_US: i64 = 10_000_000;
 
 /// How the writer's thread ends.
@@ -20,7 +20,7 @@ pub(super) enum Written {
     Stopped { is_drained: bool },
 }
 
-/// Writes until the log is to be let go, or the server stops recording.
+/// Writes until the log is to be released, or the server stops recording.
 pub(super) fn write(
     mut writer: Writer,
     control: &Control,
@@ -44,13 +44,14 @@ pub(super) fn write(
         if !is_alive.load(Ordering::Relaxed) {
             writer.tell_recovery();
         }
-        // What a dead server has left unwritten is in its arena, and the next server waits for the log.
+        // What a dead server has left unwritten is in its arena, and the next server waits for the
+        // log.
         while !writer.may_let_go()
             && is_alive.load(Ordering::Relaxed)
             && sys::monotonic_us() - since_us < RELEASE_PATIENCE_US
         {
             writer.round();
-            // It waits for the producer of a text, who is running.
+            // It waits for the producer of a text, which is running.
             std::thread::sleep(Duration::from_millis(5));
         }
     } else {

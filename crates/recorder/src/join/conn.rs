@@ -9,7 +9,8 @@ use super::waiting::Stashed;
 use crate::drain::{EndParts, Head, Ref};
 
 /// So many statements of a connection can be open: the server allows 255 calls in each other, and
-/// what each of them executes. If there are more, ends are missing, and memory must not be the price.
+/// what each of them executes. If there are more, ends are missing, and memory must not be the
+/// price.
 pub(super) const OPEN_MAX: usize = 1024;
 
 /// The server's error number for a statement that was killed.
@@ -168,7 +169,7 @@ pub enum Ending {
     },
     /// Together with the statement around it or in it, with this error number.
     Derived(u32),
-    /// Nobody will ever say.
+    /// It will never be known.
     Unknown,
     /// It has not.
     Running,
@@ -205,7 +206,7 @@ pub enum Ready {
         /// When it ended, µs.
         end_ts_us: i64,
     },
-    /// A record that is a line by itself, with the error message that came before it.
+    /// A record that has a line of its own, with the error message that came before it.
     Single {
         /// The record.
         place: RecordPlace,

@@ -23,8 +23,8 @@ impl Hasher for IdHasher {
     }
 }
 
-/// Connections by their ids. The one that was asked for last is found without a search: a chunk of the
-/// arena is of one thread, so that the next record is mostly of the same connection.
+/// Connections by their ids. The one that was asked for last is found without a search: a chunk of
+/// the arena is of one thread, so that the next record is mostly of the same connection.
 #[derive(Default)]
 pub(super) struct Conns {
     /// In no order, and without a gap.

@@ -1,10 +1,10 @@
 //! Records that no number puts behind the one before them: those of a connection without a session
 //! slot, and the first one after a connection got a slot.
 //!
-//! The pass that finds such a record may have missed an earlier one: it was committed before, but to a
-//! chunk that the pass had already looked at. The next whole pass finds it. So these records wait until
-//! that pass has ended, and so does whatever else the connection records meanwhile. Then they are put
-//! into the order of their times, as after a crash.
+//! The pass that finds such a record may have missed an earlier one: it was committed before, but
+//! to a chunk that the pass had already looked at. The next whole pass finds it. So these records
+//! wait until that pass has ended, and so does whatever else the connection records meanwhile. Then
+//! they are put into the order of their times, as after a crash.
 
 use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::FRAGMENT_FIRST;

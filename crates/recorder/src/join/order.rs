@@ -39,8 +39,8 @@ impl Conn {
         known.unwrap_or((epoch << session::REC_NO_BITS) + 1)
     }
 
-    /// What comes after this one is next. The highest number, which only a damaged record has, has none
-    /// after it.
+    /// What comes after this one is next. The highest number, which only a damaged record has, has
+    /// none after it.
     pub(super) fn expect_after(&mut self, rec_no: u64) {
         self.expect(rec_no.saturating_add(1));
     }
@@ -152,8 +152,8 @@ impl Conn {
             && partial.head.rec_no == rec_no
             && lowest.head.fragment > FRAGMENT_FIRST
         {
-            // What is missing was in the memory of a writer that died. (Its line says that its text is
-            // damaged, and is counted as such.)
+            // What is missing was in the memory of a writer that died. (Its line says that its text
+            // is damaged, and is counted as such.)
             partial.go_on_with(lowest.head.fragment_number);
             self.unstash(counts, ready);
             return 0;

@@ -10,8 +10,8 @@ pub enum RecordPlace {
     /// Its beginning was taken out of the arena before it was complete; the last fragments
     /// are still there.
     Memory(Box<EarlyRecord>, Vec<Ref>),
-    /// As [`RecordPlace::Arena`], and some of the fragments between are gone: taken out of the arena by a
-    /// writer that died with them.
+    /// As [`RecordPlace::Arena`], and some of the fragments between are gone: taken out of the
+    /// arena by a writer that died with them.
     Torn(Ref, Vec<Ref>),
 }
 
@@ -64,7 +64,7 @@ pub struct Partial {
     pub early: Option<Box<EarlyRecord>>,
     /// Fragments between are gone, see [`RecordPlace::Torn`].
     pub is_torn: bool,
-    /// Its producer was told that it must wait for the line.
+    /// Its producer has to wait for the line.
     pub awaited: bool,
     pub(super) next: u16,
 }

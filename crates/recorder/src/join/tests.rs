@@ -146,7 +146,7 @@ fn statements_without_an_end_do_not_gather_in_memory() {
         feed.add((Begin, 1_000 + number, 1_000 + number, 0, 0));
     }
     assert_eq!(feed.join.open_since(i64::MAX).count(), OPEN_MAX);
-    // The innermost went each time, and nobody knows how they ended.
+    // The innermost went each time, and it is unknown how they ended.
     assert_eq!(feed.ready.len() as u64, count + 1 - OPEN_MAX as u64);
     let unknown = |r: &Ready| matches!(r, Ready::Statement { ending: Ending::Unknown, .. });
     assert!(feed.ready.iter().all(unknown));

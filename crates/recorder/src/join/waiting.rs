@@ -10,7 +10,7 @@ pub(super) struct Stashed {
     pub(super) pass: u64,
 }
 
-/// What is kept of all connections together: mostly nothing, and then nobody has to search.
+/// What is kept of all connections together: mostly nothing, and then no search is needed.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) stashed: usize,

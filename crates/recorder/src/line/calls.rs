@@ -69,8 +69,8 @@ impl Gaps {
     }
 }
 
-/// The ways in which the server may have read a text. Its client sets `sql_mode`: what is a literal in
-/// one way may be a call in another.
+/// The ways in which the server may have read a text. Its client sets `sql_mode`: what is a literal
+/// in one way may be a call in another.
 fn modes(text: &[u8], mode: Mode) -> impl Iterator<Item = Mode> {
     let has = [text.contains(&b'\\'), text.contains(&b'"')];
     let all = [(true, true), (false, true), (true, false), (false, false)];

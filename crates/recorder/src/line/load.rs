@@ -111,8 +111,8 @@ fn fragment_text(bytes: &[u8]) -> Option<&[u8]> {
     View::decode(bytes).map(|view| view.text)
 }
 
-/// Makes room for a text of so many bytes, or for the beginning of a large one: a damaged record may
-/// say any length.
+/// Makes room for a text of so many bytes, or for the beginning of a large one: a damaged record
+/// may say any length.
 fn reserve(text: &mut Vec<u8>, text_bytes: u32) -> Result<(), NoText> {
     const RESERVED_BYTES_MAX: usize = 1 << 20;
     let bytes = (text_bytes as usize).min(RESERVED_BYTES_MAX);

@@ -28,8 +28,8 @@ const WORDS: [(i32, &str, &str); 11] = [
     (NOTICE_SHUTDOWN, "lifecycle", "shutdown"),
 ];
 
-/// The server cuts the value of a SET behind 256 bytes, at the end of a character, and does not say so
-/// (`MAX_ALIAS_NAME`, sql/sql_const.h, MySQL 9.7.4): what is not longer than this is whole.
+/// The server cuts the value of a SET behind 256 bytes, at the end of a character, and does not say
+/// so (`MAX_ALIAS_NAME`, sql/sql_const.h, MySQL 9.7.4): what is not longer than this is whole.
 const ITEM_NAME_BYTES_WHOLE: usize = 252;
 
 /// An attribute of a message, as it may go to the disk.
@@ -169,8 +169,8 @@ fn join<'v>(quote: u8, between: u8, first: &[u8], second: &[u8]) -> Cow<'v, [u8]
     out.into()
 }
 
-/// The arguments of the server, with a blank between them. A value is behind its option's `=`, or is the
-/// next argument.
+/// The arguments of the server, with a blank between them. A value is behind its option's `=`, or
+/// is the next argument.
 fn arguments(text: &[u8], redact_literals: bool) -> Vec<u8> {
     let text = text.strip_suffix(b"\0").unwrap_or(text);
     // The name of the option whose value may be next.

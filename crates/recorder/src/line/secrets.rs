@@ -15,7 +15,8 @@ pub(super) struct Shown<'t> {
     pub(super) text: Cow<'t, [u8]>,
     pub(super) redacted: bool,
     pub(super) whole_bytes: Option<u64>,
-    /// A part of the text is not known: the digest of what came may depend on a secret without quotes.
+    /// A part of the text is not known: the digest of what came may depend on a secret without
+    /// quotes.
     pub(super) is_given_up: bool,
 }
 
@@ -76,7 +77,7 @@ fn without_literals(
 }
 
 /// Whether it prepares another text. One without a literal does not show it, because it comes
-/// from a variable: nobody can tell whether there is a secret in it.
+/// from a variable: it is unknown whether there is a secret in it.
 pub(super) fn executes_text(record: &Record<'_>) -> bool {
     matches!(record.sql_command, b"prepare_sql" | b"prepare" | b"execute_immediate")
 }

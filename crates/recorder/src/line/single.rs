@@ -1,5 +1,8 @@
-//! The line of a record that is one by itself.
+//! The line of a record that has a line of its own.
 
+use std::borrow::Cow;
+
+use tacho_digest::Normaliser;
 use tacho_event::record::{EventKind, Outcome, Record};
 use tacho_event::redact;
 use tacho_ring::codec::{
@@ -8,16 +11,16 @@ use tacho_ring::codec::{
 };
 
 use super::digests::Digests;
-use super::load::{Loaded, Shortfall};
+use super::load::Loaded;
 use super::notice::Notice;
 use super::parts::{TextKind, end_of, know, outcome_of, table_of};
-use super::secrets::{clean_message, show};
+use super::secrets::{Shown, clean_message, show};
 use super::style::{Scratch, Style, Written, is_blocked, write};
 use super::{texts, wanted};
 use crate::drain::Drain;
 use crate::join::RecordPlace;
 
-/// Which event a record is by itself.
+/// Which event a record with a line of its own is.
 fn event_of(view: &View<'_>) -> EventKind {
     match view.kind {
         RecordKind::Connect if view.body.errno != 0 => EventKind::ConnectFailed,
@@ -74,53 +77,59 @@ impl<'t> Texts<'t> {
         }
     }
 
-    /// Writes the line of a record with them; `view`: what it was made from.
+    /// What may be shown of the text; `view`: the record that it is of.
     #[inline(always)]
-    fn write(
+    fn show(
         &self,
         view: &View<'_>,
-        record: Record<'_>,
-        out: &mut Vec<u8>,
-        style: &mut Style<'_>,
-        digests: &mut Digests,
-        shortfall: &mut Shortfall,
-    ) {
-        // Of a shorter lifetime: it gets texts that are made here.
-        let mut record = record;
-        let shown = self.sql.map(|(text, kind)| {
-            let is_whole = view.body.shown_bytes as usize == text.len();
-            let is_parsed = record.outcome == Some(Outcome::Ok) && is_whole;
-            show(text, view.body.text_bytes, &record, kind, is_parsed, style, digests.normaliser())
-        });
-        let is_redacted = shown.as_ref().is_some_and(|shown| shown.redacted);
-        // Of an error by itself the statement is not known: its secrets cannot be told apart.
-        let is_unknown =
-            is_redacted || record.sql_bytes.is_some() || view.kind == RecordKind::Error;
-        let message = self.message.map(|text| {
-            let no_literals = style.redact_literals || self.no_text;
-            if no_literals && record.event == Some(EventKind::Statement) {
-                redact::message_without_literals(record.errno, text).into()
-            } else {
-                clean_message(record.errno, text, is_unknown)
-            }
-        });
-        match (&shown, self.sql) {
-            (Some(shown), Some((text, kind))) => {
-                texts::put(&mut record, shown, text, kind, style.digest.then_some(digests));
-            }
-            _ => {
-                record.charset = None;
-                record.sql_charset = &[];
-            }
+        record: &Record<'_>,
+        style: &Style<'_>,
+        normaliser: &mut Normaliser,
+    ) -> Option<Shown<'t>> {
+        let (text, kind) = self.sql?;
+        let is_whole = view.body.shown_bytes as usize == text.len();
+        let is_parsed = record.outcome == Some(Outcome::Ok) && is_whole;
+        Some(show(text, view.body.text_bytes, record, kind, is_parsed, style, normaliser))
+    }
+
+    /// The message. `is_unknown`: a secret in it cannot be recognised.
+    fn clean(
+        &self,
+        message: &'t [u8],
+        is_unknown: bool,
+        record: &Record<'_>,
+        style: &Style<'_>,
+    ) -> Cow<'t, [u8]> {
+        let no_literals = style.redact_literals || self.no_text;
+        if no_literals && record.event == Some(EventKind::Statement) {
+            redact::message_without_literals(record.errno, message).into()
+        } else {
+            clean_message(record.errno, message, is_unknown)
         }
-        if let Some(message) = &message {
+    }
+
+    /// Puts what may be shown of them into the line. With the digest, if that is wanted.
+    #[inline(always)]
+    fn put<'r>(
+        &self,
+        shown: &'r Option<Shown<'_>>,
+        message: Option<&'r [u8]>,
+        digests: Option<&'r mut Digests>,
+        record: &mut Record<'r>,
+    ) {
+        if let (Some(shown), Some((text, kind))) = (shown, self.sql) {
+            texts::put(record, shown, text, kind, digests);
+        } else {
+            record.charset = None;
+            record.sql_charset = &[];
+        }
+        if let Some(message) = message {
             record.error = message;
         }
-        write(out, &mut record, style, shortfall);
     }
 }
 
-/// Writes the line of a record that is a line by itself, unless the filter does not want it.
+/// Writes the line of a record that has a line of its own, unless the filter does not want it.
 pub fn write_single(
     out: &mut Vec<u8>,
     drain: &Drain,
@@ -191,6 +200,13 @@ pub fn write_single(
             record.errno = error.view.body.errno;
         }
     }
-    texts.write(&view, record, out, style, digests, shortfall);
+    let shown = texts.show(&view, &record, style, digests.normaliser());
+    // Of an error alone the statement is not known: its secrets cannot be told apart.
+    let is_unknown = shown.as_ref().is_some_and(|shown| shown.redacted)
+        || record.sql_bytes.is_some()
+        || view.kind == RecordKind::Error;
+    let message = texts.message.map(|text| texts.clean(text, is_unknown, &record, style));
+    texts.put(&shown, message.as_deref(), style.digest.then_some(digests), &mut record);
+    write(out, &mut record, style, shortfall);
     Written::Line
 }

@@ -5,11 +5,10 @@ use std::borrow::Cow;
 use tacho_digest::Normaliser;
 use tacho_event::record::{EventKind, Outcome, Record, TableUse};
 use tacho_event::redact;
+use tacho_filter::Treatment;
 use tacho_filter::program::USES_TABLE;
-use tacho_filter::{Program, Treatment};
 use tacho_ring::codec::{
     PRESENT_SQL_COMMAND, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_CHARSET, STRING_DB,
-    View,
 };
 
 use super::calls::Gaps;
@@ -105,8 +104,9 @@ impl<'v> Said<'v> {
         }
     }
 
-    /// An end that has the text: the start has only the beginning of it, or its session has no slot. Returns
-    /// what it is, if that is not what the start says. `is_told`: all of it is in another line.
+    /// An end that has the text: the start has only the beginning of it, or its session has no
+    /// slot. Returns what it is, if that is not what the start says. `is_told`: all of it is in
+    /// another line.
     fn end_text(
         &mut self,
         ended: &Loaded<'v>,
@@ -210,7 +210,8 @@ fn carried_message<'v>(
     (*errno == record.errno).then_some(text)
 }
 
-/// How a statement ended, as far as that is known; `read`: its end, if that is a record that can be read.
+/// How a statement ended, as far as that is known; `read`: its end, if that is a record that can be
+/// read.
 #[inline(always)]
 fn ended_by<'e>(
     ending: &'e Ending,
@@ -254,19 +255,22 @@ fn whole_bytes(started: &Loaded<'_>) -> Option<u32> {
     started.text.ok().and_then(|text| (whole as usize > text.len()).then_some(whole))
 }
 
-/// What the filter says of a statement; `start`: the record of its start.
+/// What the filter says of a statement; `None`: it has ended, and is not wanted.
 #[inline(always)]
-fn treatment_of(
-    filter: &Program<'_>,
-    start: &View<'_>,
-    has_ended: bool,
+fn judge(
+    started: Option<&Loaded<'_>>,
+    statement: &Statement<'_>,
     said: &Said<'_>,
     gathered: &Gathered<'_>,
     record: &Record<'_>,
+    style: &Style<'_>,
     normaliser: &mut Normaliser,
-) -> Treatment {
+) -> Option<Treatment> {
+    let Some(Loaded { view, .. }) = started else { return Some(Treatment::default()) };
     let Gathered { tables, is_partial, gaps, .. } = gathered;
-    wanted::statement(filter, start, || {
+    let filter = style.filter(statement.open.ts_us);
+    let has_ended = !matches!(statement.ending, Ending::Unknown | Ending::Running);
+    let treatment = wanted::statement(&filter, view, || {
         let text = said.text.and_then(Result::ok).unwrap_or_default();
         let asks_for_tables = filter.uses() & USES_TABLE != 0 && !tables.is_empty();
         has_ended.then(|| wanted::End {
@@ -279,7 +283,10 @@ fn treatment_of(
             command: record.sql_command,
             text,
         })
-    })
+    });
+    // What a rule has blocked is not for another one to leave out.
+    let is_skipped = treatment.skip && style.may_skip && has_ended && record.blocked_by.is_empty();
+    (!is_skipped).then_some(treatment)
 }
 
 /// The texts of a statement, and what decides how they are shown.
@@ -294,8 +301,6 @@ struct Texts<'t> {
     whole_bytes: Option<u32>,
     /// The text that it was rewritten to.
     rewritten: Option<&'t [u8]>,
-    /// The message of its error.
-    message: Option<&'t [u8]>,
     treatment: Treatment,
     /// What was kept of the start.
     carry_over: Option<&'t CarryOver>,
@@ -303,41 +308,28 @@ struct Texts<'t> {
 }
 
 impl<'t> Texts<'t> {
-    /// Writes the line of a record with them.
+    /// Puts what may be shown of them into the line. With the digest, if that is wanted.
     #[inline(always)]
-    fn write(
+    fn put<'r>(
         &self,
-        record: Record<'_>,
-        out: &mut Vec<u8>,
-        style: &mut Style<'_>,
-        digests: &mut Digests,
-        shortfall: &mut Shortfall,
+        (shown, rewritten): (&'r Option<Shown<'_>>, &'r Option<Shown<'_>>),
+        message: Option<&'r [u8]>,
+        digests: Option<&'r mut Digests>,
+        record: &mut Record<'r>,
     ) {
-        // Of a shorter lifetime: it gets texts that are made here.
-        let mut record = record;
-        let shown = self.show(&record, style, digests.normaliser());
-        // A text that must not be shown, or cannot, does not show in another form.
-        let rewritten = self
-            .rewritten
-            .filter(|_| !self.is_gone && !self.treatment.no_text)
-            .map(|text| show(text, 0, &record, self.kind, false, style, digests.normaliser()));
-        let is_redacted = |it: &Option<Shown<'_>>| it.as_ref().is_some_and(|shown| shown.redacted);
-        let is_redacted = is_redacted(&shown) || is_redacted(&rewritten);
-        let message = self.message.map(|message| self.clean(message, is_redacted, &record, style));
-        if let (Some(shown), Some(text)) = (&shown, self.text) {
-            texts::put(&mut record, shown, text, self.kind, style.digest.then_some(digests));
+        if let (Some(shown), Some(text)) = (shown, self.text) {
+            texts::put(record, shown, text, self.kind, digests);
         } else if self.is_gone {
             record.sql_bytes = Some(self.text_bytes.into());
-            without_text(&mut record);
+            without_text(record);
         }
         record.rewritten_query = rewritten.as_ref().map(|shown| &*shown.text);
-        if let Some(message) = &message {
+        if let Some(message) = message {
             record.error = message;
         }
         if record.sql_bytes.is_none() {
             record.sql_bytes = self.whole_bytes.map(u64::from);
         }
-        write(out, &mut record, style, shortfall);
     }
 
     /// What may be shown of the text.
@@ -348,16 +340,31 @@ impl<'t> Texts<'t> {
         style: &Style<'_>,
         normaliser: &mut Normaliser,
     ) -> Option<Shown<'t>> {
-        let text = self.text?;
-        // Nothing says how much of it belongs to a statement whose end shows no text.
-        let is_whole = |end: &StatementEnd| {
-            end.shown_bytes != u32::MAX && end.shown_bytes as usize >= text.len()
-        };
-        let is_parsed = record.outcome == Some(Outcome::Ok) && self.ended.is_some_and(is_whole);
-        Some(show(text, self.text_bytes, record, self.kind, is_parsed, style, normaliser))
+        self.text.map(|text| {
+            // Nothing says how much of it belongs to a statement whose end shows no text.
+            let is_whole = |end: &StatementEnd| {
+                end.shown_bytes != u32::MAX && end.shown_bytes as usize >= text.len()
+            };
+            let is_parsed = record.outcome == Some(Outcome::Ok) && self.ended.is_some_and(is_whole);
+            show(text, self.text_bytes, record, self.kind, is_parsed, style, normaliser)
+        })
     }
 
-    /// The message of its error. `is_redacted`: something was taken out of what is shown of the texts.
+    /// What may be shown of the text that it was rewritten to. A text that must not be shown, or cannot,
+    /// does not show in another form.
+    #[inline(always)]
+    fn show_rewritten(
+        &self,
+        record: &Record<'_>,
+        style: &Style<'_>,
+        normaliser: &mut Normaliser,
+    ) -> Option<Shown<'t>> {
+        let rewritten = self.rewritten.filter(|_| !self.is_gone && !self.treatment.no_text);
+        rewritten.map(|text| show(text, 0, record, self.kind, false, style, normaliser))
+    }
+
+    /// The message of its error. `is_redacted`: something was taken out of what is shown of the
+    /// texts.
     fn clean<'m>(
         &self,
         message: &'m [u8],
@@ -382,6 +389,12 @@ impl<'t> Texts<'t> {
     }
 }
 
+/// Whether something was taken out of a text.
+#[inline(always)]
+fn is_redacted(shown: &Option<Shown<'_>>) -> bool {
+    shown.as_ref().is_some_and(|shown| shown.redacted)
+}
+
 /// Writes the line of a statement that has a start, unless it has ended and the filter does not
 /// want it.
 pub fn write_statement(
@@ -394,9 +407,13 @@ pub fn write_statement(
 ) -> Written {
     let Statement { open, ending, .. } = statement;
     let Scratch { start, end, extras, known, commands, digests, shortfall } = scratch;
-    let (started, carry_over) = match &open.start {
-        Start::Record(place) => (start.load(drain, place, shortfall), None),
-        Start::Running { carry_over, .. } => (None, Some(&**carry_over)),
+    let started = match &open.start {
+        Start::Record(place) => start.load(drain, place, shortfall),
+        Start::Running { .. } => None,
+    };
+    let carry_over = match &open.start {
+        Start::Record(_) => None,
+        Start::Running { carry_over, .. } => Some(&**carry_over),
     };
     let end_record = match ending {
         Ending::Record(place) => end.load(drain, place, shortfall),
@@ -406,7 +423,8 @@ pub fn write_statement(
     let (ended, ending) = ended_by(ending, end_of_record.as_ref());
     let is_running = matches!(ending, Ending::Running);
     let is_unknown = matches!(ending, Ending::Unknown);
-    let mut record = record_of(seq, &Statement { ending, ..statement }, style.run);
+    let statement = Statement { ending, ..statement };
+    let mut record = record_of(seq, &statement, style.run);
     let mut said = Said::at_start(started.as_ref(), &open.start, known, &mut record);
     if let Some(end) = ended {
         said.end(end, open.ts_us, &mut record);
@@ -426,18 +444,10 @@ pub fn write_statement(
         carried_message(carry_over, is_failed, &mut record)
     });
 
-    let mut treatment = Treatment::default();
-    if let Some(Loaded { view, .. }) = &started {
-        let filter = style.filter(open.ts_us);
-        let has_ended = !is_unknown && !is_running;
-        let normaliser = digests.normaliser();
-        treatment = treatment_of(&filter, view, has_ended, &said, &gathered, &record, normaliser);
-        // What a rule has blocked is not for another one to leave out.
-        if treatment.skip && style.may_skip && has_ended && record.blocked_by.is_empty() {
-            return Written::Filtered;
-        }
-        style.redact_literals |= treatment.literals;
-    }
+    let normaliser = digests.normaliser();
+    let judged = judge(started.as_ref(), &statement, &said, &gathered, &record, style, normaliser);
+    let Some(treatment) = judged else { return Written::Filtered };
+    style.redact_literals |= treatment.literals;
 
     let unknown_kind;
     let kind = match kind_at_end.as_ref().or(said.kind) {
@@ -454,11 +464,16 @@ pub fn write_statement(
         is_gone: matches!(said.text, Some(Err(_))) || (treatment.no_text && said.text.is_some()),
         whole_bytes: started.as_ref().filter(|_| is_unknown).and_then(whole_bytes),
         rewritten: gathered.rewritten,
-        message,
         treatment,
         carry_over,
         ended,
     };
-    texts.write(record, out, style, digests, shortfall);
+    let shown = texts.show(&record, style, digests.normaliser());
+    let rewritten = texts.show_rewritten(&record, style, digests.normaliser());
+    let is_redacted = is_redacted(&shown) || is_redacted(&rewritten);
+    let message = message.map(|message| texts.clean(message, is_redacted, &record, style));
+    let digests = style.digest.then_some(digests);
+    texts.put((&shown, &rewritten), message.as_deref(), digests, &mut record);
+    write(out, &mut record, style, shortfall);
     Written::Line
 }

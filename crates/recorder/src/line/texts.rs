@@ -6,8 +6,8 @@ use super::digests::Digests;
 use super::parts::TextKind;
 use super::secrets::Shown;
 
-/// Puts the text that may be shown into the line of a record; `text` is what came. With its digest, if
-/// that is wanted.
+/// Puts the text that may be shown into the line of a record; `text` is what came. With its digest,
+/// if that is wanted.
 #[inline(always)]
 pub(super) fn put<'r>(
     record: &mut Record<'r>,
@@ -25,7 +25,7 @@ pub(super) fn put<'r>(
 }
 
 /// The digest of what is shown, as it came; empty: it has none.
-#[inline]
+#[inline(always)]
 fn digest_of<'d>(
     digests: &'d mut Digests,
     text: &[u8],

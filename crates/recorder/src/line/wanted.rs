@@ -79,8 +79,8 @@ fn names_of<'t>(tables: &[TableUse<'t>]) -> Vec<(&'t [u8], &'t [u8])> {
         .collect()
 }
 
-/// Of a record that is a line by itself. Connections, settings of the recorder, notices and errors
-/// of unknown statements are always recorded.
+/// Of a record that has a line of its own. Connections, settings of the recorder, notices and
+/// errors of unknown statements are always recorded.
 pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Treatment {
     match view.kind {
         RecordKind::Point => {

@@ -14,8 +14,8 @@ pub(super) struct Brake {
     hourly: u64,
     /// How many files may go for those that were begun.
     grown: u64,
-    /// So many may go whatever the allowance says: those that had to when an operator has said that they
-    /// shall. What has to go later, by a clock that may be wrong then, is not meant.
+    /// So many may go whatever the allowance says: those that had to when an operator has said that
+    /// they are to. What has to go later, by a clock that may be wrong then, is not meant.
     asked_count: u64,
     /// When there is the next allowance; unknown until the first look.
     hour_at_us: Option<i64>,
@@ -25,7 +25,7 @@ pub(super) struct Brake {
 }
 
 impl Brake {
-    /// Hears whether an operator has said that what has to go shall go.
+    /// Hears whether an operator has said that what has to go is to go.
     pub(super) fn hear(&mut self, is_said: bool) {
         self.is_said |= is_said;
     }
@@ -35,19 +35,20 @@ impl Brake {
         self.is_said = false;
     }
 
-    /// Takes a look at the files: so many are closed, so many of them have to go. `grown`: how many may go
-    /// for those that were begun since the last look.
+    /// Takes a look at the files: so many are closed, so many of them have to go. `grown`: how many
+    /// may go for those that were begun since the last look.
     pub(super) fn look(&mut self, closed_count: u64, due_count: u64, grown: u64, now_us: i64) {
         let hourly = closed_count / PART_IN_AN_HOUR + 1;
-        // A start is no hour: a server that starts again and again would let one go each time, and a
-        // clock is most often wrong when the machine has just started.
+        // A start is no hour: a server that starts again and again would let one go each time, and
+        // a clock is most often wrong when the machine has just started.
         let hour_at_us = *self.hour_at_us.get_or_insert(now_us + HOUR_US);
         if now_us >= hour_at_us {
             self.hour_at_us = Some(now_us + HOUR_US);
             self.hourly = self.hourly.max(hourly);
         }
-        // What was not used is no reason for many to go at once later. What the log has grown by is not
-        // used at once: one file goes after a look, and others may have been begun by the next one.
+        // What was not used is no reason for many to go at once later. What the log has grown by is
+        // not used at once: one file goes after a look, and others may have been begun by the next
+        // one.
         self.hourly = self.hourly.min(hourly);
         self.grown = (self.grown + grown).min(due_count);
         if std::mem::take(&mut self.is_said) {
@@ -115,7 +116,8 @@ mod tests {
         assert_eq!(take(&mut brake, 250, 0, 0), 0);
         assert_eq!(take(&mut brake, 250, 2, 1), 2);
         assert_eq!(take(&mut brake, 250, 4, 2), 4);
-        // A burst may go one by one, with a look before each; what had not to go gives nothing later.
+        // A burst may go one by one, with a look before each; what had not to go gives nothing
+        // later.
         for due_count in (1..=9).rev() {
             brake.look(250, due_count, if due_count == 9 { 9 } else { 0 }, 2);
             assert!(brake.is_open(), "{due_count}");

@@ -118,7 +118,8 @@ impl Durability {
             // SYNC synced: pairs with the Acquire in `synced`.
             successor.synced_file.store(file, Ordering::Release);
         }
-        // SYNC synced: not before the file; the writer that reads both comes after this one's death.
+        // SYNC synced: not before the file; the writer that reads both comes after this one's
+        // death.
         successor.synced_bytes.store(bytes, Ordering::Release);
     }
 
@@ -209,7 +210,8 @@ impl Durability {
 /// How far the log is on the device, as the last writer of this arena has left it there.
 fn synced(arena: &Arena) -> Option<SyncMark> {
     let successor = &arena.shared().successor.0;
-    // SYNC synced: pairs with the Release in `note_synced`: not more of this file than of it was said.
+    // SYNC synced: pairs with the Release in `note_synced`: not more of this file than of it was
+    // said.
     let file = FileName::from_code(successor.synced_file.load(Ordering::Acquire))?;
     Some(SyncMark { file, bytes: successor.synced_bytes.load(Ordering::Relaxed) })
 }

@@ -1,8 +1,9 @@
 //! By which filters lines are judged.
 //!
-//! A filter is published to the query threads and kept for the writer; a record may be here before the
-//! filter that let it through, where that comes by a socket. The arena says how many filters there were
-//! when a record was made. So what a pass has found is not made into lines before all of them are here.
+//! A filter is published to the query threads and kept for the writer; a record may be here before
+//! the filter that let it through, where that comes by a socket. The arena says how many filters
+//! there were when a record was made. So what a pass has found is not made into lines before all of
+//! them are here.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -12,8 +13,8 @@ use tacho_ring::arena::Arena;
 use super::context::Context;
 use crate::control::{Control, Filters, Severity};
 
-/// How long a filter is waited for, µs. Its server lives, and sends each at once: longer means that the
-/// number in the arena is not true, or that the server's thread hangs.
+/// How long a filter is waited for, µs. Its server lives, and sends each at once: longer means that
+/// the number in the arena is not true, or that the server's thread hangs.
 const WAIT_US: i64 = 10_000_000;
 
 /// What is known of the filters.
@@ -28,7 +29,7 @@ pub(super) struct FilterSync {
     due: u64,
     /// Since when it is waited for, µs of a clock that is never set; `None`: it is not.
     since_us: Option<i64>,
-    /// This version has not come. Without it nobody knows what it keeps out of the log.
+    /// This version has not come. It is unknown what it keeps out of the log.
     given_up: u64,
     /// The arena of the server that the filters are of, should it have died.
     known_arena: Option<PathBuf>,
@@ -50,13 +51,14 @@ impl FilterSync {
         self.version < self.due
     }
 
-    /// The filters come from another process: a pass that has found what a newer one has let through
-    /// waits for that one.
+    /// The filters come from another process: a pass that has found what a newer one has let
+    /// through waits for that one.
     pub(super) fn set_remote(&mut self) {
         self.is_remote = true;
     }
 
-    /// The filters are those of the server that has, or had, this arena. Recovery of others uses none.
+    /// The filters are those of the server that has, or had, this arena. Recovery of others uses
+    /// none.
     pub(super) fn know_arena(&mut self, arena: &Path) {
         self.known_arena = Some(arena.to_owned());
     }
@@ -65,8 +67,8 @@ impl FilterSync {
         &self.filters
     }
 
-    /// Before a dead arena is recovered: its server's filters, if they are known. A filter that has not
-    /// come before that server died will not come. `path`: of the arena.
+    /// Before a dead arena is recovered: its server's filters, if they are known. A filter that has
+    /// not come before that server died will not come. `path`: of the arena.
     pub(super) fn take_of_dead(&mut self, arena: &Arena, path: &Path, control: &Control) {
         self.filters = Filters::default();
         self.version = 0;
@@ -87,8 +89,8 @@ impl FilterSync {
     /// Behind a pass: which filters what it has found may need.
     pub(super) fn note_due(&mut self, arena: &Arena) {
         if self.is_remote {
-            // SYNC filter: the pass has read the records with Acquire; their producers have read the
-            // filter or its epoch with Acquire, both of which are published behind this number.
+            // SYNC filter: the pass has read the records with Acquire; their producers have read
+            // the filter or its epoch with Acquire, both of which are published behind this number.
             self.due = version_of(arena);
         }
     }

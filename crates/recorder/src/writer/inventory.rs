@@ -1,7 +1,7 @@
 //! What there is of the log, shown to SHOW STATUS.
 //!
-//! The directory is listed every ten seconds, and one after something has happened to a file, but never
-//! for more than a fiftieth of the time. What changes with each line, the length
+//! The directory is listed every ten seconds, and one after something has happened to a file, but
+//! never for more than a fiftieth of the time. What changes with each line, the length
 //! of the current file, is added in each round without a look.
 
 use tacho_event::time::TimeFormatter;

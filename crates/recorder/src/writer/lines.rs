@@ -83,9 +83,9 @@ impl Lines {
         let may_skip = !open.awaited;
         let Some(seq) = self.write_statement(conn, open, ending, may_skip, to) else {
             // With the line before: it is in none of its own.
-            return settle_statement(conn, open, ending, to.batch.last_seq(), to);
+            return settle_statement(conn, open, ending, to.batch.last_seq(), to.drain, to.batch);
         };
-        settle_statement(conn, open, ending, seq, to);
+        settle_statement(conn, open, ending, seq, to.drain, to.batch);
         if let Start::Running { seq: running_seq, .. } = &open.start {
             if let Some(entry) = running_table::finish(to.drain.arena(), *running_seq, seq) {
                 to.batch.note_finished(entry);
@@ -194,6 +194,7 @@ impl Lines {
     }
 }
 
+#[inline(always)]
 fn style<'s>(
     filter_sync: &'s FilterSync,
     clock: &'s mut TimeFormatter,
@@ -236,24 +237,26 @@ pub(super) fn settle_statement(
     open: &Open,
     ending: &Ending,
     seq: u64,
-    to: &mut Channels<'_>,
+    drain: &mut Drain,
+    batch: &mut Batch,
 ) {
     if let Start::Record(place) = &open.start {
-        settle(place, seq, to.drain);
+        settle(place, seq, drain);
     }
     for place in &open.extras {
-        settle(place, seq, to.drain);
+        settle(place, seq, drain);
     }
     match ending {
-        Ending::Record(place) => settle(place, seq, to.drain),
-        Ending::Read { at, .. } => to.drain.settle(*at, seq),
+        Ending::Record(place) => settle(place, seq, drain),
+        Ending::Read { at, .. } => drain.settle(*at, seq),
         Ending::Derived(_) | Ending::Unknown | Ending::Running => {}
     }
     if open.awaited {
-        to.batch.note_awaited(conn, open.rec_no);
+        batch.note_awaited(conn, open.rec_no);
     }
 }
 
+#[inline(always)]
 fn settle(place: &RecordPlace, seq: u64, drain: &mut Drain) {
     match place {
         RecordPlace::Arena(first, more) | RecordPlace::Torn(first, more) => {

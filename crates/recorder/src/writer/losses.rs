@@ -77,7 +77,7 @@ impl Losses {
             }
             let seq = batch.take_seq();
             telling.count.store(total, Ordering::Relaxed);
-            // SYNC telling: Release, so that who reads after a crash finds the count.
+            // SYNC telling: Release, so that a reader after a crash finds the count.
             telling.seq.store(seq, Ordering::Release);
             batch.write(&Record {
                 seq,

@@ -4,11 +4,12 @@
 //! is its chunk given back. The `seq` of the line is stored in the record before the write,
 //! so that after a crash the last line in the file tells which records are in it.
 //!
-//! [`Writer`] runs the round. Each part owns its state, and takes what it needs from others as
+//! [`Writer`] runs the round; each part owns its state, and takes what it needs from others as
 //! arguments.
 //!
 //! | module | what it owns |
 //! |---|---|
+//! | `round` | the round, and making room when chunks are short |
 //! | `context` | settings, status, error log |
 //! | `intake` | from the arena to the queue |
 //! | `queue` | the order of the lines |
@@ -24,7 +25,7 @@
 //! | `durability` | from the file to the device; producers that wait |
 //! | `dead_arenas` | arenas of dead servers that go with the batch |
 //! | `takeover` | continuing where another writer has left a living arena |
-//! | `relief` | making room when chunks are short |
+//! | `relief` | taking incomplete records out of the arena |
 //! | `pace` | how long the writer sleeps |
 //! | `rate_limit` | how often the error log hears of the same trouble |
 //! | `upkeep` | what is done with files beside writing them: the next seven |
@@ -55,6 +56,7 @@ mod queue;
 mod rate_limit;
 mod relief;
 mod retention;
+mod round;
 mod running;
 mod running_table;
 mod secondary_format;
@@ -70,18 +72,16 @@ use std::sync::atomic::Ordering;
 use tacho_event::record::EventKind;
 use tacho_logdir::{FileError, Fs, LogFiles, RealFs};
 use tacho_ring::arena::Arena;
-use tacho_ring::producer::Futex;
 use tacho_ring::sys;
 
 use crate::arena_file::ArenaFile;
 use crate::control::{ConfigTold, Control, Log, Severity, Status};
 use crate::drain::Drain;
 use crate::join::{Join, Ready};
-use crate::pause;
 use crate::spill::ArenaSource;
 use context::Context;
-use intake::{Intake, RUNNING_AFTER_US};
-use lines::{Channels, Lines};
+use intake::Intake;
+use lines::Lines;
 use losses::Losses;
 pub(crate) use losses::confirm_losses;
 use output::Output;
@@ -174,13 +174,14 @@ impl<F: Fs> Writer<F> {
         self.intake.set_tasks(tasks);
     }
 
-    /// The filters come from another process: a pass that has found what a newer one has let through
-    /// waits for that one.
+    /// The filters come from another process: a pass that has found what a newer one has let
+    /// through waits for that one.
     pub fn wait_for_filters(&mut self) {
         self.lines.filter_sync.set_remote();
     }
 
-    /// The filters are those of the server that has, or had, this arena. Recovery of others uses none.
+    /// The filters are those of the server that has, or had, this arena. Recovery of others uses
+    /// none.
     pub fn know_filters_of(&mut self, arena: &Path) {
         self.lines.filter_sync.know_arena(arena);
     }
@@ -191,9 +192,9 @@ impl<F: Fs> Writer<F> {
         lines.filter_sync.take_of_dead(intake.arena(), path, &context.control);
     }
 
-    /// Whether nothing is in the memory of this writer that is not in the arena or in the file: another
-    /// one may take over. Nor may it know of something that is not on the device, and should be: the
-    /// next one would believe it is, as the kernel reports an error once.
+    /// Whether nothing is in the memory of this writer that is not in the arena or in the file:
+    /// another one may take over. Nor may it know of something that is not on the device, and
+    /// should be: the next one would believe it is, as the kernel reports an error once.
     pub fn may_let_go(&mut self) -> bool {
         self.output.durability.may_let_go()
             && self.output.batch.is_empty()
@@ -255,163 +256,6 @@ impl<F: Fs> Writer<F> {
     }
 }
 
-/// The round.
-impl<F: Fs> Writer<F> {
-    /// One round: everything that is in the arena now goes to the file, and to the device if it
-    /// is time. `false`: the file cannot be written at the moment.
-    pub fn round(&mut self) -> bool {
-        pause::here();
-        self.pace.begin_round(self.intake.arena());
-        let is_written = self.write_round();
-        self.upkeep.look_after_format(&mut self.output.files, &self.context);
-        self.output.settle(self.intake.arena(), &self.context);
-        is_written
-    }
-
-    fn write_round(&mut self) -> bool {
-        let now_us = sys::now_us();
-        self.arena().shared().writer.0.heartbeat_us.store(now_us, Ordering::Relaxed);
-        self.take_settings();
-        self.upkeep.watch_space(&self.output.files, &self.context);
-        if !self.write_out(now_us) {
-            self.show_arena_use();
-            return false;
-        }
-        self.context.control.flush_now.store(false, Ordering::Relaxed);
-        self.output.rotate(&self.context);
-        pause::here();
-        self.upkeep.follow_format(&mut self.output.files, &self.context);
-        pause::here();
-        let Writer { own_lines, output, intake, context, .. } = self;
-        own_lines.config_changes(now_us, intake.arena(), &mut output.batch, context);
-        if !self.write_records(now_us) {
-            return false;
-        }
-        pause::here();
-        let is_written = self.write_queue(now_us) && self.write_out(now_us);
-        pause::here();
-        self.output.files.tick();
-        self.recycle();
-        relief::report_spill_failure(&mut self.intake.drain, &mut self.spill_limit, &self.context);
-        if is_written {
-            self.look_after_closed();
-        }
-        let Writer { upkeep, output: Output { files, batch, .. }, context, .. } = self;
-        upkeep.update_inventory(files, batch.clock(), context);
-        is_written && self.relieve(now_us)
-    }
-
-    /// Lines of what is in the arena. `false`: they cannot be written at the moment, or wait for a filter.
-    fn write_records(&mut self, now_us: i64) -> bool {
-        // What was found waits for its filter: nothing else is looked for before that is written, so that
-        // a filter that changes all the time keeps nothing back for long.
-        if self.lines.filter_sync.is_waiting() && !(self.may_format() && self.write_queue(now_us)) {
-            return false;
-        }
-        self.scan();
-        if !self.may_format() {
-            // What was judged before is written.
-            self.write_out(now_us);
-            self.recycle();
-            return false;
-        }
-        if !self.write_queue(now_us) {
-            return false;
-        }
-        self.count_corrupt_records();
-        let Writer { losses, output, intake, context, .. } = self;
-        losses.write(now_us, intake.arena(), &mut output.batch, context);
-        self.write_running(now_us - RUNNING_AFTER_US);
-        true
-    }
-
-    /// One pass over the arena: what is complete goes to the queue, in the order of time.
-    fn scan(&mut self) {
-        self.intake.scan();
-        self.lines.filter_sync.note_due(self.intake.arena());
-        self.lines.filter_sync.take(&self.context.control);
-        self.enqueue();
-    }
-
-    /// Puts what is ready into the queue.
-    pub(crate) fn enqueue(&mut self) {
-        self.intake.enqueue();
-    }
-
-    /// Whether what was found can be made into lines.
-    fn may_format(&mut self) -> bool {
-        self.lines.filter_sync.is_ready(sys::monotonic_us(), &self.context)
-    }
-
-    /// Formats the queue, and writes whenever a batch is full.
-    fn write_queue(&mut self, now_us: i64) -> bool {
-        let flush_bytes = self.context.control.setting(Setting::FlushBytes);
-        let flush_bytes = flush_bytes.clamp(1, 16 << 20);
-        let mut is_written = true;
-        while is_written && let Some((item, drain)) = self.intake.next_item() {
-            let batch = &mut self.output.batch;
-            self.lines.format(item, &mut Channels { drain, batch, context: &self.context });
-            is_written = self.output.batch.len() < flush_bytes || self.write_out(now_us);
-        }
-        self.intake.clear_if_done();
-        is_written
-    }
-
-    /// Writes the batch. `false`: it could not all be written, and is tried again later.
-    fn write_out(&mut self, now_us: i64) -> bool {
-        let is_written = self.output.write(now_us, self.intake.arena(), &self.context);
-        if is_written {
-            self.lines.shrink();
-        }
-        is_written
-    }
-
-    /// Lines of statements that have begun before this time and have not ended.
-    fn write_running(&mut self, before_us: i64) {
-        let Writer { intake, lines, output, context, .. } = self;
-        running::write_lines(before_us, intake, lines, &mut output.batch, context);
-    }
-
-    /// Gives back the chunks whose records are all in the file. Returns how many.
-    fn recycle(&mut self) -> u32 {
-        let count = self.intake.drain.recycle(self.output.batch.written_seq());
-        if count > 0 {
-            self.arena().shared().backpressure.0.open(&Futex);
-        }
-        self.show_arena_use();
-        count
-    }
-
-    fn show_arena_use(&self) {
-        let used_bytes = self.intake.drain.used_bytes();
-        self.context.status.arena_bytes_used.store(used_bytes, Ordering::Relaxed);
-    }
-
-    /// Packs and removes closed files, and writes what the log has to say of files. Only with an empty
-    /// batch.
-    fn look_after_closed(&mut self) {
-        debug_assert!(self.output.batch.is_empty());
-        let due = self.upkeep.look_after_closed(&mut self.output.files, &self.context);
-        if let Some(due) = due {
-            self.note_change("file_removed", &due.name.log_file(), &due.reason.to_string());
-        }
-        // A rotation without a line to write has its events, too.
-        self.tell_of_files();
-    }
-
-    /// Reports what has happened to the files, with a line of each that was set aside.
-    pub(crate) fn tell_of_files(&mut self) {
-        self.output.report_events(&self.context);
-        if self.own_lines.has_stop() {
-            // Nothing comes behind that line; the error log has it.
-            return;
-        }
-        for (from, to) in self.output.take_set_aside() {
-            self.note_change("file_set_aside", &from, &to);
-        }
-    }
-}
-
 /// Lines that do not come from the arena.
 impl<F: Fs> Writer<F> {
     /// A line of the recorder itself: `start`, `stop`.
@@ -451,7 +295,8 @@ impl<F: Fs> Writer<F> {
         losses.write_last(now_us, intake.arena(), &mut output.batch, context);
     }
 
-    /// A line that says that the memory of a recorder that did not stop is gone, with what was in it.
+    /// A line that says that the memory of a recorder that did not stop is gone, with what was in
+    /// it.
     pub(crate) fn tell_gone(&mut self, path: &Path) {
         losses::write_gone(path, &mut self.output.batch, &self.context);
         self.output.dead_arenas.add_gone(path);

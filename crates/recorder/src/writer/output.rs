@@ -58,8 +58,8 @@ impl<F: Fs> Output<F> {
         self.retry_at_us = 0;
     }
 
-    /// Writes the batch, whose lines are about this arena. `false`: it could not all be written, and is
-    /// tried again later.
+    /// Writes the batch, whose lines are about this arena. `false`: it could not all be written,
+    /// and is tried again later.
     pub(super) fn write(&mut self, now_us: i64, arena: &Arena, context: &Context) -> bool {
         if self.batch.is_empty() {
             return true;
@@ -191,7 +191,8 @@ impl<F: Fs> Output<F> {
         self.durability.sync(arena, &mut self.files, context)
     }
 
-    /// Before another writer takes over: what is in the file goes to the device, if it should be there.
+    /// Before another writer takes over: what is in the file goes to the device, if it should be
+    /// there.
     pub(super) fn hand_over(&mut self, arena: &Arena, context: &Context) {
         if self.durability.is_wanted() {
             // If that fails, it has said so.

@@ -45,16 +45,16 @@ impl Pace {
         self.rings_seen = arena.shared().wakeup.0.rings.load(Ordering::Acquire);
     }
 
-    /// Whether so much was written since the last call that producers need not wake the writer: a call
-    /// into the kernel is what a query thread would feel most (tens of µs).
+    /// Whether so much was written since the last call that producers need not wake the writer: a
+    /// call into the kernel is what a query thread would feel most (tens of µs).
     fn is_busy(&mut self, control: &Control, status: &Status) -> bool {
         let written = status.bytes_written.load(Ordering::Relaxed);
         let new_bytes = written - std::mem::replace(&mut self.slept_at_bytes, written);
         new_bytes > control.setting(Setting::FlushBytes) / 8
     }
 
-    /// Sleeps until the interval since `started_us` is over (`at_most_ms` if that is less), enough is
-    /// waiting, or it is woken. Under load it only naps.
+    /// Sleeps until the interval since `started_us` is over (`at_most_ms` if that is less), enough
+    /// is waiting, or it is woken. Under load it only naps.
     pub(super) fn sleep(
         &mut self,
         started_us: i64,

@@ -1,5 +1,5 @@
-//! The thread that makes closed files and their renditions smaller, and encrypts them. What it does is in
-//! [`tacho_logdir`].
+//! The thread that makes closed files and their renditions smaller, and encrypts them. What it does
+//! is in [`tacho_logdir`].
 //!
 //! A thread for each file, one at a time, at the lowest priority: it ends with its work, so that
 //! nothing has to be told to it but to stop. The writer looks once a round whether it has ended,
@@ -45,17 +45,18 @@ pub(super) struct Packing {
     obstacle: Option<String>,
     /// How often it was said what is wanted of the encryption.
     encryption_version: u64,
-    /// Those that did not work, to be tried again when nothing else is left, or when somebody has
-    /// changed what is wanted.
+    /// Those that did not work, to be tried again when nothing else is left, or when an operator
+    /// has changed what is wanted.
     failed: BTreeSet<(FileName, Content)>,
-    /// Those that are packed, and whose other form cannot be removed. That is tried again, and no more.
+    /// Those that are packed, and whose other form cannot be removed. That is tried again, and no
+    /// more.
     unremoved: BTreeMap<(FileName, Content), Unremoved>,
     limit: RateLimit,
     obstacle_limit: RateLimit,
 }
 
 impl Packing {
-    /// What shall become of closed files.
+    /// What is to become of closed files.
     pub(super) fn wanted(&self) -> &Wanted {
         &self.wanted
     }
@@ -79,13 +80,14 @@ impl Packing {
     pub(super) fn end(&mut self) {
         self.cancel();
         if let Some(job) = self.job.take() {
-            // Nobody is left who could be told: the file is as it was, and tried again at the next
+            // No caller is left to report it to: the file is as it was, and tried again at the next
             // start.
             let _: Result<_, _> = job.thread.join();
         }
     }
 
-    /// Looks after the packing, without waiting for it. `passes_over`: a file that is needed as it is.
+    /// Looks after the packing, without waiting for it. `passes_over`: a file that is needed as it
+    /// is.
     pub(super) fn look_after<F: Fs>(
         &mut self,
         files: &mut LogFiles<F>,
@@ -207,7 +209,7 @@ impl Packing {
                     is_any_gone = true;
                     report_packed(name, packed, context);
                 }
-                // Somebody has changed one of both: it is packed again.
+                // Another process has changed one of both: it is packed again.
                 Ok(None) => {}
                 Err(_) => drop(self.unremoved.insert((name, content), unremoved)),
             }

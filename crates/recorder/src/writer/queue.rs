@@ -71,7 +71,8 @@ fn sort(entries: &mut [Entry], sorted: &mut Vec<Entry>) {
     let latest = entries.iter().fold(i64::MIN, |latest, (ts_us, _)| latest.max(*ts_us));
     let differing_bits = u64::BITS - latest.abs_diff(earliest).leading_zeros();
     sorted.resize(entries.len(), (0, 0));
-    // From the lowest byte on: each step keeps the order of the steps before where its byte is the same.
+    // From the lowest byte on: each step keeps the order of the steps before where its byte is the
+    // same.
     for shift in (0..differing_bits).step_by(8) {
         let byte =
             |(ts_us, _): &Entry| usize::from((ts_us.wrapping_sub(earliest) as u64 >> shift) as u8);

@@ -1,4 +1,4 @@
-//! What happens again and again is told a few times, and then seldom: an error log that is
+//! What happens again and again is reported a few times, and then rarely: an error log that is
 //! full of one thing shows nothing else, and may fill a disk.
 
 /// How many messages of one kind may follow each other at once.
@@ -6,7 +6,7 @@ const AT_ONCE: u32 = 3;
 /// After that, one may be told each time when so much time has passed, µs.
 const EVERY_US: i64 = 60_000_000;
 
-/// Whether to tell of something once more.
+/// Whether to report something once more.
 #[derive(Debug)]
 pub(super) struct RateLimit {
     left: u32,
@@ -64,7 +64,7 @@ impl Outages {
         Some(std::mem::take(&mut self.untold))
     }
 
-    /// A write has succeeded. `true`: tell that it is over.
+    /// A write has succeeded. `true`: report that it is over.
     pub(super) fn succeeded(&mut self) -> bool {
         if !std::mem::take(&mut self.failing) {
             return false;
@@ -110,7 +110,7 @@ mod tests {
             assert!(!outages.succeeded(), "nobody was told that it failed");
         }
         assert_eq!(outages.overdue(now_us), None);
-        // One that lasts is told in the end, and then its end.
+        // One that lasts is reported in the end, and then its end.
         assert_eq!(outages.failed(now_us), None);
         now_us += EVERY_US;
         assert_eq!(outages.failed(now_us), Some(7));

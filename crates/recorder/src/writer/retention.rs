@@ -2,12 +2,13 @@
 //!
 //! One file at most in a round, and its line stands in the log before it goes.
 //!
-//! A clock that is set forward makes everything too old at once, and whoever begins one file after the
-//! other makes everything too much. So by age and by count the log becomes shorter only slowly
-//! ([`Brake`]). By age, two files go for each that is begun; by count, one for each that was begun because
-//! the one before was full or old enough ([`LogFiles::due_rotations`](tacho_logdir::LogFiles::due_rotations)). A log that is as long as it may be loses one file for each of
-//! these, and never feels it. Who wants the rest to go at once sets `tacho_retention_days` or
-//! `tacho_retention_files` again.
+//! A clock that is set forward makes everything too old at once, and whoever begins one file after
+//! the other makes everything too much. So by age and by count the log becomes shorter only slowly
+//! ([`Brake`]). By age, two files go for each that is begun; by count, one for each that was begun
+//! because the one before was full or old enough
+//! ([`LogFiles::due_rotations`](tacho_logdir::LogFiles::due_rotations)). A log that is as long as
+//! it may be loses one file for each of these, and never feels it. Who wants the rest to go at once
+//! sets `tacho_retention_days` or `tacho_retention_files` again.
 
 use std::sync::atomic::Ordering;
 
@@ -54,7 +55,7 @@ pub(super) struct Retention {
     begun_count: u64,
     /// How many files were begun, when last looked, because the one before was full or old enough.
     due_rotations: u64,
-    /// What has the name of a log file, is none, and was told of.
+    /// What has the name of a log file, is none, and was reported.
     passed_over: Option<FileName>,
     is_ahead: bool,
     failure_limit: RateLimit,
@@ -80,8 +81,8 @@ impl Retention {
         }
     }
 
-    /// Gives what the time and the growth of the log allow. `due_rotations`: so many files were begun by
-    /// now because the one before was full or old enough.
+    /// Gives what the time and the growth of the log allow. `due_rotations`: so many files were
+    /// begun by now because the one before was full or old enough.
     fn allow(&mut self, outlook: &Outlook, due_rotations: u64, now_us: i64) {
         let closed_count = outlook.closed_count;
         let begun = std::mem::take(&mut self.begun_count).saturating_mul(GO_FOR_ONE);
@@ -108,8 +109,8 @@ impl Retention {
         self.look_at_us = 0;
     }
 
-    /// Removes a file that is not kept any longer, if its line is in the log. Returns the next one: its
-    /// line has to be written.
+    /// Removes a file that is not kept any longer, if its line is in the log. Returns the next one:
+    /// its line has to be written.
     pub(super) fn look_after<F: Fs>(
         &mut self,
         files: &mut LogFiles<F>,
@@ -150,7 +151,7 @@ impl Retention {
         })
     }
 
-    /// Takes what an operator has said. `true`: what has to go shall go at once.
+    /// Takes what an operator has said. `true`: what has to go is to go at once.
     fn take_requests(&mut self, control: &Control) -> bool {
         // SYNC retain: pairs with the Release in `Recorder::retain`: what was said is about the
         // settings that are read after it.
@@ -209,8 +210,8 @@ impl Retention {
         Ok(Some(due))
     }
 
-    /// Says that the clock was ahead once, and again when it has become right and wrong again: it may
-    /// last for years.
+    /// Says that the clock was ahead once, and again when it has become right and wrong again: it
+    /// may last for years.
     fn report_ahead(&mut self, outlook: &Outlook, context: &Context) {
         let is_ahead = outlook.is_ahead && self.keep.days > 0;
         if is_ahead && !self.is_ahead {

@@ -53,7 +53,7 @@ fn write_line(conn: u64, open: &mut Open, lines: &mut Lines, to: &mut Channels<'
     let Some(seq) = lines.write_statement(conn, open, &Ending::Running, false, to) else {
         return;
     };
-    settle_statement(conn, open, &Ending::Running, seq, to);
+    settle_statement(conn, open, &Ending::Running, seq, to.drain, to.batch);
     if let Some(carry_over) = first {
         remember(to.drain.arena(), conn, open, seq);
         open.start = Start::Running { seq, carry_over };

@@ -4,7 +4,7 @@
 //! The writer tells it which file is current and what is wanted, and rings when there are new
 //! lines; it reads those from the log file, as anybody could. Neither waits for the other: the
 //! lock between them is held for some words, never while something is converted or written. What
-//! goes wrong with a rendition is told, tried again, and of no concern to the log.
+//! goes wrong with a rendition is reported, tried again, and of no concern to the log.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -48,7 +48,7 @@ struct Shared {
     plan: Plan,
     /// Something has changed since the thread has looked.
     is_news: bool,
-    /// It shall end, having done what there is, but not later than this, µs of a clock that is
+    /// It is to end, having done what there is, but not later than this, µs of a clock that is
     /// never set.
     end_by_us: Option<i64>,
     /// Files up to this one will be removed as they are.
@@ -109,7 +109,8 @@ pub(super) struct SecondaryFormat {
     format: Option<Format>,
     retry_at_us: i64,
     limit: RateLimit,
-    /// The oldest file that the thread may still read, when last looked. `None`: there is no thread.
+    /// The oldest file that the thread may still read, when last looked. `None`: there is no
+    /// thread.
     needed_from: Option<FileName>,
     /// What the thread was last told.
     told: Option<(Plan, u64)>,
@@ -121,14 +122,14 @@ impl SecondaryFormat {
         self.has_begun
     }
 
-    /// Whether a file is still needed as it is, or nobody knows.
+    /// Whether a file is still needed as it is, or that is unknown.
     pub(super) fn needs(&self, name: FileName) -> bool {
         !self.has_begun || self.needed_from.is_some_and(|needed_from| needed_from <= name)
     }
 
-    /// Whether a file may be removed. If not, soon: its rendition would go with it, so nobody waits
-    /// until that is complete, only until the thread is not at it any more. Where nobody knows what is
-    /// unfinished, only what the disk has no room for goes.
+    /// Whether a file may be removed. If not, soon: its rendition would go with it, so nothing
+    /// waits until that is complete, only until the thread is not at it any more. Where it is
+    /// unknown what is unfinished, only what the disk has no room for goes.
     pub(super) fn lets_go(&self, due: Due) -> bool {
         if !self.has_begun {
             return due.reason == RemovalReason::Size;
@@ -267,7 +268,7 @@ impl SecondaryFormat {
             return;
         };
         if running.thread.is_finished() {
-            // It only ends when it is told to, or by a panic.
+            // It only ends on request, or by a panic.
             let messages = self.stop(0);
             self.needed_from = None;
             return report(messages, context);
@@ -354,7 +355,7 @@ impl SecondaryFormat {
 
 impl Drop for SecondaryFormat {
     fn drop(&mut self) {
-        // Nobody is left who could be told: the next start goes on.
+        // No caller is left to report it to: the next start continues.
         let _: Vec<(Severity, String)> = self.stop(0);
     }
 }
@@ -431,7 +432,7 @@ fn messages_of<F: Fs>(
     messages
 }
 
-/// Whether the thread, which was told to end, has done what there is, or cannot.
+/// Whether the thread, which has to end, has done what there is, or cannot.
 fn may_end<F: Fs>(
     files: &mut Files<F>,
     is_more: &Result<bool, Trouble>,

@@ -1,7 +1,7 @@
 //! Room on the disk, and the warning that it ends.
 //!
-//! When the disk is full the server waits for it (`tacho_overflow`), so somebody has to hear of it
-//! before. Told when the limit is passed, at each half of what was left then, and when there is
+//! When the disk is full the server waits for it (`tacho_overflow`), so an operator has to hear of
+//! it before. Told when the limit is passed, at each half of what was left then, and when there is
 //! enough again.
 
 use std::sync::atomic::Ordering;
@@ -17,11 +17,11 @@ use crate::control::Severity;
 /// How often is looked: at 100 MB a second, a gigabyte is written between two looks, µs.
 const LOOK_EVERY_US: i64 = 10_000_000;
 
-/// What was last told of the room on the disk.
+/// What was last reported of the room on the disk.
 #[derive(Debug, Default)]
 pub(super) struct SpaceWatch {
     look_at_us: i64,
-    /// `None`: there is enough. Otherwise the room at which it is told again, bytes.
+    /// `None`: there is enough. Otherwise the room at which it is reported again, bytes.
     warn_at_bytes: Option<u64>,
     percent: u64,
     limit: RateLimit,

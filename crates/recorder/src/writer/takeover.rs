@@ -1,23 +1,24 @@
-//! Going on where another writer has left a living arena: it was told to let go, or it died.
+//! Continuing where another writer has left a living arena: it was told to release it, or it died.
 //!
 //! What the other one knew is gone with it. It is found again in the arena and in the file, while
-//! producers go on recording:
+//! producers continue recording:
 //!
 //! * Whether a record is written, its mark and the last line of the file tell, as after a crash
 //!   ([`crate::recover`]). A record that is not in the arena any more was written.
 //! * Which record of a connection comes next, the number in its session slot tells. A producer
 //!   stores it when its record is committed and before it leaves the chunk, and no chunk is
-//!   given back before it was left. So of the records up to the number that was read *before* a pass,
-//!   this pass sees all that are not written: they are put into order and joined, without
+//!   given back before it was left. So of the records up to the number that was read *before* a
+//!   pass, this pass sees all that are not written: they are put into order and joined, without
 //!   waiting for any. What comes behind them is joined as ever.
 //! * Who has no slot has ended, and all its records were there before the pass; or it has begun
 //!   since, and none of its records can be missing.
-//! * Who found no slot has records without numbers, in the chunks of any threads. What comes before one
-//!   that the first pass has seen, the second one has seen: those of both are put into the order of their
-//!   times ([`recover::sort`]).
+//! * Who found no slot has records without numbers, in the chunks of any threads. What comes before
+//!   one that the first pass has seen, the second one has seen: those of both are put into the
+//!   order of their times ([`recover::sort`]).
 //! * What has a `running` line is in the arena's table of them.
-//! * Producers that wait for a line wait for the last number of their session. If no unwritten record
-//!   has it, its line is in the file, and they are let go when the file is where it shall be.
+//! * Producers that wait for a line wait for the last number of their session. If no unwritten
+//!   record has it, its line is in the file, and they are released when the file is where it has to
+//!   be.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -75,7 +76,7 @@ fn slots(arena: &Arena) -> HashMap<u64, Slot> {
     found
 }
 
-/// What the arena holds, of which nobody has told this writer.
+/// What the arena holds, and this writer does not know yet.
 #[derive(Default)]
 struct Legacy {
     /// Up to which number a series is there completely, or written.

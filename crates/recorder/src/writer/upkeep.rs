@@ -1,5 +1,5 @@
-//! What is done with files beside writing them: packing, other formats, retention, the inventory, and
-//! the watch over the disk.
+//! What is done with files beside writing them: packing, other formats, retention, the inventory,
+//! and the watch over the disk.
 
 use tacho_event::time::TimeFormatter;
 use tacho_logdir::{Due, Fs, LogFiles};
@@ -54,8 +54,8 @@ impl Upkeep {
         self.refresh(stale);
     }
 
-    /// Packs closed files, and removes them. Only with an empty batch. Returns the file that goes next:
-    /// its line has to be written.
+    /// Packs closed files, and removes them. Only with an empty batch. Returns the file that goes
+    /// next: its line has to be written.
     pub(super) fn look_after_closed<F: Fs>(
         &mut self,
         files: &mut LogFiles<F>,
@@ -88,7 +88,8 @@ impl Upkeep {
         self.packing.cancel();
     }
 
-    /// Ends the threads, before the lock of the directory is released: only one writer packs a file.
+    /// Ends the threads, before the lock of the directory is released: only one writer packs a
+    /// file.
     pub(super) fn end<F: Fs>(&mut self, files: &mut LogFiles<F>, context: &Context) {
         self.packing.end();
         self.secondary_format.end(files, context);

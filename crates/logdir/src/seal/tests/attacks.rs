@@ -27,7 +27,7 @@ fn second_sidecar() -> std::path::PathBuf {
     path("audit-20000229T123456Z-000002.chain")
 }
 
-/// A key file out of a backup: the log has gone on without it.
+/// A key file out of a backup: the log has continued without it.
 #[test]
 fn a_key_that_is_older_than_the_log_is_declared_or_refused() {
     type Life = fn(&mut LogFiles<FaultyFs>, &FaultyFs);

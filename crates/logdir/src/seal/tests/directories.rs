@@ -185,7 +185,8 @@ fn a_log_that_was_emptied_is_declared_in_each_directory() {
         let now = data.run(log);
         assert_eq!((&now.root, now.declared), (&before.root, Some(EpochReason::RolledBack)));
     }
-    // Also with what is left of another log: whoever has both keys must not be told that all is well.
+    // Also with what is left of another log: whoever has both keys must not be told that all is
+    // well.
     fs::remove_dir_all(data.path("tacho")).unwrap();
     fs::rename(data.path("log"), data.path("tacho")).unwrap();
     let now = data.run("tacho");
@@ -206,7 +207,7 @@ fn only_private_files_are_keys() {
     goes_on(&old, &data.run("tacho"));
     goes_on(&new, &data.run("log"));
 
-    // Of the key of a log somebody has changed the mode: that is told, and breaks nothing.
+    // Of the key of a log another process has changed the mode: that is told, and breaks nothing.
     fs::set_permissions(&new.key_file, Permissions::from_mode(0o644)).unwrap();
     let (mut files, last_seq) = data.open("log");
     let error = files.seal(&data.options(), last_seq).expect_err("refused");

@@ -34,7 +34,7 @@ fn keys_that_cannot_be_changed_leave_the_end_unsigned() {
     assert!(matches!(files.take_events()[..], [Event::SealFailed { .. }]));
     for seq in 2..10 {
         write(&mut files, &line(seq));
-        // Frames go on as long as the file does.
+        // Frames continue as long as the file does.
         assert!(seq > 5 || check(&fs, &sealed).lines == seq);
         assert_lags(&check(&fs, &sealed));
         if seq >= 5 {
@@ -194,8 +194,8 @@ fn frames_of_lines_that_a_power_failure_took_are_taken_back() {
     }
 }
 
-/// Linux tells once of a page that it could not write, and takes it for clean then. Whoever was told,
-/// what is signed is on the device.
+/// Linux tells once of a page that it could not write, and takes it for clean then. Whoever was
+/// told, what is signed is on the device.
 #[test]
 fn what_a_failed_sync_has_left_is_written_again_before_it_is_signed() {
     #[derive(Clone, Copy, PartialEq)]

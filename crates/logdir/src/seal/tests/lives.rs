@@ -1,5 +1,5 @@
-//! Deaths, faults and power failures at any operation: the next start goes on, nothing is declared
-//! broken, and in the end everything is sealed.
+//! Deaths, faults and power failures at any operation: the next start continues, nothing is
+//! declared broken, and in the end everything is sealed.
 
 use std::path::Path;
 
@@ -195,7 +195,7 @@ proptest! {
         if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { 300 }
     ))]
 
-    /// Deaths and faults at any operation: the next start goes on, nothing is declared broken,
+    /// Deaths and faults at any operation: the next start continues, nothing is declared broken,
     /// and in the end everything is sealed.
     #[test]
     fn an_honest_log_verifies(steps in prop::collection::vec(step(), 1..40)) {
