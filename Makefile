@@ -18,7 +18,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build build-mysql run test test-all test-this test-server test-118 test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
+.PHONY: help build build-mysql run test test-all check-deep test-this test-server test-mysql test-mtr test-pauses test-asan setup-mysql deb test-deb lint deny site bench fuzz crash loom proof miri install uninstall clean cargo setup-run setup-test setup-bench
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -45,9 +45,11 @@ test: PASS = smoke
 test: test-this ## Run the tests that protect the promises (SERVER=mysql-9.7: all of that one)
 
 test-all: PASS = all
+test-all: export TACHO_ALL_SERVERS = 1
 test-all: test-this ## Run all tests, with all servers
 
 test-this: setup-test build
+	@scripts/left-out.sh begin
 	scripts/test-clones.sh
 	scripts/plugin-symbols.sh
 	scripts/test-install.sh
@@ -56,35 +58,31 @@ test-this: setup-test build
 	scripts/instructions.py
 	adapters/mariadb/tests/figures/run.py kinds quick
 	# One run shall say all that is wrong.
-	cargo test --workspace --exclude tacho-tests --no-fail-fast
+	cargo test --workspace --exclude tacho-tests --exclude tacho-tidy --no-fail-fast
 	cargo test -p tacho-tests --lib --bins --doc
 	scripts/test-server.sh mariadb $(if $(filter all,$(PASS)),all,usual)
 	scripts/mtr.sh
-	$(MAKE) test-118 PASS=$(PASS)
-	TACHO_PASS=$(PASS) scripts/test-mysql.sh
+	TACHO_PASS=$(PASS) scripts/test-release.sh mariadb-11.8 mysql-9.7 mysql-8.0
 	scripts/loom.sh
 	@scripts/crate-cache.py save
+	@scripts/left-out.sh show
 else ifeq ($(FAMILY),mysql)
 test test-all: setup-test build
-	scripts/test-mysql.sh $(SERVER)
+	TACHO_ALL_SERVERS=1 scripts/test-release.sh $(SERVER)
 else
 test test-all: setup-test build test-server
 	scripts/mtr.sh $(SERVER)
 endif
 
+check-deep: setup-test build ## Miri, fuzzers, AddressSanitizer, pauses, kills, packages: one line of result each (hours)
+	scripts/check-deep.sh
+
 test-server: setup-test build
 	scripts/plugin-symbols.sh $(SERVER)
 	scripts/test-server.sh $(SERVER) all
 
-test-118: setup-test
-	cargo build --release -p tacho
-	scripts/build-mariadb.sh mariadb-11.8
-	scripts/plugin-symbols.sh mariadb-11.8
-	scripts/test-server.sh mariadb-11.8 $(or $(PASS),all)
-	scripts/mtr.sh mariadb-11.8
-
-test-mysql: setup-test ## Run the tests with MySQL 9.7 and 8.0 (part of make test; TACHO_MYSQL_OPTIONAL=1: unless they cannot be fetched)
-	scripts/test-mysql.sh
+test-mysql: setup-test ## Run all tests with MySQL 9.7 and 8.0
+	TACHO_ALL_SERVERS=1 scripts/test-release.sh mysql-9.7 mysql-8.0
 
 test-mtr: setup-test build ## Run the tests in MariaDB's own test framework (part of make test)
 	scripts/mtr.sh $(SERVER)
@@ -95,13 +93,21 @@ deb: build ## Pack the command and the plugin, or component, for Debian into bui
 test-deb: setup-test deb ## Install the packages into a clean Debian and record there (needs root)
 	scripts/test-deb.sh $(SERVER)
 
-lint: setup-test ## Check format, clippy, clang-format and shellcheck
+lint: setup-test ## Check format, clippy, clang-format, shellcheck, links and the rules in crates/tidy
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	find adapters bench crates include tests \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) -print0 \
 		| xargs -0 -r clang-format --dry-run -Werror
 	shellcheck -x .ci/run scripts/*.sh bench/*/*.sh tests/preload/*.sh
+	scripts/check-links.py
+	cargo test -p tacho-tidy
 	@scripts/crate-cache.py save
+
+site: ## Build the documents into a site, build/site (mdBook is compiled the first time)
+	scripts/site.sh
+
+deny: setup-run ## Check licences, bans and sources of third-party crates (the first time compiles cargo-deny)
+	scripts/deny.sh
 
 bench: build setup-bench ## Run the benchmarks: what recording costs, beside what it may cost
 	bench/run.py

@@ -4,6 +4,7 @@
     scripts/check-links.py FOLDER...    all .md files in them, and below
 
 A link must name a file below the folder that was given, and a heading that this file has.
+Where docs/SUMMARY.md lists the pages of a site (scripts/site.sh), it must list every page in docs/.
 """
 
 import re
@@ -63,10 +64,25 @@ def check(root):
     return count, problems
 
 
+def unlisted(root):
+    """Pages in docs/ that are not in its SUMMARY.md: a site would not have them."""
+    summary = root / "docs/SUMMARY.md"
+    if not summary.exists():
+        return []
+    listed = {(summary.parent / link).resolve() for link in LINK.findall(summary.read_text())}
+    pages = set(summary.parent.rglob("*.md")) - {summary}
+    return [
+        f"docs/SUMMARY.md: {page.relative_to(root)} is not in it"
+        for page in sorted(pages)
+        if page not in listed
+    ]
+
+
 def main():
     failed = False
     for folder in sys.argv[1:] or ["."]:
         count, problems = check(Path(folder).resolve())
+        problems += unlisted(Path(folder).resolve())
         for text in problems:
             print(f"check-links.py: {text}", file=sys.stderr)
         if count == 0:

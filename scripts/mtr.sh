@@ -37,6 +37,12 @@ done
 cp "build/$release/tacho.so" "$work/plugins/"
 export TACHO_PLUGIN_DIR=$work/plugins
 
+# The framework takes a dash in the path of a suite for the end of its name: this has none.
+links=$(mktemp -d /tmp/tacho_mtr.XXXXXX)
+trap 'rm -rf "$links"' EXIT
+suite=$links/tacho
+ln -s "$tree/adapters/mariadb/mtr" "$suite"
+
 # The framework makes its sockets in a short path of its own where this one is too long.
 run() {
     local options=(--vardir="$work/var" --force --max-test-fail=0 --parallel=1 --force-restart)
@@ -47,7 +53,7 @@ run() {
 }
 
 our_suite() {
-    run --suite="$tree/adapters/mariadb/mtr" "$@"
+    run --suite="$suite" "$@"
 }
 
 server_audit_suite() {

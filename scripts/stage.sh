@@ -37,6 +37,8 @@ stage_command() {
     install -d "$share/doc/tacho"
     cp README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md "$share/doc/tacho/"
     cp -r docs "$share/doc/tacho/"
+    # For the site (scripts/site.sh).
+    rm "$share/doc/tacho/docs/book.toml" "$share/doc/tacho/docs/site.css"
     find "$share" "$root$prefix/lib/systemd" -type f -exec chmod 644 {} +
     find "$share/doc/tacho" -type d -exec chmod 755 {} +
 }

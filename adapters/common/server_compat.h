@@ -61,6 +61,10 @@ namespace tacho {
 // that says it was not.
 constexpr bool kTellsParsed = false;
 
+// Whether the storage engine checks foreign keys, and not the server: then no event names the child
+// tables that a statement changes.
+constexpr bool kEngineChecksForeignKeys = true;
+
 } // namespace tacho
 
 #elif MYSQL_VERSION_ID < 90700
@@ -70,6 +74,7 @@ constexpr bool kTellsParsed = false;
 namespace tacho {
 
 constexpr bool kTellsParsed = true;
+constexpr bool kEngineChecksForeignKeys = false;
 
 } // namespace tacho
 

@@ -9,21 +9,16 @@
 #include "rules.h"
 #include "thread_state.h"
 
-#include <mysql_version.h>
-
 namespace tacho {
 
 namespace {
 
-// A digit, and letters for what the server does not report, see line/calls.rs: F the tables of
-// stored functions, K (before 9.7, whose foreign keys are not the storage engine's) child tables.
-#if MYSQL_VERSION_ID < 90700
-constexpr tacho_bytes kRead = {"0FK", 3};
-constexpr tacho_bytes kWrite = {"1FK", 3};
-#else
-constexpr tacho_bytes kRead = {"0F", 2};
-constexpr tacho_bytes kWrite = {"1F", 2};
-#endif
+// A digit, and letters for what the server does not report (crates/recorder/src/line/calls.rs): F
+// the tables of stored functions, K child tables of foreign keys.
+constexpr tacho_bytes kRead =
+    kEngineChecksForeignKeys ? tacho_bytes{"0FK", 3} : tacho_bytes{"0F", 2};
+constexpr tacho_bytes kWrite =
+    kEngineChecksForeignKeys ? tacho_bytes{"1FK", 3} : tacho_bytes{"1F", 2};
 
 void table(const tacho_probe* probe, const mysql_event_tracking_table_access_data* in) noexcept {
     const uint64_t conn = in->connection_id;

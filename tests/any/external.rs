@@ -1,6 +1,6 @@
 //! Zone: outside. The writer in a process of its own: the log goes to it and back under load, and
 //! whichever of the two processes is killed, nothing is missing and nothing doubled.
-//! `TACHO_SERVER` says with which server; `scripts/test-mysql.sh` runs them with MySQL.
+//! `TACHO_SERVER` says with which server; `scripts/test-release.sh` runs them with MySQL.
 
 mod filters;
 mod large;

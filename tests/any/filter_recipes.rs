@@ -1,5 +1,5 @@
 //! Zone: outside. The recipes of `docs/guide/filter.md`, as they stand there: what each must record,
-//! and what it leaves out. On each release: `scripts/test-mysql.sh`.
+//! and what it leaves out. On each release: `scripts/test-release.sh`.
 
 use std::collections::BTreeMap;
 

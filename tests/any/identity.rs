@@ -1,6 +1,6 @@
 //! Zone: outside. Which run of the server a line is of, and which key is that of a log: a server that
 //! is killed, started again, given another log directory and the old one again.
-//! `TACHO_SERVER` says with which server; `scripts/test-mysql.sh` runs this with MySQL.
+//! `TACHO_SERVER` says with which server; `scripts/test-release.sh` runs this with MySQL.
 
 use std::fs;
 use std::path::Path;

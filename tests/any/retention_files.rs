@@ -1,5 +1,5 @@
 //! Zone: outside. `tacho_retention_files` on a real server: under load, against a flood of rotations, and
-//! with the other limits. On each release: `scripts/test-mysql.sh`.
+//! with the other limits. On each release: `scripts/test-release.sh`.
 
 use std::collections::BTreeSet;
 use std::fs;

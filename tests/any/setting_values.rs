@@ -1,6 +1,6 @@
 //! Zone: outside. Values of settings that are wrong: what a statement refuses, what the server makes of
 //! an option, and where it is seen that the recorder goes on without something. On each release:
-//! `scripts/test-mysql.sh`.
+//! `scripts/test-release.sh`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! Zone: outside. Rules by table leave out no statement that may have touched another table, although
-//! no server reports all tables of every statement. On each release: `scripts/test-mysql.sh`.
+//! no server reports all tables of every statement. On each release: `scripts/test-release.sh`.
 
 use tacho_tests::client::Queryable as _;
 use tacho_tests::recorded::{self, text};

@@ -5,7 +5,7 @@ use tacho_event::charset::{Charset, restore};
 use tacho_tests::client::Queryable;
 use tacho_tests::raw::{Login, Raw, com};
 use tacho_tests::recorded::{self, number, text};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 
 /// Not possible as the character set of a client: the server's parser wants ASCII.
 const REFUSED: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
@@ -38,7 +38,8 @@ fn statement(id: usize, payload: &[u8]) -> Vec<u8> {
 
 #[test]
 fn every_character_set_gives_its_bytes_back() {
-    let mut server = MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server");
+    let mut server =
+        TestServer::builder().option("plugin-load-add=tacho").start().expect("a server");
     let sets: Vec<(String, u16)> = server
         .connect()
         .expect("a connection")
@@ -95,7 +96,7 @@ fn every_character_set_gives_its_bytes_back() {
 #[test]
 fn long_statements_are_cut_between_characters() {
     const LIMIT: usize = 40;
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option(format!("tacho-max-statement-bytes={LIMIT}"))
         .start()
@@ -135,7 +136,7 @@ const PARAMETERS: [&str; 7] =
     ["plain", "it's", "a\\b", "new\nline", "\u{1F600}", "NULL", "x' OR '1'='1"];
 
 fn execute_with_parameters(options: &[&str]) -> Vec<String> {
-    let mut builder = MariaDb::builder().option("plugin-load-add=tacho");
+    let mut builder = TestServer::builder().option("plugin-load-add=tacho");
     for option in options {
         builder = builder.option(option);
     }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tacho_tests::raw::{Login, LoginResult, Raw, com};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 
 /// The server, for the cases that need more than their own session.
 pub struct World {
@@ -18,7 +18,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(server: &MariaDb) -> World {
+    pub fn new(server: &TestServer) -> World {
         World {
             socket: server.socket().to_owned(),
             directory: server.directory().to_owned(),
@@ -87,11 +87,15 @@ pub struct Case {
 pub const PREFACE: &str = "\
 # What is recorded for each command
 
-Written by `tests/mariadb/commands.rs`, which runs every case on a real MariaDB and compares. One line of a
-block stands for one line of the log, in the order of `conn_seq`: command (or event), `sql_command`,
-`outcome`, `errno`/`sqlstate`, `sql` as in the log, then `sent` (`rows_sent`), `examined`
-(`rows_examined`), `affected` (`rows_affected`), `lock` if there is a `lock_time_us`, `no-time` if there is no
-`query_time_us`, `no-message` if an error has no `error`. Numbers, times and identities are left out.
+`tests/mariadb/commands.rs` generates this page: it runs every case on a real MariaDB and compares.
+Each line of a block stands for one line of the log, in the order of `conn_seq`:
+
+- command (or event), `sql_command`, `outcome`, `errno`/`sqlstate`, `sql` as in the log;
+- `sent` (`rows_sent`), `examined` (`rows_examined`), `affected` (`rows_affected`);
+- `lock` if there is a `lock_time_us`, `no-time` if there is no `query_time_us`, `no-message` if an
+  error has no `error`.
+
+Numbers, times and identities are omitted.
 ";
 
 pub const SETUP: &[&str] = &[
@@ -183,7 +187,7 @@ cases! {
             "INSERT INTO d.log (v) SELECT v FROM d.t WHERE id < 3",
             "INSERT INTO d.log (v) VALUES ('r') RETURNING v", "DELETE FROM d.log",
         ]);
-        "Query cache" "The second one is answered from the cache." |_, s| queries(s, &[
+        "Query cache" "The second statement is answered from the cache." |_, s| queries(s, &[
             "SELECT v FROM d.t WHERE id = 3", "SELECT v FROM d.t WHERE id = 3",
         ]);
         "LOAD DATA" "" |w, s| {
@@ -214,7 +218,7 @@ cases! {
         "Sequences" "" |_, s| queries(s, &[
             "CREATE SEQUENCE d.s", "SELECT NEXT VALUE FOR d.s", "DO SETVAL(d.s, 100)", "DROP SEQUENCE d.s",
         ]);
-        "XA in two sessions" "The second session ends what the first one has prepared." |w, s| {
+        "XA in two sessions" "The second session commits what the first one has prepared." |w, s| {
             let first = queries(w.root(), &[
                 "XA START 'two'", "UPDATE d.t SET v = 'xa' WHERE id = 2", "XA END 'two'", "XA PREPARE 'two'",
             ])?;
@@ -228,14 +232,14 @@ cases! {
     "Several statements in one packet" {
         "All succeed" "" |_, s| queries(s, &["SELECT 1; SELECT 2;  UPDATE d.t SET v = 'm' WHERE id = 1"]);
         "A semicolon and blanks at the end" "" |_, s| queries(s, &["SELECT 1; SELECT 2 ; "]);
-        "The second one fails" "What follows is never run and not recorded." |_, s| queries(s, &[
+        "The second one fails" "The statements behind it are neither run nor recorded." |_, s| queries(s, &[
             "SELECT 1; SELECT * FROM d.nosuch; SELECT 3",
         ]);
         "The second one does not parse" "" |_, s| queries(s, &["SELECT 1; SELEKT 2; SELECT 3"]);
         "The first one fails" "" |_, s| queries(s, &["SELECT * FROM d.nosuch; SELECT 2"]);
         "With a CALL" "" |_, s| queries(s, &["SELECT 1; CALL d.nested(); SELECT 3"]);
-        "With SQL PREPARE and EXECUTE" "The server does not tell where an `EXECUTE` ends in its packet: its line has \
-            the rest of the packet." |_, s| queries(s, &[
+        "With SQL PREPARE and EXECUTE" "The server does not report where an `EXECUTE` ends in its packet: its line has the rest of \
+            it." |_, s| queries(s, &[
             "PREPARE p FROM 'SELECT 2'; EXECUTE p; DEALLOCATE PREPARE p; SELECT 4",
         ]);
         "With EXECUTE IMMEDIATE" "" |_, s| queries(s, &["SELECT 1; EXECUTE IMMEDIATE 'SELECT 2'; SELECT 3"]);
@@ -255,7 +259,8 @@ cases! {
             w.wait_until_gone(s.conn);
             None
         };
-        "More text than is kept ahead" "The rest of a packet is recorded ahead up to 4 KiB; the line has all of it." |_, mut s| {
+        "More text than is kept ahead" "Up to 4 KiB of the rest of a packet are recorded ahead; the line has \
+            all of it." |_, mut s| {
             let long = "x".repeat(4200);
             s.query(format!("SELECT 1; SELECT LENGTH('{long}') /* long */; SELECT 3")).expect("an answer");
             Some(s)
@@ -270,8 +275,8 @@ cases! {
             s.command(com::STMT_CLOSE, &id.to_le_bytes()).expect("sent");
             Some(s)
         };
-        "Errors" "Of a statement number that the server does not know it tells nothing but the error: a line \
-            without `conn_seq`, command and identity." |_, mut s| {
+        "Errors" "For an unknown statement number the server reports only the error: the line has no `conn_seq`,\n\
+            command and identity." |_, mut s| {
             s.prepare("SELEKT ?").expect("an answer").expect_err("an error");
             s.prepare("SELECT * FROM d.nosuch").expect("an answer").expect_err("an error");
             let id = s.prepare("INSERT INTO d.t VALUES (?, ?)").expect("an answer").expect("prepared");
@@ -305,7 +310,7 @@ cases! {
             s.command(com::STMT_EXECUTE, &body).expect("an answer");
             Some(s)
         };
-        "Array binding" "INSERT is executed once for all rows of parameters, UPDATE once for each." |_, mut s| {
+        "Array binding" "INSERT is executed once for all rows of parameters, UPDATE once for each row." |_, mut s| {
             for sql in ["INSERT INTO d.log (v) VALUES (?)", "UPDATE d.log SET v = 'x' WHERE v = ?"] {
                 let id = s.prepare(sql).expect("an answer").expect("prepared");
                 // Types are sent; one parameter, two rows: no indicator, a text.
@@ -328,8 +333,8 @@ cases! {
             s.execute(id, &[Some(b"1"), Some(b"2")], false).expect("an answer");
             Some(s)
         };
-        "Prepared anew because the table was changed" "The server's own second attempt is seen; its client is \
-            not told of error 1615." |w, mut s| {
+        "Prepared anew because the table was changed" "The log shows the server's second \
+            attempt; the client does not get error 1615." |w, mut s| {
             w.root().must(&["CREATE TABLE d.changed (a INT)"]);
             let id = s.prepare("SELECT * FROM d.changed").expect("an answer").expect("prepared");
             s.execute(id, &[], false).expect("an answer");
@@ -345,8 +350,8 @@ cases! {
             "PREPARE p FROM 'SELECT v FROM d.t WHERE id = ?'", "SET @a = 1", "EXECUTE p USING @a",
             "EXECUTE p USING 2", "DEALLOCATE PREPARE p",
         ]);
-        "Errors" "When what `EXECUTE` executes fails, the server tells no end of the `EXECUTE` itself: it has the \
-            inner error and no figures." |_, s| queries(s, &[
+        "Errors" "If the inner statement fails, the server reports no end of `EXECUTE`: its line has the inner error\n\
+            and no figures." |_, s| queries(s, &[
             "PREPARE p FROM 'SELEKT 1'", "PREPARE p FROM 'SELECT * FROM d.nosuch'", "EXECUTE nosuch",
             "DEALLOCATE PREPARE nosuch", "PREPARE p FROM 'INSERT INTO d.t VALUES (1, 1)'", "EXECUTE p",
             "EXECUTE p USING 1", "SELECT 1",
@@ -364,7 +369,7 @@ cases! {
         "Nested" "" |_, s| queries(s, &["CALL d.nested()"]);
         "Recursion" "" |_, s| queries(s, &["CALL d.recursive(9)"]);
         "A handler that swallows an error" "" |_, s| queries(s, &["CALL d.swallows()"]);
-        "An error inside" "The message is with the statement that failed." |_, s| queries(s, &["CALL d.fails()", "SELECT 'last'"]);
+        "An error inside" "The message is in the line of the statement that failed." |_, s| queries(s, &["CALL d.fails()", "SELECT 'last'"]);
         "OUT parameters" "" |_, s| queries(s, &["SET @b = 1", "CALL d.gives(@a, @b)", "SELECT @a, @b"]);
         "A cursor" "" |_, s| queries(s, &["CALL d.cursor_loop()"]);
         "An unknown procedure" "" |_, s| queries(s, &["CALL d.nosuch()"]);
@@ -407,7 +412,7 @@ cases! {
             w.wait_until_gone(s.conn);
             None
         };
-        "KILL of an idle connection" "The error is why the session ended." |w, s| {
+        "KILL of an idle connection" "The error is the reason why the session ended." |w, s| {
             // One that has not begun to wait for a command goes without an error.
             w.wait_for(s.conn, "command = 'Sleep' AND time_ms > 1000");
             w.root().must(&[&format!("KILL {}", s.conn)]);
@@ -517,14 +522,14 @@ cases! {
             }
             Some(s)
         };
-        "Change user" "`change_user` tells who it is now, `Change user` is the end of the command." |w, mut s| {
+        "Change user" "`change_user` has the new identity, `Change user` is the end of the command." |w, mut s| {
             w.root().must(&["CREATE USER changed@localhost"]);
             s.query("SELECT 1").expect("an answer");
             assert_eq!(s.change_user(b"changed", b"", b"").expect("an answer"), 0);
             s.query("SELECT CURRENT_USER()").expect("an answer");
             Some(s)
         };
-        "Change user, refused" "The session goes on as who it was." |_, mut s| {
+        "Change user, refused" "The session keeps its identity." |_, mut s| {
             assert_ne!(s.change_user(b"nosuch", b"xxxxxxxxxxxxxxxxxxxx", b"").expect("an answer"), 0);
             queries(s, &["SELECT CURRENT_USER()"])
         };

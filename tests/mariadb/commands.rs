@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::command_cases::{CASES, World};
 use tacho_tests::raw::{Raw, com};
 use tacho_tests::recorded::{self, Line};
-use tacho_tests::server::{MariaDb, Release, release};
+use tacho_tests::server::{Release, TestServer, release};
 
 /// What the cases do on purpose.
 const ALLOWED: &[&str] = &[
@@ -31,8 +31,8 @@ fn differences_path() -> PathBuf {
     tacho_tests::source_root().join("docs/specs/commands-11.8.md")
 }
 
-fn server(options: &[&str]) -> MariaDb {
-    let mut builder = MariaDb::builder()
+fn server(options: &[&str]) -> TestServer {
+    let mut builder = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("log-bin=binlog")
         .option("server-id=1")

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use tacho_tests::client::{self, Conn, Queryable as _};
 use tacho_tests::log::file_names as names;
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 use tacho_tests::{build_directory, wait};
 
 fn number(conn: &mut Conn, name: &str) -> u64 {
@@ -50,7 +50,7 @@ fn closed_files_become_smaller_and_are_read_as_before() {
     const INSTALL: &str = "INSTALL PLUGIN tacho SONAME 'tacho'";
     let log = tacho_tests::unused_directory("compression");
     fs::create_dir_all(&log).expect("made");
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("loose-tacho-rotate-bytes=20000")
         .option(format!("loose-tacho-directory={}", log.display()))
         .start()

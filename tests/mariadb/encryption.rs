@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use tacho_tests::client::{self, Conn, Queryable as _};
 use tacho_tests::log::file_names as names;
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 use tacho_tests::{build_directory, wait};
 
 const INSTALL: &str = "INSTALL PLUGIN tacho SONAME 'tacho'";
@@ -94,7 +94,7 @@ fn closed_files_are_read_by_those_who_have_the_key_and_by_nobody_else() {
     let (other, _, _) = keys(&log.keys, "stranger");
     let wanted = log.keys.join("recipients");
     fs::copy(&recipients, &wanted).expect("copied");
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("loose-tacho-rotate-bytes=20000")
         .option(format!("loose-tacho-directory={}", log.path()))
         .start()
@@ -220,7 +220,7 @@ fn a_start_with_a_wrong_file_records_and_says_that_nothing_is_encrypted() {
     let (_, recipients, _) = keys(&log.keys, "auditor");
     let wanted = log.keys.join("recipients");
     fs::write(&wanted, "age1nobody\n").expect("written");
-    let server = MariaDb::builder()
+    let server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("tacho-rotate-bytes=20000")
         .option(format!("tacho-encryption-recipients-file={}", wanted.display()))

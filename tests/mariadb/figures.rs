@@ -6,7 +6,7 @@ use std::time::Instant;
 use tacho_tests::client::Queryable;
 use tacho_tests::raw::{Raw, com};
 use tacho_tests::recorded::{self, Line, number, text};
-use tacho_tests::server::{self, MariaDb};
+use tacho_tests::server::{self, TestServer};
 
 const SETUP: &[&str] = &[
     "CREATE DATABASE d",
@@ -70,7 +70,7 @@ fn compare(line: &Line, figures: &Figures) -> Result<(), String> {
 
 #[test]
 fn figures_are_those_of_the_performance_schema() {
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("performance-schema=ON")
         .option("performance-schema-events-statements-history-long-size=5000")
@@ -133,7 +133,8 @@ fn figures_are_those_of_the_performance_schema() {
 /// A statement takes at least as long as it sleeps, and no longer than its client waits.
 #[test]
 fn query_times_are_possible() {
-    let mut server = MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server");
+    let mut server =
+        TestServer::builder().option("plugin-load-add=tacho").start().expect("a server");
     let mut raw = Raw::connect(server.socket(), "root").expect("a session");
     let began = Instant::now();
     raw.must(&["SELECT SLEEP(0.2)", "SELECT SLEEP(0.05); DO SLEEP(0.1)"]);

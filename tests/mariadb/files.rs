@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use tacho_tests::client::{self, Conn, Queryable as _};
 use tacho_tests::log::file_names;
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 use tacho_tests::wait;
 
 type Status = BTreeMap<String, String>;
@@ -56,7 +56,7 @@ fn wait_for_figures(conn: &mut Conn, log: &Path) -> Status {
 
 #[test]
 fn the_figures_are_those_of_the_directory() {
-    let server = MariaDb::builder()
+    let server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("loose-tacho-rotate-bytes=20000")
         .option("loose-tacho-checkpoint-interval-s=1")
@@ -135,7 +135,7 @@ fn how_far_back_the_log_goes_is_seen() {
         let file = fs::File::options().append(true).open(path).expect("a file");
         file.set_modified(UNIX_EPOCH + Duration::from_secs(1_577_840_000)).expect("an old one");
     }
-    let server = MariaDb::builder()
+    let server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("loose-tacho-timestamps=UTC")
         .option("loose-tacho-signing-key-file=")

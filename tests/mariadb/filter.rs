@@ -8,17 +8,17 @@ use mysql::prelude::Queryable as _;
 use mysql::{Conn, OptsBuilder};
 use tacho_tests::raw::Raw;
 use tacho_tests::recorded::{self, Line, number, text};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 
-fn start() -> MariaDb {
-    MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server")
+fn start() -> TestServer {
+    TestServer::builder().option("plugin-load-add=tacho").start().expect("a server")
 }
 
-fn log_of(server: &MariaDb) -> PathBuf {
+fn log_of(server: &TestServer) -> PathBuf {
     server.data_directory().join("tacho")
 }
 
-fn lines_of(server: &mut MariaDb) -> Vec<Line> {
+fn lines_of(server: &mut TestServer) -> Vec<Line> {
     server.stop().expect("an orderly end");
     server.assert_clean_log(&["max_open_files", "Aborted connection"]);
     recorded::read(&log_of(server)).expect("the log")
@@ -52,7 +52,7 @@ fn marked<'l>(lines: &'l [Line], mark: &str) -> Vec<&'l str> {
     lines.iter().filter_map(|line| text(line, "sql")).filter(|sql| sql.contains(mark)).collect()
 }
 
-fn user(server: &MariaDb, name: &str) -> Conn {
+fn user(server: &TestServer, name: &str) -> Conn {
     let options = OptsBuilder::new()
         .socket(Some(server.socket().to_str().expect("a path")))
         .user(Some(name))
@@ -65,7 +65,7 @@ fn user(server: &MariaDb, name: &str) -> Conn {
 #[test]
 fn logins_in_the_general_log_decide_nothing() {
     for handling in ["one-thread-per-connection", "pool-of-threads"] {
-        let mut server = MariaDb::builder()
+        let mut server = TestServer::builder()
             .option("plugin-load-add=tacho")
             .option("general-log=ON")
             .option("thread-cache-size=1")
@@ -439,7 +439,7 @@ fn wrong_filters_are_refused() {
 
 #[test]
 fn a_wrong_filter_at_the_start_records_everything() {
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option(r#"tacho-filter={"rules": [{"user": "*", "action": "hide"}]}"#)
         .start()
@@ -459,7 +459,7 @@ fn a_wrong_filter_at_the_start_records_everything() {
 /// Neither is in effect then, and who clears one has the other.
 #[test]
 fn a_start_with_both_variables_records_everything() {
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option(r#"tacho-filter={"rules": [{"db": "d", "action": "skip"}]}"#)
         .option("tacho-filter-file=/nonexistent")
@@ -478,7 +478,7 @@ fn a_start_with_both_variables_records_everything() {
 
 #[test]
 fn by_table_and_error() {
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("tacho-tables=ON")
         .option(
@@ -516,7 +516,7 @@ fn by_table_and_error() {
 /// Sessions of a thread pool move between threads, which keep what was decided for others.
 #[test]
 fn in_a_thread_pool() {
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("thread-handling=pool-of-threads")
         .option("thread-pool-size=2")

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tacho_tests::client::{Conn, Queryable};
 use tacho_tests::log;
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 use tacho_tests::wait;
 
 /// The longest that the setting takes, and longer than anything here.
@@ -18,13 +18,13 @@ const INTERVAL_OPTION: &str = "tacho-flush-interval-ms=60000";
 const STATEMENTS: u32 = 4_000;
 
 struct Scene {
-    server: MariaDb,
+    server: TestServer,
     conn: Conn,
 }
 
 impl Scene {
     fn new(options: &[&str]) -> Scene {
-        let builder = MariaDb::builder().option("plugin-load-add=tacho");
+        let builder = TestServer::builder().option("plugin-load-add=tacho");
         let builder = options.iter().fold(builder, |builder, option| builder.option(option));
         let server = builder.start().expect("a server");
         let conn = server.connect().expect("a connection");

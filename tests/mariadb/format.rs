@@ -13,7 +13,7 @@ use tacho_tests::client::{self, Conn, Queryable as _};
 use tacho_tests::disk::Disk;
 use tacho_tests::log::bytes;
 use tacho_tests::sealed::{assert_state, check};
-use tacho_tests::server::{Builder, MariaDb};
+use tacho_tests::server::{Builder, TestServer};
 use tacho_tests::tagged::{self, Load};
 use tacho_tests::{build_directory, wait};
 
@@ -29,17 +29,17 @@ const HEADER: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<AUDIT>\n";
 const FOOTER: &str = "</AUDIT>\n";
 
 fn builder() -> Builder {
-    MariaDb::builder()
+    TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("loose-tacho-rotate-bytes=30000")
         .option("loose-tacho-tables=ON")
 }
 
-fn log_of(server: &MariaDb) -> PathBuf {
+fn log_of(server: &TestServer) -> PathBuf {
     server.data_directory().join("tacho")
 }
 
-fn key_of(server: &MariaDb) -> VerifierKey {
+fn key_of(server: &TestServer) -> VerifierKey {
     let log = server.error_log();
     let (_, rest) = log.split_once("its public key").expect("a message with the key");
     let (_, rest) = rest.split_once(" is ").expect("the key");
@@ -208,7 +208,7 @@ fn percona_old_is_what_convert_makes() {
 #[test]
 fn another_format_begins_with_another_file() {
     const INSTALL: &str = "INSTALL PLUGIN tacho SONAME 'tacho'";
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("loose-tacho-rotate-bytes=30000")
         .option("loose-tacho-timestamps=UTC")
         .start()
@@ -271,7 +271,8 @@ fn another_format_begins_with_another_file() {
 #[test]
 fn a_start_goes_on_with_what_there_is() {
     const INSTALL: &str = "INSTALL PLUGIN tacho SONAME 'tacho'";
-    let mut server = MariaDb::builder().option("loose-tacho-format=CSV").start().expect("a server");
+    let mut server =
+        TestServer::builder().option("loose-tacho-format=CSV").start().expect("a server");
     let mut conn = server.connect().expect("a connection");
     conn.query_drop(INSTALL).expect("installed");
     let log = log_of(&server);
@@ -356,7 +357,7 @@ fn a_full_disk_stops_it_and_it_catches_up() {
     const BYTES: u64 = 96 << 20;
     let directory = tacho_tests::unused_directory("format-full");
     let disk = Disk::small(&directory, BYTES).expect("a disk");
-    let builder = MariaDb::builder()
+    let builder = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("loose-tacho-rotate-bytes=1000000")
         .option("loose-tacho-arena-bytes=1M")
@@ -517,7 +518,7 @@ fn with_encryption_no_statement_can_be_read_in_a_closed_file() {
 
 #[test]
 fn a_directory_in_the_way_of_one_file_is_told_of_and_the_next_ones_go_on() {
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("loose-tacho-format=CSV")
         .start()

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tacho_tests::client::{self, Queryable};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 use tacho_tests::sysbench::Sysbench;
 use tacho_tests::tagged::{self, Command, Load, Tag};
 use tacho_tests::verdict::{TagCounts, Verdict};
@@ -57,7 +57,7 @@ fn count_tags(path: &Path, run: &str) -> TagCounts {
 
 #[test]
 fn a_server_starts_stops_and_starts_again() {
-    let mut server = MariaDb::builder().option("max_connections=77").start().expect("a server");
+    let mut server = TestServer::builder().option("max_connections=77").start().expect("a server");
     let mut conn = server.connect().expect("a connection");
     assert_eq!(client::variable(&mut conn, "max_connections").expect("a variable"), "77");
     conn.query_drop("CREATE DATABASE kept").expect("creating");
@@ -76,8 +76,8 @@ fn a_server_starts_stops_and_starts_again() {
 
 #[test]
 fn servers_run_side_by_side_and_clean_up() {
-    let one = MariaDb::builder().start().expect("a server");
-    let two = MariaDb::builder().start().expect("another server");
+    let one = TestServer::builder().start().expect("a server");
+    let two = TestServer::builder().start().expect("another server");
     assert_ne!(one.port(), two.port());
     one.connect().expect("a connection").query_drop("CREATE DATABASE one").expect("creating");
     let mut conn = two.connect().expect("a connection");
@@ -90,14 +90,14 @@ fn servers_run_side_by_side_and_clean_up() {
 
 #[test]
 fn a_server_that_cannot_start_says_why() {
-    let result = MariaDb::builder().option("no-such-option-at-all=1").start();
+    let result = TestServer::builder().option("no-such-option-at-all=1").start();
     let message = format!("{:#}", result.expect_err("it started"));
     assert!(message.contains("no-such-option-at-all"), "{message}");
 }
 
 #[test]
 fn the_tagging_client_tells_what_the_server_saw() {
-    let mut server = MariaDb::builder().option("general-log=1").start().expect("a server");
+    let mut server = TestServer::builder().option("general-log=1").start().expect("a server");
     tagged::prepare(&mut server.connect().expect("a connection"), 4).expect("preparing");
     let ids = server.directory().join("ids");
     let load = Load {
@@ -134,7 +134,7 @@ fn the_tagging_client_tells_what_the_server_saw() {
 
 #[test]
 fn the_tagging_client_survives_kills_of_the_server() {
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("general-log=1")
         .option("general-log-file=general.log")
         .start()
@@ -162,7 +162,7 @@ fn the_tagging_client_survives_kills_of_the_server() {
 
 #[test]
 fn a_verdict_notices_a_statement_that_the_log_lacks() {
-    let server = MariaDb::builder()
+    let server = TestServer::builder()
         .option("general-log=1")
         .option("general-log-file=general.log")
         .start()
@@ -184,7 +184,7 @@ fn a_verdict_notices_a_statement_that_the_log_lacks() {
 
 #[test]
 fn sysbench_counts_what_the_server_saw() {
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("general-log=1")
         .option("general-log-file=general.log")
         .start()

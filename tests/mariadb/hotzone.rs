@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use mysql::prelude::Queryable;
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 use tacho_tests::sysbench::Sysbench;
 use tacho_tests::tagged;
 
@@ -36,7 +36,7 @@ fn figure(report: &str, name: &str) -> Option<u64> {
 }
 
 /// Errors on purpose, nested statements, several statements in a packet, long texts.
-fn work(server: &MariaDb) -> Result<()> {
+fn work(server: &TestServer) -> Result<()> {
     let mut conn = server.connect()?;
     conn.query_drop("CREATE DATABASE IF NOT EXISTS hot")?;
     conn.query_drop("CREATE TABLE hot.t (id INT PRIMARY KEY, note LONGTEXT)")?;
@@ -61,7 +61,7 @@ fn the_event_callback_neither_allocates_nor_locks_nor_blocks() -> Result<()> {
     let directory = directory.canonicalize()?;
     let detector = build_detector(&directory)?;
     let report = directory.join("report");
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .plugin(&plugin)
         .directory(directory.join("server"))
         .environment("LD_PRELOAD", &detector.to_string_lossy())

@@ -11,7 +11,7 @@ use tacho_tests::arena::Arena;
 use tacho_tests::audit::Audit;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::disk::{Disk, FAILED_WRITES};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 use tacho_tests::{log, wait};
 
 const NO_SPACE: i32 = 28;
@@ -32,7 +32,7 @@ struct Victim {
 impl Victim {
     /// `insert` puts row `number` into the table of that name, which is made.
     fn start(
-        server: &MariaDb,
+        server: &TestServer,
         name: &'static str,
         insert: impl Fn(&mut Conn, u64) -> mysql::Result<()> + Send + 'static,
     ) -> Self {
@@ -115,7 +115,7 @@ fn kill_ends_a_wait_for_the_log() {
     // In an arena of this size the writer is not short of chunks before the disk fails, so the
     // session of the test keeps its own, and can say KILL when the others wait.
     let builder =
-        MariaDb::builder().option("plugin-load-add=tacho.so").option("tacho-arena-bytes=8M");
+        TestServer::builder().option("plugin-load-add=tacho.so").option("tacho-arena-bytes=8M");
     let mut server = disk.server(builder).start().expect("a server");
     let mut admin = server.connect().expect("a connection");
     admin.query_drop("CREATE DATABASE bench").expect("a database");

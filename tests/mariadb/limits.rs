@@ -8,7 +8,7 @@ use std::thread;
 use tacho_tests::audit::Audit;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::log::{self, Invariants};
-use tacho_tests::server::{Builder, MariaDb};
+use tacho_tests::server::{Builder, TestServer};
 use tacho_tests::tagged::{self, Load};
 use tacho_tests::wait;
 
@@ -16,12 +16,12 @@ use tacho_tests::wait;
 const ALLOWED: &[&str] = &["max_open_files", "Aborted connection"];
 
 fn builder(arena_bytes: u64) -> Builder {
-    MariaDb::builder()
+    TestServer::builder()
         .option("plugin-load-add=tacho.so")
         .option(format!("tacho-arena-bytes={arena_bytes}"))
 }
 
-fn log_directory(server: &MariaDb) -> PathBuf {
+fn log_directory(server: &TestServer) -> PathBuf {
     server.data_directory().join("tacho")
 }
 
@@ -43,7 +43,7 @@ impl Seen {
 }
 
 /// Every statement whose text contains `mark`, by text.
-fn find(server: &MariaDb, mark: &str) -> BTreeMap<String, Vec<Seen>> {
+fn find(server: &TestServer, mark: &str) -> BTreeMap<String, Vec<Seen>> {
     let mut found: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     let mut invariants = Invariants::default();
     let mut running: BTreeMap<u64, String> = BTreeMap::new();
@@ -71,7 +71,7 @@ fn find(server: &MariaDb, mark: &str) -> BTreeMap<String, Vec<Seen>> {
     found
 }
 
-fn connect_many(server: &MariaDb, count: usize) -> Vec<Conn> {
+fn connect_many(server: &TestServer, count: usize) -> Vec<Conn> {
     (0..count).map(|_| server.connect().expect("a connection")).collect()
 }
 

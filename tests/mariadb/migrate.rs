@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use tacho_format::Format;
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::raw::{Login, Raw, com};
-use tacho_tests::server::{self, MariaDb, installation};
+use tacho_tests::server::{self, TestServer, installation};
 use tacho_tests::{build_directory, converted};
 
 /// What sessions send, as one who is recorded and as one who perhaps is not.
@@ -61,7 +61,7 @@ fn tacho(arguments: &[&str]) -> Output {
 }
 
 /// The fragment for a server that runs.
-fn fragment(server: &MariaDb) -> String {
+fn fragment(server: &TestServer) -> String {
     let socket = server.socket().to_str().expect("a path");
     let output =
         tacho(&["migrate", "--from", "server_audit", "--socket", socket, "--user", "root"]);
@@ -109,7 +109,7 @@ fn essence(line: &str) -> Option<String> {
 /// Both plugins on one server, ours as `tacho migrate` says: no line of theirs is missing.
 fn nothing_is_missing(settings: &[&str]) -> BTreeSet<String> {
     let mut builder =
-        MariaDb::builder().plugin(server_audit()).option("plugin-load-add=server_audit");
+        TestServer::builder().plugin(server_audit()).option("plugin-load-add=server_audit");
     for setting in settings {
         builder = builder.option(setting);
     }
@@ -186,7 +186,7 @@ fn the_lists_of_users_are_carried_over() {
 #[test]
 fn the_names_of_sql_commands_are_those_of_the_server() {
     let names = include_str!("../../crates/tacho/src/migrate/sql_commands.txt");
-    let server = MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server");
+    let server = TestServer::builder().option("plugin-load-add=tacho").start().expect("a server");
     let mut root = server.connect().expect("a session");
     for name in names.lines() {
         let filter = format!(r#"{{"rules":[{{"sql_command":"{name}","action":"record"}}]}}"#);
@@ -198,7 +198,7 @@ fn the_names_of_sql_commands_are_those_of_the_server() {
 /// Percona's server is not at hand: its option file is, and what comes out must be taken by ours.
 #[test]
 fn settings_of_percona_are_taken_by_our_server() {
-    let mut server = MariaDb::builder().start().expect("a server");
+    let mut server = TestServer::builder().start().expect("a server");
     let file = server.directory().join("percona.cnf");
     let text = "[mysqld]\nplugin-load-add=audit_log.so\naudit-log-policy=QUERIES\n\
                 audit_log_strategy=PERFORMANCE\naudit_log_rotate_on_size=100M\n\
@@ -231,7 +231,7 @@ fn settings_of_percona_are_taken_by_our_server() {
 
 #[test]
 fn what_cannot_be_read_is_an_error() {
-    let server = MariaDb::builder().start().expect("a server");
+    let server = TestServer::builder().start().expect("a server");
     let socket = server.socket().to_str().expect("a path");
     let output =
         tacho(&["migrate", "--from", "server_audit", "--socket", socket, "--user", "root"]);

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tacho_event::charset::{Charset, restore};
 use tacho_tests::raw::{Login, Raw, UTF8MB4, com};
 use tacho_tests::recorded::{self, Line, number, text};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 
 /// Identifiers and accounts of 10.11 have at most three bytes for a character.
 const FOUR_BYTES: &[&str] = &["a\u{1F600}b", "\u{1F69A}\u{1F69A}", "x\u{10FFFF}"];
@@ -60,14 +60,14 @@ fn statements(name: &str) -> Vec<String> {
 }
 
 struct Scene {
-    server: MariaDb,
+    server: TestServer,
     /// Of each session, what it sent.
     sent: Vec<(u64, Vec<String>)>,
 }
 
 impl Scene {
     fn new() -> Scene {
-        let server = MariaDb::builder()
+        let server = TestServer::builder()
             .option("plugin-load-add=tacho")
             .option("tacho-tables=ON")
             .start()

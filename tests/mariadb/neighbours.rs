@@ -8,7 +8,7 @@ use std::process::Command;
 use tacho_tests::audit::Audit;
 use tacho_tests::client::{self, Queryable};
 use tacho_tests::recorded::{self, text};
-use tacho_tests::server::{Builder, MariaDb, installation};
+use tacho_tests::server::{Builder, TestServer, installation};
 use tacho_tests::tagged::{self, Load, Tally};
 use tacho_tests::wait;
 
@@ -22,12 +22,12 @@ fn plugins() -> PathBuf {
 }
 
 fn builder(options: &[&str]) -> Builder {
-    let builder = MariaDb::builder().option("plugin-load-add=tacho");
+    let builder = TestServer::builder().option("plugin-load-add=tacho");
     options.iter().fold(builder, |builder, option| builder.option(option))
 }
 
 /// A load of some hundred statements.
-fn work(server: &MariaDb, run: &str) -> Tally {
+fn work(server: &TestServer, run: &str) -> Tally {
     let running = Load { threads: THREADS, ..Load::new(server.socket(), run) }.start();
     let running = running.expect("a load");
     running.wait_for_more(600);
@@ -35,7 +35,7 @@ fn work(server: &MariaDb, run: &str) -> Tally {
 }
 
 /// Runs the load, stops the server, and demands all of it in the log.
-fn works(server: &mut MariaDb, run: &str) {
+fn works(server: &mut TestServer, run: &str) {
     tagged::prepare(&mut server.connect().expect("a connection"), THREADS).expect("tables");
     let tally = work(server, run);
     server.stop().expect("stopping");
@@ -47,7 +47,7 @@ fn works(server: &mut MariaDb, run: &str) {
 #[test]
 fn other_audit_plugins_do_not_disturb_it() {
     let others = ["server_audit", "query_response_time", "sql_errlog", "metadata_lock_info"];
-    let mut builder = MariaDb::builder();
+    let mut builder = TestServer::builder();
     for name in others {
         builder = builder.plugin(plugins().join(format!("{name}.so")));
     }
@@ -90,7 +90,7 @@ fn other_audit_plugins_do_not_disturb_it() {
 /// all the time are recorded again, because the server still gives them a plugin.
 #[test]
 fn it_comes_and_goes_beside_another() {
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .plugin(plugins().join("server_audit.so"))
         .option("plugin-load-add=server_audit")
         .option("server-audit-logging=ON")

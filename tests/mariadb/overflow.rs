@@ -7,7 +7,7 @@ use tacho_tests::arena::Arena;
 use tacho_tests::audit::Audit;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::disk::{Disk, FAILED_WRITES};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 use tacho_tests::tagged::{self, Load, Running};
 use tacho_tests::wait;
 
@@ -19,7 +19,7 @@ const ALLOWED: &[&str] = &["max_open_files", "Aborted connection", "records were
 struct Scene {
     place: std::path::PathBuf,
     disk: Disk,
-    server: MariaDb,
+    server: TestServer,
     conn: Conn,
     arena: Arena,
     running: Running,
@@ -32,7 +32,7 @@ impl Scene {
         let place = tacho_tests::unused_directory(&format!("overflow-{name}"));
         let disk = Disk::plain(&place.join("disk")).expect("a disk");
         let builder =
-            MariaDb::builder().option("plugin-load-add=tacho.so").option("tacho-arena-bytes=8M");
+            TestServer::builder().option("plugin-load-add=tacho.so").option("tacho-arena-bytes=8M");
         let server = disk.server(builder).start().expect("a server");
         let mut conn = server.connect().expect("a connection");
         tagged::prepare(&mut conn, 4).expect("preparing");

@@ -19,14 +19,14 @@ use tacho_tests::client::Queryable;
 use tacho_tests::crowd::Crowd;
 use tacho_tests::disk::{Disk, FAILED_WRITES};
 use tacho_tests::find::find;
-use tacho_tests::server::{MariaDb, installation};
+use tacho_tests::server::{TestServer, installation};
 use tacho_tests::wait;
 
 const ALLOWED: &[&str] = &["max_open_files", "Aborted connection"];
 
 #[test]
 fn the_time_zone_lock_is_found() {
-    let server = MariaDb::builder().start().expect("a server");
+    let server = TestServer::builder().start().expect("a server");
     let sql = "SELECT BENCHMARK(100000, FROM_UNIXTIME(RAND() * 1000000000))";
     let crowd = Crowd::start(&server, 16, sql);
     let finding = find(&server, "time-zone lock");
@@ -37,7 +37,7 @@ fn the_time_zone_lock_is_found() {
 
 #[test]
 fn the_mutex_of_the_general_log_is_found() {
-    let server = MariaDb::builder().option("general-log=1").start().expect("a server");
+    let server = TestServer::builder().option("general-log=1").start().expect("a server");
     let crowd = Crowd::start(&server, 32, "DO 1");
     find(&server, "log mutex");
     crowd.stop();
@@ -46,7 +46,7 @@ fn the_mutex_of_the_general_log_is_found() {
 
 #[test]
 fn the_mutex_of_the_slow_log_is_found() {
-    let builder = MariaDb::builder().option("slow-query-log=1").option("long-query-time=0");
+    let builder = TestServer::builder().option("slow-query-log=1").option("long-query-time=0");
     let server = builder.start().expect("a server");
     let crowd = Crowd::start(&server, 32, "DO 1");
     find(&server, "log mutex");
@@ -56,7 +56,7 @@ fn the_mutex_of_the_slow_log_is_found() {
 
 #[test]
 fn the_lock_of_server_audit_is_found() {
-    let server = MariaDb::builder()
+    let server = TestServer::builder()
         .plugin(installation().usr().join("lib/mysql/plugin/server_audit.so"))
         .option("plugin-load-add=server_audit")
         .option("server-audit-logging=ON")
@@ -71,7 +71,7 @@ fn the_lock_of_server_audit_is_found() {
 
 #[test]
 fn the_commit_queue_and_the_redo_log_are_found() {
-    let server = MariaDb::builder()
+    let server = TestServer::builder()
         .option("log-bin=bin")
         .option("sync-binlog=1")
         .option("innodb-flush-log-at-trx-commit=1")
@@ -92,7 +92,7 @@ fn the_commit_queue_and_the_redo_log_are_found() {
 
 #[test]
 fn lock_plugin_is_found() {
-    let server = MariaDb::builder().start().expect("a server");
+    let server = TestServer::builder().start().expect("a server");
     let crowd = Crowd::start(&server, 16, "SHOW PLUGINS");
     let comers = Crowd::start_connecting(&server, 8);
     find(&server, "LOCK_plugin");
@@ -103,7 +103,7 @@ fn lock_plugin_is_found() {
 
 #[test]
 fn sessions_that_wait_for_a_row_or_a_table_are_found_with_what_the_server_says() {
-    let server = MariaDb::builder().start().expect("a server");
+    let server = TestServer::builder().start().expect("a server");
     let mut conn = server.connect().expect("a connection");
     conn.query_drop("CREATE DATABASE test").expect("a database");
     conn.query_drop("CREATE TABLE test.t (id INT PRIMARY KEY, v INT)").expect("a table");
@@ -131,7 +131,7 @@ fn back_pressure_is_found_and_the_writer_is_idle() {
     let place = tacho_tests::unused_directory("pmp-disk");
     let disk = Disk::plain(&place.join("disk")).expect("a disk");
     let builder =
-        MariaDb::builder().option("plugin-load-add=tacho.so").option("tacho-arena-bytes=8M");
+        TestServer::builder().option("plugin-load-add=tacho.so").option("tacho-arena-bytes=8M");
     let mut server = disk.server(builder).start().expect("a server");
     let mut conn = server.connect().expect("a connection");
     let arena = Arena::of(&mut conn).expect("an arena");
@@ -169,7 +169,7 @@ fn tacho_pmp(arguments: &[&str]) -> Command {
 
 #[test]
 fn the_command_writes_all_its_files_and_compares_two() {
-    let server = MariaDb::builder().start().expect("a server");
+    let server = TestServer::builder().start().expect("a server");
     let directory = server.directory().join("profiles");
     let socket = server.socket().to_str().expect("a path");
     let mut outputs = Vec::new();
@@ -229,7 +229,7 @@ fn the_command_writes_all_its_files_and_compares_two() {
 /// Where the machine lets bpftrace work at all, it must with us; elsewhere we must say why not.
 #[test]
 fn the_kernel_is_asked_by_bpftrace() {
-    let server = MariaDb::builder().start().expect("a server");
+    let server = TestServer::builder().start().expect("a server");
     let pid = server.pid().expect("a running server").to_string();
     let crowd = Crowd::start(&server, 4, "DO 1");
     let bpftrace = Command::new("bpftrace").args(["-e", "BEGIN { exit(); }"]).output();
@@ -295,7 +295,7 @@ fn start_sampling(pid: u32, worked: Duration) -> Child {
 
 #[test]
 fn killed_in_the_middle_it_leaves_no_thread_stopped() {
-    let server = MariaDb::builder().start().expect("a server");
+    let server = TestServer::builder().start().expect("a server");
     let pid = server.pid().expect("a running server");
     let crowd = Crowd::start(&server, 16, "DO 1");
     let mut held_when_killed = 0;
@@ -320,7 +320,7 @@ fn killed_in_the_middle_it_leaves_no_thread_stopped() {
 
 #[test]
 fn many_threads_are_sampled_while_they_come_and_go() {
-    let server = MariaDb::builder().option("thread-cache-size=0").start().expect("a server");
+    let server = TestServer::builder().option("thread-cache-size=0").start().expect("a server");
     let comers = Crowd::start_connecting(&server, 16);
     let patterns = Patterns::built_in().expect("patterns");
     let pid = server.pid().expect("a running server") as i32;

@@ -3,12 +3,12 @@
 use mysql::prelude::Queryable as _;
 use mysql::{Conn, OptsBuilder};
 use tacho_tests::recorded::{self, Line, number, text};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 
 /// `ER_SPECIFIC_ACCESS_DENIED_ERROR`, `ER_TABLEACCESS_DENIED_ERROR`: mysqld_error.h.
 const DENIED: [u16; 2] = [1227, 1142];
 
-fn connect(server: &MariaDb, user: &str) -> Conn {
+fn connect(server: &TestServer, user: &str) -> Conn {
     let options = OptsBuilder::new()
         .socket(Some(server.socket().to_str().expect("a path")))
         .user(Some(user))
@@ -45,7 +45,8 @@ fn changes<'l>(lines: &'l [Line], variable: &str) -> Vec<&'l Line> {
 
 #[test]
 fn only_super_changes_it_and_the_log_says_who() {
-    let mut server = MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server");
+    let mut server =
+        TestServer::builder().option("plugin-load-add=tacho").start().expect("a server");
     let mut root = server.connect().expect("a session");
     root.query_drop(
         "CREATE USER app@localhost; GRANT ALL ON *.* TO app@localhost; \

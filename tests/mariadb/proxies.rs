@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tacho_tests::map_auth;
 use tacho_tests::raw::{Login, Raw, com};
 use tacho_tests::recorded::{self, Line, text};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 
 const SETUP: &[&str] = &[
     "CREATE USER boss@localhost",
@@ -42,7 +42,7 @@ impl Drop for Recorded {
 /// Runs `work` on a server with the plugin; its lines.
 fn record(work: impl FnOnce(&Path)) -> Recorded {
     let library = map_auth::build();
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .plugin(&library)
         .option("plugin-load-add=tacho")
         .option("plugin-load-add=map_auth")

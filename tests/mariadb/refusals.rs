@@ -10,7 +10,7 @@ use std::process::Command;
 use tacho_tests::client::{self, Queryable};
 use tacho_tests::raw::{self, Login, Raw, com};
 use tacho_tests::recorded::{self, Line, number, text};
-use tacho_tests::server::{Builder, MariaDb};
+use tacho_tests::server::{Builder, TestServer};
 use tacho_tests::wait;
 
 const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -26,11 +26,11 @@ const ALLOWED: &[&str] = &[
 ];
 
 fn builder(options: &[&str]) -> Builder {
-    let builder = MariaDb::builder().option("plugin-load-add=tacho").option("connect-timeout=2");
+    let builder = TestServer::builder().option("plugin-load-add=tacho").option("connect-timeout=2");
     options.iter().fold(builder, |builder, option| builder.option(option))
 }
 
-fn lines_of(server: &mut MariaDb) -> Vec<Line> {
+fn lines_of(server: &mut TestServer) -> Vec<Line> {
     server.stop().expect("stopping");
     server.assert_clean_log(ALLOWED);
     recorded::read(&server.data_directory().join("tacho")).expect("a good log")

@@ -10,7 +10,7 @@ use std::thread;
 use mysql::Statement;
 use tacho_tests::client::{Conn, Queryable};
 use tacho_tests::log::{self, Invariants};
-use tacho_tests::server::{Builder, MariaDb};
+use tacho_tests::server::{Builder, TestServer};
 use tacho_tests::wait;
 
 const SESSIONS: usize = 50;
@@ -31,7 +31,7 @@ fn directory(name: &str) -> PathBuf {
 }
 
 fn builder(place: &Path) -> Builder {
-    MariaDb::builder()
+    TestServer::builder()
         .option(format!("loose-tacho-directory={}/log", place.display()))
         .option(format!("loose-tacho-arena-directory={}/arenas", place.display()))
         .option("max_connections=400")
@@ -44,7 +44,7 @@ struct Session {
 }
 
 /// Sessions with their statements, whose texts begin with `name`.
-fn open(server: &MariaDb, name: &str) -> Vec<Session> {
+fn open(server: &TestServer, name: &str) -> Vec<Session> {
     let one = |number: usize| {
         let mut conn = server.connect().expect("a connection");
         let statements = (0..STATEMENTS)

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tacho_tests::audit::Audit;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::recorded::{self, Line, number, text};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 use tacho_tests::tagged::{self, Load};
 use tacho_tests::wait;
 
@@ -35,15 +35,15 @@ const ALLOWED: &[&str] = &[
 ];
 
 struct Pair {
-    primary: MariaDb,
-    replica: MariaDb,
+    primary: TestServer,
+    replica: TestServer,
     at_primary: Conn,
     at_replica: Conn,
 }
 
 impl Pair {
     fn start(format: &str, replica_options: &[&str]) -> Pair {
-        let primary = MariaDb::builder()
+        let primary = TestServer::builder()
             .option("plugin-load-add=tacho")
             .option("server-id=1")
             .option("log-bin=binlog")
@@ -51,7 +51,7 @@ impl Pair {
             .option(format!("binlog-format={format}"))
             .start()
             .expect("a primary");
-        let mut builder = MariaDb::builder()
+        let mut builder = TestServer::builder()
             .option("plugin-load-add=tacho")
             .option("server-id=2")
             .option("relay-log=relay")
@@ -120,7 +120,7 @@ impl Pair {
     }
 }
 
-fn log_directory(server: &MariaDb) -> PathBuf {
+fn log_directory(server: &TestServer) -> PathBuf {
     server.data_directory().join("tacho")
 }
 

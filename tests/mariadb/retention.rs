@@ -10,7 +10,7 @@ use tacho_chain::verify::State;
 use tacho_tests::client::{Conn, Queryable as _};
 use tacho_tests::log::{bytes, file_names};
 use tacho_tests::sealed::{assert_state, check};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 use tacho_tests::wait;
 
 fn text(conn: &mut Conn, sql: &str) -> String {
@@ -48,7 +48,7 @@ fn told(log: &Path) -> (Vec<String>, Vec<u64>) {
     (removed, seqs)
 }
 
-fn key_of(server: &MariaDb) -> VerifierKey {
+fn key_of(server: &TestServer) -> VerifierKey {
     let log = server.error_log();
     let (_, rest) = log.split_once("its public key").expect("a message with the key");
     let (_, rest) = rest.split_once(" is ").expect("the key");
@@ -57,7 +57,7 @@ fn key_of(server: &MariaDb) -> VerifierKey {
 
 #[test]
 fn what_goes_by_size_under_load_has_its_tombstone_and_its_line() {
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("loose-tacho-rotate-bytes=20000")
         .option("loose-tacho-retention-bytes=100000")
@@ -120,7 +120,7 @@ fn what_is_too_old_goes_slowly_until_somebody_says_so() {
         let file = fs::File::options().append(true).open(path).expect("a file");
         file.set_modified(UNIX_EPOCH + Duration::from_secs(1_577_840_000)).expect("an old one");
     }
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option(format!("loose-tacho-directory={}", log.display()))
         .start()

@@ -9,7 +9,7 @@ use tacho_tests::client;
 use tacho_tests::hidden::Marks;
 use tacho_tests::raw::Raw;
 use tacho_tests::recorded;
-use tacho_tests::server::{MariaDb, installation};
+use tacho_tests::server::{TestServer, installation};
 
 /// `%` is the secret, `#` a user name that must stay visible.
 const STATEMENTS: &[&str] = &[
@@ -125,7 +125,7 @@ const GIVEN_UP: &[&str] = &[
 
 #[test]
 fn secrets_never_reach_the_log_directory() {
-    let mut builder = MariaDb::builder().option("plugin-load-add=tacho");
+    let mut builder = TestServer::builder().option("plugin-load-add=tacho");
     // With it, errors quote the other server's address.
     let federated = installation().usr().join("lib/mysql/plugin/ha_federatedx.so");
     let has_federated = federated.exists();

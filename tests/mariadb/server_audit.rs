@@ -10,7 +10,7 @@ use tacho_format::Format;
 use tacho_tests::converted;
 use tacho_tests::map_auth;
 use tacho_tests::raw::{Login, Raw, com};
-use tacho_tests::server::{self, MariaDb};
+use tacho_tests::server::{self, TestServer};
 
 const SETUP: &[&str] = &[
     "CREATE DATABASE d",
@@ -87,9 +87,13 @@ fn is_ours_alone(line: &str) -> bool {
 
 /// A server with both plugins; what `work` did on it, as server_audit has it and as we have it,
 /// without times and without what only our log has.
-fn both(options: &[&str], library: Option<&Path>, work: impl FnOnce(&MariaDb)) -> [Vec<String>; 2] {
+fn both(
+    options: &[&str],
+    library: Option<&Path>,
+    work: impl FnOnce(&TestServer),
+) -> [Vec<String>; 2] {
     let server_audit = server::server_audit();
-    let mut builder = MariaDb::builder()
+    let mut builder = TestServer::builder()
         .plugin(server_audit.expect("server_audit"))
         .option("plugin-load-add=server_audit")
         .option("plugin-load-add=tacho")

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tacho_tests::raw::{Answer, Login, Raw, com};
 use tacho_tests::recorded::{self, Line, number, text};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 
-fn lines_of(server: &mut MariaDb) -> Vec<Line> {
+fn lines_of(server: &mut TestServer) -> Vec<Line> {
     if server.pid().is_some() {
         server.stop().expect("stopping");
     }
@@ -29,7 +29,8 @@ fn with_sql<'l>(lines: &'l [Line], marker: &str) -> Vec<&'l Line> {
 fn names_are_exact() {
     let names =
         ["a] @ b [", "quo\"te", "back\\slash", "new\nline", "com,ma", "Grüße", "{\"user\":1}", " "];
-    let mut server = MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server");
+    let mut server =
+        TestServer::builder().option("plugin-load-add=tacho").start().expect("a server");
     let mut root = Raw::connect(server.socket(), "root").expect("a session");
     for name in names {
         let quoted = name.replace('\\', "\\\\").replace('\'', "''");
@@ -67,7 +68,8 @@ fn names_are_exact() {
 /// is left out. A role does not change either.
 #[test]
 fn whose_privileges_it_were() {
-    let mut server = MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server");
+    let mut server =
+        TestServer::builder().option("plugin-load-add=tacho").start().expect("a server");
     Raw::connect(server.socket(), "root").expect("a session").must(&[
         "CREATE DATABASE d",
         "CREATE USER definer@localhost",
@@ -104,7 +106,7 @@ fn refused_sessions_are_recorded() {
     let extra = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let extra_port = extra.local_addr().expect("an address").port();
     drop(extra);
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("max-connections=10")
         .option("max-connect-errors=1")
@@ -147,7 +149,7 @@ fn refused_sessions_are_recorded() {
 
 #[test]
 fn the_event_scheduler_is_recorded() {
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("event-scheduler=ON")
         .start()
@@ -183,7 +185,7 @@ fn the_event_scheduler_is_recorded() {
 fn the_command_that_stops_the_server_is_recorded() {
     for by_sql in [true, false] {
         let mut server =
-            MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server");
+            TestServer::builder().option("plugin-load-add=tacho").start().expect("a server");
         let mut raw = Raw::connect(server.socket(), "root").expect("a session");
         let conn = raw.conn;
         if by_sql {

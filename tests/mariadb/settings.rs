@@ -6,7 +6,7 @@ use std::fs;
 
 use tacho_tests::client::Queryable as _;
 use tacho_tests::guide::{quantity, rows};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 
 /// What is in backticks.
 fn literals(cell: &str) -> Vec<&str> {
@@ -60,7 +60,7 @@ fn check(cells: &[String], variable: &Variable) -> Result<(), String> {
 fn the_guide_has_every_variable_as_it_is() {
     let page = tacho_tests::source_root().join("docs/guide/settings.md");
     let page = fs::read_to_string(page).expect("docs/guide/settings.md");
-    let server = MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server");
+    let server = TestServer::builder().option("plugin-load-add=tacho").start().expect("a server");
     let mut root = server.connect().expect("a session");
 
     type Row =

@@ -8,7 +8,7 @@ use tacho_tests::arena::Arena;
 use tacho_tests::audit::Audit;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::disk::Disk;
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 use tacho_tests::tagged::{self, Load, Running, Tally};
 use tacho_tests::wait;
 
@@ -21,7 +21,7 @@ const ALLOWED: &[&str] = &["max_open_files", "Aborted connection"];
 struct Scene {
     place: PathBuf,
     disk: Disk,
-    server: MariaDb,
+    server: TestServer,
     conn: Conn,
     arena: Arena,
     running: Running,
@@ -33,7 +33,7 @@ impl Scene {
         let place = tacho_tests::unused_directory(&format!("slow-{run}"));
         let disk = Disk::plain(&place.join("disk")).expect("a disk");
         let mut builder =
-            MariaDb::builder().option("plugin-load-add=tacho.so").option("tacho-arena-bytes=1M");
+            TestServer::builder().option("plugin-load-add=tacho.so").option("tacho-arena-bytes=1M");
         for option in options {
             builder = builder.option(option);
         }
@@ -58,7 +58,7 @@ impl Scene {
     }
 
     /// Stops the load, then the server, and reads the log.
-    fn end(self) -> (Tally, Audit, MariaDb, PathBuf) {
+    fn end(self) -> (Tally, Audit, TestServer, PathBuf) {
         let Scene { place, disk, mut server, conn, running, run, .. } = self;
         let tally = running.stop().expect("a tally");
         drop(conn);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tacho_format::Format;
 use tacho_tests::converted;
 use tacho_tests::raw::{Login, Raw, com};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 
 const SETUP: &[&str] = &[
     "CREATE DATABASE d",
@@ -56,7 +56,8 @@ fn digest(file: &Path) -> BTreeMap<String, u64> {
 
 #[test]
 fn the_same_queries_are_found() {
-    let mut server = MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server");
+    let mut server =
+        TestServer::builder().option("plugin-load-add=tacho").start().expect("a server");
     Raw::connect(server.socket(), "root").expect("a session").must(SETUP);
     let mut root = Raw::connect(server.socket(), "root").expect("a session");
     root.must(&[

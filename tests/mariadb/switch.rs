@@ -2,14 +2,15 @@
 
 use mysql::prelude::Queryable as _;
 use tacho_tests::log;
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 
 /// The statement that switches recording on has an end but no start. Its text is shorter than
 /// that of the statement before, which lay at the same place: what is left of that one is no
 /// further statement of its packet.
 #[test]
 fn switching_invents_no_statement() {
-    let mut server = MariaDb::builder().option("plugin-load-add=tacho").start().expect("a server");
+    let mut server =
+        TestServer::builder().option("plugin-load-add=tacho").start().expect("a server");
     let mut conn = server.connect().expect("a session");
     for sql in [
         "SELECT 'before, and longer than all that follows'",

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tacho_tests::raw::{Raw, com};
 use tacho_tests::recorded::{self, Line, text};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 
 const SETUP: &[&str] = &[
     "CREATE DATABASE d",
@@ -79,7 +79,7 @@ fn show(line: &Line) -> Vec<String> {
 }
 
 fn run(options: &[&str]) -> Vec<Line> {
-    let mut builder = MariaDb::builder().option("plugin-load-add=tacho");
+    let mut builder = TestServer::builder().option("plugin-load-add=tacho");
     for option in options {
         builder = builder.option(option);
     }
@@ -126,7 +126,7 @@ fn no_tables_unless_asked_for() {
 #[test]
 fn insert_delayed_takes_nothing_from_its_session() {
     const ROUNDS: usize = 400;
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("tacho-tables=ON")
         .start()

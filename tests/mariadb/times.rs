@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tacho_tests::client::{Conn, Queryable};
 use tacho_tests::log;
 use tacho_tests::recorded::{self, Line, text};
-use tacho_tests::server::MariaDb;
+use tacho_tests::server::TestServer;
 use tacho_tests::wait;
 
 /// What `date` says of a time, µs since 1970-01-01 UTC: another reader than the writer's own code.
@@ -55,7 +55,7 @@ fn offset_of_server(conn: &mut Conn) -> String {
 }
 
 fn times_are_of(zone: &str, offsets: &[&str]) {
-    let mut server = MariaDb::builder()
+    let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("tacho-timestamps=SYSTEM")
         .environment("TZ", zone)

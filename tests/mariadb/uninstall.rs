@@ -10,7 +10,7 @@ use serde_json::Value;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::disk::Disk;
 use tacho_tests::log::{self, Invariants};
-use tacho_tests::server::{Builder, MariaDb};
+use tacho_tests::server::{Builder, TestServer};
 use tacho_tests::wait;
 
 /// What a server may say that is no news to these tests.
@@ -24,7 +24,7 @@ fn directory(name: &str) -> PathBuf {
 
 /// A server whose plugin, once installed, has everything in this directory.
 fn builder(directory: &Path) -> Builder {
-    MariaDb::builder()
+    TestServer::builder()
         .option(format!("loose-tacho-directory={}/log", directory.display()))
         .option(format!("loose-tacho-arena-directory={}/arenas", directory.display()))
         .option("loose-tacho-arena-bytes=2M")
@@ -331,7 +331,7 @@ fn a_full_arena_file_system_is_refused() {
         return;
     }
     let server = disk
-        .server(MariaDb::builder())
+        .server(TestServer::builder())
         .option(format!("loose-tacho-directory={}/log", place.display()))
         .option(format!("loose-tacho-arena-directory={}/small", place.display()))
         .option("loose-tacho-arena-bytes=2M")

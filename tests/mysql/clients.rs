@@ -1,6 +1,6 @@
 //! Zone: outside. Sessions of every kind with a real MySQL: cursors, query attributes, character
 //! sets, and servers that refuse to write or to serve, or let their sessions go.
-//! `scripts/test-mysql.sh` runs them.
+//! `scripts/test-release.sh` runs them.
 
 use std::fs;
 

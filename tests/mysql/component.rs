@@ -1,5 +1,5 @@
 //! Zone: outside. The component in a real MySQL 9.7, or the plugin in a real 8.0, under load: all
-//! is recorded, exactly once, whatever ends it, and it comes and goes. `scripts/test-mysql.sh` runs
+//! is recorded, exactly once, whatever ends it, and it comes and goes. `scripts/test-release.sh` runs
 //! them with each.
 
 use std::collections::BTreeMap;

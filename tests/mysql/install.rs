@@ -1,6 +1,6 @@
 //! Zone: outside. What the guides say of installing on MySQL: `make install`, the server's name in
 //! the log, the log out of the data directory, a server that is read-only.
-//! `scripts/test-mysql.sh` runs them.
+//! `scripts/test-release.sh` runs them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -267,25 +267,31 @@ fn what_is_persisted_and_cannot_be_set_is_answered() {
     assert_eq!(answer(&mut server, "root", "DO 1"), 0);
 }
 
-/// A run of the tests that has tested nothing says so.
+/// A server that cannot be fetched is left out of a run, which lists it, unless all are required.
 #[test]
-fn without_a_mysql_its_tests_fail_unless_they_may_be_left_out() {
-    let place = Place::new("optional");
-    // A cache without a server, and nobody to fetch it from.
-    let run = |optional: &str| {
-        Command::new(source_root().join("scripts/test-mysql.sh"))
-            .arg("mysql-9.7")
+fn a_server_that_cannot_be_fetched_is_listed_or_fails_the_run() {
+    let place = Place::new("unfetched");
+    let release = "mysql-9.7";
+    let list = place.path().join("left-out");
+    for (all_servers, code) in [("1", 1), ("", 0)] {
+        // A cache without a server, and no address that would have one.
+        let output = Command::new(source_root().join("scripts/test-release.sh"))
+            .arg(release)
             .env("XDG_CACHE_HOME", place.path())
             .env("DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
-            .env("TACHO_MYSQL_OPTIONAL", optional)
+            .env("TACHO_LEFT_OUT", &list)
+            .env("TACHO_ALL_SERVERS", all_servers)
             .output()
-            .expect("running it")
-    };
-    for (optional, code) in [("", 1), ("1", 0)] {
-        let output = run(optional);
+            .expect("running it");
         assert_eq!(output.status.code(), Some(code), "{output:?}");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(told.contains("THE TESTS WITH mysql-9.7 WERE NOT RUN"), "{told}");
+        let shown = Command::new(source_root().join("scripts/left-out.sh"))
+            .arg("show")
+            .env("TACHO_LEFT_OUT", &list)
+            .output()
+            .expect("running it");
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(shown.contains("NOT TESTED"), "{shown}");
+        assert!(shown.contains(&format!("{release}: the server cannot be fetched")), "{shown}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Zone: outside. `tacho pmp` on MySQL, 9.7 and 8.0: the patterns that it knows there are made to happen, and
 //! must be found. How often depends on the machine, so a test looks until it has seen them.
-//! `scripts/test-mysql.sh` runs them with each.
+//! `scripts/test-release.sh` runs them with each.
 
 use std::fs;
 use std::process::{Command, Stdio};

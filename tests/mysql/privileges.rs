@@ -1,5 +1,5 @@
 //! Zone: outside. Who may change the recorder in a real MySQL, what can be changed for the next
-//! start only, and what the log says of it. `scripts/test-mysql.sh` runs them.
+//! start only, and what the log says of it. `scripts/test-release.sh` runs them.
 
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;

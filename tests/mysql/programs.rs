@@ -1,4 +1,4 @@
-//! Zone: outside. What stored programs execute in a real MySQL, which the traces tell. `scripts/test-mysql.sh`
+//! Zone: outside. What stored programs execute in a real MySQL, which the traces tell. `scripts/test-release.sh`
 //! runs them.
 
 use std::thread;

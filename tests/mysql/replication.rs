@@ -1,5 +1,5 @@
 //! Zone: outside. A MySQL and its replica, both recording: what the replica's appliers execute, as
-//! statements and as rows, by one worker and by several. `scripts/test-mysql.sh` runs them.
+//! statements and as rows, by one worker and by several. `scripts/test-release.sh` runs them.
 
 use std::collections::BTreeMap;
 use std::thread;

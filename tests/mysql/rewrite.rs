@@ -1,6 +1,6 @@
 //! Zone: outside. Rules that rewrite, in a real MySQL: another text is parsed than the one that
 //! came, the log has both, and what cannot be rewritten safely is left as it is.
-//! `scripts/test-mysql.sh` runs them.
+//! `scripts/test-release.sh` runs them.
 
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;

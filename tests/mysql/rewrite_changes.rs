@@ -1,5 +1,5 @@
 //! Zone: outside. Rules that rewrite, on a real MySQL 9.7, or 8.0, while rules and recorder come and go.
-//! `scripts/test-mysql.sh` runs them with each.
+//! `scripts/test-release.sh` runs them with each.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

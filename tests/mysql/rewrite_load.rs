@@ -1,6 +1,6 @@
 //! Zone: outside. Loading rules that rewrite, in a real MySQL: one load after the other, each rule
 //! that is wrong says so, and what a start makes of the rules that were kept.
-//! `scripts/test-mysql.sh` runs them.
+//! `scripts/test-release.sh` runs them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};

@@ -1,5 +1,5 @@
 //! Zone: outside. The table of the rules that rewrite, on a real MySQL 9.7, or 8.0: what is wrong with
-//! a rule, and who may load them. `scripts/test-mysql.sh` runs them with each.
+//! a rule, and who may load them. `scripts/test-release.sh` runs them with each.
 
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;

@@ -1,5 +1,5 @@
 //! Zone: outside. Rules that block, in a real MySQL: what a rule blocks is not executed, its client
-//! is told, its line says so; and nobody locks themselves out. `scripts/test-mysql.sh` runs them.
+//! is told, its line says so; and nobody locks themselves out. `scripts/test-release.sh` runs them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
 //! Zone: outside. The component in a real MySQL 9.7, or the plugin in a real 8.0: the line of each
-//! kind of statement and connection. `scripts/test-mysql.sh` runs them with each.
+//! kind of statement and connection. `scripts/test-release.sh` runs them with each.
 
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;

@@ -1,5 +1,5 @@
 //! Zone: outside. What the component, or the plugin, takes from the traces of a real MySQL: figures and errors as
-//! the Performance Schema has them; and what is left without them. `scripts/test-mysql.sh` runs them.
+//! the Performance Schema has them; and what is left without them. `scripts/test-release.sh` runs them.
 
 use std::thread;
 

@@ -1,5 +1,5 @@
 //! Zone: outside. `tacho.traces=CHANGES`: a SELECT is recorded without the server's trace of it, and
-//! all else as with it, what a SELECT executes too. `scripts/test-mysql.sh` runs it.
+//! all else as with it, what a SELECT executes too. `scripts/test-release.sh` runs it.
 
 use tacho_tests::client::{self, Queryable};
 use tacho_tests::mysql_place::Place;

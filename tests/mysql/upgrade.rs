@@ -1,6 +1,6 @@
 //! Zone: outside. A MySQL that upgrades its own tables when it starts, as it does when a newer
 //! release is put in the place of an older one, with the component, or the plugin, installed before.
-//! `scripts/test-mysql.sh` runs it with each.
+//! `scripts/test-release.sh` runs it with each.
 
 use tacho_tests::client::Queryable;
 use tacho_tests::mysql_place::Place;

@@ -1,5 +1,5 @@
 //! Zone: outside. Sessions of the X protocol with a real MySQL: statements, prepared ones, what is
-//! sent as messages about documents and rows, and what a rule rewrites. `scripts/test-mysql.sh`
+//! sent as messages about documents and rows, and what a rule rewrites. `scripts/test-release.sh`
 //! runs them.
 
 use std::io::{Read, Write};

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::client::{self, Queryable as _};
 use crate::wait;
-use tacho_bench::server::MariaDb;
+use tacho_sandbox::server::PrivateServer;
 
 /// The sessions.
 pub struct Crowd {
@@ -22,23 +22,23 @@ struct Member {
 
 impl Crowd {
     /// `count` sessions that send `sql` again and again.
-    pub fn start(server: &MariaDb, count: usize, sql: &str) -> Self {
+    pub fn start(server: &PrivateServer, count: usize, sql: &str) -> Self {
         Self::start_with(server, count, &[], sql)
     }
 
     /// The same, with statements before.
-    pub fn start_with(server: &MariaDb, count: usize, before: &[&str], sql: &str) -> Self {
+    pub fn start_with(server: &PrivateServer, count: usize, before: &[&str], sql: &str) -> Self {
         let crowd = Self::of_sessions(server, count, before, sql);
         crowd.wait_until_each_goes_on();
         crowd
     }
 
     /// Sessions that something keeps waiting in `sql`.
-    pub fn start_waiting(server: &MariaDb, count: usize, sql: &str) -> Self {
+    pub fn start_waiting(server: &PrivateServer, count: usize, sql: &str) -> Self {
         Self::of_sessions(server, count, &[], sql)
     }
 
-    fn of_sessions(server: &MariaDb, count: usize, before: &[&str], sql: &str) -> Self {
+    fn of_sessions(server: &PrivateServer, count: usize, before: &[&str], sql: &str) -> Self {
         let before: Vec<String> = before.iter().map(|sql| (*sql).to_owned()).collect();
         let sql = sql.to_owned();
         Self::of(server, count, move |socket, goes_on| {
@@ -53,7 +53,7 @@ impl Crowd {
     }
 
     /// `count` clients that connect, ask something, and go.
-    pub fn start_connecting(server: &MariaDb, count: usize) -> Self {
+    pub fn start_connecting(server: &PrivateServer, count: usize) -> Self {
         let crowd = Self::of(server, count, |socket, goes_on| {
             while goes_on() {
                 let mut conn = client::connect(&socket, "root", "").expect("a connection");
@@ -65,7 +65,7 @@ impl Crowd {
     }
 
     fn of(
-        server: &MariaDb,
+        server: &PrivateServer,
         count: usize,
         work: impl Fn(PathBuf, &dyn Fn() -> bool) + Clone + Send + 'static,
     ) -> Self {

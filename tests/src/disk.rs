@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use tacho_bench::server as private;
+use tacho_sandbox::server as private;
 
 use crate::server::Builder;
 

@@ -3,16 +3,16 @@
 use std::fs;
 
 use crate::wait;
-use tacho_bench::server::MariaDb;
 use tacho_pmp::processlist::ProcessList;
 use tacho_pmp::sampler::{Sampler, StopPolicy};
 use tacho_pmp::verdict::{Finding, Patterns};
+use tacho_sandbox::server::PrivateServer;
 
 /// A pattern counts as found with this many samples.
 const SAMPLES_ENOUGH: u64 = 3;
 
 /// Looks at the server until the pattern has been seen often enough.
-pub fn find(server: &MariaDb, name: &str) -> Finding {
+pub fn find(server: &PrivateServer, name: &str) -> Finding {
     let patterns = Patterns::built_in().expect("patterns");
     let pid = server.pid().expect("a running server");
     let program = fs::read_to_string(format!("/proc/{pid}/comm")).expect("its name");

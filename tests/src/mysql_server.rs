@@ -7,8 +7,8 @@ use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use tacho_bench::installation::Installation;
-use tacho_bench::server as private;
+use tacho_sandbox::installation::Installation;
+use tacho_sandbox::server as private;
 
 use crate::client::{Conn, Queryable as _};
 use crate::{server, wait};
@@ -176,7 +176,7 @@ impl Builder {
 
 /// A running, or stopped, private server.
 #[derive(Debug)]
-pub struct MySql(private::MariaDb);
+pub struct MySql(private::PrivateServer);
 
 impl MySql {
     /// A server with small buffers and otherwise default settings.
@@ -199,7 +199,7 @@ impl MySql {
 }
 
 impl Deref for MySql {
-    type Target = private::MariaDb;
+    type Target = private::PrivateServer;
 
     fn deref(&self) -> &Self::Target {
         &self.0

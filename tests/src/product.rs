@@ -5,9 +5,9 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use tacho_bench::client::{Conn, Queryable as _};
-use tacho_bench::installation::Installation;
-use tacho_bench::server as private;
+use tacho_sandbox::client::{Conn, Queryable as _};
+use tacho_sandbox::installation::Installation;
+use tacho_sandbox::server as private;
 
 use crate::{mysql_server, server};
 
@@ -162,7 +162,7 @@ impl Product {
     }
 
     /// Lines of the error log that are errors, warnings or marks of a crash, and not known.
-    pub fn complaints(&self, server: &private::MariaDb) -> Vec<String> {
+    pub fn complaints(&self, server: &private::PrivateServer) -> Vec<String> {
         server::complaints(&server.error_log(), self.known)
     }
 }

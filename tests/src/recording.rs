@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use tacho_bench::server as private;
+use tacho_sandbox::server as private;
 
 use crate::client::{self, Conn, Queryable as _};
 use crate::disk::Disk;
@@ -69,7 +69,7 @@ impl Builder {
 /// A running, or stopped, private server that records.
 #[derive(Debug)]
 pub struct Recording {
-    server: private::MariaDb,
+    server: private::PrivateServer,
     /// Which release it is.
     pub product: &'static Product,
 }
@@ -155,7 +155,7 @@ impl Recording {
 }
 
 impl Deref for Recording {
-    type Target = private::MariaDb;
+    type Target = private::PrivateServer;
 
     fn deref(&self) -> &Self::Target {
         &self.server

@@ -1,15 +1,15 @@
 //! A private MariaDB below `build/`, with the plugin that has been built.
 //!
 //! ```no_run
-//! # use tacho_tests::server::MariaDb;
-//! let mut server = MariaDb::builder().option("max_connections=1300").start()?;
+//! # use tacho_tests::server::TestServer;
+//! let mut server = TestServer::builder().option("max_connections=1300").start()?;
 //! let mut conn = server.connect()?;
 //! server.kill9()?;
 //! server.restart()?;
 //! # anyhow::Ok(())
 //! ```
 //!
-//! `tacho bench` starts its servers in the same way ([`tacho_bench::server`]). A test wants
+//! `tacho bench` starts its servers in the same way ([`tacho_sandbox::server`]). A test wants
 //! more: that the server said nothing bad, and that it did not crash on the way down.
 
 use std::ops::{Deref, DerefMut};
@@ -17,9 +17,9 @@ use std::path::PathBuf;
 use std::thread;
 
 use anyhow::Result;
-use tacho_bench::dialect::{Dialect, Library};
-use tacho_bench::installation::Installation;
-use tacho_bench::{plugin as libraries, server as private};
+use tacho_sandbox::dialect::{Dialect, Library};
+use tacho_sandbox::installation::Installation;
+use tacho_sandbox::{plugin as libraries, server as private};
 
 /// What the server writes when it dies by itself.
 const CRASH_MARKS: [&str; 5] =
@@ -171,18 +171,18 @@ impl Builder {
     ///
     /// # Errors
     /// The server is not installed, or did not come up; the end of its error log is in the error.
-    pub fn start(self) -> Result<MariaDb> {
+    pub fn start(self) -> Result<TestServer> {
         let built = plugin();
         let builder = if built.exists() { self.0.plugin(built) } else { self.0 };
-        Ok(MariaDb(builder.start()?))
+        Ok(TestServer(builder.start()?))
     }
 }
 
 /// A running, or stopped, private server.
 #[derive(Debug)]
-pub struct MariaDb(private::MariaDb);
+pub struct TestServer(private::PrivateServer);
 
-impl MariaDb {
+impl TestServer {
     /// A server with small buffers and otherwise default settings.
     pub fn builder() -> Builder {
         let builder = private::Builder::new(crate::build_directory().join("test"));
@@ -196,27 +196,27 @@ impl MariaDb {
     }
 
     /// # Panics
-    /// The error log has a line that [`MariaDb::complaints`] names.
+    /// The error log has a line that [`TestServer::complaints`] names.
     pub fn assert_clean_log(&self, allowed: &[&str]) {
         assert_none(&self.complaints(allowed));
     }
 }
 
-impl Deref for MariaDb {
-    type Target = private::MariaDb;
+impl Deref for TestServer {
+    type Target = private::PrivateServer;
 
     fn deref(&self) -> &Self::Target {
         &self.0
     }
 }
 
-impl DerefMut for MariaDb {
+impl DerefMut for TestServer {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.0
     }
 }
 
-impl Drop for MariaDb {
+impl Drop for TestServer {
     /// # Panics
     /// The server does not stop in the orderly way although the test has passed so far.
     fn drop(&mut self) {
@@ -228,7 +228,7 @@ impl Drop for MariaDb {
 ///
 /// # Panics
 /// It does not stop in the orderly way although the test has passed so far.
-pub(crate) fn stop_or_keep(server: &mut private::MariaDb) {
+pub(crate) fn stop_or_keep(server: &mut private::PrivateServer) {
     if server.pid().is_none() {
         return;
     }

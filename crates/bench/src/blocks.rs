@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::client::{Conn, Queryable};
 use crate::figures::{Pair, Pairs};
 use crate::histogram::Histogram;
 use crate::lines::{BlockLine, Line, Measured};
@@ -19,6 +18,7 @@ use crate::sample::{Probe, files_of};
 use crate::stop::Stop;
 use crate::switch::Switcher;
 use crate::target::Target;
+use tacho_sandbox::client::{Conn, Queryable};
 
 /// Fewer pairs say nothing, however little time there is.
 const PAIRS_MIN: u32 = 5;

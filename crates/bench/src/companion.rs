@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::client::{self, Conn};
 use crate::method::Method;
 use crate::stop::Stop;
 use crate::target::{data_directory, fill_in};
+use tacho_sandbox::client::{self, Conn};
 
 /// How long it may take until it is ready after its method was switched on.
 const READY_DEADLINE: Duration = Duration::from_secs(30);

@@ -22,9 +22,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::client::{Address, Conn, Queryable};
-use crate::dialect::Dialect;
-use crate::installation::{Installation, Product};
 use crate::lines::{EndLine, InstructionsLine, Line, RunLine, VERSION};
 use crate::load::SCHEMA;
 use crate::method::{Method, NONE};
@@ -35,6 +32,9 @@ use crate::stop::Stop;
 use crate::switch::Switcher;
 use crate::target::Target;
 use crate::undo::Undo;
+use tacho_sandbox::client::{Address, Conn, Queryable};
+use tacho_sandbox::dialect::Dialect;
+use tacho_sandbox::installation::{Installation, Product};
 
 /// Statements of the batches: for the caches, the short and the long one.
 const BATCHES: [u64; 3] = [300, 1000, 3000];

@@ -14,8 +14,7 @@
 //! | [`method`] | ways to audit a server, declared in files |
 //! | [`workload`], [`load`] | what clients do meanwhile |
 //! | [`histogram`] | latencies, counted by the load, read while it runs |
-//! | [`target`], [`plugin`], [`installation`] | the server: one's own, or a private one |
-//! | [`dialect`] | what servers say differently |
+//! | [`target`] | the server: one's own, or a private one of [`tacho_sandbox`] |
 //! | [`switch`], [`undo`] | methods on and off, and everything put back |
 //! | [`plan`], [`blocks`], [`run`] | the order of the blocks, and the run |
 //! | [`sample`], [`proc`], [`priority`] | counters at the edges of a block, read at once |
@@ -23,39 +22,29 @@
 //! | [`figures`], [`stats`] | from blocks to ratios with intervals |
 //! | [`lines`], [`output`], [`table`], [`report`] | what is told |
 //! | [`stop`] | interrupts |
-//! | [`server`] | a private MariaDB or MySQL in a directory of its own, to be killed at will |
-//! | [`client`] | a connection to a server, its variables and status variables |
-//! | [`sysbench`] | the load everybody knows, and what it reports |
 //!
 //! Errors are `anyhow` errors: their only reader is the person in front of the command.
 //! `docs/decisions/2026-11-21-paired-blocks.md` says why it measures as it does.
 
 pub mod blocks;
-pub mod client;
 pub mod companion;
-pub mod dialect;
 pub mod figures;
 pub mod histogram;
-pub mod installation;
 pub mod instructions;
 pub mod lines;
 pub mod load;
 pub mod method;
 pub mod output;
 pub mod plan;
-pub mod plugin;
 pub mod priority;
 pub mod proc;
 pub mod report;
 pub mod run;
 pub mod sample;
-pub mod server;
 pub mod stats;
 pub mod stop;
 pub mod switch;
-pub mod sysbench;
 pub mod table;
 pub mod target;
-mod template;
 pub mod undo;
 pub mod workload;

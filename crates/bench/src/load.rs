@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 
-use crate::client::{Address, Login};
 use crate::histogram::{Counts, SharedFile};
 use crate::stop::Stop;
-use crate::sysbench::Sysbench;
 use crate::workload::{Source, Workload};
+use tacho_sandbox::client::{Address, Login};
+use tacho_sandbox::sysbench::Sysbench;
 
 /// The schema that the load works in, and the bench's own.
 pub const SCHEMA: &str = "tacho_bench";

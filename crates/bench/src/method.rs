@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::companion;
-use crate::dialect::{Dialect, Library};
-use crate::installation::Product;
+use tacho_sandbox::dialect::{Dialect, Library};
+use tacho_sandbox::installation::Product;
 
 /// The files that are built in.
 const BUILT_IN: [(&str, &str); 9] = [

@@ -7,8 +7,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::blocks::{Bench, Timing};
-use crate::client::{Conn, Login, Queryable};
-use crate::dialect::Dialect;
 use crate::figures::{self, FIGURES};
 use crate::lines::{EndLine, Line, MethodLine, ResultLine, RunLine, Settings, VERSION};
 use crate::load::{LoadPlan, SCHEMA};
@@ -23,6 +21,8 @@ use crate::switch::Switcher;
 use crate::target::{PrivateOptions, Target, check_privileges};
 use crate::undo::{self, Found, Undo};
 use crate::workload::Workload;
+use tacho_sandbox::client::{Conn, Login, Queryable};
+use tacho_sandbox::dialect::Dialect;
 
 /// What to measure, and how.
 #[derive(Clone, Debug)]

@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::client::{Conn, Queryable};
 use crate::histogram::{Counts, Histogram};
 use crate::lines::{Cpu, Latency, Measured, Pressure};
 use crate::load::Load;
 use crate::proc::{self, MachineTimes, ProcessTimes, WRITER_COMM};
+use tacho_sandbox::client::{Conn, Queryable};
 
 /// What to read.
 #[derive(Clone, Debug, Default)]

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use mysql::consts::ColumnType;
 
-use crate::client::{Conn, Queryable};
 use crate::companion::Companion;
-use crate::dialect::{Dialect, Library};
 use crate::method::{Method, Switch, variable_set_by};
 use crate::stop::Stop;
 use crate::undo::{Undo, quote};
+use tacho_sandbox::client::{Conn, Queryable};
+use tacho_sandbox::dialect::{Dialect, Library};
 
 /// How long sessions may take to let go of a plugin. Each does so with its next statement.
 const UNINSTALL_DEADLINE: Duration = Duration::from_secs(60);

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::client::{Address, Conn, Login, Queryable};
-use crate::dialect::Dialect;
-use crate::installation::{Installation, Product};
 use crate::lines::ServerLine;
 use crate::load::SCHEMA;
 use crate::method::{Method, Switch};
-use crate::plugin;
 use crate::proc;
 use crate::sample::Probe;
-use crate::server::{Builder, MariaDb};
+use tacho_sandbox::client::{Address, Conn, Login, Queryable};
+use tacho_sandbox::dialect::Dialect;
+use tacho_sandbox::installation::{Installation, Product};
+use tacho_sandbox::plugin;
+use tacho_sandbox::server::{Builder, PrivateServer};
 
 /// Account of the load on a private server. It has no SUPER, whose owner is exempt from
 /// init_connect.
@@ -44,7 +44,7 @@ pub struct Target {
     /// For the load.
     pub load: Login,
     /// The private server.
-    private: Option<MariaDb>,
+    private: Option<PrivateServer>,
     /// Its process, if it is on this machine.
     pub pid: Option<u32>,
     /// Its threads before any load, without those that served a connection then.

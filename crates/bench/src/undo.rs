@@ -6,9 +6,9 @@
 
 use anyhow::{Context, Result, bail};
 
-use crate::client::{Conn, Queryable};
-use crate::dialect::is_gone;
 use crate::load::SCHEMA;
+use tacho_sandbox::client::{Conn, Queryable};
+use tacho_sandbox::dialect::is_gone;
 
 /// Statements that undo what has been done, the last first.
 #[derive(Debug, Default)]

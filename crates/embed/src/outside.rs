@@ -12,7 +12,7 @@ pub struct Outside {
     /// Process id of the recorder that has the log; 0 = none has.
     pid: AtomicU32,
     /// An eventfd(2): wakes the writer thread while it waits for the recorder.
-    bell: File,
+    wakeup: File,
 }
 
 impl Outside {
@@ -25,8 +25,8 @@ impl Outside {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: a fresh descriptor that nobody else owns.
-        let bell = unsafe { File::from_raw_fd(descriptor) };
-        Ok(Outside { is_wanted: AtomicBool::new(false), pid: AtomicU32::new(0), bell })
+        let wakeup = unsafe { File::from_raw_fd(descriptor) };
+        Ok(Outside { is_wanted: AtomicBool::new(false), pid: AtomicU32::new(0), wakeup })
     }
 
     /// Whether a recorder shall write.
@@ -50,17 +50,17 @@ impl Outside {
     /// Something has changed.
     pub fn wake(&self) {
         // Full is as good: it wakes.
-        let _: io::Result<usize> = (&self.bell).write(&1u64.to_ne_bytes());
+        let _: io::Result<usize> = (&self.wakeup).write(&1u64.to_ne_bytes());
     }
 
     /// Can be read when something has changed, until [`Outside::hear`].
     pub fn descriptor(&self) -> RawFd {
-        self.bell.as_raw_fd()
+        self.wakeup.as_raw_fd()
     }
 
     /// Before what has changed is looked at.
     pub fn hear(&self) {
         // Nothing is as good: it is looked at anyway.
-        let _: io::Result<usize> = (&self.bell).read(&mut [0; 8]);
+        let _: io::Result<usize> = (&self.wakeup).read(&mut [0; 8]);
     }
 }

@@ -10,13 +10,13 @@ use tacho_event::record::EventKind;
 use tacho_filter::compile::Server;
 use tacho_logdir::LogFiles;
 use tacho_probe::Probe;
-use tacho_recorder::annex::Source;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status, Who};
 use tacho_recorder::opening::{self, OpenError};
 use tacho_recorder::recover::{self, RecoverError};
 use tacho_recorder::setting_names::SettingNames;
+use tacho_recorder::spill::ArenaSource;
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::layout::{NAME_COUNT, NameEntry};
@@ -157,7 +157,7 @@ impl Recorder {
         }
         exposure::warn(&log_directory);
         let arena = arena_file.arena();
-        let mut writer = writer.with_arena(Source::of_new(&arena_file));
+        let mut writer = writer.with_arena(ArenaSource::of_new(&arena_file));
         drop(nothing);
         writer.note(EventKind::Start, &config.server);
         // In the file before the first statement: what recovery may have to bring of this
@@ -216,7 +216,7 @@ impl Recorder {
     }
 
     fn ring(&self) {
-        self.arena().shared().bell.0.call(&Futex);
+        self.arena().shared().wakeup.0.call(&Futex);
         self.outside.wake();
     }
 
@@ -252,7 +252,7 @@ impl Recorder {
             _ => {}
         }
         // Who waits for a chunk looks at the policy again; the writer at the interval.
-        shared.gate.0.open(&Futex);
+        shared.backpressure.0.open(&Futex);
         self.ring();
     }
 

@@ -117,7 +117,7 @@ impl Supervisor {
             // comes now is counted.
             let shared = self.arena.shared();
             shared.settings.0.overflow.store(OVERFLOW_LET_GO, Ordering::Relaxed);
-            shared.gate.0.open(&Futex);
+            shared.backpressure.0.open(&Futex);
             error_log::write(
                 Severity::Error,
                 "internal error: the writer stopped; further records are dropped when the arena \
@@ -185,7 +185,7 @@ impl Supervisor {
                  wait for it are let go, and counted as lost if they do not fit into the arena",
             );
         }
-        shared.gate.0.open(&Futex);
+        shared.backpressure.0.open(&Futex);
     }
 
     /// Writes until it is told to stop, or a recorder may have the log.

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-use super::ending::RENDITIONS;
+use super::ending::SECONDARY_LIST;
 use super::entries;
 use super::error::{At, FileError, LastSeqError};
 use super::event::Event;
@@ -85,9 +85,9 @@ fn find<F: Fs>(fs: &F, dir: &Path, key_file: &Path) -> Result<Found, FileError> 
         Listed::Ours(made) => found.made = made,
         Listed::Foreign => found.planted.push(made::LIST.to_owned()),
     }
-    let renditions = fs.open(&dir.join(RENDITIONS), OpenMode::Private);
+    let renditions = fs.open(&dir.join(SECONDARY_LIST), OpenMode::Private);
     if renditions.is_err_and(|error| error.kind() == io::ErrorKind::InvalidData) {
-        found.planted.push(RENDITIONS.to_owned());
+        found.planted.push(SECONDARY_LIST.to_owned());
     }
     match found.made.oldest().max(newest_sealed) {
         Some(floor) if found.made.oldest().is_some() => {
@@ -183,18 +183,18 @@ mod tests {
     use std::path::PathBuf;
 
     use super::super::fs::RealFs;
-    use super::super::log::{LogFiles, Opened, Options};
     use super::super::seal::SealOptions;
+    use super::super::write::{LogFiles, Opened, Options};
     use super::*;
 
     /// A log directory and the key file beside it.
-    struct Place {
+    struct TestLog {
         above: tempfile::TempDir,
     }
 
-    impl Place {
-        fn new() -> Place {
-            Place { above: tempfile::tempdir().unwrap() }
+    impl TestLog {
+        fn new() -> TestLog {
+            TestLog { above: tempfile::tempdir().unwrap() }
         }
 
         fn dir(&self) -> PathBuf {
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn what_is_not_in_the_list_is_set_aside() {
         for key in ["key", ""] {
-            let place = Place::new();
+            let place = TestLog::new();
             let key = if key.is_empty() { PathBuf::new() } else { place.key() };
             // It has made its first file, and is killed before it has written anything.
             drop(place.open(&key));
@@ -284,10 +284,10 @@ mod tests {
 
     #[test]
     fn lists_that_sql_has_made_are_set_aside() {
-        let place = Place::new();
+        let place = TestLog::new();
         place.run(&place.key());
         place.without_list();
-        for list in [made::LIST, RENDITIONS] {
+        for list in [made::LIST, SECONDARY_LIST] {
             place.plant(list, 0o640, format!("csv {FUTURE}\n").as_bytes());
         }
         assert_eq!(place.run(&place.key()), 2);
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn what_appears_behind_the_log_does_not_move_its_names() {
-        let place = Place::new();
+        let place = TestLog::new();
         let (mut files, _) = place.open(&place.key());
         let key_file = place.key();
         let options = SealOptions { key_file, checkpoint_interval_s: 60, may_break: true };
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn what_sql_plants_behind_a_sealed_log_is_set_aside() {
-        let place = Place::new();
+        let place = TestLog::new();
         assert_eq!(place.run(&place.key()), 0);
         let highest = line(u64::MAX);
         // By MySQL 9.7: what has no last number.
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn what_sql_plants_in_a_log_without_seal_is_set_aside() {
-        let place = Place::new();
+        let place = TestLog::new();
         assert_eq!(place.run(Path::new("")), 0);
         place.without_list();
         place.plant(&format!("{FUTURE}.jsonl"), 0o644, b"x\n");
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn files_of_the_log_stay() {
-        let place = Place::new();
+        let place = TestLog::new();
         place.run(&place.key());
         place.without_list();
         // Written while sealing was switched off, and read by others since.

@@ -13,7 +13,7 @@ use super::fs::Fs;
 use super::name::FileName;
 
 /// Name of the file that says which renditions there are.
-pub(crate) const RENDITIONS: &str = ".renditions";
+pub(crate) const SECONDARY_LIST: &str = ".renditions";
 
 /// What a file says. A log file has its lines, and one rendition of them at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

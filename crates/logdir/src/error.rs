@@ -169,6 +169,23 @@ impl Error for FileError {
     }
 }
 
+/// What was last said about something that does not work: said again only when the cause changes.
+#[derive(Debug, Default)]
+pub(crate) struct Reported(Option<(FileErrorKind, Option<i32>)>);
+
+impl Reported {
+    /// Whether an error has another cause than the last one.
+    pub(crate) fn is_news(&mut self, error: &FileError) -> bool {
+        let cause = Some((error.kind(), error.errno()));
+        std::mem::replace(&mut self.0, cause) != cause
+    }
+
+    /// It works. `true`: it was said that it does not.
+    pub(crate) fn clear(&mut self) -> bool {
+        self.0.take().is_some()
+    }
+}
+
 /// Gives an I/O error its place.
 pub(crate) trait At<T> {
     /// Names the operation ("append to") and the path it was done on.

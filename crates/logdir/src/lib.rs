@@ -84,44 +84,35 @@
 //! | `lines` | line ends, and the `seq` of a line |
 //! | `entries` | the files that hold lines, by age |
 //! | `tail` | the last `seq` of the log, read from its end |
-//! | `log` | [`LogFiles`]: open, write, rotate |
+//! | `write` | [`LogFiles`], which coordinates the parts of the writing half |
 //! | `aside` | files that SQL has planted, set aside before anything believes them |
 //! | `made` | the list of the newest files that the recorder has made |
-//! | `current` | the file that is being written |
-//! | `create` | the newest file gone on with, the next one, the same one again |
 //! | `event` | what somebody has to hear of |
-//! | `durable` | from the page cache to the device |
 //! | `sync` | the end of a file brought to the device, and what may not be there |
-//! | `heal` | what others did to the file, noticed and mended |
 //! | `seal` | the sidecars that make changes detectable |
-//! | `sealing` | telling the sealer which lines are in which file |
 //! | `ending` | what a file says and in which form, by its name; the listing of all |
 //! | `form` | plain, compressed, encrypted: in which forms a log file may be there |
 //! | `pack` | closed files made smaller, or unreadable to all but a few |
 //! | `compressed` | compressed bytes checked, and the last line of such a file |
 //! | `recipients` | who may read encrypted files |
-//! | `survey` | what there is of the log, for SHOW STATUS |
+//! | `inventory` | what there is of the log, for SHOW STATUS |
 //! | `sizes` | what is known of the sizes of closed files |
 //! | `retain` | which closed files have to go, and how they go |
-//! | `rendition` | each file once more in another format, beside it |
+//! | `secondary_format` | each file once more in another format, beside it |
 //! | [`read`] | the reading half |
 //! | `faulty` | a file system in memory that fails on demand, for tests (feature `faulty`) |
 
 mod aside;
 mod compressed;
-mod create;
-mod current;
-mod durable;
 mod ending;
 mod entries;
 mod error;
 mod event;
 mod form;
 mod fs;
-mod heal;
+mod inventory;
 mod lines;
 mod lock;
-mod log;
 mod made;
 mod name;
 mod pack;
@@ -129,15 +120,14 @@ pub mod private_file;
 #[cfg(feature = "read")]
 pub mod read;
 mod recipients;
-mod rendition;
 mod retain;
 mod seal;
-mod sealing;
+mod secondary_format;
 mod sizes;
 mod stream;
-mod survey;
 mod sync;
 mod tail;
+mod write;
 
 #[cfg(any(test, feature = "faulty"))]
 pub mod faulty;
@@ -153,19 +143,18 @@ mod retain_tests;
 mod scenarios;
 
 pub use aside::last_seq;
-pub use durable::SyncMark;
 pub use ending::Content;
 pub use error::{FileError, FileErrorKind, LastSeqError};
 pub use event::Event;
 pub use form::Form;
 pub use fs::{FileId, Fs, FsFile, OpenMode, RealFs, Space, Stat};
+pub use inventory::Inventory;
 pub use lock::tells_of_recovery;
-pub use log::{LogFiles, Opened, Options};
 pub use name::FileName;
 pub use pack::{PackError, Packed, Packer, Packing, Unremoved};
 pub use recipients::{Recipients, RecipientsError};
-pub use rendition::{Plan, Renditions, State as RenditionState, Trouble};
 pub use retain::{Due, Keep, Outlook, RetainError};
 pub use seal::{SealOptions, Sealed};
-pub use survey::Survey;
+pub use secondary_format::{Plan, SecondaryFormat, State as SecondaryState, Trouble};
 pub use tacho_chain::entry::RemovalReason;
+pub use write::{LogFiles, Opened, Options, SyncMark};

@@ -16,9 +16,9 @@ use super::error::LastSeqError;
 use super::event::Event;
 use super::faulty::{Fault, FaultyFs};
 use super::fs::Fs;
-use super::log::{LogFiles, Options};
 use super::name::FileName;
 use super::retain::Keep;
+use super::write::{LogFiles, Options};
 
 const DIR: &str = "/data/tacho";
 const FOREIGN: &str = "# not ours";

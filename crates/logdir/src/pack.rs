@@ -25,15 +25,16 @@ use age::stream::StreamWriter;
 use sha2::{Digest as _, Sha256};
 
 use super::compressed::{self, Checked};
-use super::ending::{Content, Ending, Parts, list_parts};
+use super::ending::{Content, Ending, Parts};
 use super::error::{At, FileError};
 use super::form::Form;
 use super::fs::{Fs, FsFile, OpenMode, Stat};
 use super::lines;
-use super::log::LogFiles;
 use super::name::FileName;
 use super::recipients::Recipients;
 use super::stream::Stream;
+use super::write::current::Current;
+use super::write::directory::LogDir;
 
 const BLOCK_BYTES: usize = 128 * 1024;
 
@@ -118,106 +119,59 @@ pub struct Packer<F> {
     recipients: Option<Arc<Recipients>>,
 }
 
-impl<F: Fs> LogFiles<F> {
-    /// The oldest closed file that is not as it shall be, and none of those to be passed over: the
-    /// log file before its rendition. Not those of the last line, from which the next start goes on;
-    /// and none of a log file without a line.
-    ///
-    /// # Errors
-    /// When the directory cannot be read, or the lines behind the file not be synced.
-    pub fn next_to_pack(
-        &mut self,
-        packing: &Packing,
-        pass_over: impl Fn(FileName, Content) -> bool,
-    ) -> Result<Option<Packer<F>>, FileError> {
-        let all = list_parts(&self.fs, &self.dir)?;
-        let found = self.to_pack(packing, &all).find(|wish| {
-            !pass_over(wish.name, wish.content)
-                && self.has_left(wish.name)
-                && self.may_have_lines(wish)
+/// What is not as it shall be of closed files, oldest first.
+pub(crate) fn wishes<'a, F: Fs>(
+    dir: &LogDir<F>,
+    current: &Current<F::File>,
+    packing: &Packing,
+    all: &'a BTreeMap<FileName, Parts>,
+) -> impl Iterator<Item = Wish> + use<'a, F> {
+    let (compress, encrypt) = (packing.compress, packing.recipients.is_some());
+    let mut end = current.name;
+    if !current.has_lines() && (compress || encrypt) {
+        let newest = all.range(..end).rev();
+        let mut lines = newest.filter_map(|(&name, parts)| {
+            let form = parts.best_form(Content::Lines)?;
+            Some(Wish { name, content: Content::Lines, from: form, form })
         });
-        let Some(Wish { name, content, from, form }) = found else { return Ok(None) };
-        if packing.recipients.is_some() {
-            // After a power failure the next start must find a line that it can read.
-            self.sync_current()?;
-        }
-        let recipients = packing.recipients.clone();
-        let (fs, dir) = (self.fs.clone(), self.dir.clone());
-        Ok(Some(Packer { fs, dir, name, content, from, form, recipients }))
+        end = lines.find(|file| file.may_have_lines(dir)).map_or(end, |file| file.name);
     }
-
-    /// What is not as it shall be of closed files, oldest first.
-    pub(crate) fn to_pack<'a>(
-        &self,
-        packing: &Packing,
-        all: &'a BTreeMap<FileName, Parts>,
-    ) -> impl Iterator<Item = Wish> + use<'a, F> {
-        let (compress, encrypt) = (packing.compress, packing.recipients.is_some());
-        let mut end = self.current_name();
-        if !self.has_lines() && (compress || encrypt) {
-            let newest = all.range(..end).rev();
-            let mut lines = newest.filter_map(|(&name, parts)| {
-                let form = parts.best_form(Content::Lines)?;
-                Some(Wish { name, content: Content::Lines, from: form, form })
-            });
-            end = lines.find(|file| self.may_have_lines(file)).map_or(end, |file| file.name);
-        }
-        let closed = all.range(..end).filter(|(_, parts)| parts.has_lines());
-        closed.flat_map(move |(&name, parts)| {
-            Content::ALL.into_iter().filter_map(move |content| {
-                let from = parts.best_form(content)?;
-                Some(Wish { name, content, from, form: from.target(compress, encrypt)? })
-            })
+    let closed = all.range(..end).filter(|(_, parts)| parts.has_lines());
+    closed.flat_map(move |(&name, parts)| {
+        Content::ALL.into_iter().filter_map(move |content| {
+            let from = parts.best_form(content)?;
+            Some(Wish { name, content, from, form: from.target(compress, encrypt)? })
         })
-    }
+    })
+}
 
-    /// Removes what a packed file was made from, if both are as they were then. `None`: they are not, and
-    /// it has to be packed again.
-    ///
-    /// # Errors
-    /// It still cannot be removed.
-    pub fn remove_unpacked(
-        &self,
-        name: FileName,
-        unremoved: &Unremoved,
-    ) -> Result<Option<Packed>, FileError> {
-        let Unremoved { packed, from, form } = unremoved;
-        let content = packed.content;
-        let is_as_it_was = |form: Form, was: &Stat| {
-            let found = self.fs.stat(&path_of(&self.dir, name, Ending::File(content, form)));
-            // Looked at by name, length and time: whoever changes it changes one of them.
-            found.is_ok_and(|is| {
-                (is.id, is.bytes, is.modified_s) == (was.id, was.bytes, was.modified_s)
-            })
-        };
-        if !is_as_it_was(packed.from, from) || !is_as_it_was(packed.form, form) {
-            return Ok(None);
-        }
-        remove_others(&self.fs, &self.dir, name, content, packed.form)?;
-        Ok(Some(*packed))
+/// Removes what a packed file was made from, if both are as they were then. `None`: they are not, and
+/// it has to be packed again.
+pub(crate) fn remove_unpacked<F: Fs>(
+    fs: &F,
+    dir: &Path,
+    name: FileName,
+    unremoved: &Unremoved,
+) -> Result<Option<Packed>, FileError> {
+    let Unremoved { packed, from, form } = unremoved;
+    let content = packed.content;
+    let is_as_it_was = |form: Form, was: &Stat| {
+        let found = fs.stat(&path_of(dir, name, Ending::File(content, form)));
+        // Looked at by name, length and time: whoever changes it changes one of them.
+        found
+            .is_ok_and(|is| (is.id, is.bytes, is.modified_s) == (was.id, was.bytes, was.modified_s))
+    };
+    if !is_as_it_was(packed.from, from) || !is_as_it_was(packed.form, form) {
+        return Ok(None);
     }
-
-    /// Whether there may be a complete line in a closed file: of a plain one it is known, and what
-    /// was packed had one. What cannot be read is none of the others' trouble: packing it says why.
-    fn may_have_lines(&self, of: &Wish) -> bool {
-        let path = of.path(&self.dir);
-        let stat = match self.fs.stat(&path) {
-            Ok(stat) => stat,
-            Err(error) => return error.kind() != io::ErrorKind::NotFound,
-        };
-        let is_plain_log = of.from == Form::Plain && of.content == Content::Lines;
-        if !stat.is_file || stat.bytes == 0 || !is_plain_log {
-            return stat.is_file && stat.bytes > 0;
-        }
-        let file = self.fs.open(&path, OpenMode::Read);
-        file.and_then(|file| lines::line_end(&file, stat.bytes)).map_or(true, |end| end > 0)
-    }
+    remove_others(fs, dir, name, content, packed.form)?;
+    Ok(Some(*packed))
 }
 
 /// A file that is not as it shall be.
 pub(crate) struct Wish {
     pub(crate) name: FileName,
-    content: Content,
+    pub(crate) content: Content,
     from: Form,
     form: Form,
 }
@@ -227,9 +181,32 @@ impl Wish {
     pub(crate) fn path(&self, dir: &Path) -> PathBuf {
         path_of(dir, self.name, Ending::File(self.content, self.from))
     }
+
+    /// Whether there may be a complete line in it: of a plain file it is known, and what was packed had
+    /// one. A file that cannot be read holds up no other one: packing it says why.
+    pub(crate) fn may_have_lines<F: Fs>(&self, dir: &LogDir<F>) -> bool {
+        let path = self.path(dir.path());
+        let stat = match dir.fs().stat(&path) {
+            Ok(stat) => stat,
+            Err(error) => return error.kind() != io::ErrorKind::NotFound,
+        };
+        let is_plain_log = self.from == Form::Plain && self.content == Content::Lines;
+        if !stat.is_file || stat.bytes == 0 || !is_plain_log {
+            return stat.is_file && stat.bytes > 0;
+        }
+        let file = dir.fs().open(&path, OpenMode::Read);
+        file.and_then(|file| lines::line_end(&file, stat.bytes)).map_or(true, |end| end > 0)
+    }
 }
 
 impl<F: Fs> Packer<F> {
+    pub(crate) fn new(dir: &LogDir<F>, wish: Wish, packing: &Packing) -> Packer<F> {
+        let Wish { name, content, from, form } = wish;
+        let recipients = packing.recipients.clone();
+        let (fs, dir) = (dir.fs().clone(), dir.path().to_owned());
+        Packer { fs, dir, name, content, from, form, recipients }
+    }
+
     /// Which file.
     #[must_use]
     pub fn name(&self) -> FileName {

@@ -12,11 +12,11 @@ use super::error::LastSeqError;
 use super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::form::Form;
 use super::fs::Fs;
-use super::log::{LogFiles, Options};
 use super::name::FileName;
 use super::pack::{PackError, Packed, Packing};
 use super::recipients::Recipients;
 use super::seal::SealOptions;
+use super::write::{LogFiles, Options};
 
 const DIR: &str = "/data/tacho";
 const FIRST: &str = "audit-20000229T123456Z-000001";

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::durable::SyncMark;
 use super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::fs::Fs;
-use super::log::{LogFiles, Options};
+use super::write::SyncMark;
+use super::write::{LogFiles, Options};
 
 const DIR: &str = "/data/tacho";
 

@@ -10,9 +10,9 @@ use tacho_chain::verify::{self, Report, State};
 use super::aside::last_seq;
 use super::faulty::{Fault, FaultyFs, NamesAfter};
 use super::fs::Fs;
-use super::log::{LogFiles, Options};
 use super::retain::{Keep, RetainError};
 use super::seal::{SealOptions, Sealed};
+use super::write::{LogFiles, Options};
 
 const DIR: &str = "/data/tacho";
 const DAY_S: i64 = 86_400;

@@ -9,8 +9,8 @@ use super::event::Event;
 use super::faulty::{Fault, FaultyFs};
 use super::fs::Fs;
 use super::lock::LOCK_FILE;
-use super::log::{LogFiles, Opened, Options};
 use super::made;
+use super::write::{LogFiles, Opened, Options};
 
 const DIR: &str = "/data/tacho";
 

@@ -115,6 +115,7 @@ impl Room {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "this program is no server: its signals are ours")]
 fn limit_file_bytes(bytes: libc::rlim_t) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: both calls take plain values and a pointer to a local that outlives them; no

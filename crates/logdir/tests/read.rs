@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use tacho_logdir::read::content::Access;
-use tacho_logdir::read::files::Place;
+use tacho_logdir::read::files::Input;
 use tacho_logdir::read::reader::Placed;
 use tacho_logdir::read::{Lines, ReadError, Request, Sink, Window, read};
 
@@ -97,8 +97,8 @@ fn log() -> tempfile::TempDir {
 }
 
 fn collect(directory: &Path, request: &Request<'_>, mut sink: Collected) -> Collected {
-    let place = Place::of(directory).expect("is there");
-    assert!(matches!(place, Place::Directory(_)));
+    let place = Input::of(directory).expect("is there");
+    assert!(matches!(place, Input::Directory(_)));
     read(place, request, &Access::default(), &mut sink).expect("reads");
     sink
 }

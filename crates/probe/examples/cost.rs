@@ -95,7 +95,7 @@ fn drain(arena: &Arena, done: &AtomicBool, load: Load) -> u64 {
     let mut records = 0;
     loop {
         let last = done.load(Ordering::Acquire);
-        let rings = arena.shared().bell.0.rings.load(Ordering::Relaxed);
+        let rings = arena.shared().wakeup.0.rings.load(Ordering::Relaxed);
         let mut freed = false;
         for (index, control) in (0..g.chunk_count).zip(arena.controls()) {
             let word = chunk::look(control);
@@ -122,17 +122,17 @@ fn drain(arena: &Arena, done: &AtomicBool, load: Load) -> u64 {
             }
         }
         if freed {
-            arena.shared().gate.0.open(&Futex);
+            arena.shared().backpressure.0.open(&Futex);
         } else if last {
             return records;
         } else if load == Load::Quiet {
-            arena.shared().bell.0.listen();
-            tacho_ring::sys::futex_wait(&arena.shared().bell.0.rings, rings, 10_000);
-            arena.shared().bell.0.awake();
+            arena.shared().wakeup.0.listen();
+            tacho_ring::sys::futex_wait(&arena.shared().wakeup.0.rings, rings, 10_000);
+            arena.shared().wakeup.0.awake();
         }
         if load == Load::Busy && !last {
             thread::sleep(NAP);
-            arena.shared().bell.0.closed.store(0, Ordering::Relaxed);
+            arena.shared().wakeup.0.closed.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -238,7 +238,7 @@ fn think() {
 
 fn time(thread_count: u64, load: Load, text: &'static [u8]) {
     let probe = Probe::new(map_arena(64 << 20), 1);
-    probe.arena.shared().bell.0.closed_limit.store(CLOSED_LIMIT, Ordering::Relaxed);
+    probe.arena.shared().wakeup.0.closed_limit.store(CLOSED_LIMIT, Ordering::Relaxed);
     let done = AtomicBool::new(false);
     let pairs = TIME_PAIRS / thread_count;
     thread::scope(|scope| {

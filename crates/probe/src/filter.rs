@@ -18,6 +18,9 @@ pub struct Compiled {
     pub bytes: Bytes,
 }
 
+// SAFETY: the bytes are not changed for as long as a thread may read them: see `Swap::replace`.
+unsafe impl Sync for Compiled {}
+
 /// The filter, shared by all threads.
 #[derive(Default)]
 pub struct Filter {

@@ -32,6 +32,9 @@ pub struct CompiledRules {
     pub epoch: u64,
 }
 
+// SAFETY: the bytes are not changed for as long as a thread may read them: see `Swap::replace`.
+unsafe impl Sync for CompiledRules {}
+
 /// Where some of the connections find the rules; on a cache line of its own.
 #[repr(align(128))]
 #[derive(Default)]

@@ -18,8 +18,8 @@ use tacho_ring::arena::Arena;
 use tacho_ring::layout::{Geometry, Header, MAGIC, PAGE_BYTES};
 use tacho_ring::sys;
 
-use crate::annex::{self, Source};
 use crate::mapping::Mapping;
+use crate::spill::{self, ArenaSource};
 
 /// When an arena was made, µs since 1970-01-01 UTC, by its name.
 pub fn created_us(path: &Path) -> Option<i64> {
@@ -206,7 +206,7 @@ impl ArenaFile {
         arena_file.arena().initialise(header);
         // SAFETY: the first eight bytes of the mapping, page-aligned; nobody else writes them.
         let magic = unsafe { AtomicU64::from_ptr(arena_file.mapping.base().cast::<u64>()) };
-        // Release: everything else is in place before the file calls itself an arena.
+        // SYNC magic: pairs with a copy of the header elsewhere, which sees all that it announces.
         magic.store(u64::from_le_bytes(MAGIC), Ordering::Release);
         Ok(arena_file)
     }
@@ -266,12 +266,12 @@ impl ArenaFile {
         unsafe { Arena::from_raw(self.mapping.base(), self.geometry) }
     }
 
-    /// The mapping, with what is in its annex.
+    /// The mapping, with what is in its spill.
     ///
     /// # Errors
-    /// As [`Source::open`].
-    pub fn source(&self) -> Result<Source, ArenaError> {
-        Source::open(self.arena(), &self.path)
+    /// As [`ArenaSource::open`].
+    pub fn source(&self) -> Result<ArenaSource, ArenaError> {
+        ArenaSource::open(self.arena(), &self.path)
     }
 
     /// Where it is.
@@ -279,16 +279,16 @@ impl ArenaFile {
         &self.path
     }
 
-    /// Removes the file, and its annex: nothing in them is needed any more.
+    /// Removes the file, and its spill: nothing in them is needed any more.
     ///
     /// # Errors
     /// One of them is still there.
     pub fn remove(self) -> Result<(), ArenaError> {
-        // The annex first: nobody would look for that of an arena that is gone. What others have put
+        // The spill first: nobody would look for that of an arena that is gone. What others have put
         // in its place does not keep the arena.
-        let annex = annex::remove_all(&self.path);
+        let spill = spill::remove_all(&self.path);
         std::fs::remove_file(&self.path).map_err(io_error("removing the arena", &self.path))?;
-        annex
+        spill
     }
 
     /// Whether somebody holds the lock.

@@ -20,8 +20,8 @@ use tacho_ring::layout::{
 };
 use tacho_ring::sync::Ordering;
 
-use crate::annex::{Annex, Source};
 use crate::arena_file::ArenaError;
+use crate::spill::{ArenaSource, Spill};
 
 /// Where a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +174,7 @@ struct Track {
 /// See the module documentation.
 pub struct Drain {
     arena: Arena,
-    annex: Annex,
+    spill: Spill,
     tracks: Vec<Track>,
     /// The chunks that were in use at the last pass, and have not been given back since: an
     /// arena has thousands, and few are in use most of the time.
@@ -195,13 +195,13 @@ const GROUP_CHUNKS: usize = 8;
 const DEAD_OWNER_US: i64 = 2_000_000;
 
 impl Drain {
-    /// Of an arena, and of what an earlier writer has put into its annex.
-    pub fn new(source: impl Into<Source>) -> Drain {
-        let Source { arena, annex } = source.into();
+    /// Of an arena, and of what an earlier writer has put into its spill.
+    pub fn new(source: impl Into<ArenaSource>) -> Drain {
+        let ArenaSource { arena, spill } = source.into();
         let count = arena.geometry().chunk_count as usize;
         Drain {
             arena,
-            annex,
+            spill,
             tracks: vec![Track::default(); count],
             in_use: Vec::new(),
             unread: Vec::new(),
@@ -221,10 +221,10 @@ impl Drain {
     }
 
     /// Reads every record that was committed since the last pass: first what an earlier writer
-    /// has left in the annex, then chunk by chunk, beginning with the one whose next record is the
+    /// has left in the spill, then chunk by chunk, beginning with the one whose next record is the
     /// oldest. A connection that has filled several chunks is so read in its order, mostly; what is not, the join keeps until its turn.
     pub fn pass(&mut self, mut found: impl FnMut(&Head, Ref)) {
-        self.read_annex(&mut found);
+        self.read_spill(&mut found);
         self.find_unread();
         let mut unread = std::mem::take(&mut self.unread);
         unread.sort_unstable();
@@ -234,21 +234,21 @@ impl Drain {
         self.unread = unread;
     }
 
-    fn read_annex(&mut self, found: &mut impl FnMut(&Head, Ref)) {
-        while let Some(at) = self.annex.next() {
+    fn read_spill(&mut self, found: &mut impl FnMut(&Head, Ref)) {
+        while let Some(at) = self.spill.next() {
             let mut beginning = [0; HEAD_BYTES];
             let bytes = (at.bytes as usize).min(HEAD_BYTES);
-            let is_read = self.annex.fetch(Ref { bytes: bytes as u32, ..at }, &mut beginning);
+            let is_read = self.spill.fetch(Ref { bytes: bytes as u32, ..at }, &mut beginning);
             let head = is_read.is_some().then(|| Head::read(&beginning, at.bytes)).flatten();
             match head {
                 Some(head) => found(&head, at),
                 None => {
                     self.damaged += 1;
-                    self.annex.forget(at);
+                    self.spill.forget(at);
                 }
             }
         }
-        self.damaged += self.annex.take_damaged();
+        self.damaged += self.spill.take_damaged();
     }
 
     /// Fills `in_use` and `unread`.
@@ -359,23 +359,23 @@ impl Drain {
         if buffer.len() < at.bytes as usize {
             buffer.resize(at.bytes as usize, 0);
         }
-        if at.is_annexed() {
-            return self.annex.fetch(at, buffer);
+        if at.is_spilled() {
+            return self.spill.fetch(at, buffer);
         }
         consumer::fetch(&self.arena, at.chunk, at.position, at.bytes, buffer)
     }
 
-    /// Copies a record to the annex, so that its chunk can be given back when this one is settled.
+    /// Copies a record to the spill, so that its chunk can be given back when this one is settled.
     /// `None`: there is no room for it.
-    pub fn annex(&mut self, at: Ref) -> Option<Ref> {
+    pub fn spill(&mut self, at: Ref) -> Option<Ref> {
         let mut record = vec![0; at.bytes as usize];
         let record = consumer::fetch(&self.arena, at.chunk, at.position, at.bytes, &mut record)?;
-        self.annex.append(record)
+        self.spill.append(record)
     }
 
-    /// What went wrong with the annex since the last call.
-    pub fn take_annex_error(&mut self) -> Option<Arc<ArenaError>> {
-        self.annex.take_error()
+    /// What went wrong with the spill since the last call.
+    pub fn take_spill_error(&mut self) -> Option<Arc<ArenaError>> {
+        self.spill.take_error()
     }
 
     /// A record went into line `seq`.
@@ -383,7 +383,7 @@ impl Drain {
         consumer::settle(&self.arena, at.chunk, at.position, seq);
         let Some(track) = self.tracks.get_mut(at.chunk as usize) else {
             // No such chunk.
-            return self.annex.settle(at, seq);
+            return self.spill.settle(at, seq);
         };
         track.unsettled = track.unsettled.saturating_sub(1);
         track.max_seq = track.max_seq.max(seq);
@@ -392,10 +392,10 @@ impl Drain {
     /// A record went into a line that never reached the file.
     ///
     /// # Errors
-    /// It is in the annex, and that cannot be written.
+    /// It is in the spill, and that cannot be written.
     pub fn settle_back(&self, at: Ref) -> Result<(), ArenaError> {
-        if at.is_annexed() {
-            return self.annex.mark(at, 0);
+        if at.is_spilled() {
+            return self.spill.mark(at, 0);
         }
         consumer::settle(&self.arena, at.chunk, at.position, 0);
         Ok(())
@@ -404,7 +404,7 @@ impl Drain {
     /// Gives back every chunk that was read to its end and whose records all are in lines up
     /// to `written_seq`. Returns how many.
     pub fn recycle(&mut self, written_seq: u64) -> u32 {
-        self.annex.remove_written(written_seq);
+        self.spill.remove_written(written_seq);
         let Drain { arena, tracks, in_use, .. } = self;
         let before = in_use.len();
         in_use.retain(|index| {

@@ -3,8 +3,8 @@
 //! Pure logic over heads and places; nothing here reads the arena or writes a file. This file
 //! has what concerns all connections; `order` puts the records of one into the order in which they
 //! happened, because a connection may move between threads, and so between chunks; `loose` does so
-//! where numbers do not tell; `conn` has its statements, `conns` all connections, and `partial`
-//! records in several pieces.
+//! where numbers do not tell; `conn` has its statements, `conns` all connections, `partial`
+//! records in several pieces, and `waiting` records that wait for others.
 //!
 //! What the server does not say is settled here (all seen on MariaDB 10.11.19):
 //! * SQL `EXECUTE` announces the inner statement; the end that comes is the inner one's.
@@ -18,6 +18,7 @@ mod conns;
 mod loose;
 mod order;
 mod partial;
+mod waiting;
 
 use tacho_ring::codec::RecordKind;
 use tacho_ring::layout::{FRAGMENT_FIRST, Session};
@@ -26,10 +27,10 @@ use tacho_ring::session;
 use crate::drain::{Head, Ref};
 use conn::Conn;
 use conns::Conns;
-use order::{Counts, Stashed};
+use waiting::{Counts, Stashed};
 
-pub use conn::{Ending, Open, Ready, Start, StatementEnd, Told};
-pub use partial::{EarlyRecord, NoText, Partial, Place};
+pub use conn::{CarryOver, Ending, Open, Ready, Start, StatementEnd};
+pub use partial::{EarlyRecord, NoText, Partial, RecordPlace};
 
 /// See the module documentation.
 #[derive(Default)]
@@ -63,16 +64,25 @@ impl Join {
             return;
         }
         let pass = self.pass;
-        let late: Vec<u64> = self
-            .conns
-            .iter()
-            .filter(|(_, c)| c.stash.iter().any(|s| s.pass + GAP_PASSES <= pass))
-            .map(|(id, _)| id)
-            .collect();
-        for id in late {
+        let is_late = |conn: &Conn| conn.stash.iter().any(|s| s.pass + GAP_PASSES <= pass);
+        let mut missing = 0_u64;
+        self.settle(is_late, |conn, counts| {
+            missing = missing.saturating_add(conn.give_up_gap(counts, ready));
+        });
+        self.missing = self.missing.saturating_add(missing);
+    }
+
+    /// Settles something of the connections where that is due, and forgets those that are gone then.
+    fn settle(
+        &mut self,
+        is_due: impl Fn(&Conn) -> bool,
+        mut settle: impl FnMut(&mut Conn, &mut Counts),
+    ) {
+        let due: Vec<u64> =
+            self.conns.iter().filter(|(_, conn)| is_due(conn)).map(|(id, _)| id).collect();
+        for id in due {
             let Some(conn) = self.conns.get_mut(id) else { continue };
-            let missing = conn.give_up_gap(&mut self.counts, ready);
-            self.missing = self.missing.saturating_add(missing);
+            settle(conn, &mut self.counts);
             if conn.is_gone {
                 self.conns.remove(id);
             }

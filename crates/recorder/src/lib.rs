@@ -18,7 +18,7 @@
 //! |---|---|
 //! | [`mapping`] | the arena's memory, on large pages |
 //! | [`arena_file`] | the arena as a file, its lock, its discovery after a crash |
-//! | [`annex`] | the files beside it, for records that are larger than it |
+//! | [`spill`] | the files beside it, for records that are larger than it |
 //! | [`arena_list`] | which arenas belong to the log |
 //! | [`drain`] | reading records, recycling chunks |
 //! | [`join`] | which end belongs to which start |
@@ -30,7 +30,6 @@
 //! | [`opening`] | the log directory opened, and sealed, with words for the error log |
 //! | [`external`] | the writer in a process of its own |
 
-pub mod annex;
 pub mod arena_file;
 pub mod arena_list;
 pub mod control;
@@ -45,4 +44,5 @@ pub mod opening;
 mod pause;
 pub mod recover;
 pub mod setting_names;
+pub mod spill;
 pub mod writer;

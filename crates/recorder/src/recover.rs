@@ -23,12 +23,12 @@ use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
 use tacho_ring::session::epoch_of;
 use tacho_ring::sys;
 
-use crate::annex::Source;
 use crate::arena_file::{self, ArenaError, ArenaFile};
 use crate::arena_list;
 use crate::control::Severity;
 use crate::drain::{Drain, Head, Ref};
 use crate::join::{Ending, Open};
+use crate::spill::ArenaSource;
 use crate::writer::{self, Writer};
 
 /// What was recovered.
@@ -71,7 +71,7 @@ pub fn recover_all<F: Fs>(
 /// `living` is what [`take_up_living`] has found.
 pub fn succeed<F: Fs>(
     writer: Writer<F>,
-    living: Source,
+    living: ArenaSource,
     arena_directory: &Path,
     log_directory: &Path,
 ) -> (Writer<F>, Result<Recovered, RecoverError>) {
@@ -84,8 +84,8 @@ pub fn succeed<F: Fs>(
 ///
 /// # Errors
 /// A part of it cannot be read, or not be marked: the log must not be taken.
-pub fn take_up_living(arena: Arena, path: &Path, last_seq: u64) -> Result<Source, ArenaError> {
-    let living = Source::open(arena, path)?;
+pub fn take_up_living(arena: Arena, path: &Path, last_seq: u64) -> Result<ArenaSource, ArenaError> {
+    let living = ArenaSource::open(arena, path)?;
     take_back_marks(living.clone(), last_seq)?;
     Ok(living)
 }
@@ -281,7 +281,10 @@ fn recover_arenas<F: Fs>(
 ///
 /// # Errors
 /// One of them stays: no new line may get its number, or what it is of counts as written.
-pub(crate) fn take_back_marks(source: impl Into<Source>, last_seq: u64) -> Result<(), ArenaError> {
+pub(crate) fn take_back_marks(
+    source: impl Into<ArenaSource>,
+    last_seq: u64,
+) -> Result<(), ArenaError> {
     let mut drain = Drain::new(source);
     let arena = *drain.arena();
     let mut stale: Vec<Ref> = Vec::new();
@@ -342,7 +345,7 @@ pub(crate) fn recover_one<F: Fs>(writer: &mut Writer<F>) -> bool {
 }
 
 /// Records that came in to their end, and whose beginning is gone: it was in the memory of the writer, or
-/// in an annex that is not here.
+/// in a spill that is not here.
 fn count_broken(found: &[(Head, Ref)]) -> u64 {
     let of = |fragment: u8| {
         let such = found.iter().filter(move |(head, _)| head.fragment == fragment);
@@ -351,17 +354,17 @@ fn count_broken(found: &[(Head, Ref)]) -> u64 {
     of(FRAGMENT_LAST).difference(&of(FRAGMENT_FIRST)).count() as u64
 }
 
-/// A writer that dies while it moves a piece of a record to the annex leaves it in the arena, too: that
+/// A writer that dies while it moves a piece of a record to the spill leaves it in the arena, too: that
 /// one counts as written.
 pub(crate) fn drop_doubles(drain: &mut Drain, found: &mut Vec<(Head, Ref)>, written_seq: u64) {
     let name = |head: &Head| (head.conn, head.rec_no, head.fragment_number);
-    let moved = found.iter().filter(|(_, at)| at.is_annexed()).map(|(head, _)| name(head));
+    let moved = found.iter().filter(|(_, at)| at.is_spilled()).map(|(head, _)| name(head));
     let moved: HashSet<_> = moved.collect();
     if moved.is_empty() {
         return;
     }
     found.retain(|(head, at)| {
-        let is_double = !at.is_annexed() && moved.contains(&name(head));
+        let is_double = !at.is_spilled() && moved.contains(&name(head));
         if is_double {
             drain.settle(*at, written_seq);
         }

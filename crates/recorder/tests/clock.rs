@@ -5,7 +5,7 @@ mod support;
 
 use std::sync::atomic::Ordering;
 
-use support::{Place, emit, event, place};
+use support::{TestLog, emit, event, place};
 use tacho_event::time::TimeFormatter;
 use tacho_probe::{Probe, Thread};
 use tacho_ring::codec::{Event, PRESENT_OUTERMOST, RecordKind};
@@ -33,7 +33,7 @@ fn number(line: &str, field: &str) -> u64 {
 }
 
 /// Numbered without a gap, and without a word of a loss.
-fn assert_whole(place: &Place, lines: &[String]) {
+fn assert_whole(place: &TestLog, lines: &[String]) {
     for (line, seq) in lines.iter().zip(1..) {
         assert_eq!(number(line, "seq"), seq, "{line}");
         assert!(!line.contains("\"event\":\"lost\""), "{line}");

@@ -8,7 +8,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use support::{Place, place, round_until};
+use support::{TestLog, place, round_until};
 use tacho_recorder::control::{Control, Severity, Status};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
@@ -19,7 +19,7 @@ fn stem(number: u64) -> String {
     format!("audit-20200101T0000{number:02}Z-{number:06}")
 }
 
-fn fill(place: &Place, bytes: usize) {
+fn fill(place: &TestLog, bytes: usize) {
     fs::create_dir(&place.log).expect("makes");
     for seq in 1..=COUNT {
         let line = format!("{{\"v\":1,\"seq\":{seq},\"sql\":\"{}\"}}\n", "x".repeat(bytes));
@@ -28,7 +28,7 @@ fn fill(place: &Place, bytes: usize) {
 }
 
 /// What there is of the closed files.
-fn closed(place: &Place) -> BTreeSet<String> {
+fn closed(place: &TestLog) -> BTreeSet<String> {
     place.names().filter(|name| (1..COUNT).any(|it| name.starts_with(&stem(it)))).collect()
 }
 
@@ -36,7 +36,7 @@ fn with_ending(ending: &str) -> BTreeSet<String> {
     (1..COUNT).map(|number| format!("{}.{ending}", stem(number))).collect()
 }
 
-fn writer(place: &Place, arena: Arena) -> (Writer, Arc<Control>, Arc<Status>) {
+fn writer(place: &TestLog, arena: Arena) -> (Writer, Arc<Control>, Arc<Status>) {
     let control = Arc::new(Control::default());
     // Before it is said that there is no other format, a file may be needed as it is.
     control.format.store(0, Ordering::Relaxed);

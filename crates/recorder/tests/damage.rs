@@ -5,7 +5,7 @@ mod support;
 
 use std::sync::atomic::Ordering;
 
-use support::{Place, emit, event, place};
+use support::{TestLog, emit, event, place};
 use tacho_probe::{Probe, Thread};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::drain::{Drain, Ref};
@@ -56,7 +56,7 @@ fn record(file: &ArenaFile, events: &[Event]) {
 }
 
 /// The lines before the one that tells of the loss.
-fn told(place: &Place, count: u64) -> Vec<String> {
+fn told(place: &TestLog, count: u64) -> Vec<String> {
     let mut lines = place.lines();
     let last = lines.pop().expect("a line");
     assert!(last.contains("\"event\":\"stop\""), "{last}");

@@ -5,7 +5,7 @@ mod support;
 
 use std::sync::atomic::Ordering;
 
-use support::{Place, emit, event, place, round_until};
+use support::{TestLog, emit, event, place, round_until};
 use tacho_probe::{Probe, Thread};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::Severity;
@@ -58,7 +58,7 @@ fn lost_corrupt(arena: &Arena) -> u64 {
     arena.shared().counters.0.lost_corrupt.load(Ordering::Relaxed)
 }
 
-fn lines_with(place: &Place, part: &str) -> Vec<String> {
+fn lines_with(place: &TestLog, part: &str) -> Vec<String> {
     place.lines().into_iter().filter(|line| line.contains(part)).collect()
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use support::{DEADLINE, Place, emit, event, place};
+use support::{DEADLINE, TestLog, emit, event, place};
 use tacho_filter::compile::{Server, compile};
 use tacho_logdir::{LogFiles, Options, RealFs};
 use tacho_probe::{Probe, Thread};
@@ -30,7 +30,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(place: &Place, arena: Arena) -> Pair {
+    fn new(place: &TestLog, arena: Arena) -> Pair {
         let files =
             LogFiles::open(RealFs, &place.log, Options { rotate_bytes: 0 }).expect("opens").0;
         let (recorder, status) = (Arc::new(Control::default()), Arc::new(Status::default()));
@@ -69,7 +69,7 @@ impl Pair {
     }
 }
 
-fn texts(place: &Place) -> Vec<String> {
+fn texts(place: &TestLog) -> Vec<String> {
     let lines = place.lines();
     let parsed = lines.iter().map(|line| serde_json::from_str(line).expect("JSON"));
     parsed.map(|line: serde_json::Value| line["sql"].as_str().unwrap_or("").to_owned()).collect()

@@ -1,4 +1,4 @@
-//! Recovery of an arena and its annex that nobody vouches for: it may find nonsense, but it ends, does
+//! Recovery of an arena and its spill that nobody vouches for: it may find nonsense, but it ends, does
 //! not panic, and what it writes are lines.
 //!
 //! [`drive`] is also the body of the fuzz target `recovery`. Here it runs over the target's seeds.
@@ -10,36 +10,36 @@ mod support;
 use std::sync::Arc;
 
 use damage::damage;
-use support::{Place, emit, event, place};
+use support::{TestLog, emit, event, place};
 use tacho_format::line::Line;
 use tacho_logdir::private_file;
 use tacho_probe::{Probe, Thread};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::Control;
-use tacho_recorder::{annex, arena_list, recover};
+use tacho_recorder::{arena_list, recover, spill};
 use tacho_ring::codec::RecordKind;
 
-/// Makes an arena with some records in it, damages it, gives it an annex, and recovers it.
+/// Makes an arena with some records in it, damages it, gives it a spill, and recovers it.
 ///
 /// ```text
 /// 0  u16  bytes of the damage
 /// 2  u16  bytes of the list of arenas
 /// 4  …    damage, as `damage::damage` reads it
 ///    …    list of arenas
-///    …    annex
+///    …    spill
 /// ```
 pub fn drive(input: &[u8]) {
     let Some((&[d0, d1, l0, l1], rest)) = input.split_first_chunk::<4>() else { return };
     let part = |rest: &[u8], bytes| usize::from(u16::from_le_bytes(bytes)).min(rest.len());
     let (patches, rest) = rest.split_at(part(rest, [d0, d1]));
-    let (list, annexed) = rest.split_at(part(rest, [l0, l1]));
+    let (list, spilled) = rest.split_at(part(rest, [l0, l1]));
 
     let place = place();
     let file = place.arena();
     record(&file);
     damage(&file.arena(), patches);
-    let annex_path = file.path().with_extension(format!("0.{}", annex::ENDING));
-    put(&annex_path, annexed);
+    let spill_path = file.path().with_extension(format!("0.{}", spill::ENDING));
+    put(&spill_path, spilled);
     // Nobody has its lock any more.
     drop(file);
     std::fs::create_dir(&place.log).expect("makes");
@@ -70,7 +70,7 @@ fn put(path: &std::path::Path, bytes: &[u8]) {
     std::io::Write::write_all(&mut file, bytes).expect("writes");
 }
 
-fn recover(place: &Place) {
+fn recover(place: &TestLog) {
     let own = ArenaFile::placeholder().expect("makes");
     let writer = place.writer_of(own.arena(), Arc::new(Control::default()));
     let (writer, result) = recover::recover_all(writer, &place.arenas, &place.log);

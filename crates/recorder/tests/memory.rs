@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use support::{Place, drain_while, emit, event, place};
+use support::{TestLog, drain_while, emit, event, place};
 use tacho_probe::{Probe, Thread};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::Severity;
@@ -92,7 +92,7 @@ struct Told {
 }
 
 /// Records a statement with this text between two others, while only so much memory is left.
-fn record(place: &Place, text: &'static [u8], arena_bytes: u64, room_bytes: usize) -> Told {
+fn record(place: &TestLog, text: &'static [u8], arena_bytes: u64, room_bytes: usize) -> Told {
     let made = ArenaFile::create(&place.arenas, arena_bytes, &place.log, "").expect("makes");
     made.arena().shared().settings.0.logging.store(1, Ordering::Relaxed);
     let mut writer: Writer = place.writer(made.arena());

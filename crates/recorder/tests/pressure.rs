@@ -6,7 +6,7 @@ mod support;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use support::{DEADLINE, Place, drain_while, emit, event, place};
+use support::{DEADLINE, TestLog, drain_while, emit, event, place};
 use tacho_probe::{Probe, Thread, tacho_probe_forget, tacho_probe_session};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::recover::{self, RecoverError, Recovered};
@@ -90,7 +90,7 @@ fn mark_all(arena: &Arena, seq: u64) {
     consumer::settle(arena, 0, 0, seq);
 }
 
-fn dead_arena(place: &Place, text: &'static [u8], marked_with: u64) {
+fn dead_arena(place: &TestLog, text: &'static [u8], marked_with: u64) {
     let file = place.arena();
     let probe = Probe::new(file.arena(), 1);
     emit(&probe, &mut Thread::default(), &event(RecordKind::Start, 1, 1, text));

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::{Path, PathBuf};
 
-use support::{Place, emit, event, place};
+use support::{TestLog, emit, event, place};
 use tacho_probe::{Probe, Thread};
 use tacho_recorder::control::Severity;
 use tacho_recorder::recover::Recovered;
@@ -15,7 +15,7 @@ use tacho_ring::codec::RecordKind;
 use tacho_ring::consumer;
 
 /// Returns where it is.
-fn dead_arena(place: &Place, text: &'static [u8]) -> PathBuf {
+fn dead_arena(place: &TestLog, text: &'static [u8]) -> PathBuf {
     let file = place.arena();
     let probe = Probe::new(file.arena(), 1);
     emit(&probe, &mut Thread::default(), &event(RecordKind::Point, 1, 1, text));

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
-use support::{Place, place};
+use support::{TestLog, place};
 use tacho_recorder::control::{ConfigChange, Control, Severity};
 
 const OLD_COUNT: u64 = 250;
 
 /// Files of the year 2020, one line each; the newest is gone on with.
-fn fill(place: &Place) {
+fn fill(place: &TestLog) {
     fs::create_dir(&place.log).expect("makes");
     for seq in 1..=OLD_COUNT {
         let name = format!("audit-20200101T{:02}{:02}00Z-{seq:06}.jsonl", seq / 60, seq % 60);
@@ -32,7 +32,7 @@ fn change(bytes: usize) -> ConfigChange {
     ConfigChange { variable: b"tacho_test".to_vec(), new_value, ..ConfigChange::default() }
 }
 
-fn first_lines(place: &Place, variable: &str) -> Vec<String> {
+fn first_lines(place: &TestLog, variable: &str) -> Vec<String> {
     let wanted = format!("\"variable\":\"{variable}\"");
     place.lines().into_iter().filter(|line| line.contains(&wanted)).collect()
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::Value;
-use support::{Place, drain_while, emit, event, place};
+use support::{TestLog, drain_while, emit, event, place};
 use tacho_logdir::{LogFiles, Options, RealFs};
 use tacho_probe::{Probe, Thread};
 use tacho_recorder::control::Control;
@@ -40,7 +40,7 @@ fn end(errno_: u32) -> Event {
     Event { present: 0, shown_bytes: u32::MAX, errno_, ..event(RecordKind::End, 1, 7, b"") }
 }
 
-fn parsed(place: &Place) -> Vec<Value> {
+fn parsed(place: &TestLog) -> Vec<Value> {
     let lines = place.lines();
     lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }

@@ -23,7 +23,7 @@ fn what_rings_during_a_round_has_one_of_its_own() {
     let mut writer = place.writer_of(arena.arena(), control);
     assert!(writer.round());
     // As a setting that the round has looked at already.
-    arena.arena().shared().bell.0.call(&Futex);
+    arena.arena().shared().wakeup.0.call(&Futex);
     let (tell, told) = mpsc::channel();
     // Not joined before it has told: it may sleep for an hour.
     let sleeper = thread::spawn(move || {

@@ -6,18 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{DEADLINE, Place, drain_while, emit, event, place};
+use support::{DEADLINE, TestLog, drain_while, emit, event, place};
 use tacho_probe::{Probe, Thread, tacho_probe_emit};
-use tacho_recorder::annex::{self, Source};
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::Severity;
 use tacho_recorder::drain::Drain;
+use tacho_recorder::spill::{self, ArenaSource};
 use tacho_recorder::writer::Writer;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::{Event, RecordKind};
 
 /// Another writer, as the server and the recorder begin when the one before is gone.
-fn successor(place: &Place, source: impl Into<Source>) -> Writer {
+fn successor(place: &TestLog, source: impl Into<ArenaSource>) -> Writer {
     let nothing = ArenaFile::placeholder().expect("memory");
     place.writer(nothing.arena()).take_over(source)
 }
@@ -28,7 +28,7 @@ fn end(query_id: u64) -> Event {
 }
 
 /// The writer dies, and has a successor.
-fn succeed(writer: &mut Option<Writer>, place: &Place, source: impl Into<Source>) {
+fn succeed(writer: &mut Option<Writer>, place: &TestLog, source: impl Into<ArenaSource>) {
     drop(writer.take());
     *writer = Some(successor(place, source));
 }
@@ -133,7 +133,7 @@ fn texts_larger_than_the_arena_outlive_their_writers() {
     let place = place();
     let file = place.arena();
     let arena = file.arena();
-    let is_annexed = || !annex::files(file.path()).expect("lists").is_empty();
+    let is_spilled = || !spill::files(file.path()).expect("lists").is_empty();
     let mut writer = Some(place.writer(arena).with_arena(file.source().expect("reads")));
     let mut succession_count = 0;
     std::thread::scope(|scope| {
@@ -155,7 +155,7 @@ fn texts_larger_than_the_arena_outlive_their_writers() {
             }
             round(&mut writer);
             // Moments of all kinds: some pieces are there, some have just been written.
-            if (succession_count < 12 || pass % 5 < 2) && is_annexed() {
+            if (succession_count < 12 || pass % 5 < 2) && is_spilled() {
                 let living = file.source().expect("reads");
                 succeed(&mut writer, &place, living);
                 succession_count += 1;
@@ -170,7 +170,7 @@ fn texts_larger_than_the_arena_outlive_their_writers() {
     // At least once for each of a connection's texts: those of the others may come at the same time.
     assert!(succession_count >= EACH, "{succession_count}");
     assert!(writer.expect("there is one").finish());
-    assert!(!is_annexed(), "all of it is in the log");
+    assert!(!is_spilled(), "all of it is in the log");
     let lines = place.lines();
     for id in (1..=CONNS).flat_map(|conn| (0..EACH).map(move |number| 10 * conn + number)) {
         let is_it = |line: &&String| line.contains(&format!("\"query_id\":{id},"));
@@ -213,7 +213,7 @@ fn pieces_that_are_in_two_places_are_in_one_line() {
             found.sort_by_key(|(rec_no, fragment, _)| (*rec_no, *fragment));
             assert!(found.len() > 60);
             for (number, (_, _, at)) in found.iter().take(moved).enumerate() {
-                drain.annex(*at).expect("there is room");
+                drain.spill(*at).expect("there is room");
                 if number < marked {
                     drain.settle(*at, written_seq);
                 }
@@ -222,7 +222,7 @@ fn pieces_that_are_in_two_places_are_in_one_line() {
             if is_alive {
                 let mut writer = successor(&place, file.source().expect("reads"));
                 assert!(writer.round() && writer.finish());
-                assert_eq!(annex::files(file.path()).expect("lists"), []);
+                assert_eq!(spill::files(file.path()).expect("lists"), []);
             } else {
                 drop(file);
                 let (_writer, recovered) = place.recover();
@@ -242,7 +242,7 @@ fn pieces_that_are_in_two_places_are_in_one_line() {
 
 /// Where the pieces of a text have no room beside the arena, they are in memory.
 #[test]
-fn a_text_is_whole_without_an_annex() {
+fn a_text_is_whole_without_a_spill() {
     let place = place();
     let file = place.arena();
     let mut writer = place.writer(file.arena()).with_arena(file.source().expect("reads"));
@@ -272,7 +272,7 @@ fn a_text_that_was_taken_out_is_known_by_its_beginning() {
     let mut writer = place.writer(arena);
     writer.note(tacho_event::record::EventKind::Start, "");
     let mut writer = Some(writer);
-    let gate = &arena.shared().gate.0;
+    let backpressure = &arena.shared().backpressure.0;
     std::thread::scope(|scope| {
         let producer = scope.spawn(move || {
             let probe = Probe::new(arena, 1);
@@ -286,7 +286,7 @@ fn a_text_that_was_taken_out_is_known_by_its_beginning() {
         let mut is_succeeded = false;
         while !producer.is_finished() {
             // Nothing is taken out before the arena is full: a quick writer would leave nobody waiting.
-            if !is_succeeded && gate.waiters.load(Ordering::Relaxed) > 0 {
+            if !is_succeeded && backpressure.waiters.load(Ordering::Relaxed) > 0 {
                 // It takes pieces out, and dies with them.
                 round(&mut writer);
                 assert!(!writer.as_mut().expect("there is one").may_let_go());
@@ -420,7 +420,7 @@ fn on_two_threads(arena: Arena, text: &'static [u8]) {
 }
 
 /// Each of them has one line, with its text, its outcome and its message.
-fn assert_whole(place: &Place) {
+fn assert_whole(place: &TestLog) {
     let lines = place.lines();
     for query_id in 100..120 {
         let id = format!("\"query_id\":{query_id},");
@@ -480,11 +480,11 @@ fn a_text_whose_beginning_is_nowhere_is_counted() {
     drain.pass(|head, at| found.push((head.fragment_number, at)));
     found.sort_by_key(|(fragment, _)| *fragment);
     for (_, at) in found.iter().take(3) {
-        drain.annex(*at).expect("there is room");
+        drain.spill(*at).expect("there is room");
         drain.settle(*at, written_seq);
     }
     drop(drain);
-    annex::remove_all(file.path()).expect("removes");
+    spill::remove_all(file.path()).expect("removes");
     drop(file);
     let (_writer, recovered) = place.recover();
     recovered.expect("recovers");

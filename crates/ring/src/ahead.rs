@@ -32,11 +32,11 @@ fn fetch<T>(at: *const T) {
     let _no_hint = at;
 }
 
-/// Asks for what [`crate::free::pop`], the bell and the first record of the next chunk touch.
+/// Asks for what [`crate::free::pop`], the wakeup and the first record of the next chunk touch.
 pub fn next_chunk(arena: &Arena) {
     let shared = arena.shared();
     fetch(&raw const shared.free_head);
-    fetch(&raw const shared.bell);
+    fetch(&raw const shared.wakeup);
     // Relaxed: it may have changed until the chunk is needed anyway.
     let head = shared.free_head.0.load(Ordering::Relaxed);
     if let Some(index) = crate::free::first(head)

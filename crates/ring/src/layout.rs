@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! 0        Header            identity, geometry                        4096 bytes
-//! 4096     Shared            free list, gate, settings, counters       4096 bytes
+//! 4096     Shared            free list, waits, settings, counters      4096 bytes
 //! names    NameEntry[256]    sql_command number -> name                8 KiB
 //! sessions Session[n]        one per connection                        128 bytes each
 //! running  RunningEntry[n]   statements written as `running`           64 bytes each
@@ -117,9 +117,9 @@ pub struct Shared {
     /// Free list: tag in the high half, chunk index + 1 in the low half, 0 = empty.
     pub free_head: Line<AtomicU64>,
     /// Waiting for chunks.
-    pub gate: Line<Gate>,
+    pub backpressure: Line<Backpressure>,
     /// Waking the writer.
-    pub bell: Line<Bell>,
+    pub wakeup: Line<Wakeup>,
     /// Settings the producers read.
     pub settings: Line<Settings>,
     /// Counters the producers add to, when something is wrong or slow.
@@ -134,18 +134,18 @@ pub struct Shared {
 #[repr(C, align(128))]
 pub struct Line<T>(pub T);
 
-/// Where producers wait for a free chunk. See [`crate::gate`].
+/// Where producers wait for a free chunk. See [`crate::backpressure`].
 #[repr(C)]
-pub struct Gate {
+pub struct Backpressure {
     /// Changes whenever chunks are freed or a setting changes; producers sleep on it.
     pub epoch: AtomicU32,
     /// How many producers wait.
     pub waiters: AtomicU32,
 }
 
-/// How producers wake the writer. See [`crate::gate`].
+/// How producers wake the writer. See [`crate::wakeup`].
 #[repr(C)]
-pub struct Bell {
+pub struct Wakeup {
     /// Changes when the writer should look; the writer sleeps on it.
     pub rings: AtomicU32,
     /// 1 while the writer sleeps or is about to, and nobody has said that they wake it.
@@ -413,8 +413,8 @@ mod asserts {
     const _: () = assert!(size_of::<Header>() == 3432);
 
     const _: () = assert!(size_of::<Shared>() == 7 * 128 && size_of::<Shared>() <= PAGE_BYTES);
-    const _: () = assert!(offset_of!(Shared, gate) == 128);
-    const _: () = assert!(offset_of!(Shared, bell) == 256);
+    const _: () = assert!(offset_of!(Shared, backpressure) == 128);
+    const _: () = assert!(offset_of!(Shared, wakeup) == 256);
     const _: () = assert!(offset_of!(Shared, settings) == 384);
     const _: () = assert!(offset_of!(Shared, counters) == 512);
     const _: () = assert!(offset_of!(Shared, writer) == 640);

@@ -23,7 +23,8 @@
 //! | [`chunk`] | the states of a chunk and who may change them |
 //! | [`free`] | the list of free chunks |
 //! | [`ahead`] | what the next change of the chunk needs, asked for in time |
-//! | [`gate`] | waiting for a free chunk, and waking the writer |
+//! | [`backpressure`] | waiting for a free chunk |
+//! | [`wakeup`] | waking the writer |
 //! | [`session`] | what must follow a connection from thread to thread |
 //! | [`codec`] | one record as bytes, and back with every length checked |
 //! | [`producer`] | append, fragments |
@@ -55,13 +56,13 @@ extern crate std;
 pub mod ahead;
 #[cfg(not(loom))]
 pub mod arena;
+pub mod backpressure;
 pub mod chunk;
 #[cfg(not(loom))]
 pub mod codec;
 #[cfg(not(loom))]
 pub mod consumer;
 pub mod free;
-pub mod gate;
 pub mod layout;
 #[cfg(all(test, loom))]
 mod models;
@@ -74,3 +75,4 @@ pub mod sync;
 pub mod sys;
 #[cfg(not(loom))]
 pub mod wait;
+pub mod wakeup;

@@ -14,12 +14,12 @@ use loom::thread;
 
 use crate::chunk::{self, OpenChunk};
 use crate::free;
-use crate::gate::Park;
 use crate::layout::{
-    Bell, ChunkControl, Gate, OpenStatement, Session, Settings, Telling, WriterState,
+    Backpressure, ChunkControl, OpenStatement, Session, Settings, Telling, Wakeup, WriterState,
 };
 use crate::session;
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use crate::wakeup::Park;
 
 fn model(body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -435,13 +435,13 @@ fn a_dead_owner_is_buried() {
 fn wait_for_chunks(producer_count: usize) {
     struct Waiting {
         world: World,
-        gate: Gate,
+        backpressure: Backpressure,
         futex: FakeFutex,
     }
     model(move || {
         let all = Arc::new(Waiting {
             world: World::new(producer_count),
-            gate: Gate { epoch: AtomicU32::new(0), waiters: AtomicU32::new(0) },
+            backpressure: Backpressure { epoch: AtomicU32::new(0), waiters: AtomicU32::new(0) },
             futex: FakeFutex::new(),
         });
         while all.world.take().is_some() {}
@@ -450,12 +450,12 @@ fn wait_for_chunks(producer_count: usize) {
                 let all = all.clone();
                 thread::spawn(move || {
                     loop {
-                        let epoch = all.gate.announce();
+                        let epoch = all.backpressure.announce();
                         let open = all.world.take();
                         if open.is_none() {
-                            all.futex.wait(&all.gate.epoch, epoch, 0);
+                            all.futex.wait(&all.backpressure.epoch, epoch, 0);
                         }
-                        all.gate.retract();
+                        all.backpressure.retract();
                         if open.is_some() {
                             return;
                         }
@@ -466,11 +466,11 @@ fn wait_for_chunks(producer_count: usize) {
         for index in 0..producer_count {
             all.world.recycle(index);
         }
-        all.gate.open(&all.futex);
+        all.backpressure.open(&all.futex);
         for producer in producers {
             producer.join().unwrap();
         }
-        assert_eq!(all.gate.waiters.load(Ordering::Relaxed), 0);
+        assert_eq!(all.backpressure.waiters.load(Ordering::Relaxed), 0);
     });
 }
 
@@ -485,16 +485,16 @@ fn all_waiting_producers_are_woken() {
 }
 
 /// A writer that goes to sleep does not miss a chunk that is closed at the same time.
-fn close_chunks(producer_count: usize, tell: fn(&Bell, &FakeFutex)) {
+fn close_chunks(producer_count: usize, tell: fn(&Wakeup, &FakeFutex)) {
     struct Sleeping {
         world: World,
-        bell: Bell,
+        wakeup: Wakeup,
         futex: FakeFutex,
     }
     model(move || {
         let all = Arc::new(Sleeping {
             world: World::new(producer_count),
-            bell: Bell {
+            wakeup: Wakeup {
                 rings: AtomicU32::new(0),
                 asleep: AtomicU32::new(0),
                 closed: AtomicU32::new(0),
@@ -510,13 +510,13 @@ fn close_chunks(producer_count: usize, tell: fn(&Bell, &FakeFutex)) {
                     let index = open.index as usize;
                     all.world.write(&mut open, 1);
                     chunk::close(&all.world.controls[index], &mut open);
-                    tell(&all.bell, &all.futex);
+                    tell(&all.wakeup, &all.futex);
                 })
             })
             .collect();
         let mut drained = 0;
         while drained < producer_count {
-            let rings = all.bell.listen();
+            let rings = all.wakeup.listen();
             let before = drained;
             for index in 0..producer_count {
                 if chunk::state_of(all.world.look(index)) == chunk::CLOSED {
@@ -526,9 +526,9 @@ fn close_chunks(producer_count: usize, tell: fn(&Bell, &FakeFutex)) {
                 }
             }
             if drained == before {
-                all.futex.wait(&all.bell.rings, rings, 0);
+                all.futex.wait(&all.wakeup.rings, rings, 0);
             }
-            all.bell.awake();
+            all.wakeup.awake();
         }
         for producer in producers {
             producer.join().unwrap();
@@ -538,17 +538,17 @@ fn close_chunks(producer_count: usize, tell: fn(&Bell, &FakeFutex)) {
 
 #[test]
 fn the_bell_wakes_the_writer() {
-    close_chunks(1, Bell::chunk_closed);
+    close_chunks(1, Wakeup::chunk_closed);
 }
 
 #[test]
 fn the_bell_of_two_producers_wakes_the_writer() {
-    close_chunks(2, Bell::chunk_closed);
+    close_chunks(2, Wakeup::chunk_closed);
 }
 
 #[test]
 fn a_call_wakes_the_writer() {
-    close_chunks(2, Bell::call);
+    close_chunks(2, Wakeup::call);
 }
 
 /// A record whose fragments leave the arena before it is complete: its producer waits until

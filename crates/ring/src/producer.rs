@@ -9,13 +9,13 @@ use crate::codec::{
     BODY_BYTES, Body, Event, FIGURES_BYTES, NOTICE_AUTHID_DROP, NOTICE_FLUSH, PRESENT_FIGURES,
     RecordKind, STRING_BYTES_MAX, STRING_COUNT, STRING_RESERVED,
 };
-use crate::gate::Park;
 use crate::layout::{
     ChunkControl, FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_MIDDLE, FRAGMENT_WHOLE, RECORD_ALIGN,
     RECORD_HEADER_BYTES, Session,
 };
 use crate::sync::{AtomicU32, Ordering};
-use crate::wait::{self, Patience};
+use crate::wait::{self, ChunkWait};
+use crate::wakeup::Park;
 use crate::{ahead, free};
 use crate::{session, sys};
 
@@ -112,7 +112,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
 }
 
 /// A reserved place in the thread's chunk.
-struct Place<'a> {
+struct Reservation<'a> {
     at: *mut u8,
     /// Room from `at` to the end of the chunk, bytes.
     room: usize,
@@ -121,18 +121,22 @@ struct Place<'a> {
 
 /// Enters the thread's chunk if `need` bytes fit into what is left of it. It is BUSY on success.
 #[inline(always)]
-fn enter<'a>(arena: &'a Arena, open: &OpenChunk, need: usize) -> Option<Place<'a>> {
+fn enter<'a>(arena: &'a Arena, open: &OpenChunk, need: usize) -> Option<Reservation<'a>> {
     let position = open.position as usize;
     let room = (arena.geometry().chunk_bytes as usize).wrapping_sub(position);
     if open.idle_word == 0 || need > room {
         return None;
     }
     let (control, base) = arena.chunk(open.index)?;
-    chunk::enter(control, open).then(|| Place { at: base.wrapping_add(position), room, control })
+    chunk::enter(control, open).then(|| Reservation {
+        at: base.wrapping_add(position),
+        room,
+        control,
+    })
 }
 
 /// Makes room for `need` bytes, in a fresh chunk if need be, which is waited for as the settings
-/// and `patience` say. A fresh chunk is also taken, if one is free, where less than `spare` bytes
+/// and `chunk_wait` say. A fresh chunk is also taken, if one is free, where less than `spare` bytes
 /// would be left behind them. It is BUSY on success.
 fn reserve<'a>(
     arena: &'a Arena,
@@ -140,8 +144,8 @@ fn reserve<'a>(
     session: Option<&Session>,
     need: usize,
     spare: usize,
-    patience: Patience,
-) -> Option<Place<'a>> {
+    chunk_wait: ChunkWait,
+) -> Option<Reservation<'a>> {
     if let Some(place) = enter(arena, open, need.wrapping_add(spare)) {
         return Some(place);
     }
@@ -156,7 +160,7 @@ fn reserve<'a>(
     release(arena, open);
     let index = match free {
         Some(index) => index,
-        None => wait::for_chunk(arena, session, open, patience)?,
+        None => wait::for_chunk(arena, session, open, chunk_wait)?,
     };
     let (control, base) = arena.chunk(index)?;
     // SAFETY: the first word of an existing chunk, which this thread alone holds now.
@@ -165,7 +169,7 @@ fn reserve<'a>(
         open.owner = sys::thread_id();
     }
     chunk::acquire(control, index, open);
-    Some(Place { at: base, room: arena.geometry().chunk_bytes as usize, control })
+    Some(Reservation { at: base, room: arena.geometry().chunk_bytes as usize, control })
 }
 
 /// Empties the next commit word, publishes the record, keeps its numbers and leaves the chunk.
@@ -180,7 +184,7 @@ fn reserve<'a>(
 #[inline(always)]
 unsafe fn publish(
     open: &mut OpenChunk,
-    place: &Place<'_>,
+    place: &Reservation<'_>,
     record_bytes: usize,
     numbers: Option<(&Session, Numbers)>,
 ) {
@@ -419,15 +423,9 @@ fn is_of_an_account(event: &Event) -> bool {
         && (NOTICE_FLUSH..=NOTICE_AUTHID_DROP).contains(&event.sql_command)
 }
 
-/// How long a record with strings may wait for a chunk.
-fn patience_of(event: &Event) -> Patience {
-    if is_of_an_account(event) {
-        Patience::Little { conn: event.conn as u32 }
-    } else if event.kind == RecordKind::Config as u32 {
-        Patience::None
-    } else {
-        Patience::Full
-    }
+/// How long a record may wait for a chunk, unless its thread may be holding locks of the server.
+fn chunk_wait_of(event: &Event) -> ChunkWait {
+    if event.kind == RecordKind::Config as u32 { ChunkWait::None } else { ChunkWait::Full }
 }
 
 /// Appends a record that does not fit into the thread's chunk or comes near its end, or has long
@@ -459,15 +457,16 @@ unsafe fn emit_slowly<const STRINGS: bool>(
         // SAFETY: as promised by the caller.
         return unsafe { emit_fragments::<STRINGS>(arena, open, session, event, fixed_bytes) };
     }
+    let little = ChunkWait::Little { conn: event.conn as u32 };
     let reserved = if STRINGS {
         // A fresh chunk need not have room for an error behind the record.
         let need = record_bytes.wrapping_add(SPARE_BYTES);
-        reserve(arena, open, session, need, 0, patience_of(event))
+        let chunk_wait = if is_of_an_account(event) { little } else { chunk_wait_of(event) };
+        reserve(arena, open, session, need, 0, chunk_wait)
     } else if event.kind == RecordKind::Error as u32 {
-        let little = Patience::Little { conn: event.conn as u32 };
         reserve(arena, open, session, record_bytes, 0, little)
     } else {
-        reserve(arena, open, session, record_bytes, SPARE_BYTES, Patience::Full)
+        reserve(arena, open, session, record_bytes, SPARE_BYTES, ChunkWait::Full)
     };
     let Some(place) = reserved else {
         open.lost_conn = event.conn as u32;
@@ -489,7 +488,7 @@ unsafe fn emit_slowly<const STRINGS: bool>(
 #[inline(always)]
 unsafe fn write_whole<const STRINGS: bool>(
     open: &mut OpenChunk,
-    place: &Place<'_>,
+    place: &Reservation<'_>,
     session: Option<&Session>,
     event: &Event,
     record_bytes: usize,
@@ -526,15 +525,12 @@ unsafe fn emit_fragments<const STRINGS: bool>(
         Some(_) => numbers,
         None => numbers.of_fragments_alone(arena),
     };
-    let patience = match event.kind == RecordKind::Config as u32 {
-        true => Patience::None,
-        false => Patience::Full,
-    };
+    let chunk_wait = chunk_wait_of(event);
     let mut done = 0usize;
     let mut number = 0u16;
     while number == 0 || done < text_bytes {
         // The first fragment starts a chunk, so that the fixed part fits for certain.
-        let Some(place) = reserve(arena, open, session, chunk_bytes, 0, patience) else {
+        let Some(place) = reserve(arena, open, session, chunk_bytes, 0, chunk_wait) else {
             if let (Some(session), 1..) = (session, number) {
                 session::abandon(session, numbers.rec_no);
             }
@@ -570,7 +566,7 @@ unsafe fn emit_fragments<const STRINGS: bool>(
         number = if number == u16::MAX { 1 } else { number.wrapping_add(1) };
     }
     if let Some(session) = session
-        && !matches!(patience, Patience::None)
+        && !matches!(chunk_wait, ChunkWait::None)
         && session::taken_early(session, numbers.rec_no)
     {
         let _waits_no_longer = wait::until_settled(arena, session, numbers.rec_no, open, false);
@@ -598,7 +594,7 @@ pub fn release(arena: &Arena, open: &mut OpenChunk) {
         && chunk::enter(control, open)
     {
         chunk::close(control, open);
-        arena.shared().bell.0.chunk_closed(&Futex);
+        arena.shared().wakeup.0.chunk_closed(&Futex);
     }
     open.forget();
 }

@@ -5,9 +5,9 @@
 //! connection touches the slot's contents, so plain loads and stores are enough; taking a
 //! slot is the one step that threads compete for.
 
-use crate::gate::Park;
 use crate::layout::{OPEN_COUNT, Session, Settings, WriterState};
 use crate::sync::{AtomicU64, Ordering, fence};
+use crate::wakeup::Park;
 
 /// How many neighbouring slots a connection may use. Ids are handed out in sequence, so
 /// that neighbours are connections of about the same age.

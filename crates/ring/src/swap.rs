@@ -11,18 +11,21 @@ use core::ptr;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 
 /// See the module documentation.
-pub struct Swap<T> {
+///
+/// `T: Sync`, because all readers get references to one and the same value. `AtomicPtr<T>` is `Sync` for
+/// any `T`: without this bound safe code could share a `Cell` between threads.
+pub struct Swap<T: Sync> {
     value: AtomicPtr<T>,
     readers: AtomicU32,
 }
 
-impl<T> Default for Swap<T> {
+impl<T: Sync> Default for Swap<T> {
     fn default() -> Swap<T> {
         Swap { value: AtomicPtr::new(ptr::null_mut()), readers: AtomicU32::new(0) }
     }
 }
 
-impl<T> Swap<T> {
+impl<T: Sync> Swap<T> {
     /// Looks at the value; `None`: there is none.
     ///
     /// Runs on: any thread · Blocks: no · Allocates: no
@@ -65,6 +68,12 @@ mod models {
 
     use super::*;
 
+    /// A number that readers and the freeing thread access at different times, or loom says so.
+    struct Value(UnsafeCell<u64>);
+
+    // SAFETY: loom reports two accesses at once, and the model fails.
+    unsafe impl Sync for Value {}
+
     /// Two readers, and a thread that replaces the value and frees the old one as soon as it may:
     /// nobody looks at what was freed (loom sees the race of `with` and `with_mut`).
     #[test]
@@ -74,7 +83,8 @@ mod models {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {
-            let values: Arc<[UnsafeCell<u64>; 2]> = Arc::new([1, 2].map(UnsafeCell::new));
+            let values: Arc<[Value; 2]> =
+                Arc::new([1, 2].map(|number| Value(UnsafeCell::new(number))));
             let swap = Arc::new(Swap::default());
             // SAFETY: both values live until the end of the model.
             unsafe { swap.replace(&raw const values[0]) };
@@ -84,7 +94,7 @@ mod models {
                     swap.read(|value| {
                         let value = value.expect("there is always one");
                         // SAFETY: what the model is about.
-                        value.with(|number| assert_ne!(unsafe { *number }, 0, "it was freed"));
+                        value.0.with(|number| assert_ne!(unsafe { *number }, 0, "it was freed"));
                     });
                 })
             });
@@ -94,7 +104,7 @@ mod models {
                 KEPT.fetch_or(1, std::sync::atomic::Ordering::Relaxed);
             } else {
                 // SAFETY: what the model is about.
-                values[0].with_mut(|number| unsafe { *number = 0 });
+                values[0].0.with_mut(|number| unsafe { *number = 0 });
                 FREED.fetch_or(1, std::sync::atomic::Ordering::Relaxed);
             }
             readers.map(|reader| reader.join().unwrap());

@@ -18,7 +18,7 @@ const SPIN_COUNT: u32 = 64;
 const SLICE_US: u64 = 100_000;
 /// Who was killed still waits for this long, µs: a writer that can write has made room by then,
 /// and nothing is lost.
-const KILLED_PATIENCE_US: u64 = 100_000;
+const KILLED_WAIT_US: u64 = 100_000;
 
 /// Who may be holding locks of the server waits for this long at most, µs: a writer that can write
 /// has made room by then.
@@ -26,7 +26,7 @@ const LITTLE_US: u64 = 10_000_000;
 
 /// Who asks for a chunk.
 #[derive(Clone, Copy)]
-pub(crate) enum Patience {
+pub(crate) enum ChunkWait {
     /// Waits for nothing, and loses nothing: what finds no room is kept elsewhere.
     None,
     /// Waits as long as the settings say.
@@ -79,7 +79,7 @@ impl Wait<'_> {
         if waited_us >= limit_us {
             return Err(&counters.lost_timeout);
         }
-        if waited_us >= KILLED_PATIENCE_US && self.killed.is_true() {
+        if waited_us >= KILLED_WAIT_US && self.killed.is_true() {
             return Err(&counters.lost_killed);
         }
         Ok(limit_us.wrapping_sub(waited_us).min(SLICE_US))
@@ -92,14 +92,14 @@ pub(crate) fn for_chunk(
     arena: &Arena,
     session: Option<&Session>,
     open: &OpenChunk,
-    patience: Patience,
+    chunk_wait: ChunkWait,
 ) -> Option<u32> {
     let shared = arena.shared();
     let counters = &shared.counters.0;
     let settings = &shared.settings.0;
     let pop = || free::pop(&shared.free_head.0, arena.controls());
-    shared.bell.0.ring(&Futex);
-    if matches!(patience, Patience::None) {
+    shared.wakeup.0.ring(&Futex);
+    if matches!(chunk_wait, ChunkWait::None) {
         return None;
     }
     if limit_us(settings, open.overflow).is_none() {
@@ -107,7 +107,7 @@ pub(crate) fn for_chunk(
         return None;
     }
     let mut at_most_us = u64::MAX;
-    if let Patience::Little { conn } = patience {
+    if let ChunkWait::Little { conn } = chunk_wait {
         if limit_us(settings, open.overflow) != Some(u64::MAX) {
             counters.lost_timeout.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -136,15 +136,15 @@ pub(crate) fn for_chunk(
         at_most_us,
     };
     let found = loop {
-        let epoch = shared.gate.0.announce();
+        let epoch = shared.backpressure.0.announce();
         if let Some(index) = pop() {
-            shared.gate.0.retract();
+            shared.backpressure.0.retract();
             break Ok(index);
         }
         let slice_us = match wait.slice_us(counters) {
             Ok(slice_us) => slice_us,
             Err(counter) => {
-                shared.gate.0.retract();
+                shared.backpressure.0.retract();
                 break Err(counter);
             }
         };
@@ -152,9 +152,9 @@ pub(crate) fn for_chunk(
             // A connection that waits is not stale, however long it takes.
             session.seen_us.store(sys::now_us(), Ordering::Relaxed);
         }
-        shared.bell.0.call(&Futex);
-        sys::futex_wait(&shared.gate.0.epoch, epoch, slice_us);
-        shared.gate.0.retract();
+        shared.wakeup.0.call(&Futex);
+        sys::futex_wait(&shared.backpressure.0.epoch, epoch, slice_us);
+        shared.backpressure.0.retract();
     };
     counters.blocked_time_us.fetch_add(wait.waited_us(), Ordering::Relaxed);
     found.map_err(|counter| counter.fetch_add(1, Ordering::Relaxed)).ok()
@@ -190,7 +190,7 @@ pub(crate) fn until_settled(
         // As in `for_chunk`. If the slot went to another connection, nobody would say that the
         // record is in the file, and the wait would have no end.
         session.seen_us.store(sys::now_us(), Ordering::Relaxed);
-        shared.bell.0.call(&Futex);
+        shared.wakeup.0.call(&Futex);
         sys::futex_wait(&shared.writer.0.written_epoch, epoch, slice_us);
     }
     true

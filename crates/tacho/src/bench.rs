@@ -12,8 +12,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use tacho_bench::blocks::Timing;
-use tacho_bench::client::Login;
-use tacho_bench::installation::Installation;
 use tacho_bench::instructions;
 use tacho_bench::lines::Line;
 use tacho_bench::method::Methods;
@@ -24,6 +22,8 @@ use tacho_bench::stop::{Interrupted, Stop};
 use tacho_bench::table;
 use tacho_bench::target::PrivateOptions;
 use tacho_bench::workload::Workload;
+use tacho_sandbox::client::Login;
+use tacho_sandbox::installation::Installation;
 
 use crate::cli::{duration, number};
 use crate::login::LoginArgs;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use tacho_recorder::annex;
+use tacho_recorder::spill;
 use tacho_tests::client::{self, Queryable as _};
 use tacho_tests::log;
 use tacho_tests::wait;
@@ -24,7 +24,7 @@ fn text(number: u32) -> String {
 
 /// Whether pieces are beside the arena now.
 fn has_pieces(scene: &Scene) -> bool {
-    let of = |arena: &PathBuf| annex::files(arena).expect("a directory");
+    let of = |arena: &PathBuf| spill::files(arena).expect("a directory");
     scene.arena_files().iter().any(|arena| !of(arena).is_empty())
 }
 
@@ -95,8 +95,8 @@ fn assert_whole(scene: &Scene, answered: &[u32], is_ended: bool) {
         assert!(lines.len() == 1 && (all_ended || !is_ended), "statement {number}: {lines:?}");
     }
     let left: Vec<_> = fs::read_dir(&scene.arenas).expect("a directory").flatten().collect();
-    let is_annex = |path: PathBuf| path.extension().is_some_and(|it| it == annex::ENDING);
-    assert!(!left.iter().any(|entry| is_annex(entry.path())), "{left:?}");
+    let is_spill = |path: PathBuf| path.extension().is_some_and(|it| it == spill::ENDING);
+    assert!(!left.iter().any(|entry| is_spill(entry.path())), "{left:?}");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use super::Sink;
 use super::content::{Links, form_of, not_plain};
+use super::request::Sink;
 use crate::form::Form;
 
 /// The path that stands for standard input.
@@ -18,7 +18,7 @@ pub const STDIN: &str = "-";
 
 /// What is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Input {
     /// All log files of a directory.
     Directory(PathBuf),
     /// One file of any name.
@@ -27,7 +27,7 @@ pub enum Place {
     Stream(PathBuf),
 }
 
-impl Place {
+impl Input {
     /// What is at a path.
     ///
     /// # Errors

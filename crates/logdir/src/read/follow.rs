@@ -11,10 +11,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::content::{self, Access, Links, Opened};
-use super::files::{LogFile, Place, list};
+use super::files::{Input, LogFile, list};
+use super::newest::Newest;
 use super::reader::Forward;
-use super::scan::{self, Newest};
-use super::{ReadError, Sink};
+use super::request::{ReadError, Sink};
+use super::scan;
 
 /// Time between two looks at the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -27,7 +28,7 @@ struct Current {
 
 /// Follows a place.
 pub struct Follower<'a> {
-    place: Place,
+    place: Input,
     access: &'a Access,
     /// Log files that were seen, by the stem of their names: compression renames a file.
     known: BTreeSet<String>,
@@ -41,7 +42,7 @@ pub struct Follower<'a> {
 impl<'a> Follower<'a> {
     /// Begins where the scan of `files` has ended: at the end of the newest one.
     pub fn new(
-        place: Place,
+        place: Input,
         files: &[LogFile],
         refused: BTreeSet<PathBuf>,
         newest: Option<Newest>,
@@ -81,8 +82,8 @@ impl<'a> Follower<'a> {
             self.read_current(sink)?;
             self.close_current(sink)?;
             let links = match &self.place {
-                Place::Directory(_) => Links::Refuse,
-                Place::File(_) | Place::Stream(_) => Links::Follow,
+                Input::Directory(_) => Links::Refuse,
+                Input::File(_) | Input::Stream(_) => Links::Follow,
             };
             match content::open_log(&path, links, self.access) {
                 Ok(Opened::Packed(path, lines)) => {
@@ -151,7 +152,7 @@ impl<'a> Follower<'a> {
         {
             self.next.push_back(current.path.clone());
         }
-        let Place::Directory(directory) = &self.place else { return Ok(()) };
+        let Input::Directory(directory) = &self.place else { return Ok(()) };
         let listing = list(directory).map_err(ReadError::of(directory))?;
         listing.report(&mut self.refused, sink);
         for file in listing.files {

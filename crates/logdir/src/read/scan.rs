@@ -1,102 +1,23 @@
 //! Shows what is in the log already: picks the parts of files that can hold an answer and reads
 //! them, oldest line first or newest line first.
-//!
-//! Lines are written in about the order in which their matter was over; `ts` is when it began.
-//! A line of the range can therefore not stand before the place where `since` is, but it can
-//! stand behind the place where `until` is, if its statement took long. Reading on to the end
-//! of the log for those would make every question about last week one about the whole log, so
-//! the range of places ends a margin after `until`: a statement that was still open then is
-//! shown by its `running` line.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tacho_format::line::Line;
 
 use super::content::{self, Access, Opened};
 use super::files::LogFile;
+use super::kept::Kept;
 use super::line_limit;
-use super::reader::{Backward, Forward, Placed, Split, complete_length, split_at};
-use super::{Lines, ReadError, Sink, Window};
+use super::newest::Newest;
+use super::parts::{self, Part};
+use super::reader::{Backward, Forward, Placed, Split, split_at};
+use super::request::{Lines, ReadError, Sink, Window};
 use crate::form::Form;
-
-/// How far the order of lines and the times in names may be off: the recorder's own buffering,
-/// a stall of the disk, a step of the clock.
-const MARGIN: SignedDuration = SignedDuration::from_secs(60);
-
-/// How long a line that is being written may take to become complete.
-const SETTLE_TIME: Duration = Duration::from_millis(500);
-const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
-
-/// The newest file, open, and how much of it was there when it was opened.
-pub struct Newest {
-    /// The file.
-    pub file: File,
-    /// The end of what is there now; all after it is new.
-    pub end: u64,
-}
-
-/// Opens the newest file. When it will be followed, a last line that is not complete yet is
-/// left for later. Otherwise its end is waited for a moment, because a busy server is always in
-/// the middle of a line; what is not complete after that is broken.
-///
-/// # Errors
-/// When it is the only file and cannot be opened.
-pub fn open_newest<S: Sink>(
-    files: &[LogFile],
-    follow: bool,
-    sink: &mut S,
-) -> Result<Option<Newest>, ReadError> {
-    let Some(newest) = files.last().filter(|newest| newest.form == Form::Plain) else {
-        return Ok(None);
-    };
-    let open = || {
-        let file = newest.links().open(&newest.path)?;
-        let end = if follow {
-            complete_length(&file, file.metadata()?.len())?
-        } else {
-            settled_length(&file)?
-        };
-        Ok(Newest { file, end })
-    };
-    match open() {
-        Ok(newest) => Ok(Some(newest)),
-        Err(error) if files.len() == 1 => Err(ReadError::Open { path: newest.path.clone(), error }),
-        Err(error) => {
-            sink.problem(&newest.path, &error.to_string());
-            Ok(None)
-        }
-    }
-}
-
-fn settled_length(file: &File) -> io::Result<u64> {
-    let length = file.metadata()?.len();
-    let complete = complete_length(file, length)?;
-    if complete == length {
-        return Ok(length);
-    }
-    for _ in 0..SETTLE_TIME.as_millis() / SETTLE_INTERVAL.as_millis() {
-        std::thread::sleep(SETTLE_INTERVAL);
-        let grown = complete_length(file, file.metadata()?.len())?;
-        if grown > complete {
-            return Ok(grown);
-        }
-    }
-    Ok(length)
-}
-
-/// Part of a file.
-#[derive(Debug, PartialEq, Eq)]
-struct Part<'a> {
-    file: &'a LogFile,
-    start: u64,
-    /// `None`: to the end of the file.
-    end: Option<u64>,
-}
 
 /// The run that a line names. Broken lines are reported when they are shown.
 fn run_of(line: Placed) -> Option<u64> {
@@ -139,36 +60,9 @@ impl<'a> Scan<'a> {
         self.files.iter().rev().find_map(|file| self.last_run(file, sink))
     }
 
-    fn parts<S: Sink>(&self, window: Window, sink: &mut S) -> Vec<Part<'a>> {
-        let mut parts: Vec<Part> =
-            self.files.iter().map(|file| Part { file, start: 0, end: None }).collect();
-        if let Some(until) = window.until {
-            self.cut_after(&mut parts, until.saturating_add(MARGIN).unwrap_or(until), sink);
-        }
-        if let Some(since) = window.since {
-            let place = since.saturating_sub(MARGIN).unwrap_or(since);
-            parts.drain(..last_begun(&parts, place));
-            if let Some(part) = parts.first_mut()
-                && let Some(split) = self.split(part.file, place, sink)
-            {
-                part.start = split.before;
-            }
-        }
-        parts
-    }
-
-    /// Ends the parts at the first line that was over at `place`. What a crashed server had not
-    /// written yet is at the start of the file begun after the crash, however much later that
-    /// was: only a line can tell where to end, not the name of a file.
-    fn cut_after<S: Sink>(&self, parts: &mut Vec<Part<'a>>, place: Timestamp, sink: &mut S) {
-        for index in last_begun(parts, place)..parts.len() {
-            let split = self.split(parts[index].file, place, sink);
-            if let Some(after) = split.and_then(|split| split.after) {
-                parts[index].end = Some(after);
-                parts.truncate(index + 1);
-                return;
-            }
-        }
+    /// The parts to read, oldest first.
+    pub(super) fn parts<S: Sink>(&self, window: Window, sink: &mut S) -> Vec<Part<'a>> {
+        parts::parts(self.files, window, |log, place| self.split(log, place, sink))
     }
 
     fn split<S: Sink>(&self, log: &LogFile, place: Timestamp, sink: &mut S) -> Option<Split> {
@@ -176,28 +70,28 @@ impl<'a> Scan<'a> {
             return None;
         }
         match self.open(log, sink)? {
-            Source::Plain(file, length) => {
+            OpenedFile::Plain(file, length) => {
                 told(split_at(&file, length, place, self.access.line_bytes_max), &log.path, sink)
             }
-            Source::Packed(..) => None,
+            OpenedFile::Packed(..) => None,
         }
     }
 
     /// Opens a file, in whatever form it is by now. A failure is told of and gives `None`.
-    fn open<S: Sink>(&self, log: &LogFile, sink: &mut S) -> Option<Source> {
+    fn open<S: Sink>(&self, log: &LogFile, sink: &mut S) -> Option<OpenedFile> {
         let is_newest = self.files.last().is_some_and(|last| last.path == log.path);
         let open = || {
             if is_newest && log.form == Form::Plain {
                 // One that could not be opened was told of.
                 let Some(newest) = self.newest else { return Ok(None) };
-                return Ok(Some(Source::Plain(newest.file.try_clone()?, newest.end)));
+                return Ok(Some(OpenedFile::Plain(newest.file.try_clone()?, newest.end)));
             }
             Ok(Some(match content::open_log(&log.path, log.links(), self.access)? {
                 Opened::Plain(file) => {
                     let length = file.metadata()?.len();
-                    Source::Plain(file, length)
+                    OpenedFile::Plain(file, length)
                 }
-                Opened::Packed(path, lines) => Source::Packed(path, lines),
+                Opened::Packed(path, lines) => OpenedFile::Packed(path, lines),
             }))
         };
         told(open(), &log.path, sink).flatten()
@@ -207,13 +101,13 @@ impl<'a> Scan<'a> {
         let mut last = None;
         // Errors are reported when the lines are to be shown.
         match self.open(log, sink)? {
-            Source::Plain(file, length) => {
+            OpenedFile::Plain(file, length) => {
                 let mut lines = Backward::new(&file, 0..length, self.access.line_bytes_max);
                 while let (None, Ok(Some(line))) = (last, lines.next_line()) {
                     last = run_of(line);
                 }
             }
-            Source::Packed(_, mut lines) => {
+            OpenedFile::Packed(_, mut lines) => {
                 while let Ok(Some(line)) = lines.next_line() {
                     last = run_of(line).or(last);
                 }
@@ -226,10 +120,10 @@ impl<'a> Scan<'a> {
         for part in parts {
             match self.open(part.file, sink) {
                 None => {}
-                Some(Source::Packed(path, lines)) => {
+                Some(OpenedFile::Packed(path, lines)) => {
                     packed(&path, lines, sink, |line, sink| sink.show(line))?;
                 }
-                Some(Source::Plain(file, length)) => {
+                Some(OpenedFile::Plain(file, length)) => {
                     let range = part.start..part.end.unwrap_or(length);
                     let lines = Forward::new(&file, range, self.access.line_bytes_max);
                     let answer = show_plain(lines, &part.file.path, sink)?;
@@ -254,7 +148,7 @@ impl<'a> Scan<'a> {
             }
             match self.open(part.file, sink) {
                 None => {}
-                Some(Source::Packed(path, lines)) => {
+                Some(OpenedFile::Packed(path, lines)) => {
                     let wanted_count = count - newest_first.len();
                     let mut last = VecDeque::new();
                     packed(&path, lines, sink, |line, _| {
@@ -263,7 +157,7 @@ impl<'a> Scan<'a> {
                     })?;
                     newest_first.extend(last.into_iter().rev());
                 }
-                Some(Source::Plain(file, length)) => {
+                Some(OpenedFile::Plain(file, length)) => {
                     let range = part.start..part.end.unwrap_or(length);
                     let lines = Backward::new(&file, range, self.access.line_bytes_max);
                     let path = &part.file.path;
@@ -283,47 +177,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// How much of the newest lines is in memory until they are shown.
-struct Kept {
-    bytes: usize,
-    bytes_max: usize,
-    /// There are more lines, and no room for them.
-    is_full: bool,
-}
-
-impl Kept {
-    fn new(line_bytes_max: usize) -> Self {
-        // Twice: the longest line, and as much of others.
-        Self { bytes: 0, bytes_max: line_bytes_max.saturating_mul(2), is_full: false }
-    }
-
-    fn fits(&self, line: &[u8]) -> bool {
-        self.bytes.saturating_add(line.len()) <= self.bytes_max
-    }
-
-    /// Adds a newer line to the newest `count` of a file, and lets older ones go.
-    fn push(&mut self, last: &mut VecDeque<Vec<u8>>, line: &[u8], count: usize) {
-        while last.len() >= count.max(1) {
-            self.bytes -= last.pop_front().map_or(0, |oldest| oldest.len());
-        }
-        while !self.fits(line) {
-            self.is_full = true;
-            let Some(oldest) = last.pop_front() else { return };
-            self.bytes -= oldest.len();
-        }
-        self.bytes += line.len();
-        last.push_back(line.to_vec());
-    }
-
-    fn report<S: Sink>(&self, path: &Path, sink: &mut S) {
-        if self.is_full {
-            sink.out_of_room(path, self.bytes_max);
-        }
-    }
-}
-
 /// A file that was opened.
-enum Source {
+enum OpenedFile {
     /// It is read at any place, up to that length.
     Plain(File, u64),
     /// It is read from its start, and this is where it is.
@@ -382,13 +237,8 @@ fn take_last<S: Sink>(
     while newest_first.len() < count {
         match lines.next_line() {
             Ok(Some(line)) => {
-                if sink.wants(path, line) {
-                    if !kept.fits(line.bytes) {
-                        kept.is_full = true;
-                        break;
-                    }
-                    kept.bytes += line.bytes.len();
-                    newest_first.push(line.bytes.to_vec());
+                if sink.wants(path, line) && !kept.add(newest_first, line.bytes) {
+                    break;
                 }
                 if !sink.scanned(line.bytes.len() as u64 + 1)? {
                     break;
@@ -430,12 +280,6 @@ pub fn packed<S: Sink>(
     }
 }
 
-/// The last file that was begun before `place`, or the first one. All files before it were
-/// finished when it was begun.
-fn last_begun(parts: &[Part], place: Timestamp) -> usize {
-    parts.iter().rposition(|part| part.file.begun.is_some_and(|b| b <= place)).unwrap_or(0)
-}
-
 /// Shows the wanted lines of something that can only be read once, from its start.
 ///
 /// # Errors
@@ -473,136 +317,4 @@ pub fn stream<S: Sink>(
         sink.show(bytes)?;
     }
     sink.flush()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fmt::Write as _;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    /// Wants no line, and must be told of no problem.
-    struct Untroubled;
-
-    impl Sink for Untroubled {
-        type Error = ReadError;
-
-        fn wants(&mut self, _: &Path, _: Placed<'_>) -> bool {
-            false
-        }
-
-        fn show(&mut self, _: &[u8]) -> Result<(), ReadError> {
-            panic!("no line was wanted")
-        }
-
-        fn flush(&mut self) -> Result<(), ReadError> {
-            Ok(())
-        }
-
-        fn problem(&mut self, path: &Path, reason: &str) {
-            panic!("{}: {reason}", path.display())
-        }
-
-        fn note(&mut self, text: &str) {
-            panic!("{text}")
-        }
-
-        fn out_of_room(&mut self, path: &Path, _: usize) {
-            panic!("{}: out of room", path.display())
-        }
-
-        fn scanned(&mut self, _: u64) -> Result<bool, ReadError> {
-            Ok(true)
-        }
-
-        fn stopped(&self) -> bool {
-            false
-        }
-    }
-
-    /// Ten files of 1000 s each with a line a second, and the offset of a line by its second.
-    fn log(directory: &Path) -> impl Fn(i64) -> u64 {
-        let mut length = 0;
-        for number in 0..10 {
-            let begun = at(number * 1000);
-            let name = format!("audit-{}-{number:06}.jsonl", begun.strftime("%Y%m%dT%H%M%SZ"));
-            let mut text = String::new();
-            for second in number * 1000..(number + 1) * 1000 {
-                let ts = at(second);
-                writeln!(
-                    text,
-                    r#"{{"v":1,"seq":1,"ts":"{ts}","event":"statement","outcome":"ok"}}"#
-                )
-                .unwrap();
-            }
-            length = text.len() as u64 / 1000;
-            std::fs::write(directory.join(name), text).unwrap();
-        }
-        move |second| length * u64::try_from(second % 1000).unwrap()
-    }
-
-    fn parts(
-        directory: &Path,
-        since: Option<i64>,
-        until: Option<i64>,
-    ) -> Vec<(usize, u64, Option<u64>)> {
-        let files = super::super::files::list(directory).unwrap().files;
-        let newest = open_newest(&files, false, &mut Untroubled).unwrap();
-        let access = Access::default();
-        let scan = Scan { files: &files, newest: newest.as_ref(), access: &access };
-        let window = Window { since: since.map(at), until: until.map(at) };
-        let parts = scan.parts(window, &mut Untroubled);
-        let index = |part: &Part| files.iter().position(|file| file == part.file).unwrap();
-        parts.iter().map(|part| (index(part), part.start, part.end)).collect()
-    }
-
-    #[test]
-    fn only_the_parts_that_can_answer_are_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let offset = log(directory.path());
-        let parts = |since, until| parts(directory.path(), since, until);
-        assert_eq!(parts(None, None).len(), 10);
-        assert_eq!(parts(Some(9500), None), [(9, offset(440), None)]);
-        assert_eq!(parts(Some(3500), Some(3600)), [(3, offset(440), Some(offset(660)))]);
-        assert_eq!(
-            parts(Some(3990), Some(4010)),
-            [(3, offset(930), None), (4, 0, Some(offset(70)))]
-        );
-        // The margin reaches into the neighbours.
-        assert_eq!(parts(Some(4010), Some(4100))[0], (3, offset(950), None));
-        assert_eq!(parts(None, Some(990)).last(), Some(&(1, 0, Some(offset(50)))));
-        assert_eq!(parts(Some(-1000), None).len(), 10);
-        assert_eq!(parts(None, Some(-1000)), [(0, 0, Some(0))]);
-        // Nothing is there yet, but it may be for a file whose clock is ahead.
-        assert_eq!(parts(Some(20_000), None), [(9, offset(999) + offset(1), None)]);
-    }
-
-    #[test]
-    fn what_was_recovered_after_a_crash_is_found() {
-        let directory = tempfile::tempdir().unwrap();
-        let line = |ts: i64, event: &str, outcome: &str| {
-            let ts = at(ts);
-            format!(r#"{{"v":1,"seq":1,"ts":"{ts}","event":"{event}","outcome":"{outcome}"}}"#)
-                + "\n"
-        };
-        let write = |begun: i64, number: u32, text: &str| {
-            let begun = at(begun).strftime("%Y%m%dT%H%M%SZ").to_string();
-            let name = format!("audit-{begun}-{number:06}.jsonl");
-            std::fs::write(directory.path().join(name), text).unwrap();
-        };
-        write(0, 1, &line(500, "statement", "ok"));
-        // The server died at 510 and was started at 9000.
-        let recovered = line(9000, "start", "")
-            + &line(509, "statement", "ok")
-            + &line(505, "statement", "interrupted");
-        write(9000, 2, &(recovered.clone() + &line(9001, "statement", "ok")));
-        write(9100, 3, &line(9100, "statement", "ok"));
-        assert_eq!(
-            parts(directory.path(), None, Some(600)),
-            [(0, 0, None), (1, 0, Some(recovered.len() as u64))]
-        );
-    }
 }

@@ -18,7 +18,7 @@ use tacho_chain::key::VerifierKey;
 use tacho_chain::key_file::KeyFile;
 use tacho_chain::sidecar::{Entries, Meaning};
 
-use super::open::{is_sidecar, read_key, resume};
+use super::resume::{is_sidecar, read_key, resume};
 use super::scan::ReadAt;
 use crate::error::{At, FileError};
 use crate::fs::{Fs, OpenMode};
@@ -30,11 +30,11 @@ const DIGITS: usize = 16;
 pub(super) struct KeyOf {
     /// The path of the log directory, as the key file has it.
     pub(super) directory: Vec<u8>,
-    pub(super) place: Place,
+    pub(super) place: KeyPlace,
 }
 
 /// Where the key is.
-pub(super) enum Place {
+pub(super) enum KeyPlace {
     There(PathBuf, Box<KeyFile>),
     /// There is none, and a new one belongs into the named file.
     Named,
@@ -45,7 +45,7 @@ pub(super) enum Place {
 impl KeyOf {
     /// Whether there is one.
     pub(super) fn is_there(&self) -> bool {
-        matches!(self.place, Place::There(..))
+        matches!(self.place, KeyPlace::There(..))
     }
 }
 
@@ -68,9 +68,9 @@ fn place<F: Fs>(
     directory: &[u8],
     named: &Path,
     names: &[String],
-) -> Result<Place, FileError> {
+) -> Result<KeyPlace, FileError> {
     let is_of = |key: &KeyFile| key.directory.as_deref() == Some(directory);
-    let there = |path: &Path, key| Ok(Place::There(path.to_owned(), Box::new(key)));
+    let there = |path: &Path, key| Ok(KeyPlace::There(path.to_owned(), Box::new(key)));
     let at_name = match read_key(fs, named) {
         Ok(Some(key)) if is_of(&key) => return there(named, key),
         at_name => at_name,
@@ -93,7 +93,7 @@ fn place<F: Fs>(
         Ok(roots.contains(&key.root)
             && (key.directory.is_none() || continues(fs, dir, key, names)?))
     };
-    let none = if at_name.is_some() { Place::Beside } else { Place::Named };
+    let none = if at_name.is_some() { KeyPlace::Beside } else { KeyPlace::Named };
     if let Some(key) = at_name
         && is_ours(&key)?
     {

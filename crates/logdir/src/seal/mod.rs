@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `open` | beginning, and going on after a stop or a crash |
 //! | `key_of` | which key file belongs to a log directory |
+//! | `resume` | the place where the keys of a key file continue |
 //! | `scan` | what a sidecar ends with |
 //! | `sidecar` | the sidecar that is being written |
 //! | `step` | what is signed, and the keys |
@@ -25,15 +26,16 @@
 mod bury;
 mod key_of;
 mod open;
+mod resume;
 mod scan;
 mod sidecar;
 mod step;
 #[cfg(test)]
 mod tests;
 
-pub(super) use bury::Removed;
-pub(super) use open::{Begin, Log, has_key, newest_sealed, open as begin_sealing};
-pub(super) use scan::sealed_seq;
+pub(crate) use bury::Removed;
+pub(crate) use open::{Begin, Log, has_key, newest_sealed, open as begin_sealing};
+pub(crate) use scan::sealed_seq;
 
 use std::collections::VecDeque;
 use std::io;
@@ -115,7 +117,7 @@ impl Waiting {
 }
 
 /// See the module documentation.
-pub(super) struct Sealer<F: Fs> {
+pub(crate) struct Sealer<F: Fs> {
     dir: PathBuf,
     options: SealOptions,
     chain: Chain,

@@ -24,7 +24,7 @@ use super::{SealOptions, Sealed, WAITING_MAX};
 use crate::event::Event;
 use crate::faulty::{Fault, FaultyFs};
 use crate::fs::Fs;
-use crate::log::{LogFiles, Options};
+use crate::write::{LogFiles, Options};
 
 const DIR: &str = "/data/tacho";
 const KEY: &str = "/data/key";

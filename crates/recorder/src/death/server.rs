@@ -159,7 +159,7 @@ impl World {
     /// Recovers the arenas of dead servers. `dies`: it dies before the first one is removed.
     fn recover(&mut self, writer: &mut Writer<FaultyFs>, dies: bool) {
         for dead in &self.dead {
-            recover::take_back_marks(dead.arena(), writer.last_seq()).expect("it has no annex");
+            recover::take_back_marks(dead.arena(), writer.last_seq()).expect("it has no spill");
         }
         while !self.dead.is_empty() {
             writer.take_up(self.dead[0].arena());
@@ -331,7 +331,7 @@ impl Server {
         let (control, status) = (self.control.clone(), Arc::new(Status::default()));
         let last_seq = last_seq.unwrap_or(0);
         let mut writer = Writer::new(arena, files, last_seq, control, status, Box::new(|_, _| {}));
-        recover::take_back_marks(arena, last_seq).expect("it has no annex");
+        recover::take_back_marks(arena, last_seq).expect("it has no spill");
         world.recover(&mut writer, false);
         self.writer = writer.take_over(arena);
         self.writer.round();

@@ -38,7 +38,7 @@ pub type Say = Arc<dyn Fn(Severity, &str) + Send + Sync>;
 
 /// Where it works.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Paths {
     /// The log directory (canonical path).
     pub log_directory: PathBuf,
     /// Where the server has its arena.
@@ -68,7 +68,7 @@ enum Left {
 
 /// See the module documentation.
 pub struct Recorder {
-    place: Place,
+    paths: Paths,
     /// Can be read when it is to end.
     stop: RawFd,
     say: Say,
@@ -86,9 +86,9 @@ fn zone() -> Option<Bytes> {
 impl Recorder {
     /// `stop`: a descriptor that can be read when it is to end.
     #[must_use]
-    pub fn new(place: Place, stop: RawFd, say: Say) -> Recorder {
+    pub fn new(paths: Paths, stop: RawFd, say: Say) -> Recorder {
         Recorder {
-            place,
+            paths,
             stop,
             say,
             known: None,
@@ -132,7 +132,7 @@ impl Recorder {
                 return Ok(Ended::Stopped);
             }
             pause_ms = LOOK_EVERY_MS;
-            match socket::connect(&self.place.arena_directory, &self.place.log_directory) {
+            match socket::connect(&self.paths.arena_directory, &self.paths.log_directory) {
                 Ok(stream) => match self.attend(stream)? {
                     Left::Gone => {}
                     Left::Refused => pause_ms = REFUSED_MS,
@@ -141,7 +141,7 @@ impl Recorder {
                 Err(error) => match error.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {}
                     _ => {
-                        let directory = self.place.arena_directory.display();
+                        let directory = self.paths.arena_directory.display();
                         let text = format!("connecting to the server by {directory}: {error}");
                         self.say_once(Severity::Error, &text);
                     }
@@ -218,7 +218,7 @@ impl Recorder {
         // Found again by its name, which the server may have spelt through a link.
         let arena = attach.arena.path();
         self.known = Some((control.clone(), arena.canonicalize().unwrap_or(arena)));
-        self.place.signing_key_file = attach.signing_key_file.path();
+        self.paths.signing_key_file = attach.signing_key_file.path();
         let status = Arc::new(Status::default());
         let taken = self.take_over(&channel, attach, peer, &control, &status);
         let (writer, arena_file) = match taken {
@@ -235,14 +235,14 @@ impl Recorder {
         self.said.clear();
         let text = format!(
             "writing {} for the server, process {}",
-            self.place.log_directory.display(),
+            self.paths.log_directory.display(),
             peer.pid
         );
         (self.say)(Severity::Note, &text);
         let is_alive = Arc::new(AtomicBool::new(true));
         let thread = {
             let (control, status) = (control.clone(), status.clone());
-            let (arena, log) = (arena_file.path().to_owned(), self.place.log_directory.clone());
+            let (arena, log) = (arena_file.path().to_owned(), self.paths.log_directory.clone());
             let say = self.log(&channel);
             let is_alive = is_alive.clone();
             std::thread::Builder::new().name("tacho-writer".to_owned()).spawn(move || {
@@ -298,7 +298,7 @@ impl Recorder {
         status: &Arc<Status>,
     ) -> Result<(Writer, ArenaFile), String> {
         let theirs = attach.log_directory.path();
-        let ours = &self.place.log_directory;
+        let ours = &self.paths.log_directory;
         if theirs != *ours {
             return Err(format!(
                 "the server writes to {}, and this recorder was started for {}",
@@ -312,7 +312,7 @@ impl Recorder {
         let log = self.log(channel);
         let since_us = sys::monotonic_us();
         let (files, last_seq) = loop {
-            match opening::open(ours, &self.place.signing_key_file, names, &log) {
+            match opening::open(ours, &self.paths.signing_key_file, names, &log) {
                 Ok(opened) => break opened,
                 // `tacho recover` may be looking.
                 Err(error)
@@ -341,7 +341,7 @@ impl Recorder {
                 channel.send(&ToServer::Told { number, seq }).and_then(|()| channel.flush_all());
         }));
         let (mut writer, recovered) =
-            recover::succeed(writer, living, &self.place.arena_directory, ours);
+            recover::succeed(writer, living, &self.paths.arena_directory, ours);
         drop(nothing);
         if let Err(error) = recovered {
             writer.say(Severity::Warning, &error.to_string());
@@ -359,7 +359,7 @@ impl Recorder {
         }
         let say = self.say.clone();
         let names = self.known.as_ref().map_or_else(SettingNames::default, |it| it.0.names());
-        let Place { log_directory, signing_key_file, .. } = &self.place;
+        let Paths { log_directory, signing_key_file, .. } = &self.paths;
         let opened = opening::open_to_recover(log_directory, signing_key_file, names, &*say);
         let (files, last_seq) = match opened {
             Ok(opened) => opened,
@@ -384,7 +384,7 @@ impl Recorder {
         if let Some((_, arena)) = &self.known {
             writer.know_filters_of(arena);
         }
-        let Place { arena_directory, log_directory, .. } = &self.place;
+        let Paths { arena_directory, log_directory, .. } = &self.paths;
         let (writer, result) = recover::recover_all(writer, arena_directory, log_directory);
         let closed = writer.close();
         match result {
@@ -401,7 +401,7 @@ impl Recorder {
 
     /// Whether there is an arena of this log that nobody owns.
     fn has_dead(&mut self) -> bool {
-        let Place { arena_directory, log_directory, .. } = &self.place;
+        let Paths { arena_directory, log_directory, .. } = &self.paths;
         let mut paths = match arena_file::files(arena_directory, Some(log_directory)) {
             Ok(paths) => paths,
             Err(error) => {

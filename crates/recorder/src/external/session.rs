@@ -80,7 +80,7 @@ impl<'a> Session<'a> {
     }
 
     fn wake(&self) {
-        self.arena_file.arena().shared().bell.0.call(&Futex);
+        self.arena_file.arena().shared().wakeup.0.call(&Futex);
     }
 
     /// Has the log let go.

@@ -4,8 +4,8 @@ use tacho_ring::codec::{
     PRESENT_INNERMOST, PRESENT_OUTERMOST, PRESENT_QUERY_TIME, PRESENT_REMAINDER, RecordKind,
 };
 
-use super::order::Stashed;
-use super::partial::{Partial, Place};
+use super::partial::{Partial, RecordPlace};
+use super::waiting::Stashed;
 use crate::drain::{EndParts, Head, Ref};
 
 /// So many statements of a connection can be open: the server allows 255 calls in each other, and
@@ -19,19 +19,19 @@ pub(super) const ER_QUERY_INTERRUPTED: u32 = 1317;
 #[derive(Clone, Debug)]
 pub enum Start {
     /// Its record.
-    Record(Place),
+    Record(RecordPlace),
     /// It is in the file already, as a `running` line.
     Running {
         /// `seq` of that line.
         seq: u64,
         /// What its other lines need to know.
-        told: Box<Told>,
+        carry_over: Box<CarryOver>,
     },
 }
 
 /// What is kept of a statement whose start is in the file.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct CarryOver {
     /// The strings of its start, in the order of `STRING_*`. Empty after a restart.
     pub strings: Vec<Vec<u8>>,
     /// There was a secret in its text.
@@ -44,10 +44,10 @@ pub struct Told {
     pub error: Option<(u32, Vec<u8>)>,
 }
 
-impl Default for Told {
+impl Default for CarryOver {
     /// Of a statement from before a restart: its text may have had anything.
-    fn default() -> Told {
-        Told {
+    fn default() -> CarryOver {
+        CarryOver {
             strings: Vec::new(),
             has_secret: true,
             shows_prepared: false,
@@ -63,7 +63,7 @@ pub struct Open {
     /// Its start.
     pub start: Start,
     /// Errors and tables on the way, and the new text of one that was rewritten.
-    pub extras: Vec<Place>,
+    pub extras: Vec<RecordPlace>,
     /// Number within its connection.
     pub rec_no: u64,
     /// Number of its line within its connection.
@@ -91,7 +91,7 @@ pub struct Open {
 impl Open {
     /// A statement that is known only as a `running` line, from before a restart.
     pub fn from_running(head: &Head, seq: u64) -> Open {
-        Open::new(head, Start::Running { seq, told: Box::default() }, false)
+        Open::new(head, Start::Running { seq, carry_over: Box::default() }, false)
     }
 
     pub(super) fn new(head: &Head, start: Start, awaited: bool) -> Open {
@@ -158,7 +158,7 @@ impl Open {
 #[derive(Clone, Debug)]
 pub enum Ending {
     /// This record says it.
-    Record(Place),
+    Record(RecordPlace),
     /// This record says it, and has been read.
     Read {
         /// The record.
@@ -208,11 +208,11 @@ pub enum Ready {
     /// A record that is a line by itself, with the error message that came before it.
     Single {
         /// The record.
-        place: Place,
+        place: RecordPlace,
         /// Connection and `rec_no`, when its producer waits until its line is in the file.
         awaited: Option<(u64, u64)>,
         /// Error message.
-        error: Option<Place>,
+        error: Option<RecordPlace>,
         /// When it happened, µs.
         ts_us: i64,
     },
@@ -243,7 +243,7 @@ fn end_of(start_us: i64, head: &Head) -> Option<i64> {
 
 #[derive(Debug)]
 pub(super) struct PendingError {
-    pub(super) place: Place,
+    pub(super) place: RecordPlace,
     pub(super) query_id: u64,
     pub(super) ts_us: i64,
 }
@@ -277,7 +277,7 @@ impl Conn {
     pub(super) fn apply(
         &mut self,
         head: &Head,
-        place: Place,
+        place: RecordPlace,
         awaited: bool,
         ready: &mut Vec<Ready>,
     ) {
@@ -372,7 +372,7 @@ impl Conn {
         &mut self,
         found: usize,
         head: &Head,
-        place: Place,
+        place: RecordPlace,
         awaited: bool,
         ready: &mut Vec<Ready>,
     ) {
@@ -403,7 +403,7 @@ impl Conn {
             open.rec_no = head.rec_no;
         }
         let ending = match (place, head.end) {
-            (Place::Arena(at, _), Some(parts)) => {
+            (RecordPlace::Arena(at, _), Some(parts)) => {
                 let Head { ts_us, query_id, errno, present, shown_bytes, .. } = *head;
                 let end = StatementEnd { ts_us, query_id, errno, present, shown_bytes, parts };
                 Ending::Read { at, end }
@@ -427,7 +427,7 @@ impl Conn {
         }
     }
 
-    fn single(&mut self, place: Place, awaited: bool, head: &Head, ts_us: i64) -> Ready {
+    fn single(&mut self, place: RecordPlace, awaited: bool, head: &Head, ts_us: i64) -> Ready {
         let awaited = awaited.then_some((head.conn, head.rec_no));
         let error = self.pending_error.take().map(|error| error.place);
         Ready::Single { place, awaited, error, ts_us }

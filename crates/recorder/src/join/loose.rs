@@ -12,7 +12,7 @@ use tacho_ring::session;
 
 use super::Join;
 use super::conn::{Conn, Ready};
-use super::order::{Counts, Stashed};
+use super::waiting::{Counts, Stashed};
 use crate::drain::Head;
 use crate::recover;
 
@@ -65,20 +65,13 @@ impl Join {
         self.counts.loose > 0
     }
 
+    /// A pass has ended: takes what comes before records that an earlier pass has found.
     pub(super) fn settle_loose(&mut self, ready: &mut Vec<Ready>) {
         if self.counts.loose == 0 {
             return;
         }
         let pass = self.pass;
         let is_ripe = |conn: &Conn| conn.loose.iter().any(|s| s.pass < pass);
-        let ripe: Vec<u64> =
-            self.conns.iter().filter(|(_, conn)| is_ripe(conn)).map(|(id, _)| id).collect();
-        for id in ripe {
-            let Some(conn) = self.conns.get_mut(id) else { continue };
-            conn.settle_loose(pass, &mut self.counts, ready);
-            if conn.is_gone {
-                self.conns.remove(id);
-            }
-        }
+        self.settle(is_ripe, |conn, counts| conn.settle_loose(pass, counts, ready));
     }
 }

@@ -5,24 +5,9 @@ use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
 use tacho_ring::session;
 
 use super::conn::{Conn, Ready};
-use super::partial::{Partial, Place};
+use super::partial::{Partial, RecordPlace};
+use super::waiting::{Counts, Stashed};
 use crate::drain::{Head, Ref};
-
-/// A record whose turn has not come.
-#[derive(Debug)]
-pub(super) struct Stashed {
-    pub(super) head: Head,
-    pub(super) at: Ref,
-    pub(super) pass: u64,
-}
-
-/// What is kept of all connections together: mostly nothing, and then nobody has to search.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) stashed: usize,
-    pub(super) loose: usize,
-    pub(super) partials: usize,
-}
 
 impl Conn {
     /// Whether this record comes next.
@@ -92,7 +77,7 @@ impl Conn {
             self.expect_after(head.rec_no);
         }
         let awaited = head.present & PRESENT_AWAITED != 0;
-        self.apply(head, Place::Arena(at, Vec::new()), awaited, ready);
+        self.apply(head, RecordPlace::Arena(at, Vec::new()), awaited, ready);
     }
 
     #[inline(never)]

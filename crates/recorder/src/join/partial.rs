@@ -4,25 +4,25 @@ use crate::drain::{Head, Ref};
 
 /// Where a record is.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum RecordPlace {
     /// In the arena: the record, and the further fragments of its text.
     Arena(Ref, Vec<Ref>),
     /// Its beginning was taken out of the arena before it was complete; the last fragments
     /// are still there.
     Memory(Box<EarlyRecord>, Vec<Ref>),
-    /// As [`Place::Arena`], and some of the fragments between are gone: taken out of the arena by a
+    /// As [`RecordPlace::Arena`], and some of the fragments between are gone: taken out of the arena by a
     /// writer that died with them.
     Torn(Ref, Vec<Ref>),
 }
 
-impl Place {
+impl RecordPlace {
     /// Its records that are in the arena.
     pub fn refs(&self) -> Vec<Ref> {
         match self {
-            Place::Arena(first, more) | Place::Torn(first, more) => {
+            RecordPlace::Arena(first, more) | RecordPlace::Torn(first, more) => {
                 std::iter::once(first).chain(more).copied().collect()
             }
-            Place::Memory(_, more) => more.clone(),
+            RecordPlace::Memory(_, more) => more.clone(),
         }
     }
 }
@@ -62,7 +62,7 @@ pub struct Partial {
     pub more: Vec<Ref>,
     /// What was taken out.
     pub early: Option<Box<EarlyRecord>>,
-    /// Fragments between are gone, see [`Place::Torn`].
+    /// Fragments between are gone, see [`RecordPlace::Torn`].
     pub is_torn: bool,
     /// Its producer was told that it must wait for the line.
     pub awaited: bool,
@@ -83,15 +83,15 @@ impl Partial {
         self.first.iter().chain(&self.more).copied().collect()
     }
 
-    pub(super) fn into_place(self) -> Place {
+    pub(super) fn into_place(self) -> RecordPlace {
         match (self.first, self.early) {
-            (Some(first), None) if self.is_torn => Place::Torn(first, self.more),
-            (Some(first), None) => Place::Arena(first, self.more),
+            (Some(first), None) if self.is_torn => RecordPlace::Torn(first, self.more),
+            (Some(first), None) => RecordPlace::Arena(first, self.more),
             (first, early) => {
                 let mut early = early.unwrap_or_default();
                 // It is in the text already.
                 early.gathered = usize::from(first.is_some());
-                Place::Memory(early, first.into_iter().chain(self.more).collect())
+                RecordPlace::Memory(early, first.into_iter().chain(self.more).collect())
             }
         }
     }

@@ -285,7 +285,7 @@ impl Orderless {
             self.join.begin_pass();
         }
         let line = |ready: &Ready| match ready {
-            Ready::Single { place: Place::Arena(at, _), .. } => Some(at.position / 64),
+            Ready::Single { place: RecordPlace::Arena(at, _), .. } => Some(at.position / 64),
             _ => None,
         };
         (self.ready.iter().filter_map(line).collect(), self.join.take_missing())
@@ -393,7 +393,7 @@ fn an_end_that_a_pass_finds_before_its_start_waits_for_it() {
         assert_eq!(lines, [20], "{:?}", all.ready);
         assert!(matches!(
             &all.ready[..],
-            [Ready::Statement { open, ending: Ending::Record(Place::Arena(at, _)), .. }]
+            [Ready::Statement { open, ending: Ending::Record(RecordPlace::Arena(at, _)), .. }]
                 if open.ts_us == 10 && at.chunk == 1
         ));
         all.join.begin_pass();

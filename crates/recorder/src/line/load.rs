@@ -7,7 +7,7 @@
 use tacho_ring::codec::View;
 
 use crate::drain::Drain;
-use crate::join::{EarlyRecord, NoText, Place};
+use crate::join::{EarlyRecord, NoText, RecordPlace};
 
 /// A record that was read.
 pub(super) struct Loaded<'b> {
@@ -52,11 +52,11 @@ impl Buffers {
     pub(super) fn load<'b>(
         &'b mut self,
         drain: &Drain,
-        place: &'b Place,
+        place: &'b RecordPlace,
         shortfall: &mut Shortfall,
     ) -> Option<Loaded<'b>> {
         match place {
-            Place::Arena(at, more) if more.is_empty() => {
+            RecordPlace::Arena(at, more) if more.is_empty() => {
                 let view = drain.fetch(*at, &mut self.record).and_then(View::decode);
                 shortfall.damaged += u64::from(view.is_none());
                 view.map(|view| Loaded { view, text: Ok(view.text) })
@@ -70,18 +70,18 @@ impl Buffers {
     }
 
     #[inline(never)]
-    fn load_pieces<'b>(&'b mut self, drain: &Drain, place: &'b Place) -> Option<Loaded<'b>> {
+    fn load_pieces<'b>(&'b mut self, drain: &Drain, place: &'b RecordPlace) -> Option<Loaded<'b>> {
         let Buffers { record, text } = self;
         match place {
-            Place::Memory(early, _) => {
+            RecordPlace::Memory(early, _) => {
                 let view = View::decode(&early.first)?;
                 Some(Loaded { view, text: early.text() })
             }
-            Place::Torn(first, _) => {
+            RecordPlace::Torn(first, _) => {
                 let view = View::decode(drain.fetch(*first, record)?)?;
                 Some(Loaded { view, text: Err(NoText::Damaged) })
             }
-            Place::Arena(first, more) => {
+            RecordPlace::Arena(first, more) => {
                 let view = View::decode(drain.fetch(*first, record)?)?;
                 text.clear();
                 let mut joined = reserve(text, view.body.text_bytes);

@@ -7,8 +7,8 @@ use tacho_event::charset::Charset;
 use tacho_event::record::{Outcome, Record};
 use tacho_event::redact::{self, Parsed};
 
-use super::Style;
 use super::parts::TextKind;
+use super::style::Style;
 
 /// Text that may go to the disk, and whether something was taken out of it.
 pub(super) struct Shown<'t> {

@@ -1,19 +1,124 @@
 //! The line of a record that is one by itself.
 
-use tacho_event::record::{EventKind, Outcome, Record, TableAccess, TableUse};
+use tacho_event::record::{EventKind, Outcome, Record};
 use tacho_event::redact;
 use tacho_ring::codec::{
     PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_COMMAND, STRING_HOST, STRING_IP,
-    STRING_PRIV_USER, STRING_USER,
+    STRING_PRIV_USER, STRING_USER, View,
 };
 
-use super::load::Loaded;
+use super::digests::Digests;
+use super::load::{Loaded, Shortfall};
 use super::notice::Notice;
-use super::parts::{end_of, know, outcome_of, table_of};
+use super::parts::{TextKind, end_of, know, outcome_of, table_of};
 use super::secrets::{clean_message, show};
-use super::{Scratch, Style, Written, digest_of, is_blocked, wanted, write};
+use super::style::{Scratch, Style, Written, is_blocked, write};
+use super::{texts, wanted};
 use crate::drain::Drain;
-use crate::join::Place;
+use crate::join::RecordPlace;
+
+/// Which event a record is by itself.
+fn event_of(view: &View<'_>) -> EventKind {
+    match view.kind {
+        RecordKind::Connect if view.body.errno != 0 => EventKind::ConnectFailed,
+        RecordKind::Connect => EventKind::Connect,
+        RecordKind::Disconnect => EventKind::Disconnect,
+        RecordKind::ChangeUser => EventKind::ChangeUser,
+        RecordKind::Table => EventKind::Table,
+        RecordKind::Config => EventKind::Config,
+        RecordKind::Notice => EventKind::Notice,
+        _ => EventKind::Statement,
+    }
+}
+
+/// The change of a setting.
+fn config<'r>(view: &View<'r>, values: &'r [u8], record: &mut Record<'r>) {
+    record.variable = view.string(STRING_COMMAND);
+    let (old, new) = values.split_at(values.len().min(view.body.shown_bytes as usize));
+    (record.old_value, record.new_value) = (old, new);
+    record.user = view.string(STRING_USER);
+    record.priv_user = view.string(STRING_PRIV_USER);
+    record.host = view.string(STRING_HOST);
+    record.ip = view.string(STRING_IP);
+}
+
+/// The text and the message of a line, as they came.
+#[derive(Default)]
+struct Texts<'t> {
+    sql: Option<(&'t [u8], &'t TextKind)>,
+    message: Option<&'t [u8]>,
+    /// No text may be shown.
+    no_text: bool,
+}
+
+impl<'t> Texts<'t> {
+    /// An error: of the record itself, or of a statement that is unknown.
+    fn take_error(&mut self, error: &Loaded<'t>, record: &mut Record<'t>) {
+        if is_blocked(&error.view) {
+            record.blocked_by = error.text.unwrap_or_default();
+        } else {
+            // Its text is the message.
+            self.message = error.text.ok();
+        }
+    }
+
+    /// The text of a statement, or what its line says of a text that it does not show.
+    fn take_sql(&mut self, loaded: &Loaded<'t>, kind: &'t TextKind, record: &mut Record<'t>) {
+        let Loaded { view, text } = loaded;
+        if view.body.present & PRESENT_TEXT == 0 {
+            return;
+        }
+        match text {
+            Ok(text) if !self.no_text => self.sql = Some((text, kind)),
+            _ => record.sql_bytes = Some(view.body.text_bytes.into()),
+        }
+    }
+
+    /// Writes the line of a record with them; `view`: what it was made from.
+    #[inline(always)]
+    fn write(
+        &self,
+        view: &View<'_>,
+        record: Record<'_>,
+        out: &mut Vec<u8>,
+        style: &mut Style<'_>,
+        digests: &mut Digests,
+        shortfall: &mut Shortfall,
+    ) {
+        // Of a shorter lifetime: it gets texts that are made here.
+        let mut record = record;
+        let shown = self.sql.map(|(text, kind)| {
+            let is_whole = view.body.shown_bytes as usize == text.len();
+            let is_parsed = record.outcome == Some(Outcome::Ok) && is_whole;
+            show(text, view.body.text_bytes, &record, kind, is_parsed, style, digests.normaliser())
+        });
+        let is_redacted = shown.as_ref().is_some_and(|shown| shown.redacted);
+        // Of an error by itself the statement is not known: its secrets cannot be told apart.
+        let is_unknown =
+            is_redacted || record.sql_bytes.is_some() || view.kind == RecordKind::Error;
+        let message = self.message.map(|text| {
+            let no_literals = style.redact_literals || self.no_text;
+            if no_literals && record.event == Some(EventKind::Statement) {
+                redact::message_without_literals(record.errno, text).into()
+            } else {
+                clean_message(record.errno, text, is_unknown)
+            }
+        });
+        match (&shown, self.sql) {
+            (Some(shown), Some((text, kind))) => {
+                texts::put(&mut record, shown, text, kind, style.digest.then_some(digests));
+            }
+            _ => {
+                record.charset = None;
+                record.sql_charset = &[];
+            }
+        }
+        if let Some(message) = &message {
+            record.error = message;
+        }
+        write(out, &mut record, style, shortfall);
+    }
+}
 
 /// Writes the line of a record that is a line by itself, unless the filter does not want it.
 pub fn write_single(
@@ -22,23 +127,13 @@ pub fn write_single(
     scratch: &mut Scratch,
     style: &mut Style<'_>,
     seq: u64,
-    place: &Place,
-    error: Option<&Place>,
+    place: &RecordPlace,
+    error: Option<&RecordPlace>,
 ) -> Written {
     let Scratch { start, end, known, commands, digests, shortfall, .. } = scratch;
     let Some(loaded) = start.load(drain, place, shortfall) else { return Written::Unreadable };
     let Loaded { view, text } = loaded;
-    let failed = view.body.errno != 0;
-    let event = match view.kind {
-        RecordKind::Connect if failed => EventKind::ConnectFailed,
-        RecordKind::Connect => EventKind::Connect,
-        RecordKind::Disconnect => EventKind::Disconnect,
-        RecordKind::ChangeUser => EventKind::ChangeUser,
-        RecordKind::Table => EventKind::Table,
-        RecordKind::Config => EventKind::Config,
-        RecordKind::Notice => EventKind::Notice,
-        _ => EventKind::Statement,
-    };
+    let event = event_of(&view);
     let treatment = wanted::single(&style.filter(view.header.ts_us), &view);
     let error = error.and_then(|place| end.load(drain, place, shortfall));
     let blocks = error.as_ref().is_some_and(|loaded| is_blocked(&loaded.view));
@@ -55,22 +150,11 @@ pub fn write_single(
         conn_seq: (view.header.conn_seq != 0).then_some(view.header.conn_seq),
         ..Record::default()
     };
-    let (notice, attributes);
-    let mut table =
-        [TableUse { access: TableAccess::Read, db: &[], table: &[], new_db: &[], new_table: &[] }];
-    let mut sql = None;
-    let mut message = None;
+    let query_id = (view.header.query_id != 0).then_some(view.header.query_id);
+    let (notice, attributes, table);
+    let mut texts = Texts { no_text: treatment.no_text, ..Texts::default() };
     match event {
-        EventKind::Config => {
-            record.variable = view.string(STRING_COMMAND);
-            let values = text.unwrap_or_default();
-            let (old, new) = values.split_at(values.len().min(view.body.shown_bytes as usize));
-            (record.old_value, record.new_value) = (old, new);
-            record.user = view.string(STRING_USER);
-            record.priv_user = view.string(STRING_PRIV_USER);
-            record.host = view.string(STRING_HOST);
-            record.ip = view.string(STRING_IP);
-        }
+        EventKind::Config => config(&view, text.unwrap_or_default(), &mut record),
         EventKind::Notice => {
             notice = Notice::read(&view, text.unwrap_or_default(), style.redact_literals);
             attributes = notice.attributes();
@@ -78,19 +162,14 @@ pub fn write_single(
             record.attributes = &attributes;
         }
         EventKind::Table => {
-            table[0] = table_of(&view);
-            record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
+            table = [table_of(&view)];
+            record.query_id = query_id;
             record.tables = &table;
         }
         _ if view.kind == RecordKind::Error => {
             outcome_of(&mut record, &end_of(&view));
-            record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
-            if is_blocked(&view) {
-                record.blocked_by = text.unwrap_or_default();
-            } else {
-                // Its text is the message.
-                message = text.ok();
-            }
+            record.query_id = query_id;
+            texts.take_error(&loaded, &mut record);
         }
         _ => {
             let kind = know(known, &view, &mut record);
@@ -98,65 +177,20 @@ pub fn write_single(
             if event == EventKind::Disconnect {
                 record.outcome = None;
             }
-            record.query_id = (view.header.query_id != 0).then_some(view.header.query_id);
+            record.query_id = query_id;
             commands.name(drain, view.body.sql_command, &mut record);
-            if view.body.present & PRESENT_TEXT != 0 {
-                match text {
-                    _ if treatment.no_text => {
-                        record.sql_bytes = Some(view.body.text_bytes.into());
-                    }
-                    Ok(text) => sql = Some((text, kind)),
-                    Err(_) => record.sql_bytes = Some(view.body.text_bytes.into()),
-                }
-            }
+            texts.take_sql(&loaded, kind, &mut record);
         }
     }
-    if view.body.present & PRESENT_SQLSTATE != 0 && failed {
+    if view.body.present & PRESENT_SQLSTATE != 0 && view.body.errno != 0 {
         record.sqlstate = &view.body.sqlstate;
     }
-    let shown = sql.map(|(text, kind)| {
-        let is_whole = view.body.shown_bytes as usize == text.len();
-        let is_parsed = record.outcome == Some(Outcome::Ok) && is_whole;
-        show(text, view.body.text_bytes, &record, kind, is_parsed, style, digests.normaliser())
-    });
-    let redacted = shown.as_ref().is_some_and(|s| s.redacted);
-    if let Some(Loaded { view, text }) = &error {
-        if is_blocked(view) {
-            record.blocked_by = text.unwrap_or_default();
-        } else {
-            message = text.ok();
-        }
+    if let Some(error) = &error {
+        texts.take_error(error, &mut record);
         if record.errno == 0 {
-            record.errno = view.body.errno;
+            record.errno = error.view.body.errno;
         }
     }
-    // Of an error by itself the statement is not known: its secrets cannot be told apart.
-    let unknown = redacted || record.sql_bytes.is_some() || view.kind == RecordKind::Error;
-    let cleaned = message.map(|text| {
-        let no_literals = style.redact_literals || treatment.no_text;
-        if no_literals && event == EventKind::Statement {
-            redact::message_without_literals(record.errno, text).into()
-        } else {
-            clean_message(record.errno, text, unknown)
-        }
-    });
-    match &shown {
-        Some(shown) => {
-            record.sql = Some(&shown.text);
-            record.sql_bytes = shown.whole_bytes;
-            record.sql_redacted = redacted;
-            if let (true, Some((text, kind))) = (style.digest, sql) {
-                record.digest = digest_of(digests, Some(text), kind, shown);
-            }
-        }
-        None => {
-            record.charset = None;
-            record.sql_charset = &[];
-        }
-    }
-    if let Some(cleaned) = &cleaned {
-        record.error = cleaned;
-    }
-    write(out, &mut record, style, shortfall);
+    texts.write(&view, record, out, style, digests, shortfall);
     Written::Line
 }

@@ -1,20 +1,26 @@
 //! The line of a statement: of its start, its end, and what it has met on its way.
 
+use std::borrow::Cow;
+
+use tacho_digest::Normaliser;
 use tacho_event::record::{EventKind, Outcome, Record, TableUse};
 use tacho_event::redact;
-use tacho_filter::Treatment;
 use tacho_filter::program::USES_TABLE;
+use tacho_filter::{Program, Treatment};
 use tacho_ring::codec::{
     PRESENT_SQL_COMMAND, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_CHARSET, STRING_DB,
+    View,
 };
 
 use super::calls::Gaps;
+use super::digests::Digests;
 use super::load::{Buffers, Loaded, Shortfall};
 use super::parts::{Known, TextKind, end_of, identify, know, outcome_of, table_of};
 use super::secrets::{Shown, clean_message, executes_text, quotes_another_text, show};
-use super::{Scratch, Style, Written, digest_of, is_blocked, wanted, without_text, write};
+use super::style::{Scratch, Style, Written, is_blocked, without_text, write};
+use super::{texts, wanted};
 use crate::drain::Drain;
-use crate::join::{Ending, NoText, Open, Place, Start, StatementEnd, Told};
+use crate::join::{CarryOver, Ending, NoText, Open, RecordPlace, Start, StatementEnd};
 
 /// A statement that has a start, and how far it has come.
 #[derive(Clone, Copy)]
@@ -61,9 +67,9 @@ impl<'v> Said<'v> {
                 said.text = (view.body.present & PRESENT_TEXT != 0).then_some(*text);
                 said.text_bytes = view.body.text_bytes;
             }
-            (None, Start::Running { seq, told }) => {
+            (None, Start::Running { seq, carry_over }) => {
                 record.running_seq = Some(*seq);
-                let string = |i| told.strings.get(i).map_or(&[][..], Vec::as_slice);
+                let string = |i| carry_over.strings.get(i).map_or(&[][..], Vec::as_slice);
                 identify(record, &std::array::from_fn(string));
                 // The character set is that of a text which is in the other line.
                 record.sql_charset = &[];
@@ -145,7 +151,7 @@ struct Gathered<'v> {
 fn gather<'v>(
     extras: &'v mut Vec<Buffers>,
     drain: &Drain,
-    places: &'v [Place],
+    places: &'v [RecordPlace],
     is_outcome_open: bool,
     record: &mut Record<'v>,
     shortfall: &mut Shortfall,
@@ -191,17 +197,189 @@ fn gather<'v>(
 }
 
 /// The message that its start has left for its end, if that is the message of its outcome.
-fn told_message<'v>(
-    told: Option<&'v Told>,
+fn carried_message<'v>(
+    carry_over: Option<&'v CarryOver>,
     is_failed: bool,
     record: &mut Record<'v>,
 ) -> Option<&'v [u8]> {
-    let (errno, text) = told?.error.as_ref()?;
+    let (errno, text) = carry_over?.error.as_ref()?;
     if record.errno == 0 && is_failed {
         record.errno = *errno;
         record.outcome = Some(Outcome::Error);
     }
     (*errno == record.errno).then_some(text)
+}
+
+/// How a statement ended, as far as that is known; `read`: its end, if that is a record that can be read.
+#[inline(always)]
+fn ended_by<'e>(
+    ending: &'e Ending,
+    read: Option<&'e StatementEnd>,
+) -> (Option<&'e StatementEnd>, &'e Ending) {
+    match (ending, read) {
+        (Ending::Read { end, .. }, _) => (Some(end), ending),
+        // It has ended, and how is unknown.
+        (Ending::Record(_), None) => (None, &Ending::Unknown),
+        _ => (read, ending),
+    }
+}
+
+/// The line of a statement, as far as its start and its ending alone say.
+#[inline(always)]
+fn record_of<'r>(seq: u64, statement: &Statement<'_>, run: Option<u64>) -> Record<'r> {
+    let Statement { conn, open, ending } = *statement;
+    let outcome = match ending {
+        Ending::Record(_) | Ending::Read { .. } | Ending::Derived(0) => Outcome::Ok,
+        Ending::Derived(_) => Outcome::Error,
+        Ending::Unknown => Outcome::Interrupted,
+        Ending::Running => Outcome::Running,
+    };
+    Record {
+        seq,
+        ts_us: open.ts_us,
+        event: Some(EventKind::Statement),
+        run,
+        conn: Some(conn),
+        conn_seq: (open.conn_seq != 0).then_some(open.conn_seq),
+        query_id: (open.query_id != 0).then_some(open.query_id),
+        outcome: Some(outcome),
+        errno: if let Ending::Derived(errno) = ending { *errno } else { 0 },
+        ..Record::default()
+    }
+}
+
+/// Length of the whole text where only its beginning is known.
+fn whole_bytes(started: &Loaded<'_>) -> Option<u32> {
+    let whole = started.view.body.text_bytes;
+    started.text.ok().and_then(|text| (whole as usize > text.len()).then_some(whole))
+}
+
+/// What the filter says of a statement; `start`: the record of its start.
+#[inline(always)]
+fn treatment_of(
+    filter: &Program<'_>,
+    start: &View<'_>,
+    has_ended: bool,
+    said: &Said<'_>,
+    gathered: &Gathered<'_>,
+    record: &Record<'_>,
+    normaliser: &mut Normaliser,
+) -> Treatment {
+    let Gathered { tables, is_partial, gaps, .. } = gathered;
+    wanted::statement(filter, start, || {
+        let text = said.text.and_then(Result::ok).unwrap_or_default();
+        let asks_for_tables = filter.uses() & USES_TABLE != 0 && !tables.is_empty();
+        has_ended.then(|| wanted::End {
+            sql_command: said.is_command_known.then_some(said.sql_command),
+            errno: record.errno,
+            tables,
+            is_partial: *is_partial || gaps.locked,
+            may_hide: asks_for_tables
+                && gaps.may_hide(record.sql_command, text, said.kind, normaliser),
+            command: record.sql_command,
+            text,
+        })
+    })
+}
+
+/// The texts of a statement, and what decides how they are shown.
+struct Texts<'t> {
+    /// `None`: there is none, or it must not be shown.
+    text: Option<&'t [u8]>,
+    text_bytes: u32,
+    kind: &'t TextKind,
+    /// There is a text, and it cannot or must not be shown.
+    is_gone: bool,
+    /// Length of the whole text where only its beginning is known.
+    whole_bytes: Option<u32>,
+    /// The text that it was rewritten to.
+    rewritten: Option<&'t [u8]>,
+    /// The message of its error.
+    message: Option<&'t [u8]>,
+    treatment: Treatment,
+    /// What was kept of the start.
+    carry_over: Option<&'t CarryOver>,
+    ended: Option<&'t StatementEnd>,
+}
+
+impl<'t> Texts<'t> {
+    /// Writes the line of a record with them.
+    #[inline(always)]
+    fn write(
+        &self,
+        record: Record<'_>,
+        out: &mut Vec<u8>,
+        style: &mut Style<'_>,
+        digests: &mut Digests,
+        shortfall: &mut Shortfall,
+    ) {
+        // Of a shorter lifetime: it gets texts that are made here.
+        let mut record = record;
+        let shown = self.show(&record, style, digests.normaliser());
+        // A text that must not be shown, or cannot, does not show in another form.
+        let rewritten = self
+            .rewritten
+            .filter(|_| !self.is_gone && !self.treatment.no_text)
+            .map(|text| show(text, 0, &record, self.kind, false, style, digests.normaliser()));
+        let is_redacted = |it: &Option<Shown<'_>>| it.as_ref().is_some_and(|shown| shown.redacted);
+        let is_redacted = is_redacted(&shown) || is_redacted(&rewritten);
+        let message = self.message.map(|message| self.clean(message, is_redacted, &record, style));
+        if let (Some(shown), Some(text)) = (&shown, self.text) {
+            texts::put(&mut record, shown, text, self.kind, style.digest.then_some(digests));
+        } else if self.is_gone {
+            record.sql_bytes = Some(self.text_bytes.into());
+            without_text(&mut record);
+        }
+        record.rewritten_query = rewritten.as_ref().map(|shown| &*shown.text);
+        if let Some(message) = &message {
+            record.error = message;
+        }
+        if record.sql_bytes.is_none() {
+            record.sql_bytes = self.whole_bytes.map(u64::from);
+        }
+        write(out, &mut record, style, shortfall);
+    }
+
+    /// What may be shown of the text.
+    #[inline(always)]
+    fn show(
+        &self,
+        record: &Record<'_>,
+        style: &Style<'_>,
+        normaliser: &mut Normaliser,
+    ) -> Option<Shown<'t>> {
+        let text = self.text?;
+        // Nothing says how much of it belongs to a statement whose end shows no text.
+        let is_whole = |end: &StatementEnd| {
+            end.shown_bytes != u32::MAX && end.shown_bytes as usize >= text.len()
+        };
+        let is_parsed = record.outcome == Some(Outcome::Ok) && self.ended.is_some_and(is_whole);
+        Some(show(text, self.text_bytes, record, self.kind, is_parsed, style, normaliser))
+    }
+
+    /// The message of its error. `is_redacted`: something was taken out of what is shown of the texts.
+    fn clean<'m>(
+        &self,
+        message: &'m [u8],
+        is_redacted: bool,
+        record: &Record<'_>,
+        style: &Style<'_>,
+    ) -> Cow<'m, [u8]> {
+        let Texts { text, kind, is_gone, carry_over, .. } = *self;
+        let no_literals =
+            self.treatment.no_text || carry_over.is_some_and(|carry_over| carry_over.no_literals);
+        if style.redact_literals || no_literals {
+            return redact::message_without_literals(record.errno, message).into();
+        }
+        let has_secret = is_redacted || carry_over.is_some_and(|carry_over| carry_over.has_secret);
+        let shows_prepared = || {
+            text.is_some_and(|text| redact::shows_prepared(text, kind.setting))
+                || carry_over.is_some_and(|carry_over| carry_over.shows_prepared)
+        };
+        let is_hidden = executes_text(record) && !shows_prepared()
+            || quotes_another_text(record, message, text, kind);
+        clean_message(record.errno, message, has_secret || is_hidden || is_gone)
+    }
 }
 
 /// Writes the line of a statement that has a start, unless it has ended and the filter does not
@@ -214,86 +392,46 @@ pub fn write_statement(
     seq: u64,
     statement: Statement<'_>,
 ) -> Written {
-    let Statement { conn, open, ending } = statement;
+    let Statement { open, ending, .. } = statement;
     let Scratch { start, end, extras, known, commands, digests, shortfall } = scratch;
-    let started = match &open.start {
-        Start::Record(place) => start.load(drain, place, shortfall),
-        Start::Running { .. } => None,
-    };
-    let told = match &open.start {
-        Start::Record(_) => None,
-        Start::Running { told, .. } => Some(&**told),
+    let (started, carry_over) = match &open.start {
+        Start::Record(place) => (start.load(drain, place, shortfall), None),
+        Start::Running { carry_over, .. } => (None, Some(&**carry_over)),
     };
     let end_record = match ending {
         Ending::Record(place) => end.load(drain, place, shortfall),
         _ => None,
     };
     let end_of_record = end_record.as_ref().map(|loaded| end_of(&loaded.view));
-    let (ended, ending) = match ending {
-        Ending::Read { end, .. } => (Some(end), ending),
-        // It has ended, and nobody can say how.
-        Ending::Record(_) if end_of_record.is_none() => (None, &Ending::Unknown),
-        _ => (end_of_record.as_ref(), ending),
-    };
+    let (ended, ending) = ended_by(ending, end_of_record.as_ref());
     let is_running = matches!(ending, Ending::Running);
     let is_unknown = matches!(ending, Ending::Unknown);
-    let mut record = Record {
-        seq,
-        ts_us: open.ts_us,
-        event: Some(EventKind::Statement),
-        run: style.run,
-        conn: Some(conn),
-        conn_seq: (open.conn_seq != 0).then_some(open.conn_seq),
-        query_id: (open.query_id != 0).then_some(open.query_id),
-        outcome: Some(match ending {
-            Ending::Record(_) | Ending::Read { .. } | Ending::Derived(0) => Outcome::Ok,
-            Ending::Derived(_) => Outcome::Error,
-            Ending::Unknown => Outcome::Interrupted,
-            Ending::Running => Outcome::Running,
-        }),
-        ..Record::default()
-    };
-    if let Ending::Derived(errno) = ending {
-        record.errno = *errno;
-    }
+    let mut record = record_of(seq, &Statement { ending, ..statement }, style.run);
     let mut said = Said::at_start(started.as_ref(), &open.start, known, &mut record);
     if let Some(end) = ended {
         said.end(end, open.ts_us, &mut record);
     }
     // Of what follows in a packet the `running` line has only the beginning.
-    let is_told = matches!(open.start, Start::Running { .. }) && !open.remainder;
+    let is_told = carry_over.is_some() && !open.remainder;
     let kind_at_end = end_record
         .as_ref()
         .and_then(|ended| said.end_text(ended, started.as_ref(), is_told, &mut record));
     commands.name(drain, said.sql_command, &mut record);
 
     let is_outcome_open = ended.is_none() && !is_running;
-    let Gathered { tables, is_partial, gaps, message, rewritten } =
-        gather(extras, drain, &open.extras, is_outcome_open, &mut record, shortfall);
-    record.tables = &tables;
-    let message = message.or_else(|| {
+    let gathered = gather(extras, drain, &open.extras, is_outcome_open, &mut record, shortfall);
+    record.tables = &gathered.tables;
+    let message = gathered.message.or_else(|| {
         let is_failed = open.failed && matches!(ending, Ending::Derived(_));
-        told_message(told, is_failed, &mut record)
+        carried_message(carry_over, is_failed, &mut record)
     });
 
     let mut treatment = Treatment::default();
     if let Some(Loaded { view, .. }) = &started {
         let filter = style.filter(open.ts_us);
         let has_ended = !is_unknown && !is_running;
-        treatment = wanted::statement(&filter, view, || {
-            let text = said.text.and_then(Result::ok).unwrap_or_default();
-            let asks_for_tables = filter.uses() & USES_TABLE != 0 && !tables.is_empty();
-            has_ended.then(|| wanted::End {
-                sql_command: said.is_command_known.then_some(said.sql_command),
-                errno: record.errno,
-                tables: &tables,
-                is_partial: is_partial || gaps.locked,
-                may_hide: asks_for_tables
-                    && gaps.may_hide(record.sql_command, text, said.kind, digests.normaliser()),
-                command: record.sql_command,
-                text,
-            })
-        });
+        let normaliser = digests.normaliser();
+        treatment = treatment_of(&filter, view, has_ended, &said, &gathered, &record, normaliser);
         // What a rule has blocked is not for another one to leave out.
         if treatment.skip && style.may_skip && has_ended && record.blocked_by.is_empty() {
             return Written::Filtered;
@@ -301,66 +439,26 @@ pub fn write_statement(
         style.redact_literals |= treatment.literals;
     }
 
-    let Said { text, text_bytes, kind, .. } = said;
     let unknown_kind;
-    let kind = match kind_at_end.as_ref().or(kind) {
+    let kind = match kind_at_end.as_ref().or(said.kind) {
         Some(kind) => kind,
         None => {
             unknown_kind = TextKind::of(record.sql_charset, record.db, record.command);
             &unknown_kind
         }
     };
-    let is_gone = matches!(text, Some(Err(_))) || (treatment.no_text && text.is_some());
-    let text = text.and_then(Result::ok).filter(|_| !treatment.no_text);
-    let shown = text.map(|text| {
-        // Nothing says how much of it belongs to a statement whose end shows no text.
-        let is_whole = |end: &StatementEnd| {
-            end.shown_bytes != u32::MAX && end.shown_bytes as usize >= text.len()
-        };
-        let is_parsed = record.outcome == Some(Outcome::Ok) && ended.is_some_and(is_whole);
-        show(text, text_bytes, &record, kind, is_parsed, style, digests.normaliser())
-    });
-    // A text that must not be shown, or cannot, does not show in another form.
-    let rewritten = rewritten
-        .filter(|_| !is_gone && !treatment.no_text)
-        .map(|text| show(text, 0, &record, kind, false, style, digests.normaliser()));
-    let is_redacted = |it: &Option<Shown<'_>>| it.as_ref().is_some_and(|shown| shown.redacted);
-    let redacted = is_redacted(&shown) || is_redacted(&rewritten);
-    let message = message.map(|message| {
-        let no_literals = treatment.no_text || told.is_some_and(|told| told.no_literals);
-        if style.redact_literals || no_literals {
-            return redact::message_without_literals(record.errno, message).into();
-        }
-        let has_secret = redacted || told.is_some_and(|told| told.has_secret);
-        let shows_prepared = || {
-            text.is_some_and(|text| redact::shows_prepared(text, kind.setting))
-                || told.is_some_and(|told| told.shows_prepared)
-        };
-        let is_hidden = executes_text(&record) && !shows_prepared()
-            || quotes_another_text(&record, message, text, kind);
-        clean_message(record.errno, message, has_secret || is_hidden || is_gone)
-    });
-    if let Some(shown) = &shown {
-        record.sql = Some(&shown.text);
-        record.sql_bytes = shown.whole_bytes;
-        record.sql_redacted = shown.redacted;
-        if style.digest {
-            record.digest = digest_of(digests, text, kind, shown);
-        }
-    } else if is_gone {
-        record.sql_bytes = Some(text_bytes.into());
-        without_text(&mut record);
-    }
-    record.rewritten_query = rewritten.as_ref().map(|shown| &*shown.text);
-    if let Some(message) = &message {
-        record.error = message;
-    }
-    if let (Some(Loaded { view, text: Ok(whole) }), None) = (&started, &record.sql_bytes)
-        && is_unknown
-        && (view.body.text_bytes as usize) > whole.len()
-    {
-        record.sql_bytes = Some(u64::from(view.body.text_bytes));
-    }
-    write(out, &mut record, style, shortfall);
+    let texts = Texts {
+        text: said.text.and_then(Result::ok).filter(|_| !treatment.no_text),
+        text_bytes: said.text_bytes,
+        kind,
+        is_gone: matches!(said.text, Some(Err(_))) || (treatment.no_text && said.text.is_some()),
+        whole_bytes: started.as_ref().filter(|_| is_unknown).and_then(whole_bytes),
+        rewritten: gathered.rewritten,
+        message,
+        treatment,
+        carry_over,
+        ended,
+    };
+    texts.write(record, out, style, digests, shortfall);
     Written::Line
 }

@@ -1,6 +1,6 @@
 //! How fast files may go for a reason that can be a mistake or an attack.
 
-use super::seldom::Seldom;
+use super::rate_limit::RateLimit;
 
 pub(super) const HOUR_US: i64 = 3_600_000_000;
 /// Of so many files one may go in an hour.
@@ -21,7 +21,7 @@ pub(super) struct Brake {
     hour_at_us: Option<i64>,
     /// An operator has said so, and no look at the files has succeeded since.
     is_said: bool,
-    seldom: Seldom,
+    limit: RateLimit,
 }
 
 impl Brake {
@@ -74,7 +74,7 @@ impl Brake {
 
     /// Whether to tell once more that files stay.
     pub(super) fn may_tell(&mut self, now_us: i64) -> bool {
-        self.seldom.allows(now_us)
+        self.limit.allows(now_us)
     }
 }
 

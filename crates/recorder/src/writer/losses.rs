@@ -1,38 +1,59 @@
-//! Telling of losses.
+//! Lines about records that were lost.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use tacho_event::json;
 use tacho_event::record::{EventKind, Record};
-use tacho_logdir::Fs;
 use tacho_ring::arena::Arena;
 use tacho_ring::sys;
 
-use super::Writer;
+use super::batch::Batch;
+use super::context::Context;
+use super::own_lines::run_of;
+use super::rate_limit::RateLimit;
 use crate::arena_file;
 use crate::control::Severity;
 
-/// Losses are told of in one line, at most this often, µs.
+/// Losses are reported in one line, at most this often, µs.
 const LOST_INTERVAL_US: u64 = 1_000_000;
 
-impl<F: Fs> Writer<F> {
-    pub(crate) fn count_corrupt(&self, count: u64) {
-        let counters = &self.arena().shared().counters.0;
-        counters.lost_corrupt.fetch_add(count, Ordering::Relaxed);
+/// What was last said about losses.
+pub(super) struct Losses {
+    /// When the counters were last looked at.
+    seen_us: i64,
+    /// When a line was last written.
+    reported_us: i64,
+    /// Records lost that the error log has not heard of.
+    unsaid: u64,
+    limit: RateLimit,
+}
+
+/// Counts records of an arena that cannot be read.
+pub(super) fn count_corrupt(arena: &Arena, count: u64) {
+    arena.shared().counters.0.lost_corrupt.fetch_add(count, Ordering::Relaxed);
+}
+
+impl Losses {
+    pub(super) fn new(now_us: i64) -> Losses {
+        Losses { seen_us: now_us, reported_us: 0, unsaid: 0, limit: RateLimit::default() }
+    }
+
+    /// Losses that no line reports are from this time on.
+    pub(super) fn set_seen(&mut self, seen_us: i64) {
+        self.seen_us = seen_us;
     }
 
     /// A `lost` line for each cause that has new losses.
-    pub(super) fn tell_losses(&mut self, now_us: i64) {
-        let damaged = self.drain.take_damaged() + self.join.take_missing();
-        let buried = u64::from(self.drain.bury_dead(sys::monotonic_us()));
-        if damaged + buried > 0 {
-            self.count_corrupt(damaged + buried);
-        }
-        if now_us.abs_diff(self.lost_told_us) < LOST_INTERVAL_US {
+    pub(super) fn write(
+        &mut self,
+        now_us: i64,
+        arena: &Arena,
+        batch: &mut Batch,
+        context: &Context,
+    ) {
+        if now_us.abs_diff(self.reported_us) < LOST_INTERVAL_US {
             return;
         }
-        let arena = *self.arena();
         let counters = &arena.shared().counters.0;
         let state = &arena.shared().writer.0;
         let causes = [
@@ -48,86 +69,89 @@ impl<F: Fs> Writer<F> {
             (cause, total, total.saturating_sub(reported.load(Ordering::Relaxed)))
         });
         // Read after the counters: what they count has happened before.
-        let until_us = sys::now_us().max(self.lost_seen_us);
+        let until_us = sys::now_us().max(self.seen_us);
         for ((cause, total, count), telling) in news.into_iter().zip(telling) {
             // One line at a time for each cause: the arena remembers one that is on its way.
             if count == 0 || telling.seq.load(Ordering::Relaxed) != 0 {
                 continue;
             }
-            let seq = self.take_seq();
+            let seq = batch.take_seq();
             telling.count.store(total, Ordering::Relaxed);
             // SYNC telling: Release, so that who reads after a crash finds the count.
             telling.seq.store(seq, Ordering::Release);
-            let record = Record {
+            batch.write(&Record {
                 seq,
                 ts_us: until_us,
-                start_ts_us: Some(self.lost_seen_us),
+                start_ts_us: Some(self.seen_us),
                 event: Some(EventKind::Lost),
-                run: self.run(),
+                run: run_of(arena),
                 count: Some(count),
                 cause: cause.as_bytes(),
                 ..Record::default()
-            };
-            json::write_line(&mut self.batch, &record, &mut self.clock);
-            self.lost_told_us = now_us;
-            self.say_lost(count, cause);
+            });
+            self.reported_us = now_us;
+            self.say(count, cause, context);
         }
-        self.lost_seen_us = now_us;
+        self.seen_us = now_us;
     }
 
-    /// Tells the error log, or keeps the number for the next time when it does.
-    fn say_lost(&mut self, count: u64, cause: &str) {
-        if !self.lost_seldom.allows(sys::monotonic_us()) {
-            self.lost_unsaid += count;
+    /// Writes to the error log, or keeps the number for the next time when it does.
+    fn say(&mut self, count: u64, cause: &str, context: &Context) {
+        if !self.limit.allows(sys::monotonic_us()) {
+            self.unsaid += count;
             return;
         }
-        let text = match std::mem::take(&mut self.lost_unsaid) {
+        let text = match std::mem::take(&mut self.unsaid) {
             0 => format!("{count} records were lost ({cause}); the log has a `lost` line"),
             before => format!(
                 "{count} records were lost ({cause}), and {before} since the last message; the \
                  log has `lost` lines"
             ),
         };
-        self.say(Severity::Warning, &text);
+        context.say(Severity::Warning, &text);
     }
 
-    /// Tells that the memory of a recorder that did not stop is gone, with what was in it.
-    pub(crate) fn tell_gone(&mut self, path: &Path) {
-        let now_us = sys::now_us();
-        let seq = self.take_seq();
-        let record = Record {
-            seq,
-            ts_us: now_us,
-            start_ts_us: Some(arena_file::created_us(path).unwrap_or(now_us).min(now_us)),
-            event: Some(EventKind::Lost),
-            cause: b"arena_gone",
-            ..Record::default()
-        };
-        json::write_line(&mut self.batch, &record, &mut self.clock);
-        self.gone.push(path.to_owned());
-        let text = format!(
-            "the arena {} is gone: its server did not stop in the orderly way, and the machine \
-             was started anew, or somebody removed it. What was not in the log yet is lost; the \
-             log has a `lost` line",
-            path.display()
-        );
-        self.say(Severity::Warning, &text);
-    }
-
-    /// Used by recovery, after the last round: no loss may stay untold.
-    pub(crate) fn tell_last_losses(&mut self, now_us: i64) {
-        self.lost_told_us = 0;
-        self.tell_losses(now_us);
-        let unsaid = std::mem::take(&mut self.lost_unsaid);
+    /// After the last round: no loss may stay without a line.
+    pub(super) fn write_last(
+        &mut self,
+        now_us: i64,
+        arena: &Arena,
+        batch: &mut Batch,
+        context: &Context,
+    ) {
+        self.reported_us = 0;
+        self.write(now_us, arena, batch, context);
+        let unsaid = std::mem::take(&mut self.unsaid);
         if unsaid > 0 {
             let text = format!("{unsaid} more records were lost; the log has `lost` lines");
-            self.say(Severity::Warning, &text);
+            context.say(Severity::Warning, &text);
         }
     }
 }
 
-/// Counts losses as told whose line is in the file, which ends with line `written_seq`. Lines
-/// that are not, are as if they had never been: with the next one the losses are told again.
+/// A line that says that the memory of a recorder that did not stop is gone, with what was in it.
+pub(super) fn write_gone(path: &Path, batch: &mut Batch, context: &Context) {
+    let now_us = sys::now_us();
+    let seq = batch.take_seq();
+    batch.write(&Record {
+        seq,
+        ts_us: now_us,
+        start_ts_us: Some(arena_file::created_us(path).unwrap_or(now_us).min(now_us)),
+        event: Some(EventKind::Lost),
+        cause: b"arena_gone",
+        ..Record::default()
+    });
+    let text = format!(
+        "the arena {} is gone: its server did not stop in the orderly way, and the machine \
+         was started anew, or somebody removed it. What was not in the log yet is lost; the \
+         log has a `lost` line",
+        path.display()
+    );
+    context.say(Severity::Warning, &text);
+}
+
+/// Counts losses as reported whose line is in the file, which ends with line `written_seq`. Lines
+/// that are not, are as if they had never been: with the next one the losses are reported again.
 pub(crate) fn confirm_losses(arena: &Arena, written_seq: u64) {
     let state = &arena.shared().writer.0;
     let [timeout, dropped, corrupt] = &state.telling;
@@ -137,12 +161,48 @@ pub(crate) fn confirm_losses(arena: &Arena, written_seq: u64) {
         (corrupt, &state.reported_corrupt),
         (&state.telling_killed, &state.reported_killed),
     ] {
-        // SYNC telling: Acquire pairs with the Release in `tell_losses`.
+        // SYNC telling: Acquire pairs with the Release in `Losses::write`.
         let seq = telling.seq.load(Ordering::Acquire);
         if seq != 0 && seq <= written_seq {
             reported.store(telling.count.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         // In this order: a death in between confirms once more.
         telling.seq.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::arena_file::ArenaFile;
+    use crate::control::{Control, Status};
+
+    #[test]
+    fn a_loss_is_confirmed_by_the_line_in_the_file_and_reported_again_without_it() {
+        let made = ArenaFile::placeholder().expect("memory");
+        let arena = made.arena();
+        let status = Arc::new(Status::default());
+        let context = Context::new(Arc::new(Control::default()), status, Box::new(|_, _| {}));
+        let mut batch = Batch::new(9);
+        let mut losses = Losses::new(0);
+        count_corrupt(&arena, 3);
+        losses.write(2_000_000, &arena, &mut batch, &context);
+        assert_eq!(batch.next_seq(), 11);
+        count_corrupt(&arena, 1);
+        losses.write(2_500_000, &arena, &mut batch, &context);
+        assert_eq!(batch.next_seq(), 11, "at most one line in a second");
+        losses.write(4_000_000, &arena, &mut batch, &context);
+        assert_eq!(batch.next_seq(), 11, "one is on its way");
+        // Its line did not reach the file.
+        confirm_losses(&arena, 9);
+        losses.write(6_000_000, &arena, &mut batch, &context);
+        assert_eq!(batch.next_seq(), 12);
+        confirm_losses(&arena, 11);
+        losses.write(8_000_000, &arena, &mut batch, &context);
+        assert_eq!(batch.next_seq(), 12, "all four are reported");
+        let reported = &arena.shared().writer.0.reported_corrupt;
+        assert_eq!(reported.load(Ordering::Relaxed), 4);
     }
 }

@@ -4,141 +4,113 @@
 //! is its chunk given back. The `seq` of the line is stored in the record before the write,
 //! so that after a crash the last line in the file tells which records are in it.
 //!
+//! [`Writer`] runs the round. Each part owns its state, and takes what it needs from others as
+//! arguments.
+//!
 //! | module | what it owns |
 //! |---|---|
+//! | `context` | settings, status, error log |
+//! | `intake` | from the arena to the queue |
 //! | `queue` | the order of the lines |
-//! | `judging` | by which filters lines are judged |
-//! | `durability` | from the file to the device; producers that wait |
 //! | `lines` | from the queue to the batch |
+//! | `filter_sync` | the filters that lines are judged by |
+//! | `running` | lines of statements that have not ended |
+//! | `running_table` | the arena's table of them |
+//! | `own_lines` | lines of the recorder itself |
+//! | `losses` | lines about lost records |
+//! | `batch` | lines that are not in the file yet |
 //! | `output` | from the batch to the file; errors |
-//! | `running` | the table of running statements |
-//! | `losses` | telling of losses |
-//! | `takeover` | going on where another writer has left a living arena |
+//! | `file_events` | what has happened to the files, in words |
+//! | `durability` | from the file to the device; producers that wait |
+//! | `dead_arenas` | arenas of dead servers that go with the batch |
+//! | `takeover` | continuing where another writer has left a living arena |
 //! | `relief` | making room when chunks are short |
-//! | `seldom` | what the error log hears of trouble that comes again and again |
+//! | `pace` | how long the writer sleeps |
+//! | `rate_limit` | how often the error log hears of the same trouble |
+//! | `upkeep` | what is done with files beside writing them: the next seven |
 //! | `retention` | which closed file goes when |
 //! | `brake` | how fast they may go where that can be a mistake or an attack |
 //! | `packing` | the thread that makes closed files smaller, and encrypts them |
-//! | `renditions` | the thread that writes each file once more in another format |
+//! | `secondary_format` | the thread that writes each file once more in another format |
 //! | `space` | room on the disk, and the warning that it ends |
-//! | `survey` | what there is of the log, for SHOW STATUS |
+//! | `stale` | which of these has to look again because another one has changed a file |
+//! | `inventory` | what there is of the log, for SHOW STATUS |
 
+mod batch;
 mod brake;
+mod context;
+mod dead_arenas;
 mod durability;
-mod judging;
+mod file_events;
+mod filter_sync;
+mod intake;
+mod inventory;
 mod lines;
 mod losses;
 mod output;
+mod own_lines;
+mod pace;
 mod packing;
 mod queue;
+mod rate_limit;
 mod relief;
-mod renditions;
 mod retention;
 mod running;
-mod seldom;
+mod running_table;
+mod secondary_format;
 mod space;
-mod survey;
+mod stale;
 mod takeover;
+mod upkeep;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tacho_event::record::EventKind;
-use tacho_event::time::TimeFormatter;
 use tacho_logdir::{FileError, Fs, LogFiles, RealFs};
 use tacho_ring::arena::Arena;
-use tacho_ring::gate::Park;
 use tacho_ring::producer::Futex;
-use tacho_ring::sync::fence;
-use tacho_ring::{session, sys};
+use tacho_ring::sys;
 
-use crate::annex::Source;
 use crate::arena_file::ArenaFile;
-use crate::control::{ConfigTold, Control, Log, Severity, Status, Timestamps};
+use crate::control::{ConfigTold, Control, Log, Severity, Status};
 use crate::drain::Drain;
-use crate::join::{Ending, Join, Ready, Start};
-use crate::line::Scratch;
+use crate::join::{Join, Ready};
 use crate::pause;
 use crate::setting_names::SettingNames;
-use durability::Syncing;
-use judging::Judging;
+use crate::spill::ArenaSource;
+use context::Context;
+use intake::{Intake, RUNNING_AFTER_US};
+use lines::{Channels, Lines};
+use losses::Losses;
 pub(crate) use losses::confirm_losses;
-use packing::Packing;
-use queue::Queue;
-use renditions::Renditions;
-use retention::Retention;
-use seldom::{Outages, Seldom};
-use space::SpaceWatch;
-use survey::SurveyWatch;
-
-/// A statement that is open for this long gets a `running` line, µs.
-const RUNNING_AFTER_US: i64 = 10_000_000;
-/// How long the writer sleeps while there is much to write.
-const NAP: std::time::Duration = std::time::Duration::from_millis(2);
+use output::Output;
+use own_lines::OwnLines;
+use pace::{Outlook, Pace};
+use rate_limit::RateLimit;
+use upkeep::Upkeep;
 
 /// See the module documentation.
 pub struct Writer<F: Fs = RealFs> {
-    /// Both before `files`, which have the lock of the directory: their threads end before that is
-    /// let go.
-    packing: Packing,
-    renditions: Renditions,
-    drain: Drain,
-    join: Join,
-    files: LogFiles<F>,
-    control: Arc<Control>,
-    status: Arc<Status>,
-    log: Log,
-    config_told: Option<ConfigTold>,
-    clock: TimeFormatter,
-    clock_zone: Timestamps,
-    scratch: Scratch,
-    judging: Judging,
-    /// What can become lines; emptied when all of it has.
-    ready: Vec<Ready>,
-    queue: Queue,
-    /// `seq` of the next line.
-    next_seq: u64,
-    /// `seq` of the last line in the file.
-    written_seq: u64,
-    batch: Vec<u8>,
-    progress: usize,
-    /// Producers that wait for lines of the batch: connection, `rec_no`.
-    awaited: Vec<(u64, u64)>,
-    syncing: Syncing,
-    /// Entries of the table of running statements whose completion is in the batch.
-    finished: Vec<usize>,
-    retry_at_us: i64,
-    /// How often somebody had rung before the last look at the arena.
-    rings_seen: u32,
-    /// `bytes_written` when it last slept.
-    slept_at_bytes: u64,
-    outages: Outages,
-    lost_seen_us: i64,
-    lost_told_us: i64,
-    /// Records lost that the error log has not heard of.
-    lost_unsaid: u64,
-    lost_seldom: Seldom,
-    memory_seldom: Seldom,
-    annex_seldom: Seldom,
-    /// The `stop` line is in the batch, or in the file.
-    stop_told: bool,
-    /// Arenas of dead servers that may go when the batch is written: their records are in it.
-    recovered: Vec<ArenaFile>,
-    /// Arenas that are gone, and may be forgotten when the batch is written: it says so.
-    gone: Vec<PathBuf>,
-    /// Files that were set aside and have no line in the log yet: the name before, the name now.
-    set_aside: Vec<(String, String)>,
-    retention: Retention,
-    space: SpaceWatch,
-    survey: SurveyWatch,
+    /// Before `output`, whose files have the lock of the directory: the threads that work on closed
+    /// files end before that is released.
+    upkeep: Upkeep,
+    intake: Intake,
+    lines: Lines,
+    own_lines: OwnLines,
+    losses: Losses,
+    output: Output<F>,
+    pace: Pace,
+    spill_limit: RateLimit,
+    context: Context,
 }
 
 impl<F: Fs> Writer<F> {
     /// Writes what comes through `arena` into `files`; `last_seq` is the `seq` of the last
     /// line there.
     pub fn new(
-        source: impl Into<Source>,
+        source: impl Into<ArenaSource>,
         files: LogFiles<F>,
         last_seq: u64,
         control: Arc<Control>,
@@ -147,45 +119,15 @@ impl<F: Fs> Writer<F> {
     ) -> Writer<F> {
         let now_us = sys::now_us();
         let mut writer = Writer {
-            drain: Drain::new(source),
-            join: Join::default(),
-            files,
-            control,
-            status,
-            log,
-            config_told: None,
-            clock: TimeFormatter::utc(),
-            clock_zone: Timestamps::Utc,
-            scratch: Scratch::default(),
-            judging: Judging::default(),
-            ready: Vec::new(),
-            queue: Queue::default(),
-            next_seq: last_seq + 1,
-            written_seq: last_seq,
-            batch: Vec::with_capacity(1 << 20),
-            progress: 0,
-            awaited: Vec::new(),
-            syncing: Syncing::default(),
-            finished: Vec::new(),
-            retry_at_us: 0,
-            rings_seen: 0,
-            slept_at_bytes: 0,
-            outages: Outages::default(),
-            lost_seen_us: now_us,
-            lost_told_us: 0,
-            lost_unsaid: 0,
-            lost_seldom: Seldom::default(),
-            memory_seldom: Seldom::default(),
-            annex_seldom: Seldom::default(),
-            stop_told: false,
-            recovered: Vec::new(),
-            gone: Vec::new(),
-            set_aside: Vec::new(),
-            retention: Retention::default(),
-            packing: Packing::default(),
-            renditions: Renditions::default(),
-            space: SpaceWatch::default(),
-            survey: SurveyWatch::default(),
+            upkeep: Upkeep::default(),
+            intake: Intake::new(source),
+            lines: Lines::default(),
+            own_lines: OwnLines::default(),
+            losses: Losses::new(now_us),
+            output: Output::new(files, last_seq),
+            pace: Pace::default(),
+            spill_limit: RateLimit::default(),
+            context: Context::new(control, status, log),
         };
         writer.take_names();
         writer.take_settings();
@@ -193,138 +135,136 @@ impl<F: Fs> Writer<F> {
     }
 
     /// Takes up another arena: after the records of a dead one, those of ours.
-    pub fn with_arena(mut self, source: impl Into<Source>) -> Writer<F> {
+    pub fn with_arena(mut self, source: impl Into<ArenaSource>) -> Writer<F> {
         self.take_up(source);
         self
     }
 
     /// Leaves the arena for another one. What is in the batch still goes to the file; what is
     /// not formatted yet stays unmarked in the arena that it is in.
-    pub(crate) fn take_up(&mut self, source: impl Into<Source>) {
-        self.drain = Drain::new(source);
-        self.join = Join::default();
-        // All of these speak of places in the old arena.
-        self.queue.clear(&mut self.ready);
-        self.awaited.clear();
-        self.syncing.begin_arena();
-        self.finished.clear();
-        self.judging.begin_arena();
-        // The losses that no line tells of are from any time of its life: its writer may have
+    pub(crate) fn take_up(&mut self, source: impl Into<ArenaSource>) {
+        self.intake.take_up(source);
+        // All of these are about records of the old arena.
+        self.output.batch.begin_arena();
+        self.output.durability.begin_arena();
+        self.lines.filter_sync.begin_arena();
+        // The losses without a line are from any time of its life: its writer may have
         // looked at them long before it died, and never have been able to write.
-        self.lost_seen_us = self.arena().header().created_us;
+        self.losses.set_seen(self.arena().header().created_us);
         self.take_names();
     }
 
     /// Names settings as the server of the arena does.
     fn take_names(&self) {
         let server = self.arena().header().server;
-        // One that is of no server says nothing: who writes knows better, or learns it soon.
+        // An arena without a server says nothing: the caller knows better, or learns it soon.
         if let Some(length @ 1..) = server.iter().position(|byte| *byte == 0) {
             let server = String::from_utf8_lossy(&server[..length]);
-            self.control.set_names(SettingNames::of_server(&server));
+            self.context.control.set_names(SettingNames::of_server(&server));
         }
     }
 
-    /// Who is to hear of the lines of changes.
+    /// Sets who hears of the lines of changes.
     pub fn set_config_told(&mut self, told: ConfigTold) {
-        self.config_told = Some(told);
+        self.own_lines.set_config_told(told);
     }
 
     /// The producers are threads of another process; see [`Drain::set_tasks`].
     pub fn set_tasks(&mut self, tasks: Option<PathBuf>) {
-        self.drain.set_tasks(tasks);
+        self.intake.set_tasks(tasks);
     }
 
-    /// Whether nothing is in the memory of this writer that is not in the arena or in the file: it
-    /// may let go. Nor may it know of something that is not on the device, and should be: the next one
-    /// would believe it is, as the kernel tells of it once.
+    /// The filters come from another process: a pass that has found what a newer one has let through
+    /// waits for that one.
+    pub fn wait_for_filters(&mut self) {
+        self.lines.filter_sync.set_remote();
+    }
+
+    /// The filters are those of the server that has, or had, this arena. Recovery of others uses none.
+    pub fn know_filters_of(&mut self, arena: &Path) {
+        self.lines.filter_sync.know_arena(arena);
+    }
+
+    /// Before a dead arena is recovered: its server's filters, if they are known.
+    pub(crate) fn take_filters_of_dead(&mut self, path: &Path) {
+        let Writer { lines, intake, context, .. } = self;
+        lines.filter_sync.take_of_dead(intake.arena(), path, &context.control);
+    }
+
+    /// Whether nothing is in the memory of this writer that is not in the arena or in the file: another
+    /// one may take over. Nor may it know of something that is not on the device, and should be: the
+    /// next one would believe it is, as the kernel reports an error once.
     pub fn may_let_go(&mut self) -> bool {
-        if !self.syncing.may_let_go() {
-            return false;
-        }
-        let is_written = self.batch.is_empty() && self.queue.order.is_empty();
-        is_written && self.join.partials().all(|(_, partial)| partial.early.is_none())
+        self.output.durability.may_let_go()
+            && self.output.batch.is_empty()
+            && self.intake.is_empty()
     }
 
     /// The arena.
     pub fn arena(&self) -> &Arena {
-        self.drain.arena()
+        self.intake.arena()
     }
 
     /// Connections that something is kept for.
     pub fn connection_count(&self) -> usize {
-        self.join.connection_count()
+        self.intake.join.connection_count()
     }
 
+    /// What recovery works on.
     pub(crate) fn parts(&mut self) -> (&mut Drain, &mut Join, &mut Vec<Ready>) {
-        (&mut self.drain, &mut self.join, &mut self.ready)
+        self.intake.parts()
     }
 
     /// See [`LogFiles::tell_recovery`].
     pub fn tell_recovery(&mut self) {
-        self.files.tell_recovery();
+        self.output.files.tell_recovery();
     }
 
     pub(crate) fn log_directory(&self) -> &Path {
-        self.files.directory()
+        self.output.files.directory()
     }
 
     /// `seq` of the last line in the file.
     pub fn last_seq(&self) -> u64 {
-        self.written_seq
+        self.output.batch.written_seq()
     }
 
     /// `seq` of the line that comes next.
     pub(crate) fn next_seq(&self) -> u64 {
-        self.next_seq
+        self.output.batch.next_seq()
     }
 
-    /// Tells the error log.
+    /// Writes to the error log.
     pub fn say(&self, severity: Severity, text: &str) {
-        (self.log)(severity, text);
-    }
-
-    fn take_seq(&mut self) -> u64 {
-        let seq = self.next_seq;
-        self.next_seq += 1;
-        seq
+        self.context.say(severity, text);
     }
 
     fn take_settings(&mut self) {
-        let zone = self.control.timestamps();
-        if zone != self.clock_zone {
-            self.clock_zone = zone;
-            self.clock = match zone {
-                Timestamps::Utc => TimeFormatter::utc(),
-                Timestamps::System => TimeFormatter::system().unwrap_or_else(|error| {
-                    (self.log)(
-                        Severity::Warning,
-                        &format!("{error}; time stamps are in UTC. Set TZ or /etc/localtime."),
-                    );
-                    TimeFormatter::utc()
-                }),
-            };
-        }
-        self.take_durability();
-        self.files.set_rotate_bytes(self.control.rotate_bytes.load(Ordering::Relaxed));
-        let interval_s = self.control.checkpoint_interval_s.load(Ordering::Relaxed);
-        self.files.set_checkpoint_interval_s(interval_s);
-        let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
-        let chunk_bytes = u64::from(self.arena().geometry().chunk_bytes);
+        let Writer { output, intake, context, .. } = self;
+        let control = &context.control;
+        output.batch.set_zone(control.timestamps(), context);
+        let arena = intake.arena();
+        output.take_durability(arena);
+        output.files.set_rotate_bytes(control.rotate_bytes.load(Ordering::Relaxed));
+        let interval_s = control.checkpoint_interval_s.load(Ordering::Relaxed);
+        output.files.set_checkpoint_interval_s(interval_s);
+        let flush_bytes = control.flush_bytes.load(Ordering::Relaxed);
+        let chunk_bytes = u64::from(arena.geometry().chunk_bytes);
         let limit = u32::try_from((flush_bytes / chunk_bytes).max(1)).unwrap_or(u32::MAX);
-        self.arena().shared().bell.0.closed_limit.store(limit, Ordering::Relaxed);
+        arena.shared().wakeup.0.closed_limit.store(limit, Ordering::Relaxed);
     }
+}
 
+/// The round.
+impl<F: Fs> Writer<F> {
     /// One round: everything that is in the arena now goes to the file, and to the device if it
     /// is time. `false`: the file cannot be written at the moment.
     pub fn round(&mut self) -> bool {
         pause::here();
-        // SYNC bell: Acquire pairs with the Release in `Bell::ring`: what was recorded before
-        // these is seen in this round. Who rings later is not slept over.
-        self.rings_seen = self.arena().shared().bell.0.rings.load(Ordering::Acquire);
+        self.pace.begin_round(self.intake.arena());
         let is_written = self.write_round();
-        self.look_after_renditions();
-        self.settle();
+        self.upkeep.look_after_format(&mut self.output.files, &self.context);
+        self.output.settle(self.intake.arena(), &self.context);
         is_written
     }
 
@@ -332,30 +272,45 @@ impl<F: Fs> Writer<F> {
         let now_us = sys::now_us();
         self.arena().shared().writer.0.heartbeat_us.store(now_us, Ordering::Relaxed);
         self.take_settings();
-        self.watch_space();
+        self.upkeep.watch_space(&self.output.files, &self.context);
         if !self.write_out(now_us) {
             self.show_arena_use();
             return false;
         }
-        self.control.flush_now.store(false, Ordering::Relaxed);
-        self.files.rotate_when_older(self.control.rotate_interval_s.load(Ordering::Relaxed));
-        if self.control.rotate_now.swap(false, Ordering::Relaxed)
-            && let Err(error) = self.files.rotate_now()
-        {
-            self.tell_failure(&error);
+        self.context.control.flush_now.store(false, Ordering::Relaxed);
+        self.output.rotate(&self.context);
+        pause::here();
+        self.upkeep.follow_format(&mut self.output.files, &self.context);
+        pause::here();
+        let Writer { own_lines, output, intake, context, .. } = self;
+        own_lines.config_changes(now_us, intake.arena(), &mut output.batch, context);
+        if !self.write_records(now_us) {
+            return false;
         }
         pause::here();
-        self.take_format();
+        let is_written = self.write_queue(now_us) && self.write_out(now_us);
         pause::here();
-        self.tell_config_changes(now_us);
+        self.output.files.tick();
+        self.recycle();
+        relief::report_spill_failure(&mut self.intake.drain, &mut self.spill_limit, &self.context);
+        if is_written {
+            self.look_after_closed();
+        }
+        let Writer { upkeep, output: Output { files, batch, .. }, context, .. } = self;
+        upkeep.update_inventory(files, batch.clock(), context);
+        is_written && self.relieve(now_us)
+    }
+
+    /// Lines of what is in the arena. `false`: they cannot be written at the moment, or wait for a filter.
+    fn write_records(&mut self, now_us: i64) -> bool {
         // What was found waits for its filter: nothing else is looked for before that is written, so that
         // a filter that changes all the time keeps nothing back for long.
-        if self.judging.is_waiting() && !(self.may_judge() && self.write_queue(now_us)) {
+        if self.lines.filter_sync.is_waiting() && !(self.may_format() && self.write_queue(now_us)) {
             return false;
         }
         self.scan();
-        if !self.may_judge() {
-            // What was judged before goes on.
+        if !self.may_format() {
+            // What was judged before is written.
             self.write_out(now_us);
             self.recycle();
             return false;
@@ -363,137 +318,204 @@ impl<F: Fs> Writer<F> {
         if !self.write_queue(now_us) {
             return false;
         }
-        self.tell_losses(now_us);
-        self.tell_running(now_us - RUNNING_AFTER_US);
-        pause::here();
-        let written = self.write_queue(now_us) && self.write_out(now_us);
-        pause::here();
-        self.files.tick();
-        self.recycle();
-        self.tell_annex_failure();
-        if written {
-            self.pack();
-            self.retain();
-            // A rotation without a line to write has its events, too.
-            self.tell_of_files();
-        }
-        self.survey_files();
-        written && self.relieve(now_us)
+        self.count_corrupt_records();
+        let Writer { losses, output, intake, context, .. } = self;
+        losses.write(now_us, intake.arena(), &mut output.batch, context);
+        self.write_running(now_us - RUNNING_AFTER_US);
+        true
     }
 
     /// One pass over the arena: what is complete goes to the queue, in the order of time.
     fn scan(&mut self) {
-        let Writer { drain, join, ready, .. } = self;
-        let arena = *drain.arena();
-        let quiet = join.quiet(|conn| session::find(arena.sessions(), conn).is_none());
-        // SYNC claim: pairs with the Releases in `session::forget` and `claim`: the pass sees
-        // every record of a connection whose slot was gone before it.
-        fence(Ordering::Acquire);
-        join.begin_pass();
-        let abandoned = join.abandoned(drain.arena().sessions());
-        drain.pass(|head, at| join.add(head, at, ready));
-        join.give_up(&abandoned, ready);
-        join.end_pass(ready);
-        if join.has_loose() {
-            // Another pass right away, so that they do not wait for the next round.
-            join.begin_pass();
-            drain.pass(|head, at| join.add(head, at, ready));
-            join.end_pass(ready);
-        }
-        if let Some(quiet) = quiet {
-            join.forget_quiet(&quiet);
-        }
-        join.close_over(sys::now_us() - RUNNING_AFTER_US, ready);
-        self.note_due_filter();
-        self.take_filters();
+        self.intake.scan();
+        self.lines.filter_sync.note_due(self.intake.arena());
+        self.lines.filter_sync.take(&self.context.control);
         self.enqueue();
     }
 
-    /// Sleeps until the interval is over (`at_most_ms` if that is less), enough is waiting, or
-    /// somebody rings.
-    ///
-    /// Under load it only naps, and nobody has to ring: a call into the kernel to wake this
-    /// thread is what a query thread would feel most (tens of µs).
-    pub fn sleep(&mut self, started_us: i64, at_most_ms: u64) {
-        let written = self.status.bytes_written.load(Ordering::Relaxed);
-        let new_bytes = written - std::mem::replace(&mut self.slept_at_bytes, written);
-        let flush_bytes = self.control.flush_bytes.load(Ordering::Relaxed);
-        if new_bytes > flush_bytes / 8
-            && !self.outages.is_failing()
-            && !self.syncing.is_waited_for()
-        {
-            std::thread::sleep(NAP);
+    /// Puts what is ready into the queue.
+    pub(crate) fn enqueue(&mut self) {
+        self.intake.enqueue();
+    }
+
+    /// Whether what was found can be made into lines.
+    fn may_format(&mut self) -> bool {
+        self.lines.filter_sync.is_ready(sys::monotonic_us(), &self.context)
+    }
+
+    /// Formats the queue, and writes whenever a batch is full.
+    fn write_queue(&mut self, now_us: i64) -> bool {
+        let flush_bytes = self.context.control.flush_bytes.load(Ordering::Relaxed);
+        let flush_bytes = flush_bytes.clamp(1, 16 << 20);
+        let mut is_written = true;
+        while is_written && let Some((item, drain)) = self.intake.next_item() {
+            let batch = &mut self.output.batch;
+            self.lines.format(item, &mut Channels { drain, batch, context: &self.context });
+            is_written = self.output.batch.len() < flush_bytes || self.write_out(now_us);
+        }
+        self.intake.clear_if_done();
+        is_written
+    }
+
+    /// Writes the batch. `false`: it could not all be written, and is tried again later.
+    fn write_out(&mut self, now_us: i64) -> bool {
+        let is_written = self.output.write(now_us, self.intake.arena(), &self.context);
+        if is_written {
+            self.lines.shrink();
+        }
+        is_written
+    }
+
+    /// Lines of statements that have begun before this time and have not ended.
+    fn write_running(&mut self, before_us: i64) {
+        let Writer { intake, lines, output, context, .. } = self;
+        running::write_lines(before_us, intake, lines, &mut output.batch, context);
+    }
+
+    /// Gives back the chunks whose records are all in the file. Returns how many.
+    fn recycle(&mut self) -> u32 {
+        let count = self.intake.drain.recycle(self.output.batch.written_seq());
+        if count > 0 {
+            self.arena().shared().backpressure.0.open(&Futex);
+        }
+        self.show_arena_use();
+        count
+    }
+
+    fn show_arena_use(&self) {
+        let used_bytes = self.intake.drain.used_bytes();
+        self.context.status.arena_bytes_used.store(used_bytes, Ordering::Relaxed);
+    }
+
+    /// Packs and removes closed files, and writes what the log has to say of files. Only with an empty
+    /// batch.
+    fn look_after_closed(&mut self) {
+        debug_assert!(self.output.batch.is_empty());
+        let due = self.upkeep.look_after_closed(&mut self.output.files, &self.context);
+        if let Some(due) = due {
+            self.note_change("file_removed", &due.name.log_file(), &due.reason.to_string());
+        }
+        // A rotation without a line to write has its events, too.
+        self.tell_of_files();
+    }
+
+    /// Reports what has happened to the files, with a line of each that was set aside.
+    pub(crate) fn tell_of_files(&mut self) {
+        self.output.report_events(&self.context);
+        if self.own_lines.has_stop() {
+            // Nothing comes behind that line; the error log has it.
             return;
         }
-        let interval_ms = self.control.flush_interval_ms.load(Ordering::Relaxed);
-        let interval_ms = interval_ms.min(at_most_ms).max(1);
-        let elapsed_us = sys::monotonic_us() - started_us;
-        let left_us = (interval_ms as i64).saturating_mul(1_000) - elapsed_us;
-        let left_us = match self.sync_due_us() {
-            // One that is overdue is tried with the next round.
-            Some(due_us) if due_us > 0 => left_us.min(due_us),
-            _ => left_us,
-        };
-        let shared = self.arena().shared();
-        let bell = &shared.bell.0;
-        let word = bell.listen();
-        let urgent = self.control.stop.load(Ordering::Relaxed)
-            || self.control.release.load(Ordering::Relaxed)
-            || self.control.rotate_now.load(Ordering::Relaxed)
-            || self.control.flush_now.load(Ordering::Relaxed)
-            // Whoever rings wants something: a setting that the round had already looked at.
-            || word != self.rings_seen
-            // What waits for its filter keeps its chunks, however many are closed.
-            || (!self.judging.is_waiting()
-                && bell.closed.load(Ordering::Relaxed) >= bell.closed_limit.load(Ordering::Relaxed));
-        if left_us > 0 && (!urgent || self.outages.is_failing() || self.syncing.is_failing()) {
-            Futex.wait(&bell.rings, word, left_us as u64);
+        for (from, to) in self.output.take_set_aside() {
+            self.note_change("file_set_aside", &from, &to);
         }
-        bell.awake();
+    }
+}
+
+/// Lines that do not come from the arena.
+impl<F: Fs> Writer<F> {
+    /// A line of the recorder itself: `start`, `stop`.
+    pub fn note(&mut self, event: EventKind, server: &str) {
+        self.note_at(event, server.as_bytes(), sys::now_us());
+    }
+
+    fn note_at(&mut self, event: EventKind, server: &[u8], ts_us: i64) {
+        let Writer { output: Output { files, batch, .. }, intake, .. } = self;
+        let is_start = event == EventKind::Start;
+        let key = files.root_key().filter(|_| is_start).map(ToString::to_string);
+        let key = key.as_deref().unwrap_or("");
+        own_lines::note(event, server, ts_us, key, intake.arena(), batch);
+    }
+
+    /// A `config` line for a change that the recorder has made itself.
+    fn note_change(&mut self, variable: &str, old_value: &str, new_value: &str) {
+        let batch = &mut self.output.batch;
+        own_lines::own_change(variable, old_value, new_value, self.intake.arena(), batch);
+    }
+
+    fn count_corrupt_records(&mut self) {
+        let count = self.intake.take_corrupt(sys::monotonic_us());
+        if count > 0 {
+            self.count_corrupt(count);
+        }
+    }
+
+    pub(crate) fn count_corrupt(&self, count: u64) {
+        losses::count_corrupt(self.arena(), count);
+    }
+
+    /// After the last round: no loss may stay without a line.
+    pub(crate) fn tell_last_losses(&mut self, now_us: i64) {
+        self.count_corrupt_records();
+        let Writer { losses, output, intake, context, .. } = self;
+        losses.write_last(now_us, intake.arena(), &mut output.batch, context);
+    }
+
+    /// A line that says that the memory of a recorder that did not stop is gone, with what was in it.
+    pub(crate) fn tell_gone(&mut self, path: &Path) {
+        losses::write_gone(path, &mut self.output.batch, &self.context);
+        self.output.dead_arenas.add_gone(path);
+    }
+
+    /// Removes the arena as soon as everything that was formatted so far is in the file.
+    pub(crate) fn remove_when_written(&mut self, dead: ArenaFile) {
+        self.output.remove_when_written(dead, &self.context);
+    }
+}
+
+/// Between two rounds, and at the end.
+impl<F: Fs> Writer<F> {
+    /// Sleeps until the interval is over (`at_most_ms` if that is less), enough is waiting, or
+    /// it is woken.
+    pub fn sleep(&mut self, started_us: i64, at_most_ms: u64) {
+        let Writer { pace, output, lines, intake, context, .. } = self;
+        let durability = &output.durability;
+        let outlook = Outlook {
+            is_failing: output.is_failing(),
+            is_device_failing: durability.is_failing(),
+            is_device_waited_for: durability.is_waited_for(),
+            sync_due_us: durability.due_us(context),
+            is_filter_waited_for: lines.filter_sync.is_waiting(),
+        };
+        let settings = (&*context.control, &*context.status);
+        pace.sleep(started_us, at_most_ms, &outlook, intake.arena(), settings);
     }
 
     /// Lets time pass, for tests that have none: the next round tries to write again.
     #[cfg(test)]
     pub(crate) fn forget_pause(&mut self) {
-        self.retry_at_us = 0;
+        self.output.forget_pause();
     }
 
     /// Whether statements wait, or will soon, because writing fails at the moment.
     pub fn is_failing(&self) -> bool {
-        self.outages.is_failing() || self.syncing.is_failing()
+        self.output.is_failing() || self.output.durability.is_failing()
     }
 
     /// Writes what is still open as `running` lines when recording stops, and the `stop`
     /// line. `false`: the file cannot be written.
     pub fn finish(&mut self) -> bool {
         let now_us = sys::now_us();
-        self.retry_at_us = 0;
-        self.packing.cancel();
+        self.output.forget_pause();
+        self.upkeep.cancel_packing();
         if !self.round() {
             return false;
         }
         self.tell_last_losses(now_us);
-        self.join.finish(now_us, Ending::Running, &mut self.ready);
-        // What already has a `running` line needs no second one, unless something was seen of
-        // the statement since. The round has emptied the queue, so nothing else is in it.
-        self.ready.retain(|item| match item {
-            Ready::Statement { open, .. } => {
-                matches!(open.start, Start::Record(_)) || !open.extras.is_empty()
-            }
-            _ => true,
-        });
-        self.enqueue();
+        // The round has emptied the queue, so nothing else is in it.
+        self.intake.finish(now_us);
         if !self.write_queue(now_us) {
             return false;
         }
         // A call after one that failed must not say it again.
-        if !std::mem::replace(&mut self.stop_told, true) {
+        if !self.own_lines.set_has_stop(true) {
             self.note(EventKind::Stop, "");
         }
-        self.write_out(now_us) && self.sync() && {
-            self.recycle();
-            true
+        if !self.write_out(now_us) || !self.output.sync(self.intake.arena(), &self.context) {
+            return false;
         }
+        self.recycle();
+        true
     }
 
     /// Ends the files, for another writer of the living arena.
@@ -501,33 +523,23 @@ impl<F: Fs> Writer<F> {
     /// # Errors
     /// As [`Writer::close`].
     pub fn hand_over(mut self) -> Result<(), FileError> {
-        if self.syncing.is_wanted() {
-            // If that fails, it has said so.
-            self.sync();
-            // The next one then has nothing to doubt.
-            self.note_synced();
-        }
+        self.output.hand_over(self.intake.arena(), &self.context);
         self.close()
     }
 
     /// Ends the files, and before that what reads them.
+    ///
+    /// # Errors
+    /// As [`LogFiles::close`].
     pub fn close(mut self) -> Result<(), FileError> {
-        // Before the lock of the directory is let go: what packs a file is of the one writer.
-        self.packing.end();
-        self.end_renditions();
-        self.files.close()
-    }
-
-    /// Says what has happened to the files, with a line of each that was set aside.
-    pub(crate) fn tell_of_files(&mut self) {
-        self.tell_events();
-        self.tell_set_aside();
+        self.upkeep.end(&mut self.output.files, &self.context);
+        self.output.files.close()
     }
 
     /// Used by recovery: formats the whole queue and writes it. `false`: it waits in the batch,
     /// before everything that comes later, until the file can be written.
     pub(crate) fn flush(&mut self) -> bool {
-        self.retry_at_us = 0;
+        self.output.forget_pause();
         let now_us = sys::now_us();
         while !self.write_queue(now_us) {}
         self.write_out(now_us)

@@ -1,28 +1,65 @@
 //! From the batch to the file, and what follows from its being there.
 
-use std::path::Path;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use tacho_logdir::{Event, FileError, Fs, Sealed};
-use tacho_ring::producer::Futex;
+use tacho_logdir::{Event, FileError, Fs, LogFiles};
+use tacho_ring::arena::Arena;
 use tacho_ring::sys;
 
-use super::Writer;
+use super::batch::{Batch, WrittenBatch};
+use super::context::Context;
+use super::dead_arenas::DeadArenas;
+use super::durability::Durability;
+use super::file_events::{describe, name_of, severity_of};
 use super::losses::confirm_losses;
-use crate::annex;
+use super::rate_limit::Outages;
 use crate::arena_file::ArenaFile;
-use crate::arena_list;
-use crate::control::{Severity, Status};
-use crate::setting_names::SettingNames;
+use crate::control::Severity;
 
 /// How long a failed write is left alone, µs.
 const RETRY_US: i64 = 250_000;
-/// Buffers that one huge statement has made larger than this are made smaller again, bytes.
-const BUFFER_BYTES_MAX: usize = 4 << 20;
 
-impl<F: Fs> Writer<F> {
-    /// Writes the batch. `false`: it could not all be written, and is tried again later.
-    pub(super) fn write_out(&mut self, now_us: i64) -> bool {
+/// See the module documentation.
+pub(super) struct Output<F: Fs> {
+    pub(super) files: LogFiles<F>,
+    pub(super) batch: Batch,
+    pub(super) durability: Durability,
+    pub(super) dead_arenas: DeadArenas,
+    outages: Outages,
+    /// When a write that has failed is tried again, µs since 1970-01-01 UTC.
+    retry_at_us: i64,
+    /// Files that were set aside and have no line in the log yet: the name before, the name now.
+    set_aside: Vec<(String, String)>,
+}
+
+impl<F: Fs> Output<F> {
+    /// `last_seq`: of the last line in the files.
+    pub(super) fn new(files: LogFiles<F>, last_seq: u64) -> Output<F> {
+        Output {
+            files,
+            batch: Batch::new(last_seq),
+            durability: Durability::default(),
+            dead_arenas: DeadArenas::default(),
+            outages: Outages::default(),
+            retry_at_us: 0,
+            set_aside: Vec::new(),
+        }
+    }
+
+    /// Whether the file cannot be written at the moment.
+    pub(super) fn is_failing(&self) -> bool {
+        self.outages.is_failing()
+    }
+
+    /// A write that has failed is tried again at once.
+    pub(super) fn forget_pause(&mut self) {
+        self.retry_at_us = 0;
+    }
+
+    /// Writes the batch, whose lines are about this arena. `false`: it could not all be written, and is
+    /// tried again later.
+    pub(super) fn write(&mut self, now_us: i64, arena: &Arena, context: &Context) -> bool {
         if self.batch.is_empty() {
             return true;
         }
@@ -32,198 +69,134 @@ impl<F: Fs> Writer<F> {
         {
             return false;
         }
-        let result = self.files.write(&self.batch, &mut self.progress);
-        self.tell_events();
+        let result = self.batch.write_to(&mut self.files);
+        self.report_events(context);
         if let Err(error) = result {
-            self.tell_failure(&error);
+            self.report_failure(&error, context);
             self.retry_at_us = now_us + RETRY_US;
             return false;
         }
         if self.outages.succeeded() {
-            self.say(Severity::Note, "the audit log can be written again and goes on");
+            context.say(Severity::Note, "the audit log can be written again and goes on");
         }
         if let Some(count) = self.outages.overdue(sys::monotonic_us()) {
             let text =
                 format!("the audit log could not be written {count} more times, each briefly");
-            self.say(Severity::Warning, &text);
+            context.say(Severity::Warning, &text);
         }
-        let lines = self.next_seq - 1 - self.written_seq;
-        self.status.records_written.fetch_add(lines, Ordering::Relaxed);
-        self.status.bytes_written.fetch_add(self.batch.len() as u64, Ordering::Relaxed);
-        self.written_seq = self.next_seq - 1;
-        self.batch.clear();
-        self.batch.shrink_to(BUFFER_BYTES_MAX);
-        self.scratch.shrink(BUFFER_BYTES_MAX);
-        self.progress = 0;
-        self.publish_written();
-        self.remove_recovered();
+        self.note_written(arena, context);
+        self.dead_arenas.remove(self.files.directory(), context);
         true
     }
 
-    /// Tells the arena what is in the file, for recovery.
-    pub(super) fn publish_written(&mut self) {
-        let Writer { drain, awaited, syncing, finished, written_seq, .. } = self;
-        let arena = drain.arena();
-        let state = &arena.shared().writer.0;
-        state.written_seq.store(*written_seq, Ordering::Relaxed);
-        confirm_losses(arena, *written_seq);
-        for index in finished.drain(..) {
+    /// Writes to the arena what is in the file, for recovery.
+    fn note_written(&mut self, arena: &Arena, context: &Context) {
+        let WrittenBatch { written_seq, lines, bytes, awaited, finished } =
+            self.batch.take_written();
+        context.status.records_written.fetch_add(lines, Ordering::Relaxed);
+        context.status.bytes_written.fetch_add(bytes, Ordering::Relaxed);
+        arena.shared().writer.0.written_seq.store(written_seq, Ordering::Relaxed);
+        confirm_losses(arena, written_seq);
+        for index in finished {
             if let Some(entry) = arena.running().get(index) {
                 entry.running_seq.store(0, Ordering::Relaxed);
             }
         }
-        syncing.waiting.extend(awaited.drain(..));
+        self.durability.wait_for(awaited);
     }
 
     /// Removes the arena as soon as everything that was formatted so far is in the file.
-    pub(crate) fn remove_when_written(&mut self, dead: ArenaFile) {
-        self.recovered.push(dead);
+    pub(super) fn remove_when_written(&mut self, dead: ArenaFile, context: &Context) {
+        self.dead_arenas.add(dead);
         if self.batch.is_empty() {
-            self.remove_recovered();
+            self.dead_arenas.remove(self.files.directory(), context);
         }
     }
 
-    pub(super) fn remove_recovered(&mut self) {
-        for path in std::mem::take(&mut self.gone) {
-            self.forget_arena(&path);
-            // Pieces of texts, of which nobody has the rest.
-            if let Err(error) = annex::remove_all(&path) {
-                self.say(Severity::Warning, &error.to_string());
-            }
-        }
-        for dead in std::mem::take(&mut self.recovered) {
-            self.forget_arena(dead.path());
-            // Harmless but for the memory: all its records are marked as written.
-            if let Err(error) = dead.remove() {
-                self.say(Severity::Warning, &error.to_string());
-            }
+    /// Begins a new file if one was asked for, or the current one is old enough.
+    pub(super) fn rotate(&mut self, context: &Context) {
+        let control = &context.control;
+        self.files.rotate_when_older(control.rotate_interval_s.load(Ordering::Relaxed));
+        if control.rotate_now.swap(false, Ordering::Relaxed)
+            && let Err(error) = self.files.rotate_now()
+        {
+            self.report_failure(&error, context);
         }
     }
 
-    /// Before it is removed: a list without it is right, one with it would miss it.
-    fn forget_arena(&self, path: &Path) {
-        if let Err(error) = arena_list::forget(self.log_directory(), path) {
-            let list = self.log_directory().join(arena_list::NAME);
-            self.say(Severity::Warning, &format!("{}: {error}", list.display()));
-        }
-    }
-
-    /// Gives back the chunks whose records are all in the file. Returns how many.
-    pub(super) fn recycle(&mut self) -> u32 {
-        let count = self.drain.recycle(self.written_seq);
-        if count > 0 {
-            self.arena().shared().gate.0.open(&Futex);
-        }
-        self.show_arena_use();
-        count
-    }
-
-    pub(super) fn show_arena_use(&self) {
-        self.status.arena_bytes_used.store(self.drain.used_bytes(), Ordering::Relaxed);
-    }
-
-    pub(super) fn tell_failure(&mut self, error: &FileError) {
-        self.status.write_errors.fetch_add(1, Ordering::Relaxed);
+    fn report_failure(&mut self, error: &FileError, context: &Context) {
+        context.status.write_errors.fetch_add(1, Ordering::Relaxed);
         let text = error.to_string();
         match self.outages.failed(sys::monotonic_us()) {
-            Some(0) => self.say(Severity::Error, &text),
+            Some(0) => context.say(Severity::Error, &text),
             Some(count) => {
                 let text = format!("{text} (And {count} more times since the last message.)");
-                self.say(Severity::Error, &text);
+                context.say(Severity::Error, &text);
             }
             None => {}
         }
-        Status::set(&self.status.last_error, &text);
+        context.show_error(&text);
     }
 
-    /// A line for each file that was set aside.
-    pub(super) fn tell_set_aside(&mut self) {
-        if self.stop_told {
-            // Nothing comes behind that line; the error log has it.
-            return;
-        }
-        for (from, to) in std::mem::take(&mut self.set_aside) {
-            self.note_own_config("file_set_aside", &from, &to);
-        }
-    }
-
-    pub(super) fn tell_events(&mut self) {
+    /// Reports what has happened to the files.
+    pub(super) fn report_events(&mut self, context: &Context) {
         for event in self.files.take_events() {
-            let severity = match event {
-                Event::Rotated { .. } | Event::SealResumed | Event::SealBegun { .. } => {
-                    Severity::Note
-                }
-                _ => Severity::Warning,
-            };
-            let text = describe(&event, self.control.names());
+            let severity = severity_of(&event);
+            let text = describe(&event, context.control.names());
             if let Event::SetAside { from, to } = &event {
                 self.set_aside.push((name_of(from), name_of(to)));
             }
-            self.say(severity, &text);
+            context.say(severity, &text);
             if severity == Severity::Warning {
-                Status::set(&self.status.last_error, &text);
+                context.show_error(&text);
             }
         }
         let path = self.files.current_file().to_string_lossy();
-        let mut current =
-            self.status.current_file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let current = &context.status.current_file;
+        let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
         if *current != path {
             current.clear();
             current.push_str(&path);
         }
     }
-}
 
-/// The name of a file without its directory.
-fn name_of(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
+    /// Files that were set aside since the last call: the name before, the name now.
+    pub(super) fn take_set_aside(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.set_aside)
+    }
 
-/// What happened to the files, in a sentence for the error log.
-fn describe(event: &Event, names: SettingNames) -> String {
-    match event {
-        Event::Rotated { closed, closed_bytes, opened } => format!(
-            "{} is complete ({closed_bytes} bytes), going on in {}",
-            closed.display(),
-            opened.display()
-        ),
-        Event::RotateFailed { error } => {
-            format!("no new log file could be begun, going on in the old one: {error}")
+    /// Follows the setting of durability.
+    pub(super) fn take_durability(&mut self, arena: &Arena) {
+        self.durability.take_setting(arena, &mut self.files);
+    }
+
+    /// What the writer before this one has written may not be on the device.
+    pub(super) fn doubt_device(&mut self, arena: &Arena, context: &Context) {
+        self.take_durability(arena);
+        self.durability.doubt_predecessor(arena, &mut self.files, context);
+    }
+
+    /// Brings what is in the file to the device, if it is time or a producer waits for it, and
+    /// releases the producers.
+    pub(super) fn settle(&mut self, arena: &Arena, context: &Context) {
+        // While the file cannot be written, there is nothing to vouch for.
+        let may_sync = self.batch.is_empty();
+        self.durability.settle(arena, &mut self.files, may_sync, context);
+        self.durability.note_synced(arena, &self.files);
+    }
+
+    /// Brings what is in the file to the device. `false`: it is not there, though it should be.
+    pub(super) fn sync(&mut self, arena: &Arena, context: &Context) -> bool {
+        self.durability.sync(arena, &mut self.files, context)
+    }
+
+    /// Before another writer takes over: what is in the file goes to the device, if it should be there.
+    pub(super) fn hand_over(&mut self, arena: &Arena, context: &Context) {
+        if self.durability.is_wanted() {
+            // If that fails, it has said so.
+            self.sync(arena, context);
+            // The next one then has nothing to doubt.
+            self.durability.note_synced(arena, &self.files);
         }
-        Event::Recreated { path, bytes } => format!(
-            "the log file was deleted; its {bytes} bytes were written again to {}. \
-             Do not delete files that are still being written",
-            path.display()
-        ),
-        Event::Moved { from, opened } => {
-            format!("{} was renamed by somebody, going on in {}", from.display(), opened.display())
-        }
-        Event::Truncated { path, gone_bytes, .. } => format!(
-            "{} was cut short by somebody: {gone_bytes} bytes of the audit log are gone. \
-             Use SET GLOBAL {}=1 instead of copytruncate",
-            path.display(),
-            names.name("rotate_now")
-        ),
-        Event::SealFailed { error } => {
-            format!("the audit log goes on and its seal cannot be written at the moment: {error}")
-        }
-        Event::SealBegun { sealed } => {
-            let Sealed { root, declared, .. } = sealed;
-            let broken = declared
-                .map(|reason| format!("; its chain is broken ({reason}), and says so"))
-                .unwrap_or_default();
-            format!("the audit log is sealed from here on{broken}; its public key is {root}")
-        }
-        Event::SealResumed => "the seal of the audit log is complete again".to_owned(),
-        Event::SetAside { from, to } => format!(
-            "{} was not made by Tachograph; it is set aside as {}. An account with the privilege FILE \
-             can make such files (secure_file_priv)",
-            from.display(),
-            to.display()
-        ),
-        Event::Foreign { path, kept_bytes, removed_bytes } => format!(
-            "somebody else writes into {}: {kept_bytes} bytes were left, {removed_bytes} removed",
-            path.display()
-        ),
     }
 }

@@ -1,5 +1,5 @@
 //! The thread that makes closed files and their renditions smaller, and encrypts them. What it does is in
-//! [`crate::files`].
+//! [`tacho_logdir`].
 //!
 //! A thread for each file, one at a time, at the lowest priority: it ends with its work, so that
 //! nothing has to be told to it but to stop. The writer looks once a round whether it has ended,
@@ -11,12 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use tacho_logdir::{Content, FileName, Form, Fs, PackError, Packed, Packing as Wanted, Unremoved};
+use tacho_logdir::{
+    Content, FileName, Form, Fs, LogFiles, PackError, Packed, Packer, Packing as Wanted, Unremoved,
+};
 use tacho_ring::sys;
 
-use super::Writer;
-use super::seldom::Seldom;
-use crate::control::{Encryption, Severity, Status};
+use super::context::Context;
+use super::rate_limit::RateLimit;
+use super::stale::Stale;
+use crate::control::{Encryption, Severity};
 
 /// How often is looked for a file, when none was begun, and how long a failure is left alone, µs.
 const LOOK_EVERY_US: i64 = 60_000_000;
@@ -46,8 +49,8 @@ pub(super) struct Packing {
     failed: BTreeSet<(FileName, Content)>,
     /// Those that are packed, and whose other form cannot be removed. That is tried again, and no more.
     unremoved: BTreeMap<(FileName, Content), Unremoved>,
-    seldom: Seldom,
-    obstacle_seldom: Seldom,
+    limit: RateLimit,
+    obstacle_limit: RateLimit,
 }
 
 impl Packing {
@@ -81,11 +84,168 @@ impl Packing {
         }
     }
 
-    /// Something is wanted that was not, or not any more.
-    fn change(&mut self) {
-        self.failed.clear();
-        self.unremoved.clear();
-        self.look_at_us = 0;
+    /// Looks after the packing, without waiting for it. `passes_over`: a file that is needed as it is.
+    pub(super) fn look_after<F: Fs>(
+        &mut self,
+        files: &mut LogFiles<F>,
+        passes_over: impl Fn(FileName) -> bool,
+        stale: &mut Stale,
+        context: &Context,
+    ) {
+        let now_us = sys::monotonic_us();
+        if let Some(job) = self.job.take_if(|job| job.thread.is_finished()) {
+            (stale.retention, stale.inventory) = (true, true);
+            self.end_job(job, now_us, context);
+        }
+        if self.take_wishes(context) {
+            stale.inventory = true;
+        }
+        let current = files.current_name();
+        if let Some(before) = self.current.replace(current)
+            && before != current
+        {
+            self.look_at_us = 0;
+            self.report_unencrypted(before, now_us, context);
+        }
+        let is_wanted = self.wanted.compress || self.wanted.recipients.is_some();
+        let is_ending = self.cancel.load(Ordering::Relaxed);
+        if !is_wanted || is_ending || self.job.is_some() || now_us < self.look_at_us {
+            return;
+        }
+        self.look_at_us = now_us + LOOK_EVERY_US;
+        if self.remove_unpacked(files, context) {
+            (stale.retention, stale.inventory) = (true, true);
+        }
+        let Packing { failed, unremoved, wanted, .. } = &*self;
+        let passes_over = |name, content| {
+            failed.contains(&(name, content))
+                || unremoved.contains_key(&(name, content))
+                || passes_over(name)
+        };
+        match files.next_to_pack(wanted, passes_over) {
+            Ok(None) => self.failed.clear(),
+            Ok(Some(packer)) => self.begin_job(packer, now_us, context),
+            Err(error) => {
+                let error = error.to_string();
+                self.report_unpacked(current, Content::Lines, &error, now_us, context);
+            }
+        }
+    }
+
+    fn begin_job<F: Fs>(&mut self, packer: Packer<F>, now_us: i64, context: &Context) {
+        let (name, content) = (packer.name(), packer.content());
+        let cancel = self.cancel.clone();
+        let thread = std::thread::Builder::new().name("tacho-pack".to_owned());
+        match thread.spawn(move || {
+            lower_priority(NICE);
+            packer.run(&cancel)
+        }) {
+            Ok(thread) => self.job = Some(Job { name, content, thread }),
+            Err(error) => self.report_unpacked(name, content, &error.to_string(), now_us, context),
+        }
+    }
+
+    /// Hears what is wanted now. `true`: that has changed.
+    fn take_wishes(&mut self, context: &Context) -> bool {
+        let compress = context.control.compress.load(Ordering::Relaxed);
+        let mut has_changed = std::mem::replace(&mut self.wanted.compress, compress) != compress;
+        if let Some((version, encryption)) =
+            context.control.encryption_newer_than(self.encryption_version)
+        {
+            self.encryption_version = version;
+            (self.wanted.recipients, self.obstacle) = match encryption {
+                Encryption::Off => (None, None),
+                Encryption::To(recipients) => (Some(recipients), None),
+                Encryption::Impossible(why) => (None, Some(why)),
+            };
+            has_changed = true;
+        }
+        if has_changed {
+            self.failed.clear();
+            self.unremoved.clear();
+            self.look_at_us = 0;
+        }
+        has_changed
+    }
+
+    fn end_job(&mut self, job: Job, now_us: i64, context: &Context) {
+        let Job { name, content, thread } = job;
+        match thread.join() {
+            Ok(Ok(packed)) => {
+                self.look_at_us = 0;
+                report_packed(name, packed, context);
+            }
+            Ok(Err(PackError::Cancelled)) => {}
+            Ok(Err(PackError::Unremoved { unremoved, error })) => {
+                // The next one may be better off.
+                self.look_at_us = 0;
+                self.unremoved.insert((name, content), *unremoved);
+                let text = format!(
+                    "{} was packed, and cannot be removed: {error} It can still be read by whoever \
+                     gets at it. Its removal is tried again each minute",
+                    file_of(name, content)
+                );
+                context.report(Severity::Warning, &text, true);
+            }
+            Ok(Err(error)) => {
+                self.report_unpacked(name, content, &error.to_string(), now_us, context);
+            }
+            Err(_) => {
+                self.report_unpacked(name, content, "internal error (panic)", now_us, context);
+            }
+        }
+    }
+
+    /// Tries to remove what packed files were made from; that it still does not work was reported.
+    /// `true`: one of them is gone.
+    fn remove_unpacked<F: Fs>(&mut self, files: &LogFiles<F>, context: &Context) -> bool {
+        let mut is_any_gone = false;
+        for ((name, content), unremoved) in std::mem::take(&mut self.unremoved) {
+            match files.remove_unpacked(name, &unremoved) {
+                Ok(Some(packed)) => {
+                    is_any_gone = true;
+                    report_packed(name, packed, context);
+                }
+                // Somebody has changed one of both: it is packed again.
+                Ok(None) => {}
+                Err(_) => drop(self.unremoved.insert((name, content), unremoved)),
+            }
+        }
+        is_any_gone
+    }
+
+    fn report_unpacked(
+        &mut self,
+        name: FileName,
+        content: Content,
+        error: &str,
+        now_us: i64,
+        context: &Context,
+    ) {
+        self.look_at_us = now_us + LOOK_EVERY_US;
+        self.failed.insert((name, content));
+        let what = match (self.wanted.compress, self.wanted.recipients.is_some()) {
+            (true, true) => "neither compressed nor encrypted",
+            (_, true) => "not encrypted",
+            _ => "not compressed",
+        };
+        let file = file_of(name, content);
+        let text = format!("{file} stays as it is and is {what}: {error}");
+        let is_news = self.limit.allows(now_us);
+        context.report(Severity::Warning, &text, is_news);
+    }
+
+    /// A file was closed and can be read by anyone who gets at it, against what was asked for.
+    fn report_unencrypted(&mut self, closed: FileName, now_us: i64, context: &Context) {
+        let Some(why) = &self.obstacle else { return };
+        let text = format!(
+            "{} is NOT ENCRYPTED, nor is any other file of the log: {why}. They are encrypted when \
+             {} is set to a right one",
+            closed.log_file(),
+            context.name("encryption_recipients_file")
+        );
+        let is_news = self.obstacle_limit.allows(now_us);
+        context.report(Severity::Error, &text, is_news);
     }
 }
 
@@ -95,170 +255,22 @@ impl Drop for Packing {
     }
 }
 
-impl<F: Fs> Writer<F> {
-    /// Looks after the packing, without waiting for it.
-    pub(super) fn pack(&mut self) {
-        let now_us = sys::monotonic_us();
-        if let Some(job) = self.packing.job.take_if(|job| job.thread.is_finished()) {
-            self.end_packing(job, now_us);
-        }
-        self.take_wishes();
-        let current = self.files.current_name();
-        if let Some(before) = self.packing.current.replace(current)
-            && before != current
-        {
-            self.packing.look_at_us = 0;
-            self.tell_unencrypted(before, now_us);
-        }
-        let packing = &mut self.packing;
-        let is_wanted = packing.wanted.compress || packing.wanted.recipients.is_some();
-        let is_ending = packing.cancel.load(Ordering::Relaxed);
-        let is_busy = packing.job.is_some();
-        if !is_wanted || is_ending || is_busy || now_us < packing.look_at_us {
-            return;
-        }
-        packing.look_at_us = now_us + LOOK_EVERY_US;
-        self.remove_unpacked();
-        let Packing { failed, unremoved, wanted, .. } = &self.packing;
-        let renditions = &self.renditions;
-        let leaving = self.retention.leaving_name();
-        let pass_over = |name, content| {
-            failed.contains(&(name, content))
-                || unremoved.contains_key(&(name, content))
-                || renditions.needs(name)
-                || leaving == Some(name)
-        };
-        match self.files.next_to_pack(wanted, pass_over) {
-            Ok(None) => self.packing.failed.clear(),
-            Ok(Some(packer)) => {
-                let (name, content) = (packer.name(), packer.content());
-                let cancel = self.packing.cancel.clone();
-                let thread = std::thread::Builder::new().name("tacho-pack".to_owned());
-                match thread.spawn(move || {
-                    lower_priority(NICE);
-                    packer.run(&cancel)
-                }) {
-                    Ok(thread) => self.packing.job = Some(Job { name, content, thread }),
-                    Err(error) => self.tell_unpacked(name, content, &error.to_string(), now_us),
-                }
-            }
-            Err(error) => {
-                self.tell_unpacked(current, Content::Lines, &error.to_string(), now_us);
-            }
-        }
-    }
-
-    /// Hears what is wanted now.
-    fn take_wishes(&mut self) {
-        let packing = &mut self.packing;
-        let compress = self.control.compress.load(Ordering::Relaxed);
-        if std::mem::replace(&mut packing.wanted.compress, compress) != compress {
-            packing.change();
-            self.survey.look_soon();
-        }
-        let newer = self.control.encryption_newer_than(packing.encryption_version);
-        let Some((version, encryption)) = newer else { return };
-        packing.encryption_version = version;
-        (packing.wanted.recipients, packing.obstacle) = match encryption {
-            Encryption::Off => (None, None),
-            Encryption::To(recipients) => (Some(recipients), None),
-            Encryption::Impossible(why) => (None, Some(why)),
-        };
-        packing.change();
-        self.survey.look_soon();
-    }
-
-    fn end_packing(&mut self, job: Job, now_us: i64) {
-        self.retention.look_soon();
-        self.survey.look_soon();
-        let Job { name, content, thread } = job;
-        match thread.join() {
-            Ok(Ok(packed)) => {
-                self.packing.look_at_us = 0;
-                self.tell_packed(name, packed);
-            }
-            Ok(Err(PackError::Cancelled)) => {}
-            Ok(Err(PackError::Unremoved { unremoved, error })) => {
-                // The next one may be better off.
-                self.packing.look_at_us = 0;
-                self.packing.unremoved.insert((name, content), *unremoved);
-                let text = format!(
-                    "{} was packed, and cannot be removed: {error} It can still be read by whoever \
-                     gets at it. Its removal is tried again each minute",
-                    file_of(name, content)
-                );
-                self.say(Severity::Warning, &text);
-                Status::set(&self.status.last_error, &text);
-            }
-            Ok(Err(error)) => self.tell_unpacked(name, content, &error.to_string(), now_us),
-            Err(_) => self.tell_unpacked(name, content, "internal error (panic)", now_us),
-        }
-    }
-
-    fn tell_packed(&self, name: FileName, packed: Packed) {
-        let Packed { content, from, form, bytes, packed_bytes } = packed;
-        let compressed = from == Form::Plain && form.is_compressed();
-        let encrypted = form.is_encrypted();
-        let what = match (compressed, encrypted) {
-            (true, true) => "compressed and encrypted",
-            (true, false) => "compressed",
-            _ => "encrypted",
-        };
-        // Of the log: a rendition is the same once more.
-        let count = |done: bool| u64::from(done && content == Content::Lines);
-        self.status.files_compressed.fetch_add(count(compressed), Ordering::Relaxed);
-        self.status.files_encrypted.fetch_add(count(encrypted), Ordering::Relaxed);
-        let file = file_of(name, content);
-        let text = format!("{file} was {what}, {bytes} bytes to {packed_bytes}");
-        self.say(Severity::Note, &text);
-    }
-
-    /// Tries to remove what packed files were made from; that it still does not work was told.
-    fn remove_unpacked(&mut self) {
-        for ((name, content), unremoved) in std::mem::take(&mut self.packing.unremoved) {
-            match self.files.remove_unpacked(name, &unremoved) {
-                Ok(Some(packed)) => {
-                    self.retention.look_soon();
-                    self.survey.look_soon();
-                    self.tell_packed(name, packed);
-                }
-                // Somebody has changed one of both: it is packed again.
-                Ok(None) => {}
-                Err(_) => drop(self.packing.unremoved.insert((name, content), unremoved)),
-            }
-        }
-    }
-
-    fn tell_unpacked(&mut self, name: FileName, content: Content, error: &str, now_us: i64) {
-        self.packing.look_at_us = now_us + LOOK_EVERY_US;
-        self.packing.failed.insert((name, content));
-        let what = match (self.packing.wanted.compress, self.packing.wanted.recipients.is_some()) {
-            (true, true) => "neither compressed nor encrypted",
-            (_, true) => "not encrypted",
-            _ => "not compressed",
-        };
-        let file = file_of(name, content);
-        let text = format!("{file} stays as it is and is {what}: {error}");
-        if self.packing.seldom.allows(now_us) {
-            self.say(Severity::Warning, &text);
-        }
-        Status::set(&self.status.last_error, &text);
-    }
-
-    /// A file was closed and can be read by anyone who gets at it, against what was asked for.
-    fn tell_unencrypted(&mut self, closed: FileName, now_us: i64) {
-        let Some(why) = &self.packing.obstacle else { return };
-        let text = format!(
-            "{} is NOT ENCRYPTED, nor is any other file of the log: {why}. They are encrypted when \
-             {} is set to a right one",
-            closed.log_file(),
-            self.control.name("encryption_recipients_file")
-        );
-        if self.packing.obstacle_seldom.allows(now_us) {
-            self.say(Severity::Error, &text);
-        }
-        Status::set(&self.status.last_error, &text);
-    }
+fn report_packed(name: FileName, packed: Packed, context: &Context) {
+    let Packed { content, from, form, bytes, packed_bytes } = packed;
+    let compressed = from == Form::Plain && form.is_compressed();
+    let encrypted = form.is_encrypted();
+    let what = match (compressed, encrypted) {
+        (true, true) => "compressed and encrypted",
+        (true, false) => "compressed",
+        _ => "encrypted",
+    };
+    // Of the log: a rendition is the same once more.
+    let count = |done: bool| u64::from(done && content == Content::Lines);
+    context.status.files_compressed.fetch_add(count(compressed), Ordering::Relaxed);
+    context.status.files_encrypted.fetch_add(count(encrypted), Ordering::Relaxed);
+    let file = file_of(name, content);
+    let text = format!("{file} was {what}, {bytes} bytes to {packed_bytes}");
+    context.say(Severity::Note, &text);
 }
 
 /// What it is called before it is packed.
@@ -278,11 +290,12 @@ mod tests {
     use std::path::Path;
     use std::time::{Duration, Instant};
 
+    use super::super::Writer;
     use super::*;
     use crate::arena_file::ArenaFile;
-    use crate::control::Control;
+    use crate::control::{Control, Status};
+    use tacho_logdir::Options;
     use tacho_logdir::faulty::FaultyFs;
-    use tacho_logdir::{LogFiles, Options};
 
     const DIR: &str = "/data/tacho";
 
@@ -318,19 +331,19 @@ mod tests {
             }
         });
         let mut writer = Writer::new(nothing.arena(), files, 2, control, status.clone(), log);
-        round_until(&mut writer, |writer| !writer.packing.unremoved.is_empty());
+        round_until(&mut writer, |writer| !writer.upkeep.packing.unremoved.is_empty());
         let text = hears.try_recv().expect("it is told");
         assert!(text.contains("was packed, and cannot be removed"), "{text}");
         // As many minutes.
         for _ in 0..5 {
-            writer.packing.look_soon();
+            writer.upkeep.packing.look_soon();
             assert!(writer.round());
-            assert!(writer.packing.job.is_none(), "it is not packed again");
+            assert!(writer.upkeep.packing.job.is_none(), "it is not packed again");
         }
         assert!(hears.try_recv().is_err(), "it is not told again");
         assert_eq!(status.files_compressed.load(Ordering::Relaxed), 0);
         fs.forbid(None);
-        writer.packing.look_soon();
+        writer.upkeep.packing.look_soon();
         assert!(writer.round());
         assert_eq!(status.files_compressed.load(Ordering::Relaxed), 1);
         assert!(!fs.files_in(Path::new(DIR)).contains(&first));

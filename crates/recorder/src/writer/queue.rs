@@ -2,7 +2,7 @@
 
 use crate::join::Ready;
 
-/// When an item was complete, and its place in `Writer::ready`.
+/// When an item was complete, and its index in `Intake::ready`.
 type Entry = (i64, u32);
 
 /// The order in which what is ready becomes lines. The items themselves are large, and stay
@@ -10,9 +10,9 @@ type Entry = (i64, u32);
 #[derive(Default)]
 pub(super) struct Queue {
     /// In the order of the lines.
-    pub(super) order: Vec<Entry>,
+    order: Vec<Entry>,
     /// How many of `order` are in lines.
-    pub(super) done: usize,
+    done: usize,
     /// For [`sort`].
     sorted: Vec<Entry>,
 }
@@ -24,6 +24,18 @@ impl Queue {
         let new = ready.iter().enumerate().skip(known);
         self.order.extend(new.map(|(place, item)| (item.ts_us(), place as u32)));
         sort(&mut self.order[known..], &mut self.sorted);
+    }
+
+    /// Takes the next item: its index.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<usize> {
+        let (_, index) = self.order.get(self.done)?;
+        self.done += 1;
+        Some(*index as usize)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty()
     }
 
     /// Forgets the items when all are in lines.

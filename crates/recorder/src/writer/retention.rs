@@ -1,4 +1,4 @@
-//! Which closed file goes when. How it goes is in [`crate::files`].
+//! Which closed file goes when. How it goes is in [`tacho_logdir`].
 //!
 //! One file at most in a round, and its line stands in the log before it goes.
 //!
@@ -11,13 +11,16 @@
 
 use std::sync::atomic::Ordering;
 
-use tacho_logdir::{Due, FileName, Fs, Keep, Outlook, RemovalReason};
+use tacho_logdir::{Due, FileName, Fs, Keep, LogFiles, Outlook, RemovalReason};
 use tacho_ring::sys;
 
-use super::Writer;
 use super::brake::Brake;
-use super::seldom::Seldom;
-use crate::control::{Severity, Status};
+use super::context::Context;
+use super::packing::Packing;
+use super::rate_limit::RateLimit;
+use super::secondary_format::SecondaryFormat;
+use super::stale::Stale;
+use crate::control::{Control, Severity};
 
 /// How often is looked, when nothing has happened to the files, µs.
 const LOOK_EVERY_US: i64 = 60_000_000;
@@ -25,6 +28,12 @@ const LOOK_EVERY_US: i64 = 60_000_000;
 const LOOK_AGAIN_US: i64 = 200_000;
 /// How many files may go by age for each that is begun.
 const GO_FOR_ONE: u64 = 2;
+
+/// What else works on closed files.
+pub(super) struct Needs<'n> {
+    pub(super) packing: &'n Packing,
+    pub(super) secondary_format: &'n SecondaryFormat,
+}
 
 /// What is known of the closed files.
 #[derive(Default)]
@@ -47,7 +56,7 @@ pub(super) struct Retention {
     /// What has the name of a log file, is none, and was told of.
     passed_over: Option<FileName>,
     is_ahead: bool,
-    failure_seldom: Seldom,
+    failure_limit: RateLimit,
 }
 
 impl Retention {
@@ -97,167 +106,196 @@ impl Retention {
         self.leaving = Some(due);
         self.look_at_us = 0;
     }
-}
 
-impl<F: Fs> Writer<F> {
-    /// Lets a file go that is not kept any longer. Only with an empty batch.
-    pub(super) fn retain(&mut self) {
-        debug_assert!(self.batch.is_empty());
+    /// Removes a file that is not kept any longer, if its line is in the log. Returns the next one: its
+    /// line has to be written.
+    pub(super) fn look_after<F: Fs>(
+        &mut self,
+        files: &mut LogFiles<F>,
+        needs: &Needs<'_>,
+        stale: &mut Stale,
+        context: &Context,
+    ) -> Option<Due> {
         let now_us = sys::monotonic_us();
-        self.retention.hear_of(self.files.current_name());
-        if let Some(due) = self.retention.leaving {
-            if now_us >= self.retention.look_at_us {
-                self.remove(due, now_us);
+        self.hear_of(files.current_name());
+        if let Some(due) = self.leaving {
+            if now_us >= self.look_at_us {
+                stale.inventory |= self.remove(due, now_us, files, context);
             }
-            return;
+            return None;
         }
-        // SYNC retain: pairs with the Release in `Recorder::retain`: what was said is about the
-        // settings that are read now.
-        let days_said = self.control.retain_now.swap(false, Ordering::Acquire);
-        // SYNC retain: as above.
-        let files_said = self.control.retain_files_now.swap(false, Ordering::Acquire);
-        // Until a look has succeeded.
-        self.retention.by_age.hear(days_said);
-        self.retention.by_count.hear(files_said);
+        let control = &context.control;
+        let is_asked = self.take_requests(control);
         let keep = Keep {
-            days: self.control.retention_days.load(Ordering::Relaxed),
-            bytes: self.control.retention_bytes.load(Ordering::Relaxed),
-            files: self.control.retention_files.load(Ordering::Relaxed),
+            days: control.retention_days.load(Ordering::Relaxed),
+            bytes: control.retention_bytes.load(Ordering::Relaxed),
+            files: control.retention_files.load(Ordering::Relaxed),
         };
-        let changed = std::mem::replace(&mut self.retention.keep, keep) != keep;
+        let has_changed = std::mem::replace(&mut self.keep, keep) != keep;
         if keep == Keep::default() {
-            self.retention.by_age.forget_request();
-            self.retention.by_count.forget_request();
-            return;
+            self.by_age.forget_request();
+            self.by_count.forget_request();
+            return None;
         }
-        let is_due = days_said || files_said || changed || now_us >= self.retention.look_at_us;
+        let is_due = is_asked || has_changed || now_us >= self.look_at_us;
         // At the end nothing new is begun: its line would be behind the `stop`.
-        if !is_due || self.control.stop.load(Ordering::Relaxed) {
-            return;
+        if !is_due || control.stop.load(Ordering::Relaxed) {
+            return None;
         }
-        self.retention.look_at_us = now_us + LOOK_EVERY_US;
-        if !self.retention.is_tidy {
-            match self.files.finish_removals() {
-                Ok(_) => self.retention.is_tidy = true,
-                Err(error) => return self.tell_retention_failure(&error.to_string(), now_us),
-            }
-        }
-        match self.files.outlook(&keep) {
-            Ok(outlook) => self.let_go(&outlook, now_us),
-            Err(error) => self.tell_retention_failure(&error.to_string(), now_us),
-        }
+        self.look_at_us = now_us + LOOK_EVERY_US;
+        self.look(now_us, files, needs, context).unwrap_or_else(|error| {
+            self.report_failure(&error, now_us, context);
+            None
+        })
     }
 
-    fn let_go(&mut self, outlook: &Outlook, now_us: i64) {
-        self.retention.allow(outlook, self.files.due_rotations(), now_us);
-        self.tell_ahead(outlook);
+    /// Takes what an operator has said. `true`: what has to go shall go at once.
+    fn take_requests(&mut self, control: &Control) -> bool {
+        // SYNC retain: pairs with the Release in `Recorder::retain`: what was said is about the
+        // settings that are read after it.
+        let days_said = control.retain_now.swap(false, Ordering::Acquire);
+        // SYNC retain: as above.
+        let files_said = control.retain_files_now.swap(false, Ordering::Acquire);
+        // Until a look has succeeded.
+        self.by_age.hear(days_said);
+        self.by_count.hear(files_said);
+        days_said || files_said
+    }
+
+    /// Looks for a file that has to go, and says in the chain that it will be removed.
+    fn look<F: Fs>(
+        &mut self,
+        now_us: i64,
+        files: &mut LogFiles<F>,
+        needs: &Needs<'_>,
+        context: &Context,
+    ) -> Result<Option<Due>, String> {
+        if !self.is_tidy {
+            files.finish_removals().map_err(|error| error.to_string())?;
+            self.is_tidy = true;
+        }
+        let outlook = files.outlook(&self.keep).map_err(|error| error.to_string())?;
+        self.allow(&outlook, files.due_rotations(), now_us);
+        self.report_ahead(&outlook, context);
         if let Some(name) = outlook.passed_over
-            && self.retention.passed_over.replace(name) != Some(name)
+            && self.passed_over.replace(name) != Some(name)
         {
             let text = format!("{}: this is no plain file. It is left alone", name.log_file());
-            self.say(Severity::Warning, &text);
+            context.say(Severity::Warning, &text);
         }
-        let Some(first) = outlook.due.first() else { return };
-        if self.packing.is_at(first.name) {
+        let Some(first) = outlook.due.first() else { return Ok(None) };
+        if needs.packing.is_at(first.name) {
             // It would come back, smaller. When that is done, there is another look.
-            return;
+            return Ok(None);
         }
         let mut reasons = outlook.due.iter();
-        let Some(&due) = reasons.find(|due| self.retention.lets_go(due.reason)) else {
-            outlook.due.iter().for_each(|due| self.tell_slow(due.reason, outlook, now_us));
-            return;
+        let Some(&due) = reasons.find(|due| self.lets_go(due.reason)) else {
+            outlook
+                .due
+                .iter()
+                .for_each(|due| self.report_slow(due.reason, &outlook, now_us, context));
+            return Ok(None);
         };
         // Only now: what is beside it goes with it, whether it is complete or not.
-        if !self.renditions.lets_go(due) {
-            if self.renditions.is_known() {
-                self.retention.look_at_us = now_us + LOOK_AGAIN_US;
+        if !needs.secondary_format.lets_go(due) {
+            if needs.secondary_format.is_known() {
+                self.look_at_us = now_us + LOOK_AGAIN_US;
             }
-            return;
+            return Ok(None);
         }
-        if let Err(error) = self.files.bury(due) {
-            return self.tell_retention_failure(&error.to_string(), now_us);
-        }
-        self.retention.note_going(due);
-        self.note_own_config("file_removed", &due.name.log_file(), &due.reason.to_string());
+        files.bury(due).map_err(|error| error.to_string())?;
+        self.note_going(due);
+        Ok(Some(due))
     }
 
     /// Says that the clock was ahead once, and again when it has become right and wrong again: it may
     /// last for years.
-    fn tell_ahead(&mut self, outlook: &Outlook) {
-        let is_ahead = outlook.is_ahead && self.retention.keep.days > 0;
-        if is_ahead && !self.retention.is_ahead {
+    fn report_ahead(&mut self, outlook: &Outlook, context: &Context) {
+        let is_ahead = outlook.is_ahead && self.keep.days > 0;
+        if is_ahead && !self.is_ahead {
             let text = format!(
                 "the name of the current log file is of a time that has not come yet: the clock was \
                  set forward when a file was begun, or is set back now. Until that time has come, \
                  files that were begun since do not become old: {} removes at most what is older \
                  than that",
-                self.control.name("retention_days")
+                context.name("retention_days")
             );
-            self.say(Severity::Warning, &text);
+            context.say(Severity::Warning, &text);
         }
-        self.retention.is_ahead = is_ahead;
+        self.is_ahead = is_ahead;
     }
 
-    fn remove(&mut self, due: Due, now_us: i64) {
-        if let Err(error) = self.files.remove(due.name) {
-            self.retention.look_at_us = now_us + LOOK_EVERY_US;
-            return self.tell_retention_failure(&error.to_string(), now_us);
+    /// `true`: the file is gone.
+    fn remove<F: Fs>(
+        &mut self,
+        due: Due,
+        now_us: i64,
+        files: &mut LogFiles<F>,
+        context: &Context,
+    ) -> bool {
+        if let Err(error) = files.remove(due.name) {
+            self.look_at_us = now_us + LOOK_EVERY_US;
+            self.report_failure(&error.to_string(), now_us, context);
+            return false;
         }
-        self.retention.leaving = None;
+        self.leaving = None;
         // There may be more.
-        self.retention.look_at_us = 0;
-        self.survey.look_soon();
-        self.status.files_removed.fetch_add(1, Ordering::Relaxed);
+        self.look_at_us = 0;
+        context.status.files_removed.fetch_add(1, Ordering::Relaxed);
         let setting = match due.reason {
             RemovalReason::Size => "retention_bytes",
             RemovalReason::Count => "retention_files",
             RemovalReason::Age | RemovalReason::Request => "retention_days",
         };
-        let setting = self.control.name(setting);
+        let setting = context.name(setting);
         let text = format!("{} was removed ({setting})", due.name.log_file());
-        self.say(Severity::Note, &text);
+        context.say(Severity::Note, &text);
+        true
     }
 
     /// Says that files stay that have to go, because they are suspiciously many.
-    fn tell_slow(&mut self, reason: RemovalReason, outlook: &Outlook, now_us: i64) {
-        let Keep { days, files, .. } = self.retention.keep;
+    fn report_slow(
+        &mut self,
+        reason: RemovalReason,
+        outlook: &Outlook,
+        now_us: i64,
+        context: &Context,
+    ) {
+        let Keep { days, files, .. } = self.keep;
         let (brake, text) = match reason {
             RemovalReason::Age => {
-                let name = self.control.name("retention_days");
+                let name = context.name("retention_days");
                 let text = format!(
                     "{} log files are older than {name}={days}, which is more than may go at once: \
                      is the clock right? They go slowly. If they shall go now: SET GLOBAL \
                      {name}={days}",
                     outlook.old_count
                 );
-                (&mut self.retention.by_age, text)
+                (&mut self.by_age, text)
             }
             RemovalReason::Count => {
-                let name = self.control.name("retention_files");
+                let name = context.name("retention_files");
                 let text = format!(
                     "there are {} more closed log files than {name}={files}, which is more than may \
                      go at once: was {} set again and again, or the limit lowered in the \
                      configuration? They go slowly. To remove them now: SET GLOBAL {name}={files}",
                     outlook.excess_count,
-                    self.control.name("rotate_now")
+                    context.name("rotate_now")
                 );
-                (&mut self.retention.by_count, text)
+                (&mut self.by_count, text)
             }
-            // Nothing holds these.
+            // No brake holds these.
             RemovalReason::Size | RemovalReason::Request => return,
         };
         if brake.may_tell(now_us) {
-            self.say(Severity::Warning, &text);
-            Status::set(&self.status.last_error, &text);
+            context.report(Severity::Warning, &text, true);
         }
     }
 
-    fn tell_retention_failure(&mut self, error: &str, now_us: i64) {
+    fn report_failure(&mut self, error: &str, now_us: i64, context: &Context) {
         let text = format!("a log file that should go stays for now: {error}");
-        if self.retention.failure_seldom.allows(now_us) {
-            self.say(Severity::Warning, &text);
-        }
-        Status::set(&self.status.last_error, &text);
+        let is_news = self.failure_limit.allows(now_us);
+        context.report(Severity::Warning, &text, is_news);
     }
 }
 

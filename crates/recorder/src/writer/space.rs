@@ -6,11 +6,11 @@
 
 use std::sync::atomic::Ordering;
 
-use tacho_logdir::{Fs, Space};
+use tacho_logdir::{Fs, LogFiles, Space};
 use tacho_ring::sys;
 
-use super::Writer;
-use super::seldom::Seldom;
+use super::context::Context;
+use super::rate_limit::RateLimit;
 use crate::control::Severity;
 
 /// How often is looked: at 100 MB a second, a gigabyte is written between two looks, µs.
@@ -23,8 +23,8 @@ pub(super) struct SpaceWatch {
     /// `None`: there is enough. Otherwise the room at which it is told again, bytes.
     warn_at_bytes: Option<u64>,
     percent: u64,
-    seldom: Seldom,
-    failure_seldom: Seldom,
+    limit: RateLimit,
+    failure_limit: RateLimit,
 }
 
 /// What is to be told.
@@ -52,49 +52,47 @@ impl SpaceWatch {
         let is_enough = space.free_bytes >= limit_bytes + limit_bytes / 10;
         (is_enough && self.warn_at_bytes.take().is_some()).then_some(News::Enough)
     }
-}
 
-impl<F: Fs> Writer<F> {
     /// Looks how much room there is, now and then.
-    pub(super) fn watch_space(&mut self) {
+    pub(super) fn look<F: Fs>(&mut self, files: &LogFiles<F>, context: &Context) {
         let now_us = sys::monotonic_us();
-        let percent = self.control.disk_warn_percent.load(Ordering::Relaxed);
-        if now_us < self.space.look_at_us && percent == self.space.percent {
+        let percent = context.control.disk_warn_percent.load(Ordering::Relaxed);
+        if now_us < self.look_at_us && percent == self.percent {
             return;
         }
-        self.space.look_at_us = now_us + LOOK_EVERY_US;
-        let space = match self.files.space() {
+        self.look_at_us = now_us + LOOK_EVERY_US;
+        let space = match files.space() {
             Ok(space) => space,
             Err(error) => {
-                if self.space.failure_seldom.allows(now_us) {
-                    self.say(Severity::Warning, &error.to_string());
+                if self.failure_limit.allows(now_us) {
+                    context.say(Severity::Warning, &error.to_string());
                 }
                 return;
             }
         };
-        self.status.disk_free_bytes.store(space.free_bytes, Ordering::Relaxed);
-        match self.space.news(space, percent) {
-            Some(News::Short) => self.tell_short(space, now_us),
+        context.status.disk_free_bytes.store(space.free_bytes, Ordering::Relaxed);
+        match self.news(space, percent) {
+            Some(News::Short) => self.warn(space, now_us, context),
             Some(News::Enough) => {
-                self.say(Severity::Note, "there is enough room for the audit log again");
+                context.say(Severity::Note, "there is enough room for the audit log again");
             }
             None => {}
         }
     }
 
-    fn tell_short(&mut self, space: Space, now_us: i64) {
+    fn warn(&mut self, space: Space, now_us: i64, context: &Context) {
         let Space { free_bytes, total_bytes } = space;
         let text = format!(
             "the file system of the audit log has {free_bytes} of {total_bytes} bytes left, less \
              than {}. When it is full, {} decides what happens. Free space, or keep less ({}, {}, {})",
-            self.control.name("disk_warn_percent"),
-            self.control.name("overflow"),
-            self.control.name("retention_days"),
-            self.control.name("retention_bytes"),
-            self.control.name("retention_files")
+            context.name("disk_warn_percent"),
+            context.name("overflow"),
+            context.name("retention_days"),
+            context.name("retention_bytes"),
+            context.name("retention_files")
         );
-        if self.space.seldom.allows(now_us) {
-            self.say(Severity::Warning, &text);
+        if self.limit.allows(now_us) {
+            context.say(Severity::Warning, &text);
         }
     }
 }

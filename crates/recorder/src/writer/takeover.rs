@@ -31,10 +31,13 @@ use tacho_ring::session::{self, epoch_of};
 use tacho_ring::sys;
 
 use super::Writer;
-use crate::annex::Source;
+use super::intake::Intake;
+use super::losses::count_corrupt;
 use crate::control::Severity;
-use crate::drain::{Head, Ref};
+use crate::drain::{Drain, Head, Ref};
+use crate::join::{Join, Ready};
 use crate::recover;
+use crate::spill::ArenaSource;
 
 /// How long a session slot may be on its way from one connection to another until it is taken for
 /// one without a connection, µs: a few instructions of a thread that can run.
@@ -169,24 +172,45 @@ impl Legacy {
         // Of a connection that has got another slot, the epoch of before comes first.
         self.old.sort_by_key(|(head, _)| (head.conn, has(held, series(head))));
     }
+
+    /// Records whose beginning is gone, and that are not written: connection and `rec_no`.
+    fn broken(&self, held: &HashMap<u64, Slot>, found: &Found) -> Vec<(u64, u64)> {
+        let mut broken = Vec::new();
+        for (conn, slot) in held {
+            let Some(early) = slot.early else { continue };
+            let record = (*conn, early);
+            let is_complete = slot.rec_no >= early;
+            let is_written = self.written_lasts.contains(&record)
+                || (is_complete && !found.unwritten.contains(&record));
+            if !found.beginnings.contains(&record) && !is_written {
+                broken.push(record);
+            }
+        }
+        broken
+    }
 }
+
+/// What one pass has found that is not in the file.
+type Unwritten = Vec<(Head, Ref)>;
 
 impl<F: Fs> Writer<F> {
     /// Takes up an arena whose server lives, and whose writer is gone: these files hold the lock of
     /// the log, so there is no other one.
     #[must_use]
-    pub fn take_over(mut self, source: impl Into<Source>) -> Writer<F> {
+    pub fn take_over(mut self, source: impl Into<ArenaSource>) -> Writer<F> {
         let source = source.into();
         self.take_up(source.clone());
         let arena = *self.arena();
-        self.doubt_device();
+        self.output.doubt_device(&arena, &self.context);
         let shared = arena.shared();
         // It may have died in its sleep.
-        shared.bell.0.awake();
-        self.lost_seen_us = shared.writer.0.heartbeat_us.load(Ordering::Relaxed).min(sys::now_us());
+        shared.wakeup.0.awake();
+        let heartbeat_us = shared.writer.0.heartbeat_us.load(Ordering::Relaxed);
+        self.losses.set_seen(heartbeat_us.min(sys::now_us()));
         // Before anything is looked at.
         let held = slots(&arena);
-        if let Err(error) = recover::take_back_marks(source, self.written_seq) {
+        let written_seq = self.last_seq();
+        if let Err(error) = recover::take_back_marks(source, written_seq) {
             self.say(Severity::Error, &error.to_string());
         }
         for entry in arena.running() {
@@ -195,106 +219,27 @@ impl<F: Fs> Writer<F> {
             }
         }
         self.note_missing_start();
-        self.stop_told = shared.successor.0.stop_seq.load(Ordering::Relaxed) != 0;
-
-        let mut legacy = Legacy::default();
-        for (conn, slot) in &held {
-            legacy.until.insert((*conn, epoch_of(slot.rec_no)), slot.rec_no);
-        }
-        let first = self.unwritten(&mut legacy, &held);
-        let later = slots(&arena);
-        let second = self.unwritten(&mut legacy, &held);
-        let unwritten: HashSet<(u64, u64)> = first
-            .iter()
-            .chain(&second)
-            .filter(|(head, _)| matches!(head.fragment, FRAGMENT_WHOLE | FRAGMENT_LAST))
-            .map(|(head, _)| (head.conn, head.rec_no))
-            .collect();
-        let beginnings: HashSet<(u64, u64)> = first
-            .iter()
-            .filter(|(head, _)| head.fragment == FRAGMENT_FIRST)
-            .map(|(head, _)| (head.conn, head.rec_no))
-            .collect();
-        legacy.sort(first, second, &held, &later);
-        self.feed(legacy, &held, &unwritten, &beginnings);
+        let has_stop = shared.successor.0.stop_seq.load(Ordering::Relaxed) != 0;
+        self.own_lines.set_has_stop(has_stop);
+        let (legacy, found) = look(&mut self.intake, &held, written_seq);
+        self.feed(legacy, &held, &found);
         self
     }
 
-    /// One pass: what is not in the file. What is, is counted as settled.
-    fn unwritten(&mut self, legacy: &mut Legacy, held: &HashMap<u64, Slot>) -> Vec<(Head, Ref)> {
-        let mut found: Vec<(Head, Ref)> = Vec::new();
-        self.drain.pass(|head, at| found.push((*head, at)));
-        found.retain(|(head, at)| {
-            if head.line_seq != 0 {
-                self.drain.settle(*at, head.line_seq);
-                legacy.see_written(head, held);
-            }
-            head.line_seq == 0
-        });
-        recover::drop_doubles(&mut self.drain, &mut found, self.written_seq);
-        found
-    }
-
-    /// Joins what there is, and goes on behind it.
-    fn feed(
-        &mut self,
-        legacy: Legacy,
-        held: &HashMap<u64, Slot>,
-        unwritten: &HashSet<(u64, u64)>,
-        beginnings: &HashSet<(u64, u64)>,
-    ) {
-        let Legacy { until, last_query_ids, written_lasts, old, new } = legacy;
-        let mut broken = Vec::new();
-        for (conn, slot) in held {
-            let Some(early) = slot.early else { continue };
-            let record = (*conn, early);
-            let is_complete = slot.rec_no >= early;
-            let is_written =
-                written_lasts.contains(&record) || (is_complete && !unwritten.contains(&record));
-            if !beginnings.contains(&record) && !is_written {
-                broken.push(record);
-            }
-        }
-        let early = |head: &Head| held.get(&head.conn).and_then(|slot| slot.early);
-        let Writer { drain, join, ready, .. } = self;
+    /// Joins what there is, and continues behind it.
+    fn feed(&mut self, mut legacy: Legacy, held: &HashMap<u64, Slot>, found: &Found) {
+        let broken = legacy.broken(held, found);
+        let (drain, join, ready) = self.intake.parts();
         recover::restore_running(drain, |conn, open| join.restore(conn, open));
-        join.begin_pass();
-        for (conn, rec_no) in &broken {
-            join.is_broken(*conn, *rec_no);
-        }
-        for (mut head, at) in old {
-            if broken.contains(&(head.conn, head.rec_no)) {
-                join.add(&head, at, ready);
-                continue;
-            }
-            if early(&head) == Some(head.rec_no) {
-                // The other one had said so, and got no further.
-                head.present |= PRESENT_AWAITED;
-            }
-            join.add_sorted(&head, at, ready);
-        }
-        for ((conn, _), rec_no) in &until {
-            let query_id = last_query_ids.get(conn).map_or(0, |(_, query_id)| *query_id);
-            let rec_no = match broken.iter().find(|(broken, _)| broken == conn) {
-                Some((_, broken)) => *broken.max(rec_no),
-                None => *rec_no,
-            };
-            join.go_on_behind(*conn, rec_no, query_id, ready);
-        }
-        for (mut head, at) in new {
-            if early(&head) == Some(head.rec_no) {
-                head.present |= PRESENT_AWAITED;
-            }
-            join.add(&head, at, ready);
-        }
+        let (old, new) = (std::mem::take(&mut legacy.old), std::mem::take(&mut legacy.new));
+        join_legacy(&legacy, (old, new), held, &broken, join, ready);
         // What was lost with the other one, while its statement had not begun.
-        self.count_corrupt(broken.len() as u64);
-        self.syncing.waiting.extend(broken);
+        count_corrupt(self.intake.arena(), broken.len() as u64);
+        self.output.durability.wait_for(broken);
         self.enqueue();
-        for ((conn, _), rec_no) in until {
-            if !unwritten.contains(&(conn, rec_no)) {
-                let waiting = self.syncing.waiting.entry(conn).or_default();
-                *waiting = rec_no.max(*waiting);
+        for ((conn, _), rec_no) in legacy.until {
+            if !found.unwritten.contains(&(conn, rec_no)) {
+                self.output.durability.wait_for_latest(conn, rec_no);
             }
         }
     }
@@ -308,5 +253,97 @@ impl<F: Fs> Writer<F> {
             let server = header.server.split(|byte| *byte == 0).next().unwrap_or(&[]);
             self.note_at(EventKind::Start, server, header.created_us);
         }
+    }
+}
+
+/// Records that are not in the file, as connection and `rec_no`.
+struct Found {
+    /// All of them whose last piece is there.
+    unwritten: HashSet<(u64, u64)>,
+    /// Those in fragments whose first piece is there.
+    beginnings: HashSet<(u64, u64)>,
+}
+
+/// Two passes over the arena, sorted.
+fn look(intake: &mut Intake, held: &HashMap<u64, Slot>, written_seq: u64) -> (Legacy, Found) {
+    let mut legacy = Legacy::default();
+    for (conn, slot) in held {
+        legacy.until.insert((*conn, epoch_of(slot.rec_no)), slot.rec_no);
+    }
+    let (drain, ..) = intake.parts();
+    let arena = *drain.arena();
+    let first = unwritten(drain, &mut legacy, held, written_seq);
+    let later = slots(&arena);
+    let second = unwritten(drain, &mut legacy, held, written_seq);
+    let record = |(head, _): &(Head, Ref)| (head.conn, head.rec_no);
+    let is_last =
+        |(head, _): &&(Head, Ref)| matches!(head.fragment, FRAGMENT_WHOLE | FRAGMENT_LAST);
+    let is_first = |(head, _): &&(Head, Ref)| head.fragment == FRAGMENT_FIRST;
+    let found = Found {
+        unwritten: first.iter().chain(&second).filter(is_last).map(record).collect(),
+        beginnings: first.iter().filter(is_first).map(record).collect(),
+    };
+    legacy.sort(first, second, held, &later);
+    (legacy, found)
+}
+
+/// One pass: what is not in the file. What is, is counted as settled.
+fn unwritten(
+    drain: &mut Drain,
+    legacy: &mut Legacy,
+    held: &HashMap<u64, Slot>,
+    written_seq: u64,
+) -> Unwritten {
+    let mut found = Unwritten::new();
+    drain.pass(|head, at| found.push((*head, at)));
+    found.retain(|(head, at)| {
+        if head.line_seq != 0 {
+            drain.settle(*at, head.line_seq);
+            legacy.see_written(head, held);
+        }
+        head.line_seq == 0
+    });
+    recover::drop_doubles(drain, &mut found, written_seq);
+    found
+}
+
+/// Joins the `old` records in their order, and the `new` ones behind them.
+fn join_legacy(
+    legacy: &Legacy,
+    (old, new): (Unwritten, Unwritten),
+    held: &HashMap<u64, Slot>,
+    broken: &[(u64, u64)],
+    join: &mut Join,
+    ready: &mut Vec<Ready>,
+) {
+    // The other writer had announced that it takes this record out early, and got no further.
+    let await_early = |head: &mut Head| {
+        if held.get(&head.conn).and_then(|slot| slot.early) == Some(head.rec_no) {
+            head.present |= PRESENT_AWAITED;
+        }
+    };
+    join.begin_pass();
+    for (conn, rec_no) in broken {
+        join.is_broken(*conn, *rec_no);
+    }
+    for (mut head, at) in old {
+        if broken.contains(&(head.conn, head.rec_no)) {
+            join.add(&head, at, ready);
+            continue;
+        }
+        await_early(&mut head);
+        join.add_sorted(&head, at, ready);
+    }
+    for ((conn, _), rec_no) in &legacy.until {
+        let query_id = legacy.last_query_ids.get(conn).map_or(0, |(_, query_id)| *query_id);
+        let rec_no = match broken.iter().find(|(broken, _)| broken == conn) {
+            Some((_, broken)) => *broken.max(rec_no),
+            None => *rec_no,
+        };
+        join.go_on_behind(*conn, rec_no, query_id, ready);
+    }
+    for (mut head, at) in new {
+        await_early(&mut head);
+        join.add(&head, at, ready);
     }
 }

@@ -22,21 +22,21 @@ use tacho_ring::sys;
 
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-pub struct Place {
+pub struct TestLog {
     _root: tempfile::TempDir,
     pub arenas: PathBuf,
     pub log: PathBuf,
     said: Arc<Mutex<Vec<(Severity, String)>>>,
 }
 
-pub fn place() -> Place {
+pub fn place() -> TestLog {
     let root = tempfile::tempdir().expect("makes");
     let (arenas, log) = (root.path().join("arenas"), root.path().join("log"));
     fs::create_dir(&arenas).expect("makes");
-    Place { _root: root, arenas, log, said: Arc::default() }
+    TestLog { _root: root, arenas, log, said: Arc::default() }
 }
 
-impl Place {
+impl TestLog {
     pub fn arena(&self) -> ArenaFile {
         let made = ArenaFile::create(&self.arenas, ARENA_BYTES_MIN, &self.log, "").expect("makes");
         made.arena().shared().settings.0.logging.store(1, Ordering::Relaxed);

@@ -145,10 +145,10 @@ fn move_chunks(arena: &Arena) {
         }
     }
     free::push(head, arena.controls(), u32::MAX);
-    arena.shared().gate.0.open(&Futex);
-    arena.shared().bell.0.chunk_closed(&Futex);
-    arena.shared().bell.0.listen();
-    arena.shared().bell.0.awake();
+    arena.shared().backpressure.0.open(&Futex);
+    arena.shared().wakeup.0.chunk_closed(&Futex);
+    arena.shared().wakeup.0.listen();
+    arena.shared().wakeup.0.awake();
     // The list may be a ring by now; each pop by itself ends.
     for _ in 0..2 * arena.geometry().chunk_count {
         if free::pop(head, arena.controls()).is_none() {

@@ -96,7 +96,7 @@ impl Reader {
             free::push(&self.arena.shared().free_head.0, self.arena.controls(), index);
         }
         if freed {
-            self.arena.shared().gate.0.open(&Futex);
+            self.arena.shared().backpressure.0.open(&Futex);
         } else if self.arena.free_count() == 0 {
             for control in self.arena.controls() {
                 chunk::steal(control, chunk::look(control));

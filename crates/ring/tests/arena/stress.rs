@@ -251,11 +251,11 @@ fn switching_off_ends_the_wait() {
     while tacho_ring::free::pop(&arena.shared().free_head.0, arena.controls()).is_some() {}
     thread::scope(|scope| {
         let blocked = scope.spawn(|| emit(&arena, &mut OpenChunk::default(), 1, 3));
-        while arena.shared().gate.0.waiters.load(Ordering::Relaxed) == 0 {
+        while arena.shared().backpressure.0.waiters.load(Ordering::Relaxed) == 0 {
             thread::yield_now();
         }
         arena.shared().settings.0.logging.store(0, Ordering::Relaxed);
-        arena.shared().gate.0.open(&producer::Futex);
+        arena.shared().backpressure.0.open(&producer::Futex);
         assert_eq!(blocked.join().unwrap(), Emitted::Lost);
     });
     assert_eq!(lost(&arena), (0, 1));
@@ -281,7 +281,7 @@ fn a_kill_ends_the_wait() {
                 let killed = Killed { ask: Some(is_killed), session };
                 emit(&arena, &mut OpenChunk { killed, ..OpenChunk::default() }, 1, 3)
             });
-            while arena.shared().gate.0.waiters.load(Ordering::Relaxed) == 0 {
+            while arena.shared().backpressure.0.waiters.load(Ordering::Relaxed) == 0 {
                 thread::yield_now();
             }
             assert!(!blocked.is_finished(), "nobody has killed it yet");

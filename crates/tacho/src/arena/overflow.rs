@@ -26,10 +26,10 @@ pub fn set(file: &ArenaFile, policy: Overflow) -> Result<(), ArenaCommandError> 
         Overflow::Timeout => OVERFLOW_TIMEOUT,
         Overflow::Drop => OVERFLOW_DROP,
     };
-    let waiters = shared.gate.0.waiters.load(Ordering::Relaxed);
+    let waiters = shared.backpressure.0.waiters.load(Ordering::Relaxed);
     let before = shared.settings.0.overflow.swap(wanted, Ordering::Relaxed);
     // Waiting sessions read the policy again.
-    shared.gate.0.open(&Futex);
+    shared.backpressure.0.open(&Futex);
     say::result(&format!(
         "The overflow policy of process {} is now {} (was {}); {} waited.",
         info.owner_pid,

@@ -93,7 +93,7 @@ fn look(file: &ArenaFile) -> Picture {
         heartbeat_age_ms: (heartbeat_us != 0)
             .then(|| sys::now_us().saturating_sub(heartbeat_us) / 1_000),
         written_seq: writer.written_seq.load(Ordering::Relaxed),
-        waiters: shared.gate.0.waiters.load(Ordering::Relaxed),
+        waiters: shared.backpressure.0.waiters.load(Ordering::Relaxed),
         blocked_count: counters.blocked_count.load(Ordering::Relaxed),
         blocked_time_us: counters.blocked_time_us.load(Ordering::Relaxed),
         lost_timeout: counters.lost_timeout.load(Ordering::Relaxed),

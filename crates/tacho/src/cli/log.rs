@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tacho_logdir::read::content::Identities;
-use tacho_logdir::read::files::{Place, STDIN};
+use tacho_logdir::read::files::{Input, STDIN};
 
 use crate::problem;
 use crate::tail::TailError;
@@ -47,7 +47,7 @@ impl LogSource {
     ///
     /// # Errors
     /// The path does not exist or cannot be read.
-    pub fn find(&self) -> Result<Place, TailError> {
+    pub fn find(&self) -> Result<Input, TailError> {
         LogPath::find(self.path.as_deref()).place()
     }
 }
@@ -66,7 +66,7 @@ impl LogSources {
     ///
     /// # Errors
     /// A path does not exist or cannot be read.
-    pub fn find(&self) -> Result<Vec<Place>, TailError> {
+    pub fn find(&self) -> Result<Vec<Input>, TailError> {
         match &self.paths[..] {
             [] => Ok(vec![LogPath::find(None).place()?]),
             paths => paths.iter().map(|path| LogPath::find(Some(path)).place()).collect(),
@@ -100,11 +100,11 @@ impl LogPath {
         }
     }
 
-    fn place(self) -> Result<Place, TailError> {
+    fn place(self) -> Result<Input, TailError> {
         if self.path == Path::new(STDIN) {
-            return Ok(Place::Stream(self.path));
+            return Ok(Input::Stream(self.path));
         }
-        Place::of(&self.path).map_err(|error| TailError::Place { log: self, error })
+        Input::of(&self.path).map_err(|error| TailError::Input { log: self, error })
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use jiff::Zoned;
 use tacho_event::time::TimeFormatter;
 use tacho_format::{Body, Format, Formatter, host_name};
-use tacho_logdir::read::files::Place;
+use tacho_logdir::read::files::Input;
 use tacho_logdir::read::order::Order;
 use tacho_logdir::read::resume::{self, Notice, Resume, ResumeError};
 use tacho_logdir::read::{Lines, Request, Sink as _, Window};
@@ -136,7 +136,7 @@ fn clock(args: &LogArgs) -> TimeFormatter {
 }
 
 /// The times and the logs that are read.
-fn places(source: &LogSources, args: &LogArgs) -> Result<(Window, Vec<Place>), ConvertError> {
+fn places(source: &LogSources, args: &LogArgs) -> Result<(Window, Vec<Input>), ConvertError> {
     args.limit.apply();
     let window = since::window(&args.range, &Zoned::now()).map_err(TailError::When)?;
     if args.follow.follow && source.paths.len() > 1 {
@@ -193,7 +193,7 @@ fn send(
     let mut resume = Resume { from: None, behind: None, note: None };
     let state = args.state.as_deref().map(State::open).transpose()?;
     if let Some(state) = &state {
-        let [Place::Directory(directory)] = &places[..] else {
+        let [Input::Directory(directory)] = &places[..] else {
             return Err(ConvertError::StatePlace);
         };
         if log.range.until.is_some() {
@@ -206,7 +206,7 @@ fn send(
         }
     }
     let order =
-        matches!(places[..], [Place::Directory(_)]).then(|| Order::new(resume.behind.as_ref()));
+        matches!(places[..], [Input::Directory(_)]).then(|| Order::new(resume.behind.as_ref()));
     let stop = Arc::new(AtomicBool::new(false));
     let too_large = Arc::new(AtomicU64::new(0));
     signals::catch(&stop).map_err(TailError::Signal)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use tacho_bench::client::{Address, Login};
+use tacho_sandbox::client::{Address, Login};
 
 use crate::cli::number;
 use crate::option_file::{self, Reader};

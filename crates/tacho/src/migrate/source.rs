@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
-use tacho_bench::client::{Login, Queryable as _};
+use tacho_sandbox::client::{Login, Queryable as _};
 
 use super::From;
 use crate::cli::size;

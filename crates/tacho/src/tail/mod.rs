@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 
 use jiff::Zoned;
 use tacho_logdir::read::content::Access;
-use tacho_logdir::read::files::Place;
+use tacho_logdir::read::files::Input;
 use tacho_logdir::read::{self, Lines, ReadError, Request, Sink as _};
 
 use crate::cli::log::LogPath;
@@ -33,7 +33,7 @@ const LINES_DEFAULT: usize = 10;
 pub enum TailError {
     /// The log does not exist or cannot be opened.
     #[error("cannot read the log {log}: {error}")]
-    Place {
+    Input {
         /// Its path.
         log: LogPath,
         /// The system's error.
@@ -132,14 +132,14 @@ pub fn access(identity: &IdentityArgs) -> Result<Access, TailError> {
 /// # Errors
 /// See [`TailError`].
 pub fn read(
-    place: Place,
+    place: Input,
     request: &Request<'_>,
     access: &Access,
     output: &mut Output,
 ) -> Result<(), TailError> {
     match place {
-        Place::Stream(_) if request.follow => Err(TailError::FollowStream),
-        Place::Stream(_) if output.wants_last_run() => Err(TailError::LastRunOfStream),
+        Input::Stream(_) if request.follow => Err(TailError::FollowStream),
+        Input::Stream(_) if output.wants_last_run() => Err(TailError::LastRunOfStream),
         place => read::read(place, request, access, output),
     }
 }

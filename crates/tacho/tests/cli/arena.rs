@@ -134,7 +134,7 @@ fn a_waiting_server_is_set_free() {
         server
     });
     let started = Instant::now();
-    while arena_of_test.shared().gate.0.waiters.load(Ordering::Relaxed) == 0 {
+    while arena_of_test.shared().backpressure.0.waiters.load(Ordering::Relaxed) == 0 {
         assert!(started.elapsed() < HANG, "nobody waits");
         std::thread::sleep(Duration::from_millis(5));
     }

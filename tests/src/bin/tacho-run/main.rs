@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use rustix::fs::{FlockOperation, flock};
-use tacho_bench::server::MariaDb;
+use tacho_sandbox::server::PrivateServer;
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::paired::{self, Measured, Plan};
 use tacho_tests::product::Product;
@@ -167,7 +167,7 @@ fn claim(directory: &Path) -> Result<File> {
 fn record(
     load: &Sysbench,
     product: &Product,
-    server: &MariaDb,
+    server: &PrivateServer,
     conn: &mut Conn,
 ) -> Result<(Report, Tally)> {
     let tagging = Load {

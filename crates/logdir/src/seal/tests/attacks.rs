@@ -12,8 +12,8 @@ use super::{
 use crate::error::FileErrorKind;
 use crate::event::Event;
 use crate::faulty::{Fault, FaultyFs};
-use crate::log::{LogFiles, Options};
 use crate::seal::SealOptions;
+use crate::write::{LogFiles, Options};
 
 fn unlink_all(fs: &FaultyFs, paths: &[&Path]) {
     paths.iter().for_each(|path| fs.unlink(path));

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use crate::error::FileErrorKind;
 use crate::fs::RealFs;
-use crate::log::{LogFiles, Options};
 use crate::seal::{SealOptions, Sealed};
+use crate::write::{LogFiles, Options};
 
 /// A data directory, with logs in it and the setting's key file.
 struct Data(TempDir);

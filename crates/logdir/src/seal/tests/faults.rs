@@ -7,7 +7,7 @@ use tacho_chain::verify::{Report, State};
 use super::{DIR, KEY, assert_state, check, first, line, lines, new_fs, options, start, write};
 use crate::event::Event;
 use crate::faulty::{Fault, FaultyFs, NamesAfter};
-use crate::log::{LogFiles, Options};
+use crate::write::{LogFiles, Options};
 
 fn open(fs: &FaultyFs) -> (LogFiles<FaultyFs>, u64) {
     let (files, opened) =

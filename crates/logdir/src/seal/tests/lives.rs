@@ -9,8 +9,8 @@ use tacho_chain::verify::State;
 use super::{DIR, KEY, assert_state, check, lines, new_fs, options};
 use crate::aside::last_seq;
 use crate::faulty::{Fault, FaultyFs, NamesAfter};
-use crate::log::{LogFiles, Options};
 use crate::seal::Sealed;
+use crate::write::{LogFiles, Options};
 
 #[derive(Clone, Debug)]
 enum Step {

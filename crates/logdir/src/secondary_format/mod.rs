@@ -1,0 +1,341 @@
+//! Each log file once more in another format, beside it: `audit-….jsonl` and `audit-….csv`.
+//!
+//! The lines stay the log: what is sealed, recovered and read. A rendition is made from them and
+//! from nothing else, so it can be made again at any time, and a crash can neither lose nor double
+//! anything in it. Why so: `docs/decisions/2026-11-22-other-formats-beside-the-log.md`.
+//!
+//! # How
+//!
+//! [`SecondaryFormat`] follows the log, file by file, oldest first. It is driven by its caller: a call
+//! of [`SecondaryFormat::step`] converts one block of lines and returns. No thread, no sleep, no retry
+//! in here; an error leaves it where it can go on.
+//!
+//! - **Begun anew is gone on with.** It converts a file from its first line and *compares* the
+//!   result with the bytes that are there already; where they differ or end, it cuts and appends.
+//!   So going on after a crash, a short write, a torn end and somebody's scribbling is one and the
+//!   same thing, and a program that follows a rendition does not see it replaced.
+//! - **What began in a file and ends in a later one** is held by a [`Joiner`] and goes to the
+//!   rendition of the file where it ended. What was held when the oldest unfinished file began is
+//!   in [`state`], with the list of unfinished files: from there everything can be made again.
+//! - **Something in the way holds up one file, not the others.** A directory of the name of a
+//!   rendition is told of as long as its log file is written, so that somebody can move it away;
+//!   then that file has none, and its lines still count for the joiner.
+//! - The list is on the disk before a file on it gets a rendition. A file leaves it when its
+//!   rendition is complete, and synced.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | `state` | `.renditions`: unfinished files, and what was held when the oldest began |
+//! | `source` | complete lines of a log file that may still grow |
+//! | `target` | bytes compared with those that are there, or appended |
+//! | `work` | one file: lines in, bytes of the format out |
+
+mod source;
+mod state;
+mod target;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tacho_event::json;
+use tacho_event::time::TimeFormatter;
+use tacho_format::Format;
+use tacho_format::join::{HELD_BYTES_MAX, Joiner};
+use tacho_format::line::Line;
+use tacho_format::owned::OwnedRecord;
+
+use super::ending::Content;
+use super::entries;
+use super::error::FileError;
+use super::fs::Fs;
+use super::name::FileName;
+pub use state::State;
+use work::Work;
+
+/// Why a rendition does not go on at the moment.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// Something did not work.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Somebody else has changed a file under it.
+    #[error("{} was {what} by somebody else: it is begun again", path.display())]
+    Changed {
+        /// The log file or its rendition.
+        path: PathBuf,
+        /// What was done to it.
+        what: &'static str,
+    },
+    /// Something that is no file has the name of the rendition.
+    #[error("{} is no plain file, and in the way of the other format: move it away", .0.display())]
+    InTheWay(PathBuf),
+    /// A statement is larger than what there is.
+    #[error("there is not enough memory for a line of {}", .0.display())]
+    Memory(PathBuf),
+    /// The last room on a disk is the log's.
+    #[error("{free_bytes} bytes are left on the disk: they are kept for the log itself")]
+    Room {
+        /// What is left.
+        free_bytes: u64,
+    },
+}
+
+/// What the writer wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The file that is written now. Those before it are not written any more.
+    pub current: FileName,
+    /// From which file on which format is beside the log, oldest first; `None`: no other one.
+    pub formats: Vec<(FileName, Option<Format>)>,
+    /// Times are in UTC, not in local time.
+    pub utc: bool,
+}
+
+impl Plan {
+    fn format_of(&self, name: FileName) -> Option<Format> {
+        let found = self.formats.iter().rev().find(|(from, _)| *from <= name);
+        found.and_then(|(_, format)| *format)
+    }
+}
+
+/// The renditions of one log. See the module documentation.
+pub struct SecondaryFormat<F: Fs> {
+    fs: F,
+    dir: PathBuf,
+    host: String,
+    state: State,
+    /// The state on the disk is this one.
+    is_listed: bool,
+    /// Newer files are not in the state yet.
+    seen: FileName,
+    joiner: Joiner,
+    work: Option<Work<F>>,
+    /// How long unfinished files are that are not written any more, bytes.
+    lengths: BTreeMap<FileName, u64>,
+    notes: Vec<String>,
+}
+
+impl<F: Fs> SecondaryFormat<F> {
+    pub(crate) fn new(
+        fs: F,
+        dir: &Path,
+        state: State,
+        seen: FileName,
+        host: &str,
+    ) -> SecondaryFormat<F> {
+        SecondaryFormat {
+            fs,
+            dir: dir.to_owned(),
+            host: host.to_owned(),
+            state,
+            is_listed: false,
+            seen,
+            joiner: Joiner::new(HELD_BYTES_MAX),
+            work: None,
+            lengths: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Goes on by one block of lines. `false`: everything that the log has is done.
+    ///
+    /// # Errors
+    /// When it cannot go on. A later call tries again, and goes on where this one has stopped.
+    pub fn step(&mut self, plan: &Plan) -> Result<bool, Trouble> {
+        let result = self.try_step(plan);
+        if let Err(Trouble::Changed { .. } | Trouble::Memory(_)) = result {
+            // What was taken is not where it should be: from the first line again.
+            self.work = None;
+        }
+        result
+    }
+
+    fn try_step(&mut self, plan: &Plan) -> Result<bool, Trouble> {
+        self.list(plan)?;
+        let Some(&(name, format)) = self.state.pending.front() else { return Ok(false) };
+        let known = format.and_then(|format| Some((format, Content::of_format(format)?)));
+        let Some(known) = known else {
+            self.leave();
+            return Ok(true);
+        };
+        let is_closed = name < plan.current;
+        if self.work.is_none() && !self.begin(name, known, is_closed)? {
+            return Ok(is_closed);
+        }
+        let Some(work) = &mut self.work else { return Ok(false) };
+        work.set_clock(plan.utc);
+        work.flush(&self.fs)?;
+        if work.take_lines(&self.fs, &mut self.joiner, is_closed)? {
+            work.flush(&self.fs)?;
+            return Ok(true);
+        }
+        if !is_closed {
+            return Ok(false);
+        }
+        if self.state.pending.get(1).is_none_or(|(_, next)| next.is_none()) {
+            // Nobody goes on with them.
+            work.give_out(&mut self.joiner)?;
+        }
+        work.end(&self.fs)?;
+        work.sync()?;
+        self.leave();
+        self.list(plan)?;
+        Ok(true)
+    }
+
+    /// The oldest file whose rendition is not complete.
+    #[must_use]
+    pub fn oldest(&self) -> Option<FileName> {
+        self.state.pending.front().map(|(name, _)| *name)
+    }
+
+    /// How much of the log is not in its renditions yet, bytes of lines. What cannot be looked at
+    /// counts nothing: it is told of where it is needed.
+    pub fn behind_bytes(&mut self, current: FileName) -> u64 {
+        let mut sum = 0_u64;
+        for &(name, format) in &self.state.pending {
+            if format.is_none() {
+                continue;
+            }
+            let known = self.lengths.get(&name).copied();
+            let bytes = known.or_else(|| {
+                let bytes = self.fs.stat(&self.dir.join(name.log_file())).ok()?.bytes;
+                if name < current {
+                    self.lengths.insert(name, bytes);
+                }
+                Some(bytes)
+            });
+            let done = self.work.as_ref().filter(|work| work.name() == name).map_or(0, Work::done);
+            sum = sum.saturating_add(bytes.unwrap_or(0).saturating_sub(done));
+        }
+        sum
+    }
+
+    /// Leaves the oldest files up to `name` as they are: they will be removed.
+    pub fn let_go(&mut self, name: FileName) {
+        while let Some(oldest) = self.oldest().filter(|oldest| *oldest <= name) {
+            self.notes.push(format!(
+                "{} is removed before all of it was written in the other format",
+                oldest.log_file()
+            ));
+            self.leave();
+        }
+    }
+
+    /// Ends the rendition of the current file as one that is whole, until somebody goes on. To be
+    /// called when all lines are in it.
+    ///
+    /// # Errors
+    /// As [`SecondaryFormat::step`].
+    pub fn end(&mut self) -> Result<(), Trouble> {
+        self.work.as_mut().map_or(Ok(()), |work| work.end(&self.fs))
+    }
+
+    /// Sentences for the error log, since the last call.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.extend(self.work.iter_mut().flat_map(Work::take_notes));
+        notes
+    }
+
+    /// Brings the list up to date, in memory and on the disk.
+    fn list(&mut self, plan: &Plan) -> Result<(), Trouble> {
+        if plan.current > self.seen {
+            let mut new: Vec<FileName> = entries::list(&self.fs, &self.dir)?
+                .into_iter()
+                .map(|(name, _)| name)
+                .filter(|name| *name > self.seen && *name <= plan.current)
+                .collect();
+            new.dedup();
+            for name in new {
+                let format = plan.format_of(name);
+                // What follows an unfinished file is listed without a format, too: the next start
+                // would else take it for a further one of the same.
+                if format.is_some() || !self.state.pending.is_empty() {
+                    self.state.pending.push_back((name, format));
+                    self.is_listed = false;
+                }
+            }
+            self.seen = plan.current;
+        }
+        // The format of a file changes as long as it has no line.
+        let format = plan.format_of(plan.current);
+        match self.state.pending.back_mut().filter(|last| last.0 == plan.current) {
+            Some(last) if last.1 != format => {
+                last.1 = format;
+                self.is_listed = false;
+                self.work = self.work.take().filter(|work| work.name() != plan.current);
+            }
+            Some(_) => {}
+            // It was to have none until now.
+            None if format.is_some() && self.seen == plan.current => {
+                self.state.pending.push_back((plan.current, format));
+                self.is_listed = false;
+            }
+            None => {}
+        }
+        if !self.is_listed {
+            self.state.write(&self.fs, &self.dir)?;
+            self.is_listed = true;
+        }
+        Ok(())
+    }
+
+    /// Opens the oldest file of the list. `false`: it is not there.
+    fn begin(
+        &mut self,
+        name: FileName,
+        known: (Format, Content),
+        is_closed: bool,
+    ) -> Result<bool, Trouble> {
+        let work = Work::begin(&self.fs, &self.dir, name, known, &self.host)?;
+        if work.is_none() && is_closed {
+            self.notes.push(format!(
+                "{} is not there any more, and has no complete rendition in another format",
+                name.log_file()
+            ));
+            self.leave();
+        }
+        self.joiner = Joiner::new(HELD_BYTES_MAX);
+        for line in self.state.held.split_inclusive(|byte| *byte == b'\n') {
+            // Lines of our own; what somebody has put there instead is no record.
+            let record = Line::parse(line).ok().and_then(|line| OwnedRecord::of_line(&line).ok());
+            if let Some(record) = record {
+                let held = self.joiner.push(record, |_| Err(()));
+                debug_assert!(held.is_ok(), "only statements that run were held");
+            }
+        }
+        self.work = work;
+        Ok(self.work.is_some())
+    }
+
+    /// Has done with the oldest file of the list.
+    fn leave(&mut self) {
+        if let Some(mut work) = self.work.take() {
+            self.notes.extend(work.take_notes());
+            let mut clock = TimeFormatter::utc();
+            let held = &mut self.state.held;
+            held.clear();
+            for record in self.joiner.held() {
+                let written = record.with(|record| json::try_write_line(held, record, &mut clock));
+                if written.is_err() {
+                    self.notes.push(format!(
+                        "there was not enough memory to keep the text of statement {}: if the \
+                         server dies before it ends, it is without a text in the other format",
+                        record.seq
+                    ));
+                }
+            }
+        }
+        if let Some((name, _)) = self.state.pending.pop_front() {
+            self.lengths.remove(&name);
+        }
+        while self.state.pending.front().is_some_and(|(_, format)| format.is_none()) {
+            self.state.pending.pop_front();
+        }
+        self.is_listed = false;
+    }
+}

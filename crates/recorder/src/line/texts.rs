@@ -1,0 +1,40 @@
+//! The text of a line, with its digest.
+
+use tacho_event::record::Record;
+
+use super::digests::Digests;
+use super::parts::TextKind;
+use super::secrets::Shown;
+
+/// Puts the text that may be shown into the line of a record; `text` is what came. With its digest, if
+/// that is wanted.
+#[inline(always)]
+pub(super) fn put<'r>(
+    record: &mut Record<'r>,
+    shown: &'r Shown<'_>,
+    text: &[u8],
+    kind: &TextKind,
+    digests: Option<&'r mut Digests>,
+) {
+    record.sql = Some(&shown.text);
+    record.sql_bytes = shown.whole_bytes;
+    record.sql_redacted = shown.redacted;
+    if let Some(digests) = digests {
+        record.digest = digest_of(digests, text, kind, shown);
+    }
+}
+
+/// The digest of what is shown, as it came; empty: it has none.
+#[inline]
+fn digest_of<'d>(
+    digests: &'d mut Digests,
+    text: &[u8],
+    kind: &TextKind,
+    shown: &Shown<'_>,
+) -> &'d [u8] {
+    match kind.setting.digest_mode().filter(|_| kind.is_sql) {
+        Some(mode) if shown.is_given_up => digests.of(&shown.text, mode),
+        Some(mode) => digests.of(text, mode),
+        None => &[],
+    }
+}

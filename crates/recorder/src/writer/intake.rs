@@ -1,0 +1,125 @@
+//! From the arena to the queue: records are read, joined, and put into the order of time.
+
+use std::path::PathBuf;
+
+use tacho_ring::arena::Arena;
+use tacho_ring::sync::{Ordering, fence};
+use tacho_ring::{session, sys};
+
+use super::queue::Queue;
+use crate::drain::Drain;
+use crate::join::{Ending, Join, Ready, Start};
+use crate::spill::ArenaSource;
+
+/// A statement that is open for this long gets a `running` line, µs.
+pub(super) const RUNNING_AFTER_US: i64 = 10_000_000;
+
+/// See the module documentation.
+pub(super) struct Intake {
+    pub(super) drain: Drain,
+    pub(super) join: Join,
+    /// What can become lines; emptied when all of it has.
+    ready: Vec<Ready>,
+    queue: Queue,
+}
+
+impl Intake {
+    pub(super) fn new(source: impl Into<ArenaSource>) -> Intake {
+        Intake {
+            drain: Drain::new(source),
+            join: Join::default(),
+            ready: Vec::new(),
+            queue: Queue::default(),
+        }
+    }
+
+    /// Leaves the arena for another one. What is not formatted yet stays unmarked in the old one.
+    pub(super) fn take_up(&mut self, source: impl Into<ArenaSource>) {
+        self.drain = Drain::new(source);
+        self.join = Join::default();
+        // The items are about records of the old arena.
+        self.queue.clear(&mut self.ready);
+    }
+
+    pub(super) fn arena(&self) -> &Arena {
+        self.drain.arena()
+    }
+
+    /// The producers are threads of another process; see [`Drain::set_tasks`].
+    pub(super) fn set_tasks(&mut self, tasks: Option<PathBuf>) {
+        self.drain.set_tasks(tasks);
+    }
+
+    /// What recovery and takeover work on.
+    pub(super) fn parts(&mut self) -> (&mut Drain, &mut Join, &mut Vec<Ready>) {
+        (&mut self.drain, &mut self.join, &mut self.ready)
+    }
+
+    /// One pass over the arena: what is complete becomes ready.
+    pub(super) fn scan(&mut self) {
+        let Intake { drain, join, ready, .. } = self;
+        let arena = *drain.arena();
+        let quiet = join.quiet(|conn| session::find(arena.sessions(), conn).is_none());
+        // SYNC claim: pairs with the Releases in `session::forget` and `claim`: the pass sees
+        // every record of a connection whose slot was gone before it.
+        fence(Ordering::Acquire);
+        join.begin_pass();
+        let abandoned = join.abandoned(drain.arena().sessions());
+        drain.pass(|head, at| join.add(head, at, ready));
+        join.give_up(&abandoned, ready);
+        join.end_pass(ready);
+        if join.has_loose() {
+            // Another pass right away, so that they do not wait for the next round.
+            join.begin_pass();
+            drain.pass(|head, at| join.add(head, at, ready));
+            join.end_pass(ready);
+        }
+        if let Some(quiet) = quiet {
+            join.forget_quiet(&quiet);
+        }
+        join.close_over(sys::now_us() - RUNNING_AFTER_US, ready);
+    }
+
+    /// Puts what is ready into the queue.
+    pub(super) fn enqueue(&mut self) {
+        self.queue.sort_new(&self.ready);
+    }
+
+    /// The next item of the queue, and what reads its records. `None`: all have been taken.
+    #[inline]
+    pub(super) fn next_item(&mut self) -> Option<(&mut Ready, &mut Drain)> {
+        let place = self.queue.next()?;
+        Some((&mut self.ready[place], &mut self.drain))
+    }
+
+    /// Forgets the items when all have been taken.
+    pub(super) fn clear_if_done(&mut self) {
+        self.queue.clear_if_done(&mut self.ready);
+    }
+
+    /// When recording stops: makes ready what is still open, as `running`. The queue is empty.
+    pub(super) fn finish(&mut self, now_us: i64) {
+        self.join.finish(now_us, Ending::Running, &mut self.ready);
+        // What already has a `running` line needs no second one, unless something was seen of
+        // the statement since.
+        self.ready.retain(|item| match item {
+            Ready::Statement { open, .. } => {
+                matches!(open.start, Start::Record(_)) || !open.extras.is_empty()
+            }
+            _ => true,
+        });
+        self.enqueue();
+    }
+
+    /// Whether nothing is in memory that is not in the arena.
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.queue.is_empty() && self.join.partials().all(|(_, partial)| partial.early.is_none())
+    }
+
+    /// Records that cannot be read, or whose threads have died before they were complete, since the
+    /// last call.
+    pub(super) fn take_corrupt(&mut self, now_us: i64) -> u64 {
+        let damaged = self.drain.take_damaged() + self.join.take_missing();
+        damaged + u64::from(self.drain.bury_dead(now_us))
+    }
+}

@@ -1,0 +1,123 @@
+//! What there is of the log, shown to SHOW STATUS.
+//!
+//! The directory is listed every ten seconds, and one after something has happened to a file, but never
+//! for more than a fiftieth of the time. What changes with each line, the length
+//! of the current file, is added in each round without a look.
+
+use std::sync::atomic::Ordering;
+
+use tacho_event::time::TimeFormatter;
+use tacho_logdir::{FileName, Fs, Inventory, LogFiles, Packing};
+use tacho_ring::sys;
+
+use super::context::Context;
+use super::rate_limit::RateLimit;
+use crate::control::{LogFilesView, Severity};
+
+/// How often is looked, when nothing has happened to the files, µs.
+const LOOK_EVERY_US: i64 = 10_000_000;
+/// How long after the last look, when something has, µs.
+const LOOK_AGAIN_US: i64 = 1_000_000;
+/// Of the time, so much may go into it.
+const PART_OF_TIME: i64 = 50;
+const DAY_US: i64 = 86_400_000_000;
+
+/// What was found.
+#[derive(Default)]
+pub(super) struct InventoryWatch {
+    found: Inventory,
+    /// The current file then, and its length.
+    current: Option<(FileName, u64)>,
+    /// Something has happened to a file since.
+    is_news: bool,
+    /// By the clock that is never set.
+    looked_at_us: i64,
+    /// Not again before this time.
+    again_at_us: i64,
+    /// What is shown.
+    view: LogFilesView,
+    failure_limit: RateLimit,
+}
+
+impl InventoryWatch {
+    /// Something has become of a file.
+    pub(super) fn look_soon(&mut self) {
+        self.is_news = true;
+    }
+
+    /// Brings the figures up to date. For every round.
+    pub(super) fn update<F: Fs>(
+        &mut self,
+        files: &mut LogFiles<F>,
+        packing: &Packing,
+        clock: &mut TimeFormatter,
+        context: &Context,
+    ) {
+        let now_us = sys::monotonic_us();
+        let current = (files.current_name(), files.current_bytes());
+        let is_same = self.current.is_some_and(|(name, _)| name == current.0);
+        let is_due = self.is_news || !is_same || now_us - self.looked_at_us >= LOOK_EVERY_US;
+        if is_due && now_us >= self.again_at_us {
+            self.look(files, packing, current, now_us, context);
+        }
+        let view = self.view(files, current, clock, context);
+        if view != self.view {
+            self.view.clone_from(&view);
+            context.status.show_log_files(view);
+        }
+    }
+
+    fn look<F: Fs>(
+        &mut self,
+        files: &mut LogFiles<F>,
+        packing: &Packing,
+        current: (FileName, u64),
+        now_us: i64,
+        context: &Context,
+    ) {
+        let found = files.inventory(packing, &self.found);
+        let took_us = sys::monotonic_us() - now_us;
+        (self.looked_at_us, self.is_news) = (now_us, false);
+        self.again_at_us = now_us + LOOK_AGAIN_US.max(took_us.saturating_mul(PART_OF_TIME));
+        self.current = Some(current);
+        match found {
+            Ok(found) => self.found = found,
+            Err(error) => {
+                // What was found the last time stays, until the next look.
+                if self.failure_limit.allows(now_us) {
+                    context.say(Severity::Warning, &error.to_string());
+                }
+            }
+        }
+    }
+
+    fn view<F: Fs>(
+        &self,
+        files: &LogFiles<F>,
+        (name, bytes): (FileName, u64),
+        clock: &mut TimeFormatter,
+        context: &Context,
+    ) -> LogFilesView {
+        let found = &self.found;
+        let before = self.current.filter(|(before, _)| *before == name);
+        let more = bytes.saturating_sub(before.map_or(0, |(_, bytes)| bytes));
+        let interval_s = context.control.rotate_interval_s.load(Ordering::Relaxed);
+        let oldest_us = found.oldest.as_ref().map(|oldest| oldest.begun_us());
+        let days = oldest_us.map_or(0, |us| sys::now_us().saturating_sub(us) / DAY_US);
+        let mut time = |us: Option<i64>| {
+            let text = us.map(|us| String::from_utf8_lossy(clock.format(us)).into_owned());
+            text.unwrap_or_default()
+        };
+        let of_seconds = |s: i64| s.saturating_mul(1_000_000);
+        LogFilesView {
+            count: found.count,
+            bytes: found.bytes.saturating_add(more),
+            days: u64::try_from(days).unwrap_or(0),
+            to_pack: found.to_pack,
+            oldest_file: found.oldest.as_ref().map(|oldest| oldest.file()).unwrap_or_default(),
+            oldest_time: time(oldest_us),
+            checkpoint_time: time(files.checkpoint_s().map(of_seconds)),
+            rotate_due_time: time(files.rotate_due_s(interval_s).map(of_seconds)),
+        }
+    }
+}

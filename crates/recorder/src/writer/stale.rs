@@ -1,0 +1,9 @@
+//! What has to look at the files again.
+
+/// What has to look at the files again soon, because another part has changed them.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Stale {
+    pub(super) packing: bool,
+    pub(super) retention: bool,
+    pub(super) inventory: bool,
+}

@@ -1,0 +1,96 @@
+//! What is done with files beside writing them: packing, other formats, retention, the inventory, and
+//! the watch over the disk.
+
+use tacho_event::time::TimeFormatter;
+use tacho_logdir::{Due, Fs, LogFiles};
+
+use super::context::Context;
+use super::inventory::InventoryWatch;
+use super::packing::Packing;
+use super::retention::{Needs, Retention};
+use super::secondary_format::SecondaryFormat;
+use super::space::SpaceWatch;
+use super::stale::Stale;
+
+/// See the module documentation. Its threads end when it is dropped.
+#[derive(Default)]
+pub(super) struct Upkeep {
+    pub(super) packing: Packing,
+    secondary_format: SecondaryFormat,
+    retention: Retention,
+    space: SpaceWatch,
+    inventory: InventoryWatch,
+}
+
+impl Upkeep {
+    fn refresh(&mut self, stale: Stale) {
+        if stale.packing {
+            self.packing.look_soon();
+        }
+        if stale.retention {
+            self.retention.look_soon();
+        }
+        if stale.inventory {
+            self.inventory.look_soon();
+        }
+    }
+
+    /// Looks how much room there is, now and then.
+    pub(super) fn watch_space<F: Fs>(&mut self, files: &LogFiles<F>, context: &Context) {
+        self.space.look(files, context);
+    }
+
+    /// Follows the setting of the other format. Only with an empty batch.
+    pub(super) fn follow_format<F: Fs>(&mut self, files: &mut LogFiles<F>, context: &Context) {
+        let mut stale = Stale::default();
+        self.secondary_format.follow(files, &mut stale, context);
+        self.refresh(stale);
+    }
+
+    /// Tells the thread that writes the other format of new lines.
+    pub(super) fn look_after_format<F: Fs>(&mut self, files: &mut LogFiles<F>, context: &Context) {
+        let mut stale = Stale::default();
+        self.secondary_format.look_after(files, &mut stale, context);
+        self.refresh(stale);
+    }
+
+    /// Packs closed files, and removes them. Only with an empty batch. Returns the file that goes next:
+    /// its line has to be written.
+    pub(super) fn look_after_closed<F: Fs>(
+        &mut self,
+        files: &mut LogFiles<F>,
+        context: &Context,
+    ) -> Option<Due> {
+        let mut stale = Stale::default();
+        let (secondary_format, leaving) = (&self.secondary_format, self.retention.leaving_name());
+        let passes_over = |name| secondary_format.needs(name) || leaving == Some(name);
+        self.packing.look_after(files, passes_over, &mut stale, context);
+        self.refresh(stale);
+        let mut stale = Stale::default();
+        let needs = Needs { packing: &self.packing, secondary_format: &self.secondary_format };
+        let due = self.retention.look_after(files, &needs, &mut stale, context);
+        self.refresh(stale);
+        due
+    }
+
+    /// Brings the figures about the log up to date.
+    pub(super) fn update_inventory<F: Fs>(
+        &mut self,
+        files: &mut LogFiles<F>,
+        clock: &mut TimeFormatter,
+        context: &Context,
+    ) {
+        self.inventory.update(files, self.packing.wanted(), clock, context);
+    }
+
+    /// Packs nothing any more.
+    pub(super) fn cancel_packing(&mut self) {
+        self.packing.cancel();
+    }
+
+    /// Ends the threads, before the lock of the directory is released: only one writer packs a file.
+    pub(super) fn end<F: Fs>(&mut self, files: &mut LogFiles<F>, context: &Context) {
+        self.packing.end();
+        self.secondary_format.end(files, context);
+    }
+}

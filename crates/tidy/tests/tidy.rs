@@ -1,0 +1,89 @@
+//! Every check of this crate on the files of the repository.
+
+use tacho_tidy::changed::Changed;
+use tacho_tidy::ratchet::Ratchet;
+use tacho_tidy::{Finding, Place, count, tree};
+use tacho_tidy::{
+    dependencies, length, manifests, orderings, paths, releases, width, wording, zone,
+};
+
+/// Fails with one line for each message.
+fn assert_none(messages: Vec<String>) {
+    assert!(messages.is_empty(), "{} lines:\n{}", messages.len(), messages.join("\n"));
+}
+
+fn assert_no_finding(findings: impl IntoIterator<Item = Finding>) {
+    assert_none(findings.into_iter().map(|finding| finding.to_string()).collect());
+}
+
+fn assert_within(ratchet: &str, places: &[Place]) {
+    assert_none(Ratchet::new(ratchet).compare(places, &Changed::from_git()));
+}
+
+#[test]
+fn lines_are_at_most_100_columns() {
+    let findings = tree::files().iter().flat_map(width::check).collect::<Vec<_>>();
+    assert_within("width", &count(findings, |finding| finding.path.clone()));
+}
+
+#[test]
+fn functions_are_at_most_80_lines() {
+    let places = tree::files().iter().flat_map(length::check_functions).collect::<Vec<_>>();
+    assert_within("functions", &places);
+}
+
+#[test]
+fn files_are_at_most_500_lines() {
+    let places = tree::files().iter().filter_map(length::check_file).collect::<Vec<_>>();
+    assert_within("files", &places);
+}
+
+#[test]
+fn no_wording_comes_back() {
+    let mut places = Vec::<Place>::new();
+    let mut found: Vec<_> = tree::files().iter().flat_map(wording::check).collect();
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    for group in found.chunk_by(|one, other| one.0 == other.0) {
+        let findings: Vec<_> = group.iter().map(|(_, finding)| finding.clone()).collect();
+        places.push(Place { name: group[0].0.clone(), size: findings.len(), findings });
+    }
+    assert_within("wording", &places);
+}
+
+#[test]
+fn crate_roots_and_adapter_files_name_their_zone() {
+    assert_no_finding(tree::files().iter().filter_map(zone::check));
+}
+
+#[test]
+fn query_threads_run_no_crate_that_is_not_listed() {
+    assert_none(dependencies::check_hot());
+}
+
+#[test]
+fn servers_load_no_crate_that_is_not_listed() {
+    assert_none(dependencies::check_cold());
+}
+
+#[test]
+fn paths_that_documents_name_exist() {
+    let files = tree::files();
+    let names = tree::names();
+    let paths = paths::Paths::new(names.iter().map(String::as_str));
+    assert_no_finding(files.iter().flat_map(|file| paths.check(file)));
+}
+
+#[test]
+fn crates_inherit_the_lints_of_the_workspace() {
+    assert_no_finding(tree::files().iter().filter_map(manifests::check));
+}
+
+#[test]
+fn one_header_tests_the_release_of_the_server() {
+    assert_no_finding(tree::files().iter().flat_map(releases::check));
+}
+
+#[test]
+fn memory_orderings_name_their_partner() {
+    assert_no_finding(tree::files().iter().flat_map(orderings::check));
+}
