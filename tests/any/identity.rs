@@ -99,7 +99,7 @@ fn runs_are_told_apart(server: &mut Recording) -> (u64, u64) {
     let (shown, told) = of(&[]);
     assert_eq!(are_there(&shown), [true; 3], "{shown}");
     assert!(told.contains("of 2 runs of the server"), "{told}");
-    assert!(told.contains(&format!("{first}, {second}.")), "{told}");
+    assert!(told.contains(&format!("{first}, {second};")), "{told}");
     // What the second run has written of the first one belongs to that.
     let (shown, told) = of(&["--run", &first.to_string()]);
     assert_eq!((are_there(&shown), &*told), ([true, true, false], ""), "{shown}");

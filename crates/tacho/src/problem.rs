@@ -9,23 +9,26 @@ pub fn text(error: &anyhow::Error) -> String {
     for cause in error.chain() {
         let cause = cause.to_string();
         let cause = plain(&cause);
-        if text.contains(cause) {
+        if text.contains(&cause) {
             continue;
         }
         if !text.is_empty() {
             text.push_str(": ");
         }
-        text.push_str(cause);
+        text.push_str(&cause);
     }
     text
 }
 
 /// Without the debug form in which the crate `mysql` wraps messages of servers.
-fn plain(cause: &str) -> &str {
-    ["MySqlError { ", "DriverError { ", "IoError { ", "UrlError { "]
+fn plain(cause: &str) -> String {
+    let wrapped = ["MySqlError { ", "DriverError { ", "IoError { ", "UrlError { "]
         .iter()
-        .find_map(|start| cause.strip_prefix(start)?.strip_suffix(" }"))
-        .unwrap_or(cause)
+        .find_map(|start| cause.strip_suffix(" }")?.split_once(start));
+    match wrapped {
+        Some((before, inner)) => format!("{before}{inner}"),
+        None => cause.to_owned(),
+    }
 }
 
 /// A wrong command line. An option is suggested only if it begins like the unknown one.
@@ -65,5 +68,7 @@ mod tests {
         let server =
             anyhow::anyhow!("MySqlError {{ ERROR 1045 (28000): no }}").context("logging in");
         assert_eq!(text(&server), "logging in: ERROR 1045 (28000): no");
+        let joined = anyhow::Error::msg(format!("{server:#}"));
+        assert_eq!(text(&joined), "logging in: ERROR 1045 (28000): no");
     }
 }

@@ -152,8 +152,8 @@ impl Output {
             return Err(line_limit::too_long());
         }
         if let Form::Sent(shipment) = &self.form {
-            // Readers check for Ctrl-C now and then, and file by file: if a line were sent after one
-            // that was skipped, the next run would not send the skipped one.
+            // Readers check for Ctrl-C now and then, and file by file: if a line were sent after a
+            // skipped one, the next run would not send the skipped one.
             if self.stopped() || shipment.passes_over(path, placed) {
                 return Ok(false);
             }

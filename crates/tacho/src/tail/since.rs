@@ -135,9 +135,16 @@ fn resolve(civil: DateTime, zone: &TimeZone, ambiguous: Disambiguation) -> Optio
 /// `90s`, `10m`, `2h`, `1d`, `1w`, `1h30m`: how long ago. Days and weeks are calendar units: a
 /// day ago is the same time yesterday, also when that was 23 or 25 hours ago.
 fn parse_age(text: &str) -> Option<Span> {
-    let span = text.parse::<Span>().ok()?;
+    let span = text.parse().or_else(|_| in_order(text).parse::<Span>()).ok()?;
     // A later time has no lines, `10m ago` is what `10m` means already.
     (!span.is_negative()).then_some(span)
+}
+
+/// `30m1h` as `1h30m`: jiff wants the largest unit first.
+fn in_order(text: &str) -> String {
+    let mut parts: Vec<&str> = text.split_inclusive(char::is_alphabetic).collect();
+    parts.sort_by_key(|part| "wdhms".find(|unit| part.ends_with(unit)));
+    parts.concat()
 }
 
 #[cfg(test)]
@@ -182,6 +189,7 @@ mod tests {
         assert_eq!(since("10m", now), "2026-11-21T10:50:00Z");
         assert_eq!(since("2h", now), "2026-11-21T09:00:00Z");
         assert_eq!(since("1h30m", now), "2026-11-21T09:30:00Z");
+        assert_eq!(since("30m1h", now), "2026-11-21T09:30:00Z");
         assert_eq!(since("1w", now), "2026-11-14T11:00:00Z");
     }
 
@@ -243,7 +251,6 @@ mod tests {
             "10x",
             "m",
             "1m1m",
-            "30m1h",
             "-5m",
             "5m ago",
             "25:00",

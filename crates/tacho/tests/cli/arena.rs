@@ -135,7 +135,7 @@ fn a_waiting_server_is_set_free() {
     });
     let started = Instant::now();
     while arena_of_test.shared().backpressure.0.waiters.load(Ordering::Relaxed) == 0 {
-        assert!(started.elapsed() < HANG, "nobody waits");
+        assert!(started.elapsed() < HANG, "no session waits");
         std::thread::sleep(Duration::from_millis(5));
     }
     let text = text_of(&arena(&path, &["--set-overflow", "DROP"]));

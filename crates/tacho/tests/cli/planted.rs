@@ -1,4 +1,4 @@
-//! Files that somebody has put beside those of the recorder: other forms, links, strange names.
+//! Foreign files beside those of the recorder: other forms, links, strange names.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -43,11 +43,11 @@ fn a_second_form_with_other_lines_is_found() {
     fs::remove_file(with_suffix(&path, ".zst")).unwrap();
     put(".age", b"junk");
     assert_code(&place.verify(&[]), 14);
-    // Encrypted to a key that nobody here has.
+    // Encrypted to an unknown key.
     let other = age::x25519::Identity::generate();
     put(".age", &age::encrypt(&other.to_public(), b"anything").unwrap());
     assert_code(&place.verify(&[]), 19);
-    // And to one that somebody has.
+    // And to a known one.
     let key = place.directory.path().join("identity");
     fs::write(&key, age::secrecy::ExposeSecret::expose_secret(&other.to_string())).unwrap();
     let identity = ["--identity", key.to_str().unwrap()];

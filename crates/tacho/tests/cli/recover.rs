@@ -85,7 +85,7 @@ fn a_running_server_is_left_alone() {
 }
 
 #[test]
-fn a_log_that_somebody_writes_is_not_written() {
+fn a_log_that_another_process_writes_is_not_written() {
     let place = Place::new();
     dead_arena(&place);
     let _writer = LogFiles::open(RealFs, &place.log(), Options { rotate_bytes: 0 }).unwrap();

@@ -1,4 +1,4 @@
-//! `tacho convert --send` as a service: TLS, broken connections, and where a new start goes on.
+//! `tacho convert --send` as a service: TLS, broken connections, and where the next run resumes.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -250,7 +250,7 @@ fn tls_across_rotation_and_compression() {
     let (code, _, told) = following.end("-TERM");
     assert_eq!((code, told.as_str()), (Some(0), ""));
     assert_eq!(saved(&state), Some(300));
-    // A new start goes on exactly there, though its file was compressed meanwhile.
+    // The next run resumes exactly there, although its file was compressed in between.
     let plain = log.file(THIRD);
     let small = zstd::encode_all(&*std::fs::read(&plain).unwrap(), 3).unwrap();
     std::fs::write(log.file(&format!("{THIRD}.zst")), small).unwrap();
@@ -357,7 +357,7 @@ fn connections_that_are_cut_under_load_lose_nothing() {
         let to = format!("{}://{}", if tls { "tls" } else { "tcp" }, server.address);
         let args: &[&str] = if tls { &["--tls-ca", &authority] } else { &[] };
         let following = follow(&log, &to, args);
-        // What the connections that were cut had taken comes again: nobody knows what was read.
+        // Messages of the broken connections are sent again: what was read is unknown.
         assert_eq!(server.expect_all(1..=LINES), 1400);
         let (code, _, told) = following.end("-TERM");
         assert_eq!(code, Some(0), "{told}");

@@ -94,7 +94,7 @@ fn what_the_receiver_had_read_when_it_closed_is_not_sent_again() {
     wait_until(&mut sender, |sender| sender.taken == 1);
     drop(stream);
     wait_until(&mut sender, |sender| sender.link.is_none());
-    // Nobody's trouble.
+    // Not reported.
     assert!(sender.outage.is_none());
     assert_eq!((sender.queue.len(), sender.place()), (0, mark(1).as_ref()));
     sender.send("second".into(), mark(2));
