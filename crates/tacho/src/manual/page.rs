@@ -169,9 +169,9 @@ mod tests {
         let text = "'two words in quotes that are long'";
         assert_eq!(folded("tacho tail | head"), ["tacho tail | head"]);
         assert_eq!(
-            folded(&format!("tacho digest --log {path} {text} | sort")),
+            folded(&format!("tacho digest --identity {path} {text} | sort")),
             [
-                "tacho digest --log \\".to_owned(),
+                "tacho digest --identity \\".to_owned(),
                 format!("    {path} {text} \\"),
                 "    | sort".to_owned()
             ]
