@@ -217,10 +217,10 @@ fn ended_by<'e>(
     ending: &'e Ending,
     read: Option<&'e StatementEnd>,
 ) -> (Option<&'e StatementEnd>, &'e Ending) {
-    match (ending, read) {
-        (Ending::Read { end, .. }, _) => (Some(end), ending),
+    match ending {
+        Ending::Read { end, .. } => (Some(end), ending),
         // It has ended, and how is unknown.
-        (Ending::Record(_), None) => (None, &Ending::Unknown),
+        Ending::Record(_) if read.is_none() => (None, &Ending::Unknown),
         _ => (read, ending),
     }
 }
@@ -250,9 +250,9 @@ fn record_of<'r>(seq: u64, statement: &Statement<'_>, run: Option<u64>) -> Recor
 }
 
 /// Length of the whole text where only its beginning is known.
-fn whole_bytes(started: &Loaded<'_>) -> Option<u32> {
-    let whole = started.view.body.text_bytes;
-    started.text.ok().and_then(|text| (whole as usize > text.len()).then_some(whole))
+fn whole_bytes(started: &Loaded<'_>) -> Option<u64> {
+    let whole = u64::from(started.view.body.text_bytes);
+    started.text.ok().filter(|text| whole > text.len() as u64).map(|_| whole)
 }
 
 /// What the filter says of a statement; `None`: it has ended, and is not wanted.
@@ -297,8 +297,6 @@ struct Texts<'t> {
     kind: &'t TextKind,
     /// There is a text, and it cannot or must not be shown.
     is_gone: bool,
-    /// Length of the whole text where only its beginning is known.
-    whole_bytes: Option<u32>,
     /// The text that it was rewritten to.
     rewritten: Option<&'t [u8]>,
     treatment: Treatment,
@@ -327,40 +325,24 @@ impl<'t> Texts<'t> {
         if let Some(message) = message {
             record.error = message;
         }
-        if record.sql_bytes.is_none() {
-            record.sql_bytes = self.whole_bytes.map(u64::from);
-        }
     }
 
-    /// What may be shown of the text.
+    /// Whether the server has parsed all of the text, as one statement.
     #[inline(always)]
-    fn show(
-        &self,
-        record: &Record<'_>,
-        style: &Style<'_>,
-        normaliser: &mut Normaliser,
-    ) -> Option<Shown<'t>> {
-        self.text.map(|text| {
-            // Nothing says how much of it belongs to a statement whose end shows no text.
-            let is_whole = |end: &StatementEnd| {
-                end.shown_bytes != u32::MAX && end.shown_bytes as usize >= text.len()
-            };
-            let is_parsed = record.outcome == Some(Outcome::Ok) && self.ended.is_some_and(is_whole);
-            show(text, self.text_bytes, record, self.kind, is_parsed, style, normaliser)
-        })
+    fn is_parsed(&self, record: &Record<'_>) -> bool {
+        // Nothing says how much of it belongs to a statement whose end shows no text.
+        let is_whole = |end: &StatementEnd| {
+            end.shown_bytes != u32::MAX
+                && self.text.is_some_and(|text| end.shown_bytes as usize >= text.len())
+        };
+        record.outcome == Some(Outcome::Ok) && self.ended.is_some_and(is_whole)
     }
 
-    /// What may be shown of the text that it was rewritten to. A text that must not be shown, or cannot,
-    /// does not show in another form.
+    /// The text that it was rewritten to. A text that must not be shown, or cannot, does not show
+    /// in another form.
     #[inline(always)]
-    fn show_rewritten(
-        &self,
-        record: &Record<'_>,
-        style: &Style<'_>,
-        normaliser: &mut Normaliser,
-    ) -> Option<Shown<'t>> {
-        let rewritten = self.rewritten.filter(|_| !self.is_gone && !self.treatment.no_text);
-        rewritten.map(|text| show(text, 0, record, self.kind, false, style, normaliser))
+    fn shown_rewritten(&self) -> Option<&'t [u8]> {
+        if self.is_gone || self.treatment.no_text { None } else { self.rewritten }
     }
 
     /// The message of its error. `is_redacted`: something was taken out of what is shown of the
@@ -421,8 +403,6 @@ pub fn write_statement(
     };
     let end_of_record = end_record.as_ref().map(|loaded| end_of(&loaded.view));
     let (ended, ending) = ended_by(ending, end_of_record.as_ref());
-    let is_running = matches!(ending, Ending::Running);
-    let is_unknown = matches!(ending, Ending::Unknown);
     let statement = Statement { ending, ..statement };
     let mut record = record_of(seq, &statement, style.run);
     let mut said = Said::at_start(started.as_ref(), &open.start, known, &mut record);
@@ -435,20 +415,17 @@ pub fn write_statement(
         .as_ref()
         .and_then(|ended| said.end_text(ended, started.as_ref(), is_told, &mut record));
     commands.name(drain, said.sql_command, &mut record);
-
-    let is_outcome_open = ended.is_none() && !is_running;
+    let is_outcome_open = ended.is_none() && !matches!(ending, Ending::Running);
     let gathered = gather(extras, drain, &open.extras, is_outcome_open, &mut record, shortfall);
     record.tables = &gathered.tables;
     let message = gathered.message.or_else(|| {
         let is_failed = open.failed && matches!(ending, Ending::Derived(_));
         carried_message(carry_over, is_failed, &mut record)
     });
-
     let normaliser = digests.normaliser();
     let judged = judge(started.as_ref(), &statement, &said, &gathered, &record, style, normaliser);
     let Some(treatment) = judged else { return Written::Filtered };
     style.redact_literals |= treatment.literals;
-
     let unknown_kind;
     let kind = match kind_at_end.as_ref().or(said.kind) {
         Some(kind) => kind,
@@ -458,22 +435,27 @@ pub fn write_statement(
         }
     };
     let texts = Texts {
-        text: said.text.and_then(Result::ok).filter(|_| !treatment.no_text),
+        text: if treatment.no_text { None } else { said.text.and_then(Result::ok) },
         text_bytes: said.text_bytes,
         kind,
         is_gone: matches!(said.text, Some(Err(_))) || (treatment.no_text && said.text.is_some()),
-        whole_bytes: started.as_ref().filter(|_| is_unknown).and_then(whole_bytes),
         rewritten: gathered.rewritten,
         treatment,
         carry_over,
         ended,
     };
-    let shown = texts.show(&record, style, digests.normaliser());
-    let rewritten = texts.show_rewritten(&record, style, digests.normaliser());
+    let (is_parsed, normaliser) = (texts.is_parsed(&record), digests.normaliser());
+    let mut show =
+        |text, bytes, is_parsed| show(text, bytes, &record, kind, is_parsed, style, normaliser);
+    let shown = texts.text.map(|text| show(text, texts.text_bytes, is_parsed));
+    let rewritten = texts.shown_rewritten().map(|text| show(text, 0, false));
     let is_redacted = is_redacted(&shown) || is_redacted(&rewritten);
     let message = message.map(|message| texts.clean(message, is_redacted, &record, style));
     let digests = style.digest.then_some(digests);
     texts.put((&shown, &rewritten), message.as_deref(), digests, &mut record);
+    if matches!(ending, Ending::Unknown) && record.sql_bytes.is_none() {
+        record.sql_bytes = started.as_ref().and_then(whole_bytes);
+    }
     write(out, &mut record, style, shortfall);
     Written::Line
 }

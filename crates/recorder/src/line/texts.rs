@@ -32,9 +32,10 @@ fn digest_of<'d>(
     kind: &TextKind,
     shown: &Shown<'_>,
 ) -> &'d [u8] {
-    match kind.setting.digest_mode().filter(|_| kind.is_sql) {
-        Some(mode) if shown.is_given_up => digests.of(&shown.text, mode),
-        Some(mode) => digests.of(text, mode),
-        None => &[],
+    match kind.setting.digest_mode() {
+        Some(mode) if kind.is_sql => {
+            digests.of(if shown.is_given_up { &shown.text } else { text }, mode)
+        }
+        _ => &[],
     }
 }
