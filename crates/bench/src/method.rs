@@ -470,7 +470,7 @@ mod tests {
             ("options = [\"log-bin\"]", "restart"),
             ("onn = []", "unknown field"),
             ("versions = { oracle = \"23\" }", "oracle"),
-            ("component = { name = \"x\" }", "no plugin"),
+            ("component = { name = \"x\" }", "needs a plugin"),
             ("plugin = \"../x\"", "no name for a plugin"),
         ] {
             let told = add(&format!("{head}{line}\n")).expect_err(line);

@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_line_without_a_count_is_named() {
         let error = parse("a;b 1\n\na;c\n").expect_err("no count");
-        assert_eq!(error.to_string(), "line 3 is no folded stack: \"a;c\"");
+        assert_eq!(error.to_string(), "line 3 is not a folded stack: \"a;c\"");
         assert_eq!(parse("a;b 1\na;b 2\n").expect("two lines")["a;b"], 3);
     }
 }
