@@ -471,7 +471,7 @@ mod tests {
             ("onn = []", "unknown field"),
             ("versions = { oracle = \"23\" }", "oracle"),
             ("component = { name = \"x\" }", "needs a plugin"),
-            ("plugin = \"../x\"", "no name for a plugin"),
+            ("plugin = \"../x\"", "not a plugin name"),
         ] {
             let told = add(&format!("{head}{line}\n")).expect_err(line);
             assert!(told.contains(complaint), "{line}: {told}");
