@@ -286,7 +286,9 @@ fn no_message_of_the_recorder_has_the_name_of_a_setting_of_one_server() {
     for file in &files {
         let text = fs::read_to_string(file).expect("a source file");
         let is_code = |line: &&str| !line.trim_start().starts_with("//");
-        for line in text.lines().filter(is_code) {
+        // Unit tests check what a message is on each server.
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for line in code.lines().filter(is_code) {
             // Some settings are called as crates.
             let line = names
                 .iter()
