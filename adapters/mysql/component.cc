@@ -7,7 +7,8 @@
 // refuses to unload a component while a session holds a reference to a service of it, and every
 // session holds one from its first event to its end; and the attempt, though refused, turns the
 // events off (9.7.4). So this library stays mapped (RTLD_NODELETE), its services stay registered,
-// and after UNINSTALL COMPONENT they do nothing. docs/specs/mysql-events.md, "Install and uninstall".
+// and after UNINSTALL COMPONENT they do nothing. docs/specs/mysql-events.md, "Install and
+// uninstall".
 #include "../common/message.h"
 #include "../common/settings.h"
 #include "adapter.h"
