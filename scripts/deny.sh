@@ -7,21 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-version=0.20.2
-root="${XDG_CACHE_HOME:-$HOME/.cache}/tachograph/cargo-deny-$version"
-deny="$root/bin/cargo-deny"
-
-# Compiled once for all clones.
-if [ ! -x "$deny" ]; then
-    echo "deny.sh: compiling cargo-deny $version into $root, which takes some minutes"
-    mkdir -p "$root"
-    exec 9>"$root/lock"
-    flock 9
-    [ -x "$deny" ] || CARGO_TARGET_DIR="$root/target" \
-        cargo install --locked --quiet --root "$root" --version "$version" cargo-deny
-    rm -rf "$root/target"
-    flock -u 9
-fi
+deny=$(scripts/cargo-tool.sh cargo-deny 0.20.2)
 
 # cargo-deny reads the licence files in the sources of the crates.
 cargo fetch --locked --quiet --target x86_64-unknown-linux-gnu

@@ -6,28 +6,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-version=0.5.4
-root="${XDG_CACHE_HOME:-$HOME/.cache}/tachograph/mdbook-$version"
+# Features of the default that are left out: its server, and watching files.
+mdbook=$(scripts/cargo-tool.sh mdbook 0.5.4 --no-default-features --features search)
 source=build/site-source
 site=build/site
-
-# Compiled once for all clones: about three minutes on two cores.
-if [ ! -x "$root/bin/mdbook" ]; then
-    command -v cargo >/dev/null || {
-        echo "site.sh: cannot compile mdbook: there is no cargo; run scripts/setup.sh run" >&2
-        exit 1
-    }
-    echo "site.sh: compiling mdbook $version into $root"
-    mkdir -p "$root"
-    exec 9>"$root/lock"
-    flock 9
-    # Features of the default that are left out: its server, and watching files.
-    [ -x "$root/bin/mdbook" ] ||
-        CARGO_TARGET_DIR="$root/target" cargo install --locked --quiet --root "$root" \
-            --no-default-features --features search --version "$version" mdbook
-    rm -rf "$root/target"
-    flock -u 9
-fi
 
 rm -rf "$source" "$site"
 mkdir -p "$source/src"
@@ -38,7 +20,7 @@ mv "$source/src/docs/book.toml" "$source/src/docs/site.css" "$source/"
 sed -E 's#\]\(\.\./#](#; t; s#\]\(([^)]+)\)#](docs/\1)#' docs/SUMMARY.md >"$source/src/SUMMARY.md"
 rm "$source/src/docs/SUMMARY.md"
 
-"$root/bin/mdbook" build "$source" --dest-dir "$PWD/$site"
+"$mdbook" build "$source" --dest-dir "$PWD/$site"
 scripts/check-links.py .
 scripts/check-site.py "$site"
 echo "site.sh: $PWD/$site/index.html"

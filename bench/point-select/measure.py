@@ -77,7 +77,7 @@ def wait_for(is_true):
 def build_nothing(directory):
     flags = run("mariadb_config", "--include", stdout=subprocess.PIPE).stdout.split()
     server = [f"{flag}/server" for flag in flags if flag.startswith("-I")]
-    source, library = ROOT / "crates/bench/nothing.c", directory / "nothing.so"
+    source, library = ROOT / "crates/sandbox/nothing.c", directory / "nothing.so"
     run("gcc", "-shared", "-fPIC", "-O2", "-Wno-cpp", *flags, *server, source, "-o", library)
 
 

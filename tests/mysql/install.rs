@@ -272,8 +272,8 @@ fn what_is_persisted_and_cannot_be_set_is_answered() {
 fn a_server_that_cannot_be_fetched_is_listed_or_fails_the_run() {
     let place = Place::new("unfetched");
     let release = "mysql-9.7";
-    let list = place.path().join("left-out");
     for (all_servers, code) in [("1", 1), ("", 0)] {
+        let list = place.path().join(format!("left-out-{code}"));
         // A cache without a server, and no address that would have one.
         let output = Command::new(source_root().join("scripts/test-release.sh"))
             .arg(release)

@@ -1,5 +1,5 @@
-//! Zone: outside. What stored programs execute in a real MySQL, which the traces tell. `scripts/test-release.sh`
-//! runs them.
+//! Zone: outside. The traces of statements in stored programs on a real MySQL.
+//! `scripts/test-release.sh` runs them.
 
 use std::thread;
 

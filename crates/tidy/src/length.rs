@@ -48,8 +48,8 @@ struct Function {
     lines: usize,
 }
 
-/// The functions of a Rust file, without their attributes and documentation. What a macro makes is
-/// not seen. A file that does not parse has none; rustfmt reports it.
+/// The functions of a Rust file, without their attributes and documentation. Functions
+/// that macros make are not found. A file that does not parse has none; rustfmt reports it.
 fn rust(text: &str) -> Vec<Function> {
     let mut functions = RustFunctions(Vec::new());
     if let Ok(file) = syn::parse_file(text) {

@@ -63,14 +63,11 @@ pub struct Place {
     pub findings: Vec<Finding>,
 }
 
-/// Groups findings into places; the size of a place is the number of its findings.
-pub fn count(
-    findings: impl IntoIterator<Item = Finding>,
-    name: impl Fn(&Finding) -> String,
-) -> Vec<Place> {
+/// Groups findings by the name of their place; the size of a place is the number of its findings.
+pub fn count(findings: impl IntoIterator<Item = (String, Finding)>) -> Vec<Place> {
     let mut places = std::collections::BTreeMap::<String, Vec<Finding>>::new();
-    for finding in findings {
-        places.entry(name(&finding)).or_default().push(finding);
+    for (name, finding) in findings {
+        places.entry(name).or_default().push(finding);
     }
     let place = |(name, findings): (String, Vec<Finding>)| {
         let size = findings.len();

@@ -1,4 +1,4 @@
-//! Paths that a document names exist.
+//! Paths that a document or a script names exist.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -8,15 +8,19 @@ use regex::Regex;
 use crate::Finding;
 use crate::tree::File;
 
-const WHY: &str = "a reader who looks for the file loses trust in the rest of the page";
+const WHY: &str = "a reader looks for the file in vain, and a script that opens it fails";
 
 /// A path from the root of the repository, in backticks.
-static PATH: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(
-        r"`((?:adapters|bench|crates|docs|fuzz|include|packaging|scripts|tests)/[A-Za-z0-9_./-]*)",
-    )
-    .expect("the pattern is valid")
-});
+static IN_DOCUMENT: LazyLock<Regex> = LazyLock::new(|| after("`"));
+
+/// A path that a Python script appends to the root of the repository.
+static IN_SCRIPT: LazyLock<Regex> = LazyLock::new(|| after(r#"\bROOT / ""#));
+
+fn after(start: &str) -> Regex {
+    const DIRECTORIES: &str = "adapters|bench|crates|docs|fuzz|include|packaging|scripts|tests";
+    let pattern = format!("{start}((?:{DIRECTORIES})/[A-Za-z0-9_./-]*)");
+    Regex::new(&pattern).expect("the pattern is valid")
+}
 
 /// The paths of a repository.
 pub struct Paths(BTreeSet<String>);
@@ -33,19 +37,22 @@ impl Paths {
         Self(paths)
     }
 
-    /// Paths that a document names and that do not exist.
+    /// Paths that a document or a Python script names and that do not exist.
     ///
     /// The change log names what was there at the time. A pattern such as `docs/*.md` is cut at its
     /// star, and what is left is the beginning of a name. `NAME` in a path stands for any name.
     pub fn check(&self, file: &File) -> Vec<Finding> {
-        if !file.is(&["md"]) || file.path == "CHANGELOG.md" {
-            return Vec::new();
-        }
+        let pattern = match file {
+            file if file.path == "CHANGELOG.md" => return Vec::new(),
+            file if file.is(&["md"]) => &IN_DOCUMENT,
+            file if file.is(&["py"]) => &IN_SCRIPT,
+            _ => return Vec::new(),
+        };
         let mut findings = Vec::new();
         for (index, line) in file.text.lines().enumerate() {
-            for found in PATH.captures_iter(line) {
+            for found in pattern.captures_iter(line) {
                 let (whole, path) = (found.get(0).expect("a match has a group 0"), &found[1]);
-                let is_cut = !line[whole.end()..].starts_with(['`', ' ', ':', ',', '#']);
+                let is_cut = !line[whole.end()..].starts_with(['`', '"', ' ', ':', ',', '#']);
                 let is_template = path.contains("NAME");
                 if !is_template && !self.contains(path.trim_end_matches(['/', '.']), is_cut) {
                     let what = format!("there is no {path}");
@@ -84,6 +91,15 @@ mod tests {
         assert_eq!(wrong("run `scripts/gone.sh now`"), ["there is no scripts/gone.sh"]);
         assert_eq!(wrong("all of `crates/y/*.rs`"), ["there is no crates/y/"]);
         assert_eq!(wrong("no file `crates/x/src/lib`"), ["there is no crates/x/src/lib"]);
+    }
+
+    #[test]
+    fn a_script_is_held_to_the_paths_it_opens() {
+        let paths = Paths::new(["bench/a.c"]);
+        let text = "gone, there = ROOT / \"bench/gone.c\", ROOT / \"bench/a.c\"";
+        let findings = paths.check(&File::new("bench/measure.py", text));
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].what, "there is no bench/gone.c");
     }
 
     #[test]
