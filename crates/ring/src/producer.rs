@@ -425,7 +425,13 @@ fn is_of_an_account(event: &Event) -> bool {
 
 /// How long a record may wait for a chunk, unless its thread may be holding locks of the server.
 fn chunk_wait_of(event: &Event) -> ChunkWait {
-    if event.kind == RecordKind::Config as u32 { ChunkWait::None } else { ChunkWait::Full }
+    const CONFIG: u32 = RecordKind::Config as u32;
+    const DISCONNECT: u32 = RecordKind::Disconnect as u32;
+    match event.kind {
+        CONFIG => ChunkWait::None,
+        DISCONNECT => ChunkWait::Ending { conn: event.conn as u32 },
+        _ => ChunkWait::Full,
+    }
 }
 
 /// Appends a record that does not fit into the thread's chunk or comes near its end, or has long
@@ -466,7 +472,7 @@ unsafe fn emit_slowly<const STRINGS: bool>(
     } else if event.kind == RecordKind::Error as u32 {
         reserve(arena, open, session, record_bytes, 0, little)
     } else {
-        reserve(arena, open, session, record_bytes, SPARE_BYTES, ChunkWait::Full)
+        reserve(arena, open, session, record_bytes, SPARE_BYTES, chunk_wait_of(event))
     };
     let Some(place) = reserved else {
         open.lost_conn = event.conn as u32;

@@ -31,6 +31,15 @@ pub(crate) enum ChunkWait {
     None,
     /// Waits as long as the settings say.
     Full,
+    /// Its session ends: as `Full`, but once the server calls the session killed, no longer than
+    /// [`LITTLE_US`].
+    ///
+    /// Both servers call every session killed before they report its end (`THD::disconnect` in
+    /// `sql/sql_class.cc`), so the answer does not tell whether somebody killed it.
+    Ending {
+        /// Connection id, its lower half.
+        conn: u32,
+    },
     /// May be holding locks of the server: waits only where a loss is out of the question, and
     /// [`LITTLE_US`] at most.
     Little {
@@ -64,6 +73,7 @@ struct Wait<'a> {
     killed: &'a Killed,
     overflow: u32,
     at_most_us: u64,
+    killed_wait_us: u64,
 }
 
 impl Wait<'_> {
@@ -79,7 +89,7 @@ impl Wait<'_> {
         if waited_us >= limit_us {
             return Err(&counters.lost_timeout);
         }
-        if waited_us >= KILLED_WAIT_US && self.killed.is_true() {
+        if waited_us >= self.killed_wait_us && self.killed.is_true() {
             return Err(&counters.lost_killed);
         }
         Ok(limit_us.wrapping_sub(waited_us).min(SLICE_US))
@@ -121,6 +131,11 @@ pub(crate) fn for_chunk(
         }
         at_most_us = LITTLE_US;
     }
+    let killed_wait_us = match chunk_wait {
+        // If its last record was given up, one wait was enough.
+        ChunkWait::Ending { conn } if open.lost_conn != conn => LITTLE_US,
+        _ => KILLED_WAIT_US,
+    };
     for _ in 0..SPIN_COUNT {
         if let Some(index) = pop() {
             return Some(index);
@@ -134,6 +149,7 @@ pub(crate) fn for_chunk(
         killed: &open.killed,
         overflow: open.overflow,
         at_most_us,
+        killed_wait_us,
     };
     let found = loop {
         let epoch = shared.backpressure.0.announce();
@@ -180,6 +196,7 @@ pub(crate) fn until_settled(
         killed: &open.killed,
         overflow: open.overflow,
         at_most_us: u64::MAX,
+        killed_wait_us: KILLED_WAIT_US,
     };
     while let Some(epoch) = session::unsettled(session, &shared.writer.0, rec_no) {
         if for_device && wait.settings.durability.load(Ordering::Relaxed) != DURABILITY_SYNC {

@@ -186,6 +186,29 @@ fn a_notice_of_an_account_does_not_wait_for_ever() {
     assert_eq!(producer.count(|c| &c.lost_killed), 1, "it waited until it was killed");
 }
 
+/// Servers call every session killed that ends.
+#[test]
+#[cfg_attr(miri, ignore = "waits for as long as the constant says")]
+fn the_end_of_a_session_waits_longer_than_a_killed_statement() {
+    let mut producer = Producer::with_the_last_chunk(OVERFLOW_BLOCK);
+    producer.open.killed = chunk::Killed { ask: Some(always), session: std::ptr::null() };
+    while producer.emit(RecordKind::Start, &TEXT[..100]) == Emitted::Accepted {}
+    // By the recorder's own clock. `open` still says that the last record of connection 1 is lost.
+    let mut end = |conn| {
+        let before_us = producer.count(|c| &c.blocked_time_us);
+        let event = Event { conn, ..event(RecordKind::Disconnect, b"") };
+        // SAFETY: as in `emit`; the question needs no session.
+        let emitted =
+            unsafe { producer::emit(&producer.heap.arena(), &mut producer.open, None, &event) };
+        assert_eq!(emitted, Emitted::Lost);
+        producer.count(|c| &c.blocked_time_us) - before_us
+    };
+    let (given_up, unharmed) = (end(1), end(2));
+    assert!(given_up < unharmed, "{given_up} µs, {unharmed} µs");
+    assert!(unharmed >= 10_000_000, "{unharmed} µs");
+    assert_eq!(producer.count(|c| &c.lost_killed), 3);
+}
+
 /// A thread of a pool serves many sessions.
 #[test]
 fn what_another_session_has_lost_does_not_count() {
