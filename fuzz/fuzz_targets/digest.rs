@@ -4,8 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tacho_digest::grouping::Grouping;
-use tacho_digest::{Doubt, High, Mode, Normaliser};
+use tacho_sql::grouping::Grouping;
+use tacho_sql::digest::Normaliser;
+use tacho_sql::{Doubt, High, Mode};
 
 const GROUPINGS: [Grouping; 7] = [
     Grouping::Bytes,

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tacho_event::redact::{Setting, secrets};
+use tacho_sql::redact::{Setting, secrets};
 
 const CHARSETS: &[&[u8]] = &[
     b"utf8mb4", b"latin1", b"sjis", b"cp932", b"big5", b"gbk", b"gb18030", b"euckr", b"utf16", b"",

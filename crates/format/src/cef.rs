@@ -5,8 +5,8 @@
 //! `\` are escaped, in the extension `=`, `\` and line ends. It has no escape for other control
 //! characters: they are made visible.
 
-use tacho_event::record::{EventKind, Record};
-use tacho_event::time::TimeFormatter;
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Record};
 
 use crate::Formatter;
 use crate::escape::{Escape, hex, is_control, name, rewritten, sql};
@@ -182,7 +182,7 @@ fn append_custom(out: &mut Vec<u8>, record: &Record) {
 mod tests {
     use super::*;
     use crate::Format;
-    use tacho_event::record::Outcome;
+    use tacho_record::Outcome;
 
     #[test]
     fn a_statement() {

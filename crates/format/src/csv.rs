@@ -6,8 +6,8 @@
 //! `tests/mariadb/server_audit.rs`. It escapes statements and nothing else; here names are escaped,
 //! too, because a user name is chosen by whoever connects.
 
-use tacho_event::record::{EventKind, Outcome, Record, TableAccess, TableUse};
-use tacho_event::time::{TIME_BYTES, TimeFormatter};
+use tacho_record::time::{TIME_BYTES, TimeFormatter};
+use tacho_record::{EventKind, Outcome, Record, TableAccess, TableUse};
 
 use crate::Formatter;
 use crate::escape::{Escape, backslash, is_control, name, sql};

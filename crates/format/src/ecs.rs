@@ -4,8 +4,8 @@
 //! schema asks of custom fields. Source: the published fields of ECS 9.4.0; a test checks the name
 //! and type of every field against them.
 
-use tacho_event::record::{EventKind, Outcome, Record};
-use tacho_event::time::TimeFormatter;
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Outcome, Record};
 
 use crate::Formatter;
 use crate::escape::Json;

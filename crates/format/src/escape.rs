@@ -3,8 +3,8 @@
 //! What a format escapes is known by the first byte of a character, so text without such bytes,
 //! which is nearly all text, is copied in runs.
 
-use tacho_event::charset::{Charset, TextSink};
-use tacho_event::record::Record;
+use tacho_record::Record;
+use tacho_record::charset::{Charset, TextSink};
 
 /// What a format cannot have in a field, and what stands for it.
 pub trait Escape {

@@ -2,8 +2,8 @@
 
 use std::collections::TryReserveError;
 
-use tacho_event::record::Record;
-use tacho_event::time::{TIME_BYTES, TimeFormatter};
+use tacho_record::Record;
+use tacho_record::time::{TIME_BYTES, TimeFormatter};
 
 use crate::syslog::Body;
 use crate::{cef, csv, ecs, leef, ocsf, percona, room, slow, syslog};

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use tacho_event::record::{EventKind, Outcome};
+use tacho_record::{EventKind, Outcome};
 
 use crate::owned::OwnedRecord;
 

@@ -2,7 +2,7 @@
 
 use crate::escape::{self, Escape, name, rewritten, sql};
 use crate::words::number;
-use tacho_event::record::Record;
+use tacho_record::Record;
 
 /// An object that is being written. A field whose text is empty or whose number is missing is
 /// left out, and so is an object without a field.

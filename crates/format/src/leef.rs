@@ -5,8 +5,8 @@
 //! header `|` cannot be, in a value the delimiter and line ends cannot. They become `\t`, `\n` and
 //! so on, and a backslash becomes two, so that a value can be told from what looks like one.
 
-use tacho_event::record::{EventKind, Record};
-use tacho_event::time::TimeFormatter;
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Record};
 
 use crate::Formatter;
 use crate::escape::{Escape, backslash, is_control, name, rewritten, sql};
@@ -140,7 +140,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
 mod tests {
     use super::*;
     use crate::Format;
-    use tacho_event::record::Outcome;
+    use tacho_record::Outcome;
 
     #[test]
     fn a_statement() {

@@ -1,6 +1,6 @@
 //! One line of the log, borrowed from the bytes read.
 //!
-//! The inverse of `tacho_event::json`; the normative text is `docs/specs/record.md`. Strict: a
+//! The inverse of `tacho_record::json`; the normative text is `docs/specs/record.md`. Strict: a
 //! field that is there twice or of another type makes the line a broken one. Fields that are not
 //! known are passed over, so that a newer recorder may add some.
 
@@ -15,7 +15,7 @@ pub const VERSION: u32 = 1;
 /// A parsed line. A text that is missing is empty, except [`Line::sql`]; an `Option` around a
 /// `Cow` would always be copied. A `…_b64` companion has the original bytes of the text before it.
 #[derive(Debug, Deserialize)]
-#[allow(missing_docs, reason = "the names and meanings are those of tacho_event::Record")]
+#[allow(missing_docs, reason = "the names and meanings are those of tacho_record::Record")]
 pub struct Line<'a> {
     pub v: u32,
     /// 0 when it is missing, which no line of the recorder has: see [`crate::owned`].
@@ -143,7 +143,7 @@ pub struct Line<'a> {
 
 /// An entry of `attributes`.
 #[derive(Debug, Deserialize)]
-#[allow(missing_docs, reason = "the names and meanings are those of tacho_event::Attribute")]
+#[allow(missing_docs, reason = "the names and meanings are those of tacho_record::Attribute")]
 pub struct Attribute<'a> {
     #[serde(borrow, default)]
     pub key: Cow<'a, str>,
@@ -155,7 +155,7 @@ pub struct Attribute<'a> {
 
 /// An entry of `tables`.
 #[derive(Debug, Deserialize)]
-#[allow(missing_docs, reason = "the names and meanings are those of tacho_event::TableUse")]
+#[allow(missing_docs, reason = "the names and meanings are those of tacho_record::TableUse")]
 pub struct Touched<'a> {
     #[serde(borrow, default)]
     pub access: Cow<'a, str>,

@@ -5,8 +5,8 @@
 //! (0). What the schema has no attribute for is in `unmapped`, under our own names. Source: the
 //! published schema 1.5.0 (`ocsf/ocsf-schema`); a test checks every line against it.
 
-use tacho_event::record::{EventKind, Outcome, Record, TableUse};
-use tacho_event::time::TimeFormatter;
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Outcome, Record, TableUse};
 
 use crate::Formatter;
 use crate::escape::{Json, name};

@@ -1,8 +1,8 @@
 //! A record that owns its bytes: what a line of the log says, without loss.
 
 use jiff::Timestamp;
-use tacho_event::charset::{Charset, RestoreError, restore};
-use tacho_event::record::{Attribute, EventKind, Outcome, Record, TableAccess, TableUse};
+use tacho_record::charset::{Charset, RestoreError, restore};
+use tacho_record::{Attribute, EventKind, Outcome, Record, TableAccess, TableUse};
 
 use crate::line::{self, Line, Touched};
 
@@ -32,7 +32,7 @@ pub enum LineError {
 
 /// One line of the log. The fields are those of [`Record`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names and meanings are those of tacho_event::Record")]
+#[allow(missing_docs, reason = "the names and meanings are those of tacho_record::Record")]
 pub struct OwnedRecord {
     pub seq: u64,
     pub ts_us: i64,
@@ -94,7 +94,7 @@ pub struct OwnedRecord {
 
 /// One entry of `tables`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names and meanings are those of tacho_event::TableUse")]
+#[allow(missing_docs, reason = "the names and meanings are those of tacho_record::TableUse")]
 pub struct OwnedTable {
     pub access: TableAccess,
     pub db: Vec<u8>,

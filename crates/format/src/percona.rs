@@ -7,8 +7,8 @@
 pub mod json;
 pub mod xml;
 
-use tacho_event::record::{EventKind, Outcome, Record};
-use tacho_event::time::{TIME_BYTES, TimeFormatter};
+use tacho_record::time::{TIME_BYTES, TimeFormatter};
+use tacho_record::{EventKind, Outcome, Record};
 
 use crate::Formatter;
 use crate::escape::{Escape, name, sql};

@@ -4,8 +4,8 @@
 //! is short. Short texts are multiplied by the most that any format makes of a byte; long ones are
 //! measured.
 
-use tacho_event::charset::{Charset, TextSink};
-use tacho_event::record::Record;
+use tacho_record::Record;
+use tacho_record::charset::{Charset, TextSink};
 
 /// Most bytes that one byte of a text becomes: `\u0000`, `&quot;`; U+FFFD has three.
 const GROWTH_MAX: usize = 6;
@@ -104,8 +104,8 @@ impl TextSink for Counter {
 mod tests {
     use super::*;
     use crate::{Format, Formatter};
-    use tacho_event::record::{Attribute, EventKind, Outcome, TableAccess, TableUse};
-    use tacho_event::time::TimeFormatter;
+    use tacho_record::time::TimeFormatter;
+    use tacho_record::{Attribute, EventKind, Outcome, TableAccess, TableUse};
 
     const FORMATS: [Format; 9] = [
         Format::Csv,

@@ -6,9 +6,9 @@
 //! The server writes statements as they are, so that such a line in a statement confuses them;
 //! here it gets a blank in front.
 
-use tacho_event::charset::{Charset, TextSink};
-use tacho_event::record::{EventKind, Outcome, Record};
-use tacho_event::time::TimeFormatter;
+use tacho_record::charset::{Charset, TextSink};
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Outcome, Record};
 
 use crate::Formatter;
 use crate::escape::{Escape, backslash, is_control, name};

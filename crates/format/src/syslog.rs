@@ -6,9 +6,9 @@
 
 use std::collections::TryReserveError;
 
-use tacho_event::json::{try_write_line, write_line};
-use tacho_event::record::{EventKind, Outcome, Record};
-use tacho_event::time::TimeFormatter;
+use tacho_record::json::{try_write_line, write_line};
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Outcome, Record};
 
 use crate::words::number;
 use crate::{Formatter, cef, ecs, leef, ocsf, room};

@@ -8,8 +8,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
-use tacho_digest::words::{self, Role};
-use tacho_digest::{Doubt, High, Mode, Normaliser, grouping::Grouping};
+use tacho_sql::digest::Normaliser;
+use tacho_sql::words::{self, Role};
+use tacho_sql::{Doubt, High, Mode, grouping::Grouping};
 
 use crate::lexer::Lexer;
 use crate::matching::PARAMETERS_MAX;

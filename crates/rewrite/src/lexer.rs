@@ -4,7 +4,7 @@
 //! certain where its tokens end, and one with several statements. What is refused is not
 //! rewritten. Comments are no tokens; optimizer hints are.
 //!
-//! The digest's lexer (`tacho_digest`) reads any text, folds lists and makes text; this one does
+//! The digest's lexer (`tacho_sql::digest`) reads any text, folds lists and makes text; this one does
 //! none of that, and cannot panic. Where both read a token, they read the same one: the tests
 //! compare them.
 

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use serde::Deserialize;
-use tacho_digest::{Doubt, Mode, Normaliser, TEXT_BYTES_DEFAULT};
-use tacho_event::charset::{Charset, restore};
-use tacho_event::redact::Setting;
 use tacho_logdir::read::files::{self, STDIN};
 use tacho_logdir::read::line_limit::read_until;
 use tacho_logdir::read::{ReadError, content};
+use tacho_record::charset::{Charset, restore};
+use tacho_sql::digest::{Normaliser, TEXT_BYTES_DEFAULT};
+use tacho_sql::redact::Setting;
+use tacho_sql::{Doubt, Mode};
 
 use crate::cli::IdentityArgs;
 use crate::cli::number;

@@ -1,11 +1,11 @@
 //! The line of a record that is one by itself.
 
-use tacho_event::record::{EventKind, Outcome, Record, TableAccess, TableUse};
-use tacho_event::redact;
+use tacho_record::{EventKind, Outcome, Record, TableAccess, TableUse};
 use tacho_ring::codec::{
     PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_COMMAND, STRING_HOST, STRING_IP,
     STRING_PRIV_USER, STRING_USER,
 };
+use tacho_sql::redact;
 
 use super::load::Loaded;
 use super::notice::Notice;

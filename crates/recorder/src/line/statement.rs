@@ -1,12 +1,12 @@
 //! The line of a statement: of its start, its end, and what it has met on its way.
 
-use tacho_event::record::{EventKind, Outcome, Record, TableUse};
-use tacho_event::redact;
 use tacho_filter::Treatment;
 use tacho_filter::program::USES_TABLE;
+use tacho_record::{EventKind, Outcome, Record, TableUse};
 use tacho_ring::codec::{
     PRESENT_SQL_COMMAND, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_CHARSET, STRING_DB,
 };
+use tacho_sql::redact;
 
 use super::calls::Gaps;
 use super::load::{Buffers, Loaded, Shortfall};

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use tacho_event::json;
-use tacho_event::record::{EventKind, Record};
 use tacho_logdir::Fs;
+use tacho_record::json;
+use tacho_record::{EventKind, Record};
 use tacho_ring::sys;
 
 use super::Writer;

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use tacho_event::json;
-use tacho_event::record::{EventKind, Record};
 use tacho_logdir::Fs;
+use tacho_record::json;
+use tacho_record::{EventKind, Record};
 use tacho_ring::arena::Arena;
 use tacho_ring::sys;
 

@@ -44,9 +44,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tacho_event::record::EventKind;
-use tacho_event::time::TimeFormatter;
 use tacho_logdir::{FileError, Fs, LogFiles, RealFs};
+use tacho_record::EventKind;
+use tacho_record::time::TimeFormatter;
 use tacho_ring::arena::Arena;
 use tacho_ring::gate::Park;
 use tacho_ring::producer::Futex;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use tacho_event::record::{EventKind, Outcome};
 use tacho_logdir::read::Lines;
+use tacho_record::{EventKind, Outcome};
 
 use super::{IdentityArgs, number, parse_lines};
 use crate::line_limit::LimitArgs;

@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Zoned;
-use tacho_event::time::TimeFormatter;
 use tacho_format::{Body, Format, Formatter, host_name};
 use tacho_logdir::read::files::Place;
 use tacho_logdir::read::order::Order;
 use tacho_logdir::read::resume::{self, Notice, Resume, ResumeError};
 use tacho_logdir::read::{Lines, Request, Sink as _, Window};
+use tacho_record::time::TimeFormatter;
 
 use crate::cli::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};
 use crate::tail::filter::Filter;

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use clap::Parser as _;
-    use tacho_event::record::{EventKind, Outcome};
+    use tacho_record::{EventKind, Outcome};
 
     fn filter(args: &[&str]) -> Filter {
         let cli = Cli::parse_from(["tacho", "tail"].iter().chain(args));
