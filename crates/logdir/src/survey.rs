@@ -7,7 +7,7 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use tacho_format::line::Line;
+use tacho_record::Line;
 
 use super::ending::{Content, Ending, Parts, list_parts};
 use super::error::FileError;

@@ -2,11 +2,11 @@
 //!
 //! The writer thread calls [`write_line`] for every line of the log, so it appends to a buffer
 //! that the caller keeps, allocates nothing else, and copies text without a special character in
-//! bulk. The normative text is `docs/specs/record.md`; the order of the fields here is the order
-//! of that page.
+//! bulk. The normative text is `docs/specs/record.md`; the fields and their order are those of the
+//! table in `fields.rs`, and a test compares each line with one that is made of it in a plain way.
 
 mod escape;
-mod room;
+mod size_bound;
 
 use std::collections::TryReserveError;
 
@@ -15,6 +15,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::charset::{Charset, Fidelity};
 use crate::digits::{EIGHT_DIGITS, eight_digits, short_number, two_digits};
+use crate::fields::fields;
 use crate::record::{Attribute, DIGEST_BYTES, EventKind, Outcome, Record, TableUse};
 use crate::time::TimeFormatter;
 use escape::{EscapedText, is_plain_ascii};
@@ -91,19 +92,24 @@ fn append_original(out: &mut Vec<u8>, bytes: &[u8], b64_key: &str) {
 
 /// `,"key":"text"`, and its companion where it needs one, when there is any text.
 macro_rules! text_field {
-    ($out:expr, $key:literal, $bytes:expr) => {
+    ($out:expr, $key:ident, $bytes:expr) => {
         if !$bytes.is_empty() {
-            $out.extend_from_slice(concat!(",\"", $key, "\":\"").as_bytes());
-            append_text($out, $bytes, Charset::UTF8MB4, concat!(",\"", $key, "_b64\":\""));
+            $out.extend_from_slice(concat!(",\"", stringify!($key), "\":\"").as_bytes());
+            append_text(
+                $out,
+                $bytes,
+                Charset::UTF8MB4,
+                concat!(",\"", stringify!($key), "_b64\":\""),
+            );
         }
     };
 }
 
 /// `,"key":1`, when there is a number.
 macro_rules! number_field {
-    ($out:expr, $key:literal, $number:expr) => {
+    ($out:expr, $key:ident, $number:expr) => {
         if let Some(number) = $number {
-            const KEY: &str = concat!(",\"", $key, "\":");
+            const KEY: &str = concat!(",\"", stringify!($key), "\":");
             const PIECE_BYTES: usize = KEY.len() + 8;
             const { assert!(PIECE_BYTES <= PIECE_BYTES_MAX) };
             append_number::<PIECE_BYTES>($out, KEY, number);
@@ -113,9 +119,9 @@ macro_rules! number_field {
 
 /// `,"key":"name"` of something that has a name of its own, when there is one.
 macro_rules! name_field {
-    ($out:expr, $key:literal, $named:expr) => {
+    ($out:expr, $key:ident, $named:expr) => {
         if let Some(named) = $named {
-            $out.extend_from_slice(concat!(",\"", $key, "\":\"").as_bytes());
+            $out.extend_from_slice(concat!(",\"", stringify!($key), "\":\"").as_bytes());
             $out.extend_from_slice(named.name().as_bytes());
             $out.push(b'"');
         }
@@ -135,7 +141,7 @@ pub fn try_write_line(
 ) -> Result<(), TryReserveError> {
     /// A line that is larger leaves nothing behind it for further lines.
     const LARGE_BYTES: usize = 1 << 20;
-    match room::room_for(record) {
+    match size_bound::size_bound(record) {
         large @ LARGE_BYTES.. => out.try_reserve_exact(large)?,
         usual => out.try_reserve(usual)?,
     }
@@ -163,8 +169,7 @@ fn append_line(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
         out.extend_from_slice(b"\",\"event\":\"statement\",\"outcome\":\"ok\"");
     } else {
         out.push(b'"');
-        name_field!(out, "event", record.event);
-        name_field!(out, "outcome", record.outcome);
+        group::head(out, record, None);
     }
     append_who(out, record);
     append_statement(out, record);
@@ -174,12 +179,97 @@ fn append_line(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
     debug_assert!(!out[start..out.len() - 1].contains(&b'\n'));
 }
 
+/// A field of a record, by its kind.
+macro_rules! field {
+    (Number $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        number_field!($out, $key, $record.$field)
+    };
+    (Port $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        number_field!($out, $key, $record.$field)
+    };
+    (Errno $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        number_field!($out, $key, ($record.$field != 0).then_some($record.$field))
+    };
+    (Flag $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        if $record.$field {
+            $out.extend_from_slice(concat!(",\"", stringify!($key), "\":true").as_bytes());
+        }
+    };
+    (Statement $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        if let Some(text) = $record.$field {
+            let charset = $record.text_charset().unwrap_or(Charset::BINARY);
+            $out.extend_from_slice(concat!(",\"", stringify!($key), "\":\"").as_bytes());
+            append_text($out, text, charset, concat!(",\"", stringify!($key), "_b64\":\""));
+        }
+    };
+    (CharsetName $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        match $record.charset {
+            Some(_) => name_field!($out, $key, $record.charset),
+            None => text_field!($out, $key, $record.$field),
+        }
+    };
+    (Digest $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        if let Ok(digest) = $record.$field.try_into() {
+            const KEY: &str = concat!(",\"", stringify!($key), "\":\"");
+            append_digest::<{ KEY.len() + DIGEST_BYTES + 1 }>($out, KEY, digest);
+        } else {
+            text_field!($out, $key, $record.$field);
+        }
+    };
+    (Tables $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        append_tables($out, concat!(",\"", stringify!($key), "\":["), $record.$field)
+    };
+    (Attributes $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        append_attributes($out, concat!(",\"", stringify!($key), "\":["), $record.$field)
+    };
+    (Time $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        if let (Some(time_us), Some(clock)) = ($record.$field, $clock.as_deref_mut()) {
+            $out.extend_from_slice(concat!(",\"", stringify!($key), "\":\"").as_bytes());
+            $out.extend_from_slice(clock.format(time_us));
+            $out.push(b'"');
+        }
+    };
+    (Event $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        name_field!($out, $key, $record.$field)
+    };
+    (Outcome $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        name_field!($out, $key, $record.$field)
+    };
+    // `append_line` writes them, together with what begins a line.
+    (Seq $key:ident $out:ident $record:ident $field:ident $clock:ident) => {};
+    (Instant $key:ident $out:ident $record:ident $field:ident $clock:ident) => {};
+    // Name, Word, Message
+    ($text:ident $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
+        text_field!($out, $key, $record.$field)
+    };
+}
+
+macro_rules! groups {
+    ($($group:ident { $($key:ident => $field:ident: $kind:ident,
+        $what:literal, $present:literal, $source:literal;)* })*) => {
+        /// A function for each group of the table, which appends its fields.
+        // In place: how they are put together into functions is decided below, where it is counted.
+        mod group {
+            use super::*;
+            $(
+                #[allow(unused_mut, unused_variables, reason = "few groups have a time")]
+                #[inline(always)]
+                pub(super) fn $group(
+                    out: &mut Vec<u8>,
+                    record: &Record,
+                    mut clock: Option<&mut TimeFormatter>,
+                ) {
+                    $(field!($kind $key out record $field clock);)*
+                }
+            )*
+        }
+    };
+}
+fields!(groups);
+
 /// The connection and who is behind it.
 fn append_who(out: &mut Vec<u8>, record: &Record) {
-    number_field!(out, "run", record.run);
-    number_field!(out, "conn", record.conn);
-    number_field!(out, "conn_seq", record.conn_seq);
-    number_field!(out, "query_id", record.query_id);
+    group::session(out, record, None);
     if record.identity.is_empty() {
         write_identity(out, record);
     } else {
@@ -190,82 +280,66 @@ fn append_who(out: &mut Vec<u8>, record: &Record) {
 /// Appends the fields from `user` to `command`: what hardly ever changes from one line of a
 /// connection to the next. Kept by the caller, they can be [`Record::identity`] of later lines.
 pub fn write_identity(out: &mut Vec<u8>, record: &Record) {
-    text_field!(out, "user", record.user);
-    text_field!(out, "priv_user", record.priv_user);
-    text_field!(out, "proxy_user", record.proxy_user);
-    text_field!(out, "os_user", record.os_user);
-    text_field!(out, "host", record.host);
-    text_field!(out, "ip", record.ip);
-    number_field!(out, "port", record.port);
-    text_field!(out, "db", record.db);
-    text_field!(out, "command", record.command);
+    group::identity(out, record, None);
 }
 
 /// Appends the field `sql_command`. Kept by the caller, it can be [`Record::sql_command_json`] of
 /// later lines.
 pub fn write_sql_command(out: &mut Vec<u8>, sql_command: &[u8]) {
-    text_field!(out, "sql_command", sql_command);
+    group::sql_command(out, &Record { sql_command, ..Record::default() }, None);
 }
 
 /// What was asked for, and the error it met.
 fn append_statement(out: &mut Vec<u8>, record: &Record) {
     if record.sql_command_json.is_empty() {
-        write_sql_command(out, record.sql_command);
+        group::sql_command(out, record, None);
     } else {
         out.extend_from_slice(record.sql_command_json);
     }
-    number_field!(out, "errno", (record.errno != 0).then_some(record.errno));
-    text_field!(out, "sqlstate", record.sqlstate);
-    text_field!(out, "error", record.error);
-    text_field!(out, "blocked_by", record.blocked_by);
-    if let Some(sql) = record.sql {
-        let charset = record.text_charset();
-        let charset = charset.unwrap_or(Charset::BINARY);
-        out.extend_from_slice(b",\"sql\":\"");
-        append_text(out, sql, charset, ",\"sql_b64\":\"");
+    group::statement(out, record, None);
+}
+
+/// What it cost.
+fn append_cost(out: &mut Vec<u8>, record: &Record) {
+    group::cost(out, record, None);
+}
+
+/// What only some kinds of lines have.
+fn append_recorder(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
+    group::recorder(out, record, Some(clock));
+    if record.event == Some(EventKind::Notice) {
+        append_notice(out, record);
     }
-    number_field!(out, "sql_bytes", record.sql_bytes);
-    if record.sql_redacted {
-        out.extend_from_slice(b",\"sql_redacted\":true");
-    }
-    match record.charset {
-        Some(_) => name_field!(out, "sql_charset", record.charset),
-        None => text_field!(out, "sql_charset", record.sql_charset),
-    }
-    if let Ok(digest) = record.digest.try_into() {
-        append_digest(out, digest);
-    } else {
-        text_field!(out, "digest", record.digest);
-    }
-    number_field!(out, "rewrite_rule", record.rewrite_rule);
-    if let Some(text) = record.rewritten_query {
-        let charset = record.text_charset().unwrap_or(Charset::BINARY);
-        out.extend_from_slice(b",\"rewritten_query\":\"");
-        append_text(out, text, charset, ",\"rewritten_query_b64\":\"");
-    }
-    append_tables(out, record.tables);
+}
+
+fn append_notice(out: &mut Vec<u8>, record: &Record) {
+    group::notice(out, record, None);
 }
 
 /// In one piece: its length is known, and there is nothing to escape.
-fn append_digest(out: &mut Vec<u8>, digest: &[u8; DIGEST_BYTES]) {
-    const KEY: &[u8; 11] = b",\"digest\":\"";
-    let mut piece = [b'"'; KEY.len() + DIGEST_BYTES + 1];
-    piece[..KEY.len()].copy_from_slice(KEY);
-    piece[KEY.len()..KEY.len() + digest.len()].copy_from_slice(digest);
+#[inline(always)]
+fn append_digest<const PIECE_BYTES: usize>(
+    out: &mut Vec<u8>,
+    key: &str,
+    digest: &[u8; DIGEST_BYTES],
+) {
+    let mut piece = [b'"'; PIECE_BYTES];
+    piece[..key.len()].copy_from_slice(key.as_bytes());
+    piece[key.len()..key.len() + digest.len()].copy_from_slice(digest);
     out.extend_from_slice(&piece);
 }
 
-fn append_tables(out: &mut Vec<u8>, tables: &[TableUse]) {
+/// `begin`: what stands before the first one.
+fn append_tables(out: &mut Vec<u8>, begin: &str, tables: &[TableUse]) {
     for (index, used) in tables.iter().enumerate() {
-        let before: &[u8] = if index == 0 { b",\"tables\":[" } else { b"," };
-        out.extend_from_slice(before);
+        out.extend_from_slice(if index == 0 { begin.as_bytes() } else { b"," });
         out.extend_from_slice(b"{\"access\":\"");
         out.extend_from_slice(used.access.name().as_bytes());
         out.push(b'"');
-        text_field!(out, "db", used.db);
-        text_field!(out, "table", used.table);
-        text_field!(out, "new_db", used.new_db);
-        text_field!(out, "new_table", used.new_table);
+        text_field!(out, db, used.db);
+        text_field!(out, table, used.table);
+        text_field!(out, new_db, used.new_db);
+        text_field!(out, new_table, used.new_table);
         out.push(b'}');
     }
     if !tables.is_empty() {
@@ -273,55 +347,18 @@ fn append_tables(out: &mut Vec<u8>, tables: &[TableUse]) {
     }
 }
 
-/// What it cost.
-fn append_cost(out: &mut Vec<u8>, record: &Record) {
-    number_field!(out, "rows_sent", record.rows_sent);
-    number_field!(out, "rows_examined", record.rows_examined);
-    number_field!(out, "rows_affected", record.rows_affected);
-    number_field!(out, "query_time_us", record.query_time_us);
-    number_field!(out, "lock_time_us", record.lock_time_us);
-}
-
-/// What only some kinds of lines have.
-fn append_recorder(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
-    if let Some(start_ts_us) = record.start_ts_us {
-        out.extend_from_slice(b",\"start_ts\":\"");
-        out.extend_from_slice(clock.format(start_ts_us));
-        out.push(b'"');
-    }
-    number_field!(out, "running_seq", record.running_seq);
-    number_field!(out, "count", record.count);
-    text_field!(out, "cause", record.cause);
-    text_field!(out, "server", record.server);
-    text_field!(out, "signing_key", record.signing_key);
-    text_field!(out, "program", record.program);
-    text_field!(out, "tls", record.tls);
-    text_field!(out, "variable", record.variable);
-    text_field!(out, "old_value", record.old_value);
-    text_field!(out, "new_value", record.new_value);
-    if record.event == Some(EventKind::Notice) {
-        append_notice(out, record);
-    }
-}
-
-fn append_notice(out: &mut Vec<u8>, record: &Record) {
-    text_field!(out, "class", record.class);
-    text_field!(out, "action", record.action);
-    text_field!(out, "object", record.object);
-    text_field!(out, "producer", record.producer);
-    text_field!(out, "detail", record.detail);
-    number_field!(out, "detail_bytes", record.detail_bytes);
-    for (index, Attribute { key, value }) in record.attributes.iter().enumerate() {
-        let before: &[u8] = if index == 0 { b",\"attributes\":[{" } else { b",{" };
-        out.extend_from_slice(before);
+/// `begin`: what stands before the first one.
+fn append_attributes(out: &mut Vec<u8>, begin: &str, attributes: &[Attribute]) {
+    for (index, Attribute { key, value }) in attributes.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { begin.as_bytes() } else { b"," });
         // Also an empty one: an object has both.
-        out.extend_from_slice(b"\"key\":\"");
+        out.extend_from_slice(b"{\"key\":\"");
         append_text(out, key, Charset::UTF8MB4, ",\"key_b64\":\"");
         out.extend_from_slice(b",\"value\":\"");
         append_text(out, value, Charset::UTF8MB4, ",\"value_b64\":\"");
         out.push(b'}');
     }
-    if !record.attributes.is_empty() {
+    if !attributes.is_empty() {
         out.push(b']');
     }
 }

@@ -7,6 +7,26 @@
 //! The normative text is `docs/specs/record.md`.
 
 use crate::charset::Charset;
+use crate::fields::{Field, fields};
+
+/// Words of the field `class`.
+pub const CLASSES: [&str; 5] =
+    ["authentication", "global_variable", "lifecycle", "message", "stored_program"];
+
+/// Words of the field `action`.
+pub const ACTIONS: [&str; 11] = [
+    "flush",
+    "authid_create",
+    "credential_change",
+    "authid_rename",
+    "authid_drop",
+    "set",
+    "user",
+    "internal",
+    "execute",
+    "startup",
+    "shutdown",
+];
 
 /// Bytes of a digest as it is written: version, a colon, 32 digits.
 pub const DIGEST_BYTES: usize = 34;
@@ -100,129 +120,167 @@ impl Outcome {
     }
 }
 
-/// One line of the log, borrowed.
-///
-/// `None` and empty strings are left out of the line. All names (`user`, `db`, `tables`
-/// and so on) are in the server's system character set, UTF-8; `sql` is in `sql_charset`.
-#[derive(Clone, Debug, Default)]
-pub struct Record<'a> {
-    /// Number of the line: 1, 2, 3 … over all files of a log directory, without a gap.
-    pub seq: u64,
-    /// When it happened (statements: when it started), µs since 1970-01-01 UTC.
-    pub ts_us: i64,
-    /// What it is about.
-    pub event: Option<EventKind>,
-    /// How it ended.
-    pub outcome: Option<Outcome>,
-    /// `seq` of the `start` line of the recorder that this happened under: connection ids begin
-    /// again with each start of the server.
-    pub run: Option<u64>,
-    /// Connection id, as in `SHOW PROCESSLIST`.
-    pub conn: Option<u64>,
-    /// Number of the event within its connection: 1, 2, 3 …
-    pub conn_seq: Option<u64>,
-    /// The server's query id.
-    pub query_id: Option<u64>,
-    /// The fields from `user` to `command` as `json::write_identity` wrote them for the same
-    /// values before; empty: they are written from the values.
-    pub identity: &'a [u8],
-    /// User name the client gave.
-    pub user: &'a [u8],
-    /// Account name the privileges come from.
-    pub priv_user: &'a [u8],
-    /// Proxy user.
-    pub proxy_user: &'a [u8],
-    /// Operating-system or external user.
-    pub os_user: &'a [u8],
-    /// Client host name.
-    pub host: &'a [u8],
-    /// Client address.
-    pub ip: &'a [u8],
-    /// Client port, where the server tells it.
-    pub port: Option<u16>,
-    /// Default database.
-    pub db: &'a [u8],
-    /// Client command, in the server's words ("Query", "Execute", "Init DB" …).
-    pub command: &'a [u8],
-    /// The server's own class of the statement ("select", "create_table" …).
-    pub sql_command: &'a [u8],
-    /// The same field as `json::write_sql_command` wrote it before; empty: it is written from the
-    /// value.
-    pub sql_command_json: &'a [u8],
-    /// Server error number; 0 is left out.
-    pub errno: u32,
-    /// SQLSTATE of the error, five characters.
-    pub sqlstate: &'a [u8],
-    /// Error message.
-    pub error: &'a [u8],
-    /// The rule that has kept it from being executed.
-    pub blocked_by: &'a [u8],
-    /// Statement text, in `sql_charset`, already redacted. `None`: no text at all;
-    /// `Some(b"")` is written as an empty string.
-    pub sql: Option<&'a [u8]>,
-    /// Length of the original text in bytes, when `sql` is not all of it.
-    pub sql_bytes: Option<u64>,
-    /// True when `sql` is not as it came: secrets, or all literals, were taken out.
-    pub sql_redacted: bool,
-    /// Character set of `sql`, the server's name for it ("utf8mb4", "latin1" …).
-    pub sql_charset: &'a [u8],
-    /// The character set of that name, when the caller has looked it up; then `sql_charset` is not
-    /// looked at.
-    pub charset: Option<&'static Charset>,
-    /// Digest of the statement, as `tacho_sql::digest::Digest` is written: digits and a colon.
-    pub digest: &'a [u8],
-    /// Id of the rule that has rewritten the statement before it was parsed.
-    pub rewrite_rule: Option<u64>,
-    /// What was parsed instead of `sql`; in the same character set, already redacted.
-    pub rewritten_query: Option<&'a [u8]>,
-    /// Tables touched, in the order they were first touched.
-    pub tables: &'a [TableUse<'a>],
-    /// Rows sent to the client.
-    pub rows_sent: Option<u64>,
-    /// Rows read by the server for it.
-    pub rows_examined: Option<u64>,
-    /// Rows changed, inserted or deleted.
-    pub rows_affected: Option<u64>,
-    /// From the start of the statement to its end, µs.
-    pub query_time_us: Option<u64>,
-    /// Waiting for table locks, µs.
-    pub lock_time_us: Option<u64>,
-    /// Start of the time range of a `lost` line, µs since 1970-01-01 UTC.
-    pub start_ts_us: Option<i64>,
-    /// `seq` of the `running` line that this line completes (and that has the text).
-    pub running_seq: Option<u64>,
-    /// Number of records of a `lost` line.
-    pub count: Option<u64>,
-    /// Cause of a `lost` line ("timeout", "dropped", "corrupt").
-    pub cause: &'a [u8],
-    /// Server and version of a `start` line ("MariaDB 10.11.19 …").
-    pub server: &'a [u8],
-    /// Public key that the log can be verified with, for `start`.
-    pub signing_key: &'a [u8],
-    /// Program name from the connection attributes, where the server tells it.
-    pub program: &'a [u8],
-    /// TLS version of the session, where the server tells it.
-    pub tls: &'a [u8],
-    /// Variable of a `config` line.
-    pub variable: &'a [u8],
-    /// Its value before.
-    pub old_value: &'a [u8],
-    /// Its value after.
-    pub new_value: &'a [u8],
-    /// Of a `notice`: the server's class of such events ("authentication", "message" …).
-    pub class: &'a [u8],
-    /// What has happened ("authid_create", "set" …).
-    pub action: &'a [u8],
-    /// To what: an account, a variable, a stored program; of a message, the component that sends it.
-    pub object: &'a [u8],
-    /// Which part of the component sends it.
-    pub producer: &'a [u8],
-    /// The value, the message, the arguments.
-    pub detail: &'a [u8],
-    /// Length of the original in bytes with the attributes, when not all of it is there.
-    pub detail_bytes: Option<u64>,
-    /// What a message says besides, in the order in which it came.
-    pub attributes: &'a [Attribute<'a>],
+/// The type of a field of [`Record`].
+macro_rules! borrowed {
+    ($a:lifetime Seq) => { u64 };
+    ($a:lifetime Instant) => { i64 };
+    ($a:lifetime Event) => { Option<EventKind> };
+    ($a:lifetime Outcome) => { Option<Outcome> };
+    ($a:lifetime Number) => { Option<u64> };
+    ($a:lifetime Port) => { Option<u16> };
+    ($a:lifetime Errno) => { u32 };
+    ($a:lifetime Flag) => { bool };
+    ($a:lifetime Statement) => { Option<&$a [u8]> };
+    ($a:lifetime Tables) => { &$a [TableUse<$a>] };
+    ($a:lifetime Time) => { Option<i64> };
+    ($a:lifetime Attributes) => { &$a [Attribute<$a>] };
+    // Name, Word, Message, CharsetName, Digest
+    ($a:lifetime $text:ident) => { &$a [u8] };
+}
+
+/// The [`Value`] of a field.
+macro_rules! value {
+    (Seq $value:expr) => {
+        Value::Number(Some($value))
+    };
+    (Instant $value:expr) => {
+        Value::Time(Some($value))
+    };
+    (Event $value:expr) => {
+        Value::Name($value.map(EventKind::name))
+    };
+    (Outcome $value:expr) => {
+        Value::Name($value.map(Outcome::name))
+    };
+    (Number $value:expr) => {
+        Value::Number($value)
+    };
+    (Port $value:expr) => {
+        Value::Number($value.map(u64::from))
+    };
+    (Errno $value:expr) => {
+        Value::Number(($value != 0).then_some($value as u64))
+    };
+    (Flag $value:expr) => {
+        Value::Flag($value)
+    };
+    (Statement $value:expr) => {
+        Value::Statement($value)
+    };
+    (Tables $value:expr) => {
+        Value::Tables($value)
+    };
+    (Time $value:expr) => {
+        Value::Time($value)
+    };
+    (Attributes $value:expr) => {
+        Value::Attributes($value)
+    };
+    ($text:ident $value:expr) => {
+        Value::Text($value)
+    };
+}
+
+/// Gives `each` a field that is a text.
+macro_rules! each_text {
+    (Message $each:ident $value:expr) => {
+        $each(Length::Message, $value)
+    };
+    (Statement $each:ident $value:expr) => {
+        if let Some(text) = $value {
+            $each(Length::Statement, text);
+        }
+    };
+    (Name $each:ident $value:expr) => {
+        $each(Length::Name, $value)
+    };
+    (Word $each:ident $value:expr) => {
+        $each(Length::Name, $value)
+    };
+    (CharsetName $each:ident $value:expr) => {
+        $each(Length::Name, $value)
+    };
+    (Digest $each:ident $value:expr) => {
+        $each(Length::Name, $value)
+    };
+    ($other:ident $each:ident $value:expr) => {};
+}
+
+macro_rules! record {
+    ($($group:ident { $($key:ident => $field:ident: $kind:ident,
+        $what:literal, $present:literal, $source:literal;)* })*) => {
+        /// One line of the log, borrowed.
+        ///
+        /// `None` and empty strings are left out of the line. All names (`user`, `db`, `tables`
+        /// and so on) are in the server's system character set, UTF-8; `sql` and
+        /// `rewritten_query` are in `sql_charset`. What each kind of field is: [`Kind`](crate::Kind).
+        #[derive(Clone, Debug, Default)]
+        pub struct Record<'a> {
+            $($(
+                #[doc = $what]
+                pub $field: borrowed!('a $kind),
+            )*)*
+            /// The fields from `user` to `command` as `json::write_identity` wrote them for the
+            /// same values before; empty: they are written from the values.
+            pub identity: &'a [u8],
+            /// The field `sql_command` as `json::write_sql_command` wrote it before; empty: it is
+            /// written from the value.
+            pub sql_command_json: &'a [u8],
+            /// The character set that `sql_charset` names, when the caller has looked it up; then
+            /// `sql_charset` is not looked at.
+            pub charset: Option<&'static Charset>,
+        }
+
+        impl<'a> Record<'a> {
+            /// What it says of a field.
+            pub fn value(&self, field: Field) -> Value<'a> {
+                match field {
+                    $($(Field::$key => value!($kind self.$field),)*)*
+                }
+            }
+
+            /// Gives `each` all texts, and how long they may be; not those of tables and attributes.
+            // In place: then a text of which nothing is asked costs nothing.
+            #[inline(always)]
+            pub fn each_text(&self, mut each: impl FnMut(Length, &'a [u8])) {
+                $($(each_text!($kind each self.$field);)*)*
+            }
+        }
+    };
+}
+fields!(record);
+
+/// What a record says of a field.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// A number, when there is one.
+    Number(Option<u64>),
+    /// µs since 1970-01-01 UTC.
+    Time(Option<i64>),
+    /// A word of ours, out of a fixed list.
+    Name(Option<&'static str>),
+    /// True, or not said.
+    Flag(bool),
+    /// UTF-8; empty: nothing is said.
+    Text(&'a [u8]),
+    /// In the character set of the statement.
+    Statement(Option<&'a [u8]>),
+    /// Tables in the order they were first touched.
+    Tables(&'a [TableUse<'a>]),
+    /// Keys and values of a message.
+    Attributes(&'a [Attribute<'a>]),
+}
+
+/// How long a text may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// As long as names are: all of a record together have at most 32 KiB, the size of its fixed
+    /// part in the arena.
+    Name,
+    /// Of any length.
+    Message,
+    /// Of any length, in the character set of the statement.
+    Statement,
 }
 
 /// A key and a value that a message has.
@@ -259,6 +317,10 @@ pub enum TableAccess {
 }
 
 impl TableAccess {
+    /// All there are.
+    pub const ALL: [TableAccess; 6] =
+        [Self::Read, Self::Write, Self::Create, Self::Drop, Self::Rename, Self::Alter];
+
     /// Its name in every log format.
     pub const fn name(self) -> &'static str {
         match self {

@@ -3,15 +3,17 @@
 use std::fmt;
 use std::sync::LazyLock;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use proptest::prelude::*;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
-use tacho_record::charset::{Charset, restore};
+use tacho_record::charset::{Charset, Fidelity, restore};
 use tacho_record::json::write_line;
 use tacho_record::time::TimeFormatter;
-use tacho_record::{Attribute, EventKind, Outcome, Record, TableAccess, TableUse};
-
-const SPECIFICATION: &str = include_str!("../../../docs/specs/record.md");
+use tacho_record::{
+    Attribute, EventKind, Field, Outcome, Record, TableAccess, TableUse, Value as Said,
+};
 
 /// The published schema of a line.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
@@ -28,20 +30,6 @@ fn validate(line: &str) {
     let line: Value = serde_json::from_str(line).expect("JSON");
     let problems: Vec<String> = VALIDATOR.iter_errors(&line).map(|e| e.to_string()).collect();
     assert!(problems.is_empty(), "{problems:#?}\n{line:#}");
-}
-
-#[test]
-fn the_schema_has_the_fields_of_the_specification() {
-    let names = |properties: &Value| -> Vec<String> {
-        let properties = properties.as_object().expect("an object");
-        properties.keys().filter(|name| !name.ends_with("_b64")).cloned().collect()
-    };
-    let mut specified: Vec<String> = specified_fields().iter().map(|&f| f.to_owned()).collect();
-    specified.sort();
-    let mut in_schema = names(&SCHEMA["properties"]);
-    in_schema.sort();
-    assert_eq!(in_schema, specified);
-    assert_eq!(names(&SCHEMA["$defs"]["table"]["properties"]).len(), 5);
 }
 
 #[test]
@@ -66,17 +54,6 @@ fn the_schema_refuses_what_is_no_line() {
     }
 }
 
-/// The fields of the table in the specification, in its order.
-fn specified_fields() -> Vec<&'static str> {
-    let rows = SPECIFICATION
-        .lines()
-        .skip_while(|line| !line.starts_with("| `v`"))
-        .map_while(|line| line.strip_prefix("| `"));
-    let fields: Vec<_> = rows.map(|row| row.split_once('`').expect("a field name").0).collect();
-    assert_eq!((fields.first(), fields.last()), (Some(&"v"), Some(&"attributes")));
-    fields
-}
-
 fn line(record: &Record) -> String {
     let mut out = Vec::new();
     write_line(&mut out, record, &mut TimeFormatter::named("Europe/Berlin").expect("tzdata"));
@@ -86,6 +63,80 @@ fn line(record: &Record) -> String {
         validate(&line);
     }
     line
+}
+
+/// The same line, made of the table of fields in the plainest way, its strings by `serde_json`.
+fn plain_line(record: &Record) -> String {
+    let mut clock = TimeFormatter::named("Europe/Berlin").expect("tzdata");
+    let mut time = |us| String::from_utf8(clock.format(us).to_vec()).expect("ASCII");
+    let quoted = |text: &str| serde_json::to_string(text).expect("a string");
+    let text = |key: &str, bytes: &[u8], charset: &Charset| {
+        let mut decoded = Vec::new();
+        let fidelity = charset.decode(bytes, &mut decoded);
+        let decoded = String::from_utf8(decoded).expect("UTF-8");
+        let line = format!(",\"{key}\":{}", quoted(&decoded));
+        match fidelity {
+            Fidelity::Exact => line,
+            Fidelity::Inexact => line + &format!(",\"{key}_b64\":\"{}\"", BASE64.encode(bytes)),
+        }
+    };
+    let names = |names: &[(&str, &[u8])]| -> String {
+        let is_there = names.iter().filter(|(_, name)| !name.is_empty());
+        is_there.map(|(key, name)| text(key, name, Charset::UTF8MB4)).collect()
+    };
+    let array = |key: &str, elements: Vec<String>| match &elements[..] {
+        [] => String::new(),
+        elements => format!(",\"{key}\":[{{{}}}]", elements.join("},{")),
+    };
+    let of_statement = record.text_charset().unwrap_or(Charset::BINARY);
+    let mut line = String::from("{\"v\":1");
+    for &field in Field::ALL {
+        let key = field.name();
+        let is_of_notices = field as u32 >= Field::class as u32;
+        if is_of_notices && record.event != Some(EventKind::Notice) {
+            continue;
+        }
+        line += &match (field, record.charset, record.value(field)) {
+            (Field::sql_charset, Some(known), _) => format!(",\"{key}\":\"{}\"", known.name()),
+            (_, _, Said::Number(number)) => {
+                number.map_or(String::new(), |number| format!(",\"{key}\":{number}"))
+            }
+            (_, _, Said::Time(us)) => {
+                us.map_or(String::new(), |us| format!(",\"{key}\":\"{}\"", time(us)))
+            }
+            (_, _, Said::Name(name)) => {
+                name.map_or(String::new(), |name| format!(",\"{key}\":\"{name}\""))
+            }
+            (_, _, Said::Flag(true)) => format!(",\"{key}\":true"),
+            (_, _, Said::Flag(false)) => String::new(),
+            (_, _, Said::Text(bytes)) => names(&[(key, bytes)]),
+            (_, _, Said::Statement(bytes)) => {
+                bytes.map_or(String::new(), |bytes| text(key, bytes, of_statement))
+            }
+            (_, _, Said::Tables(tables)) => {
+                let element = |used: &TableUse| {
+                    let TableUse { access, db, table, new_db, new_table } = *used;
+                    let of_names = [
+                        ("db", db),
+                        ("table", table),
+                        ("new_db", new_db),
+                        ("new_table", new_table),
+                    ];
+                    format!("\"access\":\"{}\"{}", access.name(), names(&of_names))
+                };
+                array(key, tables.iter().map(element).collect())
+            }
+            (_, _, Said::Attributes(attributes)) => {
+                let element = |attribute: &Attribute| {
+                    let [key, value] = [("key", attribute.key), ("value", attribute.value)]
+                        .map(|(key, bytes)| text(key, bytes, Charset::UTF8MB4));
+                    format!("{}{value}", &key[1..])
+                };
+                array(key, attributes.iter().map(element).collect())
+            }
+        };
+    }
+    line + "}\n"
 }
 
 /// 2026-11-21T01:02:03.123456 in Berlin.
@@ -399,11 +450,19 @@ proptest! {
             detail_bytes: numbers[3],
             attributes: &attributes,
         };
+        let events = EventKind::ALL;
+        for event in [events[times.0.unsigned_abs() as usize % events.len()], EventKind::Notice] {
+            let charset = Charset::by_name(&sql_charset);
+            for charset in [None, charset.filter(|set| set.name().as_bytes() == sql_charset)] {
+                let record = Record { event: Some(event), charset, ..record.clone() };
+                prop_assert_eq!(line(&record), plain_line(&record));
+            }
+        }
         let line = line(&record);
         let fields = fields(&line);
 
         // Specified fields, each at most once, in the specified order.
-        let order = specified_fields();
+        let order: Vec<&str> = ["v"].into_iter().chain(Field::ALL.iter().map(|f| f.name())).collect();
         let mut next = 0;
         for (key, _) in &fields {
             let key = key.strip_suffix("_b64").unwrap_or(key);

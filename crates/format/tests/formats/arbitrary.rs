@@ -3,8 +3,8 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use tacho_format::owned::{OwnedRecord, OwnedTable};
 use tacho_record::{EventKind, Outcome, TableAccess};
+use tacho_record::{OwnedRecord, OwnedTable};
 
 const EVENTS: [EventKind; 11] = [
     EventKind::Connect,

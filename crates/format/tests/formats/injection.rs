@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use quick_xml::Reader;
 use quick_xml::events::Event;
-use tacho_format::owned::OwnedRecord;
 use tacho_format::{Format, Formatter};
+use tacho_record::OwnedRecord;
 use tacho_record::charset::Charset;
 use tacho_record::time::TimeFormatter;
 use tacho_record::{EventKind, Outcome, Record};

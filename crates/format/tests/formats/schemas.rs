@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tacho_format::owned::OwnedRecord;
 use tacho_format::{Format, Formatter};
 use tacho_record::EventKind;
+use tacho_record::OwnedRecord;
 use tacho_record::time::TimeFormatter;
 
 use crate::arbitrary::record;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use tacho_format::line::Line;
+use tacho_record::Line;
 
 use super::content::{self, Access, Opened};
 use super::files::LogFile;

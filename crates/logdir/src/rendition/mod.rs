@@ -42,8 +42,8 @@ use std::path::{Path, PathBuf};
 
 use tacho_format::Format;
 use tacho_format::join::{HELD_BYTES_MAX, Joiner};
-use tacho_format::line::Line;
-use tacho_format::owned::OwnedRecord;
+use tacho_record::Line;
+use tacho_record::OwnedRecord;
 use tacho_record::json;
 use tacho_record::time::TimeFormatter;
 

@@ -4,9 +4,9 @@ use std::collections::TryReserveError;
 use std::path::{Path, PathBuf};
 
 use tacho_format::join::Joiner;
-use tacho_format::line::Line;
-use tacho_format::owned::OwnedRecord;
 use tacho_format::{Format, Formatter};
+use tacho_record::Line;
+use tacho_record::OwnedRecord;
 use tacho_record::time::TimeFormatter;
 
 use super::super::ending::Content;

@@ -1,8 +1,8 @@
 //! Which lines are wanted.
 
 use regex::Regex;
-use tacho_format::line::Line;
 use tacho_logdir::read::Window;
+use tacho_record::Line;
 
 use crate::cli::{Run, TailArgs};
 

@@ -5,7 +5,7 @@
 
 use super::escape::EscapedText;
 use crate::charset::{Charset, Fidelity, TextSink};
-use crate::record::{Attribute, Record, TableUse};
+use crate::record::{Attribute, Length, Record, TableUse};
 
 /// Enough for a line without a long text and without tables: its names are at most as large as
 /// a record's fixed part in the arena (32 KiB), and grow at most by [`GROWTH_MAX`].
@@ -19,47 +19,50 @@ const GROWTH_MAX: usize = 8;
 
 /// An upper bound for the line of `record`, bytes.
 #[inline(always)]
-pub(super) fn room_for(record: &Record) -> usize {
-    let texts = [record.error, record.old_value, record.new_value, record.detail];
-    let statements = [record.sql, record.rewritten_query].map(Option::unwrap_or_default);
-    let lengths = texts.iter().chain(&statements).fold(0, |bits, text| bits | text.len());
+pub(super) fn size_bound(record: &Record) -> usize {
+    let mut lengths = 0;
+    record.each_text(|length, text| {
+        if length != Length::Name {
+            lengths |= text.len();
+        }
+    });
     // No bit of any length is as high.
     if lengths < USUAL_TEXT_BYTES && record.tables.is_empty() && record.attributes.is_empty() {
         return USUAL_BYTES;
     }
-    measured_room(record)
+    measured(record)
 }
 
 #[inline(never)]
-fn measured_room(record: &Record) -> usize {
-    let texts = [record.error, record.old_value, record.new_value, record.detail];
-    let sql = record.sql.unwrap_or_default();
-    let rewritten = record.rewritten_query.unwrap_or_default();
-    let tables = record.tables.iter().map(table_room).fold(0, usize::saturating_add);
+fn measured(record: &Record) -> usize {
     let charset = record.text_charset().unwrap_or(Charset::BINARY);
-    texts
-        .iter()
-        .map(|text| text_room(text, Charset::UTF8MB4))
-        .chain([text_room(sql, charset), text_room(rewritten, charset)])
-        .fold(0, usize::saturating_add)
-        .saturating_add(tables)
-        .saturating_add(record.attributes.iter().map(attribute_room).fold(0, usize::saturating_add))
-        .saturating_add(USUAL_BYTES)
+    let mut bytes = USUAL_BYTES;
+    record.each_text(|length, text| {
+        let of_text = match length {
+            Length::Name => 0,
+            Length::Message => text_bound(text, Charset::UTF8MB4),
+            Length::Statement => text_bound(text, charset),
+        };
+        bytes = bytes.saturating_add(of_text);
+    });
+    let tables = record.tables.iter().map(table_bound);
+    let attributes = record.attributes.iter().map(attribute_bound);
+    tables.chain(attributes).fold(bytes, usize::saturating_add)
 }
 
-fn attribute_room(attribute: &Attribute) -> usize {
+fn attribute_bound(attribute: &Attribute) -> usize {
     const KEYS: usize = 64;
     (attribute.key.len() + attribute.value.len()).saturating_mul(GROWTH_MAX).saturating_add(KEYS)
 }
 
-fn table_room(used: &TableUse) -> usize {
+fn table_bound(used: &TableUse) -> usize {
     const KEYS: usize = 128;
     let names = used.db.len() + used.table.len() + used.new_db.len() + used.new_table.len();
     names * GROWTH_MAX + KEYS
 }
 
 /// Exact for long texts.
-fn text_room(bytes: &[u8], charset: &Charset) -> usize {
+fn text_bound(bytes: &[u8], charset: &Charset) -> usize {
     if bytes.len() <= SHORT_BYTES {
         return bytes.len() * GROWTH_MAX;
     }
@@ -115,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_needs_more_room_than_was_said() {
+    fn no_line_is_larger_than_its_bound() {
         let texts: [Vec<u8>; 6] = [
             vec![b'x'; 20_000],
             vec![0; 20_000],
@@ -146,11 +149,16 @@ mod tests {
                 };
                 let full = Record { error: text, user: name, tables: &tables, ..plain.clone() };
                 for record in [plain, full, notice] {
-                    let (room, bytes) = (room_for(&record), line_bytes(&record));
-                    assert!(bytes <= room, "{} {:x?}: {room} {bytes}", charset.name(), &text[..4]);
+                    let (bound, bytes) = (size_bound(&record), line_bytes(&record));
+                    assert!(
+                        bytes <= bound,
+                        "{} {:x?}: {bound} {bytes}",
+                        charset.name(),
+                        &text[..4]
+                    );
                     // And not so much more that the bound is no use.
                     let slack = 2 * USUAL_BYTES + text.len();
-                    assert!(room <= bytes + slack, "{}: {room} {bytes}", charset.name());
+                    assert!(bound <= bytes + slack, "{}: {bound} {bytes}", charset.name());
                 }
             }
         }

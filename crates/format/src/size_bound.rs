@@ -4,8 +4,8 @@
 //! is short. Short texts are multiplied by the most that any format makes of a byte; long ones are
 //! measured.
 
-use tacho_record::Record;
 use tacho_record::charset::{Charset, TextSink};
+use tacho_record::{Length, Record};
 
 /// Most bytes that one byte of a text becomes: `\u0000`, `&quot;`; U+FFFD has three.
 const GROWTH_MAX: usize = 6;
@@ -21,34 +21,17 @@ const ATTRIBUTE_FIXED_BYTES: usize = 64;
 const SHORT_BYTES: usize = 4 << 10;
 
 /// An upper bound for what all formats but syslog write of `record`, bytes.
-pub fn room_for(record: &Record, server_host: &[u8]) -> usize {
-    let names = [
-        server_host,
-        record.user,
-        record.priv_user,
-        record.proxy_user,
-        record.os_user,
-        record.host,
-        record.ip,
-        record.db,
-        record.command,
-        record.sql_command,
-        record.sqlstate,
-        record.blocked_by,
-        record.sql_charset,
-        record.digest,
-        record.cause,
-        record.server,
-        record.signing_key,
-        record.program,
-        record.tls,
-        record.variable,
-        record.class,
-        record.action,
-        record.object,
-        record.producer,
-    ];
-    let names = names.iter().map(|name| name.len()).fold(0, usize::saturating_add);
+pub fn size_bound(record: &Record, server_host: &[u8]) -> usize {
+    let charset = record.text_charset().unwrap_or(Charset::BINARY);
+    let (mut names, mut texts) = (server_host.len(), FIXED_BYTES);
+    record.each_text(|length, text| match length {
+        Length::Name => names = names.saturating_add(text.len()),
+        Length::Message => {
+            let bytes = text_bound(text, Charset::UTF8MB4).saturating_mul(MESSAGE_COPIES);
+            texts = texts.saturating_add(bytes);
+        }
+        Length::Statement => texts = texts.saturating_add(text_bound(text, charset)),
+    });
     let names = names.saturating_mul(NAME_COPIES * GROWTH_MAX);
     // The lines of tables repeat who it was.
     let tables = record.tables.iter().map(|used| {
@@ -61,19 +44,10 @@ pub fn room_for(record: &Record, server_host: &[u8]) -> usize {
             .saturating_mul(NAME_COPIES * GROWTH_MAX)
             .saturating_add(ATTRIBUTE_FIXED_BYTES)
     });
-    let messages = [record.error, record.old_value, record.new_value, record.detail];
-    let messages = messages.iter().map(|text| text_room(text, Charset::UTF8MB4));
-    let charset = record.text_charset().unwrap_or(Charset::BINARY);
-    let of_statement = |text: Option<&[u8]>| text_room(text.unwrap_or_default(), charset);
-    tables
-        .chain(attributes)
-        .chain([record.sql, record.rewritten_query].map(of_statement))
-        .chain([names, FIXED_BYTES])
-        .chain(messages.map(|room| room.saturating_mul(MESSAGE_COPIES)))
-        .fold(0, usize::saturating_add)
+    tables.chain(attributes).chain([names]).fold(texts, usize::saturating_add)
 }
 
-fn text_room(bytes: &[u8], charset: &Charset) -> usize {
+fn text_bound(bytes: &[u8], charset: &Charset) -> usize {
     if bytes.len() <= SHORT_BYTES {
         return bytes.len() * GROWTH_MAX;
     }
@@ -191,16 +165,16 @@ mod tests {
     }
 
     fn check(record: &Record, server_host: &str) {
-        let room = room_for(record, server_host.as_bytes());
+        let bound = size_bound(record, server_host.as_bytes());
         for format in FORMATS {
             let mut out = Vec::new();
             Formatter::new(format, server_host).write(&mut out, record, &mut TimeFormatter::utc());
-            assert!(out.len() <= room, "{format:?}: {} in {room}", out.len());
+            assert!(out.len() <= bound, "{format:?}: {} in {bound}", out.len());
         }
     }
 
     #[test]
-    fn no_lines_need_more_room_than_was_said() {
+    fn no_lines_are_larger_than_their_bound() {
         let long = SHORT_BYTES + 100;
         let texts: [Vec<u8>; 7] = [
             Vec::new(),
@@ -241,6 +215,6 @@ mod tests {
     fn a_plain_text_needs_little_more_than_its_length() {
         let sql = vec![b'x'; 1 << 20];
         let record = Record { sql: Some(&sql), sql_charset: b"utf8mb4", ..Record::default() };
-        assert!(room_for(&record, b"db1") < sql.len() + 2 * FIXED_BYTES);
+        assert!(size_bound(&record, b"db1") < sql.len() + 2 * FIXED_BYTES);
     }
 }
