@@ -8,7 +8,8 @@
 //! none of that, and cannot panic. Where both read a token, they read the same one: the tests
 //! compare them.
 
-use crate::block;
+use tacho_sql::block;
+
 use crate::reading::Reading;
 use crate::token::{Cause, Kind, Refused, Token};
 

@@ -1,267 +1,206 @@
-//! Sixteen bytes of a text at a time: where a word, a number or what is in quotes ends, without a
-//! branch for each byte.
+//! Sixteen bytes of a text at a time, without a branch for each byte and without a panic.
 //!
 //! Names, numbers and short strings end within one block nearly always. (`wide`: SSE2 on x86-64,
-//! which every such processor has, NEON on ARM, and without `unsafe` here.)
+//! which every such processor has, NEON on ARM, and without `unsafe` here.) Digests and rules that
+//! rewrite are read with it; what only one of them asks of a block is there.
 
-use wide::{CmpEq, CmpLt, i8x16};
+pub use wide::i8x16;
+use wide::{CmpEq, CmpLt};
 
 /// Bytes of a block.
-pub(crate) const BLOCK_BYTES: usize = 16;
-
-/// The last of the control characters that [`Parts::others`] has.
-pub(crate) const CONTROL_MAX: u8 = 8;
+pub const BLOCK_BYTES: usize = 16;
 
 /// Bytes of a text from some place on, zeros beyond its end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Block(u128);
+pub struct Block(u128);
 
 /// One bit for each byte of a block, the first byte's the lowest.
 #[derive(Clone, Copy, Debug)]
-struct Bits(u32);
+pub struct Bits(pub u32);
 
 impl Bits {
     /// The place of the first bit that is set, or [`BLOCK_BYTES`].
     #[inline]
-    fn first(self) -> usize {
+    pub fn first(self) -> usize {
         (self.0 | 1 << BLOCK_BYTES).trailing_zeros() as usize
     }
 
+    /// The place of the first bit that is not set, or [`BLOCK_BYTES`].
     #[inline]
-    fn first_unset(self) -> usize {
+    pub fn first_unset(self) -> usize {
         Bits(!self.0).first()
     }
 }
 
-/// What some bytes are: in each number a bit for each byte, the first byte's the lowest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Parts<B> {
-    pub(crate) digits: B,
-    /// Bytes behind which a digit begins a number ([`crate::class::opens_number`]).
-    pub(crate) openers: B,
-    /// `'`, backticks and backslashes.
-    pub(crate) quotes: B,
-    /// What else can begin a literal or a comment, and the first control characters.
-    pub(crate) others: B,
-}
+/// For each length the bits of a block that count.
+#[allow(clippy::indexing_slicing)] // When it is compiled.
+static MASKS: [u128; BLOCK_BYTES + 1] = {
+    let mut masks = [0; BLOCK_BYTES + 1];
+    let mut bytes = 1;
+    while bytes <= BLOCK_BYTES {
+        masks[bytes] = masks[bytes - 1] << 8 | 0xFF;
+        bytes += 1;
+    }
+    masks
+};
 
 impl Block {
-    /// The block at `at`, which is not beyond the end.
+    /// No bytes.
+    pub const EMPTY: Block = Block(0);
+
+    /// The block at `at`; beyond the end of the text it is empty.
     #[inline]
-    pub(crate) fn at(text: &[u8], at: usize) -> Block {
-        match text[at..].first_chunk() {
+    pub fn at(text: &[u8], at: usize) -> Block {
+        Block::begin(text, text.get(at..).unwrap_or_default())
+    }
+
+    /// The block that `rest` begins with, which is the end of the text.
+    #[inline]
+    pub fn begin(text: &[u8], rest: &[u8]) -> Block {
+        match rest.first_chunk::<BLOCK_BYTES>() {
             Some(bytes) => Block(u128::from_le_bytes(*bytes)),
-            None => Block::near_end(text, at),
+            None => Block::near_end(text, rest),
         }
     }
 
-    #[inline(never)]
-    fn near_end(text: &[u8], at: usize) -> Block {
-        let rest = &text[at..];
+    #[inline]
+    fn near_end(text: &[u8], rest: &[u8]) -> Block {
         match text.last_chunk::<BLOCK_BYTES>() {
             // Without a copy of a length that varies.
-            Some(last) if !rest.is_empty() => {
-                Block(u128::from_le_bytes(*last) >> (8 * (BLOCK_BYTES - rest.len())))
+            Some(last) => {
+                let missing = BLOCK_BYTES.saturating_sub(rest.len()) as u32;
+                let bits = missing.wrapping_mul(u8::BITS);
+                Block(u128::from_le_bytes(*last).checked_shr(bits).unwrap_or(0))
             }
-            _ => {
-                let mut bytes = [0; BLOCK_BYTES];
-                bytes[..rest.len()].copy_from_slice(rest);
-                Block(u128::from_le_bytes(bytes))
+            None => {
+                let number = |number: u128, byte: &u8| number << u8::BITS | u128::from(*byte);
+                Block(rest.iter().rev().fold(0, number))
             }
         }
     }
 
     /// The first bytes of a window, which has enough.
     #[inline]
-    pub(crate) fn of<const N: usize>(window: &[u8; N]) -> Block {
+    pub fn of<const N: usize>(window: &[u8; N]) -> Block {
         const { assert!(N >= BLOCK_BYTES) };
         window.first_chunk().map_or(Block(0), |bytes| Block(u128::from_le_bytes(*bytes)))
     }
 
+    /// The block of a [number](Block::number).
     #[inline]
-    pub(crate) const fn of_number(number: u128) -> Block {
+    pub const fn of_number(number: u128) -> Block {
         Block(number)
     }
 
+    /// All of it as a number.
     #[inline]
-    pub(crate) const fn number(self) -> u128 {
+    pub const fn number(self) -> u128 {
         self.0
     }
 
+    /// The first `bytes` of it as a number, zeros behind them.
     #[inline]
-    pub(crate) fn bytes(self) -> [u8; BLOCK_BYTES] {
+    pub fn beginning(self, bytes: usize) -> u128 {
+        self.0 & MASKS.get(bytes).copied().unwrap_or(u128::MAX)
+    }
+
+    /// Its bytes.
+    #[inline]
+    pub fn bytes(self) -> [u8; BLOCK_BYTES] {
         self.0.to_le_bytes()
     }
 
+    /// Its bytes, to be looked at together.
     #[inline]
-    fn vector(self) -> i8x16 {
+    pub fn vector(self) -> i8x16 {
         i8x16::new(self.bytes().map(|byte| byte as i8))
     }
 
+    /// A bit for each `one` and `other`.
     #[inline]
-    fn words(self) -> Bits {
-        let bytes = self.vector();
-        let letters = within(bytes | all(0x20), b'a', b'z');
-        let others = bytes.cmp_eq(all(b'_')) | bytes.cmp_eq(all(b'$'));
-        bits(letters | within(bytes, b'0', b'9') | others)
-    }
-
-    #[inline]
-    fn digits(self) -> Bits {
-        bits(within(self.vector(), b'0', b'9'))
-    }
-
-    #[inline]
-    fn either(self, one: u8, other: u8) -> Bits {
+    pub fn either(self, one: u8, other: u8) -> Bits {
         let bytes = self.vector();
         bits(bytes.cmp_eq(all(one)) | bytes.cmp_eq(all(other)))
     }
 
-    /// How many letters, digits, `_` and `$` it begins with.
-    #[inline]
-    pub(crate) fn word_bytes(self) -> usize {
-        self.words().first_unset()
-    }
-
-    /// How many digits it begins with.
-    #[inline]
-    pub(crate) fn digit_bytes(self) -> usize {
-        self.digits().first_unset()
-    }
-
-    /// The same, with a blank before them or not, and no branch for it.
-    #[inline]
-    pub(crate) fn digit_bytes_after_blank(self) -> usize {
-        let Bits(blanks) = bits(self.vector().cmp_eq(all(b' ')));
-        Bits(self.digits().0 | blanks & 1).first_unset()
-    }
-
-    /// A bit for each letter, digit, `_` and `$`, the first byte's the lowest.
-    #[inline]
-    pub(crate) fn word_bits(self) -> u16 {
-        self.words().0 as u16
-    }
-
-    /// The same for control characters and blanks.
-    #[inline]
-    pub(crate) fn gap_bits(self) -> u16 {
-        bits(within(self.vector(), 0, b' ')).0 as u16
-    }
-
-    /// What its bytes are to a [form](crate::digest::form).
-    #[inline]
-    pub(crate) fn parts(self) -> Parts<u16> {
-        let bytes = self.vector();
-        let is = |byte| bytes.cmp_eq(all(byte));
-        let bits = |mask| bits(mask).0 as u16;
-        let digits = within(bytes, b'0', b'9');
-        let is_low = (bytes & all(0xC0)).cmp_eq(all(0));
-        let operators = (bytes | all(2)).cmp_eq(all(b'/'));
-        let others = operators | within(bytes, b'"', b'#') | within(bytes, 0, CONTROL_MAX);
-        Parts {
-            digits: bits(digits),
-            openers: bits(is_low) & !bits(digits | is(b'.') | is(b'$')),
-            quotes: bits(is(b'\'') | is(b'`') | is(b'\\')),
-            others: bits(others),
-        }
-    }
-
     /// How many bytes are before the first `one` or `other`.
     #[inline]
-    pub(crate) fn bytes_until(self, one: u8, other: u8) -> usize {
+    pub fn bytes_until(self, one: u8, other: u8) -> usize {
         self.either(one, other).first()
     }
 }
 
-/// Where the digits that begin at `at` are over; `at` is not beyond the end.
+/// The place of the first `one` or `other`, neither of them 0, at or behind `at`; `None`: there is
+/// none.
 #[inline]
-pub(crate) fn digits_end(text: &[u8], mut at: usize) -> usize {
-    loop {
-        let digits = Block::at(text, at).digit_bytes();
-        at += digits;
-        if digits < BLOCK_BYTES {
-            return at;
+pub fn find(text: &[u8], mut at: usize, one: u8, other: u8) -> Option<usize> {
+    while at < text.len() {
+        let before = Block::at(text, at).bytes_until(one, other);
+        at = at.saturating_add(before);
+        if before < BLOCK_BYTES {
+            return Some(at);
         }
     }
+    None
 }
 
+/// A block of one byte.
 #[inline]
-fn all(byte: u8) -> i8x16 {
+pub fn all(byte: u8) -> i8x16 {
     i8x16::splat(byte as i8)
 }
 
 /// The bytes from `first` to `last`. They are compared as signed: the least of those is `first`.
 #[inline]
-fn within(bytes: i8x16, first: u8, last: u8) -> i8x16 {
+#[allow(clippy::arithmetic_side_effects)] // Each byte wraps round by itself.
+pub fn within(bytes: i8x16, first: u8, last: u8) -> i8x16 {
     let least = i8::MIN as u8;
     let moved = bytes + all(least.wrapping_sub(first));
-    moved.cmp_lt(all(least + (last - first) + 1))
+    let end = least.wrapping_add(last.wrapping_sub(first)).wrapping_add(1);
+    moved.cmp_lt(all(end))
 }
 
+/// A bit for each byte that a comparison has found.
 #[inline]
-fn bits(mask: i8x16) -> Bits {
+pub fn bits(mask: i8x16) -> Bits {
     Bits(mask.move_mask() as u32)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::class::{is_word, opens_number};
-
-    /// One byte after the other.
-    fn which(block: Block, is: impl Fn(u8) -> bool) -> u32 {
-        let bit = |(index, byte): (usize, &u8)| u32::from(is(*byte)) << index;
-        block.bytes().iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit)
-    }
 
     #[test]
     fn blocks_end_with_the_text() {
         let text: Vec<u8> = (1..=40).collect();
         for end in 0..=text.len() {
-            for at in 0..=end {
-                let mut expected = text[at..end].to_vec();
-                expected.resize(BLOCK_BYTES.max(expected.len()), 0);
+            for at in 0..=end + 2 {
+                let mut expected = text.get(at..end).unwrap_or_default().to_vec();
+                expected.resize(expected.len().max(BLOCK_BYTES), 0);
                 expected.truncate(BLOCK_BYTES);
-                assert_eq!(Block::at(&text[..end], at).bytes()[..], expected, "{at}, {end}");
+                let block = Block::at(&text[..end], at);
+                assert_eq!(block.0.to_le_bytes()[..], expected, "{at}, {end}");
+                for bytes in 0..20 {
+                    let mut cut = expected.clone();
+                    cut[bytes.min(BLOCK_BYTES)..].fill(0);
+                    assert_eq!(block.beginning(bytes).to_le_bytes()[..], cut, "{bytes}");
+                }
             }
         }
     }
 
     #[test]
-    fn every_byte_in_every_place_is_what_its_class_says() {
-        for byte in 0..=255_u8 {
-            for around in [b'a', b' ', b'7', 0xC3] {
-                for place in 0..BLOCK_BYTES {
-                    let mut bytes = [around; BLOCK_BYTES];
-                    bytes[place] = byte;
-                    let block = Block::at(&bytes, 0);
-                    assert_eq!(block.words().0, which(block, is_word), "{bytes:?}");
-                    let digits = which(block, |byte| byte.is_ascii_digit());
-                    assert_eq!(block.digits().0, digits, "{bytes:?}");
-                    let either = which(block, |byte| byte == b'\'' || byte == 0xA3);
-                    assert_eq!(block.either(b'\'', 0xA3).0, either, "{bytes:?}");
-                    let which = |is: fn(u8) -> bool| which(block, is) as u16;
-                    let parts = Parts {
-                        digits: digits as u16,
-                        openers: which(opens_number),
-                        quotes: which(|byte| matches!(byte, b'\'' | b'`' | b'\\')),
-                        others: which(|byte| {
-                            matches!(byte, b'"' | b'#' | b'-' | b'/' | 0..=CONTROL_MAX)
-                        }),
-                    };
-                    assert_eq!(block.parts(), parts, "{bytes:?}");
-                }
+    fn bytes_are_found_wherever_they_are() {
+        for place in 0..40 {
+            let mut text = vec![b'a'; 41];
+            text[place] = b'\'';
+            for at in 0..41 {
+                let expected = (at <= place).then_some(place);
+                assert_eq!(find(&text, at, b'\'', b'\\'), expected);
+                assert_eq!(find(&text, at, b'\\', b'\''), expected);
             }
         }
-        assert_eq!(Block::at(b"abc_$9Z.", 0).word_bytes(), 7);
-        assert_eq!(Block::at(&[b'a'; 20], 0).word_bytes(), BLOCK_BYTES);
-        assert_eq!(Block::at(b"12e5", 0).digit_bytes(), 2);
-        assert_eq!(Block::at(b" 12,", 0).digit_bytes_after_blank(), 3);
-        assert_eq!(Block::at(b"12 ,", 0).digit_bytes_after_blank(), 2);
-        assert_eq!(Block::at(b"  12", 0).digit_bytes_after_blank(), 1);
-        assert_eq!(Block::at(b"a1 b\0", 0).gap_bits(), !0b1011);
-        assert_eq!(Block::at(b"a1=b\0", 0).word_bits(), 0b1011);
-        assert_eq!(Block::at(b"it's", 0).bytes_until(b'\'', b'\\'), 2);
-        assert_eq!(Block::at(b"its", 0).bytes_until(b'\'', b'\\'), BLOCK_BYTES);
+        assert_eq!(find(b"", 0, b'a', b'b'), None);
+        assert_eq!(find(b"ab", 7, b'a', b'b'), None);
     }
 }

@@ -3,7 +3,7 @@
 /// Classes of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Class {
+pub enum Class {
     /// White space and control characters.
     Space,
     /// A letter, `_` or `$`.
@@ -27,7 +27,7 @@ pub(crate) enum Class {
 }
 
 /// The class of each byte.
-pub(crate) static CLASSES: [Class; 256] = {
+pub static CLASSES: [Class; 256] = {
     let mut classes = [Class::Single; 256];
     let mut byte = 0;
     while byte < 256 {
@@ -51,14 +51,14 @@ pub(crate) static CLASSES: [Class; 256] = {
 
 /// Whether an ASCII byte may be part of a name without quotes.
 #[inline]
-pub(crate) const fn is_word(byte: u8) -> bool {
+pub const fn is_word(byte: u8) -> bool {
     matches!(CLASSES[byte as usize], Class::Letter | Class::Digit)
 }
 
 /// Whether a byte behind a word may make it something else: the point of a qualified name, a
 /// quote, or the begin of a character beyond ASCII.
 #[inline]
-pub(crate) fn is_joint(byte: u8) -> bool {
+pub fn is_joint(byte: u8) -> bool {
     static JOINTS: [bool; 256] = {
         let mut joints = [false; 256];
         joints[b'.' as usize] = true;
@@ -76,13 +76,13 @@ pub(crate) fn is_joint(byte: u8) -> bool {
 /// Whether a digit behind this byte begins a number for certain: not a part of a name, of another
 /// number, or of a variable. (Behind the bytes from 0x40 on it may, too.)
 #[inline]
-pub(crate) const fn opens_number(byte: u8) -> bool {
+pub const fn opens_number(byte: u8) -> bool {
     byte < 0x40 && !matches!(byte, b'0'..=b'9' | b'.' | b'$')
 }
 
 /// Whether a number is over before this byte, if all of it before that is digits.
 #[inline]
-pub(crate) fn ends_number(byte: u8) -> bool {
+pub fn ends_number(byte: u8) -> bool {
     static ENDS: [bool; 256] = {
         let mut ends = [false; 256];
         let mut byte = 0;

@@ -27,6 +27,25 @@ pub struct Word {
     pub is_not: bool,
 }
 
+/// Keywords of MySQL 8.0 and 9.7 that MariaDB does not have: the digest takes them for names.
+const MYSQL_KEYWORDS: &[&str] = &[
+    "GROUPING",
+    "GROUPS",
+    "JSON_VALUE",
+    "LATERAL",
+    "NULLS",
+    "PERSIST",
+    "PERSIST_ONLY",
+    "QUALIFY",
+    "RESPECT",
+    "TABLESAMPLE",
+];
+
+/// Whether MySQL has a keyword that is a name to the digest.
+pub fn is_mysql_keyword(word: &[u8]) -> bool {
+    MYSQL_KEYWORDS.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+}
+
 /// What a word is.
 pub fn look_up(word: &[u8]) -> Word {
     let found = keywords::find_word(Block::at(word, 0), word).filter(|_| !word.is_empty());
@@ -62,6 +81,14 @@ mod tests {
         let starts = |word: &str| look_up(word.as_bytes()).starts_expression;
         assert!(starts("where") && starts("NOT") && !starts("FORCE") && !starts("c"));
         assert!(look_up(b"not").is_not && !look_up(b"and").is_not);
+    }
+
+    #[test]
+    fn keywords_of_mysql_are_no_others() {
+        for word in MYSQL_KEYWORDS {
+            assert_eq!(look_up(word.as_bytes()).role, Role::Name, "{word}");
+        }
+        assert!(is_mysql_keyword(b"lateral") && !is_mysql_keyword(b"select"));
     }
 
     #[test]

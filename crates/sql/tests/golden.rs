@@ -253,7 +253,7 @@ fn single_texts() -> Vec<Vec<u8>> {
     let rows: Vec<serde_json::Value> = serde_json::from_str(&corpus).expect("JSON");
     let mut texts: Vec<Vec<u8>> =
         rows.iter().map(|row| row["sql"].as_str().expect("a text").as_bytes().to_vec()).collect();
-    let seeds = folder().join("../../../fuzz/corpus/digest");
+    let seeds = folder().join("../../../fuzz/corpus/statement");
     let mut seeds: Vec<PathBuf> =
         fs::read_dir(seeds).expect("the seeds").map(|seed| seed.expect("a seed").path()).collect();
     seeds.sort();

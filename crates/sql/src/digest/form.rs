@@ -11,8 +11,9 @@
 
 use memchr::memchr;
 
-use crate::block::{BLOCK_BYTES, Block, CONTROL_MAX, Parts, digits_end};
+use crate::block::{BLOCK_BYTES, Block};
 use crate::class::{ends_number, is_word, opens_number};
+use crate::digest::block::{CONTROL_MAX, Parts, digits_end};
 use crate::mode::Mode;
 use crate::text::{MORE_ROWS, long_comment_end, quoted_end, versioned_opener};
 

@@ -9,6 +9,7 @@
 //! | `form` | such a text without its plain literals |
 //! | `lexer` | bytes to tokens, in one pass |
 //! | `fold` | tokens to the text, lists folded |
+//! | `block` | what is in sixteen bytes |
 //! | `kind` | what a token is to those after it |
 //! | `out` | the text, hashed piece by piece |
 //! | `keywords` | the server's words |
@@ -19,6 +20,7 @@
 //! Texts of many megabytes are read piece by piece: beside the text that is asked for, 16 KiB are
 //! taken, whatever its length, and up to 5 MiB for what was seen.
 
+pub(crate) mod block;
 mod charsets;
 mod fold;
 mod form;

@@ -7,8 +7,9 @@
 use memchr::memchr;
 
 use super::{Lexer, WINDOW_BYTES, Window, has_comment_mark};
-use crate::block::{BLOCK_BYTES, Block, digits_end};
+use crate::block::{BLOCK_BYTES, Block};
 use crate::class::{CLASSES, Class, ends_number};
+use crate::digest::block::digits_end;
 use crate::digest::fold::{Fold, Shape};
 use crate::mode::Doubt;
 use crate::text::quoted_end;
