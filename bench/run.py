@@ -81,7 +81,7 @@ def writer():
 
 def digest():
     """MB/s of statements that are new to the writer's caches, all of one shape."""
-    run("cargo", "build", "--quiet", "--profile", "inproc", "-p", "tacho-digest", "--example", "speed")
+    run("cargo", "build", "--quiet", "--profile", "inproc", "-p", "tacho-sql", "--example", "speed")
     program = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "inproc/examples/speed"
     rows = []
     for kind, rate, size in re.findall(r"^(\w+) +(\d+) MB/s +(\d+) bytes", run(program), re.M):

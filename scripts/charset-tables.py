@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Generate the character-set tables of crates/event from a real MariaDB server.
+"""Generate the character-set tables of crates/record from a real MariaDB server.
 
 The server's own conversion is the truth, so nothing here comes from a table of anybody
 else. The script starts a private server (own data directory and socket, no network),
 asks it to convert every byte sequence, and writes
 
-  crates/event/src/charset/tables/*.rs              one table per character set
-  crates/event/tests/fixtures/charset_digests.txt   SHA-256 over every answer of the server
+  crates/record/src/charset/tables/*.rs              one table per character set
+  crates/record/tests/fixtures/charset_digests.txt   SHA-256 over every answer of the server
 
 The tables are what the product uses; the digests are what `tests/charsets.rs` compares the
 product's decoder with, sequence by sequence. With --check nothing is written and the exit
@@ -26,8 +26,8 @@ import time
 import unicodedata
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
-TABLES = "crates/event/src/charset/tables"
-DIGESTS = "crates/event/tests/fixtures/charset_digests.txt"
+TABLES = "crates/record/src/charset/tables"
+DIGESTS = "crates/record/tests/fixtures/charset_digests.txt"
 
 ONE_BYTE_SETS = (
     "armscii8 ascii cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 dec8 geostd8 greek hebrew hp8 "

@@ -2,7 +2,7 @@
 """Compares our digests with those of a running MariaDB, statement by statement.
 
     scripts/digest-differences.py SOCKET FILE...             what differs, by class
-    scripts/digest-differences.py SOCKET FILE... --write     write crates/digest/tests/corpus.json
+    scripts/digest-differences.py SOCKET FILE... --write     write crates/sql/tests/corpus.json
 
 SOCKET is that of a private server with performance_schema=ON and large max_digest_length. Files
 have one statement a line, `\\n` in it for a newline; of files named *.test (those of the server's
@@ -24,7 +24,7 @@ from pathlib import Path
 from digest_server import Digests, Session
 
 ROOT = Path(__file__).resolve().parents[1]
-CORPUS = ROOT / "crates/digest/tests/corpus.json"
+CORPUS = ROOT / "crates/sql/tests/corpus.json"
 # Statements that would stop the run, or the server.
 UNWANTED = re.compile(
     r"\b(shutdown|sleep|kill|benchmark|get_lock|performance_schema|setup_|debug|password"
@@ -78,7 +78,7 @@ def classes(path):
 
 
 def ours(statements):
-    program = ["cargo", "run", "--quiet", "-p", "tacho-digest", "--example", "digests"]
+    program = ["cargo", "run", "--quiet", "-p", "tacho-sql", "--example", "digests"]
     data = b"".join(s.encode() + b"\0" for s in statements)
     out = subprocess.run(program, input=data, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout
     parts = [part.decode(errors="replace").split(" ", 1) for part in out.split(b"\0")[:-1]]

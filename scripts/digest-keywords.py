@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes crates/digest/src/keywords/table.rs from what a running MariaDB calls its keywords.
+"""Writes crates/sql/src/digest/keywords/table.rs from what a running MariaDB calls its keywords.
 
     scripts/digest-keywords.py SOCKET    of a private server with performance_schema=ON
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from digest_server import Digests
 
-TABLE = Path(__file__).resolve().parents[1] / "crates/digest/src/keywords/table.rs"
+TABLE = Path(__file__).resolve().parents[1] / "crates/sql/src/digest/keywords/table.rs"
 
 # Reserved words that share a token with another one, in a statement that can be parsed.
 # What is not here, and cannot be the name of a column, has a token of its own.

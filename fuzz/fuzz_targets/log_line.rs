@@ -1,8 +1,8 @@
 //! A line of a log that nobody vouches for, as `tail` and `convert` read it: an answer, without a panic.
 #![no_main]
 
-use tacho_format::line::Line;
-use tacho_format::owned::OwnedRecord;
+use tacho_record::Line;
+use tacho_record::OwnedRecord;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     if let Ok(line) = Line::parse(input) {

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use age::secrecy::ExposeSecret as _;
 use libfuzzer_sys::fuzz_target;
-use tacho_format::line::Line;
+use tacho_record::Line;
 use tacho_logdir::Form;
 use tacho_logdir::read::content::{self, Identities};
 use tacho_logdir::read::line_limit;

@@ -1,7 +1,7 @@
 //! Zone: outside. Statements in every character set that a client can use: each line is valid
 //! JSON, and gives back the very bytes that the client sent.
 
-use tacho_event::charset::{Charset, restore};
+use tacho_record::charset::{Charset, restore};
 use tacho_tests::client::Queryable;
 use tacho_tests::raw::{Login, Raw, com};
 use tacho_tests::recorded::{self, number, text};

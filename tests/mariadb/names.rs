@@ -3,7 +3,7 @@
 //! server takes the name or not.
 
 use serde_json::Value;
-use tacho_event::charset::{Charset, restore};
+use tacho_record::charset::{Charset, restore};
 use tacho_tests::raw::{Login, Raw, UTF8MB4, com};
 use tacho_tests::recorded::{self, Line, number, text};
 use tacho_tests::server::TestServer;

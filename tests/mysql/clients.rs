@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use tacho_event::charset::{Charset, restore};
+use tacho_record::charset::{Charset, restore};
 use tacho_tests::client::{self, Queryable};
 use tacho_tests::mysql_place::Place;
 use tacho_tests::mysql_rewriting::{self, rewritten};

@@ -1,13 +1,13 @@
 //! Zone: outside. Our digests beside those of a real MySQL: statements are grouped as there, but for
 //! what `docs/specs/digest.md` says.
 
-#[path = "../../crates/digest/tests/beside/mod.rs"]
+#[path = "../../crates/sql/tests/beside/mod.rs"]
 mod beside;
 
 use std::collections::BTreeMap;
 
 use beside::{Row, assert_same_groups, corpus, without_gaps};
-use tacho_digest::Normaliser;
+use tacho_sql::digest::Normaliser;
 use tacho_tests::client::{Conn, Queryable as _};
 use tacho_tests::mysql_server::{MySql, Release, release};
 

@@ -4,11 +4,11 @@ use std::convert::Infallible;
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use tacho_event::time::TimeFormatter;
 use tacho_format::join::Joiner;
-use tacho_format::line::Line;
-use tacho_format::owned::OwnedRecord;
 use tacho_format::{Format, Formatter};
+use tacho_record::Line;
+use tacho_record::OwnedRecord;
+use tacho_record::time::TimeFormatter;
 
 use crate::log as strict;
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tacho_event::record::EventKind;
 use tacho_filter::compile::Server;
 use tacho_logdir::LogFiles;
 use tacho_probe::Probe;
+use tacho_record::EventKind;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::arena_list;
 use tacho_recorder::control::{ConfigChange, Control, Log, Severity, Status, Who};

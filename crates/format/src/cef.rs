@@ -5,11 +5,12 @@
 //! `\` are escaped, in the extension `=`, `\` and line ends. It has no escape for other control
 //! characters: they are made visible.
 
-use tacho_event::record::{EventKind, Record};
-use tacho_event::time::TimeFormatter;
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Field, Record};
 
 use crate::Formatter;
 use crate::escape::{Escape, hex, is_control, name, rewritten, sql};
+use crate::place::Place;
 use crate::words::{
     PRODUCT, VERSION, end_us, has_sentence, number, sentence, severity, status, tables,
 };
@@ -178,11 +179,67 @@ fn append_custom(out: &mut Vec<u8>, record: &Record) {
     }
 }
 
+/// Where it has each field.
+pub const fn place(field: Field) -> Place {
+    match field {
+        Field::seq => Place::In("externalId"),
+        Field::ts => Place::In("rt"),
+        Field::event => Place::In("name"),
+        Field::outcome => Place::In("outcome"),
+        Field::conn => Place::In("cn1"),
+        Field::user => Place::In("suser"),
+        Field::priv_user => Place::In("duser"),
+        Field::proxy_user | Field::digest => Place::In("cs6"),
+        Field::os_user => Place::In("cs5"),
+        Field::host => Place::In("shost"),
+        Field::ip => Place::In("src"),
+        Field::port => Place::In("spt"),
+        Field::db => Place::In("cs2"),
+        Field::command => Place::In("act"),
+        Field::sql_command => Place::In("class"),
+        Field::errno => Place::In("reason"),
+        Field::sqlstate => Place::In("cs4"),
+        Field::error
+        | Field::start_ts
+        | Field::cause
+        | Field::server
+        | Field::variable
+        | Field::old_value
+        | Field::new_value
+        | Field::class
+        | Field::action
+        | Field::object
+        | Field::producer
+        | Field::detail
+        | Field::attributes => Place::In("msg"),
+        Field::blocked_by => Place::In("flexString2"),
+        Field::sql => Place::In("cs1"),
+        Field::rewrite_rule => Place::In("flexNumber1"),
+        Field::rewritten_query => Place::In("flexString1"),
+        Field::tables => Place::In("cs3"),
+        Field::rows_sent | Field::rows_affected | Field::count => Place::In("cn3"),
+        Field::query_time_us => Place::In("cn2"),
+        Field::run
+        | Field::conn_seq
+        | Field::query_id
+        | Field::sql_bytes
+        | Field::sql_redacted
+        | Field::sql_charset
+        | Field::rows_examined
+        | Field::lock_time_us
+        | Field::running_seq
+        | Field::signing_key
+        | Field::program
+        | Field::tls
+        | Field::detail_bytes => Place::Nowhere,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Format;
-    use tacho_event::record::Outcome;
+    use tacho_record::Outcome;
 
     #[test]
     fn a_statement() {

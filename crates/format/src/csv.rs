@@ -6,11 +6,12 @@
 //! `tests/mariadb/server_audit.rs`. It escapes statements and nothing else; here names are escaped,
 //! too, because a user name is chosen by whoever connects.
 
-use tacho_event::record::{EventKind, Outcome, Record, TableAccess, TableUse};
-use tacho_event::time::{TIME_BYTES, TimeFormatter};
+use tacho_record::time::{TIME_BYTES, TimeFormatter};
+use tacho_record::{EventKind, Field, Outcome, Record, TableAccess, TableUse};
 
 use crate::Formatter;
 use crate::escape::{Escape, backslash, is_control, name, sql};
+use crate::place::Place;
 use crate::words::{end_us, has_sentence, host, is_said_elsewhere, number, sentence, status};
 
 /// Inside `'…'`.
@@ -228,6 +229,61 @@ fn append_recorder(
         out.push(b'\'');
     }
     append_retcode(out, Some(0));
+}
+
+/// Where it has each field.
+pub const fn place(field: Field) -> Place {
+    match field {
+        Field::ts | Field::query_time_us => Place::In("timestamp"),
+        Field::event | Field::outcome | Field::proxy_user => Place::In("operation"),
+        Field::conn => Place::In("connectionid"),
+        Field::query_id => Place::In("queryid"),
+        Field::user => Place::In("username"),
+        Field::priv_user
+        | Field::command
+        | Field::sql
+        | Field::tables
+        | Field::start_ts
+        | Field::count
+        | Field::cause
+        | Field::server
+        | Field::variable
+        | Field::new_value
+        | Field::class
+        | Field::action
+        | Field::object
+        | Field::producer
+        | Field::detail
+        | Field::attributes => Place::In("object"),
+        Field::host | Field::ip => Place::In("host"),
+        Field::db => Place::In("database"),
+        Field::errno => Place::In("retcode"),
+        Field::seq
+        | Field::run
+        | Field::conn_seq
+        | Field::os_user
+        | Field::port
+        | Field::sql_command
+        | Field::sqlstate
+        | Field::error
+        | Field::blocked_by
+        | Field::sql_bytes
+        | Field::sql_redacted
+        | Field::sql_charset
+        | Field::digest
+        | Field::rewrite_rule
+        | Field::rewritten_query
+        | Field::rows_sent
+        | Field::rows_examined
+        | Field::rows_affected
+        | Field::lock_time_us
+        | Field::running_seq
+        | Field::signing_key
+        | Field::program
+        | Field::tls
+        | Field::old_value
+        | Field::detail_bytes => Place::Nowhere,
+    }
 }
 
 #[cfg(test)]

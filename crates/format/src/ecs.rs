@@ -4,13 +4,13 @@
 //! schema asks of custom fields. Source: the published fields of ECS 9.4.0; a test checks the name
 //! and type of every field against them.
 
-use tacho_event::record::{EventKind, Outcome, Record};
-use tacho_event::time::TimeFormatter;
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Field, Outcome, Record};
 
 use crate::Formatter;
 use crate::escape::Json;
 use crate::json::{Object, object};
-use crate::ocsf::append_table;
+use crate::place::Place;
 use crate::words::{has_sentence, number, sentence};
 
 /// The version of the schema.
@@ -50,7 +50,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
             o.texts("ip", &[record.ip]);
             o.texts("hosts", &[&by.server_host, record.host]);
         });
-        o.object("tacho", |o| append_own(o, record));
+        o.object("tacho", |o| o.extensions(record, place, clock));
     });
     out.push(b'\n');
 }
@@ -128,41 +128,61 @@ fn append_source(o: &mut Object, record: &Record) {
     });
 }
 
-fn append_own(o: &mut Object, record: &Record) {
-    o.word("event", record.event.map_or("", EventKind::name));
-    if let Some(outcome) = record.outcome {
-        o.word("outcome", outcome.name());
+/// Where it has each field.
+pub const fn place(field: Field) -> Place {
+    match field {
+        Field::seq => Place::In("event.sequence"),
+        Field::ts => Place::In("@timestamp"),
+        Field::user => Place::In("user.name"),
+        Field::priv_user => Place::In("user.effective.name"),
+        Field::host => Place::In("source.domain"),
+        Field::ip => Place::In("source.ip"),
+        Field::port => Place::In("source.port"),
+        Field::errno => Place::In("error.code"),
+        Field::error => Place::In("error.message"),
+        Field::start_ts => Place::In("message"),
+        Field::server => Place::In("service.version"),
+        Field::event
+        | Field::outcome
+        | Field::run
+        | Field::conn
+        | Field::conn_seq
+        | Field::query_id
+        | Field::proxy_user
+        | Field::os_user
+        | Field::db
+        | Field::command
+        | Field::sql_command
+        | Field::sqlstate
+        | Field::blocked_by
+        | Field::sql
+        | Field::sql_bytes
+        | Field::sql_redacted
+        | Field::digest
+        | Field::rewrite_rule
+        | Field::rewritten_query
+        | Field::tables
+        | Field::rows_sent
+        | Field::rows_examined
+        | Field::rows_affected
+        | Field::query_time_us
+        | Field::lock_time_us
+        | Field::running_seq
+        | Field::count
+        | Field::cause
+        | Field::signing_key
+        | Field::program
+        | Field::tls
+        | Field::variable
+        | Field::old_value
+        | Field::new_value
+        | Field::class
+        | Field::action
+        | Field::object
+        | Field::producer
+        | Field::detail
+        | Field::detail_bytes
+        | Field::attributes => Place::Extension,
+        Field::sql_charset => Place::Nowhere,
     }
-    o.number("run", record.run);
-    o.number("conn", record.conn);
-    o.number("conn_seq", record.conn_seq);
-    o.number("query_id", record.query_id);
-    o.text("proxy_user", record.proxy_user);
-    o.text("os_user", record.os_user);
-    o.text("db", record.db);
-    o.text("command", record.command);
-    o.text("sql_command", record.sql_command);
-    o.text("sqlstate", record.sqlstate);
-    o.text("blocked_by", record.blocked_by);
-    o.sql("sql", record);
-    o.number("sql_bytes", record.sql_bytes);
-    o.flag("sql_redacted", record.sql_redacted);
-    o.text("digest", record.digest);
-    o.rewritten(record);
-    o.objects("tables", record.tables, append_table);
-    o.number("rows_sent", record.rows_sent);
-    o.number("rows_examined", record.rows_examined);
-    o.number("rows_affected", record.rows_affected);
-    o.number("query_time_us", record.query_time_us);
-    o.number("lock_time_us", record.lock_time_us);
-    o.number("running_seq", record.running_seq);
-    o.number("count", record.count);
-    o.text("cause", record.cause);
-    o.text("signing_key", record.signing_key);
-    o.text("program", record.program);
-    o.text("tls", record.tls);
-    o.text("variable", record.variable);
-    o.text("old_value", record.old_value);
-    o.text("new_value", record.new_value);
-    o.notice(record);
 }

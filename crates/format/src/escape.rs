@@ -3,8 +3,8 @@
 //! What a format escapes is known by the first byte of a character, so text without such bytes,
 //! which is nearly all text, is copied in runs.
 
-use tacho_event::charset::{Charset, TextSink};
-use tacho_event::record::Record;
+use tacho_record::Record;
+use tacho_record::charset::{Charset, TextSink};
 
 /// What a format cannot have in a field, and what stands for it.
 pub trait Escape {
@@ -22,18 +22,17 @@ pub fn name<E: Escape>(out: &mut Vec<u8>, utf8: &[u8]) {
 
 /// Appends the text of the statement.
 pub fn sql<E: Escape>(out: &mut Vec<u8>, record: &Record) {
-    text_of_statement::<E>(out, record, record.sql);
+    statement::<E>(out, record, record.sql.unwrap_or_default());
 }
 
 /// Appends the text that was executed in its place.
 pub fn rewritten<E: Escape>(out: &mut Vec<u8>, record: &Record) {
-    text_of_statement::<E>(out, record, record.rewritten_query);
+    statement::<E>(out, record, record.rewritten_query.unwrap_or_default());
 }
 
-/// Both are in one character set.
-fn text_of_statement<E: Escape>(out: &mut Vec<u8>, record: &Record, text: Option<&[u8]>) {
-    let charset = record.text_charset().unwrap_or(Charset::BINARY);
-    decode::<E>(out, text.unwrap_or_default(), charset);
+/// Appends a text in the character set of the record's statement.
+pub fn statement<E: Escape>(out: &mut Vec<u8>, record: &Record, text: &[u8]) {
+    decode::<E>(out, text, record.text_charset().unwrap_or(Charset::BINARY));
 }
 
 fn decode<E: Escape>(out: &mut Vec<u8>, bytes: &[u8], charset: &Charset) {

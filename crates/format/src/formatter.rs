@@ -2,11 +2,12 @@
 
 use std::collections::TryReserveError;
 
-use tacho_event::record::Record;
-use tacho_event::time::{TIME_BYTES, TimeFormatter};
+use tacho_record::time::{TIME_BYTES, TimeFormatter};
+use tacho_record::{Field, Record};
 
+use crate::place::Place;
 use crate::syslog::Body;
-use crate::{cef, csv, ecs, leef, ocsf, percona, room, slow, syslog};
+use crate::{cef, csv, ecs, leef, ocsf, percona, size_bound, slow, syslog};
 
 /// A format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,21 @@ impl Format {
     /// statement: see [`crate::join::Joiner`].
     pub const fn knows_running(self) -> bool {
         matches!(self, Self::Syslog)
+    }
+
+    /// Where it has a field of the record. What syslog messages have is in their body.
+    pub const fn place(self, field: Field) -> Place {
+        match self {
+            Self::Csv => csv::place(field),
+            Self::PerconaJson => percona::place(field),
+            Self::PerconaNew | Self::PerconaOld => percona::place_in_xml(field),
+            Self::Ocsf => ocsf::place(field),
+            Self::Ecs => ecs::place(field),
+            Self::Cef => cef::place(field),
+            Self::Leef => leef::place(field),
+            Self::Syslog => Place::In("MSG"),
+            Self::Slow => slow::place(field),
+        }
     }
 }
 
@@ -114,7 +130,7 @@ impl Formatter {
         if self.format == Format::Syslog {
             return syslog::try_write(self, out, record, clock);
         }
-        out.try_reserve(room::room_for(record, &self.server_host))?;
+        out.try_reserve(size_bound::size_bound(record, &self.server_host))?;
         self.write(out, record, clock);
         Ok(())
     }

@@ -9,9 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use tacho_event::record::{EventKind, Outcome};
-
-use crate::owned::OwnedRecord;
+use tacho_record::{EventKind, Field, Length, Outcome, OwnedRecord};
 
 /// Most memory for statements whose end was not met yet, bytes. A server that has more than this of
 /// text in statements that run for over ten seconds gets some of them in two records.
@@ -112,74 +110,118 @@ impl Joiner {
 
 /// About what a record takes, bytes.
 fn size(record: &OwnedRecord) -> usize {
-    let sql = [&record.sql, &record.rewritten_query].map(|text| text.as_ref().map_or(0, Vec::len));
-    let sql = sql.iter().sum::<usize>();
+    // The names are short: they are counted by the lump.
+    const NAMES_BYTES: usize = 512;
     let tables = record.tables.iter().map(|used| {
         let names = [&used.db, &used.table, &used.new_db, &used.new_table];
         size_of_val(used) + names.iter().map(|name| name.len()).sum::<usize>()
     });
-    // The names are short: they are counted by the lump.
-    const NAMES_BYTES: usize = 512;
-    let texts = sql + record.error.len() + tables.sum::<usize>();
-    size_of::<OwnedRecord>() + NAMES_BYTES + texts
+    let mut texts = 0;
+    record.with(|record| {
+        record.each_text(|length, text| {
+            if length != Length::Name {
+                texts += text.len();
+            }
+        });
+    });
+    size_of::<OwnedRecord>() + NAMES_BYTES + texts + tables.sum::<usize>()
+}
+
+/// What becomes of a field when lines of one statement are joined.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Joined {
+    /// A later `running` line has it if it is new; the completing line may leave it out.
+    Later,
+    /// The first `running` line has it; the completing line may leave it out.
+    First,
+    /// Only the line that completes the statement has it.
+    Last,
+    /// By a rule of its own: see [`add`] and [`complete`].
+    Ruled,
+}
+
+const fn joined(field: Field) -> Joined {
+    match field {
+        Field::blocked_by | Field::rewrite_rule | Field::rewritten_query => Joined::Later,
+        Field::query_id
+        | Field::user
+        | Field::priv_user
+        | Field::proxy_user
+        | Field::os_user
+        | Field::host
+        | Field::ip
+        | Field::port
+        | Field::db
+        | Field::command
+        | Field::sql_command
+        | Field::sql
+        | Field::sql_bytes
+        | Field::sql_redacted
+        | Field::sql_charset
+        | Field::digest => Joined::First,
+        Field::errno | Field::sqlstate | Field::error | Field::tables | Field::running_seq => {
+            Joined::Ruled
+        }
+        Field::seq
+        | Field::ts
+        | Field::event
+        | Field::outcome
+        | Field::run
+        | Field::conn
+        | Field::conn_seq
+        | Field::rows_sent
+        | Field::rows_examined
+        | Field::rows_affected
+        | Field::query_time_us
+        | Field::lock_time_us
+        | Field::start_ts
+        | Field::count
+        | Field::cause
+        | Field::server
+        | Field::signing_key
+        | Field::program
+        | Field::tls
+        | Field::variable
+        | Field::old_value
+        | Field::new_value
+        | Field::class
+        | Field::action
+        | Field::object
+        | Field::producer
+        | Field::detail
+        | Field::detail_bytes
+        | Field::attributes => Joined::Last,
+    }
 }
 
 /// Adds what a further `running` line tells to the first one.
-fn add(held: &mut OwnedRecord, further: OwnedRecord) {
-    held.tables.extend(further.tables);
+fn add(held: &mut OwnedRecord, mut further: OwnedRecord) {
+    held.tables.append(&mut further.tables);
     if further.errno != 0 {
         held.errno = further.errno;
-        held.sqlstate = further.sqlstate;
+        held.sqlstate = std::mem::take(&mut further.sqlstate);
     }
     if !further.error.is_empty() {
-        held.error = further.error;
+        held.error = std::mem::take(&mut further.error);
     }
-    if !further.blocked_by.is_empty() {
-        held.blocked_by = further.blocked_by;
-    }
-    held.rewrite_rule = further.rewrite_rule.or(held.rewrite_rule);
-    held.rewritten_query = further.rewritten_query.or(held.rewritten_query.take());
+    held.replace(further, |field| joined(field) == Joined::Later);
 }
 
 /// The completing line with what only the `running` line has.
-fn complete(held: OwnedRecord, end: OwnedRecord) -> OwnedRecord {
-    fn either(end: Vec<u8>, held: Vec<u8>) -> Vec<u8> {
-        if end.is_empty() { held } else { end }
-    }
-    let mut tables = held.tables;
-    tables.extend(end.tables);
+fn complete(mut held: OwnedRecord, mut end: OwnedRecord) -> OwnedRecord {
+    held.tables.append(&mut end.tables);
+    end.tables = std::mem::take(&mut held.tables);
     // An error that the statement went on after belongs to it only if it ended with one.
-    let keeps_error = end.errno == 0 && end.outcome == Some(Outcome::Error);
-    let (errno, sqlstate) =
-        if keeps_error { (held.errno, held.sqlstate) } else { (end.errno, end.sqlstate) };
-    let error = if errno != 0 { either(end.error, held.error) } else { end.error };
-    OwnedRecord {
-        user: either(end.user, held.user),
-        priv_user: either(end.priv_user, held.priv_user),
-        proxy_user: either(end.proxy_user, held.proxy_user),
-        os_user: either(end.os_user, held.os_user),
-        host: either(end.host, held.host),
-        ip: either(end.ip, held.ip),
-        port: end.port.or(held.port),
-        db: either(end.db, held.db),
-        command: either(end.command, held.command),
-        sql_command: either(end.sql_command, held.sql_command),
-        query_id: end.query_id.or(held.query_id),
-        errno,
-        sqlstate,
-        error,
-        blocked_by: either(end.blocked_by, held.blocked_by),
-        sql: end.sql.or(held.sql),
-        sql_bytes: end.sql_bytes.or(held.sql_bytes),
-        sql_redacted: end.sql_redacted || held.sql_redacted,
-        sql_charset: either(end.sql_charset, held.sql_charset),
-        digest: either(end.digest, held.digest),
-        rewrite_rule: end.rewrite_rule.or(held.rewrite_rule),
-        rewritten_query: end.rewritten_query.or(held.rewritten_query),
-        tables,
-        running_seq: None,
-        ..end
+    if end.errno == 0 && end.outcome == Some(Outcome::Error) {
+        end.errno = held.errno;
+        end.sqlstate = std::mem::take(&mut held.sqlstate);
     }
+    if end.errno != 0 && end.error.is_empty() {
+        end.error = std::mem::take(&mut held.error);
+    }
+    end.running_seq = None;
+    end.fill(held, |field| matches!(joined(field), Joined::First | Joined::Later));
+    end
 }
 
 #[cfg(test)]

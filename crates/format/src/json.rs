@@ -1,8 +1,11 @@
 //! A JSON object, written as it is made.
 
-use crate::escape::{self, Escape, name, rewritten, sql};
+use tacho_record::time::TimeFormatter;
+use tacho_record::{Field, Record, Value};
+
+use crate::escape::{self, Escape, name, sql, statement};
+use crate::place::Place;
 use crate::words::number;
-use tacho_event::record::Record;
 
 /// An object that is being written. A field whose text is empty or whose number is missing is
 /// left out, and so is an object without a field.
@@ -53,26 +56,42 @@ impl Object<'_> {
         }
     }
 
-    /// What was executed in its place, when something was.
-    pub fn rewritten(&mut self, record: &Record) {
-        self.number("rewrite_rule", record.rewrite_rule);
-        if record.rewritten_query.is_some() {
-            self.made("rewritten_query", |out| rewritten::<escape::Json>(out, record));
+    /// The fields of the record that the format has no name for, under our own names.
+    pub fn extensions(
+        &mut self,
+        record: &Record,
+        place: impl Fn(Field) -> Place,
+        clock: &mut TimeFormatter,
+    ) {
+        for field in Field::ALL.iter().filter(|field| place(**field) == Place::Extension) {
+            let key = field.name();
+            match record.value(*field) {
+                Value::Number(value) => self.number(key, value),
+                Value::Time(None) => {}
+                Value::Time(Some(time_us)) => {
+                    self.made(key, |out| out.extend_from_slice(clock.format(time_us)));
+                }
+                Value::Name(None) => {}
+                Value::Name(Some(name)) => self.word(key, name),
+                Value::Flag(value) => self.flag(key, value),
+                Value::Text(text) => self.text(key, text),
+                Value::Statement(None) => {}
+                Value::Statement(Some(text)) => {
+                    self.made(key, |out| statement::<escape::Json>(out, record, text));
+                }
+                Value::Tables(tables) => self.objects(key, tables, |o, used| {
+                    o.word("access", used.access.name());
+                    o.text("db", used.db);
+                    o.text("table", used.table);
+                    o.text("new_db", used.new_db);
+                    o.text("new_table", used.new_table);
+                }),
+                Value::Attributes(attributes) => self.objects(key, attributes, |o, attribute| {
+                    o.text("key", attribute.key);
+                    o.text("value", attribute.value);
+                }),
+            }
         }
-    }
-
-    /// What the server tells besides statements, when that is what the record is of.
-    pub fn notice(&mut self, record: &Record) {
-        self.text("class", record.class);
-        self.text("action", record.action);
-        self.text("object", record.object);
-        self.text("producer", record.producer);
-        self.text("detail", record.detail);
-        self.number("detail_bytes", record.detail_bytes);
-        self.objects("attributes", record.attributes, |o, attribute| {
-            o.text("key", attribute.key);
-            o.text("value", attribute.value);
-        });
     }
 
     /// A word out of a fixed list, which needs no escape.

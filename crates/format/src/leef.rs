@@ -5,11 +5,12 @@
 //! header `|` cannot be, in a value the delimiter and line ends cannot. They become `\t`, `\n` and
 //! so on, and a backslash becomes two, so that a value can be told from what looks like one.
 
-use tacho_event::record::{EventKind, Record};
-use tacho_event::time::TimeFormatter;
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Field, Record};
 
 use crate::Formatter;
 use crate::escape::{Escape, backslash, is_control, name, rewritten, sql};
+use crate::place::Place;
 use crate::words::{PRODUCT, VERSION, has_sentence, number, sentence, severity, status, tables};
 
 struct Header;
@@ -136,11 +137,69 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
     out.push(b'\n');
 }
 
+/// Where it has each field.
+pub const fn place(field: Field) -> Place {
+    match field {
+        Field::seq => Place::In("seq"),
+        Field::ts => Place::In("devTime"),
+        Field::event | Field::sql_command => Place::In("event"),
+        Field::outcome => Place::In("outcome"),
+        Field::run => Place::In("run"),
+        Field::conn => Place::In("conn"),
+        Field::conn_seq => Place::In("connSeq"),
+        Field::query_id => Place::In("queryId"),
+        Field::user => Place::In("usrName"),
+        Field::priv_user => Place::In("accountName"),
+        Field::proxy_user => Place::In("proxyUser"),
+        Field::os_user => Place::In("osUser"),
+        Field::host => Place::In("srcHostName"),
+        Field::ip => Place::In("src"),
+        Field::port => Place::In("srcPort"),
+        Field::db => Place::In("db"),
+        Field::command => Place::In("command"),
+        Field::errno => Place::In("retcode"),
+        Field::sqlstate => Place::In("sqlstate"),
+        Field::error
+        | Field::start_ts
+        | Field::cause
+        | Field::server
+        | Field::variable
+        | Field::old_value
+        | Field::new_value
+        | Field::class
+        | Field::action
+        | Field::object
+        | Field::producer
+        | Field::detail
+        | Field::attributes => Place::In("msg"),
+        Field::blocked_by => Place::In("blockedBy"),
+        Field::sql => Place::In("sql"),
+        Field::digest => Place::In("digest"),
+        Field::rewrite_rule => Place::In("rewriteRule"),
+        Field::rewritten_query => Place::In("rewrittenQuery"),
+        Field::tables => Place::In("tables"),
+        Field::rows_sent => Place::In("rowsSent"),
+        Field::rows_examined => Place::In("rowsExamined"),
+        Field::rows_affected => Place::In("rowsAffected"),
+        Field::query_time_us => Place::In("queryTimeUs"),
+        Field::lock_time_us => Place::In("lockTimeUs"),
+        Field::count => Place::In("count"),
+        Field::sql_bytes
+        | Field::sql_redacted
+        | Field::sql_charset
+        | Field::running_seq
+        | Field::signing_key
+        | Field::program
+        | Field::tls
+        | Field::detail_bytes => Place::Nowhere,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Format;
-    use tacho_event::record::Outcome;
+    use tacho_record::Outcome;
 
     #[test]
     fn a_statement() {

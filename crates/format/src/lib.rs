@@ -1,12 +1,11 @@
 //! Zone: outside (and the embedded writer thread).
 //!
-//! Log records in the formats that other tools already read, and log lines read back as records.
+//! Log records in the formats that other tools already read.
 //!
 //! | module | what it owns |
 //! |---|---|
 //! | [`Formatter`] | one record as the lines of another format |
-//! | [`line`](mod@line) | a line of our own log, parsed |
-//! | [`owned`] | a record that owns its bytes, made from a line |
+//! | [`Place`] | where a format has a field |
 //! | [`join`] | `running` lines and the lines that complete them, as one record |
 //!
 //! A format is a file of its own. Each appends to the caller's buffer and allocates nothing else,
@@ -22,14 +21,14 @@ mod formatter;
 pub mod join;
 mod json;
 mod leef;
-pub mod line;
 mod ocsf;
-pub mod owned;
 mod percona;
-mod room;
+mod place;
+mod size_bound;
 mod slow;
 mod syslog;
 mod words;
 
 pub use formatter::{Format, Formatter, host_name};
+pub use place::Place;
 pub use syslog::Body;

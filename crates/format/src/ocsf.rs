@@ -5,12 +5,13 @@
 //! (0). What the schema has no attribute for is in `unmapped`, under our own names. Source: the
 //! published schema 1.5.0 (`ocsf/ocsf-schema`); a test checks every line against it.
 
-use tacho_event::record::{EventKind, Outcome, Record, TableUse};
-use tacho_event::time::TimeFormatter;
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Field, Outcome, Record};
 
 use crate::Formatter;
 use crate::escape::{Json, name};
 use crate::json::{Object, object};
+use crate::place::Place;
 use crate::words::{PRODUCT, VERSION, end_us, has_sentence, number, sentence};
 
 /// The version of the schema.
@@ -99,7 +100,8 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
             6002 => o.object("app", append_product),
             _ => o.number("count", record.count.filter(|count| *count > 0)),
         }
-        o.object("unmapped", |o| append_unmapped(o, record));
+        // All that has no attribute above, and the tables after the first.
+        o.object("unmapped", |o| o.extensions(record, place, clock));
     });
     out.push(b'\n');
 }
@@ -226,44 +228,61 @@ fn append_datastore(by: &Formatter, o: &mut Object, record: &Record) {
     }
 }
 
-/// All that has no attribute above, and the tables after the first.
-fn append_unmapped(o: &mut Object, record: &Record) {
-    o.number("run", record.run);
-    o.number("conn_seq", record.conn_seq);
-    o.number("query_id", record.query_id);
-    o.text("proxy_user", record.proxy_user);
-    o.text("os_user", record.os_user);
-    o.text("db", record.db);
-    o.text("command", record.command);
-    o.text("sql_command", record.sql_command);
-    o.text("sqlstate", record.sqlstate);
-    o.text("blocked_by", record.blocked_by);
-    o.number("sql_bytes", record.sql_bytes);
-    o.flag("sql_redacted", record.sql_redacted);
-    o.text("digest", record.digest);
-    o.rewritten(record);
-    o.objects("tables", record.tables, append_table);
-    o.number("rows_sent", record.rows_sent);
-    o.number("rows_examined", record.rows_examined);
-    o.number("rows_affected", record.rows_affected);
-    o.number("query_time_us", record.query_time_us);
-    o.number("lock_time_us", record.lock_time_us);
-    o.number("running_seq", record.running_seq);
-    o.text("cause", record.cause);
-    o.text("server", record.server);
-    o.text("signing_key", record.signing_key);
-    o.text("program", record.program);
-    o.text("tls", record.tls);
-    o.text("variable", record.variable);
-    o.text("old_value", record.old_value);
-    o.text("new_value", record.new_value);
-    o.notice(record);
-}
-
-pub fn append_table(o: &mut Object, used: &TableUse) {
-    o.word("access", used.access.name());
-    o.text("db", used.db);
-    o.text("table", used.table);
-    o.text("new_db", used.new_db);
-    o.text("new_table", used.new_table);
+/// Where it has each field.
+pub const fn place(field: Field) -> Place {
+    match field {
+        Field::seq => Place::In("metadata.sequence"),
+        Field::ts => Place::In("time"),
+        Field::event => Place::In("metadata.event_code"),
+        Field::outcome => Place::In("status"),
+        Field::conn => Place::In("session.uid"),
+        Field::user => Place::In("user.name"),
+        Field::priv_user => Place::In("user.uid"),
+        Field::host => Place::In("src_endpoint.hostname"),
+        Field::ip => Place::In("src_endpoint.ip"),
+        Field::port => Place::In("src_endpoint.port"),
+        Field::errno => Place::In("status_code"),
+        Field::error => Place::In("status_detail"),
+        Field::sql => Place::In("query_info.query_string"),
+        Field::start_ts => Place::In("message"),
+        Field::count => Place::In("count"),
+        Field::run
+        | Field::conn_seq
+        | Field::query_id
+        | Field::proxy_user
+        | Field::os_user
+        | Field::db
+        | Field::command
+        | Field::sql_command
+        | Field::sqlstate
+        | Field::blocked_by
+        | Field::sql_bytes
+        | Field::sql_redacted
+        | Field::digest
+        | Field::rewrite_rule
+        | Field::rewritten_query
+        | Field::tables
+        | Field::rows_sent
+        | Field::rows_examined
+        | Field::rows_affected
+        | Field::query_time_us
+        | Field::lock_time_us
+        | Field::running_seq
+        | Field::cause
+        | Field::server
+        | Field::signing_key
+        | Field::program
+        | Field::tls
+        | Field::variable
+        | Field::old_value
+        | Field::new_value
+        | Field::class
+        | Field::action
+        | Field::object
+        | Field::producer
+        | Field::detail
+        | Field::detail_bytes
+        | Field::attributes => Place::Extension,
+        Field::sql_charset => Place::Nowhere,
+    }
 }

@@ -7,11 +7,12 @@
 pub mod json;
 pub mod xml;
 
-use tacho_event::record::{EventKind, Outcome, Record};
-use tacho_event::time::{TIME_BYTES, TimeFormatter};
+use tacho_record::time::{TIME_BYTES, TimeFormatter};
+use tacho_record::{EventKind, Field, Outcome, Record};
 
 use crate::Formatter;
 use crate::escape::{Escape, name, sql};
+use crate::place::Place;
 use crate::words::{
     end_us, has_sentence, is_said_elsewhere, number, seconds, sentence, status, tables,
     user_at_host,
@@ -208,4 +209,68 @@ fn append_server<S: Style>(
             out.extend_from_slice(part.as_bytes());
         }
     });
+}
+
+/// Where it has each field.
+pub const fn place(field: Field) -> Place {
+    match field {
+        Field::seq => Place::In("record"),
+        Field::ts | Field::query_time_us => Place::In("timestamp"),
+        Field::event | Field::outcome | Field::command => Place::In("name"),
+        Field::conn => Place::In("connection_id"),
+        Field::user => Place::In("user"),
+        Field::priv_user => Place::In("priv_user"),
+        Field::proxy_user => Place::In("proxy_user"),
+        Field::os_user => Place::In("os_user"),
+        Field::host => Place::In("host"),
+        Field::ip => Place::In("ip"),
+        Field::db => Place::In("db"),
+        Field::sql_command => Place::In("command_class"),
+        Field::errno => Place::In("status"),
+        Field::sql
+        | Field::tables
+        | Field::start_ts
+        | Field::count
+        | Field::cause
+        | Field::variable
+        | Field::old_value
+        | Field::new_value
+        | Field::class
+        | Field::action
+        | Field::object
+        | Field::producer
+        | Field::detail
+        | Field::attributes => Place::In("sqltext"),
+        Field::rows_sent => Place::In("sent_row"),
+        Field::rows_examined => Place::In("examined_row"),
+        Field::lock_time_us => Place::In("Lock_time"),
+        Field::server => Place::In("mysql_version"),
+        Field::run
+        | Field::conn_seq
+        | Field::query_id
+        | Field::port
+        | Field::sqlstate
+        | Field::error
+        | Field::blocked_by
+        | Field::sql_bytes
+        | Field::sql_redacted
+        | Field::sql_charset
+        | Field::digest
+        | Field::rewrite_rule
+        | Field::rewritten_query
+        | Field::rows_affected
+        | Field::running_seq
+        | Field::signing_key
+        | Field::program
+        | Field::tls
+        | Field::detail_bytes => Place::Nowhere,
+    }
+}
+
+/// The same for XML, which has no figures.
+pub const fn place_in_xml(field: Field) -> Place {
+    match field {
+        Field::rows_sent | Field::rows_examined | Field::lock_time_us => Place::Nowhere,
+        field => place(field),
+    }
 }

@@ -6,12 +6,13 @@
 //! The server writes statements as they are, so that such a line in a statement confuses them;
 //! here it gets a blank in front.
 
-use tacho_event::charset::{Charset, TextSink};
-use tacho_event::record::{EventKind, Outcome, Record};
-use tacho_event::time::TimeFormatter;
+use tacho_record::charset::{Charset, TextSink};
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Field, Outcome, Record};
 
 use crate::Formatter;
 use crate::escape::{Escape, backslash, is_control, name};
+use crate::place::Place;
 use crate::words::{end_us, number, seconds};
 
 /// A name in a header: without blanks, because what follows one is another name.
@@ -197,6 +198,62 @@ fn is_misleading(line: &[u8], is_first: bool) -> bool {
             || has("Version") && (has("started with") || has("embedded library"))
     };
     begins("#") || is_first && is_setting() || is_start()
+}
+
+/// Where it has each field.
+pub const fn place(field: Field) -> Place {
+    match field {
+        Field::ts => Place::In("SET timestamp"),
+        Field::conn => Place::In("Thread_id"),
+        Field::user | Field::priv_user | Field::host | Field::ip => Place::In("User@Host"),
+        Field::db => Place::In("Schema"),
+        Field::sql => Place::In("statement"),
+        Field::rows_sent => Place::In("Rows_sent"),
+        Field::rows_examined => Place::In("Rows_examined"),
+        Field::rows_affected => Place::In("Rows_affected"),
+        Field::query_time_us => Place::In("Query_time"),
+        Field::lock_time_us => Place::In("Lock_time"),
+        Field::seq
+        | Field::event
+        | Field::outcome
+        | Field::run
+        | Field::conn_seq
+        | Field::query_id
+        | Field::proxy_user
+        | Field::os_user
+        | Field::port
+        | Field::command
+        | Field::sql_command
+        | Field::errno
+        | Field::sqlstate
+        | Field::error
+        | Field::blocked_by
+        | Field::sql_bytes
+        | Field::sql_redacted
+        | Field::sql_charset
+        | Field::digest
+        | Field::rewrite_rule
+        | Field::rewritten_query
+        | Field::tables
+        | Field::start_ts
+        | Field::running_seq
+        | Field::count
+        | Field::cause
+        | Field::server
+        | Field::signing_key
+        | Field::program
+        | Field::tls
+        | Field::variable
+        | Field::old_value
+        | Field::new_value
+        | Field::class
+        | Field::action
+        | Field::object
+        | Field::producer
+        | Field::detail
+        | Field::detail_bytes
+        | Field::attributes => Place::Nowhere,
+    }
 }
 
 #[cfg(test)]

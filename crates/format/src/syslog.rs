@@ -6,12 +6,12 @@
 
 use std::collections::TryReserveError;
 
-use tacho_event::json::{try_write_line, write_line};
-use tacho_event::record::{EventKind, Outcome, Record};
-use tacho_event::time::TimeFormatter;
+use tacho_record::json::{try_write_line, write_line};
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Outcome, Record};
 
 use crate::words::number;
-use crate::{Formatter, cef, ecs, leef, ocsf, room};
+use crate::{Formatter, cef, ecs, leef, ocsf, size_bound};
 
 /// What a message has behind its header. Formats of one line for a record, that can say that a
 /// statement is running: there is a message for each line of the log.
@@ -96,9 +96,9 @@ pub fn try_write(
         append(by, out, record, clock);
         return Ok(());
     }
-    let room = room::room_for(record, &by.server_host);
-    by.scratch.try_reserve(room)?;
-    out.try_reserve(room.saturating_add(HEADER_BYTES_MAX))?;
+    let bound = size_bound::size_bound(record, &by.server_host);
+    by.scratch.try_reserve(bound)?;
+    out.try_reserve(bound.saturating_add(HEADER_BYTES_MAX))?;
     write(by, out, record, clock);
     Ok(())
 }

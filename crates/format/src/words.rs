@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
-use tacho_event::record::{EventKind, Outcome, Record, TableUse};
-use tacho_event::time::TimeFormatter;
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Outcome, Record, TableUse};
 
 use crate::escape::{Escape, name};
 

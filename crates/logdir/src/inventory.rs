@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 
-use tacho_format::line::Line;
+use tacho_record::Line;
 
 use super::ending::{Content, Ending, Parts};
 use super::form::Form;

@@ -14,9 +14,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tacho_event::record::EventKind;
 use tacho_logdir::{LogFiles, Options, RealFs, SealOptions};
 use tacho_probe::{Probe, Thread, tacho_probe_emit, tacho_probe_end_known, tacho_probe_session};
+use tacho_record::EventKind;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::{Control, Status};
 use tacho_recorder::writer::Writer;

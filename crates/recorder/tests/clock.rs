@@ -7,8 +7,8 @@ mod support;
 use std::sync::atomic::Ordering;
 
 use support::{TestLog, emit, event, place};
-use tacho_event::time::TimeFormatter;
 use tacho_probe::{Probe, Thread};
+use tacho_record::time::TimeFormatter;
 use tacho_ring::codec::{Event, PRESENT_OUTERMOST, RecordKind};
 use tacho_ring::sys;
 

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use damage::damage;
 use support::{TestLog, emit, event, place};
-use tacho_format::line::Line;
 use tacho_logdir::private_file;
 use tacho_probe::{Probe, Thread};
+use tacho_record::Line;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_recorder::control::Control;
 use tacho_recorder::{arena_list, recover, spill};

@@ -47,7 +47,7 @@ fn writers_follow_each_other_while_connections_move_between_threads() {
     let file = place.arena();
     let arena = file.arena();
     let mut writer = place.writer(arena);
-    writer.note(tacho_event::record::EventKind::Start, "");
+    writer.note(tacho_record::EventKind::Start, "");
     let mut writer = Some(writer);
     round(&mut writer);
     let stop = AtomicBool::new(false);
@@ -200,7 +200,7 @@ fn pieces_that_are_in_two_places_are_in_one_line() {
             let place = place();
             let file = place.arena();
             let mut writer = place.writer(file.arena());
-            writer.note(tacho_event::record::EventKind::Start, "");
+            writer.note(tacho_record::EventKind::Start, "");
             assert!(writer.round());
             let written_seq = writer.last_seq();
             drop(writer);
@@ -272,7 +272,7 @@ fn a_text_that_was_taken_out_is_known_by_its_beginning() {
     let file = place.arena();
     let arena = file.arena();
     let mut writer = place.writer(arena);
-    writer.note(tacho_event::record::EventKind::Start, "");
+    writer.note(tacho_record::EventKind::Start, "");
     let mut writer = Some(writer);
     let backpressure = &arena.shared().backpressure.0;
     std::thread::scope(|scope| {
@@ -334,7 +334,7 @@ fn who_waits_for_a_line_is_let_go_by_the_next_writer() {
         .durability
         .store(tacho_ring::layout::DURABILITY_SYNC, Ordering::Relaxed);
     let mut writer = place.writer(arena);
-    writer.note(tacho_event::record::EventKind::Start, "");
+    writer.note(tacho_record::EventKind::Start, "");
     assert!(writer.round());
     drop(writer);
     std::thread::scope(|scope| {
@@ -372,7 +372,7 @@ fn marks_of_lines_that_were_never_written_do_not_outlive_the_lock() {
     let file = place.arena();
     let arena = file.arena();
     let mut writer = place.writer(arena);
-    writer.note(tacho_event::record::EventKind::Start, "");
+    writer.note(tacho_record::EventKind::Start, "");
     assert!(writer.round());
     let last_seq = writer.last_seq();
     drop(writer);
@@ -444,7 +444,7 @@ fn what_has_no_slot_is_put_into_order_by_its_successor() {
     let file = place.arena();
     let arena = file.arena();
     let mut writer = place.writer(arena);
-    writer.note(tacho_event::record::EventKind::Start, "");
+    writer.note(tacho_record::EventKind::Start, "");
     assert!(writer.round());
     drop(writer);
     on_two_threads(arena, text);
@@ -473,7 +473,7 @@ fn a_text_whose_beginning_is_nowhere_is_counted() {
     let file = place.arena();
     let text: &'static [u8] = b"piece ".repeat(100_000).leak();
     let mut writer = place.writer(file.arena());
-    writer.note(tacho_event::record::EventKind::Start, "");
+    writer.note(tacho_record::EventKind::Start, "");
     assert!(writer.round());
     let written_seq = writer.last_seq();
     drop(writer);

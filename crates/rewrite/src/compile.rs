@@ -8,8 +8,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
-use tacho_digest::words::{self, Role};
-use tacho_digest::{Doubt, High, Mode, Normaliser, grouping::Grouping};
+use tacho_sql::digest::Normaliser;
+use tacho_sql::words::{self, Role};
+use tacho_sql::{Doubt, High, Mode, grouping::Grouping};
 
 use crate::lexer::Lexer;
 use crate::matching::PARAMETERS_MAX;
@@ -33,50 +34,6 @@ pub const SHAPE_RULES_MAX: usize = 64;
 pub const SHAPE_DATABASES_MAX: usize = 1024;
 /// Longest text of a pattern without its literals that is told, bytes.
 const NORMALISED_BYTES_MAX: usize = RULE_TEXT_BYTES_MAX;
-
-/// Keywords of MySQL 8.0 and 9.7 that the digest takes for names: MariaDB has them not.
-const MYSQL_KEYWORDS: &[&str] = &[
-    "CUBE",
-    "CUME_DIST",
-    "DENSE_RANK",
-    "EXCEPT",
-    "FIRST_VALUE",
-    "FOLLOWING",
-    "GROUPING",
-    "GROUPS",
-    "INTERSECT",
-    "INVISIBLE",
-    "JSON_TABLE",
-    "JSON_VALUE",
-    "LAG",
-    "LAST_VALUE",
-    "LATERAL",
-    "LEAD",
-    "LOCKED",
-    "NOWAIT",
-    "NTH_VALUE",
-    "NTILE",
-    "NULLS",
-    "OF",
-    "OTHERS",
-    "OVER",
-    "PERCENT_RANK",
-    "PERSIST",
-    "PERSIST_ONLY",
-    "PRECEDING",
-    "QUALIFY",
-    "RANK",
-    "RECURSIVE",
-    "RESPECT",
-    "RETURNING",
-    "ROW_NUMBER",
-    "SKIP",
-    "TABLESAMPLE",
-    "TIES",
-    "UNBOUNDED",
-    "VISIBLE",
-    "WINDOW",
-];
 
 /// A rule as it is given.
 #[derive(Clone, Copy, Debug)]
@@ -232,8 +189,7 @@ fn wanted<'s>(
         }
         Kind::Word => {
             let word = words::look_up(token.text);
-            let is_known =
-                MYSQL_KEYWORDS.iter().any(|it| token.text.eq_ignore_ascii_case(it.as_bytes()));
+            let is_known = words::is_mysql_keyword(token.text);
             let (class, flags) = match word.role {
                 Role::Keyword => (CLASS_KEYWORD, 0),
                 Role::Function if pattern.is_glued(next, b"(") => (CLASS_KEYWORD, TOKEN_GLUED),

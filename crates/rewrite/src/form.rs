@@ -9,8 +9,11 @@
 //! one, to hide behind it. Sixteen bytes are taken in at a time; fewer, with their number and with what
 //! stands behind them: no two forms are the same numbers.
 
-use crate::block::{BLOCK_BYTES, Block, find};
+use tacho_sql::block::{BLOCK_BYTES, Block, find};
+use tacho_sql::class::ends_number;
+
 use crate::lexer::is_word;
+use crate::marks::marks;
 use crate::reading::Modes;
 
 /// Longest text that has a form, bytes. (Reading a longer one as tokens ends early nearly always.)
@@ -93,22 +96,6 @@ fn is_opener(byte: u8) -> bool {
     byte < 0x40 && !byte.is_ascii_digit()
 }
 
-/// Whether a number is over before this byte, if all of it before that is digits.
-#[inline]
-fn ends_number(byte: u8) -> bool {
-    #[allow(clippy::indexing_slicing)] // When it is compiled.
-    static ENDS: [bool; 256] = {
-        let mut ends = [false; 256];
-        let mut byte = 0;
-        while byte < 256 {
-            ends[byte] = byte as u8 != b'.' && !is_word(byte as u8);
-            byte += 1;
-        }
-        ends
-    };
-    ENDS.get(usize::from(byte)).is_some_and(|ends| *ends)
-}
-
 /// The number of a text; `None`: it has none, and must be read as tokens. `salt` goes into it.
 #[inline]
 pub fn number(text: &[u8], modes: Modes, key: &Key, salt: u64) -> Option<u64> {
@@ -124,7 +111,7 @@ pub fn number(text: &[u8], modes: Modes, key: &Key, salt: u64) -> Option<u64> {
     let mut is_open = true;
     while !rest.is_empty() {
         let block = Block::begin(text, rest);
-        let marks = block.marks(is_open);
+        let marks = marks(block, is_open);
         let plain = marks.first();
         if plain < BLOCK_BYTES {
             let place = text.len().wrapping_sub(rest.len()).wrapping_add(plain);

@@ -4,11 +4,12 @@
 //! certain where its tokens end, and one with several statements. What is refused is not
 //! rewritten. Comments are no tokens; optimizer hints are.
 //!
-//! The digest's lexer (`tacho_digest`) reads any text, folds lists and makes text; this one does
+//! The digest's lexer (`tacho_sql::digest`) reads any text, folds lists and makes text; this one does
 //! none of that, and cannot panic. Where both read a token, they read the same one: the tests
 //! compare them.
 
-use crate::block;
+use tacho_sql::block;
+
 use crate::reading::Reading;
 use crate::token::{Cause, Kind, Refused, Token};
 

@@ -12,7 +12,7 @@
 //!
 //! | module | what it owns |
 //! |---|---|
-//! | [`block`] | sixteen bytes at a time |
+//! | `marks` | what a form asks of sixteen bytes |
 //! | [`form`] | a keyed hash of a statement without its literals |
 //! | [`reading`] | what the reading of a text depends on |
 //! | [`lexer`], [`token`] | a statement's tokens |
@@ -35,12 +35,12 @@
     )
 )]
 
-mod block;
 #[cfg(feature = "compile")]
 pub mod compile;
 pub mod compose;
 pub mod form;
 pub mod lexer;
+mod marks;
 pub mod matching;
 pub mod program;
 pub mod reading;

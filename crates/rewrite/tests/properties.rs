@@ -4,8 +4,6 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tacho_digest::grouping::Grouping;
-use tacho_digest::{High, Mode, Normaliser};
 use tacho_rewrite::compile::{Compiler, Source};
 use tacho_rewrite::form::{self, Key};
 use tacho_rewrite::lexer::Lexer;
@@ -13,6 +11,9 @@ use tacho_rewrite::matching::Parameters;
 use tacho_rewrite::shape::{Limits, Outcome, Shape};
 use tacho_rewrite::token::Kind;
 use tacho_rewrite::{Found, Program, Reading, Statement, compose};
+use tacho_sql::digest::Normaliser;
+use tacho_sql::grouping::Grouping;
+use tacho_sql::{High, Mode};
 
 const KEY: Key = Key([0x9E37_79B9_7F4A_7C15, 0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB, 7]);
 

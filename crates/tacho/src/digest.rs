@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use serde::Deserialize;
-use tacho_digest::{Doubt, Mode, Normaliser};
-use tacho_event::charset::{Charset, restore};
-use tacho_event::redact::Setting;
 use tacho_logdir::read::files::{self, STDIN};
 use tacho_logdir::read::line_limit::read_until;
 use tacho_logdir::read::{ReadError, content};
+use tacho_record::charset::{Charset, restore};
+use tacho_sql::digest::Normaliser;
+use tacho_sql::redact::Setting;
+use tacho_sql::{Doubt, Mode};
 
 use crate::cli::{IdentityArgs, size};
 use crate::line_limit::{self, LimitArgs};
@@ -314,6 +315,6 @@ mod tests {
 
     #[test]
     fn the_default_length_is_the_librarys() {
-        assert_eq!(size::bytes("1KiB"), Some(tacho_digest::TEXT_BYTES_DEFAULT as u64));
+        assert_eq!(size::bytes("1KiB"), Some(tacho_sql::digest::TEXT_BYTES_DEFAULT as u64));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use tacho_event::time::TimeFormatter;
+use tacho_record::time::TimeFormatter;
 
 use crate::tail::visible::visible;
 

@@ -1,7 +1,7 @@
 //! `audit_log_format = JSON`: one object a line.
 
-use tacho_event::record::Record;
-use tacho_event::time::TimeFormatter;
+use tacho_record::Record;
+use tacho_record::time::TimeFormatter;
 
 use super::{Kind, Style};
 use crate::Formatter;
@@ -62,7 +62,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
 mod tests {
     use super::*;
     use crate::Format;
-    use tacho_event::record::{EventKind, Outcome};
+    use tacho_record::{EventKind, Outcome};
 
     fn line(record: &Record, clock: &mut TimeFormatter) -> String {
         let mut out = Vec::new();

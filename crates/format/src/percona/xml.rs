@@ -4,8 +4,8 @@
 //! not even as a character reference, becomes U+FFFD, because one such character makes a parser
 //! refuse the whole file.
 
-use tacho_event::record::Record;
-use tacho_event::time::TimeFormatter;
+use tacho_record::Record;
+use tacho_record::time::TimeFormatter;
 
 use super::{Kind, Style};
 use crate::Formatter;
@@ -111,7 +111,7 @@ pub fn write_old(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut
 mod tests {
     use super::*;
     use crate::Format;
-    use tacho_event::record::{EventKind, Outcome};
+    use tacho_record::{EventKind, Outcome};
 
     fn file(format: Format, record: &Record) -> String {
         let mut out = Vec::new();

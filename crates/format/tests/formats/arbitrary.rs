@@ -3,8 +3,8 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use tacho_event::record::{EventKind, Outcome, TableAccess};
-use tacho_format::owned::{OwnedRecord, OwnedTable};
+use tacho_record::{EventKind, Outcome, TableAccess};
+use tacho_record::{OwnedRecord, OwnedTable};
 
 const EVENTS: [EventKind; 11] = [
     EventKind::Connect,
@@ -148,7 +148,14 @@ pub fn record() -> impl Strategy<Value = OwnedRecord> {
                 variable: text(),
                 old_value: text(),
                 new_value: text(),
-                ..OwnedRecord::default()
+                // Below, where there is a notice.
+                class: Vec::new(),
+                action: Vec::new(),
+                object: Vec::new(),
+                producer: Vec::new(),
+                detail: Vec::new(),
+                detail_bytes: None,
+                attributes: Vec::new(),
             };
             if record.event != Some(EventKind::Notice) {
                 return record;

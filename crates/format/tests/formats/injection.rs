@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use quick_xml::Reader;
 use quick_xml::events::Event;
-use tacho_event::charset::Charset;
-use tacho_event::record::{EventKind, Outcome, Record};
-use tacho_event::time::TimeFormatter;
-use tacho_format::owned::OwnedRecord;
 use tacho_format::{Format, Formatter};
+use tacho_record::OwnedRecord;
+use tacho_record::charset::Charset;
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Outcome, Record};
 
 use crate::arbitrary::record;
 

@@ -2,6 +2,7 @@
 
 mod arbitrary;
 mod injection;
+mod places;
 mod round_trip;
 mod samples;
 mod schemas;

@@ -1,10 +1,10 @@
 //! A line that is read back gives the record that it was written from.
 
 use proptest::prelude::*;
-use tacho_event::json::write_line;
-use tacho_event::time::TimeFormatter;
-use tacho_format::line::Line;
-use tacho_format::owned::OwnedRecord;
+use tacho_record::Line;
+use tacho_record::OwnedRecord;
+use tacho_record::json::write_line;
+use tacho_record::time::TimeFormatter;
 
 use crate::arbitrary::record;
 use crate::samples::samples;

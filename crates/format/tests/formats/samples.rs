@@ -1,7 +1,7 @@
 //! One record of each kind, with all the fields that it may have.
 
-use tacho_event::record::{EventKind, Outcome, TableAccess};
-use tacho_format::owned::{OwnedRecord, OwnedTable};
+use tacho_record::{EventKind, Outcome, TableAccess};
+use tacho_record::{OwnedRecord, OwnedTable};
 
 /// 2026-11-21T00:02:03.123456Z.
 pub const TS_US: i64 = 1_795_219_323_123_456;

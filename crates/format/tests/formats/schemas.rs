@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tacho_event::record::EventKind;
-use tacho_event::time::TimeFormatter;
-use tacho_format::owned::OwnedRecord;
 use tacho_format::{Format, Formatter};
+use tacho_record::EventKind;
+use tacho_record::OwnedRecord;
+use tacho_record::time::TimeFormatter;
 
 use crate::arbitrary::record;
 use crate::samples::samples;
@@ -133,7 +133,7 @@ fn ecs() {
 fn what_a_schema_has_no_field_for_is_kept() {
     for record in samples() {
         let mut line = Vec::new();
-        record.with(|r| tacho_event::json::write_line(&mut line, r, &mut TimeFormatter::utc()));
+        record.with(|r| tacho_record::json::write_line(&mut line, r, &mut TimeFormatter::utc()));
         let own: Value = serde_json::from_slice(&line).expect("JSON");
         for format in [Format::Ocsf, Format::Ecs] {
             let text = object(format, &record).to_string();

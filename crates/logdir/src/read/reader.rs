@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 
 use jiff::Timestamp;
 use memchr::{memchr, memrchr};
-use tacho_format::line::Line;
+use tacho_record::Line;
 
 /// How much is read at once.
 pub const BLOCK_BYTES: usize = 64 * 1024;

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tacho_chain::verify::Locked;
-use tacho_format::line::Line;
+use tacho_record::Line;
 
 use super::content::{self, Access};
 use super::files::{self, LogFile};

@@ -7,7 +7,7 @@ use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use tacho_format::line::Line;
+use tacho_record::Line;
 
 use super::content::{self, Access, Opened};
 use super::files::LogFile;

@@ -40,12 +40,12 @@ mod work;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tacho_event::json;
-use tacho_event::time::TimeFormatter;
 use tacho_format::Format;
 use tacho_format::join::{HELD_BYTES_MAX, Joiner};
-use tacho_format::line::Line;
-use tacho_format::owned::OwnedRecord;
+use tacho_record::Line;
+use tacho_record::OwnedRecord;
+use tacho_record::json;
+use tacho_record::time::TimeFormatter;
 
 use super::ending::Content;
 use super::entries;

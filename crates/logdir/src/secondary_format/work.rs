@@ -3,11 +3,11 @@
 use std::collections::TryReserveError;
 use std::path::{Path, PathBuf};
 
-use tacho_event::time::TimeFormatter;
 use tacho_format::join::Joiner;
-use tacho_format::line::Line;
-use tacho_format::owned::OwnedRecord;
 use tacho_format::{Format, Formatter};
+use tacho_record::Line;
+use tacho_record::OwnedRecord;
+use tacho_record::time::TimeFormatter;
 
 use super::super::ending::Content;
 use super::super::fs::Fs;

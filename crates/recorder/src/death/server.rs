@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tacho_event::record::EventKind;
 use tacho_logdir::faulty::{Fault, FaultyFs};
 use tacho_logdir::{LogFiles, Options};
+use tacho_record::EventKind;
 use tacho_ring::arena::Arena;
 use tacho_ring::chunk::OpenChunk;
 use tacho_ring::codec::{

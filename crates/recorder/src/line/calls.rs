@@ -5,8 +5,9 @@
 //! server's own nor the target of an INSERT counts as a call. MySQL 8.0 does not report the tables
 //! that foreign keys change either.
 
-use tacho_digest::{Doubt, Mode, Normaliser};
 use tacho_ring::codec::{STRING_USER, View};
+use tacho_sql::digest::Normaliser;
+use tacho_sql::{Doubt, Mode};
 
 use super::parts::TextKind;
 

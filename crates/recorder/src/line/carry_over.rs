@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use tacho_event::redact;
 use tacho_filter::Program;
 use tacho_ring::codec::{RecordKind, STRING_CHARSET, STRING_DB};
+use tacho_sql::redact;
 
 use super::load::{Loaded, Shortfall};
 use super::style::{Scratch, is_blocked};

@@ -3,7 +3,8 @@
 //! A text that was seen before costs one pass of a fast hash and one comparison: the whole text is
 //! compared, so that no two texts can share a digest by accident or by design.
 
-use tacho_digest::{Mode, Normaliser, TEXT_BYTES_DEFAULT, WRITTEN_BYTES, spread};
+use tacho_sql::Mode;
+use tacho_sql::digest::{Normaliser, TEXT_BYTES_DEFAULT, WRITTEN_BYTES, spread};
 
 /// Texts that are kept, at most; those whose hashes have the same last bits share a place.
 const KNOWN_COUNT: usize = 1024;
@@ -78,8 +79,8 @@ fn written(normaliser: &mut Normaliser, text: &[u8], mode: Mode) -> [u8; WRITTEN
 
 #[cfg(test)]
 mod tests {
-    use tacho_digest::High;
-    use tacho_digest::grouping::Grouping;
+    use tacho_sql::High;
+    use tacho_sql::grouping::Grouping;
 
     use super::*;
 

@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use tacho_digest::REDACTED;
-use tacho_event::record::{Attribute, Outcome, Record};
-use tacho_event::redact;
+use tacho_record::{Attribute, Outcome, Record};
 use tacho_ring::codec::{
     NOTICE_AUTHID_CREATE, NOTICE_AUTHID_DROP, NOTICE_AUTHID_RENAME, NOTICE_CREDENTIAL_CHANGE,
     NOTICE_EXECUTE, NOTICE_FLUSH, NOTICE_INTERNAL, NOTICE_SET, NOTICE_SHUTDOWN, NOTICE_STARTUP,
     NOTICE_USER, STRING_DB, STRING_HOST, STRING_IP, STRING_OS_USER, STRING_PRIV_USER,
     STRING_PROXY_USER, STRING_USER, View,
 };
+use tacho_sql::digest::REDACTED;
+use tacho_sql::redact;
 
 /// Class and action of each `NOTICE_*`, in the server's words
 /// (`include/mysql/components/services/defs/event_tracking_*_defs.h`, MySQL 9.7.4).

@@ -1,14 +1,14 @@
 //! What the fields of a record become in a line.
 
-use tacho_event::charset::Charset;
-use tacho_event::json;
-use tacho_event::record::{Outcome, Record, TableAccess, TableUse};
-use tacho_event::redact;
+use tacho_record::charset::Charset;
+use tacho_record::json;
+use tacho_record::{Outcome, Record, TableAccess, TableUse};
 use tacho_ring::codec::{
     PRESENT_LOCK_TIME, PRESENT_QUERY_TIME, PRESENT_ROWS_AFFECTED, PRESENT_ROWS_EXAMINED,
     PRESENT_ROWS_SENT, STRING_CHARSET, STRING_COMMAND, STRING_COUNT, STRING_DB, STRING_HOST,
     STRING_IP, STRING_OS_USER, STRING_PRIV_USER, STRING_PROXY_USER, STRING_USER, View,
 };
+use tacho_sql::redact;
 
 use tacho_ring::layout::NameEntry;
 

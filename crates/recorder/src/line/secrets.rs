@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use tacho_digest::{Normaliser, REDACTED};
-use tacho_event::charset::Charset;
-use tacho_event::record::{Outcome, Record};
-use tacho_event::redact::{self, Parsed};
+use tacho_record::charset::Charset;
+use tacho_record::{Outcome, Record};
+use tacho_sql::digest::{Normaliser, REDACTED};
+use tacho_sql::redact::{self, Parsed};
 
 use super::parts::TextKind;
 use super::style::Style;

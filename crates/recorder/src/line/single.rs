@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use tacho_digest::Normaliser;
-use tacho_event::record::{EventKind, Outcome, Record};
-use tacho_event::redact;
+use tacho_record::{EventKind, Outcome, Record};
 use tacho_ring::codec::{
     PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_COMMAND, STRING_HOST, STRING_IP,
     STRING_PRIV_USER, STRING_USER, View,
 };
+use tacho_sql::digest::Normaliser;
+use tacho_sql::redact;
 
 use super::digests::Digests;
 use super::load::Loaded;

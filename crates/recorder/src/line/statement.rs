@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use tacho_digest::Normaliser;
-use tacho_event::record::{EventKind, Outcome, Record, TableUse};
-use tacho_event::redact;
 use tacho_filter::Treatment;
 use tacho_filter::program::USES_TABLE;
+use tacho_record::{EventKind, Outcome, Record, TableUse};
 use tacho_ring::codec::{
     PRESENT_SQL_COMMAND, PRESENT_SQLSTATE, PRESENT_TEXT, RecordKind, STRING_CHARSET, STRING_DB,
 };
+use tacho_sql::digest::Normaliser;
+use tacho_sql::redact;
 
 use super::calls::Gaps;
 use super::digests::Digests;

@@ -1,9 +1,9 @@
 //! What all lines need, and writing them.
 
-use tacho_event::json;
-use tacho_event::record::Record;
-use tacho_event::time::TimeFormatter;
 use tacho_filter::Program;
+use tacho_record::Record;
+use tacho_record::json;
+use tacho_record::time::TimeFormatter;
 use tacho_ring::codec::{PRESENT_BLOCKED, View};
 
 use super::digests::Digests;

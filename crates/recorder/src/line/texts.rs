@@ -1,6 +1,6 @@
 //! The text of a line, with its digest.
 
-use tacho_event::record::Record;
+use tacho_record::Record;
 
 use super::digests::Digests;
 use super::parts::TextKind;

@@ -1,7 +1,7 @@
 //! What the filter says of a record that has come to the writer.
 
-use tacho_event::record::TableUse;
 use tacho_filter::{Coverage, Ended, Event, Facts, Program, Report, Session, Tables, Treatment};
+use tacho_record::TableUse;
 use tacho_ring::codec::{
     PRESENT_NESTED, PRESENT_SQL_COMMAND, RecordKind, STRING_COMMAND, STRING_DB, STRING_HOST,
     STRING_IP, STRING_USER, View,

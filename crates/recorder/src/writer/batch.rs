@@ -1,9 +1,9 @@
 //! Lines that are formatted and not in the file yet.
 
-use tacho_event::json;
-use tacho_event::record::Record;
-use tacho_event::time::TimeFormatter;
 use tacho_logdir::{FileError, Fs, LogFiles};
+use tacho_record::Record;
+use tacho_record::json;
+use tacho_record::time::TimeFormatter;
 
 use super::context::Context;
 use crate::control::{Severity, Timestamps};

@@ -4,8 +4,8 @@
 //! never for more than a fiftieth of the time. What changes with each line, the length
 //! of the current file, is added in each round without a look.
 
-use tacho_event::time::TimeFormatter;
 use tacho_logdir::{FileName, Fs, Inventory, LogFiles, Packing};
+use tacho_record::time::TimeFormatter;
 use tacho_ring::sys;
 use tacho_settings::Setting;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tacho_event::time::TimeFormatter;
+use tacho_record::time::TimeFormatter;
 use tacho_ring::arena::Arena;
 use tacho_ring::sys;
 use tacho_settings::Setting;

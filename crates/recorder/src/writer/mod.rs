@@ -69,8 +69,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tacho_event::record::EventKind;
 use tacho_logdir::{FileError, Fs, LogFiles, RealFs};
+use tacho_record::EventKind;
 use tacho_ring::arena::Arena;
 use tacho_ring::sys;
 

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use tacho_event::record::{EventKind, Record};
+use tacho_record::{EventKind, Record};
 use tacho_ring::arena::Arena;
 use tacho_ring::sys;
 

@@ -23,8 +23,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
-use tacho_event::record::EventKind;
 use tacho_logdir::Fs;
+use tacho_record::EventKind;
 use tacho_ring::arena::Arena;
 use tacho_ring::codec::{PRESENT_AWAITED, RecordKind};
 use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};

@@ -1,8 +1,8 @@
 //! What is done with files beside writing them: packing, other formats, retention, the inventory,
 //! and the watch over the disk.
 
-use tacho_event::time::TimeFormatter;
 use tacho_logdir::{Due, Fs, LogFiles};
+use tacho_record::time::TimeFormatter;
 
 use super::context::Context;
 use super::inventory::InventoryWatch;

@@ -7,10 +7,8 @@ use std::borrow::Cow;
 use std::io;
 
 use serde::Serialize;
-use tacho_digest::Normaliser;
-use tacho_event::redact;
-use tacho_event::time::TimeFormatter;
 use tacho_logdir::read::Lines;
+use tacho_record::time::TimeFormatter;
 use tacho_recorder::arena_file::ArenaFile;
 use tacho_ring::arena::Arena;
 use tacho_ring::chunk;
@@ -22,6 +20,8 @@ use tacho_ring::consumer::{self, Next};
 use tacho_ring::layout::{FRAGMENT_FIRST, FRAGMENT_LAST, FRAGMENT_WHOLE};
 use tacho_ring::session::REC_NO_BITS;
 use tacho_ring::sync::{Ordering, fence};
+use tacho_sql::digest::Normaliser;
+use tacho_sql::redact;
 
 use crate::say;
 use crate::tail::visible;

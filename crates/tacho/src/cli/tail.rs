@@ -2,8 +2,8 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use tacho_event::record::{EventKind, Outcome};
 use tacho_logdir::read::Lines;
+use tacho_record::{EventKind, Outcome};
 
 use super::log::{FollowArgs, IdentityArgs, LogSource, TimeRange};
 use super::{number, parse_lines};

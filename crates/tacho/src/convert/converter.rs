@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use tacho_event::record::{EventKind, Outcome};
-use tacho_event::time::TimeFormatter;
 use tacho_format::join::{HELD_BYTES_MAX, Joiner};
-use tacho_format::owned::OwnedRecord;
 use tacho_format::{Format, Formatter};
+use tacho_record::OwnedRecord;
+use tacho_record::time::TimeFormatter;
+use tacho_record::{EventKind, Outcome};
 
 use crate::say;
 

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jiff::Zoned;
-use tacho_event::time::TimeFormatter;
 use tacho_format::{Body, Format, Formatter, host_name};
 use tacho_logdir::read::files::Input;
 use tacho_logdir::read::order::Order;
 use tacho_logdir::read::resume::{self, Notice, Resume, ResumeError};
 use tacho_logdir::read::{Lines, Request, Sink as _, Window};
+use tacho_record::time::TimeFormatter;
 
 use crate::cli::log::{LogSources, OutputFile};
 use crate::cli::{ConvertArgs, LogArgs, SendArgs, SlowlogArgs, SyslogBody, Target};

@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
-use tacho_event::time::TimeFormatter;
 use tacho_format::Formatter;
-use tacho_format::line::Line;
-use tacho_format::owned::OwnedRecord;
 use tacho_logdir::read::order::{Mark, Meeting, Order};
 use tacho_logdir::read::reader::Placed;
+use tacho_record::Line;
+use tacho_record::OwnedRecord;
+use tacho_record::time::TimeFormatter;
 
 use super::send::{Sender, StateError};
 use crate::say;

@@ -2,8 +2,8 @@
 
 use regex::Regex;
 use tacho_filter::glob;
-use tacho_format::line::Line;
 use tacho_logdir::read::Window;
+use tacho_record::Line;
 
 use crate::cli::{FilterArgs, Run};
 
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use clap::Parser as _;
-    use tacho_event::record::{EventKind, Outcome};
+    use tacho_record::{EventKind, Outcome};
 
     fn filter(args: &[&str]) -> Filter {
         let cli = Cli::parse_from(["tacho", "tail"].iter().chain(args));

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
-use tacho_format::line::Line;
-use tacho_format::owned::OwnedRecord;
 use tacho_logdir::read::Sink;
 use tacho_logdir::read::reader::Placed;
+use tacho_record::Line;
+use tacho_record::OwnedRecord;
 
 use super::TailError;
 use super::filter::Filter;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
-use tacho_format::line::Line;
+use tacho_record::Line;
 
 use super::visible::push_visible;
 use crate::say;
@@ -134,7 +134,7 @@ impl Table {
     /// The row of a line, with its line end.
     pub fn format(&self, line: &Line) -> String {
         let (result, result_style) = result(line);
-        let command = if line.event != "statement" {
+        let command: &str = if line.event != "statement" {
             &line.event
         } else if line.sql_command.is_empty() {
             &line.command
@@ -235,7 +235,7 @@ fn detail<'a>(line: &'a Line) -> std::borrow::Cow<'a, str> {
                 if words.is_empty() { "''".to_owned() } else { words.join(" ") }
             };
             let (old, new) = (shown(&line.old_value), shown(&line.new_value));
-            add("", &format!("{}: {old} -> {new}", line.variable));
+            add("", &format!("{}: {old} -> {new}", &*line.variable));
         }
         _ => {
             add("", &line.server);

@@ -1,0 +1,292 @@
+//! The fields of a line, in its order: the one table from which everything else about them follows.
+//!
+//! | what follows | where |
+//! |---|---|
+//! | [`Record`](crate::Record), borrowed; [`Record::value`](crate::Record::value) | `record.rs` |
+//! | [`OwnedRecord`](crate::OwnedRecord), and both ways between the two | `owned.rs` |
+//! | [`Line`](crate::Line), what a line of a file is parsed into | `line.rs` |
+//! | the JSON of a line, and how much memory it needs | `json.rs`, `json/size_bound.rs` |
+//! | the table in `docs/specs/record.md`, and `docs/specs/record.schema.json` | `tests/specification.rs` |
+//!
+//! A field is `key => field: Kind, what it is, when it is present, source of the value`. `key` is its
+//! name in a line, `field` that in Rust, which has the unit in it. What a [`Kind`] means to each of
+//! the above is in the file that has it. Fields in one group are written by one function.
+//!
+//! Other output formats say in a `match` over [`Field`] where they have each field, so that the
+//! compiler asks them for a new one.
+
+/// Calls a macro with the table.
+macro_rules! fields {
+    ($then:ident) => {
+        $then! {
+            head {
+                seq => seq: Seq,
+                    "1, 2, 3 … without a gap, over all files of a log directory",
+                    "always", "recorder";
+                ts => ts_us: Instant,
+                    "when it happened",
+                    "always", "server clock";
+                event => event: Event,
+                    "`connect`, `disconnect`, `change_user`, `connect_failed`, `statement`, `table`, `lost`, `start`, `stop`, `config`, `notice`",
+                    "always", "recorder";
+                outcome => outcome: Outcome,
+                    "`ok`, `error`, `running`, `interrupted`",
+                    "events that have an outcome", "server; recovery";
+            }
+            session {
+                run => run: Number,
+                    "`seq` of the `start` line of the recorder: see [Identity](#identity)",
+                    "always, except in `lost` lines with the cause `arena_gone`", "recorder";
+                conn => conn: Number,
+                    "connection id, as in `SHOW PROCESSLIST`",
+                    "events of a connection", "server";
+                conn_seq => conn_seq: Number,
+                    "number of the event within its connection: 1, 2, 3 …",
+                    "events of a connection", "recorder";
+                query_id => query_id: Number,
+                    "the server's query id",
+                    "statements", "server";
+            }
+            identity {
+                user => user: Name,
+                    "user name that the client gave",
+                    "when known", "server";
+                priv_user => priv_user: Name,
+                    "user part of the account that the privileges come from",
+                    "when known", "server";
+                proxy_user => proxy_user: Name,
+                    "proxy user, as `'name'@'host'`",
+                    "`connect`, `disconnect`, if any", "server";
+                os_user => os_user: Name,
+                    "operating-system or external user",
+                    "`connect`, `disconnect`, if any", "server";
+                host => host: Name,
+                    "client host name",
+                    "if the server resolved one", "server";
+                ip => ip: Name,
+                    "client address",
+                    "connections over TCP", "server";
+                port => port: Port,
+                    "client port",
+                    "if reported", "server";
+                db => db: Name,
+                    "default database when the event began",
+                    "if any", "server";
+                command => command: Name,
+                    "client command in the server's words: `Query`, `Execute`, `Init DB` …",
+                    "statements", "server";
+            }
+            sql_command {
+                sql_command => sql_command: Name,
+                    "the server's own class of the statement: `select`, `create_table` …",
+                    "if reported", "server";
+            }
+            statement {
+                errno => errno: Errno,
+                    "server error number",
+                    "errors", "server";
+                sqlstate => sqlstate: Name,
+                    "SQLSTATE, five characters",
+                    "errors, if reported", "server";
+                error => error: Message,
+                    "error message",
+                    "errors, if reported", "server";
+                blocked_by => blocked_by: Name,
+                    "name of the filter rule that blocked the statement",
+                    "blocked statements ([filter.md](filter.md#what-is-blocked))", "recorder";
+                sql => sql: Statement,
+                    "text of the statement, after redaction",
+                    "lines that carry the text", "client";
+                sql_bytes => sql_bytes: Number,
+                    "bytes; length of the original text in its own character set",
+                    "when `sql` is cut or missing: see [Text](#text)", "recorder";
+                sql_redacted => sql_redacted: Flag,
+                    "secrets or literals were removed from `sql`",
+                    "when they were", "recorder";
+                sql_charset => sql_charset: CharsetName,
+                    "the server's name of the character set of `sql`",
+                    "with `sql`", "server";
+                digest => digest: Digest,
+                    "version and hash of the statement without its literals ([digest.md](digest.md))",
+                    "lines with the `sql` of a statement, see below", "recorder";
+                rewrite_rule => rewrite_rule: Number,
+                    "id of the rule that rewrote the statement before it was parsed",
+                    "rewritten statements ([rewrite.md](rewrite.md))", "recorder";
+                rewritten_query => rewritten_query: Statement,
+                    "what was parsed instead of `sql`",
+                    "with `rewrite_rule`, if the line has the text", "recorder";
+                tables => tables: Tables,
+                    "tables used, in the order of first use; see below",
+                    "if reported", "server";
+            }
+            cost {
+                rows_sent => rows_sent: Number,
+                    "rows sent to the client",
+                    "ended statements, if reported", "server";
+                rows_examined => rows_examined: Number,
+                    "rows read by the server",
+                    "ended statements, if reported", "server";
+                rows_affected => rows_affected: Number,
+                    "rows changed, inserted or deleted",
+                    "ended statements, if reported", "server";
+                query_time_us => query_time_us: Number,
+                    "µs from the start of the statement to its end",
+                    "ended statements", "server clock";
+                lock_time_us => lock_time_us: Number,
+                    "µs spent waiting for table locks",
+                    "ended statements, if reported", "server";
+            }
+            recorder {
+                start_ts => start_ts_us: Time,
+                    "start of the range of a `lost` line",
+                    "`lost`", "recorder";
+                running_seq => running_seq: Number,
+                    "`seq` of the `running` line that this line completes",
+                    "completing lines", "recorder";
+                count => count: Number,
+                    "records lost",
+                    "`lost`, if known", "recorder";
+                cause => cause: Name,
+                    "`timeout`, `dropped`, `corrupt`, `killed`, `arena_gone`",
+                    "`lost`", "recorder";
+                server => server: Name,
+                    "server and version",
+                    "`start`", "server";
+                signing_key => signing_key: Name,
+                    "public key that verifies the log ([chain.md](chain.md))",
+                    "`start`, if the log is sealed", "recorder";
+                program => program: Name,
+                    "program name from the connection attributes",
+                    "if reported", "client";
+                tls => tls: Name,
+                    "TLS version of the session",
+                    "if reported", "server";
+                variable => variable: Name,
+                    "name of the changed variable, or a special name: see below",
+                    "`config`", "server; recorder";
+                old_value => old_value: Message,
+                    "its value before",
+                    "`config`", "server";
+                new_value => new_value: Message,
+                    "its value after",
+                    "`config`", "server";
+            }
+            notice {
+                class => class: Word,
+                    "`authentication`, `global_variable`, `lifecycle`, `message`, `stored_program`",
+                    "`notice`", "server";
+                action => action: Word,
+                    "what has happened, see [Notices](#notices)",
+                    "`notice`", "server";
+                object => object: Name,
+                    "what it is about, see [Notices](#notices)",
+                    "`notice`, if any", "server";
+                producer => producer: Name,
+                    "part of the component that sends a message",
+                    "`notice` of the class `message`", "client, server";
+                detail => detail: Message,
+                    "the value, the message, the arguments",
+                    "`notice`, if any", "client, server";
+                detail_bytes => detail_bytes: Number,
+                    "bytes; original length of `detail` and `attributes`",
+                    "when they are cut", "recorder";
+                attributes => attributes: Attributes,
+                    "further attributes of a message, in its order: objects with `key` and `value` (texts)",
+                    "`notice` of the class `message`, if any", "client, server";
+            }
+        }
+    };
+}
+pub(crate) use fields;
+
+/// What a field is: how it is held, written and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Number of the line; always there.
+    Seq,
+    /// µs since 1970-01-01 UTC; always there.
+    Instant,
+    /// What the line is about; always there.
+    Event,
+    /// How it ended.
+    Outcome,
+    /// A number.
+    Number,
+    /// A number below 65,536.
+    Port,
+    /// A number below 4,294,967,296; 0 is left out.
+    Errno,
+    /// True, or left out.
+    Flag,
+    /// UTF-8, as long as a name is; empty: left out.
+    Name,
+    /// The same, out of a fixed list.
+    Word,
+    /// UTF-8 of any length; empty: left out.
+    Message,
+    /// SQL of any length, in the character set `sql_charset`; an empty text is written.
+    Statement,
+    /// The server's name of the character set of what is a [`Kind::Statement`].
+    CharsetName,
+    /// A digest as it is written: version, a colon, digits.
+    Digest,
+    /// Tables in the order they were first touched; none: left out.
+    Tables,
+    /// µs since 1970-01-01 UTC.
+    Time,
+    /// Keys and values in the order in which they came; none: left out.
+    Attributes,
+}
+
+macro_rules! field_enum {
+    ($($group:ident { $($key:ident => $field:ident: $kind:ident,
+        $what:literal, $present:literal, $source:literal;)* })*) => {
+        /// A field of a line, by its name there.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(non_camel_case_types, reason = "macros by example cannot change a name")]
+        pub enum Field {
+            $($(#[doc = $what] $key,)*)*
+        }
+
+        impl Field {
+            /// All fields, in the order of a line.
+            pub const ALL: &[Field] = &[$($(Field::$key,)*)*];
+
+            /// Its name in a line.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($(Field::$key => stringify!($key),)*)*
+                }
+            }
+
+            /// How it is held, written and read.
+            pub const fn kind(self) -> Kind {
+                match self {
+                    $($(Field::$key => Kind::$kind,)*)*
+                }
+            }
+
+            /// What it is: unit or values.
+            pub const fn what(self) -> &'static str {
+                match self {
+                    $($(Field::$key => $what,)*)*
+                }
+            }
+
+            /// When it is present.
+            pub const fn present(self) -> &'static str {
+                match self {
+                    $($(Field::$key => $present,)*)*
+                }
+            }
+
+            /// Where the value comes from.
+            pub const fn source(self) -> &'static str {
+                match self {
+                    $($(Field::$key => $source,)*)*
+                }
+            }
+        }
+    };
+}
+fields!(field_enum);

@@ -1,0 +1,151 @@
+//! A statement without its literals, and a hash of that: the same for all executions of one
+//! shape of statement, whatever the values, the white space, the comments and the case of the
+//! keywords. The rules are those of MariaDB's and MySQL's own statement digests; the normative
+//! text, with the differences, is `docs/specs/digest.md`.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | `known` | what came of texts that differ in their literals alone |
+//! | `form` | such a text without its plain literals |
+//! | `lexer` | bytes to tokens, in one pass |
+//! | `fold` | tokens to the text, lists folded |
+//! | `block` | what is in sixteen bytes |
+//! | `kind` | what a token is to those after it |
+//! | `out` | the text, hashed piece by piece |
+//! | `keywords` | the server's words |
+//! | `charsets` | the names of introducers |
+//! | `shapes` | the hashes of texts that come again and again |
+//! | `prospect` | whether it pays to ask for what was seen |
+//!
+//! Texts of many megabytes are read piece by piece: beside the text that is asked for, 16 KiB are
+//! taken, whatever its length, and up to 5 MiB for what was seen.
+
+pub(crate) mod block;
+mod charsets;
+mod fold;
+mod form;
+pub(crate) mod keywords;
+pub(crate) mod kind;
+mod known;
+mod lexer;
+mod out;
+mod prospect;
+mod shapes;
+
+use std::fmt;
+
+use crate::Mode;
+use fold::Fold;
+use known::KnownForms;
+use lexer::Lexer;
+use out::Finished;
+pub use shapes::spread;
+
+/// The version of the rules and the hash. Digests of different versions are never equal.
+pub const VERSION: u32 = 1;
+
+/// Bytes of text kept when nothing else is said: the servers' default `max_digest_length`.
+pub const TEXT_BYTES_DEFAULT: usize = 1024;
+
+/// Stands for the rest of a text of which it cannot be told what is a literal.
+pub const REDACTED: &[u8] = b"<redacted>";
+
+/// The hash of a normalised statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Digest([u8; 16]);
+
+/// Bytes of a digest as it is written.
+pub const WRITTEN_BYTES: usize = tacho_record::DIGEST_BYTES;
+
+impl Digest {
+    /// As it is written: version, a colon, 32 lower-case hexadecimal digits.
+    pub fn written(self) -> [u8; WRITTEN_BYTES] {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        const { assert!(VERSION < 10) };
+        let mut text = [b':'; WRITTEN_BYTES];
+        text[0] = b'0' + VERSION as u8;
+        for (pair, byte) in text[2..].as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
+            *pair = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+        }
+        text
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.written()))
+    }
+}
+
+/// A normalised statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Normalised<'n> {
+    /// The text, or its beginning. In the character set of the statement.
+    pub text: &'n [u8],
+    /// `text` is not all of it.
+    pub is_cut: bool,
+    /// The hash of all of it.
+    pub digest: Digest,
+    /// The server cannot have parsed the statement as it was read here: something is not closed,
+    /// or a backslash stands outside of quotes.
+    pub is_broken: bool,
+    /// The text ends with [`REDACTED`]: what follows cannot be told.
+    pub is_given_up: bool,
+    /// There was not enough memory: neither text nor hash are right.
+    pub out_of_memory: bool,
+}
+
+/// Buffers for normalising, to be used again.
+pub struct Normaliser {
+    fold: Fold,
+    known: KnownForms,
+}
+
+impl Default for Normaliser {
+    fn default() -> Normaliser {
+        Normaliser { fold: Fold::new(), known: KnownForms::new() }
+    }
+}
+
+impl Normaliser {
+    /// Normalises a statement: all of it is hashed, the first `text_bytes_max` bytes of its text
+    /// are kept.
+    pub fn normalise(&mut self, sql: &[u8], mode: Mode, text_bytes_max: usize) -> Normalised<'_> {
+        let Normaliser { fold, known } = self;
+        let Some(mut place) = known.find(sql, &mode) else {
+            return read(fold, sql, mode, text_bytes_max);
+        };
+        if !place.is_known(&mode) {
+            if !place.comes_again() {
+                return read(fold, sql, mode, text_bytes_max);
+            }
+            let normalised = read(fold, sql, mode, usize::MAX);
+            if normalised.out_of_memory {
+                return normalised;
+            }
+            place.renew(mode, normalised);
+        }
+        place.normalised(text_bytes_max)
+    }
+
+    /// Gives back what a large text has taken, beyond `bytes`.
+    pub fn shrink(&mut self, bytes: usize) {
+        self.fold.shrink(bytes);
+    }
+}
+
+/// Reads a statement token by token.
+fn read<'f>(fold: &'f mut Fold, sql: &[u8], mode: Mode, text_bytes_max: usize) -> Normalised<'f> {
+    fold.begin(text_bytes_max);
+    let mut lexer = Lexer::new(sql, mode);
+    lexer.read(fold);
+    let Finished { hash, is_cut, out_of_memory } = fold.finish();
+    Normalised {
+        text: fold.text(),
+        is_cut,
+        digest: Digest(hash),
+        is_broken: lexer.is_broken(),
+        is_given_up: lexer.is_given_up(),
+        out_of_memory,
+    }
+}

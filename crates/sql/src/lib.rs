@@ -1,0 +1,42 @@
+//! Zone: outside (and the embedded writer thread); hot: `block`, `class`.
+//!
+//! Statement text: its digests, and secrets out of it. The server's way of cutting a statement
+//! into tokens is written down once, here; `docs/specs/digest.md` and `docs/specs/redaction.md`
+//! are normative.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | [`digest`] | a statement without its literals, and the hash of that |
+//! | [`redact`] | secrets out of statement text, failing closed |
+//! | [`grouping`] | characters that end in an ASCII byte |
+//! | [`text`] | where quotes and comments end |
+//! | [`words`] | what a word is to the digest, for other readers of statements |
+//! | [`class`] | what a byte can begin, and where a number ends |
+//! | [`block`], `span` | sixteen bytes at a time, and sixty-four |
+//! | `mode` | what the reading of a text depends on |
+//!
+//! Without the feature `std` it is `no_std` and has what query threads need (`crates/rewrite`), which
+//! neither allocates nor panics. Why there are three lexers and not one:
+//! `docs/decisions/2026-11-25-three-lexers-of-statements.md`.
+
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
+
+pub mod block;
+pub mod class;
+#[cfg(feature = "std")]
+pub mod digest;
+#[cfg(feature = "std")]
+pub mod grouping;
+#[cfg(feature = "std")]
+mod mode;
+#[cfg(feature = "std")]
+pub mod redact;
+#[cfg(feature = "std")]
+mod span;
+#[cfg(feature = "std")]
+pub mod text;
+#[cfg(feature = "std")]
+pub mod words;
+
+#[cfg(feature = "std")]
+pub use mode::{Doubt, High, Mode};

@@ -1,0 +1,187 @@
+//! Secrets out of statement text, failing closed.
+//!
+//! Passwords and keys must not reach the disk, whatever the statement looks like: with
+//! comments between its words, in any case, character set and `sql_mode`, inside `/*! … */`,
+//! inside the literal of a PREPARE, cut short or with a syntax error. What is a secret, what
+//! is left alone and why is written in `docs/specs/redaction.md`.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | `filter` | the quick look that lets ordinary statements through |
+//! | `literals` | statements without any literal |
+//! | `message` | error messages without any literal |
+//! | `bare` | texts without literals, where the rules would take too long |
+//! | `clause` | whether a word begins a clause with a secret, or is a name that looks like it |
+//! | `high` | which bytes above 0x7F are letters |
+//! | `lexer` | tokens, under one guess at the settings the recorder is not told |
+//! | `scan` | the rules: where secrets are |
+//! | `strict` | the rules: what may stay behind a word like IDENTIFIED |
+//! | `parts` | URLs that an expression puts together from several literals |
+//! | `url` | passwords in URLs |
+//! | `words` | the words that the rules know |
+//! | `patch` | places to take out, and the text without them |
+//!
+//! Characters that end in an ASCII byte, and where quotes and comments end, are in the modules `text` and `grouping`.
+//!
+//! The argument for safety: the server's way of reading a statement is one of the readings
+//! tried here, and what any reading calls a secret goes. Where that set cannot be made
+//! complete, the text goes.
+
+mod bare;
+mod clause;
+mod filter;
+mod high;
+mod lexer;
+mod literals;
+mod message;
+mod parts;
+mod patch;
+mod scan;
+mod strict;
+mod url;
+mod words;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use crate::Mode;
+use crate::grouping::{self, Grouping};
+
+use lexer::{REDACTED, SECRET};
+pub use literals::{Parsed, literals};
+pub use message::without_literals as message_without_literals;
+use scan::Pass;
+pub use scan::shows_prepared;
+
+/// Passes over a text until nothing is found any more. Two are enough unless a text was made
+/// to be read in several ways.
+const PASSES_MAX: usize = 4;
+
+/// What must be known of a statement beside its text.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    mode: Mode,
+    /// No word can be found in such a character set.
+    is_wide: bool,
+    in_mysql: bool,
+    is_part: bool,
+}
+
+/// What the rules must know of where a text comes from.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The current database is `mysql`.
+    in_mysql: bool,
+    /// The end of the text is missing.
+    is_part: bool,
+}
+
+impl Setting {
+    /// `charset` is the character set the client sent the statement in, by the server's name;
+    /// `db` is the current database, empty when there is none or it is not known. It only matters
+    /// when it is `mysql`, where `UPDATE user …` is about accounts.
+    pub fn of(charset: &[u8], db: &[u8]) -> Setting {
+        Setting {
+            mode: Mode::new(Grouping::of(charset), high::of(charset)),
+            is_wide: grouping::is_wide(charset),
+            in_mysql: db.eq_ignore_ascii_case(b"mysql"),
+            is_part: false,
+        }
+    }
+
+    /// The same for the beginning of a text: what makes a literal a secret may come behind it, so
+    /// every literal and comment is one.
+    pub fn of_part(self) -> Setting {
+        Setting { is_part: true, ..self }
+    }
+}
+
+impl Setting {
+    /// How statements of this character set are read for their digests: with the server's default
+    /// `sql_mode`. `None`: no word can be found in them.
+    pub fn digest_mode(&self) -> Option<Mode> {
+        (!self.is_wide).then_some(self.mode)
+    }
+
+    /// Whether it is not known how bytes above 0x7F group into characters.
+    fn has_unknown_characters(&self) -> bool {
+        self.mode.grouping == Grouping::Unknown
+    }
+}
+
+/// `sql` without passwords and keys.
+///
+/// One secret becomes `<secret>`. Where a text cannot be told apart from a secret up to its
+/// end, `<redacted>` stands for all of it. The text is borrowed if, and only if, nothing
+/// was taken out. The result is at most eight times as long as `sql`, plus ten bytes, and is the same when it is
+/// redacted again.
+///
+/// Where there is not enough memory for the work, the text goes, too.
+///
+/// Redact first and shorten afterwards: the word that makes a literal a secret can come after
+/// the literal.
+pub fn secrets(sql: &[u8], setting: Setting) -> Cow<'_, [u8]> {
+    let Setting { mode: Mode { grouping, .. }, is_wide, in_mysql, is_part } = setting;
+    if is_wide {
+        return if sql.is_empty() || sql == REDACTED {
+            Cow::Borrowed(sql)
+        } else {
+            Cow::Owned(REDACTED.to_vec())
+        };
+    }
+    if !in_mysql && !is_part && !filter::suspects(sql) {
+        return Cow::Borrowed(sql);
+    }
+    take_out(sql, grouping, Place { in_mysql, is_part })
+}
+
+/// The value of a variable or option without passwords and keys; `name` may have hyphens in the
+/// place of its underscores. It may be SQL, too, as that of `init_connect` is.
+pub fn value<'v>(name: &[u8], value: &'v [u8]) -> Cow<'v, [u8]> {
+    if !value.is_empty() && (is_secret_name(name) || url::has_password(value)) {
+        return Cow::Borrowed(SECRET);
+    }
+    secrets(value, Setting::of(b"utf8mb4", b""))
+}
+
+/// Whether the value of a variable or option is a password or a key, whatever it is; `name` as in
+/// [`value`].
+pub fn is_secret_name(name: &[u8]) -> bool {
+    /// Longer names than the server has are of nobody knows what.
+    const NAME_BYTES_MAX: usize = 64;
+    let name: Vec<u8> = name.iter().map(|byte| if *byte == b'-' { b'_' } else { *byte }).collect();
+    name.len() > NAME_BYTES_MAX || words::is_secret_name(words::Word::new(&name).text())
+}
+
+#[inline(never)]
+fn take_out(sql: &[u8], grouping: Grouping, place: Place) -> Cow<'_, [u8]> {
+    if let Some(text) = pass_until_clean(Cow::Borrowed(sql), grouping, place) {
+        return text;
+    }
+    // Whoever has made it must not hide a statement in it.
+    let bare = [bare::without_literals(sql, grouping), bare::beginning(sql)];
+    let mut clean = bare
+        .into_iter()
+        .filter_map(|text| pass_until_clean(Cow::Owned(text.ok()?), grouping, place));
+    clean.next().map_or_else(|| Cow::Owned(REDACTED.to_vec()), |text| Cow::Owned(text.into_owned()))
+}
+
+/// The text in which no pass finds anything more; `None`: there is too much to find.
+fn pass_until_clean(
+    mut text: Cow<'_, [u8]>,
+    grouping: Grouping,
+    place: Place,
+) -> Option<Cow<'_, [u8]>> {
+    for _ in 0..=PASSES_MAX {
+        match scan::pass(&text, grouping, place) {
+            Pass::Clean => return Some(text),
+            Pass::Changed(next) => text = Cow::Owned(next),
+            Pass::TooMuch => return None,
+        }
+    }
+    None
+}
