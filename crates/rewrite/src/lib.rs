@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `marks` | what a form asks of sixteen bytes |
 //! | [`form`] | a keyed hash of a statement without its literals |
+//! | `siphash` | the function behind it |
 //! | [`reading`] | what the reading of a text depends on |
 //! | [`lexer`], [`token`] | a statement's tokens |
 //! | [`shape`] | their hash |
@@ -45,6 +46,7 @@ pub mod matching;
 pub mod program;
 pub mod reading;
 pub mod shape;
+mod siphash;
 pub mod token;
 
 pub use matching::{Found, Statement};
