@@ -14,9 +14,9 @@ shared only between directories whose common crates are the same files.
 
 The cache is `$XDG_CACHE_HOME/tachograph/crates/<key>` (default `~/.cache`). The key is the hash of
 what a compiled crate depends on: the compiler, `Cargo.lock` and the profiles in `Cargo.toml`.
-If there is no entry for the key, an empty target directory gets the fullest one: cargo compiles anew
-what another version or profile changes, and takes the rest as it is. What such an entry holds in
-vain comes along, so after some generations a target directory begins empty again.
+If there is no entry for the key, an empty target directory gets the fullest one: cargo compiles
+anew what another version or profile changes, and takes the rest as it is. Crates that no key needs
+any more come along, so after some generations a target directory begins empty again.
 Without a cache the build works too; it only takes longer.
 """
 
