@@ -79,7 +79,8 @@ fn what_goes_by_size_under_load_has_its_tombstone_and_its_line() {
     let log = log_of(&mut conn);
     let key = key_of(&server);
     // Read while files come and go.
-    assert!(check(&log, &key).state() <= State::UnsignedTail);
+    let report = check(&log, &key);
+    assert!(report.state() <= State::UnsignedTail, "{report:?}");
     wait::until("there is not more than may be", || bytes(&log) <= 100_000);
     conn.query_drop("SET GLOBAL tacho_retention_bytes = 0").expect("an answer");
     wait::until("the change is told", || {
