@@ -411,11 +411,11 @@ fn wrong_filters_are_refused() {
         ),
         (
             r#"SET GLOBAL tacho_filter = '{"rules": [{"program": "x", "action": "skip"}]}'"#,
-            "does not tell which program",
+            "does not report the program",
         ),
         (
             r#"SET GLOBAL tacho_filter = '{"rules": [{"class": "ddl", "action": "block"}]}'"#,
-            "tacho_filter: line 1, column 39: this server cannot be told not to execute",
+            "tacho_filter: line 1, column 39: this server cannot block statements",
         ),
         ("SET GLOBAL tacho_filter_file = '/nonexistent'", "/nonexistent: No such file"),
     ] {

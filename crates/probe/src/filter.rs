@@ -5,7 +5,7 @@
 //! few comparisons.
 
 use tacho_filter::program::{USES_COMMAND, USES_DB};
-use tacho_filter::{self as rules, Decision, Event, Program, Treatment};
+use tacho_filter::{self as rules, Action, Decision, Event, Program};
 use tacho_ring::arena::slice;
 use tacho_ring::codec::Bytes;
 use tacho_ring::swap::Swap;
@@ -51,7 +51,7 @@ pub struct Kept {
     /// Statements that were not recorded and that the thread has not reported yet.
     pub filtered: u32,
     /// See `Action::to_byte`.
-    pub treatment: u8,
+    pub action: u8,
     db_bytes: u8,
     command_bytes: u8,
     /// `USES_*` bits: what the decision depends on.
@@ -67,7 +67,7 @@ impl Default for Kept {
             epoch: 0,
             conn: 0,
             filtered: 0,
-            treatment: 0,
+            action: 0,
             db_bytes: 0,
             command_bytes: 0,
             uses: 0,
@@ -114,10 +114,10 @@ pub struct Facts {
 impl Kept {
     /// The decision for the session, if it depends on nothing else.
     #[inline]
-    pub fn of_session(&self, epoch: u64, conn: u64) -> Option<Treatment> {
+    pub fn of_session(&self, epoch: u64, conn: u64) -> Option<Action> {
         let same = self.epoch == epoch && self.conn == conn;
         (same && self.uses & (USES_DB | USES_COMMAND) == 0)
-            .then_some(Treatment::from_byte(self.treatment))
+            .then_some(Action::from_byte(self.action))
     }
 
     /// The cached decision for statements like this one, if there is one.
@@ -131,7 +131,7 @@ impl Kept {
         conn: u64,
         db: &Bytes,
         command: &Bytes,
-    ) -> Option<Treatment> {
+    ) -> Option<Action> {
         if self.epoch != epoch || self.conn != conn {
             return None;
         }
@@ -141,24 +141,18 @@ impl Kept {
         let (db, command) = unsafe { (slice(db), slice(command)) };
         let same = (self.uses & USES_DB == 0 || kept_db == db)
             && (self.uses & USES_COMMAND == 0 || kept_command == command);
-        same.then_some(Treatment::from_byte(self.treatment))
+        same.then_some(Action::from_byte(self.action))
     }
 
-    fn keep(
-        &mut self,
-        epoch: u64,
-        conn: u64,
-        session: &rules::Session<'_>,
-        decided: (Treatment, u8),
-    ) {
-        let (treatment, uses) = decided;
+    fn keep(&mut self, epoch: u64, conn: u64, session: &rules::Session<'_>, decided: (Action, u8)) {
+        let (action, uses) = decided;
         let db = if uses & USES_DB != 0 { session.db } else { &[] };
         let command = if uses & USES_COMMAND != 0 { session.command } else { &[] };
         let fits = db.len().wrapping_add(command.len()) <= KEY_BYTES;
         *self = Kept {
             epoch: if fits { epoch } else { 0 },
             conn,
-            treatment: treatment.to_byte(),
+            action: action.to_byte(),
             db_bytes: db.len() as u8,
             command_bytes: command.len() as u8,
             uses,
@@ -194,7 +188,7 @@ impl Filter {
     ///
     /// # Safety
     /// The bytes of `facts` are valid.
-    pub unsafe fn decide(&self, kept: &mut Kept, conn: u64, facts: &Facts) -> Treatment {
+    pub unsafe fn decide(&self, kept: &mut Kept, conn: u64, facts: &Facts) -> Action {
         // SAFETY: as promised by the caller.
         let [user, host, ip, db, command] = unsafe {
             [&facts.user, &facts.host, &facts.ip, &facts.db, &facts.command].map(|it| slice(it))
@@ -211,11 +205,11 @@ impl Filter {
                 Some(compiled) => Program::new(unsafe { slice(&compiled.bytes) }),
                 None => Program::new(&[]),
             };
-            let treatment = match program.decide(&facts) {
-                Decision::Known(treatment) => treatment,
-                Decision::Open(_) => Treatment::default(),
+            let action = match program.decide(&facts) {
+                Decision::Known(action) => action,
+                Decision::Open(_) => Action::default(),
             };
-            (treatment, program.uses())
+            (action, program.uses())
         });
         kept.keep(epoch, conn, &session, decided);
         decided.0

@@ -28,7 +28,7 @@ pub use rewrite::{
     Allocate, CompiledRules, IsExempt, REWRITE_ANSI_QUOTES, REWRITE_MODE_UNKNOWN,
     REWRITE_NO_BACKSLASH_ESCAPES, RewriteFacts, RewriteServer, Rewrites, Rewritten, SHARDS, Shard,
 };
-use tacho_filter::Treatment;
+use tacho_filter::Action;
 use tacho_ring::arena::{Arena, slice};
 use tacho_ring::chunk::OpenChunk;
 use tacho_ring::codec::{
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn tacho_probe_wanted(
     let epoch = probe.filter.epoch.load(Ordering::Acquire);
     if epoch != 0 {
         return match thread.kept.of_session(epoch, conn) {
-            Some(treatment) => obey(probe, thread, treatment),
+            Some(action) => obey(probe, thread, action),
             None => Wanted::Look,
         };
     }
@@ -166,18 +166,18 @@ pub unsafe extern "C" fn tacho_probe_look(
     let epoch = probe.filter.epoch.load(Ordering::Relaxed);
     // SAFETY: as promised by the caller.
     match unsafe { thread.kept.find(epoch, conn, db, command) } {
-        Some(treatment) => obey(probe, thread, treatment),
+        Some(action) => obey(probe, thread, action),
         None => Wanted::Ask,
     }
 }
 
 #[inline]
-fn obey(probe: &Probe, thread: &mut Thread, treatment: Treatment) -> Wanted {
-    if treatment.skip {
+fn obey(probe: &Probe, thread: &mut Thread, action: Action) -> Wanted {
+    if action.skip {
         thread.kept.count(&probe.filter);
         return Wanted::Skip;
     }
-    thread.open.overflow = treatment.overflow.map_or(0, |overflow| overflow as u32);
+    thread.open.overflow = action.overflow.map_or(0, |overflow| overflow as u32);
     Wanted::Record
 }
 
@@ -196,8 +196,8 @@ pub unsafe extern "C" fn tacho_probe_decide(
     facts: &Facts,
 ) -> Wanted {
     // SAFETY: as promised by the caller.
-    let treatment = unsafe { probe.filter.decide(&mut thread.kept, conn, facts) };
-    obey(probe, thread, treatment)
+    let action = unsafe { probe.filter.decide(&mut thread.kept, conn, facts) };
+    obey(probe, thread, action)
 }
 
 /// Whether any rule blocks.
