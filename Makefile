@@ -117,7 +117,7 @@ crash: build ## Kill 100 times (TACHO_CRASH_ROUNDS), install and uninstall 200 (
 	TACHO_CRASH_ROUNDS="$${TACHO_CRASH_ROUNDS:-100}" \
 		cargo test --release -p tacho-tests --test any crash -- --nocapture
 	TACHO_UNINSTALL_ROUNDS="$${TACHO_UNINSTALL_ROUNDS:-200}" \
-		cargo test --release -p tacho-tests --test mariadb a_plugin_comes_and_goes_under_load -- --nocapture
+		cargo test --release -p tacho-tests --test mariadb a_plugin_is_installed_and_removed_under_load -- --nocapture
 
 test-asan: setup-test ## Run the tests with AddressSanitizer in the server (SERVER=mysql-9.7: on that one)
 	scripts/test-asan.sh $(SERVER)

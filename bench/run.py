@@ -52,7 +52,7 @@ def probe():
 def loggers():
     """2 M records of 200 bytes by each way of writing them."""
     with tempfile.TemporaryDirectory() as work:
-        # The whole table goes to stderr.
+        # The complete table goes to stderr.
         run("bench/loggers/measure.py", f"--summary={work}/summary", stdout=sys.stderr)
         medians = [json.loads(line) for line in open(f"{work}/summary")]
     rows = []

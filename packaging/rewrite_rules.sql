@@ -1,10 +1,11 @@
 -- Tachograph, rules that rewrite, for MySQL 9.7 and 8.0: the table of the rules, and the procedure
--- that puts them in force. To be run once, by whoever may create a database:
+-- that puts them in force. Run it once, with an account that may create a database:
 --
 --     mysql -u root -p < rewrite_rules.sql
 --
--- It may be run again, and changes no rule. Run it before the recorder is installed if the log's
--- directory is to be <datadir>/tacho: MySQL makes no database whose directory is there. The guide: docs/guide/rewrite.md.
+-- You may run it again; it changes no rule. Run it before the recorder is installed if the log's
+-- directory is to be <datadir>/tacho: MySQL cannot create a database whose directory exists. The
+-- guide: docs/guide/rewrite.md.
 
 SET @tacho_sql_mode = @@SESSION.sql_mode;
 SET SESSION sql_mode = 'STRICT_ALL_TABLES';
@@ -37,10 +38,10 @@ BEGIN
     DECLARE answer JSON;
     DECLARE told VARCHAR(128);
     DECLARE turn BIGINT;
-    -- A function is not there (ER_SP_DOES_NOT_EXIST), and the session remembers that.
+    -- A missing function (ER_SP_DOES_NOT_EXIST), which the session caches.
     DECLARE EXIT HANDLER FOR 1305
         SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the rules were not loaded: the recorder is not installed, or older than this procedure; install it, then connect anew';
-    -- What is seen is what is there now, and not what an open transaction has seen.
+    -- Reads the current rows, not those in the snapshot of an open transaction.
     COMMIT AND NO CHAIN NO RELEASE;
     -- Each load has a number, and reads the rules after it has got it. If a load with a higher number
     -- was faster, this one changes nothing, and reads them again: so the rules of the newest load are
@@ -61,8 +62,8 @@ BEGIN
     END IF;
     -- On a replica nothing is written. Rows that stay as they are are not written either.
     IF NOT (@@GLOBAL.read_only OR @@GLOBAL.innodb_read_only OR @@SESSION.transaction_read_only) THEN
-        -- Not into the binary log: what is written is about this server, and one that replays
-        -- it may have no recorder.
+        -- Not into the binary log: the result concerns this server, and a server that replays it
+        -- may have no recorder.
         BEGIN
             DECLARE was_logged BOOLEAN DEFAULT @@SESSION.sql_log_bin;
             DECLARE EXIT HANDLER FOR SQLEXCEPTION
@@ -72,8 +73,8 @@ BEGIN
                 RESIGNAL;
             END;
             SET SESSION sql_log_bin = 0;
-            -- The range is that of all ids: with sql_safe_updates there has to be one. A load that
-            -- another one has replaced meanwhile says nothing: the other one does.
+            -- The range covers all ids: with sql_safe_updates there must be one. A load that
+            -- another one has replaced meanwhile returns nothing: the other one does.
             UPDATE tacho.rewrite_rules
                 SET message = LEFT(JSON_UNQUOTE(JSON_EXTRACT(answer, CONCAT('$.left_out."', id, '"'))), 1000),
                     pattern_digest = tacho_rewrite_digest(pattern),

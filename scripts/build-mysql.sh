@@ -20,7 +20,7 @@ case "$release" in
     mysql-8.0)
         library=tacho.so
         adapter=adapters/mysql8
-        # What both have, and what only the plugin has.
+        # Options of both, and those of the plugin only.
         sources=(adapters/common/*.cc adapters/mysql8/*.cc)
         for source in adapters/mysql/*.cc; do
             [ "$source" = adapters/mysql/component.cc ] || sources+=("$source")
@@ -50,7 +50,7 @@ for source in "${sources[@]}"; do
     g++ "${flags[@]}" "$@" -c "$source" -o "$object"
     objects+=("$object")
 done
-# What a plugin takes of the server besides services is known only when it is loaded.
+# The symbols that a plugin takes from the server besides services are only known when it is loaded.
 undefined=('-Wl,--no-undefined')
 [ "$release" != mysql-8.0 ] || undefined=()
 g++ -shared "$@" -o "$out/$library.new" "${objects[@]}" "$target/inproc/libtacho_embed.a" \

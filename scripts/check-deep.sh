@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the checks that take hours or special tools, and prints one line of result for each. Each is
-# run, whatever the others say; the exit code is 1 if one failed or could not run.
+# run, whatever the result of the others; the exit code is 1 if one failed or could not run.
 #
 #   scripts/check-deep.sh [CHECK...]    without: all
 #

@@ -18,7 +18,7 @@ LINK = re.compile(r"\]\(\s*<?([^)\s>]+)")
 DEFINITION = re.compile(r"^\[[^\]]+\]:\s*<?(\S+?)>?\s*$", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$", re.MULTILINE)
 ANCHOR = re.compile(r"<a\s+(?:id|name)=\"([^\"]+)\"")
-# Folders of a clone that hold what was built or fetched.
+# Folders of a clone with build results or downloads.
 SKIPPED = {".git", "build", "target", "node_modules"}
 
 

@@ -81,7 +81,7 @@ def units(source, own):
                 continue
             build = source / profile / "build" / fingerprint.name
             paths = [*artefacts.get(unit["hash"], []), *([build] if build.exists() else [])]
-            # The fingerprint last: without it cargo takes nothing of the unit as there.
+            # The fingerprint last: without it cargo does not consider the unit complete.
             yield [path.relative_to(source) for path in [*paths, fingerprint]]
 
 
@@ -162,7 +162,8 @@ def seed():
 def save():
     entry, own = CACHE / key(), own_packages()
     with locked(fcntl.LOCK_EX):
-        # Made beside and renamed: a cache that was cut short must not look whole.
+        # Created under another name and renamed: an interrupted run must not leave a cache that
+        # looks complete.
         with tempfile.TemporaryDirectory(dir=CACHE, prefix=".new-") as work:
             new = Path(work) / "entry"
             if entry.is_dir():

@@ -5,8 +5,8 @@
 #
 #   scripts/deb.sh [mariadb | mariadb-11.8 | mysql-9.7 | mysql-8.0]
 #
-# dpkg-deb alone: debhelper would build everything a second time in a tree of its own, and
-# cargo-deb knows nothing of the C++ half.
+# Uses only dpkg-deb: debhelper would build everything a second time in its own tree, and cargo-deb
+# does not support the C++ half.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/stage.sh
@@ -34,14 +34,14 @@ done
 
 version=$(scripts/version.sh)
 architecture=$(dpkg --print-architecture)
-# The variables of Debian's tools: name and address of who distributes the packages.
+# The variables of Debian's tools: name and address of the distributor of the packages.
 maintainer="${DEBFULLNAME:-Tachograph} <${DEBEMAIL:-tacho@example.org}>"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p build/deb
 
-# What a package needs of the C library and its like, from the symbols that its file takes.
-# dpkg-shlibdeps wants a source package around it.
+# The package's dependencies on the C library and similar ones, from the symbols that its file uses.
+# dpkg-shlibdeps requires a source package.
 needs() {
     mkdir -p "$work/source/debian"
     printf 'Source: tacho\n\nPackage: tacho\nArchitecture: any\n' >"$work/source/debian/control"
@@ -49,7 +49,8 @@ needs() {
         sed -n 's/^shlibs:Depends=//p'
 }
 
-# documents NAME VERSION: what Debian wants of each package. Its changelog has a form of its own.
+# documents NAME VERSION: the files that Debian requires in each package. Its changelog has its own
+# format.
 documents() {
     local name=$1 version=$2 directory=$work/$1/usr/share/doc/$1
     mkdir -p "$directory"
@@ -112,8 +113,8 @@ CONTROL
     pack tacho "$version"
 }
 
-# server_package NAME OPTIONS DEPENDS: what goes into a server: library, option file, and what its
-# unit needs for the writer's priority. The description comes on stdin.
+# server_package NAME OPTIONS DEPENDS: the files for a server: library, option file, and the drop-in
+# of its unit for the writer's priority. The description is read from stdin.
 server_package() {
     local name=$1 options=$2 depends=$3
     local root=$work/$name

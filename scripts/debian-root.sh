@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # what is set here is used there, and the other way round
-# Sourced by the scripts that put a server of another Debian suite into a folder of its own: apt
-# fetches the packages and checks signatures and sums; nothing on this machine changes.
+# Sourced by the scripts that put a server of another Debian suite into a folder: apt fetches the
+# packages and checks signatures and sums; nothing on this machine changes.
 #
-# Whoever sources this has set `self` (the name in front of messages), `root` (the folder) and
+# The script that sources this has set `self` (the prefix of messages), `root` (the folder) and
 # `suite`.
 
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
@@ -15,7 +15,8 @@ fail() {
     exit 1
 }
 
-# For servers of suites that move: that there is none any more is no error of ours. Exit code 3.
+# For servers of moving suites: it is not an error of ours if the server no longer exists. Exit code
+# 3.
 not_to_be_had() {
     say "$*"
     exit 3
@@ -29,7 +30,8 @@ need_programs() {
     [ -r "$keyring" ] || fail "needs $keyring (package debian-archive-keyring)"
 }
 
-# One at a time: tests of several clones share the folder. Sets `work`, a folder that goes away.
+# One at a time: tests of several clones share the folder. Sets `work`, a folder that is removed at
+# the end.
 lock_root() {
     mkdir -p "${root%/*}"
     exec 9>"$root.lock"
@@ -38,8 +40,8 @@ lock_root() {
     trap 'rm -rf "$work"' EXIT
 }
 
-# An apt of its own: its sources (lines of a sources.list), its lists, and no package installed.
-# Sets `apt` and `options`.
+# A separate apt: its own sources (lines of a sources.list), its own lists, and no package
+# installed. Sets `apt` and `options`.
 make_apt() {
     apt=$work/apt
     mkdir -p "$apt"/etc/apt/{apt.conf.d,preferences.d,sources.list.d} \
@@ -48,7 +50,7 @@ make_apt() {
     printf '%s\n' "$@" >"$apt/etc/apt/sources.list"
     options=(
         -o "Dir=$apt" -o "Dir::State::status=$apt/var/lib/dpkg/status"
-        # What this machine's own configuration says of proxies holds here, too.
+        # The proxy settings of this machine's own configuration apply here, too.
         -o "Dir::Etc::parts=/etc/apt/apt.conf.d"
         -o "APT::Architecture=$(dpkg --print-architecture)"
         -o APT::Install-Recommends=false -o APT::Sandbox::User=root -o Acquire::Languages=none
@@ -58,8 +60,8 @@ make_apt() {
     apt-get "${options[@]}" -qq -o APT::Update::Error-Mode=any update >&2 || not_to_be_had "Debian $suite cannot be reached"
 }
 
-# fetch MB COMMAND...: runs what fetches about so much into `$work`, and tells how far it is: on a
-# terminal each second, in one line; elsewhere each ten seconds, for a person who reads a log.
+# fetch MB COMMAND...: runs a command that fetches about this much into `$work`, and shows its
+# progress: on a terminal every second, in one line; elsewhere every ten seconds, for a log.
 fetch() {
     local total=$1 pause=10 end=$'\n' before reporter code=0
     shift
@@ -69,7 +71,7 @@ fetch() {
     before=$(du -sm "$work" | cut -f1)
     # It ends with this script, however that ends, and keeps neither its lock nor its output open.
     while sleep "$pause" >/dev/null 2>&1 9>&- && kill -0 $$ 2>/dev/null; do
-        # Files come and go under its eyes.
+        # Files are created and removed meanwhile.
         printf '%s: %s of %s MB%s' "$self" \
             "$(($(du -sm "$work" 2>/dev/null | cut -f1) - before))" "$total" "$end" >&2
     done >/dev/null 9>&- &
@@ -104,7 +106,7 @@ unpack_packages() {
     done
 }
 
-# Its programs of these names (patterns) shall run here, with its own C library.
+# The programs with these names (patterns) must run here, with their own C library.
 adopt_programs() {
     local machine loader name file
     local names=()

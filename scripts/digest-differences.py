@@ -9,8 +9,8 @@ have one statement a line, `\\n` in it for a newline; of files named *.test (tho
 own test suite) the statements are taken out. Statements run in a database of their own: some
 will fail, and only those that the server can parse have a digest.
 
-Two statements shall have the same digest here if, and only if, they have the same one there.
-Classes of differences that are meant are in docs/specs/digest.md.
+Two statements must have the same digest here if, and only if, they have the same one there.
+Intended classes of differences are in docs/specs/digest.md.
 """
 
 import argparse

@@ -16,8 +16,8 @@ from digest_server import Digests
 
 TABLE = Path(__file__).resolve().parents[1] / "crates/sql/src/digest/keywords/table.rs"
 
-# Reserved words that share a token with another one, in a statement that can be parsed.
-# What is not here, and cannot be the name of a column, has a token of its own.
+# Reserved words that share a token with another one, in a statement that can be parsed. Other words
+# that cannot be the name of a column have their own token.
 RESERVED = {
     "CHAR": "SELECT CAST(a AS {}(2)) FROM t",
     "CHARACTER": "SELECT CAST(a AS {}(2)) FROM t",
@@ -104,7 +104,7 @@ def text_of(digests, pattern, word):
     if template is not None and "`tacho_x`" in template:
         before, after = template.split("`tacho_x`", 1)
         return found[1][len(before) : len(found[1]) - len(after)].strip()
-    # The pattern cannot hold a name: what differs from another word is the word.
+    # The pattern cannot contain a name: the difference from another word is the word.
     words = re.findall(r"[A-Z_0-9]+", re.sub("`.*?`", "", found[1]))
     if word in words:
         return word

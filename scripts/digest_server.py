@@ -97,7 +97,8 @@ class Digests:
         )
         self.thread = thread[0][0].decode()
         self.last_event = 0
-        # What the looker does shall not push the runner's statements out of the history.
+        # The statements of the reading session must not displace those of the other one from the
+        # history.
         self.looker.must(
             "UPDATE performance_schema.threads SET INSTRUMENTED = 'NO'"
             " WHERE PROCESSLIST_ID = CONNECTION_ID()"

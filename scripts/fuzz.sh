@@ -19,7 +19,7 @@ missing() {
 cargo +nightly --version >/dev/null 2>&1 || missing "the nightly toolchain"
 cargo +nightly fuzz --version >/dev/null 2>&1 || missing cargo-fuzz
 
-# fuzz/target, which git ignores: nothing there is of use to other builds.
+# fuzz/target, which git ignores: other builds use nothing there.
 unset CARGO_TARGET_DIR
 targets=("$@")
 [ "$#" -gt 0 ] || mapfile -t targets < <(cargo +nightly fuzz list)
@@ -27,7 +27,7 @@ cargo +nightly fuzz build
 failed=()
 for target in "${targets[@]}"; do
     echo "== $target, $seconds s"
-    # What is found goes to a directory of its own; the committed seeds are only read.
+    # Findings go to a separate directory; the committed seeds are only read.
     mkdir -p "corpus-live/$target"
     seeds=()
     [ -d "corpus/$target" ] && seeds=("corpus/$target")

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs what was built for a server, and the command with its manual pages, completions, units and
+# Installs the build for a server, and the command with its manual pages, completions, units and
 # guides; or removes what it has installed.
 #
 #   [DESTDIR=] [PREFIX=/usr/local] [PLUGIN_DIR=] \
 #       scripts/install.sh install|uninstall [mariadb | mariadb-11.8 | mysql-9.7 | mysql-8.0]
 #
-# The library goes to the directory that this machine's server names, or to PLUGIN_DIR. All of it is
-# put below DESTDIR. With one, there need not be a server.
+# The library goes to the plugin directory of this machine's server, or to PLUGIN_DIR. Everything is
+# put below DESTDIR. With a DESTDIR, no server is needed.
 set -euo pipefail
 
 action=${1:-}
@@ -42,13 +42,13 @@ statement="INSTALL PLUGIN tacho SONAME 'tacho.so'" removal="UNINSTALL PLUGIN tac
 case "$release" in
     mariadb | mariadb-11.8)
         daemon=mariadbd family=mariadb options=tacho.cnf
-        # The other one is built against what this machine has.
+        # The other one is built against the libraries of this machine.
         [ "$release" = mariadb-11.8 ] || series=
         statement="INSTALL SONAME 'tacho'" removal="UNINSTALL SONAME 'tacho'"
         ;;
     mysql-9.7)
         library=component_tacho.so options=tacho-mysql.cnf
-        # The server's own: without it there are no events.
+        # A component of the server: without it there are no events.
         needed=component_reference_cache.so
         statement="INSTALL COMPONENT 'file://component_tacho'"
         removal="UN$statement"
@@ -71,7 +71,7 @@ plugin_directory() {
         version=$("$server" --version)
         case "$version" in
             *"Ver $series${series:+.}"*)
-                # What the server would use with the configuration files of this machine.
+                # The values that the server would use with the configuration files of this machine.
                 directory=$("$server" --verbose --help 2>/dev/null |
                     sed -n 's/^plugin-dir[[:space:]]*//p' | head -n 1)
                 [ -d "$directory" ] ||

@@ -6,7 +6,7 @@
     scripts/instructions.py --json     print what was counted as one JSON object
 
 Time depends on the machine and its load, instructions do not: two runs of the same build count
-the same, so a few per cent can be told from noise. Counted by callgrind, in user space. Names of
+the same, so a few per cent are significant. Counted by callgrind, in user space. Names of
 figures as arguments: only these. Needs `make build` for point_select.
 """
 
@@ -76,7 +76,7 @@ def rewrite(which):
 def writer(shape):
     program = example("tacho-recorder", "writer_cost")
     rounds = []
-    # What a round costs by itself cancels out: the larger less the smaller.
+    # The fixed cost of a round cancels out: the larger less the smaller.
     for arena_bytes in (8 * MIB, 16 * MIB):
         with tempfile.TemporaryDirectory(dir=PROFILES) as log:
             text, count = collected(f"writer_{shape}", "measured_round",
@@ -115,8 +115,8 @@ def made_with():
         "gcc": version("g++", "-dumpfullversion"),
         "mariadb": version("mariadbd", "--version"),
         "valgrind": version("valgrind", "--version"),
-        # callgrind shows a program one processor with AVX2 or an older one, whatever is there:
-        # which memcpy() of the C library is taken hangs on nothing else.
+        # callgrind emulates a processor with AVX2 or an older one, whatever the machine has: the
+        # choice of the C library's memcpy() depends on nothing else.
         "avx2": "avx2" in (flags[1].split() if flags else ()),
     }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests that did not run because this machine lacks something, in build/left-out or the file
-# TACHO_LEFT_OUT: nothing is left out without a line at the end of the run.
+# Lists the tests that did not run because this machine lacks something, in build/left-out or the
+# file TACHO_LEFT_OUT: nothing is skipped without a line at the end of the run.
 #
 #   scripts/left-out.sh begin       a new run: an empty list
 #   scripts/left-out.sh add TEXT    what is left out, and why

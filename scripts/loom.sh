@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# A folder of its own: the flag would rebuild everything else back and forth.
+# A separate folder: the flag would otherwise cause full rebuilds.
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom"
 export RUSTFLAGS="--cfg loom"
 

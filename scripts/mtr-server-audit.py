@@ -26,7 +26,7 @@ DOCUMENTED = {
     "control characters are escaped": r"'--\x1fA comment",
 }
 
-# The same, of what need not happen: another thread inserts, during the statement or after it.
+# The same, if it need not happen: another thread inserts, during the statement or after it.
 SOMETIMES = {
     "the thread of INSERT DELAYED has no user": r",user1,localhost,WRITE,sa_db,t1,$",
 }

@@ -43,7 +43,7 @@ trap 'rm -rf "$links"' EXIT
 suite=$links/tacho
 ln -s "$tree/adapters/mariadb/mtr" "$suite"
 
-# The framework makes its sockets in a short path of its own where this one is too long.
+# The framework creates its sockets in a short path if this one is too long.
 run() {
     local options=(--vardir="$work/var" --force --max-test-fail=0 --parallel=1 --force-restart)
     if [ "$(id -u)" -eq 0 ]; then
@@ -61,7 +61,7 @@ server_audit_suite() {
     for test in "$mtr"/suite/plugins/t/server_audit*.test; do
         tests+=("$(basename "$test" .test)")
     done
-    # Beside the data directory, which every test has anew.
+    # Beside the data directory, which is new for every test.
     run --suite=plugins --mysqld=--plugin-dir="$TACHO_PLUGIN_DIR" --mysqld=--plugin-load-add=tacho \
         --mysqld=--tacho-directory="$work/log" --mysqld=--tacho-signing-key-file="$work/log.key" \
         --mysqld=--tacho-tables=ON --mysqld=--tacho-arena-bytes=8M "${tests[@]}"
@@ -71,7 +71,7 @@ server_audit_suite() {
 }
 
 if [ "${1:-}" = --record ]; then
-    # The framework wants to hear which results it shall write.
+    # The framework needs the names of the results to write.
     names=()
     for test in adapters/mariadb/mtr/t/*.test; do
         names+=("$(basename "$test" .test)")

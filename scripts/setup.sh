@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian machine. Run it as often as you like: when all is
-# there, it asks dpkg once and changes nothing.
+# Installs missing packages on a Debian machine. You may run it repeatedly: if everything is
+# installed, it asks dpkg once and changes nothing.
 #
 #   scripts/setup.sh run    what building and `make run` need
 #   scripts/setup.sh test   that, and what tests and lints need
@@ -86,7 +86,7 @@ install_rust_by_rustup() {
     if curl --proto '=https' --fail --silent --show-error --location --retry 3 \
         --output "$directory/rustup-init" "$url"; then
         chmod 755 "$directory/rustup-init"
-        # What it says on stdout is advice about PATH, which the Makefile takes care of.
+        # Its stdout is advice about PATH, which the Makefile takes care of.
         "$directory/rustup-init" -y --quiet --no-modify-path --profile minimal \
             --default-toolchain stable >/dev/null || status=$?
     else

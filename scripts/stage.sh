@@ -49,8 +49,8 @@ stage_library() {
     strip_file "$2$3/$(basename "$1")"
 }
 
-# stage_server ROOT PREFIX FAMILY: what goes with a library: the drop-in that lets the writer ask for
-# its priority, and the script for rules that rewrite.
+# stage_server ROOT PREFIX FAMILY: the files that belong to a library: the drop-in that permits the
+# writer's priority, and the script for rules that rewrite.
 stage_server() {
     local root=$1 prefix=$2 family=$3
     install -d "$root$prefix/lib/systemd/system/$family.service.d"

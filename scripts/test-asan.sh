@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 release=${1:-mariadb}
 shift || true
 family=${release%%-*}
-# What asks nothing of time and memory, and brings no malloc of its own.
+# Tests that need little time and memory, and have no malloc of their own.
 tests=("$@")
 if [ ${#tests[@]} -eq 0 ]; then
     tests=(crash:: crash_moments:: disk:: durability:: external::)
@@ -28,20 +28,21 @@ fi
 
 cargo build --release -p tacho
 install -D -m 755 "${CARGO_TARGET_DIR:-target}/release/tacho" build/bin/tacho
-# What is left in build/ is not watched.
+# The existing files in build/ are not instrumented.
 trap '"scripts/build-$family.sh" "$release"' EXIT
 "scripts/build-$family.sh" "$release" -fsanitize=address -fno-omit-frame-pointer
 
 cargo test -p tacho-tests --no-run
 
-# What looks for MariaDB's figures asks the kernel what can be read, beyond its end, too. (No name is
-# known of a library that was loaded again: uninstall.rs is not among the tests.)
+# The code that finds MariaDB's figures asks the kernel what can be read, also beyond its end. (A
+# library that was loaded again has no names: uninstall.rs is not among the tests.)
 suppressions=$PWD/build/asan.supp
 echo "interceptor_via_fun:tacho::look" > "$suppressions"
-# Of the server's own leaks and mixed allocators nothing is said here.
+# The server's own leaks and mixed allocators are not checked here.
 export ASAN_OPTIONS=detect_leaks=0:alloc_dealloc_mismatch=0:detect_odr_violation=0:suppressions=$suppressions
 host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
-# The runtime has to be the first library of whoever loads ours: the tests' servers inherit it.
+# The runtime must be the first library of the process that loads ours: the tests' servers inherit
+# it.
 runtime=$(gcc -print-file-name=libasan.so)
 export "CARGO_TARGET_${host}_RUNNER=env LD_PRELOAD=$(readlink -f "$runtime")"
 # sysbench's LuaJIT hangs in AddressSanitizer's memory. And MySQL 9.7.4 itself reads freed memory where

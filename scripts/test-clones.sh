@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Checks that two clones with different content each run their own code, in the case that cargo
-# cannot tell apart by itself: the files of the second are older than what the first has built.
+# cannot detect on its own: the files of the second are older than the build of the first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# What make exports to us is this clone's own.
+# Variables that make exports belong to this clone only.
 unset CARGO_TARGET_DIR MAKEFLAGS MFLAGS MAKELEVEL
 # The build that is tested has no control over the server that is named to it.
 unset TACHO_SERVER SERVER
@@ -13,7 +13,7 @@ rm -rf "$work"
 mkdir -p "$work"
 trap 'rm -rf "$work"' EXIT
 
-# clone NAME WORD: the tree as it is here, whose glob module says WORD when it is tested.
+# clone NAME WORD: the current tree, with a glob module whose test prints WORD.
 clone() {
     local place=$work/$1
     mkdir "$place"
@@ -31,7 +31,7 @@ mod clone {
 RUST
 }
 
-# says NAME: what the clone's own tests say.
+# says NAME: the output of the clone's own tests.
 says() {
     make --no-print-directory -C "$work/$1" cargo \
         ARGS='test -q -p tacho-filter --lib says_which_clone_it_is -- --nocapture' \

@@ -30,7 +30,7 @@ if [ "$(id -u)" -ne 0 ]; then
     exec sudo --preserve-env=DEBIAN_MIRROR,DEBIAN_SECURITY_MIRROR \
         scripts/test-deb.sh "$@"
 fi
-# Mounts of a name space of its own end with it, also when this is killed.
+# The mounts of a separate name space end with it, even if this is killed.
 if [ -z "${TACHO_TEST_DEB_INSIDE:-}" ]; then
     TACHO_TEST_DEB_INSIDE=1 exec unshare --mount scripts/test-deb.sh "$@"
 fi
@@ -39,9 +39,9 @@ version=$(scripts/version.sh)
 architecture=$(dpkg --print-architecture)
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 security=${DEBIAN_SECURITY_MIRROR:-http://deb.debian.org/debian-security}
-# What is called differently. A component is remembered by the server, a plugin in the option file.
+# The names that differ. The server remembers a component; a plugin is in the option file.
 sources=("deb $mirror $suite main")
-# man, completions and systemd-analyze, for what the packages bring for them.
+# man, completions and systemd-analyze, to check these files of the packages.
 kind=plugin needed=(bash-completion man-db systemd)
 if [ "$family" = mariadb ]; then
     package=mariadb-plugin-tacho options=/etc/mysql/mariadb.conf.d/60-tacho.cnf
@@ -76,7 +76,7 @@ cleanup() {
     if [ -n "$server" ] && kill "$server" 2>/dev/null; then
         wait "$server" || true
     fi
-    # The mounts first: what they show is not ours to remove.
+    # The mounts first: their contents must not be removed.
     umount "$root/dev/shm" "$root/proc" 2>/dev/null || true
     if mountpoint -q "$root/proc"; then
         echo "test-deb.sh: $work is still in use; it stays" >&2
@@ -87,7 +87,7 @@ cleanup() {
 trap cleanup EXIT
 
 echo "test-deb.sh: a clean Debian $suite"
-# A machine that takes packages from a snapshot says so; the lists of sid expire in a week.
+# A machine that uses a package snapshot needs this option; the lists of sid expire in a week.
 valid_until=$(apt-config dump Acquire::Check-Valid-Until)
 mmdebstrap --quiet --variant=apt --mode=root --skip=cleanup/apt/lists \
     ${valid_until:+"--aptopt=$valid_until"} "$suite" "$root" "${sources[@]}"
@@ -99,8 +99,9 @@ printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
 cp "${packages[@]}" "$root/tmp/"
 
-# pack_server FOLDER: what scripts/setup-mysql.sh has fetched as Oracle's package of a server, with
-# its places, and with what Debian's scripts do for theirs: the user, option files, a data directory.
+# pack_server FOLDER: the files that scripts/setup-mysql.sh has fetched as Oracle's package of a
+# server, with its paths, and the work of Debian's scripts: the user, option files, a data
+# directory.
 pack_server() {
     local from=$1/usr to=$work/server number
     number=$("$from/bin/mysqld" --no-defaults --version | sed -n 's/.* Ver \([0-9.]*\) .*/\1/p')
@@ -175,7 +176,7 @@ manual_pages() {
     done
     [ "$count" -gt 15 ] || fail "there are $count manual pages"
 }
-# As bash has it when a user presses the tab key behind "tacho ta".
+# As bash calls it when a user presses the tab key after "tacho ta".
 completions() {
     local found
     # shellcheck disable=SC2016
@@ -225,7 +226,7 @@ stop() {
     server=
 }
 sql() { inside "$client" -Ne "$1"; }
-# Where the log is before somebody has moved it.
+# The previous directory of the log.
 log=/var/lib/mysql/tacho
 # Through a file: a reader that has seen enough would break the pipe of one that writes.
 read_log() { inside tacho tail --lines all --format json "$log" >"$work/log"; }
@@ -237,14 +238,14 @@ has() {
 echo "test-deb.sh: $install in a server that runs"
 start
 if [ "$kind" = plugin ]; then
-    # What the option file says, where it is used.
+    # The settings in the option file.
     loaded() { sql "SELECT load_option FROM information_schema.plugins WHERE plugin_name = 'tacho'"; }
     wanted=FORCE_PLUS_PERMANENT
 else
     loaded() { sql "SHOW GLOBAL VARIABLES LIKE 'tacho.overflow'" | cut -f2; }
     wanted=DROP
 fi
-[ -z "$(loaded)" ] || fail "it is loaded though nobody has installed it"
+[ -z "$(loaded)" ] || fail "it is loaded although it was not installed"
 sql "$install"
 sql "SELECT 'after INSTALL'" >/dev/null
 stop
@@ -258,7 +259,7 @@ if [ "$kind" = plugin ]; then
 fi
 sed -i '/^#\(\[\|[a-z_.]* = \)/s/^#//; s/overflow = BLOCK/overflow = DROP/' "$root$options"
 if [ "$family" = mysql ]; then
-    # As docs/guide/rewrite.md says.
+    # As in docs/guide/rewrite.md.
     log=/var/log/mysql/tacho
     inside mv /var/lib/mysql/tacho "$log"
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what was built below a folder of its own, checks all of it, and uninstalls it.
+# Installs the build below a temporary folder, checks all of it, and uninstalls it.
 #
 #   scripts/test-install.sh [mariadb | mariadb-11.8 | mysql-9.7 | mysql-8.0]
 set -euo pipefail
@@ -22,7 +22,7 @@ root=$work/root
 run() { make --no-print-directory -s "$@" "SERVER=$release" "DESTDIR=$root" PREFIX=/usr; }
 files() { (cd "$root" && find . -type f -printf '/%P\n' | LC_ALL=C sort); }
 
-# What is there already must not be touched, and what others have there must stay.
+# Existing files must not be changed, and files of others must stay.
 install -d "$root/usr/share/doc/other" "$root/usr/bin"
 touch "$root/usr/bin/other" "$work/stamp"
 run install >/dev/null
@@ -44,7 +44,7 @@ done
 diff <(files) <(LC_ALL=C sort - <(echo /usr/bin/other) <"$root/usr/share/tacho/installed-$release") ||
     fail "the list of the files is wrong"
 
-# Stripped, with what the server looks up; what was built keeps its symbols.
+# Stripped, except for the symbols that the server looks up; the build keeps its symbols.
 for pair in "build/bin/tacho:$root/usr/bin/tacho" "build/$release/$library:$installed"; do
     built=${pair%%:*} file=${pair#*:}
     ! readelf -SW "$file" | grep -q '\.symtab\|\.debug_info' || fail "$file is not stripped"

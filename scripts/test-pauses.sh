@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests that have a server with a writer that pauses here and there, for up to 60 ms
-# (crates/recorder/src/pause.rs): what takes it for granted that it is quick fails. Twenty minutes.
+# Runs the tests that have a server with a writer that pauses at random, for up to 60 ms
+# (crates/recorder/src/pause.rs): code that relies on a fast writer fails. Twenty minutes.
 #
 #   scripts/test-pauses.sh [RELEASE]    mariadb (the default), mariadb-11.8, mysql-9.7 or mysql-8.0
 set -euo pipefail
@@ -17,7 +17,7 @@ build() {
     "scripts/build-$family.sh" "$release"
 }
 
-# What is left in build/ does not pause.
+# The existing files in build/ do not pause.
 trap 'TACHO_FEATURES=; build' EXIT
 
 if [ "$family" = mysql ]; then

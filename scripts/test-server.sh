@@ -4,8 +4,8 @@
 #   scripts/test-server.sh [RELEASE [smoke | usual | all] [-- ARGUMENT...]]
 #
 #   RELEASE           mariadb (the default), mariadb-11.8, mysql-9.7 or mysql-8.0
-#   smoke             what shows first that a release is not what we take it for: minutes for all four
-#   usual             all but what takes minutes (the default)
+#   smoke             the tests that detect a changed release first: minutes for all four
+#   usual             all except those that take minutes (the default)
 #   all               all that are for it
 #   ARGUMENT          of the test programs: --skip NAME, a part of a name, --nocapture
 #   TACHO_TEST_THREADS  how many tests run at the same time (6: they mostly wait for their servers)
@@ -20,7 +20,7 @@ shift || true
 family=${release%%-*}
 
 programs=(--test any --test "$family")
-# By modules: what is not for this release is not in it.
+# By modules: tests for other releases are not in it.
 arguments=()
 case $release in
     mariadb | mariadb-11.8) ;;

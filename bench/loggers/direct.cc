@@ -1,9 +1,9 @@
 // The session writes, under a lock that all sessions share, as audit plugins do.
 //
-//   localtime    time stamp by localtime(), whose result is one for all threads: under the lock;
+//   localtime    time stamp by localtime(), whose result all threads share: under the lock;
 //                one write(2) for each record
 //   localtime_r  time stamp by localtime_r(), before the lock; one write(2) for each record
-//   buffered     the same, but write(2) when 64 KiB have come together
+//   buffered     the same, but write(2) for each 64 KiB
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Puts Quill's headers into build/bench/quill, from the package quill-dev. Debian 12 has none,
-# so it is taken out of the newest Debian, by the mirror and the keys of this machine's apt, and
-# only unpacked: they are headers, which need nothing of that Debian. Where it cannot be had the
-# bench does without Quill, and says so.
+# Puts Quill's headers into build/bench/quill, from the package quill-dev. Debian 12 does not have
+# it, so it is taken from the newest Debian, with the mirror and the keys of this machine's apt, and
+# only unpacked: headers need nothing else of that Debian. If it is not available, the bench runs
+# without Quill, and reports it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -22,8 +22,8 @@ fi
 mkdir -p "$work"/{lists,cache/archives}/partial
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror sid main" \
     >"$work/sources.list"
-# Lists of its own: the machine's apt shall not come to know that suite. As root apt would
-# fetch as a user who may not write here.
+# Separate lists: the suite must not be added to the machine's apt. As root apt would fetch as a
+# user who may not write here.
 apt=(apt-get -qq -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
     -o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache" -o APT::Sandbox::User=root)
 "${apt[@]}" update

@@ -1,4 +1,5 @@
-// What the harness (main.cc) asks of a way of writing records; one source file for each.
+// The interface between the harness (main.cc) and a way of writing records; each has one source
+// file.
 #ifndef TACHO_BENCH_LOGGER_H
 #define TACHO_BENCH_LOGGER_H
 
@@ -7,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-// One record. The parts point into the line: who takes fields and who takes a line are given
-// the same bytes, and nobody but tacho has to put a line together.
+// One record. The parts point into the line: loggers that take fields and loggers that take a line
+// get the same bytes, and only tacho has to build a line.
 struct Record {
     std::string_view line; // without time stamp and newline
     std::string_view user;
@@ -26,7 +27,7 @@ public:
     // In a producer, before its first and after its last record.
     virtual void begin() {}
     virtual void end() {}
-    // In a producer: takes the record. Returns when the caller may go on.
+    // In a producer: takes the record. Returns when the caller may continue.
     virtual void log(const Record& record) = 0;
     // When all producers have ended: returns when the last line is in the file.
     virtual void finish() = 0;
@@ -49,7 +50,7 @@ constexpr bool has_quill = true;
 constexpr bool has_quill = false;
 #endif
 
-// Null where it is not built in. `variant` is one of those that the file knows.
+// Null if it is not built in. `variant` is one of the variants of the file.
 std::unique_ptr<Logger> make_tacho(const std::string& variant, const Setup& setup);
 std::unique_ptr<Logger> make_direct(const std::string& variant, const Setup& setup);
 std::unique_ptr<Logger> make_spdlog(const std::string& variant, const Setup& setup);

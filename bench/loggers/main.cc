@@ -24,8 +24,8 @@
 
 namespace {
 
-// Every how many calls one is timed: the clock shall not be most of what is measured. A prime,
-// so that it does not go in step with what happens every so many records.
+// One in so many calls is timed, so that the clock is not most of the measurement. A prime, so that
+// it does not coincide with periodic work.
 constexpr uint64_t sample_every = 13;
 constexpr int clock_samples = 100001;
 constexpr size_t digits = 10;
@@ -126,7 +126,7 @@ void produce(Logger& logger, Source& source, uint64_t records, int64_t think_ns,
     out.cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 }
 
-// What the two readings of the clock around a call see of themselves.
+// The duration of the two readings of the clock around a call.
 int64_t clock_cost_ns() {
     std::vector<int64_t> spans(clock_samples);
     for (int64_t& span : spans) {

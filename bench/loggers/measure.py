@@ -35,7 +35,7 @@ def run(variant, cell, directory, realtime):
     """One measurement."""
     record_bytes, records, threads, think_ns = cell
     before = ["chrt", "--rr", "1"] if realtime else []
-    # New and empty; nobody shall be charged for what another one has left.
+    # New and empty: no variant pays for what another one has left.
     with tempfile.TemporaryDirectory(prefix="loggers-", dir=directory) as log:
         command = [*before, PROGRAM, "tacho" if variant == AGAIN else variant,
                    record_bytes, records, threads, log, think_ns]  # fmt: skip
@@ -142,7 +142,7 @@ def main():
     options = arguments()
     fetched = subprocess.run([HERE / "fetch_quill.sh"]) if "QUILL_INCLUDE" not in os.environ else None
     if fetched is not None and fetched.returncode != 0:
-        print("loggers: going on without Quill", file=sys.stderr)
+        print("loggers: continuing without Quill", file=sys.stderr)
     subprocess.run([HERE / "build.sh"], check=True)
     known = subprocess.run([PROGRAM, "--list"], check=True, text=True, stdout=subprocess.PIPE)
     known = known.stdout.split()
@@ -154,7 +154,7 @@ def main():
              for record_bytes in options.bytes
              for records in options.records
              for threads in options.threads]  # fmt: skip
-    # What a call costs when nobody has to wait for a writer.
+    # The cost of a call when no thread has to wait for a writer.
     cells.append((max(options.bytes), PACED_RECORDS, 1, THINK_NS))
     log = options.json.open("w") if options.json else None
 

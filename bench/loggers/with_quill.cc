@@ -1,8 +1,8 @@
 // Quill: a queue for each thread, one thread that writes.
 //
-//   quill          its defaults: a queue grows up to 2 GiB, so that hardly anybody waits
-//   quill-bounded  as much memory as tacho's arena: 64 MiB shared out to the threads, and who
-//                  finds its queue full waits
+//   quill          its defaults: a queue grows up to 2 GiB, so that threads hardly wait
+//   quill-bounded  as much memory as tacho's arena: 64 MiB divided among the threads; a
+//                  thread whose queue is full waits
 #if __has_include(<quill/Backend.h>)
 
 #include <quill/Backend.h>
@@ -40,7 +40,7 @@ public:
         LOG_INFO(logger_, "{}", record.line);
     }
 
-    // The thread writes what is in the queues before it ends.
+    // The thread writes the contents of the queues before it ends.
     void finish() override {
         logger_->flush_log();
         quill::Backend::stop();

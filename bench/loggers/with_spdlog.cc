@@ -1,5 +1,5 @@
-// spdlog's asynchronous logger with its defaults: one queue of 8,192 messages for all threads,
-// one thread that writes; who finds the queue full waits.
+// spdlog's asynchronous logger with its defaults: one queue of 8,192 messages for all threads, one
+// thread that writes; a thread that finds the queue full waits.
 #if __has_include(<spdlog/async.h>)
 
 #include <spdlog/async.h>
@@ -22,7 +22,8 @@ public:
                      spdlog::string_view_t(record.line.data(), record.line.size()));
     }
 
-    // The thread writes what is in the queue before it ends; the file is closed with the logger.
+    // The thread writes the contents of the queue before it ends; the file is closed with the
+    // logger.
     void finish() override {
         logger_.reset();
         spdlog::shutdown();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a point select takes in the thread of its session of MySQL 9.7, by callgrind, inside of the
+# Instructions of a point select in its session's thread of MySQL 9.7, by callgrind, within the
 # server's do_command; see README.md. Needs valgrind, sysbench and `make build SERVER=mysql-9.7`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -23,7 +23,7 @@ count() {
     sql "CREATE DATABASE IF NOT EXISTS tacho_bench"
     [ "$1" != none ] || point_selects prepare
     [ "$1" = none ] || sql "INSTALL COMPONENT 'file://component_tacho'; SET GLOBAL tacho.traces = $2"
-    # What only the first ones take does not count.
+    # The additional instructions of the first statements do not count.
     point_selects --events=300 --time=0 run
     callgrind_control --zero "$pid" >"$work/control" 2>&1
     point_selects "--events=$events" --time=0 run

@@ -19,12 +19,12 @@ sql "CREATE DATABASE tacho_bench"
 load+=(--table-size=10000)
 "${load[@]}" oltp_point_select prepare >"$work/prepare"
 
-# What perf saw: per cent of the server's processor time.
+# The profile of perf: per cent of the server's processor time.
 report() {
     perf report --input "$work/perf" --stdio --call-graph none --field-separator "|" "$@" \
         2>"$work/perf.log" | grep -v '^#' | grep . >"$work/report"
 }
-show() { grep -E -m 12 "$1" "$work/report" || echo "   none was seen"; }
+show() { grep -E -m 12 "$1" "$work/report" || echo "   no sample"; }
 profile() {
     local title=$1 name=$2 threads=$3 sessions=$4
     "${load[@]}" "$name" "--threads=$threads" --time=0 run >"$work/sysbench" 2>&1 &

@@ -4,7 +4,7 @@
 server=${XDG_CACHE_HOME:-$HOME/.cache}/tachograph/mysql-9.7
 load=(sysbench --db-driver=mysql --mysql-user=root --mysql-db=tacho_bench --tables=1)
 export LUA_PATH="/usr/share/sysbench/?.lua"
-# What the server is started by, if not directly.
+# The command through which the server is started, if any.
 prefix=()
 work=''
 pid=''

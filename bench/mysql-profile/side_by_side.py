@@ -31,7 +31,7 @@ DEADLINE_S = 120
 # Until the pages are in memory, and the sessions are there.
 WARM_UP_S = 3
 COMPONENT = "file://component_tacho"
-# What a server is told for each state that has the component.
+# The settings of a server for each state that has the component.
 STATES = {
     "logging-off": ["SET GLOBAL tacho.logging = OFF"],
     "traces-off": ["SET GLOBAL tacho.traces = OFF", "SET GLOBAL tacho.logging = ON"],
@@ -250,7 +250,7 @@ def main():
         parser.error("an interval needs two rounds")
 
     (ROOT / "build/bench").mkdir(parents=True, exist_ok=True)
-    # The servers end with it, and what was found by then is told.
+    # The servers end with it, and the results so far are reported.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     work = Path(tempfile.mkdtemp(prefix="side-by-side-", dir=ROOT / "build/bench"))
     servers = []

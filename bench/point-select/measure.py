@@ -29,7 +29,7 @@ DEADLINE_S = 300
 CPU = str((os.cpu_count() or 1) - 1)
 QUERY = "SELECT c FROM bench.sbtest1 WHERE id=4711;\n"
 WARM_UP, SHORT, LONG = 300, 1000, 3000
-# What the server calls for each event; adapters/mariadb/events.cc.
+# The server's calls for each event; adapters/mariadb/events.cc.
 PLUGIN_FUNCTION = "tacho::notify(THD*, unsigned int, void const*)"
 
 # Options of mariadbd for each variant.
@@ -110,9 +110,9 @@ class Server:
             time.sleep(0.2)
 
     def query(self, text):
-        # On the processor of the server, and without the right to interrupt it: so the next
-        # query never is there before the server has gone to sleep for it. Whether it is would
-        # change the path through the network code, by some 300 instructions, at random.
+        # On the processor of the server, and without the right to interrupt it: so the next query
+        # never arrives before the server has gone to sleep. Otherwise the path through the network
+        # code would change by about 300 instructions, at random.
         run("taskset", "--cpu-list", CPU, "chrt", "--batch", "0", "nice", "-n", "19",
             "mariadb", "--no-defaults", "--batch", "--skip-column-names", "--user=root",
             f"--socket={self.socket}", input=text, stdout=subprocess.DEVNULL)  # fmt: skip
@@ -122,7 +122,7 @@ class Server:
 
     def dump(self):
         """Instructions of each thread since the last dump, and the text that names its work."""
-        # Until the writer thread has written what the batch left.
+        # Until the writer thread has written the rest of the batch.
         time.sleep(8)
         self.control("--dump")
         self.dumps += 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How fast the writer is, and what a line costs it; see README.md. Needs valgrind.
+# The speed of the writer, and its cost per line; see README.md. Needs valgrind.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A component that does nothing: what MySQL's events cost by themselves. It asks for the services
- * that component_tacho asks for, so the difference between the two is tacho.
+ * A component that does nothing: the cost of MySQL's events alone. It uses the services
+ * that component_tacho uses, so the difference between the two is tacho.
  *
  * As there, the services are registered by init and stay so: a component that lists them as
  * provided cannot be uninstalled while sessions hold them (docs/specs/mysql-events.md).

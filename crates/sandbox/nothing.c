@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An audit plugin that does nothing: what the server's audit API costs by itself. It asks for
- * the classes that tacho asks for by default, so the difference between the two is tacho.
+ * An audit plugin that does nothing: the cost of the server's audit API alone. It subscribes to
+ * the classes that tacho uses by default, so the difference between the two is tacho.
  *
  * Compiled against the server's headers it is under GPL-2.0-only as a whole, taking this under MIT.
  */

@@ -1,5 +1,5 @@
-//! The consumer over an arena that nobody vouches for: no panic, nothing out of bounds, no
-//! endless loop. The body is shared with the tests of `tacho-ring`.
+//! The consumer with an untrusted arena: no panic, nothing out of bounds, no endless loop. The body
+//! is shared with the tests of `tacho-ring`.
 #![no_main]
 
 #[path = "../../crates/ring/tests/arena/damage.rs"]

@@ -1,5 +1,5 @@
-//! The bytes of a compiled filter, as a recorder gets them from a server's socket, and who asks it: an
-//! answer, without a panic.
+//! The bytes of a compiled filter, as a recorder receives them from a server's socket, and a
+//! statement: there is an answer, without a panic.
 #![no_main]
 
 use tacho_filter::{Begun, CommandSet, Coverage, Ended, Event, Facts, Program, Session, Tables};

@@ -1,4 +1,4 @@
-//! A signing key file that nobody vouches for: refused, or the same when it is written again.
+//! An untrusted signing key file: rejected, or unchanged when it is written again.
 #![no_main]
 
 use tacho_chain::key_file::KeyFile;

@@ -1,4 +1,4 @@
-//! A line of a log that nobody vouches for, as `tail` and `convert` read it: an answer, without a panic.
+//! An untrusted line of a log, as `tail` and `convert` read it: an answer, without a panic.
 #![no_main]
 
 use tacho_record::Line;

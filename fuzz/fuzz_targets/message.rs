@@ -1,5 +1,4 @@
-//! What server and recorder say to each other over a socket, as either side reads it and puts it into
-//! effect.
+//! The messages between server and recorder over a socket, as either side reads and applies them.
 #![no_main]
 
 use tacho_recorder::control::{ConfigChange, Control, Status};

@@ -1,5 +1,6 @@
-//! A compressed or encrypted log file that nobody vouches for, as `tail` and `convert` read it: lines or an
-//! error, in bounded memory. What is encrypted is given the key, as a hostile file of its owner would be.
+//! An untrusted compressed or encrypted log file, as `tail` and `convert` read it: lines or an
+//! error, in bounded memory. Encrypted files have the right key, as a hostile file of its owner
+//! would.
 #![no_main]
 
 use std::io::{BufReader, Read as _};
@@ -12,7 +13,7 @@ use tacho_logdir::Form;
 use tacho_logdir::read::content::{self, Identities};
 use tacho_logdir::read::line_limit;
 
-/// How much is read of what is unpacked: a few bytes of zstd make as much as they like.
+/// How much of the decompressed data is read: a few bytes of zstd can produce any amount.
 const BYTES_MAX: u64 = 16 << 20;
 const LINE_BYTES_MAX: usize = 1 << 20;
 
@@ -42,8 +43,8 @@ fn read(bytes: &[u8], form: Form) {
     }
 }
 
-// The first bytes say in which form the rest is, and, of what is encrypted here, which byte is changed
-// afterwards or where it ends.
+// The first bytes determine the form of the rest and, if it is encrypted here, which byte is
+// changed afterwards or where it ends.
 fuzz_target!(|input: &[u8]| {
     let Some((&[kind, change, a0, a1], rest)) = input.split_first_chunk::<4>() else { return };
     let form = Form::ALL[usize::from(kind) % Form::ALL.len()];

@@ -1,4 +1,4 @@
-//! Recovery of an arena and its spill that nobody vouches for. The body is shared with the tests of
+//! Recovery of an untrusted arena and its spill. The body is shared with the tests of
 //! `tacho-recorder`.
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! A sidecar or `removed.chain` that nobody vouches for, entry by entry: it ends, no entry is longer than
-//! the longest, and what means something means the same when it is written again.
+//! An untrusted sidecar or `removed.chain`, entry by entry: it ends, no entry is longer than the
+//! maximum, and an entry with a meaning has the same one when it is written again.
 #![no_main]
 
 use tacho_chain::entry::{Checkpoint, Epoch, Frame, Tombstone};

@@ -1,10 +1,10 @@
-//! Any bytes as a statement, in any character set and mode, to all that read statements; the last
-//! two bytes of the input choose the character set and the mode.
+//! Any bytes as a statement, in any character set and mode, for all readers of statements; the last
+//! two bytes of the input select the character set and the mode.
 //!
-//! - Digest: a text that stays what it is when it is normalised again, and the same hash whatever
-//!   part of it is kept.
-//! - Redaction: bounded growth, and nothing left to do the second time. Without literals, too.
-//! - Rules that rewrite: tokens that lie one behind the other in the text.
+//! - Digest: the text is stable when it is normalised again, and the hash does not depend on how
+//!   much of the text is kept.
+//! - Redaction: bounded growth, and a second pass changes nothing. Without literals, too.
+//! - Rules that rewrite: tokens follow one another in the text.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The verifier over a directory that nobody vouches for: it must come to an end, without a panic,
-//! and never say that all is well, because nobody here has the key.
+//! The verifier with an untrusted directory: it must end, without a panic, and never report that
+//! all is well, because the input does not have the key.
 #![no_main]
 
 use std::io::{self, Read};
@@ -32,7 +32,7 @@ impl Directory for Files<'_> {
 
 fuzz_target!(|data: &[u8]| {
     let files = Files(NAMES.into_iter().zip(data.split(|&byte| byte == 0)).collect());
-    // A public key whose secret half is nowhere in the input.
+    // A public key whose secret half does not occur in the input.
     let key = SecretKey::from_bytes(&[0x5a; 32]).root();
     let options = Options { keys: vec![key], expect: None };
     let report = verify(&files, &options, &mut |_| {}).expect("memory can be read");

@@ -51,7 +51,7 @@ fn kills_amid_rotations() {
     survive(&["tacho-rotate-bytes=65536", "tacho-flush-interval-ms=1"], 3, "rotate", false);
 }
 
-/// Where the arenas go is a setting. What a crash left is where the setting was before.
+/// The directory of the arenas is a setting. After a crash, an arena is in the previous directory.
 #[test]
 fn a_kill_and_another_directory_for_the_arenas() {
     let mut scene = Scene::new(&["tacho-flush-interval-ms=60000", "tacho-flush-bytes=16777216"]);
@@ -69,7 +69,7 @@ fn a_kill_and_another_directory_for_the_arenas() {
     assert!(!scene.log_directory().join(".arenas").exists(), "nothing is left to recover");
 }
 
-/// What a restart of the machine does to shared memory.
+/// The effect of a restart of the machine on shared memory.
 #[test]
 fn a_kill_and_no_arena_any_more() {
     let mut scene = Scene::new(&[]);

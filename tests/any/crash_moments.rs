@@ -67,8 +67,7 @@ fn connect_as(scene: &Scene, user: &str) -> Conn {
     client::connect(scene.server.socket(), user, "logistics").expect("a connection")
 }
 
-/// Ends the server by a signal while a statement of this many bytes runs, and returns the
-/// line that tells of it.
+/// Ends the server by a signal while a statement of this many bytes runs, and returns its line.
 fn end_in_statement(options: &[&str], text_bytes: usize, signal: Signal, wait_s: u64) -> Value {
     let mut scene = Scene::new(options);
     let conn = connect_as(&scene, "driver");
@@ -113,7 +112,7 @@ fn end_in_statement(options: &[&str], text_bytes: usize, signal: Signal, wait_s:
     line.clone()
 }
 
-/// What is in the files at this moment; the last line may still be coming.
+/// The current contents of the files; the last line may be incomplete.
 fn lines_so_far(directory: &Path) -> String {
     let files = log::files(directory).expect("the log directory");
     files.iter().map(|path| fs::read_to_string(path).expect("a log file")).collect()
@@ -244,7 +243,7 @@ fn recover_offline(scene: &Scene) -> Recovered {
     let (files, opened) =
         LogFiles::open(RealFs, &directory, Options { rotate_bytes: 0 }).expect("the log");
     let last_seq = opened.last_seq.expect("a last line").unwrap_or(0);
-    // A writer needs an arena of its own, though nobody will write into this one.
+    // A writer needs its own arena, although no thread will write into this one.
     let unused =
         ArenaFile::create(&scene.arenas, 1 << 20, &directory, "offline").expect("an arena");
     let writer = Writer::new(

@@ -1,6 +1,6 @@
 //! Zone: outside. Digests in the log: statements of one shape share them, as with the server's own
-//! digests; and with `tacho_redact=LITERALS` no literal reaches the disk, whatever statement it
-//! came in, whether it succeeded, and what the server's error message quotes of it.
+//! digests; and with `tacho_redact=LITERALS` no literal reaches the disk, whatever the statement,
+//! whether it succeeded, and whatever the server's error message quotes of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use tacho_tests::recorded::{self, text};
 use tacho_tests::recording::Recording;
 use tacho_tests::wait;
 
-/// Pairs of one shape, and each of a shape of its own.
+/// Pairs of one shape, and statements of different shapes.
 const SHAPES: &[[&str; 2]] = &[
     ["SELECT a FROM d.t WHERE a = 1", "select a  from d.t /* c */ where a=2"],
     ["SELECT a FROM d.t WHERE a IN (1, 2)", "SELECT a FROM d.t WHERE a IN (3, 4, 5)"],
@@ -47,7 +47,7 @@ fn statements_of_one_shape_share_a_digest_as_they_do_there() {
     for sql in SHAPES.as_flattened() {
         assert_eq!(raw.query(sql).expect("an answer")[0].errno(), 0, "{sql}");
     }
-    // A statement comes into the history behind its answer, and before the next one.
+    // A statement is added to the history after its answer, and before the next one.
     raw.must(&["DO 1"]);
     let mut conn = server.connect().expect("a connection");
     let theirs: Vec<(String, String)> = conn
@@ -198,7 +198,7 @@ fn no_literal_reaches_the_log_directory() {
                 raw.execute(id, &[], false).expect("an answer");
             }
             marks.push(mark);
-            // What a user variable is called may be a secret, too.
+            // The name of a user variable may be a secret, too.
             let is_name = statement.contains("`#`") && !statement.contains("@`#`");
             if mode.is_empty() && is_name && !statement.contains("*/', '") {
                 names.push((name, *statement));
@@ -230,7 +230,7 @@ fn no_literal_reaches_the_log_directory() {
         }
     }
     drop(raw);
-    // What a dead server leaves is recovered as it was to be written.
+    // Records of a dead server are recovered as they would have been written.
     let mut raw = Raw::connect(server.socket(), "root").expect("a session");
     server.set("tacho_flush_interval_ms = 60000");
     let mark = next();

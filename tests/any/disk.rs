@@ -1,7 +1,7 @@
 //! Zone: outside. Log directories that cannot be written: full, failing, gone, replaced.
 //!
-//! Whatever it is, recording resumes by itself when it is over, every answered statement is
-//! in the log once, and the error log says it once.
+//! Recording resumes automatically when the problem is over, every answered statement is in the log
+//! once, and the error log reports it once.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,12 +20,12 @@ const THREADS: u64 = 4;
 const SMALL_DISK_BYTES: u64 = 96 << 20;
 const EIO: i32 = 5;
 
-/// What a server may say that is no news to these tests.
+/// Messages of a server that these tests accept.
 const ALLOWED: &[&str] = &[
     "max_open_files",
     "Aborted connection",
     "its seal cannot be written",
-    // MySQL ends the sessions that are left when it stops, and says so.
+    // MySQL ends the remaining sessions when it stops, and reports it.
     "Forcing close of thread",
 ];
 
@@ -97,7 +97,7 @@ impl Scene {
         wait::until_steady("answers stop", || self.running.acknowledged_count());
     }
 
-    /// Asks the error log: a statement would have to wait as well when the arena is full.
+    /// Reads the error log: a statement would also have to wait while the arena is full.
     fn wait_for_write_error(&self) {
         wait::until("a write fails", || count_of(&self.server, "[ERROR] tacho: ") > 0);
     }
@@ -116,7 +116,7 @@ fn count_of(server: &Recording, text: &str) -> usize {
     server.error_log().lines().filter(|line| line.contains(text)).count()
 }
 
-/// How many Prepares may be missing after a kill: MariaDB answers them before it tells of them.
+/// How many Prepares may be missing after a kill: MariaDB answers them before it reports them.
 fn late_prepares(server: &Recording) -> usize {
     if server.product.is_mariadb() { THREADS as usize } else { 0 }
 }
@@ -151,7 +151,7 @@ fn a_full_disk_makes_statements_wait_and_loses_none() {
     assert_ne!(scene.number("Tacho_blocked_count"), 0);
     assert_ne!(scene.number("Tacho_blocked_time_us"), 0);
 
-    // Once more: each time is told, each time once.
+    // Again: each time is reported, and only once.
     scene.disk.fill().expect("filling");
     scene.wait_until_all_wait();
     scene.disk.free().expect("freeing");
@@ -165,7 +165,7 @@ fn a_full_disk_makes_statements_wait_and_loses_none() {
 }
 
 #[test]
-fn the_end_of_the_room_is_told_before_it_comes() {
+fn a_nearly_full_disk_is_reported_in_advance() {
     const SHORT: &str = "[Warning] tacho: the file system of the audit log has";
     const ENOUGH: &str = "there is enough room for the audit log again";
     let disk = Disk::small(&directory("room"), SMALL_DISK_BYTES).expect("a disk");
@@ -173,7 +173,7 @@ fn the_end_of_the_room_is_told_before_it_comes() {
     let mut server = builder.on(&disk).start().expect("a server");
     let mut conn = server.connect().expect("a connection");
     let mut free_bytes = 0;
-    wait::until("somebody has looked", || {
+    wait::until("the disk was checked", || {
         free_bytes = server.number(&mut conn, "Tacho_disk_free_bytes");
         free_bytes > 0
     });
@@ -181,11 +181,11 @@ fn the_end_of_the_room_is_told_before_it_comes() {
     assert_eq!(count_of(&server, SHORT), 0);
     // There is always something on it.
     server.set("tacho_disk_warn_percent = 100");
-    wait::until("it is told", || count_of(&server, SHORT) == 1);
+    wait::until("it is reported", || count_of(&server, SHORT) == 1);
     if disk.is_small() {
         server.set("tacho_disk_warn_percent = 10");
         disk.fill().expect("filling");
-        wait::until("it is told again", || count_of(&server, SHORT) == 2);
+        wait::until("it is reported again", || count_of(&server, SHORT) == 2);
         disk.free().expect("freeing");
         wait::until("there is room", || count_of(&server, ENOUGH) == 1);
     }
@@ -197,11 +197,11 @@ fn the_end_of_the_room_is_told_before_it_comes() {
 }
 
 #[test]
-fn a_full_disk_under_drop_declares_what_it_lost() {
+fn a_full_disk_under_drop_declares_its_losses() {
     let disk = Disk::small(&directory("full-drop"), SMALL_DISK_BYTES).expect("a disk");
     let mut scene = Scene::on(disk, "fulldrop", &["tacho-overflow=DROP"]);
     scene.disk.fill().expect("filling");
-    // Goes on, and the connection of the test as well.
+    // It continues, and so does the connection of the test.
     scene.running.wait_for_more(5_000);
     wait::until("records are dropped", || scene.number("Tacho_records_lost_dropped") > 100);
     scene.disk.free().expect("freeing");
@@ -211,7 +211,7 @@ fn a_full_disk_under_drop_declares_what_it_lost() {
 }
 
 #[test]
-fn a_full_disk_under_timeout_declares_what_it_lost() {
+fn a_full_disk_under_timeout_declares_its_losses() {
     let disk = Disk::small(&directory("full-timeout"), SMALL_DISK_BYTES).expect("a disk");
     let options = ["tacho-overflow=TIMEOUT", "tacho-overflow-timeout-ms=5"];
     let mut scene = Scene::on(disk, "fulltimeout", &options);
@@ -230,7 +230,7 @@ fn a_full_disk_under_timeout_declares_what_it_lost() {
 fn finish_with_losses(scene: Scene, cause: &str, name: &str) -> (u64, u64) {
     let Scene { disk, mut server, mut conn, running, run, .. } = scene;
     let tally = running.stop().expect("a tally");
-    // The last connections end, and may be lost as well.
+    // The last connections end, and may be lost, too.
     let all = wait::until_steady("losses end", || server.number(&mut conn, "Tacho_records_lost"));
     let name_of_cause = format!("Tacho_records_lost_{cause}");
     let of_cause = server.number(&mut conn, &name_of_cause);
@@ -260,7 +260,7 @@ fn an_operator_ends_the_waiting_from_outside() {
 }
 
 #[test]
-fn a_failing_device_is_waited_for() {
+fn recording_waits_for_a_failing_device() {
     // Nothing, half, or all of a write arrives although it fails.
     for percent in [0, 50, 100] {
         let name = format!("device-{percent}");
@@ -272,7 +272,7 @@ fn a_failing_device_is_waited_for() {
         scene.disk.fail_writes(EIO, percent).expect("a fault");
         scene.wait_until_one_waits();
         if percent == 0 {
-            // Otherwise each retry writes a batch and frees its room.
+            // Otherwise each retry writes a batch and frees its space.
             scene.wait_until_all_wait();
         }
         scene.disk.mend_writes().expect("mending");
@@ -294,14 +294,14 @@ fn a_failing_device_is_waited_for() {
 
 /// A device that fails and recovers all the time does not fill the error log.
 #[test]
-fn a_device_that_comes_and_goes_is_told_of_seldom() {
+fn reports_of_an_intermittent_device_are_rate_limited() {
     const TIMES: usize = 15;
-    // As many as are told at once; then one a minute.
+    // The number of immediate reports; then one per minute.
     const AT_ONCE: usize = 3;
     let disk = Disk::plain(&directory("flapping")).expect("a disk");
-    // The arena must never be full: the connection that asks would wait as well, for a device
-    // that is mended when it has its answer. Between two faults only few lines get through, so
-    // the load is one that fits in as a whole.
+    // The arena must never be full: the connection of the query would also wait for a device that
+    // is repaired only after its answer. Only few lines are written between two faults, so the
+    // whole load must fit.
     let mut scene = Scene::under(disk, "flapping", &["tacho-arena-bytes=128M"], |load| Load {
         pause: Duration::from_millis(5),
         big_every: 0,
@@ -370,14 +370,14 @@ fn a_removed_directory_is_made_again() {
 }
 
 #[test]
-fn a_renamed_file_keeps_its_lines_and_another_goes_on() {
+fn a_renamed_file_keeps_its_lines_and_a_new_one_continues() {
     let scene = Scene::on_plain_disk("renamed");
     let kept = directory("renamed").join("kept");
     fs::create_dir(&kept).expect("a directory");
     let file = log::files(&scene.disk.log_directory()).expect("the files").remove(0);
     fs::rename(&file, kept.join(file.file_name().expect("a name"))).expect("renaming");
     scene.running.wait_for_more(500);
-    // Later files sort behind it: put together, they are the whole log.
+    // Later files sort after it: concatenated, they are the whole log.
     let Scene { disk, mut server, running, run, .. } = scene;
     let tally = running.stop().expect("a tally");
     server.stop().expect("stopping");
@@ -391,7 +391,7 @@ fn a_renamed_file_keeps_its_lines_and_another_goes_on() {
 }
 
 #[test]
-fn something_in_the_place_of_the_directory_is_waited_for() {
+fn recording_waits_while_the_directory_is_replaced() {
     let mut scene = Scene::on_plain_disk("replaced");
     let path = scene.disk.log_directory();
     remove_directory(&path);
@@ -415,7 +415,7 @@ fn something_in_the_place_of_the_directory_is_waited_for() {
 }
 
 #[test]
-fn a_directory_behind_a_dangling_link_is_waited_for() {
+fn recording_waits_for_the_target_of_a_dangling_link() {
     let scene = Scene::on_plain_disk("dangling");
     let path = scene.disk.log_directory();
     let elsewhere = directory("dangling").join("elsewhere");
@@ -467,8 +467,8 @@ fn servers_killed_one_after_the_other_while_the_disk_is_full_leave_nothing_behin
     let mut server = builder().on(&disk).start().expect("a server");
     tagged::prepare(&mut server.connect().expect("a connection"), THREADS).expect("preparing");
     let mut tallies = Vec::new();
-    // A load each time: one that went on would fill the arena of a server that starts on a full
-    // disk, and the harness could not connect to see whether it is up.
+    // A new load each time: one that continued would fill the arena of a server that starts on a
+    // full disk, and the harness could not connect to check whether it is up.
     let mut run_until_full = |server: &mut Recording, disk: &Disk| {
         let arena = Arena::of(&mut server.connect().expect("a connection")).expect("an arena");
         let run = format!("kills{}", tallies.len());
@@ -483,12 +483,12 @@ fn servers_killed_one_after_the_other_while_the_disk_is_full_leave_nothing_behin
     };
     for _ in 0..2 {
         run_until_full(&mut server, &disk);
-        // Starts although the disk is full: the lines of the dead wait, new records go into an
-        // arena of its own.
+        // It starts although the disk is full: the lines of the dead server wait, new records go
+        // into its own arena.
         server.restart().expect("restarting");
         run_until_full(&mut server, &disk);
         server.restart().expect("restarting");
-        // And this one lives long enough to write what both have left.
+        // This one lives long enough to write the records of both.
         disk.free().expect("freeing");
     }
     server.stop().expect("stopping");
@@ -501,8 +501,8 @@ fn servers_killed_one_after_the_other_while_the_disk_is_full_leave_nothing_behin
     clean_up(disk, &place);
 }
 
-/// The thread that changes a setting says so in the arena, in its turn: a kill right behind it takes
-/// nothing from the log.
+/// The thread that changes a setting records it in the arena, in order: a kill immediately after it
+/// loses nothing.
 #[test]
 fn settings_that_were_changed_before_a_kill_are_in_the_log() {
     let place = directory("config");
@@ -512,7 +512,7 @@ fn settings_that_were_changed_before_a_kill_are_in_the_log() {
     let mut conn = server.connect().expect("a connection");
     // Larger than a chunk.
     let rules: Vec<String> =
-        (0..400).map(|n| format!(r#"{{"user": "nobody{n}", "action": "skip"}}"#)).collect();
+        (0..400).map(|n| format!(r#"{{"user": "other{n}", "action": "skip"}}"#)).collect();
     let filter = format!(r#"{{"rules": [{}]}}"#, rules.join(", "));
     let settings = [
         ("tacho_flush_bytes", "65536".to_owned()),
@@ -543,7 +543,7 @@ fn settings_that_were_changed_before_a_kill_are_in_the_log() {
         "config" => {
             let text = |field| recorded::text(line, field).unwrap_or_default();
             let variable = text("variable");
-            // Its default is of no interest here.
+            // Its default is irrelevant here.
             let old = if variable.ends_with("filter") { text("old_value") } else { "" };
             Some(format!("{variable} {old} {} {}", text("new_value"), text("priv_user")))
         }
@@ -591,8 +591,8 @@ fn a_server_stops_although_the_log_cannot_be_written() {
     scene.server.restart().expect("restarting");
     scene.running.wait_for_more(500);
     let (tally, audit, server, disk) = scene.end();
-    // Only what was let go at the end is lost: nothing that was answered. MySQL answers those whose
-    // sessions it has killed, that they were not executed.
+    // Only records that were given up at the end are lost: nothing that was answered. For the
+    // sessions that it has killed, MySQL answers that their statements were not executed.
     let (missing, _) = audit.assert_declared(&tally);
     assert!(missing == 0 || (!server.product.is_mariadb() && missing <= THREADS), "{missing}");
     assert_eq!(count_of(&server, "tacho: recovered "), 1);

@@ -1,5 +1,5 @@
 //! Zone: outside. `tacho_durability`: with SYNC no statement begins before its line is on the
-//! device; with GROUP the log gets there by itself.
+//! device; with GROUP the log is synced automatically.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -14,8 +14,8 @@ use tacho_tests::tagged::{self, Load};
 use tacho_tests::{log, wait};
 
 const EIO: i32 = 5;
-/// What a server may say that is no news to these tests.
-/// A checkpoint of the seal may become due while the device fails, or not.
+/// Messages of a server that these tests accept. A checkpoint of the seal may become due while the
+/// device fails, or not.
 const ALLOWED: &[&str] = &["max_open_files", "Aborted connection", "its seal cannot be written"];
 
 struct Scene {
@@ -29,7 +29,7 @@ impl Scene {
     fn new(name: &str, options: &[&str]) -> Scene {
         let place = tacho_tests::unused_directory(&format!("durable-{name}"));
         let disk = Disk::plain(&place.join("disk")).expect("a disk");
-        // What a server leaves behind whose device never came back goes with the rest.
+        // The files of a server whose device never recovered are removed with the rest.
         let arenas = place.join("arenas");
         fs::create_dir(&arenas).expect("a directory");
         let builder = Recording::builder()
@@ -134,7 +134,7 @@ fn with_sync_a_statement_waits_for_the_device() {
     let mut scene = Scene::new("waits", &["tacho-durability=SYNC"]);
     scene.run("CREATE DATABASE d");
     scene.run("CREATE TABLE d.t (id INT)");
-    // What runs is in the log before it is over.
+    // A running statement is in the log before it ends.
     let asleep = "SELECT SLEEP(3600) AS 'not over yet'";
     let socket = scene.server.socket().to_owned();
     let sleeper = thread::spawn(move || {
@@ -161,12 +161,12 @@ fn with_sync_a_statement_waits_for_the_device() {
         .expect("a procedure");
     let before = scene.status("Tacho_sync_count");
     scene.run("CALL d.p()");
-    // Two statements of this session, and what the interval asks for.
+    // Two statements of this session, and one due to the interval.
     let after = scene.status("Tacho_sync_count");
     assert!(after >= before + 2, "{before}, {after}");
     assert!(!is_running_in_log(&log_directory, "INSERT INTO d.t VALUES (8)\""));
 
-    // The device fails: the statement does not begin. Who is not recorded can look.
+    // The device fails: the statement does not begin. A session that is not recorded can check.
     let mut watcher = scene.watcher();
     scene.disk.fail_syncs(EIO).expect("a fault");
     let insert = scene.insert(77);
@@ -181,7 +181,7 @@ fn with_sync_a_statement_waits_for_the_device() {
     assert_eq!(ids(&mut watcher), [77]);
     assert_eq!(scene.status("Tacho_sync_given_up"), 0);
 
-    // Who waits goes on when it is not asked for any more.
+    // A waiting statement continues when SYNC is switched off.
     scene.disk.fail_syncs(EIO).expect("a fault");
     let insert = scene.insert(79);
     scene.wait_for_failures(&mut watcher);
@@ -190,14 +190,14 @@ fn with_sync_a_statement_waits_for_the_device() {
     scene.disk.mend_writes().expect("a fault");
     watcher.query_drop(scene.named("SET GLOBAL tacho_durability = 'SYNC'")).expect("setting");
 
-    // As long as the policy says, and no longer; and it is counted.
+    // As long as the policy permits, and no longer; and it is counted.
     scene.run("SET GLOBAL tacho_overflow_timeout_ms = 20");
     scene.run("SET GLOBAL tacho_overflow = 'TIMEOUT'");
     scene.disk.fail_syncs(EIO).expect("a fault");
     scene.run("INSERT INTO d.t VALUES (78)");
     assert!(scene.status("Tacho_sync_given_up") >= 1);
     scene.disk.mend_writes().expect("a fault");
-    // What is not asked for is not waited for.
+    // Without SYNC there is no wait.
     scene.run("SET GLOBAL tacho_durability = 'ASYNC'");
     scene.run("SELECT 'not waited for'");
     wait::until("it is written", || is_in_log(&log_directory, "not waited for"));
@@ -207,14 +207,14 @@ fn with_sync_a_statement_waits_for_the_device() {
     let lines = recorded::read(&log_directory).expect("a good log");
     let outcomes = |sql: &str| outcomes(&lines, sql);
     assert_eq!(outcomes("INSERT INTO d.t VALUES (77)"), ["running", "ok"]);
-    // The writer may have come later than its end.
+    // The writer may have written it after its end.
     assert_eq!(outcomes("INSERT INTO d.t VALUES (78)").last(), Some(&"ok"));
     assert_eq!(outcomes("INSERT INTO d.t VALUES (8)"), ["ok"]);
     assert_eq!(outcomes("SELECT 'not waited for'"), ["ok"]);
     scene.end();
 }
 
-/// What the writer alone can judge has a line by then, and keeps it.
+/// A statement that only the writer can filter has a line by then, and keeps it.
 #[test]
 fn with_sync_a_filter_leaves_no_statement_half() {
     let filter = r#"{"rules": [{"table": "d.quiet", "action": "skip"}]}"#;
@@ -230,16 +230,16 @@ fn with_sync_a_filter_leaves_no_statement_half() {
 }
 
 #[test]
-fn with_group_the_log_reaches_the_device_by_itself() {
+fn with_group_the_log_is_synced_automatically() {
     let options = ["tacho-durability=GROUP", "tacho-sync-interval-ms=5"];
     let mut scene = Scene::new("group", &options);
     let before = scene.status("Tacho_sync_count");
     wait::until("it is brought there", || scene.status("Tacho_sync_count") > before + 3);
     assert!(scene.status("Tacho_sync_time_us") > 0);
-    // A device that fails stops nobody, and is told of once.
+    // A failing device stops no session, and is reported once.
     let complaints_before = complaints(&scene.server);
     scene.disk.fail_syncs(EIO).expect("a fault");
-    scene.run("SELECT 'goes on'");
+    scene.run("SELECT 'continues'");
     wait::until("it fails", || scene.status("Tacho_write_errors") > 3);
     assert_eq!(complaints(&scene.server), complaints_before + 1);
     scene.disk.mend_writes().expect("a fault");
@@ -248,7 +248,7 @@ fn with_group_the_log_reaches_the_device_by_itself() {
     scene.end();
 }
 
-/// With many sessions at once, through a kill and a stop: nothing waits for ever, nothing is
+/// With many sessions at once, through a kill and a stop: nothing waits forever, nothing is
 /// missing.
 #[test]
 fn with_sync_nothing_is_missing_after_a_kill() {
@@ -263,13 +263,13 @@ fn with_sync_nothing_is_missing_after_a_kill() {
     scene.server.restart().expect("starting again");
     scene.server.stop().expect("stopping");
     let audit = Audit::of(&scene.disk.log_directory(), "sync").expect("a readable log");
-    // MariaDB answers a Prepare before it tells of it.
+    // MariaDB answers a Prepare before it reports it.
     let late = if scene.server.product.is_mariadb() { threads } else { 0 };
     audit.assert_complete_but(&tally, usize::try_from(late).expect("few"));
     scene.end();
 }
 
-/// A server that shuts down lets those go that wait for a device that fails.
+/// A server that shuts down releases sessions that wait for a failing device.
 #[test]
 fn with_sync_a_server_stops_while_the_device_fails() {
     let mut scene = Scene::new("stop", &["tacho-durability=SYNC"]);
@@ -301,7 +301,7 @@ fn has_line(directory: &Path, parts: &[&str]) -> bool {
     log::files(directory).expect("files").iter().any(has)
 }
 
-/// The binary protocol: MariaDB tells of an Execute before its reply, MySQL before it runs.
+/// The binary protocol: MariaDB reports an Execute before its reply, MySQL before it runs.
 #[test]
 fn with_sync_a_prepared_statement_is_answered_when_it_is_on_the_device() {
     let mut scene = Scene::new("prepared", &["tacho-durability=SYNC"]);
@@ -319,8 +319,8 @@ fn with_sync_a_prepared_statement_is_answered_when_it_is_on_the_device() {
     scene.end();
 }
 
-/// MySQL tells of a Prepare before it is parsed, of an Execute before it runs, and of each statement
-/// of a packet.
+/// MySQL reports a Prepare before it is parsed, an Execute before it runs, and each statement of a
+/// packet.
 #[test]
 fn with_sync_mysql_begins_nothing_that_is_not_on_the_device() {
     let mut scene = Scene::new("begins", &["tacho-durability=SYNC"]);
@@ -351,7 +351,7 @@ fn with_sync_mysql_begins_nothing_that_is_not_on_the_device() {
     assert!(!begun(&threads), "it runs, and its line is not on the device");
     assert_eq!(ids(&mut watcher), [0; 0]);
     if scene.server.product.name == "mysql-9.7" {
-        // Who would take the component away would take what they wait for from under them.
+        // Removing the component must not remove what the sessions wait for.
         watcher.query_drop(scene.server.product.uninstall).expect_err("sessions are inside");
         assert!(!begun(&threads), "they still wait");
     }

@@ -1,6 +1,6 @@
-//! Zone: outside. The writer in a process of its own: the log goes to it and back under load, and
-//! whichever of the two processes is killed, nothing is missing and nothing doubled.
-//! `TACHO_SERVER` says with which server; `scripts/test-release.sh` runs them with MySQL.
+//! Zone: outside. The writer in a separate process: the log is handed over to it and back under
+//! load, and whichever of the two processes is killed, nothing is missing and nothing doubled.
+//! `TACHO_SERVER` selects the server; `scripts/test-release.sh` runs the tests with MySQL.
 
 mod filters;
 mod large;
@@ -35,7 +35,7 @@ impl Recorder {
             .arg(scene.log_directory())
             .arg("--arena-directory")
             .arg(&scene.arenas)
-            // Not the server's: it has to begin anew with that.
+            // Not that of the server: the recorder must restart with the server's one.
             .env("TZ", "Asia/Tokyo")
             .stdin(Stdio::null())
             .stderr(stderr)
@@ -65,7 +65,7 @@ impl Recorder {
         fs::read_to_string(&self.said).expect("its messages")
     }
 
-    /// Waits until the server says that this one writes.
+    /// Waits until the server reports this writer.
     fn wait_until_it_writes(&self, scene: &Scene) {
         let mine = format!("EXTERNAL {}", self.child.id());
         wait::until("the recorder writes", || writer(scene) == mine);
@@ -74,7 +74,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // Most are gone already.
+        // Most have already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -121,7 +121,7 @@ fn finish(mut scene: Scene, running: Running, run: &str, recorder: Option<Record
     log::read(&directory, |line, text| assert!(!line.ts.ends_with("+09:00"), "{text}"))
         .expect("a readable log");
     let report = sealed::check(&directory, &key_in_log(&directory));
-    // What a kill has left without a frame is sealed later, and told apart.
+    // Lines that a kill has left without a frame are sealed later, and marked.
     assert!(matches!(report.state(), State::Ok | State::Recovered), "{report:?}");
     let stops = others(&directory).iter().filter(|(event, _)| event == "stop").count();
     assert_eq!(stops, 1, "the last server stopped once, the others were killed");
@@ -213,7 +213,7 @@ fn a_recorder_is_killed_when_nearly_everything_is_in_the_arena() {
     scene.server.assert_clean_log(GONE);
 }
 
-/// Each statement waits for its line, and nobody but the next writer lets it go.
+/// Each statement waits for its line, and only the next writer releases it.
 #[test]
 fn a_recorder_is_killed_while_statements_wait_for_the_device() {
     let scene = scene(&["tacho-durability=SYNC"]);
@@ -232,7 +232,7 @@ fn a_recorder_is_killed_while_statements_wait_for_the_device() {
 
 /// It did not write for that server, and yet.
 #[test]
-fn a_server_that_writes_itself_is_killed_and_the_recorder_writes_what_it_left() {
+fn the_recorder_writes_the_records_of_a_killed_embedded_writer() {
     let mut scene = scene(&[
         "tacho-writer=EMBEDDED",
         "tacho-flush-interval-ms=60000",
@@ -253,7 +253,7 @@ fn a_server_that_writes_itself_is_killed_and_the_recorder_writes_what_it_left() 
 }
 
 #[test]
-fn a_server_is_killed_and_the_recorder_writes_what_it_left() {
+fn the_recorder_writes_the_records_of_a_killed_server() {
     let mut scene = scene(&["tacho-flush-interval-ms=60000", "tacho-flush-bytes=16777216"]);
     let running = start_load(&scene, "server");
     let recorder = Recorder::start(&scene);
@@ -319,13 +319,13 @@ fn both_are_killed() {
 }
 
 #[test]
-fn it_does_not_matter_who_is_started_first() {
+fn the_order_of_starts_does_not_matter() {
     let mut scene = scene(&[]);
     scene.server.stop().expect("stopping");
     let recorder = Recorder::start(&scene);
     scene.server.restart().expect("restarting");
     recorder.wait_until_it_writes(&scene);
-    // The recorder stays when the server goes; there is nothing to recover.
+    // The recorder stays when the server ends; there is nothing to recover.
     scene.server.restart().expect("restarting");
     recorder.wait_until_it_writes(&scene);
     scene.server.stop().expect("stopping");
@@ -340,7 +340,7 @@ fn it_does_not_matter_who_is_started_first() {
 }
 
 #[test]
-fn the_plugin_goes_under_load_while_the_recorder_writes() {
+fn the_plugin_is_removed_under_load_while_the_recorder_writes() {
     let scene = scene(&[]);
     let running = start_load(&scene, "uninstall");
     let recorder = Recorder::start(&scene);
@@ -353,7 +353,7 @@ fn the_plugin_goes_under_load_while_the_recorder_writes() {
     drop(conn);
     running.wait_for_more(100);
     let tally = running.stop().expect("a tally");
-    // The last session that holds it lets it go.
+    // The last session that holds it releases it.
     wait::until("the arena is removed", || scene.arena_files().is_empty());
     wait::until("the plugin can be installed", || {
         let mut conn = scene.server.connect().expect("a connection");
@@ -381,7 +381,7 @@ fn settings_reach_the_recorder() {
     set(&scene, "tacho_timestamps = UTC");
     set(&scene, "tacho_rotate_now = 1");
     wait::until("there is another file", || log::files(&directory).expect("files").len() > before);
-    set(&scene, r#"tacho_filter = '{"rules": [{"user": "nobody", "action": "skip"}]}'"#);
+    set(&scene, r#"tacho_filter = '{"rules": [{"user": "other", "action": "skip"}]}'"#);
     let mut conn = scene.server.connect().expect("a connection");
     conn.query_drop("SELECT 'after all of it'").expect("an answer");
     let mut found = String::new();
@@ -395,11 +395,11 @@ fn settings_reach_the_recorder() {
             && !found.is_empty()
     });
     assert!(found.contains("+00:00\""), "{found}");
-    // What it says, it says by the names that this server has.
+    // Its messages use the names of this server.
     set(&scene, "tacho_disk_warn_percent = 100");
     let warning = scene.server.product.named("less than tacho_disk_warn_percent. When it is full");
     wait::until("the recorder warns", || recorder.said().contains(&warning));
-    // A change that the recorder was told of and did not live to write is told of all the same.
+    // A change that the recorder received but did not live to write is still recorded.
     recorder.signal(Signal::STOP);
     set(&scene, "tacho_rotate_bytes = 123456789");
     recorder.kill9();
@@ -414,7 +414,7 @@ fn settings_reach_the_recorder() {
     };
     let changed =
         ["tacho_timestamps", "tacho_filter", "tacho_disk_warn_percent", "tacho_rotate_bytes"];
-    wait::until("the change is told of", || variables().len() >= changed.len());
+    wait::until("the change is recorded", || variables().len() >= changed.len());
     drop(conn);
     let mut scene = scene;
     scene.server.stop().expect("stopping");
@@ -423,12 +423,13 @@ fn settings_reach_the_recorder() {
 }
 
 #[test]
-fn a_recorder_that_hangs_is_told_of() {
+fn a_recorder_that_hangs_is_reported() {
     let scene = scene(&[]);
     let running = start_load(&scene, "hang");
     let recorder = Recorder::start(&scene);
     recorder.wait_until_it_writes(&scene);
-    // Given the log, it may still be about to take it: one that hangs there is left alone.
+    // With the log handed over, it may still be taking it over: if it hangs there, it is not
+    // interrupted.
     let taken = format!("is written by the recorder, process {}", recorder.child.id());
     wait::until("it has the log", || scene.server.error_log().contains(&taken));
     running.wait_for_more(50);
@@ -443,7 +444,7 @@ fn a_recorder_that_hangs_is_told_of() {
 }
 
 #[test]
-fn the_figures_of_the_files_come_from_whoever_writes() {
+fn the_figures_of_the_files_come_from_the_current_writer() {
     let scene = scene(&["tacho-format=CSV", "tacho-rotate-interval-s=86400"]);
     let directory = scene.log_directory();
     let are_right = || {

@@ -1,6 +1,6 @@
-//! What an account with the privilege FILE can do to the recorder, where `secure_file_priv` is
-//! empty: it reads and makes files as the server's user. It must neither read what is in the arena
-//! nor have lines of its own making recovered into the log.
+//! What an account with the privilege FILE can do to the recorder if `secure_file_priv` is empty:
+//! it reads and creates files as the server's user. It must neither read the contents of the arena
+//! nor get its own lines recovered into the log.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -38,7 +38,7 @@ impl Drop for Arenas {
     }
 }
 
-/// A server where FILE means all files, and an account that has nothing else but a table of its own.
+/// A server where FILE means all files, and an account that has nothing else except its own table.
 fn start(arenas: &Path) -> Recording {
     start_with(arenas, &[])
 }
@@ -68,7 +68,7 @@ fn mallory(server: &Recording) -> Conn {
     client::connect(server.socket(), "mallory", "loot").expect("connects")
 }
 
-/// What the server's file functions make of a path: the error, or how much they have read.
+/// The result of the server's file functions for a path: the error, or how much they have read.
 fn load(conn: &mut Conn, path: &str) -> Result<u64, String> {
     conn.query_drop("DELETE FROM t").expect("deletes");
     let sql = format!("LOAD DATA INFILE '{path}' INTO TABLE t CHARACTER SET binary");
@@ -93,7 +93,7 @@ fn ways_through_proc(pid: u32, arena: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_error_log_says_what_file_can_read() {
+fn the_error_log_reports_the_files_that_file_can_read() {
     let arenas = Arenas::new();
     let everywhere = start(&arenas.0);
     let error_log = everywhere.error_log();
@@ -111,7 +111,7 @@ fn arena_and_signing_key_cannot_be_read() {
     let arena = PathBuf::from(server.status("Tacho_arena_file"));
     let key = server.data_directory().join("tacho-signing.key");
     assert!(arena.exists() && key.exists(), "{} {}", arena.display(), key.display());
-    // What may be read is: the functions work here.
+    // Permitted files are read: the functions work here.
     let read = load(&mut conn, "/etc/passwd").expect("reads");
     assert!(read > 0, "LOAD DATA INFILE reads nothing");
     let mut ways = ways_through_proc(server.pid().expect("runs"), &arena);
@@ -119,7 +119,7 @@ fn arena_and_signing_key_cannot_be_read() {
     ways.extend([&arena, &key].map(|path| path.display().to_string()));
     for way in ways {
         let refused = load(&mut conn, &way).expect_err(&way);
-        // The system refuses it: EACCES. MariaDB 10.11.19 refuses everything below /proc by itself.
+        // The system denies it: EACCES. MariaDB 10.11.19 itself denies everything below /proc.
         let by_server = way.starts_with("/proc") && refused.contains("secure-file-priv");
         assert!(by_server || refused.contains("Permission denied"), "{way}: {refused}");
         let sql = format!("SELECT LENGTH(LOAD_FILE('{way}'))");
@@ -129,10 +129,10 @@ fn arena_and_signing_key_cannot_be_read() {
     }
 }
 
-/// What SQL puts behind the log: it neither stops the next start, nor becomes part of the log, nor gives
-/// a name to files that the recorder makes meanwhile.
+/// Data that SQL appends to the log neither stops the next start, nor becomes part of the log, nor
+/// determines the names of files that the recorder creates meanwhile.
 #[test]
-fn what_sql_puts_into_the_log_directory_is_set_aside() {
+fn files_that_sql_creates_in_the_log_directory_are_set_aside() {
     for sealing in [true, false] {
         let arenas = Arenas::new();
         let options: &[&str] = if sealing { &[] } else { &["tacho-signing-key-file="] };
@@ -202,7 +202,7 @@ fn plant(conn: &mut Conn, directory: &Path, files: &[(&str, &str)]) {
         let sql = format!("SELECT '{content}' INTO DUMPFILE '{}'", path.display());
         conn.query_drop(sql).expect("FILE makes files");
         let written = fs::read_to_string(&path).expect("reads");
-        // JSON has no backslash here, so the literal is what is written.
+        // The JSON has no backslash here, so the literal is unchanged.
         assert_eq!(written, *content);
     }
 }
@@ -212,7 +212,7 @@ fn log_files(directory: &Path) -> usize {
     names(directory).iter().filter(|name| name.ends_with(".jsonl") && !is_planted(name)).count()
 }
 
-/// What is in these files.
+/// The contents of these files.
 fn text(directory: &Path) -> String {
     let mut names = names(directory);
     names.retain(|name| name.ends_with(".jsonl") && !is_planted(name));

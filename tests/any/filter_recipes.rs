@@ -1,5 +1,5 @@
-//! Zone: outside. The recipes of `docs/guide/filter.md`, as they stand there: what each must record,
-//! and what it leaves out. On each release: `scripts/test-release.sh`.
+//! Zone: outside. The recipes of `docs/guide/filter.md`, verbatim: what each must record, and what
+//! it excludes. On each release: `scripts/test-release.sh`.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const SETUP: &[&str] = &[
     "GRANT ALL ON *.* TO app_1@localhost, dba_1@localhost, proxy_monitor@localhost",
 ];
 
-/// What must be recorded by every recipe that is not about one account: statements about accounts,
+/// Statements that every recipe must record, unless it is about one account: about accounts,
 /// privileges, and the server.
 const ALWAYS: &[&str] = &[
     "CREATE USER u@localhost",
@@ -43,10 +43,10 @@ const ALWAYS: &[&str] = &[
     "SELECT nocolumn FROM shop.t",
 ];
 
-/// Who executes which statement, and whether it must be recorded.
+/// User, statement, and whether it must be recorded.
 type Step = (&'static str, &'static str, bool);
 
-/// A recipe by what the guide says above it, and what is executed.
+/// A recipe by the text above it in the guide, and the executed statements.
 const RECIPES: &[(&str, &[Step])] = &[
     (
         "Only what changes something",
@@ -59,7 +59,7 @@ const RECIPES: &[(&str, &[Step])] = &[
     ),
     (
         "All but the health checks of a proxy",
-        // The rule asks for its address as well.
+        // The rule also checks its address.
         &[("proxy_monitor", "SELECT 1", true), ("app_1", "SELECT 2", true)],
     ),
     (
@@ -78,12 +78,12 @@ const RECIPES: &[(&str, &[Step])] = &[
         ],
     ),
     (
-        "Everybody but people",
+        "All accounts except people",
         &[("dba_1", "SELECT 3 FROM shop.t", true), ("app_1", "SELECT 4 FROM shop.t", false)],
     ),
 ];
 
-/// The JSON behind this text of the guide.
+/// The JSON after this text of the guide.
 fn recipe(title: &str) -> &'static str {
     let (_, behind) = GUIDE.split_once(title).unwrap_or_else(|| panic!("no recipe {title}"));
     let (_, json) = behind.split_once("```json\n").expect("a recipe");
@@ -91,7 +91,7 @@ fn recipe(title: &str) -> &'static str {
 }
 
 #[test]
-fn the_recipes_record_what_they_must() {
+fn the_recipes_record_the_required_statements() {
     let mut server = Recording::builder().option("tacho-tables=ON").start().expect("a server");
     let mut root = server.connect().expect("a session");
     for sql in SETUP {
@@ -100,7 +100,7 @@ fn the_recipes_record_what_they_must() {
     for (number, (title, statements)) in RECIPES.iter().enumerate() {
         server.set(&format!("tacho_filter = '{}'", recipe(title)));
         for (step, sql) in ALWAYS.iter().enumerate() {
-            // Some fail. Of those with a password, nothing behind it is recorded.
+            // Some fail. After a password, the rest of the text is not recorded.
             let _ = root.query_drop(format!("/* always {number}-{step} */ {sql}"));
         }
         let mut sessions = BTreeMap::new();
@@ -133,7 +133,7 @@ fn the_recipes_record_what_they_must() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What a filter must not leave out by mistake: the error log says so, of none of the recipes.
+/// A filter must not exclude these by mistake: the error log warns, but not for any of the recipes.
 #[test]
 fn a_filter_that_leaves_out_accounts_is_warned_of() {
     const WARNING: &str = "can leave out statements about accounts";

@@ -1,6 +1,6 @@
-//! Zone: outside. Which run of the server a line is of, and which key is that of a log: a server that
-//! is killed, started again, given another log directory and the old one again.
-//! `TACHO_SERVER` says with which server; `scripts/test-release.sh` runs this with MySQL.
+//! Zone: outside. The run of a line, and the key of a log: a server that is killed, restarted,
+//! given another log directory and the old one again. `TACHO_SERVER` selects the server;
+//! `scripts/test-release.sh` runs this with MySQL.
 
 use std::fs;
 use std::path::Path;
@@ -57,7 +57,7 @@ fn connection(server: &Recording, id: u64) -> client::Conn {
 }
 
 /// Two runs of one server, the first of which is killed while a statement runs.
-fn runs_are_told_apart(server: &mut Recording) -> (u64, u64) {
+fn runs_are_distinguished(server: &mut Recording) -> (u64, u64) {
     let log = server.log_directory();
     let mut conn = server.connect().expect("a connection");
     conn.query_drop("SELECT 'in the first run'").expect("an answer");
@@ -100,7 +100,7 @@ fn runs_are_told_apart(server: &mut Recording) -> (u64, u64) {
     assert_eq!(are_there(&shown), [true; 3], "{shown}");
     assert!(told.contains("of 2 runs of the server"), "{told}");
     assert!(told.contains(&format!("{first}, {second};")), "{told}");
-    // What the second run has written of the first one belongs to that.
+    // Lines of the first run that the second run has written belong to the first.
     let (shown, told) = of(&["--run", &first.to_string()]);
     assert_eq!((are_there(&shown), &*told), ([true, true, false], ""), "{shown}");
     assert!(shown.contains("\"interrupted\""), "{shown}");
@@ -166,16 +166,16 @@ fn assert_verified(log: &Path, key: &VerifierKey, states: &[State]) {
 #[test]
 fn runs_and_logs_keep_their_names() {
     let mut server = Recording::builder().start().expect("a server");
-    runs_are_told_apart(&mut server);
+    runs_are_distinguished(&mut server);
     let old_log = server.log_directory();
     let old_key = starts(&old_log)[0].1.clone();
 
-    // As the guides advise: a directory of its own, and no word of the key.
+    // As the guides recommend: a separate directory, and no setting of the key.
     let new_log = server.data_directory().join("elsewhere");
     server.add_option(&format!("tacho-directory={}", new_log.display()));
     server.restart().expect("started again");
     server.connect().expect("a connection").query_drop("SELECT 1").expect("an answer");
-    // And the log goes to a process outside and back.
+    // The log is handed over to an external process and back.
     server.set("tacho_writer = 'EXTERNAL'");
     let recorder = Recorder::start(&server, &new_log);
     server.connect().expect("a connection").query_drop("SELECT 2").expect("an answer");

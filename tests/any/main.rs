@@ -1,5 +1,5 @@
-//! What the recorder promises with every server. `TACHO_SERVER` names the one, or it is the MariaDB of
-//! this machine. Tests in modules `mariadb_only` are not for MySQL.
+//! Guarantees of the recorder with every server. `TACHO_SERVER` selects the server; the default is
+//! the MariaDB of this machine. Tests in modules `mariadb_only` are not for MySQL.
 
 mod crash;
 mod crash_moments;

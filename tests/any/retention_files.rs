@@ -63,7 +63,7 @@ fn as_many_closed_files_stay_under_load_as_are_set() {
     wait::until("files were removed", || removed(&server, &mut conn) > 10);
     wait::until("no more are there than may be", || names(&log).len() <= 4);
     wait::until("as many as may be stay", || server.number(&mut conn, "Tacho_files") == 4);
-    // Its change is a line, by whom, and to keep more lets nothing go.
+    // Its change has a line with the user, and a higher limit removes nothing.
     server.set("tacho_retention_files = 100");
     let before = removed(&server, &mut conn);
     for number in 0..500 {
@@ -106,10 +106,10 @@ fn as_many_closed_files_stay_under_load_as_are_set() {
     );
 }
 
-/// Nothing that an account does again and again pushes out what it has done before: the files that were
-/// there before the flood stay until full ones have taken their place.
+/// An account cannot displace its earlier records by repeating an action: the files from before the
+/// flood stay until full ones have replaced them.
 #[test]
-fn a_flood_of_rotations_does_not_push_out_what_was_recorded_before() {
+fn a_flood_of_rotations_does_not_displace_earlier_records() {
     let server = Recording::builder().option("tacho-retention-files=3").start().expect("a server");
     let log = server.log_directory();
     let mut conn = server.connect().expect("a connection");
@@ -127,7 +127,7 @@ fn a_flood_of_rotations_does_not_push_out_what_was_recorded_before() {
     assert_eq!(removed(&server, &mut conn), 0);
     assert!(first_text(&log).contains("the evidence"));
 
-    // A higher number lets nothing go; the same one, which has a line, all that are too many.
+    // A higher number removes nothing; the same one, which has a line, removes all excess files.
     server.set("tacho_retention_files = 4");
     rotate(&server, &mut conn);
     assert_eq!(removed(&server, &mut conn), 0);
@@ -136,7 +136,7 @@ fn a_flood_of_rotations_does_not_push_out_what_was_recorded_before() {
     assert_eq!(removed(&server, &mut conn), 5);
     assert_eq!(names(&log).len(), 5);
     let variable = server.product.named("\"variable\":\"tacho_retention_files\"");
-    wait::until("the change is told", || {
+    wait::until("the change is recorded", || {
         names(&log).iter().any(|name| {
             let text = fs::read_to_string(log.join(name)).expect("a text");
             text.contains(&variable) && text.contains("\"old_value\":\"4\",\"new_value\":\"4\"")
@@ -144,7 +144,7 @@ fn a_flood_of_rotations_does_not_push_out_what_was_recorded_before() {
     });
 }
 
-/// A file goes as soon as one limit says so, and from no limit any is a lower one.
+/// A file is removed as soon as one limit requires it, and any limit is lower than none.
 #[test]
 fn the_limits_by_count_and_size_hold_side_by_side() {
     let server = Recording::builder().option("tacho-rotate-bytes=20000").start().expect("a server");

@@ -1,4 +1,4 @@
-//! A server that records, is killed, starts again, and a log that must tell everything.
+//! A server that records, is killed, restarts, and a log that must contain everything.
 
 // Each test file uses its own part of this.
 #![allow(dead_code)]
@@ -79,7 +79,7 @@ impl Scene {
         self.server.stop().expect("stopping");
         assert_eq!(self.arena_files(), Vec::<PathBuf>::new(), "arenas are left");
         let summary = check(&self.log_directory(), tally, run);
-        // MySQL tells of a Prepare before it is parsed.
+        // MySQL reports a Prepare before it is parsed.
         assert!(summary.unannounced == 0 || self.server.product.is_mariadb(), "{summary:?}");
         summary
     }
@@ -94,7 +94,7 @@ impl Drop for Scene {
     }
 }
 
-/// sysbench beside the tagging client. It ends when the server does, and says so, to nobody.
+/// sysbench beside the tagging client. It ends with the server; its error message is discarded.
 pub struct Noise(Child);
 
 impl Noise {
@@ -121,13 +121,13 @@ impl Noise {
 
 impl Drop for Noise {
     fn drop(&mut self) {
-        // Its server is gone, and it may have gone with it.
+        // Its server is gone, and it may have ended, too.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// What a log was found to hold.
+/// The findings in a log.
 #[derive(Debug, Default)]
 pub struct Summary {
     pub acknowledged: usize,
@@ -158,8 +158,8 @@ fn is_too_late(tag: &Tag, found: &TagCounts, in_flight: &HashSet<Tag>) -> bool {
     in_flight.iter().find(is_next).is_some_and(|next| !found.contains_key(next))
 }
 
-/// Each connection of each recording: the last number that was seen, and that of the last
-/// statement that was interrupted.
+/// For each connection of each recording: the last number, and that of the last interrupted
+/// statement.
 #[derive(Default)]
 struct Interruptions {
     conns: HashMap<u64, (u64, Option<u64>)>,
@@ -184,7 +184,7 @@ impl Interruptions {
     fn end_recording(&mut self) {
         for (conn, (last, interrupted)) in self.conns.drain() {
             if let Some(interrupted) = interrupted {
-                assert_eq!(interrupted, last, "connection {conn} went on after the interruption");
+                assert_eq!(interrupted, last, "connection {conn} continued after the interruption");
             }
         }
     }

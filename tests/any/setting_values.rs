@@ -1,6 +1,6 @@
-//! Zone: outside. Values of settings that are wrong: what a statement refuses, what the server makes of
-//! an option, and where it is seen that the recorder goes on without something. On each release:
-//! `scripts/test-release.sh`.
+//! Zone: outside. Wrong values of settings: which are rejected in a statement, how the server
+//! treats them in an option, and where it is reported that the recorder works without something. On
+//! each release: `scripts/test-release.sh`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use tacho_tests::wait;
 /// `ER_WRONG_VALUE_FOR_VAR`, `ER_WRONG_TYPE_FOR_VAR`.
 const REFUSALS: [u16; 2] = [1231, 1232];
 
-/// No value of any of the numbers: too small, too large, and what is no number.
+/// Invalid values for all of the numbers: too small, too large, and not a number.
 const WRONG: &[&str] = &[
     "-1",
     "-9223372036854775808",
@@ -123,7 +123,7 @@ fn restart_with(server: &mut Recording, options: &[(&Number, String)]) -> String
 }
 
 #[test]
-fn options_out_of_range_are_cut_and_told_of() {
+fn options_out_of_range_are_clamped_and_reported() {
     let mut server = Recording::builder().start().expect("a server");
     let numbers = numbers();
     // An arena of the largest size does not fit into this machine.
@@ -152,12 +152,12 @@ fn options_out_of_range_are_cut_and_told_of() {
     let said = restart_with(&mut server, &negative);
     let mut root = server.connect().expect("a session");
     if server.product.is_mariadb() {
-        // The server does without a plugin whose options it does not understand.
+        // The server starts without a plugin whose options it does not understand.
         assert!(said.contains("Parsing options for plugin 'tacho' failed"), "{said}");
         let found = client::status(&mut root, "Tacho\\_%").expect("the status");
         assert!(found.is_empty(), "{found:?}");
         drop(root);
-        // Unless it is told not to.
+        // Unless this is forbidden.
         server.stop().expect("stopping");
         server.set_extra_options(&["tacho=FORCE", "tacho-flush-bytes=-1"].map(str::to_owned));
         server.restart().expect_err("it does not start without its plugin");
@@ -170,7 +170,7 @@ fn options_out_of_range_are_cut_and_told_of() {
     }
 }
 
-/// The `config` lines about this variable: old value, new value, who.
+/// The `config` lines about this variable: old value, new value, user.
 fn changes<'l>(lines: &'l [Line], variable: &str) -> Vec<[&'l str; 3]> {
     let found = lines.iter().filter(|line| text(line, "variable") == Some(variable));
     found
@@ -181,14 +181,14 @@ fn changes<'l>(lines: &'l [Line], variable: &str) -> Vec<[&'l str; 3]> {
 }
 
 #[test]
-fn what_is_wrong_at_the_start_is_in_the_status_and_in_the_log() {
+fn errors_at_the_start_are_in_the_status_and_in_the_log() {
     let mut server = Recording::builder()
         .option(r#"tacho-filter={"rules": [{"table": "app.*", "action": "skip"}]}"#)
         .option("tacho-encryption-recipients-file=/nonexistent/recipients")
         .start()
         .expect("a server");
     let named = |server: &Recording, text: &str| server.product.named(text);
-    // Its place, what is wrong, and what to do, by the names that this server has.
+    // Its position, the error, and what to do, with the names of this server.
     let filter_error = server.status("Tacho_filter_error");
     let begin = named(&server, "tacho_filter: line 1, column ");
     assert!(filter_error.starts_with(&begin), "{filter_error}");
@@ -197,7 +197,7 @@ fn what_is_wrong_at_the_start_is_in_the_status_and_in_the_log() {
     let begin = named(&server, "tacho_encryption_recipients_file: /nonexistent/recipients: ");
     assert!(encryption_error.starts_with(&begin), "{encryption_error}");
     if !server.product.is_mariadb() {
-        // What was kept for this start, and cannot be read.
+        // The file for this start cannot be read.
         assert_eq!(server.status("Tacho_rewrite_error"), "");
         server.stop().expect("stopping");
         fs::write(server.log_directory().join(".rewrite_rules.json"), "{").expect("written");
@@ -210,7 +210,7 @@ fn what_is_wrong_at_the_start_is_in_the_status_and_in_the_log() {
     assert_eq!(server.status("Tacho_filter_error"), "");
     server.set("tacho_encryption_recipients_file = ''");
     assert_eq!(server.status("Tacho_encryption_error"), "");
-    // A file is no better, and two of them are wrong, whatever is in them.
+    // A file is no better, and two of them are an error, whatever they contain.
     server.add_option(r#"tacho-filter={"rules": []}"#);
     server.add_option("tacho-filter-file=/nonexistent/filter");
     server.restart().expect("starting");
@@ -242,7 +242,7 @@ fn what_is_wrong_at_the_start_is_in_the_status_and_in_the_log() {
     assert!(encryption_errors.contains(&[&*encryption_error, "", "root"]), "{encryption_errors:?}");
 }
 
-/// Who reads the error log copies the name that it gives.
+/// A reader of the error log copies the name in the message.
 #[test]
 fn messages_have_the_names_that_settings_have_here() {
     let server = Recording::builder()
@@ -273,7 +273,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is compiled once for all servers cannot know how a setting is called.
+/// Code that is compiled once for all servers does not know the names of settings.
 #[test]
 fn no_message_of_the_recorder_has_the_name_of_a_setting_of_one_server() {
     let names = Setting::ALL.map(|setting| SettingNames::Plugin.name(setting));
@@ -286,7 +286,7 @@ fn no_message_of_the_recorder_has_the_name_of_a_setting_of_one_server() {
     for file in &files {
         let text = fs::read_to_string(file).expect("a source file");
         let is_code = |line: &&str| !line.trim_start().starts_with("//");
-        // Unit tests check what a message is on each server.
+        // Unit tests check the messages on each server.
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         for line in code.lines().filter(is_code) {
             // Some settings are called as crates.

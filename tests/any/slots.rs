@@ -1,5 +1,5 @@
-//! Zone: outside. More connections than a small arena has slots for: what they record has no numbers,
-//! and lies in the chunks of any threads.
+//! Zone: outside. More connections than a small arena has slots for: their records have no numbers,
+//! and are in the chunks of any threads.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -18,7 +18,7 @@ fn connect(server: &Recording, count: usize) -> Vec<Conn> {
     (0..count).map(|_| server.connect().expect("connects")).collect()
 }
 
-/// What the log has of one statement.
+/// The lines of one statement.
 #[derive(Debug)]
 struct Seen {
     seq: u64,
@@ -30,8 +30,8 @@ struct Seen {
     texts: usize,
 }
 
-/// By its text. The first line of one that was running when the writer needed room says so; the
-/// other one completes it.
+/// By its text. If it was running when the writer needed space, the first line says so; the other
+/// one completes it.
 fn statements(server: &Recording) -> BTreeMap<String, Seen> {
     let mut found: BTreeMap<String, Seen> = BTreeMap::new();
     let mut running: BTreeMap<u64, String> = BTreeMap::new();

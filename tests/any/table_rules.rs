@@ -5,7 +5,7 @@ use tacho_tests::client::Queryable as _;
 use tacho_tests::recorded::{self, text};
 use tacho_tests::recording::Recording;
 
-/// `payroll` is what is audited, `scratch` is what is not.
+/// `payroll` is audited, `scratch` is not.
 const SETUP: &[&str] = &[
     "CREATE DATABASE payroll",
     "CREATE DATABASE scratch",
@@ -52,7 +52,7 @@ const AUDITED: &[&[&str]] = &[
         "UPDATE payroll.x JOIN scratch.t USING (id) SET payroll.x.v = 'y'",
         "DELETE FROM payroll.x WHERE id = 78",
     ],
-    // A locked table is opened anew, and is all that MariaDB reports.
+    // A locked table is reopened, and is the only one that MariaDB reports.
     &[
         "LOCK TABLES payroll.x READ, scratch.t WRITE",
         "ALTER TABLE scratch.t COMMENT 'x'",
@@ -98,7 +98,7 @@ const AUDITED: &[&[&str]] = &[
         "SELECT 1 FROM scratch.t WHERE 1 = 0 AND EXISTS (SELECT 1 FROM payroll.x)",
     ],
     &["HANDLER payroll.x OPEN", "HANDLER x READ FIRST", "HANDLER x READ NEXT", "HANDLER x CLOSE"],
-    // No server reports what is only there for the session.
+    // No server reports tables that only exist for the session.
     &[
         "CREATE TEMPORARY TABLE scratch.tmp SELECT * FROM payroll.x",
         "SELECT * FROM scratch.tmp",
@@ -110,7 +110,7 @@ const AUDITED: &[&[&str]] = &[
         "DESCRIBE payroll.x",
     ],
     &["ANALYZE TABLE payroll.x", "CHECKSUM TABLE payroll.x", "CHECK TABLE payroll.x"],
-    // They fail, before the tables are open or behind that.
+    // They fail, before or after the tables are open.
     &[
         "SELECT * FROM payroll.nosuch, scratch.t",
         "SELECT nocol FROM payroll.x, scratch.t",
@@ -150,7 +150,7 @@ const AUDITED: &[&[&str]] = &[
     &["LOCK TABLES mysql.user READ, payroll.x READ", "SELECT COUNT(*) FROM mysql.user, payroll.x"],
 ];
 
-/// What only MariaDB has.
+/// Statements that only MariaDB has.
 const AUDITED_BY_MARIADB: &[&[&str]] = &[
     // Its tables are those of `scratch.t`: dropped, created, written.
     &[
@@ -189,7 +189,7 @@ const SETUP_OF_MARIADB: &[&str] = &[
     "SET GLOBAL query_cache_type = DEMAND",
 ];
 
-/// What rules about the tables of `scratch` may leave out, and have to.
+/// Statements that rules about the tables of `scratch` must exclude.
 const OTHERS: &[&str] = &[
     "SELECT id FROM scratch.t",
     "SELECT id FROM scratch.t WHERE v = (SELECT MAX(v) FROM scratch.t)",
@@ -213,7 +213,7 @@ const FILTERS: &[(&str, bool)] = &[
 ];
 
 #[test]
-fn rules_by_table_leave_out_only_what_is_known_whole() {
+fn rules_by_table_exclude_only_statements_with_known_tables() {
     let mut server = Recording::builder()
         .option("tacho-tables=ON")
         .option("performance-schema=ON")
@@ -233,7 +233,7 @@ fn rules_by_table_leave_out_only_what_is_known_whole() {
         for (number, case) in cases.iter().enumerate() {
             let mut conn = server.connect().expect("a session");
             for (step, sql) in case.iter().enumerate() {
-                // Some fail, and are to be recorded as well.
+                // Some fail, and must be recorded, too.
                 let _ = conn.query_drop(format!("{sql} /* {phase}-{number}-{step} */"));
             }
         }

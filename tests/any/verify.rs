@@ -1,5 +1,5 @@
-//! Zone: outside. The log of a real server is sealed from its first start: through rotation,
-//! `kill -9`, recovery and a stop; and what is done to it afterwards is found.
+//! Zone: outside. The log of a real server is sealed from its first start: through rotation, `kill
+//! -9`, recovery and a stop; and later changes to it are detected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use tacho_tests::recording::Recording;
 use tacho_tests::sealed::{assert_state, check};
 use tacho_tests::wait;
 
-/// What the command ends with.
+/// The exit codes of the command.
 const TRUNCATED: Option<i32> = Some(13);
 const MODIFIED: Option<i32> = Some(14);
 
-/// The public key as the first line of the log tells it.
+/// The public key in the first line of the log.
 fn key_in_log(log: &Path) -> VerifierKey {
     let files = files(log, "jsonl");
     let text = fs::read_to_string(&files[0]).expect("the first file");
@@ -26,7 +26,7 @@ fn key_in_log(log: &Path) -> VerifierKey {
     key.parse().expect("a public key")
 }
 
-/// What `tacho verify` finds: the number that it ends with (`docs/guide/verify.md`).
+/// The exit code of `tacho verify` (`docs/guide/verify.md`).
 fn verify(log: &Path, key: &VerifierKey) -> Option<i32> {
     let mut command = Command::new(build_directory().join("bin/tacho"));
     command.arg("verify").arg(log).args(["--key", &key.to_string()]).stdout(Stdio::null());
@@ -43,7 +43,7 @@ fn files(log: &Path, ending: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// What somebody puts beside the files of the recorder. `good`: one of its log files.
+/// Foreign files beside those of the recorder. `good`: one of its log files.
 fn planted_files_are_found(log: &Path, key: &VerifierKey, good: &Path, whole_code: Option<i32>) {
     for ending in ["zst", "age"] {
         let other = PathBuf::from(format!("{}.{ending}", good.display()));
@@ -108,7 +108,7 @@ fn the_log_of_a_server_verifies_through_all_its_life() {
     server.stop().expect("stopped");
 
     let report = check(&log, &key);
-    // Lines whose frame the kill has prevented are told of; mostly there are none.
+    // Lines without a frame because of the kill are reported; usually there are none.
     let whole = if report.recovered_lines > 0 { State::Recovered } else { State::Ok };
     assert_state(&report, whole);
     assert!(report.is_closed && report.lines > 200 && report.files >= 4, "{report:?}");

@@ -1,5 +1,5 @@
-//! Zone: outside. `tacho bench` on real servers: what it writes, what it puts back, what it
-//! shows. That it measures *well* is nothing a test can say on a machine with other work.
+//! Zone: outside. `tacho bench` on real servers: its output, what it restores, what it displays. No
+//! test can verify on a busy machine that it measures *well*.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ use tacho_tests::server::{self, TestServer};
 /// As [`benched::bench`], with the server that the tests are about.
 fn bench(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = benched::bench(directory, arguments);
-    // A server of somebody's own is what it is.
+    // A user's server is used as it is.
     if !arguments.iter().any(|argument| matches!(*argument, "--socket" | "--host")) {
         on_release(&mut command);
     }
@@ -78,7 +78,7 @@ fn a_private_server_is_measured_and_removed() {
         assert_eq!(names[first], "none", "{names:?}");
         assert_eq!(pair[1 - first]["method"], pair[0]["compared"]);
     }
-    // What is on writes, and what is off does not.
+    // A method writes while it is on, and not while it is off.
     for block in &blocks {
         let queries = block["queries"].as_u64().expect("a number");
         let bytes = block["log_bytes"].as_u64();
@@ -88,7 +88,7 @@ fn a_private_server_is_measured_and_removed() {
                 assert!(bytes.expect("a size") > queries * 20, "{block}");
             }
             "tacho" => {
-                // How far the writer gets within the block depends on what else the machine does.
+                // How far the writer gets within the block depends on the machine's other work.
                 let records = block["records_written"].as_u64().expect("a number");
                 assert!(records > 0, "{block}");
                 assert!(block["bytes_written"].as_u64().expect("a number") > records * 50);
@@ -135,7 +135,7 @@ fn every_variant_of_tacho_can_be_measured() {
         assert!(on.peek().is_some(), "{name}: {told}{said}");
         for block in on {
             let written = block["records_written"].as_u64().expect("a number");
-            // Off leaves the line that says so.
+            // Switching off writes a line.
             assert_eq!(written < 10, name == "tacho:off", "{block}");
         }
     }
@@ -154,13 +154,13 @@ fn instructions_are_counted() {
     let lines = lines(&directory);
     let of = |method: &str, part: &str| counted(&lines, method, part);
     // A point select takes tens of thousands; recording it some thousands more, here and in the
-    // writer, and that is no matter of the machine's load.
+    // writer, independently of the machine's load.
     assert!(of("none", "query") > 20_000, "{told}");
     assert_eq!(of("none", "writer"), 0, "{told}");
     let added = of("tacho", "query") - of("none", "query");
     assert!((1_000..10_000).contains(&added), "{told}");
     assert!(of("tacho", "writer") > 1_000, "{told}");
-    // Each is a difference of its own, so their sum may be some instructions off.
+    // Each is a difference, so their sum may be off by some instructions.
     let parts = of("tacho", "query") + of("tacho", "writer");
     assert!(of("tacho", "process") > parts * 99 / 100, "{told}");
     assert!(told.contains("instructions per point select"), "{told}");
@@ -195,7 +195,7 @@ fn an_own_server_is_as_before() {
     assert_eq!(lines[0]["server"]["private"], false);
     assert_eq!(lines[0]["server"]["local"], true);
     assert_eq!(of_type(&lines, "block").len(), 2 * 4 * 2);
-    // Files of our own names are gone; the audit log is for its owner to keep or remove.
+    // Files with our own names are removed; the owner decides about the audit log.
     let mut names = Vec::new();
     for entry in fs::read_dir(server.data_directory()).expect("the data directory") {
         names.push(entry.expect("an entry").file_name().to_string_lossy().into_owned());
@@ -265,7 +265,7 @@ fn an_interrupted_bench_puts_everything_back() {
     let mut conn = server.connect().expect("a session");
     let before = state(&mut conn);
     let socket = server.socket().display().to_string();
-    // Without an end of its own.
+    // Without a time limit.
     let arguments = ["--socket", &socket, "--user", "root", "--method", METHODS, "--pairs", "9999"];
     for signal in [Signal::INT, Signal::TERM] {
         let mut child =
@@ -324,9 +324,9 @@ fn every_workload_runs() {
         let events = block["events"].as_u64().expect("a number");
         assert!(block["log_bytes"].as_u64().expect("a number") > events * 100, "{block}");
     }
-    // With a fixed rate, no more than have come since the beginning, whatever the server could
-    // do. One block may have more: those that a busy machine had kept waiting. Arrivals are
-    // random; six times their deviation is far.
+    // With a fixed rate, no more than have arrived since the beginning, whatever the server's
+    // capacity. One block may have more: those that a busy machine had delayed. Arrivals are
+    // random; six times their deviation is a wide margin.
     let mut events = 0.0;
     for block in blocks.iter().filter(|block| !block["rate"].is_null()) {
         let number = |name: &str| block[name].as_f64().expect("a number");
@@ -335,7 +335,7 @@ fn every_workload_runs() {
         assert!(events <= wanted + 6.0 * wanted.sqrt(), "{events} events: {block}");
     }
 
-    // And a load of the user's own, of which nothing is known but what the server says.
+    // And a user's load, of which only the server's counters are known.
     let command =
         "while mariadb --no-defaults --user=\"$TACHO_BENCH_USER\" -e 'SELECT 1'; do :; done";
     let output = run(bench(
@@ -393,7 +393,7 @@ fn the_report_opens_in_a_browser() {
         assert!(fs::metadata(&picture).expect("a picture").len() > 20_000);
     }
 
-    // The same from the lines alone, also when the run had no end.
+    // The same from the lines alone, even if the run had no end.
     let lines = fs::read_to_string(directory.join("out.jsonl")).expect("lines");
     let half: String = lines.lines().take(9).map(|line| format!("{line}\n")).collect();
     let part = directory.join("half.jsonl");
@@ -405,7 +405,7 @@ fn the_report_opens_in_a_browser() {
     fs::remove_dir_all(directory).expect("removing the directory");
 }
 
-/// Opens `out.html`, takes a picture, and returns what the page shows then, as HTML.
+/// Opens `out.html`, takes a picture, and returns the displayed page as HTML.
 fn browse(directory: &Path, scheme: &str) -> String {
     let page = directory.join("out.html");
     let chromium = |arguments: &[String]| {
@@ -430,12 +430,12 @@ fn browse(directory: &Path, scheme: &str) -> String {
     let picture = directory.join(format!("{scheme}.png"));
     chromium(&[format!("--screenshot={}", picture.display())]);
     let page = chromium(&["--dump-dom".to_owned()]);
-    // What is shown, without the scripts, which know all these words.
+    // The displayed text, without the scripts, which contain all these words.
     page.split_once("<script").expect("the data").0.to_owned()
 }
 
 #[test]
-fn wrong_usage_and_broken_methods_are_told() {
+fn wrong_usage_and_broken_methods_are_reported() {
     let directory = directory("wrong");
     let broken = directory.join("broken.toml");
     let method = "name = \"broken\"\ntitle = \"Broken\"\nswitch = \"live\"\n";
@@ -456,7 +456,7 @@ fn wrong_usage_and_broken_methods_are_told() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
         assert!(said.contains(complaint), "{arguments:?}: {said}");
     }
-    // One that nobody asked for by name is left out, and the report says so.
+    // A method that was not requested by name is omitted, and the report says so.
     let arguments = ["--method-file", &file, "--quick", "--pairs", "1"];
     let output = run(bench(&directory, &arguments));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

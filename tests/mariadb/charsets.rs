@@ -92,7 +92,7 @@ fn every_character_set_gives_its_bytes_back() {
     assert!(seen.iter().all(|count| *count == 1), "{seen:?}");
 }
 
-/// A limit on the length never leaves half a character, which would need its bytes beside it.
+/// A limit on the length never leaves half a character, which would need its original bytes.
 #[test]
 fn long_statements_are_cut_between_characters() {
     const LIMIT: usize = 40;

@@ -1,4 +1,4 @@
-//! What is done, case by case. What is recorded of it stands in `docs/specs/commands.md`.
+//! The commands, case by case. `docs/specs/commands.md` has the resulting lines.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub struct World {
     socket: PathBuf,
     directory: PathBuf,
     port: u16,
-    /// Sessions whose lines belong to a case, beside the case's own.
+    /// Sessions whose lines belong to a case, besides the case's own.
     pub shown: RefCell<Vec<u64>>,
 }
 
@@ -45,12 +45,12 @@ impl World {
                 return;
             }
             assert!(Instant::now() < deadline, "{conn} never came to {condition}");
-            // InnoDB renews what it shows of its locks only if nobody has looked for 100 ms.
+            // InnoDB renews its view of locks only if it was not read for 100 ms.
             thread::sleep(Duration::from_millis(150));
         }
     }
 
-    /// The lines of this session are shown, too. It is ended, if the server has let it in.
+    /// Also prints the lines of this session, and ends it if it is logged in.
     fn shown(&self, login: LoginResult) {
         let conn = match login.expect("a connection") {
             Ok(mut raw) => {
@@ -62,7 +62,7 @@ impl World {
         self.shown.borrow_mut().push(conn);
     }
 
-    /// Waits until the session is gone.
+    /// Waits until the session has ended.
     fn wait_until_gone(&self, conn: u64) {
         let mut other = self.root();
         let deadline = Instant::now() + Duration::from_secs(180);
@@ -305,7 +305,7 @@ cases! {
             let piece = [&id.to_le_bytes()[..], &[0, 0], b"piece "].concat();
             s.command(com::STMT_SEND_LONG_DATA, &piece).expect("sent");
             s.command(com::STMT_SEND_LONG_DATA, &piece).expect("sent");
-            // The type of a blob, and no value: it has come already.
+            // The type of a blob, without a value: it was already sent.
             let body = [&id.to_le_bytes()[..], &[0, 1, 0, 0, 0, 0, 1, 0xfc, 0]].concat();
             s.command(com::STMT_EXECUTE, &body).expect("an answer");
             Some(s)
@@ -413,7 +413,7 @@ cases! {
             None
         };
         "KILL of an idle connection" "The error is the reason why the session ended." |w, s| {
-            // One that has not begun to wait for a command goes without an error.
+            // A session that has not begun to wait for a command ends without an error.
             w.wait_for(s.conn, "command = 'Sleep' AND time_ms > 1000");
             w.root().must(&[&format!("KILL {}", s.conn)]);
             w.wait_until_gone(s.conn);

@@ -1,6 +1,6 @@
-//! Zone: outside. Every kind of client command on a real server: which lines, with what in
-//! them. The expected lines are `docs/specs/commands.md`, which is for readers too; with
-//! `TACHO_BLESS=1` it is written anew, to be read before it is committed.
+//! Zone: outside. Every kind of client command on a real server: which lines it has, with which
+//! fields. The expected lines are `docs/specs/commands.md`, which is also for readers; with
+//! `TACHO_BLESS=1` it is rewritten, to be reviewed before it is committed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use tacho_tests::raw::{Raw, com};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::server::{Release, TestServer, release};
 
-/// What the cases do on purpose.
+/// Errors that the cases cause on purpose.
 const ALLOWED: &[&str] = &[
     "Aborted connection",
     "Access denied",
@@ -110,7 +110,7 @@ fn describe(recorded: &[Recorded]) -> String {
     out
 }
 
-/// `same` takes out what may differ.
+/// `same` removes what may differ.
 fn assert_as_specified(recorded: &[Recorded], same: fn(&str) -> String) {
     let found = describe(recorded);
     for Recorded { name, lines } in recorded {
@@ -128,8 +128,8 @@ fn assert_as_specified(recorded: &[Recorded], same: fn(&str) -> String) {
     );
 }
 
-/// What the server that is tested shall do: `docs/specs/commands.md`, and on 11.8 the cases of
-/// `docs/specs/commands-11.8.md` in the place of those.
+/// The expected lines of the tested server: `docs/specs/commands.md`, and on 11.8 the cases of
+/// `docs/specs/commands-11.8.md` instead of those.
 fn specified() -> String {
     let all = std::fs::read_to_string(spec_path()).expect("docs/specs/commands.md");
     if release() == Release::System {
@@ -175,15 +175,15 @@ fn without_examined(text: &str) -> String {
 #[test]
 fn every_command_is_recorded_as_specified() {
     let recorded = record_cases(&[]);
-    // What 11.8 does in another way is written by hand.
+    // The differences of 11.8 are written by hand.
     if std::env::var_os("TACHO_BLESS").is_some() && release() == Release::System {
         std::fs::write(spec_path(), describe(&recorded)).expect("writing");
     }
     assert_as_specified(&recorded, str::to_owned);
 }
 
-/// A connection moves between threads there. Only why an idle session ended is told in fewer
-/// cases.
+/// A connection moves between threads there. Only the reason why an idle session ended is reported
+/// in fewer cases.
 #[test]
 fn a_pool_of_threads_makes_no_difference() {
     let recorded = record_cases(&["thread-handling=pool-of-threads", "thread-pool-size=2"]);

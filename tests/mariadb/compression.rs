@@ -32,7 +32,7 @@ fn lines(log: &Path) -> Vec<String> {
     lines
 }
 
-/// How many lines tell that compression was switched on.
+/// How many lines record that compression was switched on.
 fn changes(lines: &[String]) -> usize {
     let change = "\"variable\":\"tacho_compression\",\"old_value\":\"NONE\",\"new_value\":\"ZSTD\"";
     lines.iter().filter(|line| line.contains(change)).count()
@@ -62,7 +62,7 @@ fn closed_files_become_smaller_and_are_read_as_before() {
     conn.query_drop("SET GLOBAL tacho_compression = 'ZSTD'").expect("an answer");
     wait::until("it has begun", || number(&mut conn, "Tacho_files_compressed") > 0);
     load(&mut conn, "second");
-    // Wherever the thread is: the library goes only after it.
+    // The library is unloaded only after the thread has ended.
     conn.query_drop("UNINSTALL PLUGIN tacho").expect("uninstalled");
     drop(conn);
     let mut conn = server.connect().expect("a connection");
@@ -71,8 +71,8 @@ fn closed_files_become_smaller_and_are_read_as_before() {
     let mut conn = server.connect().expect("a connection");
     conn.query_drop("SET GLOBAL tacho_compression = 'ZSTD'").expect("an answer");
     load(&mut conn, "third");
-    // What is told of a change is not in the arena.
-    wait::until("both changes are told", || changes(&lines(&log)) == 2);
+    // The line of a change is not in the arena.
+    wait::until("both changes are recorded", || changes(&lines(&log)) == 2);
     server.kill9().expect("killed");
     server.restart().expect("started again");
     let mut conn = server.connect().expect("a connection");
@@ -93,7 +93,7 @@ fn closed_files_become_smaller_and_are_read_as_before() {
     let compressed = names(&log, ".jsonl.zst");
     assert!(compressed.len() > 40, "{compressed:?}");
 
-    // The seal is of the lines.
+    // The seal covers the lines.
     let (_, rest) = lines[0].split_once("\"signing_key\":\"").expect("a start line with the key");
     let key = rest.split('"').next().expect("its end");
     let directory = log.to_str().expect("a path");

@@ -1,5 +1,5 @@
-//! Zone: outside. Encryption of closed files on a real server: a wrong file of keys, `kill -9`, files
-//! that were compressed before, and the standard `age` command beside ours.
+//! Zone: outside. Encryption of closed files on a real server: a wrong file of keys, `kill -9`,
+//! files that were already compressed, and the standard `age` command beside ours.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -88,7 +88,7 @@ impl Drop for Log {
 }
 
 #[test]
-fn closed_files_are_read_by_those_who_have_the_key_and_by_nobody_else() {
+fn closed_files_can_only_be_read_with_the_key() {
     let log = Log::new("keys");
     let (secret, recipients, public) = keys(&log.keys, "auditor");
     let (other, _, _) = keys(&log.keys, "stranger");
@@ -105,9 +105,9 @@ fn closed_files_are_read_by_those_who_have_the_key_and_by_nobody_else() {
     conn.query_drop("SET GLOBAL tacho_compression = 'ZSTD'").expect("an answer");
     load(&mut conn, "compressed");
     wait::until("all that is closed is compressed", || names(&log.path, ".jsonl").len() == 1);
-    assert_eq!(names(&log.path, ".age"), BTreeSet::new(), "nobody has asked for it");
+    assert_eq!(names(&log.path, ".age"), BTreeSet::new(), "it was not requested");
 
-    // What is no list of public keys is refused, and says why.
+    // A text that is not a list of public keys is rejected with the reason.
     let set =
         |path: &Path| format!("SET GLOBAL tacho_encryption_recipients_file = '{}'", path.display());
     for (path, why) in [
@@ -163,7 +163,7 @@ fn closed_files_are_read_by_those_who_have_the_key_and_by_nobody_else() {
         assert!(output.stdout.starts_with(b"\x28\xb5\x2f\xfd"), "zstd: {}", stderr(&output));
     }
 
-    // Ours: everything with the key, and without it what is not read is named.
+    // Ours: everything with the key; without it the unread files are listed.
     let tail = ["tail", "-n", "all", "--format", "json", log.path()];
     let output = tacho(&[&tail[..], &["--identity", identity]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
@@ -194,7 +194,7 @@ fn closed_files_are_read_by_those_who_have_the_key_and_by_nobody_else() {
     assert!(digests.status.success() && !digests.stdout.is_empty(), "{}", stderr(&digests));
     assert_eq!(tacho(&["digest", path]).status.code(), Some(2));
 
-    // The seal is of the lines.
+    // The seal covers the lines.
     let (_, rest) = lines[0].split_once("\"signing_key\":\"").expect("a start line with the key");
     let key = rest.split('"').next().expect("its end");
     let verify = ["verify", log.path(), "--key", key];
@@ -242,7 +242,7 @@ fn a_start_with_a_wrong_file_records_and_says_that_nothing_is_encrypted() {
     wait::until("all that is closed is encrypted", || names(&log.path, ".jsonl").len() == 1);
     assert!(names(&log.path, ".jsonl.age").len() > 5);
 
-    // Wherever the thread is: the plugin goes only after it.
+    // The plugin is unloaded only after the thread has ended.
     load(&mut conn, "more");
     conn.query_drop("UNINSTALL PLUGIN tacho").expect("uninstalled");
     drop(conn);

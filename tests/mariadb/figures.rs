@@ -92,7 +92,7 @@ fn figures_are_those_of_the_performance_schema() {
             }
         }
     }
-    // The history holds no row of what has not ended: that is asked for from another session.
+    // The history has no row of a statement that has not ended: another session queries it.
     let rows: Vec<Row> = server
         .connect()
         .expect("a connection")

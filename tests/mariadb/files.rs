@@ -1,5 +1,5 @@
-//! Zone: outside. What `SHOW STATUS` says of the log's files, beside what is in the directory of a real
-//! server: through rotation, packing and retention, and of a log that goes back for years.
+//! Zone: outside. `SHOW STATUS` of the log's files, compared with the directory of a real server:
+//! through rotation, packing and retention, and for a log that goes back for years.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,10 +28,10 @@ fn load(conn: &mut Conn, count: usize) {
     }
 }
 
-/// The log files, whatever became of them, and the bytes of all that there is of them.
+/// The log files in any form, and their total size.
 fn directory(log: &Path) -> (BTreeSet<String>, u64) {
     let all = file_names(log, "");
-    // One that is gone since the listing has no size.
+    // A file that was removed since the listing has no size.
     let bytes = |name: &String| fs::metadata(log.join(name)).map_or(0, |metadata| metadata.len());
     let bytes = all.iter().map(bytes).sum();
     let stem = |name: &String| name.split_once('.').map(|(stem, _)| stem.to_owned());
@@ -124,7 +124,7 @@ fn the_figures_are_those_of_the_directory() {
 }
 
 #[test]
-fn how_far_back_the_log_goes_is_seen() {
+fn the_age_of_the_log_is_reported() {
     let log = tacho_tests::unused_directory("files-age");
     fs::create_dir_all(&log).expect("made");
     for seq in 1..=3 {
@@ -144,7 +144,7 @@ fn how_far_back_the_log_goes_is_seen() {
         .start()
         .expect("a server");
     let mut conn = server.connect().expect("a connection");
-    wait::until("it is seen", || number(&mut conn, "Tacho_files_days") > 2000);
+    wait::until("the age is reported", || number(&mut conn, "Tacho_files_days") > 2000);
     let found = status(&mut conn);
     assert_eq!(found["Tacho_oldest_file"], "audit-20200101T000000Z-000001.jsonl");
     assert_eq!(found["Tacho_oldest_time"], "2020-01-01T12:34:56.000007+00:00");
@@ -154,7 +154,7 @@ fn how_far_back_the_log_goes_is_seen() {
     conn.query_drop("SET GLOBAL tacho_retention_days = 183").expect("an answer");
     // The third has ended when the server began the next one.
     wait::until("two were removed", || number(&mut conn, "Tacho_files") == 2);
-    wait::until("it is seen", || {
+    wait::until("the new age is reported", || {
         status(&mut conn)["Tacho_oldest_time"] == "2020-01-03T12:34:56.000007+00:00"
     });
     drop(server);

@@ -60,8 +60,8 @@ fn user(server: &TestServer, name: &str) -> Conn {
     Conn::new(options).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// With general_log=ON the server tells of a login before anybody is known to have logged in: a
-/// session is not decided about then. Thread handling: the thread has served others before.
+/// With general_log=ON the server reports a login before the session has an account: the filter
+/// does not decide then. Thread handling: the thread has served other sessions before.
 #[test]
 fn logins_in_the_general_log_decide_nothing() {
     for handling in ["one-thread-per-connection", "pool-of-threads"] {
@@ -108,7 +108,8 @@ fn a_filter_takes_effect_at_once() {
     must_set(&mut root, filter);
     let before = status(&mut root, "Tacho_records_filtered");
     raw.must(&["SELECT 'mark 2'", "SELECT 'mark 3'"]);
-    // Errors and what has no text belong to what is skipped; who comes and goes does not.
+    // Errors and commands without a text belong to the skipped statement; logins and logouts do
+    // not.
     raw.query("SELECT mark FROM nowhere.at_all").expect("an answer");
     let _ping = raw.command(14, b"").expect("an answer");
     drop(raw);
@@ -142,7 +143,7 @@ fn a_filter_takes_effect_at_once() {
     assert_eq!(changes, [("", filter), (filter, "")]);
 }
 
-/// Whatever the text looks like (CVE-2026-3494: a comment hid a statement from a competitor).
+/// Whatever the text looks like (CVE-2026-3494: in another product a comment hid a statement).
 #[test]
 fn classes_are_those_of_the_server() {
     let mut server = start();
@@ -165,7 +166,7 @@ fn classes_are_those_of_the_server() {
     ] {
         root.query_drop(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
-    // What the server cannot parse has no class but `other`.
+    // A statement that the server cannot parse has only the class `other`.
     root.query_drop("DROPP TABLE mark_not_recorded").expect_err("a syntax error");
     drop(root);
     let mut root = server.connect().expect("a session");
@@ -181,7 +182,7 @@ fn classes_are_those_of_the_server() {
 
 /// The session's database and user may change while it lives.
 #[test]
-fn a_session_is_judged_anew_when_it_changes() {
+fn the_filter_decides_again_when_a_session_changes() {
     let mut server = start();
     let mut root = server.connect().expect("a session");
     for sql in [
@@ -221,9 +222,9 @@ fn a_session_is_judged_anew_when_it_changes() {
     assert_eq!(marked(&lines, "'mark"), ["SELECT 'mark 1'", "SELECT 'mark 2'", "SELECT 'mark 3'"]);
 }
 
-/// All that a statement can be made of is skipped with it, and nothing of it is left open.
+/// All parts of a statement are skipped with it, and none of them is left open.
 #[test]
-fn what_is_skipped_is_skipped_whole() {
+fn statements_are_skipped_completely() {
     let mut server = start();
     let mut root = server.connect().expect("a session");
     for sql in [
@@ -264,7 +265,7 @@ fn what_is_skipped_is_skipped_whole() {
     statements(&mut app);
     let skipped = app.connection_id();
     drop(app);
-    // Its last command is told of behind its answer, and so is its Quit.
+    // The server reports its last command after the answer, and so it does with its Quit.
     tacho_tests::wait::until("the session is over", || {
         let there = format!("SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = {skipped}");
         root.query_first::<u64, _>(there).expect("an answer").is_none()
@@ -306,8 +307,8 @@ fn a_record_without_text() {
     }
 }
 
-/// Inside of a stored program the server names the definer: what its caller does is not judged by
-/// that. What has no SQL command, or does not tell it, is of class `other` or undecided.
+/// Inside a stored program the server reports the definer: the caller's rules do not use it. A
+/// statement without a known SQL command has the class `other` or is undecided.
 #[test]
 fn by_caller_and_without_a_class() {
     let mut server = start();
@@ -355,7 +356,7 @@ fn by_caller_and_without_a_class() {
     assert_eq!(pings, 1);
 }
 
-/// Who clears one of the two variables does not clear the other one's filter.
+/// Clearing one of the two variables does not clear the other one's filter.
 #[test]
 fn two_variables_and_one_filter() {
     let mut server = start();
@@ -372,7 +373,7 @@ fn two_variables_and_one_filter() {
     lines_of(&mut server);
 }
 
-/// The text stays out also while the statement runs, and of what comes after it.
+/// The text is also omitted while the statement runs, and in later lines about it.
 #[test]
 fn without_text_while_it_runs() {
     let mut server = start();
@@ -411,11 +412,11 @@ fn wrong_filters_are_refused() {
         ),
         (
             r#"SET GLOBAL tacho_filter = '{"rules": [{"program": "x", "action": "skip"}]}'"#,
-            "does not tell which program",
+            "does not report the program",
         ),
         (
             r#"SET GLOBAL tacho_filter = '{"rules": [{"class": "ddl", "action": "block"}]}'"#,
-            "tacho_filter: line 1, column 39: this server cannot be told not to execute",
+            "tacho_filter: line 1, column 39: this server cannot block statements",
         ),
         ("SET GLOBAL tacho_filter_file = '/nonexistent'", "/nonexistent: No such file"),
     ] {
@@ -456,7 +457,7 @@ fn a_wrong_filter_at_the_start_records_everything() {
     assert_eq!(marked(&lines, "mark"), ["SELECT 'mark'"]);
 }
 
-/// Neither is in effect then, and who clears one has the other.
+/// Neither is in effect then; clearing one activates the other.
 #[test]
 fn a_start_with_both_variables_records_everything() {
     let mut server = TestServer::builder()
@@ -513,7 +514,7 @@ fn by_table_and_error() {
     );
 }
 
-/// Sessions of a thread pool move between threads, which keep what was decided for others.
+/// Sessions of a thread pool move between threads, which have cached decisions for others.
 #[test]
 fn in_a_thread_pool() {
     let mut server = TestServer::builder()
@@ -545,7 +546,7 @@ fn in_a_thread_pool() {
     assert_eq!(marked(&lines, "mark of quiet").len(), 0);
 }
 
-/// Filters that come and go under load: those whom no filter names are recorded without a gap.
+/// Filters that change under load: sessions that no filter names are recorded without a gap.
 #[test]
 fn changed_under_load() {
     let mut server = start();

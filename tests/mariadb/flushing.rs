@@ -1,5 +1,5 @@
 //! Zone: outside. When a finished record gets into the file: after `tacho_flush_interval_ms`, on an
-//! idle server, too; earlier when `tacho_flush_bytes` are waiting; at once when somebody asks.
+//! idle server, too; earlier when `tacho_flush_bytes` are waiting; immediately on request.
 
 use std::fs;
 use std::path::PathBuf;
@@ -35,14 +35,14 @@ impl Scene {
         self.conn.query_drop(sql).expect("an answer");
     }
 
-    /// Looks at the files alone: nothing that the server would notice.
+    /// Only reads the files, which the server does not notice.
     fn is_in_log(&self, sql: &str) -> bool {
         let files = log::files(&self.server.data_directory().join("tacho")).expect("files");
         let has_it = |file: &PathBuf| fs::read_to_string(file).expect("a file").contains(sql);
         files.iter().any(has_it)
     }
 
-    /// How often the writer has gone to sleep, or been woken.
+    /// How often the writer has gone to sleep, or was woken.
     fn switches(&self) -> u64 {
         let tasks = format!("/proc/{}/task", self.server.pid().expect("it runs"));
         let mut tasks = fs::read_dir(tasks).expect("threads").filter_map(|task| {
@@ -78,12 +78,12 @@ impl Scene {
 }
 
 #[test]
-fn on_an_idle_server_a_line_comes_unasked() {
+fn on_an_idle_server_a_line_is_written_without_a_request() {
     // So much never waits.
     for interval in ["tacho-flush-interval-ms=1", "tacho-flush-interval-ms=500"] {
         let mut scene = Scene::new(&[interval, "tacho-flush-bytes=1073741824"]);
         for round in 0..3 {
-            // Its session stays as it is, and there is no other.
+            // Its session does nothing, and there is no other.
             let sql = format!("SELECT 'finished {round}'");
             scene.query(&sql);
             wait::until("it is written", || scene.is_in_log(&sql));
@@ -92,16 +92,16 @@ fn on_an_idle_server_a_line_comes_unasked() {
 }
 
 #[test]
-fn until_the_interval_is_over_nothing_is_written_unless_somebody_asks() {
+fn before_the_end_of_the_interval_lines_are_written_only_on_request() {
     let mut scene = Scene::new(&[INTERVAL_OPTION, "tacho-flush-bytes=1073741824"]);
     let slept = scene.let_it_sleep();
     scene.query("SELECT 'waits'");
     // It is not the number of bytes either.
     scene.load();
-    // Time for what would write it too early: with the defaults it would be there ten times over.
+    // Time to detect an early write: with the defaults it would be written ten times over.
     thread::sleep(Duration::from_secs(1));
     let is_there = scene.is_in_log("SELECT 'waits'");
-    assert!(!is_there || slept.elapsed() > INTERVAL, "nobody has asked for it");
+    assert!(!is_there || slept.elapsed() > INTERVAL, "it was not requested");
     scene.query("SET GLOBAL tacho_flush_now = 1");
     wait::until("it is written", || scene.is_in_log("SELECT 'waits'"));
 }

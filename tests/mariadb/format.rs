@@ -1,5 +1,5 @@
-//! Zone: outside. `tacho_format` on a real server: what it writes beside the log is what `tacho
-//! convert` makes of the log, under load, through switching, UNINSTALL, `kill -9` and a full disk.
+//! Zone: outside. `tacho_format` on a real server: the files beside the log are equal to the output
+//! of `tacho convert`, under load, through switching, UNINSTALL, `kill -9` and a full disk.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -58,7 +58,7 @@ fn tacho(arguments: &[&str]) -> Output {
     Command::new(build_directory().join("bin/tacho")).args(arguments).output().expect("it runs")
 }
 
-/// What `tacho convert` makes of a log, or of one file of it.
+/// The output of `tacho convert` for a log, or for one of its files.
 #[track_caller]
 fn converted(place: &Path, format: Format) -> String {
     let output = tacho(&["convert", "--format", format[2], place.to_str().expect("a path")]);
@@ -66,8 +66,8 @@ fn converted(place: &Path, format: Format) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// A text without what each file of XML has around it, and without the second in which the file
-/// was begun: that is part of Percona's `record`, and a conversion takes its first record for it.
+/// A text without the frame of XML files, and without the second in which the file was begun: that
+/// is part of Percona's `record`, and a conversion takes it from the first record.
 fn bare(text: &str, format: Format) -> String {
     let text = text.strip_prefix(HEADER).unwrap_or(text);
     let text = text.strip_suffix(FOOTER).unwrap_or(text);
@@ -85,7 +85,7 @@ fn bare(text: &str, format: Format) -> String {
     text.lines().map(|line| shorten(line) + "\n").collect()
 }
 
-/// All that was written beside the log in one format. Each file must be whole.
+/// All text beside the log in one format. Each file must be complete.
 #[track_caller]
 fn renditions(log: &Path, format: Format) -> String {
     let mut all = String::new();
@@ -130,14 +130,14 @@ fn begin_another(conn: &mut Conn, log: &Path, setting: &str) {
     wait::until("the next file has begun", || newest() != before);
 }
 
-/// Closes the current file, and writes another line: what has the last one of all stays as it is.
+/// Closes the current file, and writes another line: the last file of all stays unchanged.
 fn close_current(conn: &mut Conn, log: &Path) {
     begin_another(conn, log, "tacho_rotate_now = 1");
     conn.query_drop("DO 1").expect("an answer");
 }
 
-/// A load that is in the log when this returns: what is not written yet when the format is
-/// switched, or when the server is killed, goes to the next file.
+/// A load that is in the log when this returns: lines that are not yet written when the format is
+/// switched, or when the server is killed, go to the next file.
 #[track_caller]
 fn written_load(conn: &mut Conn, log: &Path, round: &str, count: usize) {
     load(conn, round, count);
@@ -149,7 +149,7 @@ fn written_load(conn: &mut Conn, log: &Path, round: &str, count: usize) {
 }
 
 /// Under load with rotations, with a statement that begins in one file and ends in another.
-fn is_what_convert_makes(format: Format) {
+fn equals_the_conversion(format: Format) {
     let mut server =
         builder().option(format!("loose-tacho-format={}", format[0])).start().expect("a server");
     let mut conn = server.connect().expect("a connection");
@@ -186,23 +186,23 @@ fn is_what_convert_makes(format: Format) {
 }
 
 #[test]
-fn csv_is_what_convert_makes() {
-    is_what_convert_makes(CSV);
+fn csv_equals_the_conversion() {
+    equals_the_conversion(CSV);
 }
 
 #[test]
-fn percona_json_is_what_convert_makes() {
-    is_what_convert_makes(JSON);
+fn percona_json_equals_the_conversion() {
+    equals_the_conversion(JSON);
 }
 
 #[test]
-fn percona_new_is_what_convert_makes() {
-    is_what_convert_makes(NEW);
+fn percona_new_equals_the_conversion() {
+    equals_the_conversion(NEW);
 }
 
 #[test]
-fn percona_old_is_what_convert_makes() {
-    is_what_convert_makes(OLD);
+fn percona_old_equals_the_conversion() {
+    equals_the_conversion(OLD);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn another_format_begins_with_another_file() {
                 assert_eq!(text.matches(&mark).count(), 1, "{mark}");
             }
         }
-        // The old file is not the one that tells of it, and nothing else is in two.
+        // The old file does not contain the change, and nothing else is in two files.
         assert!(!text.contains("lines alone"), "{}", format[0]);
     }
     assert!(logs.difference(&seen).count() > 2, "files with lines alone");
@@ -269,7 +269,7 @@ fn another_format_begins_with_another_file() {
 }
 
 #[test]
-fn a_start_goes_on_with_what_there_is() {
+fn a_start_continues_the_existing_files() {
     const INSTALL: &str = "INSTALL PLUGIN tacho SONAME 'tacho'";
     let mut server =
         TestServer::builder().option("loose-tacho-format=CSV").start().expect("a server");
@@ -279,7 +279,7 @@ fn a_start_goes_on_with_what_there_is() {
     load(&mut conn, "first", 50);
     wait::until("it has begun", || stems(&log, "csv").len() == 1);
     server.kill9().expect("killed");
-    // A newest file without another format gets it whole, whatever has been before.
+    // A newest file without another format gets the complete one, whatever was there before.
     let [first] = &Vec::from_iter(stems(&log, "csv"))[..] else { panic!("one file") };
     fs::remove_file(log.join(format!("{first}.csv"))).expect("removed");
     fs::remove_file(log.join(".renditions")).expect("removed");
@@ -311,7 +311,7 @@ fn a_start_goes_on_with_what_there_is() {
 }
 
 #[test]
-fn a_killed_server_leaves_what_the_next_one_completes() {
+fn the_next_server_completes_the_files_of_a_killed_one() {
     for format in [CSV, NEW] {
         let mut server = builder()
             .option(format!("loose-tacho-format={}", format[0]))
@@ -327,7 +327,8 @@ fn a_killed_server_leaves_what_the_next_one_completes() {
             let running = running.start().expect("a load");
             running.wait_for_more(300 + 100 * round);
             server.kill9().expect("killed");
-            // What a dying machine or somebody's hand leaves of the oldest that is not complete.
+            // The state of the oldest incomplete file after a crash of the machine or an edit by
+            // hand.
             let list = fs::read_to_string(log.join(".renditions")).expect("a list");
             let (_, name) = list.lines().next().and_then(|line| line.split_once(' ')).expect("one");
             let path = log.join(format!("{name}.{}", format[1]));
@@ -369,12 +370,12 @@ fn a_full_disk_stops_it_and_it_catches_up() {
     let load = Load { pause, ..Load::new(server.socket(), "full") };
     let running = load.start().expect("a load");
     running.wait_for_more(500);
-    // What is left is for the log, which goes on for a while and has something new to convert. With
-    // nothing left there may be nothing new. (Where there is no disk of its own, every write fails.)
+    // The remaining space is for the log, which continues for a while and has new lines to convert.
+    // Without space there may be none. (Without a separate disk, every write fails.)
     let is_small = disk.is_small();
     if is_small { disk.fill_but(3 << 20) } else { disk.fill() }.expect("filled");
     if is_small {
-        wait::until("it is told", || {
+        wait::until("it is reported", || {
             server.error_log().contains("not in the other format for now")
         });
     } else {
@@ -385,7 +386,7 @@ fn a_full_disk_stops_it_and_it_catches_up() {
     disk.free().expect("freed");
     running.wait_for_more(500);
     if is_small {
-        wait::until("it is told", || server.error_log().contains("in the other format again"));
+        wait::until("it is reported", || server.error_log().contains("in the other format again"));
     }
     running.stop().expect("a tally");
     drop(conn);
@@ -400,7 +401,7 @@ fn a_full_disk_stops_it_and_it_catches_up() {
 }
 
 #[test]
-fn what_retention_removes_goes_in_both_forms() {
+fn retention_removes_both_forms() {
     let mut server = builder()
         .option("loose-tacho-format=PERCONA_JSON")
         .option("loose-tacho-retention-bytes=300000")
@@ -420,7 +421,7 @@ fn what_retention_removes_goes_in_both_forms() {
     server.assert_clean_log(&["is removed before all of it"]);
 }
 
-/// Replaces packed renditions by what they say, with the standard command.
+/// Replaces packed renditions by their contents, with the standard command.
 #[track_caller]
 fn unpack(log: &Path, ending: &str, command: &[&str]) {
     let (plain, _) = ending.rsplit_once('.').expect("a suffix");
@@ -440,7 +441,7 @@ fn unpack(log: &Path, ending: &str, command: &[&str]) {
 
 #[test]
 fn with_encryption_no_statement_can_be_read_in_a_closed_file() {
-    const SECRET: &str = "nobody but the auditor reads this";
+    const SECRET: &str = "only the auditor can read this";
     let keys = tacho_tests::unused_directory("format-keys");
     fs::create_dir_all(&keys).expect("made");
     let secret = keys.join("auditor.key");
@@ -498,7 +499,8 @@ fn with_encryption_no_statement_can_be_read_in_a_closed_file() {
         drop(conn);
         server.stop().expect("stopped");
 
-        // Who has the key has everything, in both forms; the readers of the log take no rendition for it.
+        // With the key everything can be read, in both forms; the readers of the log do not treat a
+        // rendition as the log.
         let suffix = if compression == "ZSTD" { ".zst.age" } else { ".age" };
         let ending = format!("{}{suffix}", format[1]);
         assert_eq!(stems(&log, &ending), stems(&log, &format!("jsonl{suffix}")));
@@ -517,7 +519,7 @@ fn with_encryption_no_statement_can_be_read_in_a_closed_file() {
 }
 
 #[test]
-fn a_directory_in_the_way_of_one_file_is_told_of_and_the_next_ones_go_on() {
+fn a_directory_in_the_way_of_one_file_is_reported_and_the_next_files_continue() {
     let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("loose-tacho-format=CSV")
@@ -535,7 +537,7 @@ fn a_directory_in_the_way_of_one_file_is_told_of_and_the_next_ones_go_on() {
     server.restart().expect("started again");
     let mut conn = server.connect().expect("a connection");
     let status = |conn: &mut Conn| client::status(conn, r"Tacho\_%").expect("status");
-    wait::until("it is told of", || status(&mut conn)["Tacho_last_error"].contains("in the way"));
+    wait::until("it is reported", || status(&mut conn)["Tacho_last_error"].contains("in the way"));
     assert_ne!(status(&mut conn)["Tacho_format_behind_bytes"], "0");
     load(&mut conn, "second", 50);
     conn.query_drop("SET GLOBAL tacho_rotate_now = 1").expect("an answer");
@@ -548,7 +550,7 @@ fn a_directory_in_the_way_of_one_file_is_told_of_and_the_next_ones_go_on() {
     conn.query_drop("SET GLOBAL tacho_logging = OFF").expect("an answer");
     wait::until("nothing waits", || status(&mut conn)["Tacho_format_behind_bytes"] == "0");
     assert!(status(&mut conn)["Tacho_last_error"].contains(&first));
-    assert!(obstacle.is_dir(), "it is somebody's");
+    assert!(obstacle.is_dir(), "it has another owner");
     server.assert_clean_log(&["in the way", "is no plain file", "in the other format"]);
 }
 
@@ -573,7 +575,7 @@ fn a_file_is_compressed_when_it_is_there_in_both_forms() {
     });
     drop(conn);
     server.stop().expect("stopped");
-    // What a start recovers is in one file, however long.
+    // The lines that a start recovers are in one file, however many.
     assert!(stems(&log, "jsonl.zst").len() > 3);
     assert_eq!(stems(&log, "csv.zst"), stems(&log, "jsonl.zst"), "both of each");
     assert_eq!(stems(&log, "csv").len(), 1, "that of the newest line");

@@ -1,6 +1,5 @@
-//! Zone: outside. The harness itself, against the general query log: a record of the
-//! server's own, so these tests say that the tagging client tells the truth. That log has no
-//! failed Prepare, so these are left out.
+//! Zone: outside. The harness itself, compared with the general query log: the server's own record,
+//! so these tests verify the tagging client. That log has no failed Prepare, so these are excluded.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +12,7 @@ use tacho_tests::sysbench::Sysbench;
 use tacho_tests::tagged::{self, Command, Load, Tag};
 use tacho_tests::verdict::{TagCounts, Verdict};
 
-/// A session that a killed client or server leaves behind is no news.
+/// A session that a killed client or server leaves is expected.
 const ALLOWED: &[&str] = &["max_open_files", "Aborted connection"];
 
 /// Statements of the general log as (connection, command, text), text over several lines joined.
@@ -96,7 +95,7 @@ fn a_server_that_cannot_start_says_why() {
 }
 
 #[test]
-fn the_tagging_client_tells_what_the_server_saw() {
+fn the_tagging_client_agrees_with_the_server() {
     let mut server = TestServer::builder().option("general-log=1").start().expect("a server");
     tagged::prepare(&mut server.connect().expect("a connection"), 4).expect("preparing");
     let ids = server.directory().join("ids");
@@ -122,7 +121,7 @@ fn the_tagging_client_tells_what_the_server_saw() {
     let verdict = Verdict::new(&tally, &count_tags(&general_log, "calm"));
     assert!(verdict.is_good(), "{verdict}");
 
-    // The file tells the same as the memory.
+    // The file agrees with the memory.
     let mut lines: Vec<String> =
         fs::read_to_string(ids).expect("the ids").lines().map(str::to_owned).collect();
     let mut tags: Vec<String> =
@@ -149,7 +148,7 @@ fn the_tagging_client_survives_kills_of_the_server() {
     }
     running.wait_for_more(200);
     let tally = running.stop().expect("a tally");
-    assert!(tally.connect_count > 4, "nobody had to reconnect");
+    assert!(tally.connect_count > 4, "no thread had to reconnect");
     assert!(tally.in_flight.len() <= 4 * 3, "more in flight than connections were cut");
     let mut verdict =
         Verdict::new(&tally, &count_tags(&server.data_directory().join("general.log"), "wild"));
@@ -183,7 +182,7 @@ fn a_verdict_notices_a_statement_that_the_log_lacks() {
 }
 
 #[test]
-fn sysbench_counts_what_the_server_saw() {
+fn sysbench_agrees_with_the_server() {
     let mut server = TestServer::builder()
         .option("general-log=1")
         .option("general-log-file=general.log")

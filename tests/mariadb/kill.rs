@@ -1,4 +1,4 @@
-//! Zone: outside. KILL ends the wait for room in the arena, and what it costs is declared.
+//! Zone: outside. KILL ends the wait for space in the arena, and the losses are declared.
 
 use std::fs;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const NO_SPACE: i32 = 28;
 /// How often a statement is killed before that is given up.
 const KILLS_MAX: usize = 20;
 
-/// What a server may say that is no news to this test.
+/// Messages of a server that this test accepts.
 const ALLOWED: &[&str] = &["max_open_files", "Aborted connection", "records were lost"];
 
 /// A connection that inserts rows until it gets an error.
@@ -53,11 +53,11 @@ impl Victim {
         Self { name, id, answered, thread }
     }
 
-    /// Kills until it comes back: a kill may also meet the end of a statement that was
-    /// answered, and then the next one waits. The connection, and the number of its error.
+    /// Kills until the session returns: a kill may also hit the end of a statement that was
+    /// answered, and then the next one waits. Returns the connection, and the number of its error.
     fn kill(self, admin: &mut Conn, how: &str) -> (Conn, Option<u16>, Killed) {
         for _ in 0..KILLS_MAX {
-            // It may be gone already.
+            // It may have ended already.
             let _ = admin.query_drop(format!("KILL {how} {}", self.id));
             for _ in 0..20 {
                 if self.thread.is_finished() {
@@ -82,7 +82,7 @@ struct Killed {
 }
 
 impl Killed {
-    /// Exactly what was answered was done, and all of it is in the log; what was not answered is
+    /// Exactly the answered statements were executed, and all of them are in the log; others are
     /// there with an error, or not at all.
     fn check(&self, admin: &mut Conn, lines: &[Value]) {
         let rows: u64 = admin
@@ -158,7 +158,7 @@ fn kill_ends_a_wait_for_the_log() {
     let (_, code, huge) = huge.kill(&mut admin, "QUERY");
     assert_eq!(code, Some(1317));
     let (_, code, connection) = connection.kill(&mut admin, "CONNECTION");
-    // The connection is cut, or the server says before that it will be.
+    // The connection is cut, or the server announces it first.
     assert!(matches!(code, None | Some(1927)), "{code:?}");
 
     disk.mend_writes().expect("mending");

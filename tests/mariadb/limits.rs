@@ -12,7 +12,7 @@ use tacho_tests::server::{Builder, TestServer};
 use tacho_tests::tagged::{self, Load};
 use tacho_tests::wait;
 
-/// What a server may say that is no news to these tests.
+/// Messages of a server that these tests accept.
 const ALLOWED: &[&str] = &["max_open_files", "Aborted connection"];
 
 fn builder(arena_bytes: u64) -> Builder {
@@ -25,18 +25,18 @@ fn log_directory(server: &TestServer) -> PathBuf {
     server.data_directory().join("tacho")
 }
 
-/// What the log has of one statement.
+/// The lines of one statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     conn: u64,
     conn_seq: u64,
     outcome: String,
-    /// The line that completes it, when this one says `running`.
+    /// The line that completes it, if this one is `running`.
     completed_as: Option<String>,
 }
 
 impl Seen {
-    /// How it ended. A small arena makes the writer tell of statements that have not.
+    /// The outcome. With a small arena the writer also writes statements that have not ended.
     fn ended(&self) -> &str {
         self.completed_as.as_deref().unwrap_or(&self.outcome)
     }
@@ -75,7 +75,7 @@ fn connect_many(server: &TestServer, count: usize) -> Vec<Conn> {
     (0..count).map(|_| server.connect().expect("a connection")).collect()
 }
 
-/// Each connection says `rounds` things; eight threads serve all of them.
+/// Each connection sends `rounds` statements; eight threads serve all of them.
 fn let_all_speak(conns: &mut [Conn], rounds: usize) {
     let share = conns.len().div_ceil(8);
     thread::scope(|scope| {
@@ -210,7 +210,7 @@ fn many_long_statements_do_not_stop_a_small_arena() {
             });
         }
     });
-    assert!(running.acknowledged_count() > 500, "the load did not go on");
+    assert!(running.acknowledged_count() > 500, "the load did not continue");
     let tally = running.stop().expect("a tally");
     server.stop().expect("stopping");
     let found = find(&server, "'slept ");

@@ -1,5 +1,5 @@
-//! Zone: outside. `tacho migrate`: what it prints is a configuration that a server takes, and with
-//! which our log has every statement that server_audit's has.
+//! Zone: outside. `tacho migrate`: its output is a configuration that a server accepts, and with
+//! which our log has every statement of server_audit's log.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use tacho_tests::raw::{Login, Raw, com};
 use tacho_tests::server::{self, TestServer, installation};
 use tacho_tests::{build_directory, converted};
 
-/// What sessions send, as one who is recorded and as one who perhaps is not.
+/// Statements of sessions, from a recorded user and from one that may be excluded.
 const STATEMENTS: &[&str] = &[
     "CREATE TABLE d.n (a INT)",
     "/* a comment */ INSERT INTO d.n VALUES (1)",
@@ -88,7 +88,7 @@ fn server_audit() -> std::path::PathBuf {
     server::server_audit().expect("server_audit")
 }
 
-/// What the operations and objects of a server_audit line are, with its user.
+/// The operations and objects of a server_audit line, with its user.
 fn essence(line: &str) -> Option<String> {
     let fields: Vec<&str> = line.splitn(9, ',').collect();
     let [_, _, user, _, conn, _, operation, db, object] = fields[..] else { return None };
@@ -96,8 +96,8 @@ fn essence(line: &str) -> Option<String> {
     let db = if operation == "QUERY" { "" } else { db };
     // Secrets are taken out in another way.
     let object = object.split("IDENTIFIED").next()?.split("PASSWORD(").next()?;
-    // What a stored program does: theirs has the caller for statements and the definer for tables,
-    // and asks its lists of users for either (tests/server_audit.rs).
+    // In a stored program, theirs has the caller for statements and the definer for tables, and
+    // applies its lists of users to either (tests/server_audit.rs).
     if object.starts_with("t,") || object.contains("d.t") {
         return None;
     }
@@ -106,7 +106,7 @@ fn essence(line: &str) -> Option<String> {
     Some(format!("{user} {conn} {operation} {db} {object}"))
 }
 
-/// Both plugins on one server, ours as `tacho migrate` says: no line of theirs is missing.
+/// Both plugins on one server, ours configured by `tacho migrate`: no line of theirs is missing.
 fn nothing_is_missing(settings: &[&str]) -> BTreeSet<String> {
     let mut builder =
         TestServer::builder().plugin(server_audit()).option("plugin-load-add=server_audit");
@@ -175,7 +175,7 @@ fn the_classes_of_events_are_carried_over() {
 
 #[test]
 fn the_lists_of_users_are_carried_over() {
-    let ours = nothing_is_missing(&["server_audit_excl_users=od'd*,nobody"]);
+    let ours = nothing_is_missing(&["server_audit_excl_users=od'd*,other"]);
     assert!(!ours.iter().any(|line| line.starts_with("od'd* ") && line.contains("SELECT a")));
     assert!(ours.iter().any(|line| line.starts_with("app ") && line.contains("SELECT a")));
     let ours = nothing_is_missing(&["server_audit_incl_users=od'd*"]);
@@ -195,7 +195,7 @@ fn the_names_of_sql_commands_are_those_of_the_server() {
     }
 }
 
-/// Percona's server is not at hand: its option file is, and what comes out must be taken by ours.
+/// Percona's server is not available: its option file is, and our server must accept the result.
 #[test]
 fn settings_of_percona_are_taken_by_our_server() {
     let mut server = TestServer::builder().start().expect("a server");
@@ -230,7 +230,7 @@ fn settings_of_percona_are_taken_by_our_server() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error() {
+fn unreadable_input_is_an_error() {
     let server = TestServer::builder().start().expect("a server");
     let socket = server.socket().to_str().expect("a path");
     let output =

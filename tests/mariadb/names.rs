@@ -61,7 +61,7 @@ fn statements(name: &str) -> Vec<String> {
 
 struct Scene {
     server: TestServer,
-    /// Of each session, what it sent.
+    /// The statements of each session.
     sent: Vec<(u64, Vec<String>)>,
 }
 
@@ -97,7 +97,7 @@ impl Scene {
         let lines = recorded::read(&self.server.data_directory().join("tacho")).expect("a log");
         for (conn, statements) in &self.sent {
             let of_conn = recorded::of_conn(&lines, *conn);
-            // What runs inside of a CALL or a trigger has a text of its own.
+            // A statement inside a CALL or a trigger has its own text.
             let mut queries = of_conn.iter().filter(|line| text(line, "command") == Some("Query"));
             for sql in statements {
                 let found = queries.find(|line| original(line) == sql.as_bytes());
@@ -148,7 +148,7 @@ fn names_of_four_bytes_are_exact_also_where_they_are_refused() {
             let errors = scene.send(collation, name);
             assert!(errors.contains(&INVALID_CHARACTER), "{name:?}: {errors:?}");
         }
-        // As user and as database of a login, in either character set: known to nobody.
+        // As user and as database of a login, in either character set: an unknown user.
         for collation in [UTF8MB4, UTF8MB3] {
             let user = Login { collation, ..Login::new(name) };
             let (conn, errno) = Raw::login(scene.server.socket(), &user)

@@ -1,5 +1,5 @@
 //! Zone: outside. Beside other plugins, and in servers that are started in unusual ways: all
-//! statements are in the log once, and the others have theirs.
+//! statements are in the log once, and the others work.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use tacho_tests::server::{Builder, TestServer, installation};
 use tacho_tests::tagged::{self, Load, Tally};
 use tacho_tests::wait;
 
-/// What the tests do on purpose.
+/// Messages that the tests cause on purpose.
 const ALLOWED: &[&str] = &["max_open_files", "Aborted connection"];
 const THREADS: u64 = 3;
 
@@ -89,7 +89,7 @@ fn other_audit_plugins_do_not_disturb_it() {
 /// It is taken out while another audit plugin stays, and put in again: sessions that were open
 /// all the time are recorded again, because the server still gives them a plugin.
 #[test]
-fn it_comes_and_goes_beside_another() {
+fn it_is_installed_and_removed_beside_another() {
     let mut server = TestServer::builder()
         .plugin(plugins().join("server_audit.so"))
         .option("plugin-load-add=server_audit")
@@ -116,7 +116,7 @@ fn it_comes_and_goes_beside_another() {
         }
         let absent = "SELECT 1 FROM information_schema.all_plugins \
                       WHERE plugin_name = 'tacho' AND plugin_status <> 'NOT INSTALLED'";
-        wait::until("nobody holds it", || {
+        wait::until("no session holds it", || {
             for conn in &mut conns {
                 conn.query_drop("DO 1").expect("an answer");
             }
@@ -151,7 +151,7 @@ fn it_records_in_servers_with_unusual_options() {
         let user = |line: &recorded::Line| text(line, "user").map(str::to_owned);
         let users: Vec<_> =
             lines.iter().filter(|l| l.contains_key("sql")).filter_map(user).collect();
-        // Without grants nobody has an account; the name is still the client's.
+        // Without grants there are no accounts; the name is still the client's.
         assert!(!users.is_empty() && users.iter().all(|user| user == "root"), "{run}: {users:?}");
         server.assert_clean_log(&[ALLOWED, &["skip-grant-tables", "skip-name-resolve"]].concat());
     }

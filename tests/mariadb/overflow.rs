@@ -1,5 +1,4 @@
-//! Zone: outside. What the overflow policies do when the writer cannot keep up, and when they
-//! are changed.
+//! Zone: outside. The overflow policies if the writer cannot keep up, and when they are changed.
 
 use std::fs;
 
@@ -13,7 +12,7 @@ use tacho_tests::wait;
 
 const NO_SPACE: i32 = 28;
 
-/// What a server may say that is no news to these tests.
+/// Messages of a server that these tests accept.
 const ALLOWED: &[&str] = &["max_open_files", "Aborted connection", "records were lost"];
 
 struct Scene {
@@ -116,7 +115,7 @@ fn each_policy_takes_effect_at_once_also_for_those_that_wait() {
     scene.set("tacho_overflow=BLOCK");
     scene.wait_until_all_wait();
     let dropped = scene.status("Tacho_records_lost_dropped");
-    wait::until_steady("still nobody is answered", || scene.running.acknowledged_count());
+    wait::until_steady("no session gets an answer", || scene.running.acknowledged_count());
     assert_eq!(scene.status("Tacho_records_lost_dropped"), dropped, "BLOCK loses nothing");
     scene.end();
 }
@@ -129,7 +128,7 @@ fn turning_recording_off_lets_those_go_that_wait() {
     scene.wait_until_all_wait();
     scene.set("tacho_logging=OFF");
     scene.running.wait_for_more(2000);
-    // What they were about to record is counted: each has lost what it waited for.
+    // The records that waited are counted: each session has lost the one it waited for.
     let lost = scene.status("Tacho_records_lost");
     assert!((1..=8).contains(&lost), "{lost}");
     scene.disk.mend_writes().expect("mending");
@@ -137,8 +136,8 @@ fn turning_recording_off_lets_those_go_that_wait() {
     scene.running.wait_for_more(200);
     let tally = scene.running.stop().expect("a tally");
     let Scene { place, disk, mut server, mut conn, .. } = scene;
-    // Who has lost a record does not wait with an error: while the arena was still full, each may
-    // have lost that of a statement that could not be prepared.
+    // A session that has lost a record does not wait with an error: while the arena was still full,
+    // each may have lost that of a statement that could not be prepared.
     let status = |conn: &mut Conn| client::status_number(conn, "Tacho_records_lost_dropped");
     let lost_in_all = status(&mut conn).expect("status");
     assert!((lost..=lost + 4).contains(&lost_in_all), "{lost} and {lost_in_all}");

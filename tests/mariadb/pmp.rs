@@ -1,8 +1,8 @@
-//! Zone: outside. `tacho pmp` on a real server: each pattern it knows is made to happen, and must
-//! be found; and whatever happens to it, no thread of the server stays stopped.
+//! Zone: outside. `tacho pmp` on a real server: each known pattern is provoked, and must be found;
+//! and no thread of the server stays stopped, even if the command is killed.
 //!
-//! How often a pattern is seen depends on the machine and its load, so no share is asserted: a
-//! test looks until it has seen it.
+//! The frequency of a pattern depends on the machine and its load, so no share is asserted: a test
+//! samples until it was found.
 
 use std::fs;
 use std::path::Path;
@@ -102,7 +102,7 @@ fn lock_plugin_is_found() {
 }
 
 #[test]
-fn sessions_that_wait_for_a_row_or_a_table_are_found_with_what_the_server_says() {
+fn sessions_that_wait_for_a_row_or_a_table_are_found_with_their_states() {
     let server = TestServer::builder().start().expect("a server");
     let mut conn = server.connect().expect("a connection");
     conn.query_drop("CREATE DATABASE test").expect("a database");
@@ -135,7 +135,7 @@ fn back_pressure_is_found_and_the_writer_is_idle() {
     let mut server = disk.server(builder).start().expect("a server");
     let mut conn = server.connect().expect("a connection");
     let arena = Arena::of(&mut conn).expect("an arena");
-    // Has a session before the others wait: its statement would wait as well.
+    // Opens a session before the others wait: its statement would wait, too.
     let patterns = Patterns::built_in().expect("patterns");
     let crowd = Crowd::start(&server, 4, "DO 'a statement to fill the arena with'");
     disk.fail_writes(NO_SPACE, 0).expect("a fault");
@@ -144,7 +144,7 @@ fn back_pressure_is_found_and_the_writer_is_idle() {
     let mut sampler =
         Sampler::new(pid, "mariadbd", StopPolicy::Needed, &patterns).expect("a sampler");
     let mut findings = Vec::new();
-    wait::until("the back-pressure is seen", || {
+    wait::until("the back-pressure is found", || {
         assert!(sampler.round(&SqlStates::default()).expect("a round"), "the server ended");
         findings = patterns.findings(sampler.profile());
         findings.iter().any(|f| f.name == "tacho's back-pressure" && f.samples >= 8)
@@ -173,8 +173,8 @@ fn the_command_writes_all_its_files_and_compares_two() {
     let directory = server.directory().join("profiles");
     let socket = server.socket().to_str().expect("a path");
     let mut outputs = Vec::new();
-    // What differs is where the sessions are all the time: what they only pass through, a
-    // profile of two seconds may miss.
+    // The difference is where the sessions are all the time: a profile of two seconds may miss what
+    // they only pass through.
     for (name, sql) in [("before", "DO 1"), ("after", "DO SLEEP(0.5)")] {
         let crowd = Crowd::start(&server, 8, sql);
         let output = directory.join(name);
@@ -226,7 +226,7 @@ fn the_command_writes_all_its_files_and_compares_two() {
     server.assert_clean_log(ALLOWED);
 }
 
-/// Where the machine lets bpftrace work at all, it must with us; elsewhere we must say why not.
+/// If bpftrace works on the machine, it must work here; elsewhere the command must report why not.
 #[test]
 fn the_kernel_is_asked_by_bpftrace() {
     let server = TestServer::builder().start().expect("a server");
@@ -277,7 +277,7 @@ fn stopped_threads(pid: u32) -> Vec<String> {
     stopped
 }
 
-/// Starts the command and lets it work for a while.
+/// Starts the command and lets it run for a while.
 fn start_sampling(pid: u32, worked: Duration) -> Child {
     let child = tacho_pmp(&["--pid", &pid.to_string(), "--stop", "always"])
         .args(["--interval", "1ms", "--duration", "10m", "--quiet"])
@@ -309,9 +309,10 @@ fn killed_in_the_middle_it_leaves_no_thread_stopped() {
         }
         child.kill().expect("killing it");
         child.wait().expect("its end");
-        // The kernel lets go when the tracer's last thread has ended, which the wait above says.
+        // The kernel releases them when the tracer's last thread has ended, which the wait above
+        // ensures.
         assert_eq!(stopped_threads(pid), Vec::<String>::new());
-        crowd.wait_until_each_goes_on();
+        crowd.wait_until_each_continues();
     }
     assert_eq!(held_when_killed, 8);
     crowd.stop();
@@ -330,7 +331,7 @@ fn many_threads_are_sampled_while_they_come_and_go() {
         assert!(sampler.round(&SqlStates::default()).expect("a round"), "the server ended");
         thread::sleep(Duration::from_millis(2));
     }
-    comers.wait_until_each_goes_on();
+    comers.wait_until_each_continues();
     comers.stop();
     server.assert_clean_log(ALLOWED);
 }

@@ -1,4 +1,4 @@
-//! Zone: outside. Who may change the recorder, and what the log says of it.
+//! Zone: outside. The privileges to change the recorder, and the lines of changes.
 
 use mysql::prelude::Queryable as _;
 use mysql::{Conn, OptsBuilder};
@@ -44,7 +44,7 @@ fn changes<'l>(lines: &'l [Line], variable: &str) -> Vec<&'l Line> {
 }
 
 #[test]
-fn only_super_changes_it_and_the_log_says_who() {
+fn only_super_changes_it_and_the_log_has_the_user() {
     let mut server =
         TestServer::builder().option("plugin-load-add=tacho").start().expect("a server");
     let mut root = server.connect().expect("a session");
@@ -62,7 +62,7 @@ fn only_super_changes_it_and_the_log_says_who() {
     }
     refused(&mut app, "INSTALL SONAME 'tacho'");
     refused(&mut app, "UNINSTALL SONAME 'tacho'");
-    // Everybody may look.
+    // Every user may read it.
     let shown: Vec<(String, String)> =
         app.query("SHOW GLOBAL STATUS LIKE 'Tacho\\_%'").expect("an answer");
     assert!(shown.len() > 15, "{shown:?}");
@@ -76,7 +76,7 @@ fn only_super_changes_it_and_the_log_says_who() {
     auditor.query_drop("SET GLOBAL tacho_timestamps = 'UTC'").expect("a change");
     let filter = r#"{"rules": [{"user": "auditor", "action": "skip"}]}"#;
     auditor.exec_drop("SET GLOBAL tacho_filter = ?", (filter,)).expect("a change");
-    // What is not recorded itself leaves its line all the same.
+    // A session that is not recorded still has a line for its change.
     auditor.query_drop("SET GLOBAL tacho_logging = OFF").expect("a change");
     auditor.query_drop("SET GLOBAL tacho_logging = ON").expect("a change");
     drop((app, auditor, root));

@@ -1,4 +1,4 @@
-//! Zone: outside. Sessions that are somebody else's: proxied accounts and external users, as an
+//! Zone: outside. Sessions with another identity: proxied accounts and external users, as an
 //! authentication plugin maps them (`tests/plugins/map_auth.c`).
 
 use std::fs;
@@ -20,7 +20,7 @@ const SETUP: &[&str] = &[
     "CREATE USER plain@localhost IDENTIFIED VIA map_auth AS '|CN=Gr\u{fc}\u{df}e, \"O\"=x\\\\y'",
     "CREATE USER odd@localhost IDENTIFIED VIA map_auth AS 'o''d\"d\nboss|line\nbreak'",
     "GRANT PROXY ON `o'd\"d\nboss`@localhost TO odd@localhost",
-    // Mapped to whom it may not be, and to nobody.
+    // Mapped to a user without the privilege, and to no user.
     "CREATE USER greedy@localhost IDENTIFIED VIA map_auth AS 'root|greedy'",
     "CREATE USER lost@localhost IDENTIFIED VIA map_auth AS 'nosuch|lost'",
     "GRANT PROXY ON nosuch@localhost TO lost@localhost",
@@ -66,7 +66,7 @@ fn event(line: &Line) -> &str {
 }
 
 #[test]
-fn a_session_tells_as_whom_it_acts_and_who_it_is_elsewhere() {
+fn a_session_has_its_account_and_its_external_user() {
     let sessions = [
         ["worker", "boss", "'worker'@'localhost'", "jane@EXAMPLE.COM"],
         ["plain", "plain", "", "CN=Gr\u{fc}\u{df}e, \"O\"=x\\y"],
@@ -87,7 +87,7 @@ fn a_session_tells_as_whom_it_acts_and_who_it_is_elsewhere() {
         assert_eq!(lines.len(), 4, "{lines:#?}");
         let [user, priv_user, ..] = *expected;
         for line in lines {
-            // The server tells of the proxy with the events of the session only.
+            // The server reports the proxy only with the events of the session.
             let expected = match event(line) {
                 "statement" => [user, priv_user, "", ""],
                 _ => *expected,
@@ -99,7 +99,7 @@ fn a_session_tells_as_whom_it_acts_and_who_it_is_elsewhere() {
 }
 
 #[test]
-fn a_change_of_the_user_tells_the_new_names() {
+fn a_change_of_the_user_has_the_new_names() {
     let mut conn = 0;
     let recorded = record(|socket| {
         let mut raw = Raw::connect(socket, "root").expect("a session");
@@ -117,13 +117,13 @@ fn a_change_of_the_user_tells_the_new_names() {
     let expected = [
         ["worker", "boss", "", ""],
         ["plain", "plain", "", ""],
-        // Refused: who it wanted to be.
+        // Refused: the requested identity.
         ["greedy", "greedy", "", ""],
         ["boss", "boss", "", ""],
     ];
     assert_eq!(names, expected);
     assert_eq!(text(changes[2], "outcome"), Some("error"), "{changes:#?}");
-    // The server goes on naming the external user of before: only the account is certain.
+    // The server still reports the previous external user: only the account is certain.
     let last = lines.last().expect("lines");
     assert_eq!(event(last), "disconnect");
     assert_eq!(who(last)[..3], ["boss", "boss", ""], "{last:?}");
@@ -143,7 +143,7 @@ fn a_change_of_the_user_tells_the_new_names() {
 }
 
 #[test]
-fn who_may_not_act_for_another_is_refused_and_recorded() {
+fn a_proxy_without_the_privilege_is_refused_and_recorded() {
     let mut attempts = Vec::new();
     let recorded = record(|socket| {
         for user in ["greedy", "lost"] {

@@ -1,5 +1,5 @@
-//! Zone: outside. Who does not get in: broken handshakes, wrong protocols, blocked hosts, too
-//! many connections, sessions that must use TLS. And who gets in with TLS.
+//! Zone: outside. Refused logins: broken handshakes, wrong protocols, blocked hosts, too many
+//! connections, sessions that must use TLS. And a login with TLS.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -60,7 +60,7 @@ fn greeted(stream: &mut TcpStream) -> u64 {
 /// Reads until the server hangs up.
 fn read_to_the_end(stream: &mut TcpStream) {
     let mut rest = Vec::new();
-    // A reset is an end as well: the server may not have read what was sent.
+    // A reset is also an end: the server may not have read everything.
     let _ = stream.read_to_end(&mut rest);
 }
 
@@ -74,7 +74,7 @@ fn broken_handshakes(options: &[&str]) {
         &[0; 23],
     ]
     .concat();
-    // What is sent after the greeting, and the error that the server makes of it.
+    // The packet after the greeting, and the resulting error.
     let sent: &[(&[u8], u64)] = &[
         (b"", 1158),
         // Half a packet.
@@ -95,11 +95,11 @@ fn broken_handshakes(options: &[&str]) {
         read_to_the_end(&mut stream);
         conns.push((conn, *errno));
     }
-    // Says nothing, until the server has had enough.
+    // Sends nothing, until the server gives up.
     let mut silent = connect();
     conns.push((greeted(&mut silent), 1159));
     read_to_the_end(&mut silent);
-    // The server goes on as if nothing had been.
+    // The server continues normally.
     let mut raw = Raw::connect(server.socket(), "root").expect("a session");
     raw.must(&["SELECT 'after'"]);
     drop(raw);
@@ -129,7 +129,7 @@ fn a_blocked_host_is_recorded() {
     let mut server = builder(&["max-connect-errors=2"]).start().expect("a server");
     let mut root = Raw::connect(server.socket(), "root").expect("a session");
     let login = || Raw::login_tcp_from(NEIGHBOUR, server.port(), &Login::new("any"));
-    // No account is for this host, so it is refused before it can say who it is.
+    // There is no account for this host, so it is refused before it can identify itself.
     assert_eq!(login().expect("a connection").expect_err("a refusal"), (0, 1130));
     root.must(&["CREATE USER any@'%'"]);
     login().expect("a connection").expect("a session");
@@ -176,7 +176,8 @@ fn too_many_connections(options: &[&str]) -> Vec<Vec<String>> {
         }
     };
     assert_eq!(first.1, 1040);
-    // One more place is for who may see to it, once the server has seen the other one go.
+    // One more connection is reserved for administrators, once the server has noticed the end of
+    // the other one.
     let mut saver = None;
     wait::until("root gets in", || {
         saver = Raw::login(server.socket(), &Login::new("root")).expect("a connection").ok();
@@ -186,7 +187,7 @@ fn too_many_connections(options: &[&str]) -> Vec<Vec<String>> {
     assert_eq!(second.as_ref().err().map(|(_, errno)| *errno), Some(1040), "{second:?}");
     let third = Raw::login(server.socket(), &Login::new("root")).expect("a connection");
     assert_eq!(third.as_ref().err().map(|(_, errno)| *errno), Some(1040), "{third:?}");
-    // Those that there is no event of.
+    // Those without an event.
     let status = "Connection_errors_max_connections";
     wait::until("both are counted", || {
         client::status_number(&mut root, status).expect("status") >= 2
@@ -269,7 +270,7 @@ fn sessions_with_tls_are_recorded_and_those_without_are_refused() {
     assert!(session.iter().any(|l| text(l, "sql").is_some_and(|sql| sql.contains("'in TLS'"))));
     for line in session {
         assert_eq!(text(line, "user"), Some("safe"), "{line:?}");
-        // The audit API of 10.11 tells of no TLS.
+        // The audit API of 10.11 has no information about TLS.
         assert!(!line.contains_key("tls"), "{line:?}");
     }
     fs::remove_dir_all(place).expect("removing");

@@ -1,5 +1,5 @@
-//! Zone: outside. Sessions that stay while the plugin comes, goes and comes again, each with
-//! many prepared statements.
+//! Zone: outside. Sessions that persist while the plugin is installed, removed and installed again,
+//! each with many prepared statements.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,7 +55,7 @@ fn open(server: &TestServer, name: &str) -> Vec<Session> {
     (0..SESSIONS).map(one).collect()
 }
 
-/// Each session executes these statements of its own once; four threads serve all.
+/// Each session executes each of its statements once; four threads serve all.
 fn execute(sessions: &mut [Session], which: Range<usize>) {
     let share = sessions.len().div_ceil(4);
     thread::scope(|scope| {
@@ -97,7 +97,7 @@ fn errno(answer: mysql::Result<()>) -> u16 {
     }
 }
 
-/// Installs it, if need be when nobody holds the one before any more.
+/// Installs it, if necessary after the last session has released the previous one.
 fn install(root: &mut Conn) {
     wait::until("it can be installed", || {
         match errno(root.query_drop("INSTALL PLUGIN tacho SONAME 'tacho'")) {
@@ -142,7 +142,7 @@ fn prepared_statements_outlive_the_plugin() {
     };
     for name in ["older", "newer"] {
         assert_eq!(count(name, 0..KEPT), SESSIONS * KEPT, "{name}");
-        // A session that still held it went on until it let go.
+        // A session that still held it continued until it released it.
         assert!(count(name, KEPT..REFUSED) <= SESSIONS, "{name}: {}", count(name, KEPT..REFUSED));
         // A session that asked for it while others still held it is refused it until it ends
         // (10.11.19): which these are is chance.
@@ -161,7 +161,7 @@ fn prepared_statements_outlive_the_plugin() {
 
 /// Open transactions, cursors, locks and temporary tables of a session are nothing to it.
 #[test]
-fn what_a_session_holds_outlives_the_plugin() {
+fn the_resources_of_a_session_outlive_the_plugin() {
     let place = directory("state");
     let mut server = builder(&place).start().expect("a server");
     let mut root = server.connect().expect("a connection");

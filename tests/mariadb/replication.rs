@@ -1,5 +1,5 @@
-//! Zone: outside. A primary and a replica, both recording: what each is told, that nothing of
-//! it is lost when the replica dies, and that no password of theirs is in a log.
+//! Zone: outside. A primary and a replica, both recording: the events of each, that none of them is
+//! lost when the replica dies, and that no log has a password of theirs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use tacho_tests::wait;
 
 const PASSWORD: &str = "Repl1cat10nSecret";
 
-/// What servers say of replication, of its end, and of the errors that are made on purpose.
+/// Messages about replication, its end, and the errors that are caused on purpose.
 const ALLOWED: &[&str] = &[
     "max_open_files",
     "Aborted connection",
@@ -133,7 +133,7 @@ fn assert_no_secret(directory: &Path) {
     }
 }
 
-/// Nothing that was applied may seem to run for ever, or to have been interrupted.
+/// No applied statement may seem to run forever, or to have been interrupted.
 fn assert_all_ended(lines: &[Line]) {
     for line in lines {
         let outcome = text(line, "outcome");
@@ -141,7 +141,7 @@ fn assert_all_ended(lines: &[Line]) {
     }
 }
 
-/// Lines of what the replica applied.
+/// Lines of statements that the replica applied.
 fn applied(lines: &[Line]) -> Vec<&Line> {
     let is_applied = |line: &&Line| text(line, "user") == Some("<replication_slave>");
     lines.iter().filter(is_applied).collect()
@@ -152,7 +152,7 @@ fn briefs(lines: &[&Line]) -> Vec<String> {
 }
 
 #[test]
-fn each_side_records_what_it_is_told() {
+fn each_side_records_its_events() {
     let mut pair = Pair::start("STATEMENT", &["tacho-tables=ON"]);
     pair.on_primary(&[
         "CREATE DATABASE d",
@@ -169,7 +169,7 @@ fn each_side_records_what_it_is_told() {
         "SET SESSION binlog_format = STATEMENT",
     ]);
     pair.wait_for_replica();
-    // An error on the replica alone: it stops.
+    // An error only on the replica: it stops.
     pair.at_replica.query_drop("INSERT INTO d.t VALUES (7, 'mine')").expect("an answer");
     pair.on_primary(&["INSERT INTO d.t VALUES (7, 'twice')"]);
     wait::until("the replica stops", || pair.slave_status()["Last_SQL_Errno"] == "1062");
@@ -199,7 +199,7 @@ fn each_side_records_what_it_is_told() {
     assert!(shown[shown.len() - 2].starts_with("Binlog Dump "), "{shown:#?}");
     assert!(shown[shown.len() - 1].starts_with("disconnect"), "{shown:#?}");
 
-    // The replica: what was logged as a statement, with its outcome.
+    // The replica: events that were logged as statements, with their outcome.
     let expected = [
         "Query create_db ok \"CREATE DATABASE d\"",
         "Query create_table ok \"CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(50)) ENGINE=InnoDB\"",
@@ -230,7 +230,7 @@ fn each_side_records_what_it_is_told() {
     let failed = applied(&replica).into_iter().find(|line| text(line, "outcome") == Some("error"));
     let message = failed.and_then(|line| text(line, "error")).expect("a message");
     assert!(message.contains("Duplicate entry '7'"), "{message}");
-    // What the trigger does has a definer.
+    // The statements of the trigger have a definer.
     let inner = |line: &&Line| text(line, "sql") == Some("INSERT INTO d.seen VALUES (NEW.id)");
     let inner: Vec<&Line> = replica.iter().filter(inner).collect();
     assert!(inner.len() >= 2, "{inner:#?}");
@@ -238,7 +238,7 @@ fn each_side_records_what_it_is_told() {
         assert_eq!(text(line, "user"), Some("root"), "{line:?}");
         assert_eq!(text(line, "outcome"), Some("ok"), "{line:?}");
     }
-    // Tables that are told while no statement is: lines of their own.
+    // Tables that are reported without a statement: lines of their own.
     let touches = |line: &&Line| {
         let is_t = |table: &serde_json::Value| table["db"] == "d" && table["table"] == "t";
         text(line, "event") == Some("table")
@@ -259,7 +259,7 @@ const WRITERS: u64 = 3;
 /// A replica that applies with one thread must be able to follow.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Writes on the primary, each statement with a text of its own, until told to stop.
+/// Writes on the primary, each statement with a unique text, until stopped.
 fn write_rows(socket: &Path, writer: u64, stop: &AtomicBool, count: &AtomicU64) {
     let mut conn = client::connect(socket, "root", "d").expect("a connection");
     for row in 0_u64.. {
@@ -322,7 +322,8 @@ fn survive(format: &str, replica_options: &[&str], kills: u64) {
             *seen.entry(text(line, "sql").expect("a text")).or_default() += 1;
         }
     }
-    // What was applied a second time, because the first one was rolled back, is there twice.
+    // A statement that was applied a second time, because the first one was rolled back, occurs
+    // twice.
     let rows = seen.keys().filter(|sql| sql.contains("'row ")).count() as u64;
     if format == "ROW" {
         assert_eq!(rows, 0, "rows have no text");

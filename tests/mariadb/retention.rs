@@ -31,7 +31,7 @@ fn names(log: &Path) -> BTreeSet<String> {
     file_names(log, ".jsonl")
 }
 
-/// What the log says to have removed, and the numbers of its lines.
+/// The files that the log reports as removed, and the numbers of its lines.
 fn told(log: &Path) -> (Vec<String>, Vec<u64>) {
     let (mut removed, mut seqs) = (Vec::new(), Vec::new());
     for name in names(log) {
@@ -56,7 +56,7 @@ fn key_of(server: &TestServer) -> VerifierKey {
 }
 
 #[test]
-fn what_goes_by_size_under_load_has_its_tombstone_and_its_line() {
+fn files_removed_by_size_under_load_have_a_tombstone_and_a_line() {
     let mut server = TestServer::builder()
         .option("plugin-load-add=tacho")
         .option("loose-tacho-rotate-bytes=20000")
@@ -78,12 +78,12 @@ fn what_goes_by_size_under_load_has_its_tombstone_and_its_line() {
     let mut conn = server.connect().expect("a connection");
     let log = log_of(&mut conn);
     let key = key_of(&server);
-    // Read while files come and go.
+    // Read while files are created and removed.
     let report = check(&log, &key);
     assert!(report.state() <= State::UnsignedTail, "{report:?}");
     wait::until("there is not more than may be", || bytes(&log) <= 100_000);
     conn.query_drop("SET GLOBAL tacho_retention_bytes = 0").expect("an answer");
-    wait::until("the change is told", || {
+    wait::until("the change is recorded", || {
         let newest = names(&log).pop_last().expect("a file");
         fs::read_to_string(log.join(newest)).expect("a text").contains("tacho_retention_bytes")
     });
@@ -109,7 +109,7 @@ fn what_goes_by_size_under_load_has_its_tombstone_and_its_line() {
 }
 
 #[test]
-fn what_is_too_old_goes_slowly_until_somebody_says_so() {
+fn files_that_are_too_old_are_removed_slowly_until_requested() {
     // A log that is much older than the server.
     let log = tacho_tests::unused_directory("retention-age");
     fs::create_dir_all(&log).expect("made");
@@ -136,7 +136,7 @@ fn what_is_too_old_goes_slowly_until_somebody_says_so() {
     drop(conn);
     server.stop().expect("stopped");
     let (removed, seqs) = told(&log);
-    // The same number as before: it changes nothing but what goes.
+    // The same number as before: it changes nothing except which files are removed.
     let newest = names(&log).pop_last().expect("a file");
     let text = fs::read_to_string(log.join(newest)).expect("a text");
     assert!(text.contains(

@@ -1,5 +1,5 @@
-//! Zone: outside. Passwords and keys never reach the log directory, whatever statement they
-//! came in, whether it succeeded, and what the server's error message quotes of it.
+//! Zone: outside. Passwords and keys never reach the log directory, whatever the statement, whether
+//! it succeeded, and whatever the server's error message quotes of it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -43,7 +43,7 @@ const STATEMENTS: &[&str] = &[
     "CREATE TABLE d.`#` (a INT) ENGINE=CONNECT TABLE_TYPE=ODBC OPTION_LIST='User=u,Password=%'",
     "CREATE TABLE d.`#` (a INT) ENGINE=CONNECT TABLE_TYPE=MYSQL option_list/**/=/**/'password=%'",
     "CREATE TABLE d.`#` (a INT) ENGINE=SPIDER COMMENT='user \"u\", password \"%\"'",
-    // In any case, with comments wherever there may be some.
+    // In any case, with comments wherever they are possible.
     "gRaNt SELECT ON *.* TO '#'@localhost iDeNtIfIeD bY '%'",
     "GRANT/**/SELECT ON *.*/* c */TO/**/'#'@localhost/**/IDENTIFIED/* c */BY/**/'%'",
     "GRANT SELECT ON *.* TO '#'@localhost IDENTIFIED -- c\n BY -- c\n '%'",
@@ -104,7 +104,7 @@ const STATEMENTS: &[&str] = &[
     "DO PASSWORD('%') /* # */",
 ];
 
-/// Where the user's name is within text that cannot be told from a secret.
+/// The user's name is within text that cannot be distinguished from a secret.
 const GIVEN_UP: &[&str] = &[
     "PREPARE p FROM",
     "EXECUTE IMMEDIATE",
@@ -152,7 +152,7 @@ fn secrets_never_reach_the_log_directory() {
                         raw.execute(id, &[], false).expect("an answer");
                     }
                 }
-                // In a string of its own: another quoting, and an error quotes all of it.
+                // In a separate string: another quoting, and an error quotes all of it.
                 _ => {
                     let inner = sql.replace('\\', "\\\\").replace('\'', "''");
                     raw.query(format!("EXECUTE IMMEDIATE '{inner}'")).expect("an answer");
@@ -160,7 +160,7 @@ fn secrets_never_reach_the_log_directory() {
             }
         }
     }
-    // In digits: what the log would have is the digits of the secret.
+    // In digits: the log would have the digits of the secret.
     for way in ["EXECUTE IMMEDIATE", "PREPARE p FROM"] {
         for (open, close) in [("x'", "'"), ("X'", "'"), ("0x", "")] {
             let sql = marks.fill("CREATE USER # IDENTIFIED BY '%'", false);
@@ -180,7 +180,8 @@ fn secrets_never_reach_the_log_directory() {
     raw.query(format!("SET @p = 'x'; EXECUTE IMMEDIATE 'SELECT PASSWORD(?)' USING '{secret}'"))
         .expect("an answer");
 
-    // A text that is in no statement: the error of what a procedure prepares is that of its CALL.
+    // A text that is in no statement: an error of a statement that a procedure prepares is that of
+    // its CALL.
     let secret = marks.secret();
     let reversed: String = secret.chars().rev().collect();
     raw.must(&["CREATE PROCEDURE d.misspelt(r TEXT) BEGIN SET @s = \
@@ -188,8 +189,8 @@ fn secrets_never_reach_the_log_directory() {
     let answers = raw.query(format!("CALL d.misspelt('{reversed}')")).expect("an answer");
     assert!(format!("{answers:?}").contains("1064"), "{answers:?}");
 
-    // While the server runs the arena has the raw texts: nobody else may read it. After an
-    // orderly stop it is gone.
+    // While the server runs the arena has the raw texts: no other user may read it. After an
+    // orderly stop it is removed.
     let mut conn = server.connect().expect("a connection");
     let arena = client::status(&mut conn, "Tacho_arena_file").expect("the status");
     let arena = PathBuf::from(&arena["Tacho_arena_file"]);
@@ -206,7 +207,7 @@ fn secrets_never_reach_the_log_directory() {
     let redacted = lines.iter().filter(|line| line.contains_key("sql_redacted")).count();
     assert!(redacted > STATEMENTS.len(), "only {redacted} lines had a secret");
     marks.assert_named(&lines);
-    // Whatever was taken out of it.
+    // Whatever was removed from it.
     for line in lines.iter().filter(|line| recorded::text(line, "command") == Some("Query")) {
         assert!(!line.contains_key("sql") || line.contains_key("digest"), "{line:?}");
     }

@@ -1,7 +1,7 @@
 //! Zone: outside. MariaDB's own audit plugin beside ours, on one server: our log, converted to its
-//! format, against the file that it wrote, byte for byte.
+//! format, is compared with its file, byte for byte.
 //!
-//! What may differ is listed here, and in `docs/specs/formats.md` with the reasons.
+//! The permitted differences are listed here, and in `docs/specs/formats.md` with the reasons.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ const SETUP: &[&str] = &[
 /// The last statement of the setup.
 const MARKER: &str = "SELECT 'from here on'";
 
-/// What a session sends as text.
+/// The statements of a session as text.
 const STATEMENTS: &[&str] = &[
     "SELECT 1",
     "SELECT 'it''s', \"quoted\", `id` FROM t WHERE id = 1",
@@ -59,8 +59,8 @@ const STATEMENTS: &[&str] = &[
     "",
 ];
 
-/// The lines of a file of server_audit's form, without the times. A line without one is what is
-/// left of a line that was broken in two.
+/// The lines of a file in server_audit's format, without the times. A line without one is the rest
+/// of a line that was broken in two.
 fn without_times(text: &str) -> Vec<&str> {
     let is_time = |time: &str| {
         let shape = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c });
@@ -80,13 +80,13 @@ fn operation(line: &str) -> &str {
     line.split(',').nth(5).unwrap_or_default()
 }
 
-/// Lines that only our log has: what server_audit does not tell of.
+/// Lines that only our log has: events that server_audit does not report.
 fn is_ours_alone(line: &str) -> bool {
     matches!(operation(line), "COMMAND" | "AUDIT_START" | "AUDIT_STOP" | "AUDIT_CONFIG")
 }
 
-/// A server with both plugins; what `work` did on it, as server_audit has it and as we have it,
-/// without times and without what only our log has.
+/// A server with both plugins; the result of `work` in server_audit's log and in ours, without
+/// times and without the lines that only our log has.
 fn both(
     options: &[&str],
     library: Option<&Path>,
@@ -121,7 +121,7 @@ fn both(
     let host = theirs[18..].split(',').next().expect("a host").to_owned();
     let log = server.data_directory().join("tacho");
     let ours = converted::log(&log, Format::Csv, &host).expect("a good log");
-    // What is the same as theirs is not only what a conversion makes, but what the server writes.
+    // Not only a conversion is equal to theirs, but also what the server writes.
     let names = fs::read_dir(&log).expect("the log").map(|entry| entry.expect("an entry").path());
     let csv: Vec<_> = names.filter(|path| path.extension().is_some_and(|e| e == "csv")).collect();
     let [csv] = &csv[..] else { panic!("{csv:?}") };
@@ -135,7 +135,7 @@ fn both(
     })
 }
 
-/// The connection that a line is of.
+/// The connection of a line.
 fn conn(line: &str) -> u64 {
     let field = line.split(',').nth(3).expect("a connection");
     field.parse().unwrap_or_else(|error| panic!("{error}: {line}"))
@@ -187,13 +187,14 @@ fn the_same_statements_make_the_same_lines() {
         }
     });
     assert!(theirs.len() > 50, "only {} lines", theirs.len());
-    // SQL's EXECUTE is a statement of its own with us; server_audit shows what it executed only.
+    // SQL's EXECUTE is a separate statement in our log; server_audit only has the executed
+    // statement.
     ours.retain(|line| !line.contains(",QUERY,d,'EXECUTE s USING <secret>',"));
     assert_same(theirs, ours);
 }
 
 #[test]
-fn what_differs_is_what_is_documented() {
+fn the_differences_are_documented() {
     let library = map_auth::build();
     let options = ["plugin-load-add=map_auth"];
     let [theirs, ours] = both(&options, Some(&library), |server| {
@@ -223,7 +224,7 @@ fn what_differs_is_what_is_documented() {
         quit(root);
     });
     fs::remove_dir_all(library.parent().expect("a directory")).expect("removed");
-    // User and what stands after the numbers, in theirs and in ours.
+    // The user and the fields after the numbers, in theirs and in ours.
     for (user, in_theirs, in_ours) in [
         // In a session without a default database, theirs names that of the first table it met.
         ("root", "QUERY,mysql,'KILL ", "QUERY,,'KILL "),
@@ -244,7 +245,7 @@ fn what_differs_is_what_is_documented() {
             "QUERY,information_schema,'USE information_schema',0",
             "QUERY,d,'USE information_schema',0",
         ),
-        // Secrets: theirs knows IDENTIFIED BY only.
+        // Secrets: theirs only knows IDENTIFIED BY.
         ("root", "IDENTIFIED VIA map_auth AS \\'app|jane\\'',0", ""),
         ("root", "", "IDENTIFIED VIA map_auth AS <secret>',0"),
         // A name of their lines breaks them.

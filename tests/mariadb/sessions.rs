@@ -1,5 +1,5 @@
-//! Zone: outside. Who did it: names are exact whatever they contain, refused sessions are
-//! recorded, and the statements of the event scheduler and the end of the server are.
+//! Zone: outside. The identity of sessions: names are exact whatever they contain, refused sessions
+//! are recorded, and so are the statements of the event scheduler and the end of the server.
 
 use std::net::TcpListener;
 use std::thread;
@@ -63,11 +63,11 @@ fn names_are_exact() {
     }
 }
 
-/// Within a definer's procedure the server names the definer, as `user` too: who called it is in
-/// the line of the CALL, of the same `conn`. An anonymous account has an empty `priv_user`, which
-/// is left out. A role does not change either.
+/// Within a definer's procedure the server reports the definer, as `user` too: the caller is in the
+/// line of the CALL, with the same `conn`. An anonymous account has an empty `priv_user`, which is
+/// omitted. A role changes neither.
 #[test]
-fn whose_privileges_it_were() {
+fn the_account_of_the_privileges_is_recorded() {
     let mut server =
         TestServer::builder().option("plugin-load-add=tacho").start().expect("a server");
     Raw::connect(server.socket(), "root").expect("a session").must(&[

@@ -8,7 +8,7 @@ use tacho_tests::client::Queryable as _;
 use tacho_tests::guide::{quantity, rows};
 use tacho_tests::server::TestServer;
 
-/// What is in backticks.
+/// The texts in backticks.
 fn literals(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
@@ -40,7 +40,7 @@ fn check(cells: &[String], variable: &Variable) -> Result<(), String> {
     if let Some(values) = values {
         let found: BTreeSet<&str> = literals(range).into_iter().collect();
         let values: BTreeSet<&str> = values.split(',').collect();
-        // What always reads OFF needs no list.
+        // A setting that always reads OFF needs no list.
         if found != values && !(kind == "BOOLEAN" && range.is_empty()) {
             return Err(format!("the values are {values:?}, not {found:?}"));
         }

@@ -14,7 +14,7 @@ use tacho_tests::wait;
 
 const THREADS: u64 = 4;
 
-/// What a server may say that is no news to these tests.
+/// Messages of a server that these tests accept.
 const ALLOWED: &[&str] = &["max_open_files", "Aborted connection"];
 
 /// A server on a slow disk, with a small arena, and a load with many large statements.
@@ -73,7 +73,7 @@ impl Scene {
     fn end_with_losses(self, cause: &str) {
         let Scene { place, disk, mut server, mut conn, running, run, .. } = self;
         let tally = running.stop().expect("a tally");
-        // The last connections end, and may be lost as well.
+        // The last connections end, and may be lost, too.
         let lost = wait::until_steady("losses end", || {
             client::status_number(&mut conn, "Tacho_records_lost").expect("status")
         });
@@ -100,7 +100,7 @@ fn sessions_wait_for_a_slow_disk_and_lose_nothing() {
         scene.running.wait_for_more(100);
         scene.wait_for_status("Tacho_records_written", written + 100);
     }
-    // A statement of the session of the test gets through as well.
+    // A statement of the test's own session also gets through.
     scene.conn.query_drop("SELECT 'in between'").expect("an answer");
     assert_eq!(scene.status("Tacho_records_lost"), 0);
     assert_eq!(scene.status("Tacho_write_errors"), 0);
@@ -115,21 +115,21 @@ fn sessions_wait_for_a_slow_disk_and_lose_nothing() {
 }
 
 #[test]
-fn a_slow_disk_under_timeout_declares_what_it_lost() {
+fn a_slow_disk_under_timeout_declares_its_losses() {
     let options = ["tacho-overflow=TIMEOUT", "tacho-overflow-timeout-ms=5"];
     let mut scene = Scene::new("timeout", &options);
     scene.disk.slow_writes(300).expect("a fault");
     scene.wait_for_status("Tacho_records_lost_timeout", 100);
     scene.running.wait_for_more(500);
     assert!(scene.status("Tacho_blocked_count") > 0);
-    // What is not lost is still written.
+    // The other records are still written.
     let written = scene.status("Tacho_records_written");
     scene.wait_for_status("Tacho_records_written", written + 100);
     scene.end_with_losses("timeout");
 }
 
 #[test]
-fn a_slow_disk_under_drop_declares_what_it_lost() {
+fn a_slow_disk_under_drop_declares_its_losses() {
     let mut scene = Scene::new("drop", &["tacho-overflow=DROP"]);
     scene.disk.slow_writes(500).expect("a fault");
     scene.wait_for_status("Tacho_records_lost_dropped", 100);
@@ -147,7 +147,7 @@ fn it_is_uninstalled_while_a_write_takes_long() {
     let waited = scene.status("Tacho_blocked_count");
     scene.wait_for_status("Tacho_blocked_count", waited);
     scene.conn.query_drop("UNINSTALL SONAME 'tacho'").expect("uninstalling");
-    // Nobody waits any more for a writer that is gone.
+    // No session waits any longer for a writer that has ended.
     scene.running.wait_for_more(1000);
     let arena = scene.arena.path().to_owned();
     let Scene { conn, .. } = &mut scene;

@@ -1,5 +1,5 @@
-//! Zone: outside. The server's own slow query log beside the one made of our log: what
-//! `pt-query-digest` finds in the two.
+//! Zone: outside. The server's own slow query log beside the one converted from our log: the
+//! results of `pt-query-digest` for the two.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -89,8 +89,8 @@ fn the_same_queries_are_found() {
     let own = server.directory().join("ours.log");
     fs::write(&own, &ours[begin..]).expect("written");
     let (theirs, mut ours) = (digest(&data.join("theirs.log")), digest(&own));
-    // What is only here: statements of the program, a statement without a text and one that
-    // pt-query-digest takes for the name of a database where the server writes it.
+    // Statements that are only here: those of the program, one without a text, and one that
+    // pt-query-digest takes for the name of a database in the server's log.
     for (fingerprint, count) in [
         ("delete from d.t where v = ?", 1),
         ("insert into d.t values(?+)", 1),

@@ -4,9 +4,9 @@ use mysql::prelude::Queryable as _;
 use tacho_tests::log;
 use tacho_tests::server::TestServer;
 
-/// The statement that switches recording on has an end but no start. Its text is shorter than
-/// that of the statement before, which lay at the same place: what is left of that one is no
-/// further statement of its packet.
+/// The statement that switches recording on has an end but no start. Its text is shorter than that
+/// of the statement before, which was at the same address: the rest of that one is not another
+/// statement of its packet.
 #[test]
 fn switching_invents_no_statement() {
     let mut server =

@@ -19,7 +19,7 @@ const SETUP: &[&str] = &[
     "CREATE PROCEDURE d.p() BEGIN INSERT INTO d.log SELECT id FROM d.a; DELETE FROM d.b WHERE id = 9; END",
 ];
 
-/// A statement, and what its line must have in `tables`, in any order.
+/// A statement, and the expected `tables` of its line, in any order.
 const CASES: &[(&str, &[&str])] = &[
     ("SELECT 1", &[]),
     ("SELECT * FROM d.a", &["read d.a"]),
@@ -44,7 +44,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("TRUNCATE TABLE d.newest", &["write d.newest"]),
     ("DROP TABLE d.newest", &["drop d.newest"]),
     ("CREATE TABLE d.copy AS SELECT * FROM d.a", &["create d.copy", "read d.a", "write d.copy"]),
-    // The server tells nothing of temporary tables.
+    // The server does not report temporary tables.
     ("CREATE TEMPORARY TABLE d.tmp (id INT)", &[]),
     ("INSERT INTO d.tmp SELECT id FROM d.b", &["read d.b"]),
     ("DROP TEMPORARY TABLE d.tmp", &[]),
@@ -121,8 +121,8 @@ fn no_tables_unless_asked_for() {
     assert!(run(&[]).iter().all(|line| !line.contains_key("tables")));
 }
 
-/// A thread of the server's inserts what sessions have left to it, in their names, while they go
-/// on: it must not touch what belongs to their own threads.
+/// A thread of the server inserts delayed rows for sessions, in their names, while they continue:
+/// it must not touch data of their own threads.
 #[test]
 fn insert_delayed_takes_nothing_from_its_session() {
     const ROUNDS: usize = 400;

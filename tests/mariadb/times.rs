@@ -1,5 +1,5 @@
-//! Zone: outside. The times in the log have the offset of the zone of the server's process, until they
-//! shall be in UTC; the instants are those of the statements all the same.
+//! Zone: outside. The times in the log have the offset of the zone of the server's process, until
+//! UTC is set; the instants are always those of the statements.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,8 @@ use tacho_tests::recorded::{self, Line, text};
 use tacho_tests::server::TestServer;
 use tacho_tests::wait;
 
-/// What `date` says of a time, µs since 1970-01-01 UTC: another reader than the writer's own code.
+/// The result of `date` for a time, µs since 1970-01-01 UTC: a parser other than the writer's own
+/// code.
 fn instant_us(time: &str) -> i64 {
     let out = Command::new("date").args(["-d", time, "+%s%6N"]).output().expect("date");
     let out = String::from_utf8(out.stdout).expect("text");
@@ -69,7 +70,7 @@ fn times_are_of(zone: &str, offsets: &[&str]) {
     conn.query_drop("SET GLOBAL tacho_timestamps = 'UTC'").expect("a change");
     said.push(say(&mut conn, &directory, "SELECT 'in UTC'", "+00:00"));
     conn.query_drop("SET GLOBAL tacho_timestamps = 'SYSTEM'").expect("a change");
-    // What the session takes for its zone, and for the time, is nothing to the log.
+    // The session's own zone and time do not affect the log.
     conn.query_drop("SET time_zone = '-03:00', timestamp = 1000000000").expect("a change");
     said.push(say(&mut conn, &directory, "SELECT 'in the zone again'", &local));
     drop(conn);

@@ -1,4 +1,4 @@
-//! Zone: outside. INSTALL and UNINSTALL under load, and what stops an INSTALL.
+//! Zone: outside. INSTALL and UNINSTALL under load, and reasons why an INSTALL fails.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -13,7 +13,7 @@ use tacho_tests::log::{self, Invariants};
 use tacho_tests::server::{Builder, TestServer};
 use tacho_tests::wait;
 
-/// What a server may say that is no news to these tests.
+/// Messages of a server that these tests accept.
 const ALLOWED: &[&str] = &["max_open_files", "Aborted connection", "unknown variable 'loose-tacho"];
 
 fn directory(name: &str) -> PathBuf {
@@ -22,7 +22,7 @@ fn directory(name: &str) -> PathBuf {
     path
 }
 
-/// A server whose plugin, once installed, has everything in this directory.
+/// A server whose plugin, once installed, uses only this directory.
 fn builder(directory: &Path) -> Builder {
     TestServer::builder()
         .option(format!("loose-tacho-directory={}/log", directory.display()))
@@ -53,7 +53,7 @@ fn read_log(directory: &Path) -> (BTreeMap<String, u64>, Vec<Value>) {
     (texts, others)
 }
 
-/// What of a process must not grow.
+/// Resources of a process that must not grow.
 #[derive(Debug)]
 struct Footprint {
     resident_kib: u64,
@@ -83,18 +83,18 @@ impl Footprint {
     }
 }
 
-/// Whether a mapping is of the library or of an arena. A folder of that name is in many paths.
+/// Whether a mapping belongs to the library or to an arena. A folder of that name is in many paths.
 fn is_ours(mapping: &str) -> bool {
     let file = mapping.rsplit('/').next().unwrap_or(mapping);
     file.contains("tacho") && file != mapping
 }
 
-/// Sends statements, and returns those that must be in the log: sent and answered while the
-/// plugin was installed, in sessions that began while it was.
+/// Sends statements, and returns those that must be in the log: sent and answered while the plugin
+/// was installed, in sessions that began while it was.
 ///
-/// Of older sessions that cannot be said. While others still hold a plugin that was
-/// uninstalled, the server gives it to no further session, and a session that was once refused
-/// is refused until it ends (seen on 10.11.19).
+/// Older sessions are unpredictable. While others still hold a plugin that was uninstalled, the
+/// server does not give it to further sessions, and a session that was once refused is refused
+/// until it ends (observed on 10.11.19).
 fn say_things(
     socket: &Path,
     name: &str,
@@ -148,7 +148,7 @@ fn install(conn: &mut Conn) {
 
 /// `make crash` asks for many rounds.
 #[test]
-fn a_plugin_comes_and_goes_under_load() {
+fn a_plugin_is_installed_and_removed_under_load() {
     let rounds: u64 = match std::env::var("TACHO_UNINSTALL_ROUNDS") {
         Ok(text) => text.parse().expect("TACHO_UNINSTALL_ROUNDS is a number"),
         Err(_) => 20,
@@ -166,7 +166,7 @@ fn a_plugin_comes_and_goes_under_load() {
             let (server, phase, stop) = (&server, &phase, &stop);
             scope.spawn(move || say_things(server.socket(), name, count, phase, stop))
         });
-        // Also when a round fails: the clients would go on for ever.
+        // Also if a round fails: the clients would continue forever.
         let stopping = StopAtEnd(&stop);
         for _ in 0..rounds {
             install(&mut conn);
@@ -182,10 +182,10 @@ fn a_plugin_comes_and_goes_under_load() {
         drop(stopping);
         threads.into_iter().flat_map(|thread| thread.join().expect("a client")).collect()
     });
-    // The last session that holds it lets it go.
+    // The last session that holds it releases it.
     drop(conn);
     wait::until("it has ended", || Footprint::of(pid).writers == 0);
-    // Whoever has waited for that thread removes the arena then.
+    // The thread that waited for that session removes the arena then.
     wait::until("its arena is gone", || count_files(&place.join("arenas")) == 0);
     let after = Footprint::of(pid);
     println!("before {before:?}\nfirst {:?}\nafter {after:?}", footprints[0]);
@@ -228,7 +228,7 @@ fn loaded_at_the_start_it_records_from_the_first_session_on() {
         let mut conn = server.connect().expect("a connection");
         conn.query_drop("SELECT 'first'").expect("an answer");
         let gone = conn.query_drop("UNINSTALL SONAME 'tacho'");
-        // Loaded by an option, or for ever: it stays.
+        // Loaded by an option, or permanently: it stays.
         assert_eq!(gone.is_err(), option.ends_with("PERMANENT"), "{option}");
         conn.query_drop("SELECT 'second'").expect("an answer");
         drop(conn);
@@ -245,8 +245,8 @@ fn loaded_at_the_start_it_records_from_the_first_session_on() {
     }
 }
 
-/// An INSTALL that fails says why to the client and in the error log; when the cause is gone,
-/// the next one works.
+/// An INSTALL that fails reports the reason to the client and in the error log; when the cause is
+/// removed, the next one works.
 fn fails_and_then_works(
     name: &str,
     breaks: impl FnOnce(&Path),

@@ -1,4 +1,4 @@
-//! Zone: outside. `tacho bench` on MySQL, 9.7 and 8.0: what is different there from `bench.rs`.
+//! Zone: outside. `tacho bench` on MySQL, 9.7 and 8.0: the differences from `bench.rs`.
 //! `scripts/test-release.sh` runs them with each.
 
 use std::fs;
@@ -58,8 +58,9 @@ fn a_private_server_is_measured_and_removed() {
     let version = lines[0]["server"]["version"].as_str().expect("a version");
     assert!(!version.contains("MariaDB"), "{version}");
     let blocks = of_type(&lines, "block");
-    // Under one load and with restarts, A/A in each: the logs, and tacho where it comes and goes
-    // under load, with rules, too; init_connect, rewriter, and nothing or tacho, and tacho's rules.
+    // Under one load and with restarts, A/A in each: the logs, and tacho where it is installed and
+    // removed under load, with rules, too; init_connect, rewriter, and nothing or tacho, and
+    // tacho's rules.
     let (one_load, restarts) = match release() {
         Release::Mysql97 => (5, 4),
         Release::Mysql80 => (3, 5),
@@ -81,7 +82,7 @@ fn a_private_server_is_measured_and_removed() {
         assert!(block["switch"] == "restart" || cpu("query_s") > cpu("rest_s"), "{block}");
         match block["method"].as_str().expect("a name") {
             "tacho" => {
-                // How far the writer gets within the block depends on what else the machine does.
+                // How far the writer gets within the block depends on the machine's other work.
                 let records = block["records_written"].as_u64().expect("a number");
                 assert!(records > 0, "{block}");
                 assert!(block["bytes_written"].as_u64().expect("a number") > records * 50);
@@ -104,7 +105,7 @@ fn a_private_server_is_measured_and_removed() {
 #[test]
 fn every_variant_of_tacho_can_be_measured() {
     let directory = directory("mysql-variants");
-    // On 8.0 each block has a server of its own, and the others are of the same kinds.
+    // On 8.0 each block has its own server, and the others have the same kinds.
     let (methods, count) = match release() {
         Release::Mysql97 => ("tacho:*", 10),
         Release::Mysql80 => ("tacho:off,tacho:external", 2),
@@ -121,8 +122,8 @@ fn every_variant_of_tacho_can_be_measured() {
         let name = block["method"].as_str().expect("a name");
         if let Some(variant) = name.strip_prefix("tacho") {
             seen += 1;
-            // What is in the file: with an interval of five seconds that comes later. Off leaves
-            // the lines that say so.
+            // The contents of the file: with an interval of five seconds they are written later.
+            // Switching off writes the lines that record it.
             if variant != ":paced" {
                 let bytes = block["log_bytes"].as_u64().expect("a number");
                 assert_eq!(bytes < 5000, variant == ":off", "{block}");
@@ -194,10 +195,10 @@ fn an_own_server_is_as_before() {
     assert_eq!(of_type(&lines, "block").len(), 2 * 4);
     assert!(said.contains("left behind: ") && said.contains("/tacho/audit-"), "{said}");
 
-    // No TLS, so the password goes encrypted with the server's key.
+    // Without TLS, the password is encrypted with the server's key.
     benched::run_over_tcp(&mut conn, &directory, server.port());
 
-    // Who may not install anything is told before anything is done.
+    // An account that may not install anything gets an error before anything is done.
     let remembered_in = match release() {
         Release::Mysql97 => "mysql.component",
         Release::Mysql80 => "mysql.plugin",

@@ -1,5 +1,5 @@
 //! Zone: outside. Sessions of every kind with a real MySQL: cursors, query attributes, character
-//! sets, and servers that refuse to write or to serve, or let their sessions go.
+//! sets, and servers that refuse to write or to serve, or end their sessions.
 //! `scripts/test-release.sh` runs them.
 
 use std::fs;
@@ -55,7 +55,7 @@ fn with_attribute(name: &str, value: &str, sql: &str) -> Vec<u8> {
     body
 }
 
-/// They are no part of the statement, and may be anything.
+/// They are not part of the statement, and may be anything.
 #[test]
 fn query_attributes_are_not_recorded() {
     let place = Place::new("attributes");
@@ -157,14 +157,14 @@ fn every_character_set_gives_its_bytes_back() {
     assert!(seen.iter().all(|count| *count == 1), "{seen:?}");
 }
 
-/// Without passwords, and in a character set of its own.
+/// Without passwords, and in its own character set.
 #[test]
-fn a_prepared_statement_that_the_server_has_made_anew_is_read_right() {
+fn a_prepared_statement_that_the_server_prepares_again_is_read_correctly() {
     let place = Place::new("made-anew");
     let (mut server, root) = place.start(&[]);
     let mut raw = Raw::connect(server.socket(), "root").expect("a session");
     raw.must(&["SET NAMES gbk"]);
-    // In UTF-8 its name ends with a byte that in GBK takes the backslash behind it.
+    // In UTF-8 its name ends with a byte that in GBK combines with the backslash after it.
     let sql =
         b"CREATE USER '\xd6\xd0\\'x'@'%' IDENTIFIED BY 'hushhush', 'b' IDENTIFIED BY 'hushtoo'";
     let id = raw.prepare(sql).expect("a packet").expect("it");
@@ -186,7 +186,7 @@ const OFFLINE: u64 = 3032;
 const PREVENTED: u64 = 1290;
 
 #[test]
-fn what_a_server_refuses_that_is_read_only_or_offline_is_recorded() {
+fn statements_refused_by_a_read_only_or_offline_server_are_recorded() {
     let place = Place::new("refusing");
     let (mut server, mut root) = place.start(&[]);
     for sql in ["CREATE DATABASE d", "CREATE TABLE d.t (id INT)", "CREATE USER visitor"] {
@@ -212,7 +212,8 @@ fn what_a_server_refuses_that_is_read_only_or_offline_is_recorded() {
 /// `ER_NET_ERROR_ON_WRITE`.
 const NO_ANSWER: u64 = 1160;
 
-/// Those without CONNECTION_ADMIN; what one of them executes ends, and cannot be answered.
+/// Those without CONNECTION_ADMIN; the statement that one of them executes ends, and cannot be
+/// answered.
 #[test]
 fn sessions_that_offline_mode_ends_have_their_lines() {
     let place = Place::new("offline");
@@ -236,7 +237,7 @@ fn sessions_that_offline_mode_ends_have_their_lines() {
     let of_idle = recorded::briefs(&lines, idle.conn);
     assert_eq!(of_idle.len(), 3, "{of_idle:?}");
     assert!(of_idle[1].starts_with("Query do ok \"DO 'idle'\""), "{of_idle:?}");
-    // 8.0 has tried to tell it why.
+    // 8.0 has tried to send the reason.
     assert!(of_idle[2].starts_with("disconnect"), "{of_idle:?}");
     let of_busy = recorded::of_conn(&lines, busy.conn);
     let last = of_busy[1..].iter().map(|line| recorded::text(line, "event"));
@@ -260,7 +261,7 @@ fn with_sync_a_statement_is_in_the_log_when_it_is_answered() {
                 && fs::read_to_string(path).expect("a file").contains(text)
         })
     };
-    // The writer's first round comes when it gets a processor, and takes what is there.
+    // The writer's first round runs when it gets a processor, and takes the existing records.
     wait::until("the writer's first round", || in_file("\"event\":\"start\""));
     root.query_drop("DO 'without'").expect("an answer");
     assert!(!in_file("DO 'without'"));

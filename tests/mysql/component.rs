@@ -1,6 +1,6 @@
-//! Zone: outside. The component in a real MySQL 9.7, or the plugin in a real 8.0, under load: all
-//! is recorded, exactly once, whatever ends it, and it comes and goes. `scripts/test-release.sh` runs
-//! them with each.
+//! Zone: outside. The component in a real MySQL 9.7, or the plugin in a real 8.0, under load:
+//! everything is recorded, exactly once, however the server ends, and it can be installed and
+//! removed. `scripts/test-release.sh` runs them with each.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -74,8 +74,8 @@ fn sysbench_with_sixteen_sessions_is_recorded_exactly_once() {
     server.assert_clean_log(&[]);
 }
 
-/// Nothing at all is missing: also no Prepare, which MariaDB answers before it tells anybody of it.
-/// Returns how many files the log has.
+/// Nothing at all is missing: not even a Prepare, which MariaDB answers before it reports it.
+/// Returns the number of files of the log.
 fn survive_kills(name: &str, options: &[&str]) -> usize {
     let place = Place::new(name);
     let (mut server, mut root) = place.start(options);
@@ -86,7 +86,7 @@ fn survive_kills(name: &str, options: &[&str]) -> usize {
         running.wait_for_more(500);
         server.kill9().expect("killing");
         assert_eq!(place.arena_count(), 1, "what the server leaves behind");
-        // The server remembers the component, which recovers the arena before it begins anew.
+        // The server remembers the component, which recovers the arena before it starts recording.
         server.restart().expect("restarting");
     }
     running.wait_for_more(500);
@@ -115,7 +115,7 @@ fn a_kill_amid_rotations_loses_nothing() {
 }
 
 #[test]
-fn it_comes_and_goes_under_load() {
+fn it_is_installed_and_removed_under_load() {
     match release() {
         Release::Mysql97 => component_comes_and_goes(),
         Release::Mysql80 => plugin_comes_and_goes(),
@@ -161,14 +161,14 @@ fn component_comes_and_goes() {
     assert_eq!((count(install()), count(uninstall())), (6, 5));
     let running = |line: &&Line| recorded::text(line, "outcome") == Some("running");
     let open: Vec<_> = lines.iter().filter(running).collect();
-    // What the sessions of the load were about when it went away: one each.
+    // The statements that the sessions of the load were executing when it was removed: one each.
     assert!(open.len() <= 5 * 4, "{open:?}");
     assert!(open.iter().all(|line| recorded::text(line, "sql") != Some(uninstall())));
     server.assert_clean_log(&[]);
 }
 
-/// What a client that comes and goes has been told: its statements that were answered, by whether
-/// the plugin was there for good when the client connected.
+/// The answers to a client that reconnects repeatedly: its answered statements, by whether the
+/// plugin was fully installed when the client connected.
 #[derive(Default)]
 struct Visits {
     stop: AtomicBool,
@@ -194,8 +194,8 @@ fn come_and_go(socket: &Path, thread: usize, visits: &Visits) {
     }
 }
 
-/// Each session holds the plugin from its first event to its end, and the server takes the plugin
-/// away when the last one has ended: so it is new sessions that come while it goes.
+/// Each session holds the plugin from its first event to its end, and the server removes the plugin
+/// when the last one has ended: so new sessions connect while it is being removed.
 fn plugin_comes_and_goes() {
     const ROUNDS: usize = 50;
     let place = Place::new("uninstall");
@@ -220,7 +220,7 @@ fn plugin_comes_and_goes() {
         for round in 0..ROUNDS {
             more(10);
             change(uninstall());
-            wait::until("the last session has let go of it", || !is_there());
+            wait::until("the last session has released it", || !is_there());
             assert_eq!(place.arena_count(), 0, "round {round}");
             more(10);
             change(install());
@@ -242,11 +242,11 @@ fn plugin_comes_and_goes() {
     assert!(kept.len() > 50, "{}", kept.len());
     assert!(kept.iter().all(|sql| counts.get(sql.as_str()) == Some(&1)), "all of them are there");
     let open = lines.iter().filter(|line| recorded::text(line, "outcome") == Some("running"));
-    assert_eq!(open.count(), 0, "it goes when nobody is inside");
+    assert_eq!(open.count(), 0, "it is removed when no session uses it");
     server.assert_clean_log(&[]);
 }
 
-/// A server with a small arena, whose log is on a disk of its own.
+/// A server with a small arena, whose log is on a separate disk.
 fn start_with_disk(place: &Place) -> (MySql, Disk) {
     let disk = Disk::plain(&place.path().join("disk")).expect("a disk");
     let builder = MySql::builder()
@@ -258,12 +258,12 @@ fn start_with_disk(place: &Place) -> (MySql, Disk) {
     (server, disk)
 }
 
-/// Makes what the clients need who shall wait while root shall not.
+/// Prepares a session that must wait while root must not.
 fn prepare_workers(root: &mut Conn) {
     tagged::prepare(root, 4).expect("a table");
     root.query_drop("CREATE USER worker").expect("an answer");
     root.query_drop("GRANT ALL ON tagged.* TO worker").expect("an answer");
-    // Root shall not wait as well.
+    // Root must not wait.
     root.query_drop(named(
         r#"SET GLOBAL tacho.filter = '{"rules": [{"user": "root", "action": "record", "overflow": "DROP"}]}'"#,
     ))
@@ -277,7 +277,7 @@ struct Full {
     root: Conn,
     /// All of its sessions wait.
     running: Running,
-    /// What they had got answers to by then.
+    /// The number of answers until then.
     answered: u64,
 }
 
@@ -293,7 +293,7 @@ fn fill_arena(place: &Place, run: &str) -> Full {
     Full { server, disk, root, running, answered }
 }
 
-/// Who uninstalls must not pull the arena from under a session that waits for room in it.
+/// UNINSTALL must not remove the arena while a session waits for space in it.
 #[test]
 fn it_stays_while_a_session_waits_for_room() {
     let place = Place::new("full");
@@ -320,7 +320,7 @@ fn it_stays_while_a_session_waits_for_room() {
     assert_eq!(place.arena_count(), 0);
 }
 
-/// Who is killed while it waits for room gives its record up, and that is counted.
+/// A session that is killed while it waits for space gives its record up, and that is counted.
 #[test]
 fn a_killed_session_waits_no_longer() {
     let place = Place::new("killed");

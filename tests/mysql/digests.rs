@@ -1,5 +1,5 @@
-//! Zone: outside. Our digests beside those of a real MySQL: statements are grouped as there, but for
-//! what `docs/specs/digest.md` says.
+//! Zone: outside. Our digests beside those of a real MySQL: statements are grouped in the same way,
+//! except as documented in `docs/specs/digest.md`.
 
 #[path = "../../crates/sql/tests/beside/mod.rs"]
 mod beside;

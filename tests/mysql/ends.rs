@@ -1,5 +1,5 @@
-//! Zone: outside. What MySQL's lines are like where a statement is ended by force, waits for too long,
-//! or loads a file. `scripts/test-release.sh` runs this with each MySQL.
+//! Zone: outside. MySQL's lines for a statement that is ended by force, waits for too long, or
+//! loads a file. `scripts/test-release.sh` runs this with each MySQL.
 
 use std::fs;
 

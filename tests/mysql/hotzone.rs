@@ -1,9 +1,10 @@
-//! Zone: outside. The hot zone in a living MySQL: in the callbacks of the component, or of the
-//! plugin, nothing is allocated, nothing is locked, nothing blocks and errno stays as it was; but for the name of a
-//! session's database when it has changed, which the server gives as a copy only.
+//! Zone: outside. The hot zone in a running MySQL: in the callbacks of the component, or of the
+//! plugin, nothing is allocated, nothing is locked, nothing blocks and errno stays unchanged; the
+//! exception is the name of a session's database when it has changed, which the server only
+//! provides as a copy.
 //!
-//! The watcher is `tests/preload/`, preloaded into the server; the library under test is the one
-//! that is shipped.
+//! The detector is `tests/preload/`, preloaded into the server; the tested library is the shipped
+//! one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,7 +74,7 @@ fn the_callbacks_neither_allocate_nor_lock_nor_block() {
         conn.query_drop("EXECUTE s USING @a").expect("an answer");
         conn.exec_drop("INSERT INTO t VALUES (?, ?)", (2, "y".repeat(200_000))).expect("an answer");
         conn.ping().expect("an answer");
-        client::connect(server.socket(), "nobody", "").expect_err("refused");
+        client::connect(server.socket(), "stranger", "").expect_err("refused");
         let running = tagged::Load::new(server.socket(), "hot").start().expect("a load");
         running.wait_for_more(1000);
         running.stop().expect("a tally");
@@ -121,7 +122,7 @@ fn rules_that_rewrite_nothing_of_it_change_nothing() {
         let rules: Vec<(&str, &str)> = rules.iter().map(|it| (&*it.0, &*it.1)).collect();
         mysql_rewriting::set(&mut root, &rules);
         drop(root);
-        // What loads them allocates; the report is about the last process.
+        // Loading them allocates; the report covers only the last process.
         server.restart().expect("restarting");
         let mut conn = client::connect(server.socket(), "root", "hot").expect("a connection");
         conn.query_drop("SELECT \"a\"; SELECT 'b\\'c'; SELECT 3 /* four */").expect("an answer");
@@ -140,7 +141,7 @@ fn rules_that_rewrite_nothing_of_it_change_nothing() {
 
 /// A statement that is rewritten takes its text from the server's allocator, once.
 #[test]
-fn what_is_rewritten_allocates_its_text() {
+fn a_rewritten_statement_allocates_its_text() {
     let report = watch("rewrite", |server| {
         let mut root = server.connect().expect("a connection");
         mysql_rewriting::run_script(server);
@@ -162,7 +163,7 @@ fn what_is_rewritten_allocates_its_text() {
     assert_eq!(figure(&report, "errno_changes"), 0, "{report}");
 }
 
-/// The exception is what it is said to be, and nothing more.
+/// The documented exception is the only one.
 #[test]
 fn another_database_is_asked_for_once() {
     let report = watch("use", |server| {

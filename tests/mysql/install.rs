@@ -1,5 +1,5 @@
-//! Zone: outside. What the guides say of installing on MySQL: `make install`, the server's name in
-//! the log, the log out of the data directory, a server that is read-only.
+//! Zone: outside. The guides' instructions for installing on MySQL: `make install`, the server's
+//! name in the log, the log outside the data directory, a server that is read-only.
 //! `scripts/test-release.sh` runs them.
 
 use std::fs;
@@ -42,7 +42,7 @@ fn count(lines: &[Line], field: &str, value: &str) -> usize {
     lines.iter().filter(|line| recorded::text(line, field) == Some(value)).count()
 }
 
-/// When it is installed, and when the server loads it by itself.
+/// When it is installed, and when the server loads it at start.
 #[test]
 fn the_start_line_names_the_server_as_it_names_itself() {
     let place = Place::new("version");
@@ -67,7 +67,7 @@ fn the_start_line_names_the_server_as_it_names_itself() {
 
 /// The default directory is where the database of the rules would be: docs/guide/rewrite.md.
 #[test]
-fn a_log_that_is_in_the_way_of_the_rules_goes_on_elsewhere() {
+fn a_log_that_violates_the_rules_continues_elsewhere() {
     let place = Place::new("move");
     let arenas = place.path().join("arenas");
     let arena_directory = named(&format!("loose-tacho.arena-directory={}", arenas.display()));
@@ -78,7 +78,7 @@ fn a_log_that_is_in_the_way_of_the_rules_goes_on_elsewhere() {
     assert_eq!(code(root.query_drop("CREATE DATABASE tacho")), DIRECTORY_EXISTS);
     drop(root);
 
-    // As the guide says.
+    // As in the guide.
     server.stop().expect("stopping");
     fs::rename(server.data_directory().join("tacho"), place.log()).expect("moving the log");
     server.add_option(&named(&format!("loose-tacho.directory={}", place.log().display())));
@@ -106,8 +106,8 @@ fn a_log_that_is_in_the_way_of_the_rules_goes_on_elsewhere() {
     server.assert_clean_log(&[]);
 }
 
-/// The server goes on, when it is asked to install it, and when it starts with it; and once the way is
-/// free, all is recorded.
+/// The server continues, when it is asked to install it, and when it starts with it; and once the
+/// obstacle is removed, everything is recorded.
 #[test]
 fn a_log_that_cannot_be_begun_costs_the_recording_and_not_the_server() {
     let place = Place::new("no-log");
@@ -146,7 +146,7 @@ fn a_log_that_cannot_be_begun_costs_the_recording_and_not_the_server() {
     assert_eq!((count(&lines, "event", "lost"), place.arena_count()), (0, 0));
 }
 
-/// What installs writes to a table of the server: docs/guide/install.md.
+/// Installing writes to a table of the server: docs/guide/install.md.
 #[test]
 fn a_read_only_server_neither_installs_nor_uninstalls() {
     let place = Place::new("readonly");
@@ -183,7 +183,7 @@ fn a_read_only_server_neither_installs_nor_uninstalls() {
     server.assert_clean_log(&[]);
 }
 
-/// The error's number, 0 if there is none, of a statement in a session of its own.
+/// The error number of a statement in a separate session, 0 if there is none.
 ///
 /// # Panics
 /// There is no answer.
@@ -217,10 +217,10 @@ fn start_after(place: &Place, statement: &str) -> MySql {
     server
 }
 
-/// INSTALL PLUGIN of 8.0 sets what is persisted while it holds its list of plugins, and must not look
-/// for takers of events then.
+/// INSTALL PLUGIN of 8.0 sets persisted settings while it holds its list of plugins, and must not
+/// look up subscribers of events then.
 #[test]
-fn what_is_persisted_is_set_by_the_next_install() {
+fn persisted_settings_are_set_by_the_next_install() {
     let place = Place::new("persisted");
     let mut server = start_after(&place, "SET PERSIST tacho.redact = 'LITERALS'");
     server.add_option(&named(ALL_CLASSES));
@@ -243,7 +243,7 @@ fn what_is_persisted_is_set_by_the_next_install() {
 
 /// An error is an event, too.
 #[test]
-fn what_is_persisted_and_cannot_be_set_is_answered() {
+fn persisted_settings_that_cannot_be_set_have_an_error() {
     let place = Place::new("persisted-wrong");
     let filter = place.path().join("filter.json");
     fs::write(&filter, r#"{"rules":[]}"#).expect("a file");
@@ -295,7 +295,7 @@ fn a_server_that_cannot_be_fetched_is_listed_or_fails_the_run() {
     }
 }
 
-/// `scripts/install.sh`, with a server of this machine that says where its plugins are.
+/// `scripts/install.sh`, with a server of this machine that reports its plugin directory.
 fn run_install(place: &Path, server: &str) -> Output {
     let path = format!("{}:{}", place.display(), std::env::var("PATH").expect("a PATH"));
     Command::new(source_root().join("scripts/install.sh"))
@@ -309,7 +309,7 @@ fn run_install(place: &Path, server: &str) -> Output {
 }
 
 #[test]
-fn make_install_installs_what_was_built_for_the_server() {
+fn make_install_installs_the_build_for_the_server() {
     let place = Place::new("makeinstall");
     let plugins = place.path().join("plugins");
     fs::create_dir(&plugins).expect("a directory");
@@ -328,7 +328,7 @@ fn make_install_installs_what_was_built_for_the_server() {
         Release::Mysql80 => ("mysql-8.0", "mysql-9.7"),
     };
 
-    // What was built for another release would not be loaded.
+    // A build for another release would not be loaded.
     let refused = run_install(place.path(), other);
     assert!(!refused.status.success(), "{refused:?}");
     assert_eq!(fs::read_dir(&plugins).expect("a directory").count(), 0);
@@ -354,7 +354,7 @@ mod v80 {
 
     /// Sessions that have the plugin need not look for it: so none must be without.
     #[test]
-    fn other_plugins_are_installed_while_variables_are_told() {
+    fn other_plugins_are_installed_while_variables_are_reported() {
         let place = Place::new("persisted-other");
         let builder = place.builder().library("validate_password.so").option(named(ALL_CLASSES));
         let mut server = builder.read_persisted().start().expect("a server");

@@ -1,5 +1,5 @@
-//! Zone: outside. What MySQL tells besides statements (`tacho.event_classes`), on a real server: accounts,
-//! global variables, messages of applications, stored programs, its start and its end.
+//! Zone: outside. MySQL's events besides statements (`tacho.event_classes`), on a real server:
+//! accounts, global variables, messages of applications, stored programs, its start and its end.
 
 use serde_json::Value;
 use tacho_tests::client::{self, Conn, Queryable as _};
@@ -51,11 +51,11 @@ fn run(conn: &mut Conn, statements: &[&str]) {
 }
 
 #[test]
-fn accounts_variables_and_programs_are_told() {
+fn accounts_variables_and_programs_are_recorded() {
     let place = Place::new("notices");
     let (mut server, mut root) = place.start(&[ALL]);
     let conn = conn_id(&mut root);
-    // The server cuts it before the word that makes a secret of what comes first.
+    // The server cuts it before the word that makes the earlier text a secret.
     let cut = format!(
         "SET GLOBAL init_connect = \"UPDATE mysql.user SET a = 'far before', b = '{}', \
          authentication_string = 'y'\"",
@@ -83,7 +83,7 @@ fn accounts_variables_and_programs_are_told() {
             "SELECT f()",
         ],
     );
-    root.query_drop("DROP USER nobody").expect_err("there is none");
+    root.query_drop("DROP USER stranger").expect_err("there is none");
     root.query_drop("SET GLOBAL max_connections = 'many'").expect_err("no number");
     drop(root);
     let mut root = server.connect().expect("a connection");
@@ -103,15 +103,15 @@ fn accounts_variables_and_programs_are_told() {
             "global_variable set long_query_time 5",
             "stored_program execute `shop`.`a``b`",
             "global_variable set sort_buffer_size 65536",
-            "authentication authid_drop error 'nobody'@'%'",
+            "authentication authid_drop error 'stranger'@'%'",
         ]
     );
-    // Who it was, and that no statement lost its own line for it.
+    // The user, and that no statement lost its own line.
     let first = notices(&lines)[0];
     let who = ["user", "priv_user", "host", "db"].map(|name| text(first, name).unwrap_or("-"));
     assert_eq!(who, ["root", "root", "localhost", "shop"]);
     let briefs = recorded::briefs(&lines, conn);
-    assert!(briefs.iter().any(|line| line.contains("DROP USER nobody")), "{briefs:#?}");
+    assert!(briefs.iter().any(|line| line.contains("DROP USER stranger")), "{briefs:#?}");
     assert_eq!(recorded::problems(&recorded::of_conn(&lines, conn)), [""; 0]);
     let shutdown: Vec<String> = notices(&lines).into_iter().rev().take(1).map(brief).collect();
     assert_eq!(shutdown, ["lifecycle shutdown shutdown 0"]);
@@ -123,7 +123,7 @@ fn accounts_variables_and_programs_are_told() {
 }
 
 #[test]
-fn messages_of_applications_are_told() {
+fn messages_of_applications_are_recorded() {
     let place = Place::new("messages");
     let (mut server, mut root) = start_with_emitter(&place, &[]);
     let conn = conn_id(&mut root);
@@ -151,7 +151,7 @@ fn messages_of_applications_are_told() {
             "message user web login m empty= password=<secret>",
         ]
     );
-    // Cut between two characters, and it says how long it was: 20,000 times two bytes, and seven.
+    // Cut between two characters, with the original length: 20,000 times two bytes, and seven.
     let cut = notices(&lines)
         .into_iter()
         .find(|line| text(line, "producer") == Some("p"))
@@ -165,7 +165,7 @@ fn messages_of_applications_are_told() {
 }
 
 #[test]
-fn the_start_is_told_with_the_arguments() {
+fn the_start_is_recorded_with_the_arguments() {
     let place = Place::new("startup");
     let (mut server, root) = place.start(&["loose-tacho.event_classes=lifecycle , MESSAGE"]);
     drop(root);
@@ -205,10 +205,10 @@ fn values_are_hidden_with_all_literals() {
     assert!(!serde_json::to_string(&lines).expect("JSON").contains("4711"));
 }
 
-/// Also in a program of somebody else's, whom the server then says it is, and whose statements nothing
-/// traces.
+/// Also in another user's program, for which the server reports that user, and whose statements are
+/// not traced.
 #[test]
-fn what_a_rule_keeps_out_of_statements_is_kept_out() {
+fn text_that_a_rule_removes_from_statements_is_removed() {
     let place = Place::new("notices-rule");
     let rules = r#"{"rules":[{"user":"app","command":"Query","action":"no_text"}]}"#;
     let filter = format!("loose-tacho.filter={rules}");
@@ -252,7 +252,7 @@ fn what_a_rule_keeps_out_of_statements_is_kept_out() {
 }
 
 #[test]
-fn what_is_not_asked_for_is_not_told() {
+fn classes_that_are_not_requested_are_not_recorded() {
     let place = Place::new("no-notices");
     let statements =
         ["CREATE USER anna", "SET GLOBAL max_connections = 77", "CREATE DATABASE shop"];
@@ -274,7 +274,7 @@ fn a_word_that_is_none_is_refused() {
     let server = place.builder().option(option).start().expect("a server");
     let mut root = server.connect().expect("a connection");
     root.query_drop(install()).expect_err("there is no such class");
-    // It goes on.
+    // It continues.
     root.query_drop("DO 1").expect("an answer");
     let log = server.error_log();
     assert!(

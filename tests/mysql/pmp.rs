@@ -1,5 +1,5 @@
-//! Zone: outside. `tacho pmp` on MySQL, 9.7 and 8.0: the patterns that it knows there are made to happen, and
-//! must be found. How often depends on the machine, so a test looks until it has seen them.
+//! Zone: outside. `tacho pmp` on MySQL, 9.7 and 8.0: its patterns for MySQL are provoked, and must
+//! be found. The frequency depends on the machine, so a test samples until it has found them.
 //! `scripts/test-release.sh` runs them with each.
 
 use std::fs;
@@ -73,7 +73,7 @@ fn the_lock_of_the_query_rewrite_plugin_is_found() {
 }
 
 #[test]
-fn sessions_that_wait_for_a_row_or_a_table_are_found_with_what_the_server_says() {
+fn sessions_that_wait_for_a_row_or_a_table_are_found_with_their_states() {
     let server = MySql::builder().start().expect("a server");
     let mut conn = server.connect().expect("a connection");
     conn.query_drop("CREATE DATABASE test").expect("a database");
@@ -113,7 +113,7 @@ fn back_pressure_is_found() {
     let pid = server.pid().expect("a running server") as i32;
     let mut sampler =
         Sampler::new(pid, "mysqld", StopPolicy::Needed, &patterns).expect("a sampler");
-    wait::until("the back-pressure is seen", || {
+    wait::until("the back-pressure is found", || {
         assert!(sampler.round(&SqlStates::default()).expect("a round"), "the server ended");
         let findings = patterns.findings(sampler.profile());
         findings.iter().any(|f| f.name == "tacho's back-pressure" && f.samples >= 8)
@@ -127,7 +127,7 @@ fn back_pressure_is_found() {
 }
 
 #[test]
-fn the_command_names_the_functions_and_what_the_server_says() {
+fn the_command_has_the_functions_and_the_server_states() {
     let server = MySql::builder().option("general-log=1").start().expect("a server");
     let crowd = Crowd::start(&server, 16, "DO 1");
     let out = Command::new(build_directory().join("bin/tacho"))

@@ -1,5 +1,5 @@
-//! Zone: outside. Who may change the recorder in a real MySQL, what can be changed for the next
-//! start only, and what the log says of it. `scripts/test-release.sh` runs them.
+//! Zone: outside. The privileges to change the recorder in a real MySQL, the settings that can only
+//! be changed for the next start, and the lines of changes. `scripts/test-release.sh` runs them.
 
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
@@ -30,7 +30,7 @@ fn assignments(root: &mut Conn) -> Vec<String> {
 }
 
 #[test]
-fn only_who_has_the_privilege_changes_it() {
+fn only_accounts_with_the_privilege_change_it() {
     let place = Place::new("privileges");
     let (mut server, mut root) = place.start(&[]);
     for sql in [
@@ -111,7 +111,7 @@ fn values_that_it_cannot_have_are_refused() {
         "tacho.flush_interval_ms = 60001",
         "tacho.flush_interval_ms = NULL",
         "tacho.flush_interval_ms = 'soon'",
-        // A name, and so much behind it that it is far from any of ours.
+        // A name, and enough after it that it is far from any of ours.
         "tacho.logging = CONCAT('ON', REPEAT(CHAR(0), 30000000))",
         "tacho.overflow = CONCAT('DROP', REPEAT(CHAR(0), 30000000))",
     ] {
@@ -130,7 +130,7 @@ fn values_that_it_cannot_have_are_refused() {
 }
 
 #[test]
-fn what_is_read_only_is_persisted_for_the_next_start_alone() {
+fn read_only_settings_are_persisted_for_the_next_start_only() {
     let place = Place::new("persist");
     let (server, mut root) = place.start(&[]);
     for name in ["directory", "arena_directory", "signing_key_file"] {
@@ -145,7 +145,7 @@ fn what_is_read_only_is_persisted_for_the_next_start_alone() {
     drop((root, server));
 }
 
-/// `INSTALL COMPONENT` has no start, and what stands behind it in its packet is no part of it.
+/// `INSTALL COMPONENT` has no start, and the text after it in its packet is not part of it.
 #[test]
 fn installing_in_the_middle_of_a_packet_has_one_line() {
     let place = Place::new("packet");

@@ -10,7 +10,7 @@ use tacho_tests::mysql_server::conn_id;
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
 
-/// What tells them apart from a client's: their text.
+/// The text distinguishes them from a client's.
 const PROGRAMS: &[&str] = &[
     "CREATE FUNCTION d.f() RETURNS INT READS SQL DATA \
      BEGIN DECLARE c INT; SELECT COUNT(*) INTO c FROM t; RETURN c; END",
@@ -52,7 +52,7 @@ fn executed(line: &Line) -> String {
 }
 
 #[test]
-fn what_stored_programs_execute_is_recorded() {
+fn statements_of_stored_programs_are_recorded() {
     let place = Place::new("programs");
     let (mut server, mut root) = start(&place, &["event-scheduler=ON"]);
     for sql in PROGRAMS {
@@ -99,7 +99,8 @@ fn what_stored_programs_execute_is_recorded() {
     server.assert_clean_log(&[]);
 }
 
-/// What a client may send, and a procedure may execute, again and again with the same outcome.
+/// A statement that a client may send, and a procedure may execute, repeatedly with the same
+/// outcome.
 const REPEATED: [&str; 5] = [
     "DELETE FROM seen",
     "SELECT * FROM t",
@@ -108,7 +109,7 @@ const REPEATED: [&str; 5] = [
     "UPDATE t SET v = 'x' WHERE id < 3",
 ];
 
-/// How many programs are in each other whose statements have their rows.
+/// Nesting depth of programs whose statements have their rows.
 const ROW_LEVELS: usize = 8;
 
 fn rows(line: &Line) -> (Option<u64>, Option<u64>) {
@@ -121,10 +122,10 @@ fn rows_of(lines: &[&Line], sql: &str) -> Vec<(Option<u64>, Option<u64>)> {
     with_it.map(|line| rows(line)).collect()
 }
 
-/// The server adds up what a procedure's statements count, and begins anew in functions and
+/// The server adds up the counters of a procedure's statements, and restarts in functions and
 /// triggers.
 #[test]
-fn rows_of_what_stored_programs_execute_are_their_own() {
+fn statements_of_stored_programs_have_their_own_rows() {
     let place = Place::new("rows");
     let (mut server, mut root) = start(&place, &[]);
     let body = REPEATED.join("; ");
@@ -149,7 +150,7 @@ fn rows_of_what_stored_programs_execute_are_their_own() {
     }
     let mut conn = client::connect(server.socket(), "root", "d").expect("a connection");
     let id = conn_id(&mut conn);
-    // The second time finds what the first one has left, as all later ones do.
+    // The second time finds the result of the first one, as all later ones do.
     for sql in REPEATED.iter().chain(&REPEATED) {
         conn.query_drop(sql).expect("an answer");
     }
@@ -171,8 +172,8 @@ fn rows_of_what_stored_programs_execute_are_their_own() {
     let mut sent_by_all = 0;
     for sql in REPEATED {
         let found = rows_of(&lines, sql);
-        // Of the client, and of `again` by itself and in `around`; two SELECT more are in that,
-        // and one in `calls`.
+        // From the client, and from `again` alone and in `around`; two more SELECT are in that, and
+        // one in `calls`.
         let (by_client, by_again) = (found[1], found[2]);
         assert_eq!(by_again, by_client, "{sql}: {found:?}");
         let others = if sql == "SELECT * FROM t" { 3 } else { 0 };
@@ -198,8 +199,8 @@ fn rows_of_what_stored_programs_execute_are_their_own() {
     }
 }
 
-/// How deep a program may be for its statements to be recorded (docs/specs/record.md), and how deep
-/// this one goes.
+/// The maximum nesting of programs whose statements are recorded (docs/specs/record.md), and the
+/// nesting of this one.
 const DEPTH_RECORDED: usize = 126;
 const DEPTH: usize = 140;
 
@@ -281,11 +282,11 @@ fn no_secret_is_in_a_program_or_in_a_message() {
     root.query_drop(format!("{create} NONSENSE")).expect_err("an error");
     root.query_drop(format!("CREATE USER v IDENTIFIED BY NONSENSE '{SECRET}'"))
         .expect_err("an error");
-    root.query_drop(format!("SET PASSWORD FOR nobody = '{SECRET}'")).expect_err("an error");
+    root.query_drop(format!("SET PASSWORD FOR stranger = '{SECRET}'")).expect_err("an error");
     root.query_drop(format!("PREPARE s FROM \"ALTER USER w IDENTIFIED BY '{SECRET}'\""))
         .expect("an answer");
     root.query_drop("EXECUTE s").expect("an answer");
-    // The text is in no statement, and the error of what is prepared is that of the CALL, too.
+    // The text is in no statement, and the error of a prepared statement is also that of the CALL.
     let reversed: String = SECRET.chars().rev().collect();
     root.query_drop(
         "CREATE PROCEDURE d.misspelt(r TEXT) BEGIN SET @s = \

@@ -1,5 +1,6 @@
-//! Zone: outside. A MySQL and its replica, both recording: what the replica's appliers execute, as
-//! statements and as rows, by one worker and by several. `scripts/test-release.sh` runs them.
+//! Zone: outside. A MySQL and its replica, both recording: the statements of the replica's
+//! appliers, as statements and as rows, by one worker and by several. `scripts/test-release.sh`
+//! runs them.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -11,12 +12,12 @@ use tacho_tests::mysql_server::{MySql, named};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
 
-/// Sessions at the source, what each of them commits, and the replica's workers.
+/// Sessions at the source, the commits of each, and the replica's workers.
 const SESSIONS: u64 = 4;
 const COMMITS: u64 = 25;
 const WORKERS: u64 = 4;
 
-/// Each has a log of its own.
+/// Each has its own log.
 struct Pair {
     source: (Place, MySql, Conn),
     replica: (Place, MySql, Conn),
@@ -34,7 +35,7 @@ impl Pair {
         mysql_replication::give_identity(&mut replica);
         let mut at_replica = replica.connect().expect("a connection");
         mysql_replication::connect(&source, &mut at_source, &mut at_replica);
-        // What comes from the source is executed whatever the rules are.
+        // Statements from the source are executed whatever the rules are.
         let rule = r#"{"default": "block"}"#;
         at_replica
             .query_drop(named(&format!("SET GLOBAL tacho.filter = '{rule}'")))
@@ -61,7 +62,7 @@ impl Pair {
         });
     }
 
-    /// Stops both: what the source has recorded, and what the replica.
+    /// Stops both, and returns the records of the source and of the replica.
     fn end(self) -> (Vec<Line>, Vec<Line>) {
         let [at_replica, at_source] =
             [self.replica, self.source].map(|(place, mut server, conn)| {
@@ -82,7 +83,7 @@ fn succeeded<'l>(lines: &'l [Line], sql: &str) -> Vec<&'l Line> {
 }
 
 #[test]
-fn what_a_replica_applies_is_recorded() {
+fn statements_that_a_replica_applies_are_recorded() {
     let mut pair = Pair::start("statements", &["binlog-format=STATEMENT"]);
     let statements = [
         "CREATE DATABASE d",

@@ -1,5 +1,5 @@
-//! Zone: outside. Rules that rewrite, in a real MySQL: another text is parsed than the one that
-//! came, the log has both, and what cannot be rewritten safely is left as it is.
+//! Zone: outside. Rules that rewrite, in a real MySQL: the server parses another text than the
+//! original, the log has both, and statements that cannot be rewritten safely are unchanged.
 //! `scripts/test-release.sh` runs them.
 
 use tacho_tests::client::{self, Conn, Queryable};
@@ -46,7 +46,7 @@ fn a_statement_is_rewritten_and_its_line_has_both_texts() {
     // Strings with everything in them that could end one.
     let strings = r#"SELECT 'it''s; -- \' no', "a ""quote"" \" ?""#;
     assert_eq!(one::<String>(&mut app, strings), r#"it's; -- ' no|a "quote" " ?"#);
-    // What was to change something reads.
+    // A statement that should change data reads instead.
     app.query_drop("DELETE FROM d.t WHERE id = 2").expect("an answer");
     assert_eq!(one::<u64>(&mut root, "SELECT COUNT(*) FROM d.t"), 2);
     // Longer than any buffer.
@@ -78,16 +78,16 @@ fn a_statement_is_rewritten_and_its_line_has_both_texts() {
     assert_eq!(recorded::text(first, "digest"), Some(digest.as_str()));
     for line in lines.iter().filter(|line| line.contains_key("rewritten_query")) {
         assert_eq!(recorded::text(line, "outcome"), Some("ok"), "{line:?}");
-        // That of what was executed.
+        // That of the executed statement.
         assert_eq!(recorded::text(line, "sql_command"), Some("select"), "{line:?}");
         assert!(line.contains_key("conn_seq") && line.contains_key("rewrite_rule"), "{line:?}");
     }
 }
 
-/// A packet with several statements, statements that are prepared in both ways, and what is inside
-/// of stored programs.
+/// A packet with several statements, statements that are prepared in both ways, and statements
+/// inside stored programs.
 #[test]
-fn what_comes_to_the_parser_is_rewritten_once() {
+fn statements_are_rewritten_once_before_parsing() {
     let place = Place::new("rewrite-ways");
     let (mut server, mut root) = start(&place, &[]);
     set(
@@ -95,7 +95,7 @@ fn what_comes_to_the_parser_is_rewritten_once() {
         &[
             ("SELECT ?", "SELECT ? + 1"),
             ("SELECT n + ? FROM d.one", "SELECT n * 10 + ? FROM d.one"),
-            // It matches what it makes.
+            // It matches its own result.
             ("SELECT n, ? FROM d.one", "SELECT n, 7 FROM d.one"),
             ("INSERT INTO d.t VALUES (?, ?)", "INSERT INTO d.t VALUES (? + 1, ?)"),
         ],
@@ -108,7 +108,7 @@ fn what_comes_to_the_parser_is_rewritten_once() {
     assert_eq!(rewritten_count(&mut root), 3);
 
     assert_eq!(app.exec_first::<i64, _, _>("SELECT 10", ()).expect("an answer"), Some(11));
-    // With parameters of its own the server would not take the new text.
+    // With its own parameters the server would not accept the new text.
     let answer: Option<i64> = app.exec_first("SELECT n + ? FROM d.one", (5,)).expect("an answer");
     assert_eq!(answer, Some(6));
     app.query_drop("PREPARE marked FROM 'SELECT n + ? FROM d.one'").expect("it");
@@ -119,7 +119,7 @@ fn what_comes_to_the_parser_is_rewritten_once() {
     app.query_drop("PREPARE again FROM 'SELECT n, 3 FROM d.one'").expect("it");
     assert_eq!(all(&mut app, "EXECUTE s"), [14]);
     assert_eq!(rewritten_count(&mut root), before + 2);
-    // It is prepared anew, of the text that was rewritten.
+    // It is prepared again, from the rewritten text.
     root.query_drop("ALTER TABLE d.one ADD COLUMN more INT").expect("an answer");
     assert_eq!(all(&mut app, "EXECUTE s"), [14]);
     assert_eq!(all(&mut app, "EXECUTE again"), [1]);
@@ -132,7 +132,8 @@ fn what_comes_to_the_parser_is_rewritten_once() {
     ] {
         root.query_drop(sql).expect(sql);
     }
-    // What stands in a program is not parsed when it is called; what it prepares is left alone.
+    // Statements in a program are not parsed when it is called; statements that it prepares are
+    // unchanged.
     assert_eq!(all(&mut app, "CALL p()"), [5, 5]);
     assert_eq!(rewritten_count(&mut root), before + 2);
     // After it has run, a client's is rewritten as before.
@@ -159,7 +160,7 @@ fn what_comes_to_the_parser_is_rewritten_once() {
     }
 }
 
-/// The line of the prepare has both texts; those of the executions what is executed.
+/// The line of the prepare has both texts; those of the executions have the executed one.
 #[test]
 fn a_prepared_statement_is_rewritten_when_it_is_prepared() {
     let place = Place::new("rewrite-prepared");
@@ -175,7 +176,7 @@ fn a_prepared_statement_is_rewritten_when_it_is_prepared() {
         assert_eq!(app.exec_first::<i64, _, _>(&statement, ()).expect("an answer"), Some(15));
     }
     assert_eq!(rewritten_count(&mut root), 2);
-    // What is prepared before a rule is in force stays as it was.
+    // A statement that is prepared before a rule is in force stays unchanged.
     set(&mut root, &[("SELECT n * ? + ? FROM d.one", "SELECT 0")]);
     assert_eq!(all(&mut app, "EXECUTE s"), [14]);
     drop((app, root));
@@ -212,7 +213,7 @@ fn a_prepared_statement_is_rewritten_when_it_is_prepared() {
 
 /// Though a replica has rules for it: as statements and as rows.
 #[test]
-fn a_replica_applies_what_its_source_has_rewritten_and_rewrites_none_of_it() {
+fn a_replica_applies_rewritten_statements_and_rewrites_none_of_them() {
     let places = [Place::new("rewrite-source"), Place::new("rewrite-replica")];
     let with = |id| [&mysql_replication::OPTIONS[..], &[id]].concat();
     let (mut source, mut at_source) = start(&places[0], &with("server-id=1"));
@@ -269,7 +270,7 @@ fn a_replica_applies_what_its_source_has_rewritten_and_rewrites_none_of_it() {
             "INSERT INTO d.t VALUES (30 + 100, 'a client')"
         )]
     );
-    // Of rows nothing is told.
+    // Row events are not reported.
     let applied: Vec<&str> = at_replica
         .iter()
         .filter(|line| !line.contains_key("user"))
@@ -287,7 +288,7 @@ fn rows(raw: &mut Raw, sql: &[u8]) -> u64 {
     }
 }
 
-/// What is a string, and where one ends, depends on the session.
+/// The session determines what a string is, and where it ends.
 #[test]
 fn a_session_is_read_by_its_own_sql_mode_and_character_set() {
     let place = Place::new("rewrite-modes");
@@ -344,7 +345,8 @@ fn a_rule_may_be_for_one_database() {
     finish(server, &place, &[]);
 }
 
-/// What is not recorded is rewritten all the same; what is recorded has no secret in either text.
+/// A statement that is not recorded is still rewritten; a recorded one has no secret in either
+/// text.
 #[test]
 fn rules_do_not_depend_on_recording() {
     let place = Place::new("rewrite-off");
@@ -370,7 +372,7 @@ fn rules_do_not_depend_on_recording() {
     root.query_drop(named("SET GLOBAL tacho.logging = OFF")).expect("an answer");
     assert_eq!(one::<i64>(&mut app, "SELECT 3"), 4);
     root.query_drop(named("SET GLOBAL tacho.logging = ON")).expect("an answer");
-    // A rule that blocks is asked about what is executed.
+    // A rule that blocks applies to the executed statement.
     filter(
         &mut root,
         r#"{"rules": [{"user": "app", "sql_command": "alter_user", "action": "block"}]}"#,
@@ -402,9 +404,9 @@ fn rules_do_not_depend_on_recording() {
     assert_eq!(text, "ALTER USER auditor IDENTIFIED BY <secret>");
 }
 
-/// MySQL's own plugin rewrites what was parsed: what ours has made.
+/// MySQL's own plugin rewrites the parsed statement, which is our result.
 #[test]
-fn the_servers_own_rewriter_comes_after_ours() {
+fn the_rewriter_of_the_server_runs_after_ours() {
     let place = Place::new("rewrite-both");
     let mut server = place.builder().library("rewriter.so").start().expect("a server");
     let mut root = prepare(&server);

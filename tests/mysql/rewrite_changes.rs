@@ -1,4 +1,4 @@
-//! Zone: outside. Rules that rewrite, on a real MySQL 9.7, or 8.0, while rules and recorder come and go.
+//! Zone: outside. Rules that rewrite, on a real MySQL 9.7, or 8.0, while rules and recorder change.
 //! `scripts/test-release.sh` runs them with each.
 
 use std::path::Path;
@@ -14,8 +14,8 @@ use tacho_tests::mysql_rewriting::{
 use tacho_tests::mysql_server::{MySql, Release, install, release, uninstall};
 use tacho_tests::wait;
 
-/// Asks until told to stop, in sessions of some statements each: answers by how much they were
-/// raised, none, one or two.
+/// Sends statements until stopped, in sessions of some statements each: the answers by how much
+/// they were increased, none, one or two.
 fn ask(socket: &Path, stop: &AtomicBool, done: &AtomicU64) -> [u64; 3] {
     let mut tally = [0; 3];
     while !stop.load(Ordering::Relaxed) {
@@ -72,9 +72,9 @@ fn rules_change_under_load() {
     assert_eq!([raised("+ 1 FROM d.one"), raised("+ 2 FROM d.one")], tally[1..]);
 }
 
-/// The recorder comes and goes: no statement fails, and the rules are there again with it.
+/// The recorder is removed and installed: no statement fails, and it restores the rules.
 #[test]
-fn the_recorder_comes_and_goes_under_load() {
+fn the_recorder_is_removed_and_installed_under_load() {
     let place = Place::new("rewrite-uninstall");
     let (server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ? FROM d.one", "SELECT ? + 1 FROM d.one")]);
@@ -84,7 +84,7 @@ fn the_recorder_comes_and_goes_under_load() {
     let tally = under_load(&server, |done| {
         for _ in 0..5 {
             wait_for_answers(done);
-            // A plugin goes when the last session ends that has used it; ours is one.
+            // A plugin is removed when the last session that has used it ends; ours is one.
             admin().query_drop(uninstall()).expect("uninstalling");
             wait_for_answers(done);
             wait::until("it is installed again", || admin().query_drop(install()).is_ok());
@@ -157,10 +157,10 @@ fn rules_survive_a_crash() {
 mod v97 {
     use super::*;
 
-    /// A function that a statement still uses is not registered anew: the error log says why, and
-    /// installing again later helps.
+    /// A function that a statement still uses is not registered again: the error log says why, and
+    /// installing again later works.
     #[test]
-    fn a_function_in_use_is_registered_anew_when_its_statement_has_ended() {
+    fn a_function_in_use_is_registered_when_its_statement_has_ended() {
         let place = Place::new("rewrite-in-use");
         let (mut server, mut root) = start(&place, &[]);
         let mut app = session(&server, "app");

@@ -1,6 +1,6 @@
-//! Zone: outside. Loading rules that rewrite, in a real MySQL: one load after the other, each rule
-//! that is wrong says so, and what a start makes of the rules that were kept.
-//! `scripts/test-release.sh` runs them.
+//! Zone: outside. Loading rules that rewrite, in a real MySQL: one load after the other, each wrong
+//! rule is reported, and the result of a start with saved rules. `scripts/test-release.sh` runs
+//! them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -48,22 +48,22 @@ fn wait_until_held_up(root: &mut Conn, conn: u64) {
     wait::until("a load is held up", || one::<u64>(root, &waits) == 1);
 }
 
-/// The one that was called last has read the newest rules, however long another one takes: no session
-/// can keep others from loading. What stands in the rows is what the last one has found.
+/// The last call has read the newest rules, however long another one takes: no session can prevent
+/// others from loading. The rows have the result of the last call.
 #[test]
 fn no_load_waits_for_another_one() {
     let place = Place::new("rewrite-order");
     let (server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
     let wrong = add(&mut root, "SELECT 'without an end", None, "SELECT 1");
-    // Anybody can take a lock by name.
+    // Every user can take a lock by name.
     let mut app = session(&server, "app");
     assert_eq!(one::<i64>(&mut app, &format!("SELECT GET_LOCK('{LOCK}', 0) FROM d.one")), 1);
     let mut editor = server.connect().expect("a connection");
     let mut first = server.connect().expect("a connection");
     let mut second = server.connect().expect("a connection");
     let id = id_of(&mut first);
-    // What it sees now is not what it shall load.
+    // It reads an older state than the one that must be loaded.
     for sql in ["START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT n FROM d.one"] {
         second.query_drop(sql).expect(sql);
     }
@@ -93,7 +93,7 @@ fn no_load_waits_for_another_one() {
     finish(server, &place, &[WRONG_RULES]);
 }
 
-/// It changes nothing, and reads the rules anew.
+/// It changes nothing, and reloads the rules.
 #[test]
 fn a_load_that_was_overtaken_replaces_nothing() {
     let place = Place::new("rewrite-overtaken");
@@ -122,7 +122,7 @@ fn a_load_that_was_overtaken_replaces_nothing() {
         assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (6, 1));
         assert_eq!([old, new].map(|turn| is_current(&mut root, turn)), [false, true]);
     }
-    // One whose number nobody has had yet; the next ones are higher.
+    // An id that was never used; the next ones are higher.
     let last = turn(&mut root);
     assert_eq!(by_hand(&mut root, last, "WHERE id = 0"), r#"{"left_out": {}, "loaded": 0}"#);
     assert_eq!(rule_count(&mut root), 0);
@@ -134,7 +134,7 @@ fn a_load_that_was_overtaken_replaces_nothing() {
 
 /// The server runs no handler of the procedure then.
 #[test]
-fn a_load_that_was_killed_stops_nobody() {
+fn a_killed_load_does_not_block_others() {
     let place = Place::new("rewrite-killed");
     let (server, mut root) = start(&place, &[]);
     root.query_drop("GRANT ALL ON tacho.* TO dba").expect("an answer");
@@ -155,7 +155,8 @@ fn a_load_that_was_killed_stops_nobody() {
     // Its session is there, and others load.
     root.query_drop(LOAD).expect("right rules");
     drop(killed);
-    // Whatever a load ends with, the next one is not concerned: that of who may not load.
+    // Whatever the result of a load, the next one is not affected: that of an account that may not
+    // load.
     let mut dba = session(&server, "dba");
     assert_eq!(error_of(&mut dba, LOAD).0, DENIED);
     root.query_drop(LOAD).expect("right rules");
@@ -185,7 +186,7 @@ fn a_load_that_was_killed_stops_nobody() {
     finish(server, &place, &[WRONG_RULES]);
 }
 
-/// There may be 64 of one shape: what goes beyond is told as any wrong rule is.
+/// There may be 64 of one shape: any beyond that is reported like a wrong rule.
 #[test]
 fn a_rule_that_is_too_many_of_its_shape_says_so_in_its_row() {
     let place = Place::new("rewrite-crowd");
@@ -211,7 +212,7 @@ fn a_rule_that_is_too_many_of_its_shape_says_so_in_its_row() {
         assert_eq!(one::<usize>(&mut app, &pattern(n)), expected, "{n}");
     }
     assert_eq!(one::<i64>(&mut app, "SELECT 5"), 6);
-    // One goes, the next one takes its place.
+    // One is removed, the next one replaces it.
     root.exec_drop("DELETE FROM tacho.rewrite_rules WHERE id = ?", (ids[0],)).expect("an answer");
     let (_, error) = error_of(&mut root, LOAD);
     assert!(error.starts_with("1 of 67 rules are wrong"), "{error}");
@@ -223,9 +224,9 @@ fn a_rule_that_is_too_many_of_its_shape_says_so_in_its_row() {
     finish(server, &place, &[WRONG_RULES]);
 }
 
-/// Also as a prepared statement, which begins anew each time.
+/// Also as a prepared statement, which restarts each time.
 #[test]
-fn a_load_by_hand_answers_what_it_has_done() {
+fn a_manual_load_returns_its_result() {
     let place = Place::new("rewrite-by-hand");
     let (server, mut root) = start(&place, &[]);
     add(&mut root, "SELECT ?", None, "SELECT ? + 1");
@@ -252,7 +253,7 @@ fn a_load_by_hand_answers_what_it_has_done() {
     finish(server, &place, &[WRONG_RULES]);
 }
 
-/// Bytes that are no text, the same in each run.
+/// Bytes that are not text, the same in each run.
 fn noise(count: usize) -> Vec<u8> {
     let mut state = 1_u32;
     let mut next = || {
@@ -262,7 +263,7 @@ fn noise(count: usize) -> Vec<u8> {
     (0..count).map(|_| next()).collect()
 }
 
-/// As somebody may have made it who is not the server.
+/// A file that the server did not create.
 fn forge(file: &Path, text: &[u8], mode: u32, owner: Option<u32>) {
     fs::remove_file(file).expect("removing");
     fs::write(file, text).expect("writing");
@@ -306,7 +307,7 @@ fn kept_rules_that_cannot_be_believed_are_not_in_force() {
         // A start leaves it to be looked at.
         assert_eq!(fs::read(&file).expect("it"), *text);
     }
-    // Loaded anew, they are kept as they should be.
+    // Loaded again, they are saved correctly.
     let mut root = server.connect().expect("a connection");
     root.query_drop(LOAD).expect("right rules");
     assert_eq!(fs::read(&file).expect("the rules"), right);

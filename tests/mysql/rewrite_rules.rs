@@ -1,5 +1,5 @@
-//! Zone: outside. The table of the rules that rewrite, on a real MySQL 9.7, or 8.0: what is wrong with
-//! a rule, and who may load them. `scripts/test-release.sh` runs them with each.
+//! Zone: outside. The table of the rules that rewrite, on a real MySQL 9.7, or 8.0: errors in a
+//! rule, and the privilege to load them. `scripts/test-release.sh` runs them with each.
 
 use tacho_tests::client::{self, Conn, Queryable};
 use tacho_tests::mysql_place::Place;
@@ -71,7 +71,7 @@ fn a_wrong_rule_says_so_in_its_row_and_the_others_are_in_force() {
     finish(server, &place, &[WRONG_RULES]);
 }
 
-/// Whatever the session is like that calls the procedure, and whatever its ids are.
+/// Whatever the session that calls the procedure, and whatever its ids.
 #[test]
 fn a_load_is_not_in_the_binary_log() {
     let place = Place::new("rewrite-binlog");
@@ -118,7 +118,7 @@ fn a_load_is_not_in_the_binary_log() {
     finish(server, &place, &[]);
 }
 
-/// The procedure says what is missing when the recorder is.
+/// The procedure reports what is missing if the recorder is.
 #[test]
 fn without_the_recorder_the_procedure_says_so() {
     let place = Place::new("rewrite-before");
@@ -139,7 +139,7 @@ fn without_the_recorder_the_procedure_says_so() {
 }
 
 #[test]
-fn only_who_has_the_privilege_loads_rules() {
+fn only_accounts_with_the_privilege_load_rules() {
     let place = Place::new("rewrite-who");
     let (mut server, mut root) = start(&place, &[]);
     set(&mut root, &[("SELECT ?", "SELECT ? + 1")]);
@@ -155,7 +155,7 @@ fn only_who_has_the_privilege_loads_rules() {
     let mut dba = session(&server, "dba");
     let mut auditor = session(&server, "auditor");
     dba.query_drop("DELETE FROM tacho.rewrite_rules").expect("that is a table");
-    // Each has one half of what is needed.
+    // Each has one half of the requirements.
     let mut half = client::connect(server.socket(), "half", "tacho").expect("a connection");
     for conn in [&mut dba, &mut half] {
         for sql in [LOAD, "SELECT tacho_rewrite_load(1, 'SELECT 1', NULL, 'SELECT 2')"] {
@@ -178,9 +178,9 @@ fn only_who_has_the_privilege_loads_rules() {
     assert_eq!(changes, [Some("root"), Some("auditor")]);
 }
 
-/// A rule may keep everybody from loading others, but for those who are exempt.
+/// A rule may prevent all accounts from loading others, except exempt ones.
 #[test]
-fn nobody_is_locked_out_for_good() {
+fn no_account_is_locked_out_permanently() {
     let place = Place::new("rewrite-locked-out");
     let (server, mut root) = start(&place, &[]);
     for sql in [
@@ -200,7 +200,7 @@ fn nobody_is_locked_out_for_good() {
     assert_eq!(rewritten_count(&mut root), before);
     rescue.query_drop(LOAD).expect("no rules");
     assert_eq!((one::<i64>(&mut root, "SELECT 5"), rule_count(&mut root)), (5, 0));
-    // Whoever has not got that, too: in a comment that the server executes it is not rewritten.
+    // Accounts without it, too: in a comment that the server executes it is not rewritten.
     set(&mut root, &[(LOAD, "DO 0")]);
     root.query_drop("DELETE FROM tacho.rewrite_rules").expect("that is a table");
     root.query_drop("CALL /*! tacho.load_rewrite_rules() */").expect("no rules");

@@ -1,5 +1,6 @@
-//! Zone: outside. Rules that block, in a real MySQL: what a rule blocks is not executed, its client
-//! is told, its line says so; and nobody locks themselves out. `scripts/test-release.sh` runs them.
+//! Zone: outside. Rules that block, in a real MySQL: a blocked statement is not executed, its
+//! client gets an error, its line has the rule; and no account locks itself out.
+//! `scripts/test-release.sh` runs them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use tacho_tests::raw::{Answer, Raw, com};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
 
-/// `ER_AUDIT_API_ABORT`, and what there is where a rule says nothing.
+/// `ER_AUDIT_API_ABORT`, and the default of a rule without a message.
 const BLOCKED: u16 = 3164;
 const MESSAGE: &str = "The statement was blocked by a rule of the audit recorder";
 
@@ -54,7 +55,7 @@ fn code<T>(answer: mysql::Result<T>) -> u16 {
     error_of(answer).0
 }
 
-/// Everything that a statement, or several, answers: an error may come after the first row or set.
+/// All answers to one or several statements: an error may come after the first row or set.
 fn all(conn: &mut Conn, sql: &str) -> mysql::Result<()> {
     let mut answer = conn.query_iter(sql)?;
     while let Some(set) = answer.iter() {
@@ -85,7 +86,7 @@ fn blocked(lines: &[Line]) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn what_a_rule_blocks_is_not_executed_and_says_so() {
+fn a_blocked_statement_is_not_executed_and_has_an_error() {
     let place = Place::new("blocked");
     let (mut server, mut root) = start(&place, &[]);
     let mut app = session(&server, "app");
@@ -104,7 +105,7 @@ fn what_a_rule_blocks_is_not_executed_and_says_so() {
     assert_eq!(code(app.query_drop("CREATE TABLE x (i INT)")), 1644);
     let told = error_of(app.query_drop("/* SELECT */ DELETE FROM t"));
     assert_eq!(told, (BLOCKED, "HY000".to_owned(), MESSAGE.to_owned()));
-    // The server goes on, and so does the session.
+    // The server continues, and so does the session.
     app.query_drop("INSERT INTO t VALUES (1)").expect("no rule blocks it");
     other.query_drop("DELETE FROM t WHERE id = 2").expect("a rule for others");
     assert_eq!(count(&mut root, "t"), 1);
@@ -113,13 +114,13 @@ fn what_a_rule_blocks_is_not_executed_and_says_so() {
     assert_eq!(code(app.exec_drop("DELETE FROM t WHERE id = ?", (1,))), BLOCKED);
     app.query_drop("PREPARE s FROM 'DELETE FROM t'").expect("it is only prepared");
     assert_eq!(code(app.query_drop("EXECUTE s")), BLOCKED);
-    // What follows in its packet is not executed either, as after any error.
+    // The rest of its packet is not executed either, as after any error.
     assert_eq!(
         code(all(&mut app, "INSERT INTO t VALUES (2); DELETE FROM t; DROP TABLE t")),
         BLOCKED
     );
     assert_eq!(count(&mut root, "t"), 2);
-    // A transaction goes on after a statement that does not end it.
+    // A transaction continues after a statement that does not end it.
     app.query_drop("BEGIN; INSERT INTO t VALUES (3)").expect("an answer");
     assert_eq!(code(app.query_drop("DELETE FROM t")), BLOCKED);
     app.query_drop("ROLLBACK").expect("an answer");
@@ -156,7 +157,7 @@ fn what_a_rule_blocks_is_not_executed_and_says_so() {
     assert_eq!(message, Some("ask the DBA's team: 100 % of it, \"please\""));
 }
 
-/// What a cursor is opened for is executed by other code of the server.
+/// The statement of a cursor is executed by other code of the server.
 #[test]
 fn rules_hold_for_cursors_and_for_another_user() {
     let place = Place::new("cursors");
@@ -190,7 +191,7 @@ fn rules_hold_inside_of_stored_programs() {
     for sql in [
         "USE d",
         "CREATE PROCEDURE plain() SQL SECURITY INVOKER DELETE FROM t",
-        // Its definer is nobody who is exempt: its caller is who the rule is about.
+        // Its definer is not an exempt account: the rule applies to its caller.
         "CREATE DEFINER = other PROCEDURE lent() DELETE FROM t",
         "CREATE DEFINER = dba PROCEDURE door() DELETE FROM t",
         "CREATE PROCEDURE caught() SQL SECURITY INVOKER BEGIN DECLARE CONTINUE HANDLER FOR 3164 \
@@ -265,8 +266,8 @@ fn rules_hold_for_scheduled_events_by_their_definer() {
     server.stop().expect("stopping");
 }
 
-/// Without traces the statements of programs have no lines: that of the CALL says it, and an event
-/// has none.
+/// Without traces the statements of programs have no lines: the line of the CALL has the rule, and
+/// an event has none.
 #[test]
 fn rules_hold_without_traces() {
     let place = Place::new("untraced");
@@ -283,7 +284,7 @@ fn rules_hold_without_traces() {
     root.query_drop("CREATE DEFINER = app EVENT d.e ON SCHEDULE AT NOW() DO DELETE FROM d.t")
         .expect("it");
     wait::until("the event was blocked", || blocked_count(&mut root) == 4);
-    // A rule that leaves out what has called it does not leave out that it was blocked.
+    // A rule that excludes the caller does not exclude that the statement was blocked.
     filter(
         &mut root,
         r#"{"rules": [{"class": "program", "action": "skip"},
@@ -318,7 +319,7 @@ fn rules_hold_without_traces() {
 }
 
 #[test]
-fn nobody_is_locked_out() {
+fn no_account_is_locked_out() {
     let place = Place::new("exempt");
     let (mut server, mut root) = start(&place, &[]);
     for sql in [
@@ -350,12 +351,12 @@ fn nobody_is_locked_out() {
     other.query_drop("SELECT 1").expect("exempt");
     other.query_drop("SET ROLE NONE").expect("allowed");
     assert_eq!(code(other.query_drop("SELECT 1")), BLOCKED);
-    // Asked anew each time.
+    // Checked each time.
     root.query_drop("REVOKE TACHO_EXEMPT ON *.* FROM dba").expect("an answer");
     assert_eq!(code(dba.query_drop("INSERT INTO t VALUES (3)")), BLOCKED);
     root.query_drop("GRANT TACHO_EXEMPT ON *.* TO dba").expect("an answer");
     dba.query_drop("INSERT INTO t VALUES (3)").expect("exempt");
-    // Who may change the rules can always do so, and no more.
+    // Accounts that may change the rules can always do so, and no more.
     assert_eq!(code(auditor.query_drop("SELECT 1")), BLOCKED);
     auditor.query_drop(named("SET GLOBAL tacho.filter = ''")).expect("an answer");
     app.query_drop("SELECT 1").expect("nothing blocks it");
@@ -404,7 +405,7 @@ fn a_rule_may_ask_for_tables() {
     assert!(found.iter().any(|(sql, _)| *sql == "UPDATE secret SET id = 2"), "{found:?}");
 }
 
-/// Inserts from one connection until told to stop: how many were executed, and how many blocked.
+/// Inserts from one connection until stopped: how many were executed, and how many blocked.
 fn insert(socket: &Path, user: &str, first: u64, stop: &AtomicBool) -> (u64, u64) {
     let mut conn = client::connect(socket, user, "d").expect("a connection");
     let (mut executed, mut blocked) = (0, 0);
@@ -418,8 +419,8 @@ fn insert(socket: &Path, user: &str, first: u64, stop: &AtomicBool) -> (u64, u64
     (executed, blocked)
 }
 
-/// Under load, with the filter changing all the time: each statement is executed or blocked, its
-/// client is told which, and the log says the same.
+/// Under load, with the filter changing all the time: each statement is executed or blocked, and
+/// the client's answer and the log agree.
 #[test]
 fn each_is_executed_or_blocked_while_the_filter_changes() {
     let place = Place::new("changing");
@@ -463,9 +464,10 @@ fn each_is_executed_or_blocked_while_the_filter_changes() {
     assert_eq!(inserted.count() as u64, executed);
 }
 
-/// What was blocked is in the arena before its client is told, and so in the log after a crash.
+/// A blocked statement is in the arena before its client is answered, and so in the log after a
+/// crash.
 #[test]
-fn what_was_blocked_survives_a_crash() {
+fn blocked_statements_survive_a_crash() {
     let place = Place::new("crash");
     let (mut server, mut root) = start(&place, &["loose-tacho.flush-interval-ms=60000"]);
     filter(
@@ -492,7 +494,8 @@ fn what_was_blocked_survives_a_crash() {
     }
 }
 
-/// What a rule asks for that a server does not tell is refused, and what was in effect stays.
+/// A rule with a condition that a server does not support is rejected, and the previous filter
+/// stays in effect.
 #[test]
 fn wrong_rules_are_refused() {
     let place = Place::new("wrong");

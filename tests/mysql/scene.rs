@@ -1,4 +1,4 @@
-//! A server whose traces are looked at, and its lines.
+//! A server whose traces are tested, and its lines.
 
 use tacho_tests::client::{Conn, Queryable};
 use tacho_tests::mysql_place::Place;

@@ -1,6 +1,6 @@
 //! Zone: outside. Passwords and keys never reach the log directory of a real MySQL 9.7 or 8.0,
-//! whatever statement they came in, by which way, and whether it succeeded: what `secrets.rs` is
-//! for MariaDB.
+//! whatever the statement, its way to the server, and whether it succeeded: the counterpart of
+//! `secrets.rs` for MariaDB.
 
 use tacho_tests::client::Queryable as _;
 use tacho_tests::hidden::Marks;
@@ -9,8 +9,8 @@ use tacho_tests::mysql_server::{install, named, wait_for_end};
 use tacho_tests::raw::Raw;
 use tacho_tests::recorded;
 
-/// `%` is the secret, `#` a name that must stay. Most are statements of both releases; what one
-/// of them does not have is an error there, whose message quotes it.
+/// `%` is the secret, `#` a name that must be kept. Most are statements of both releases; if one of
+/// them does not have it, it is an error there, whose message quotes it.
 const STATEMENTS: &[&str] = &[
     // Accounts.
     "CREATE USER '#'@localhost IDENTIFIED BY '%'",
@@ -91,7 +91,7 @@ const STATEMENTS: &[&str] = &[
     "INSERT INTO mysql.servers (Server_name, Password) VALUES ('x', '%') /* # */",
     "EXPLAIN SELECT AES_ENCRYPT(1, '%') AS `#`",
     "CREATE TABLE d.`#` AS SELECT AES_ENCRYPT(1, '%') AS p",
-    // What cannot be parsed.
+    // Text that cannot be parsed.
     "CREATE USER '#'@localhost IDENTIFIED BY '%' nonsense",
     "CREATE USER '#'@localhost nonsense IDENTIFIED BY '%'",
     "CREATE USER '#'@localhost IDENTIFIED BY %",
@@ -119,8 +119,8 @@ const STATEMENTS: &[&str] = &[
     "SELECT STATEMENT_DIGEST('CREATE USER u IDENTIFIED BY \"%\"') AS `#`",
 ];
 
-/// Where the name is within text that cannot be told from a secret: in a literal, a comment, or
-/// behind one.
+/// The name is within text that cannot be distinguished from a secret: in a literal, a comment, or
+/// after one.
 const GIVEN_UP: &[&str] = &[
     "ALTER USER USER()",
     "SET PASSWORD = ",
@@ -141,7 +141,7 @@ fn send_all(raw: &mut Raw, marks: &mut Marks) {
         let is_given_up = GIVEN_UP.iter().any(|begin| statement.starts_with(begin));
         for way in 0..4 {
             let sql = marks.fill(statement, way == 0 && !is_given_up);
-            // In a string of its own: another quoting, and an error quotes all of it.
+            // In a separate string: another quoting, and an error quotes all of it.
             let inner = sql.replace('\\', "\\\\").replace('\'', "''");
             match way {
                 0 => drop(raw.query(&sql).expect("an answer")),
@@ -172,7 +172,8 @@ fn send_all(raw: &mut Raw, marks: &mut Marks) {
             .expect("an answer");
         raw.query("EXECUTE s USING @password; DEALLOCATE PREPARE s").expect("an answer");
     }
-    // A text that is in no statement: the error of what a procedure prepares is that of its CALL.
+    // A text that is in no statement: an error of a statement that a procedure prepares is that of
+    // its CALL.
     let secret = marks.secret();
     let reversed: String = secret.chars().rev().collect();
     let answers = raw.query(format!("CALL d.misspelt('{reversed}')")).expect("an answer");
@@ -208,7 +209,7 @@ fn secrets_never_reach_the_log_directory() {
         }
         let mut raw = Raw::connect(server.socket(), &user).expect("a session");
         send_all(&mut raw, &mut marks);
-        // Larger than the arena: it goes by way of files beside that.
+        // Larger than the arena: it passes through files beside the arena.
         let large = "x".repeat(3 << 20);
         let sql = format!("CREATE USER # IDENTIFIED BY '%' /* {large} */");
         raw.query(marks.fill(&sql, false)).expect("an answer");
@@ -216,7 +217,7 @@ fn secrets_never_reach_the_log_directory() {
         drop(raw);
         wait_for_end(&mut root, conn);
     }
-    // What a dead server leaves is recovered as it was to be written.
+    // Records of a dead server are recovered as they would have been written.
     root.query_drop(named("SET GLOBAL tacho.flush_interval_ms = 60000")).expect("an answer");
     let mut raw = Raw::connect(server.socket(), "root").expect("a session");
     for statement in ["CREATE USER # IDENTIFIED BY '%'", "CREATE USER # nonsense BY PASSWORD '%'"] {
@@ -234,7 +235,7 @@ fn secrets_never_reach_the_log_directory() {
     let redacted = lines.iter().filter(|line| line.contains_key("sql_redacted")).count();
     assert!(redacted > 2 * STATEMENTS.len(), "only {redacted} lines had a secret");
     marks.assert_named(&lines);
-    // Whatever was taken out of it.
+    // Whatever was removed from it.
     for line in lines.iter().filter(|line| recorded::text(line, "command") == Some("Query")) {
         assert!(!line.contains_key("sql") || line.contains_key("digest"), "{line:?}");
     }

@@ -1,5 +1,5 @@
-//! Zone: outside. Settings of MySQL's component, or plugin, on a real server: which values they take,
-//! what holds at once, and what the log says of a change.
+//! Zone: outside. Settings of MySQL's component, or plugin, on a real server: their permitted
+//! values, which take effect immediately, and the lines of changes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use tacho_tests::mysql_server::{MySql, Release, install, named, release, status_
 use tacho_tests::{recorded, wait};
 
 #[test]
-fn settings_can_be_seen_and_set() {
+fn settings_can_be_read_and_set() {
     let place = Place::new("settings");
     let (mut server, mut root) = place.start(&[]);
     let variable = |root: &mut Conn, name: &str| client::variable(root, name).expect("a variable");
@@ -100,7 +100,7 @@ fn a_filter_keeps_statements_out() {
     root.query_drop(named("SET GLOBAL tacho.filter = ''")).expect("an answer");
     robot.query_drop("DO 'after'").expect("an answer");
     drop(robot);
-    // A thread tells what it has left out when its session ends.
+    // A thread reports the statements it has skipped when its session ends.
     wait::until("it is counted", || {
         client::status_number(&mut root, &status_name("records_filtered")).expect("a status") > 0
     });
@@ -116,7 +116,7 @@ fn a_filter_keeps_statements_out() {
     server.assert_clean_log(&[]);
 }
 
-/// Neither is in effect then, and who clears one has the other.
+/// Neither is in effect then; clearing one activates the other.
 #[test]
 fn a_start_with_two_filters_records_everything() {
     let place = Place::new("filters");
@@ -142,7 +142,7 @@ fn a_start_with_two_filters_records_everything() {
 }
 
 #[test]
-fn who_may_read_closed_files_is_checked_and_told() {
+fn the_recipients_of_closed_files_are_checked_and_reported() {
     let place = Place::new("recipients");
     let (mut server, mut root) = place.start(&[]);
     let variable = named("tacho.encryption_recipients_file");
@@ -155,7 +155,7 @@ fn who_may_read_closed_files_is_checked_and_told() {
     let shown: Option<String> =
         root.query_first(format!("SELECT @@GLOBAL.{variable}")).expect("an answer");
     assert_eq!(shown.as_deref(), Some(&*file));
-    root.query_drop(format!("SET GLOBAL {variable} = DEFAULT")).expect("nobody");
+    root.query_drop(format!("SET GLOBAL {variable} = DEFAULT")).expect("no recipients");
     drop(root);
     let lines = place.end(&mut server);
     let changes: Vec<_> = lines
@@ -178,7 +178,7 @@ fn who_may_read_closed_files_is_checked_and_told() {
     assert!(complaints[0].contains(&format!("{variable}: {file}")), "{complaints:?}");
 }
 
-/// Settings that are texts: name, what is given, what is shown of it.
+/// Settings that are texts: name, given value, displayed value.
 type Text = (&'static str, String, String);
 
 const SKIPS_ROBOT: &str = r#"{"rules": [{"user": "robot", "action": "skip"}]}"#;
@@ -205,14 +205,15 @@ fn install_again(server: &MySql) {
     if release() == Release::Mysql97 {
         return one(server, install());
     }
-    // It is gone when the session that took it away is.
+    // It is removed when the session that uninstalled it has ended.
     wait::until("it is installed again", || {
         server.connect().expect("a connection").query_drop(install()).is_ok()
     });
 }
 
-/// What is shown, before and after the server has used its memory for other things: for statements,
-/// and for the variables of a component and a plugin, for which it reads all of its options again.
+/// The displayed values, before and after the server has used its memory for other things: for
+/// statements, and for the variables of a component and a plugin, for which it reads all of its
+/// options again.
 fn assert_shown(server: &MySql, expected: &[Text], when: &str) {
     for used in [false, true] {
         let mut root = server.connect().expect("a connection");
@@ -268,7 +269,7 @@ fn assert_texts_stay(place: &Place, mut server: MySql, expected: &[Text; 5]) {
         |event| lines.iter().filter(|line| recorded::text(line, "event") == Some(event)).count();
     assert!(count("start") >= 4, "{}", count("start"));
     assert_eq!((count("start"), place.arena_count()), (count("stop"), 0));
-    // 8.0 takes errors of what is not traced from the next start on.
+    // 8.0 uses errors of untraced statements from the next start on.
     server.assert_clean_log(&["UNINSTALL PLUGIN", "variables are persisted"]);
 }
 
@@ -290,10 +291,10 @@ fn persisted_texts_are_those_that_were_given() {
     assert_texts_stay(&place, server, &texts);
 }
 
-/// The server does not ask about what is only persisted. What cannot change while it runs is an option
-/// at the next start, and cut; everything else is set then, and refused.
+/// The server does not check values that are only persisted. Settings that cannot change while it
+/// runs are options at the next start, and are clamped; all others are set then, and rejected.
 #[test]
-fn what_is_only_persisted_is_looked_at_when_the_server_starts() {
+fn settings_that_are_only_persisted_are_checked_when_the_server_starts() {
     let mut server = bare();
     one(&server, install());
     for setting in ["retention_days = 7", "arena_bytes = 5", "rotate_bytes = -1", "flush_bytes = 7"]
@@ -328,7 +329,7 @@ mod v97 {
         assert_texts_stay(&place, server, &texts);
     }
 
-    /// A wrong filter is shown, too, so that one sees what is wrong with it.
+    /// A wrong filter is displayed, too, so that its error can be found.
     #[test]
     fn texts_given_with_install_outlive_it() {
         let place = Place::new("install-set");

@@ -104,7 +104,7 @@ const EXPECTED: &[&str] = &[
     "disconnect",
 ];
 
-/// Rules go by it, so nobody may be able to hide it.
+/// Rules depend on it, so it must not be possible to hide it.
 #[test]
 fn the_database_is_right_wherever_it_changes() {
     let place = Place::new("database");
@@ -145,9 +145,9 @@ fn the_database_is_right_wherever_it_changes() {
     server.assert_clean_log(&[]);
 }
 
-/// The server tries its execution twice, and tells of both.
+/// The server tries its execution twice, and reports both.
 #[test]
-fn what_has_to_be_prepared_anew_has_one_line() {
+fn a_statement_that_must_be_prepared_again_has_one_line() {
     let place = Place::new("anew");
     let (mut server, mut root) = place.start(&[]);
     root.query_drop("CREATE DATABASE d").expect("an answer");
@@ -179,7 +179,7 @@ fn connections_are_recorded() {
     conn.change_user(mysql::ChangeUserOpts::default().with_user(Some("root".to_owned())))
         .expect("another user");
     drop(conn);
-    client::connect(server.socket(), "nobody", "").expect_err("refused");
+    client::connect(server.socket(), "stranger", "").expect_err("refused");
     drop(root);
     let lines = place.end(&mut server);
     let who = |line: &Line| {
@@ -197,9 +197,9 @@ fn connections_are_recorded() {
         .filter(|line| recorded::text(line, "event") == Some("connect_failed"))
         .collect();
     assert_eq!(refused.len(), 1);
-    assert_eq!(who(refused[0]), "connect_failed nobody -");
+    assert_eq!(who(refused[0]), "connect_failed stranger -");
     assert_eq!(recorded::number(refused[0], "errno"), Some(1045));
     assert_eq!(recorded::text(refused[0], "host"), Some("localhost"));
-    // Of the user that is not there the server asks for a password of this kind.
+    // For a user that does not exist the server asks for a password of this kind.
     server.assert_clean_log(&["'sha256_password' is deprecated"]);
 }

@@ -1,5 +1,6 @@
-//! Zone: outside. What the component, or the plugin, takes from the traces of a real MySQL: figures and errors as
-//! the Performance Schema has them; and what is left without them. `scripts/test-release.sh` runs them.
+//! Zone: outside. The data that the component, or the plugin, takes from the traces of a real
+//! MySQL: figures and errors as in the Performance Schema; and what remains without traces.
+//! `scripts/test-release.sh` runs them.
 
 use std::thread;
 
@@ -10,7 +11,7 @@ use tacho_tests::mysql_server::{Release, conn_id, named, release, wait_for_end};
 use tacho_tests::recorded::{self, Line};
 use tacho_tests::wait;
 
-/// What the Performance Schema has of a statement.
+/// The Performance Schema's data of a statement.
 #[derive(Debug, PartialEq)]
 struct Seen {
     sent: Option<u64>,
@@ -114,7 +115,7 @@ fn figures_and_errors_are_those_of_the_performance_schema() {
     server.assert_clean_log(&[]);
 }
 
-/// What a failed statement looks like without traces: 8.0 tells the message by an event, too.
+/// The line of a failed statement without traces: 8.0 also reports the message by an event.
 fn untraced(brief: &str) -> String {
     match release() {
         Release::Mysql97 => format!("{brief} no-message"),
@@ -218,7 +219,7 @@ fn tables_are_with_their_statement() {
 }
 
 #[test]
-fn what_a_skipped_statement_executes_is_skipped() {
+fn statements_within_a_skipped_statement_are_skipped() {
     let place = Place::new("skipped");
     let (mut server, mut root) = start(&place, &[]);
     for sql in [

@@ -1,5 +1,6 @@
-//! Zone: outside. `tacho.traces=CHANGES`: a SELECT is recorded without the server's trace of it, and
-//! all else as with it, what a SELECT executes too. `scripts/test-release.sh` runs it.
+//! Zone: outside. `tacho.traces=CHANGES`: a SELECT is recorded without the server's trace of it,
+//! and everything else with it, including statements that a SELECT executes.
+//! `scripts/test-release.sh` runs it.
 
 use tacho_tests::client::{self, Queryable};
 use tacho_tests::mysql_place::Place;
@@ -13,8 +14,8 @@ fn option(traces: &str) -> String {
     named(&format!("loose-tacho.traces={traces}"))
 }
 
-/// What stands in a line of a traced statement, and not in one of a SELECT that is not. In 8.0 an
-/// event tells the message, too.
+/// The fields of a traced statement that an untraced SELECT does not have. In 8.0 an event also
+/// reports the message.
 const OF_TRACE: [&str; 2] = ["sqlstate", "lock_time_us"];
 
 /// Number of the error that only `noted` runs into: a check constraint is violated.
@@ -79,10 +80,10 @@ fn lines(traces: &str) -> Vec<(String, recorded::Line)> {
     found
 }
 
-/// What the procedure, and EXECUTE, execute.
+/// The statements that the procedure, and EXECUTE, execute.
 const INSIDE: [&str; 3] = ["SELECT v FROM d.t", "SELECT d.noted(8)", "SELECT noted(20)"];
 
-/// Whether a line is of a client's SELECT that was parsed: what is traced with `ON` alone.
+/// Whether a line is a client's SELECT that was parsed: these are only traced with `ON`.
 fn is_declined(line: &recorded::Line) -> bool {
     let sql = recorded::text(line, "sql").unwrap_or_default();
     let is_parsed = recorded::number(line, "errno") != Some(1064);
@@ -107,7 +108,7 @@ fn only_a_select_has_less() {
             assert!(line.get(field).is_none(), "{without}: {field}");
         }
         let has_message = line.get("error").is_some();
-        // What has failed in a function has it in the line of the function's statement.
+        // A statement that has failed in a function has it in the line of the function's statement.
         let failed = recorded::number(line, "errno").is_some_and(|errno| errno != IN_FUNCTION);
         assert_eq!(has_message, failed && release() == Release::Mysql80, "{without}");
         for field in ["errno", "sql_command", "outcome", "rows_sent", "rows_examined"] {
@@ -123,7 +124,7 @@ fn only_a_select_has_less() {
     assert_eq!(declined, 13, "{found}");
 }
 
-/// Its trace was declined, and the next one does not come: none may be waited for.
+/// Its trace was declined, and the next one does not come: there must be no wait for it.
 #[test]
 fn a_session_that_is_not_traced_any_more_has_its_lines_at_once() {
     let place = Place::new("traces-left");
@@ -147,7 +148,7 @@ fn a_session_that_is_not_traced_any_more_has_its_lines_at_once() {
     server.assert_clean_log(&[]);
 }
 
-/// What counts is the text that is executed.
+/// The executed text counts.
 #[test]
 fn a_select_that_is_rewritten_to_a_change_is_traced() {
     let place = Place::new("traces-rewritten");

@@ -40,7 +40,7 @@ fn a_server_that_upgrades_its_tables_records_from_its_start() {
     };
     let sees_it = lines.iter().filter(of_upgrade).count() > 10;
     assert_eq!(sees_it, release() == Release::Mysql80);
-    // Whatever is recorded has its end.
+    // Every recorded statement has its end.
     let of_sessions: Vec<&Line> = lines.iter().filter(|line| line.contains_key("conn")).collect();
     assert_eq!(recorded::problems(&of_sessions), [""; 0]);
     assert_eq!(place.arena_count(), 0);

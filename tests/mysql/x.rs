@@ -1,6 +1,5 @@
-//! Zone: outside. Sessions of the X protocol with a real MySQL: statements, prepared ones, what is
-//! sent as messages about documents and rows, and what a rule rewrites. `scripts/test-release.sh`
-//! runs them.
+//! Zone: outside. Sessions of the X protocol with a real MySQL: statements, prepared ones, messages
+//! about documents and rows, and rewritten ones. `scripts/test-release.sh` runs them.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -61,13 +60,13 @@ const ROWS: u8 = 2;
 impl XClient {
     fn connect(socket: &Path, user: &str) -> Self {
         let mut client = Self(UnixStream::connect(socket).expect("the X socket"));
-        // PLAIN is allowed here: nobody can listen to a Unix socket.
+        // PLAIN is permitted here: a Unix socket cannot be eavesdropped.
         let login = [field(1, "PLAIN"), field(2, format!("\0{user}\0"))];
         assert_eq!(client.send(AUTHENTICATE, &login.concat(), AUTHENTICATED), 0);
         client
     }
 
-    /// Sends a message and reads until `last` came, or an error: 1.
+    /// Sends a message and reads until `last` arrives, or an error: 1.
     fn send(&mut self, kind: u8, body: &[u8], last: u8) -> u8 {
         let length = u32::try_from(body.len() + 1).expect("a short message");
         self.0.write_all(&length.to_le_bytes()).expect("writing");
@@ -112,12 +111,12 @@ fn start(place: &Place) -> (MySql, Conn, PathBuf) {
     (server, root, socket)
 }
 
-/// Ends the server when the session has ended, and reads what `app` has done, but for what the
-/// server makes it do when it logs in.
+/// Stops the server when the session has ended, and returns the statements of `app`, except those
+/// that the server makes it execute at login.
 fn end(mut server: MySql, mut root: Conn, place: &Place, client: XClient) -> Vec<Line> {
     drop(client);
-    // A session of the X protocol that waits for its client lets every signal through: the SIGTERM
-    // that is to stop the server would kill it (docs/specs/mysql-events.md).
+    // A session of the X protocol that waits for its client does not block signals: the SIGTERM
+    // that should stop the server would kill it (docs/specs/mysql-events.md).
     wait::until("its session has ended", || {
         let sessions = "SELECT COUNT(*) FROM performance_schema.threads \
                         WHERE PROCESSLIST_USER = 'app'";
@@ -155,7 +154,7 @@ fn sessions_of_the_x_protocol_are_recorded() {
     assert_eq!(statement("Query do error 3164/"), 1, "{found:?}");
     assert_eq!(statement("connect ok"), 1, "{found:?}");
     assert_eq!(statement("disconnect"), 1, "{found:?}");
-    // These sessions are not traced; 8.0 tells of the message of an error by an event.
+    // These sessions are not traced; 8.0 reports the message of an error by an event.
     let has_message = |line: &&Line| line.contains_key("error");
     let messages = lines.iter().filter(has_message).count();
     assert_eq!(messages, if release() == Release::Mysql80 { 2 } else { 0 }, "{found:?}");
@@ -213,7 +212,7 @@ fn a_rule_rewrites_statements_of_the_x_protocol() {
     );
     let mut app = XClient::connect(&socket, "app");
     assert_eq!(app.query("SELECT n, 'came' FROM d.one"), 0);
-    // What is prepared, and what the server makes of a message.
+    // Prepared statements, and those that the server creates from a message.
     let statement = [number(1, 5), field(6, field(1, "SELECT n, 'came' FROM d.one"))].concat();
     let prepare = [number(1, 1), field(2, statement)].concat();
     assert_eq!(app.send(PREPARE, &prepare, OK), 0);

@@ -1,9 +1,9 @@
 // Zone: outside. SPDX-License-Identifier: GPL-2.0-only
 //
-// An authentication plugin for the tests (tests/mariadb/proxies.rs): lets everybody in, as whoever
-// the account's own string says. Of IDENTIFIED VIA map_auth AS 'boss|jane@EXAMPLE' the client is
-// authenticated as `boss`, its external user is `jane@EXAMPLE`. What Debian's server has of this
-// kind (auth_pam, auth_gssapi) needs a set-up of the machine.
+// An authentication plugin for the tests (tests/mariadb/proxies.rs): accepts every login, with the
+// identity in the account's own string. With IDENTIFIED VIA map_auth AS 'boss|jane@EXAMPLE' the
+// client is authenticated as `boss`, and its external user is `jane@EXAMPLE`. Similar plugins of
+// Debian's server (auth_pam, auth_gssapi) need a set-up of the machine.
 #include <mysql/plugin_auth.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ maria_declare_plugin(map_auth){
     &handler,
     "map_auth",
     "Tachograph's tests",
-    "Lets everybody in, as somebody else",
+    "Accepts every login, with another identity",
     PLUGIN_LICENSE_GPL,
     NULL,
     NULL,

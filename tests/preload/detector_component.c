@@ -35,7 +35,7 @@ struct registration {
     int (*unregister)(const char* name);
     int (*set_default)(const char* name);
 };
-/* What all event services look like. */
+/* The common form of all event services. */
 struct event_service {
     int (*notify)(const void* event);
 };

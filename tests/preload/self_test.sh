@@ -1,6 +1,6 @@
 #!/bin/bash
-# The detector finds what it is there to find, and nothing else: without a server, over a
-# plugin that misbehaves on purpose.
+# Verifies the detector without a server: it detects every violation of a plugin that misbehaves on
+# purpose, and nothing else.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -32,7 +32,7 @@ if { TACHO_DETECTOR_ABORT=1 LD_PRELOAD="$work/detector.so" \
   exit 1
 fi
 
-# Another plugin is left alone.
+# Another plugin is not watched.
 cp "$work/tacho.so" "$work/other.so"
 LD_PRELOAD="$work/detector.so" TACHO_DETECTOR_REPORT="$work/other_report" \
   "$work/host" "$work/other.so" > /dev/null

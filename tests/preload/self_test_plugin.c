@@ -32,7 +32,7 @@ static void notify(void* thd, unsigned int event_class, const void* event) {
     case 6:
         errno = ERANGE;
         break;
-    case 7: /* Allowed: wakes nobody. */
+    case 7: /* Allowed: wakes no thread. */
         syscall(SYS_futex, &memory, 1 /* FUTEX_WAKE */, 1, 0, 0, 0);
         break;
     default:

@@ -1,11 +1,11 @@
-// Zone: outside. Lets writes to audit log files, or bringing them to the device, fail or take
-// long, for as long as a file says so.
+// Zone: outside. Makes writes to audit log files, or syncing them, fail or take long, for as long
+// as a file says so.
 //
 // Preloaded into a server by the tests (tests/src/disk.rs). While the file named by
-// TACHO_FAULT_FILE exists and says "<errno> <percent> <ms> write", a write to a file named audit-*
-// first takes that time, and then puts that part of its bytes into the file and fails with that
-// error number, as a network file system may. With the error number 0 it succeeds. With "sync" in
-// the place of "write", it is fdatasync that takes that time and fails.
+// TACHO_FAULT_FILE exists and contains "<errno> <percent> <ms> write", a write to a file named
+// audit-* first takes that time, and then writes that percentage of its bytes to the file and fails
+// with that error number, as a network file system may. With the error number 0 it succeeds. With
+// "sync" instead of "write", fdatasync takes that time and fails.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -30,7 +30,7 @@ static int is_log_file(int fd) {
     return name != NULL && strncmp(name + 1, "audit-", 6) == 0;
 }
 
-// Reads the fault that is to happen to this call; returns 0 if there is none.
+// Reads the fault for this call; returns 0 if there is none.
 static int fault(const char* call, int* number, unsigned* percent, unsigned* ms) {
     const char* path = getenv("TACHO_FAULT_FILE");
     int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);

@@ -1,4 +1,4 @@
-//! The few words of a living arena that a test looks at, or changes as an operator would.
+//! The few words of a living arena that a test reads, or changes as an operator would.
 //!
 //! Offsets are those of `docs/specs/arena.md`; no code of the product is used.
 
@@ -37,7 +37,7 @@ impl Arena {
         Ok(Self { path: PathBuf::from(path), file })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }

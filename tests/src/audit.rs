@@ -1,4 +1,4 @@
-//! All that is to be said about one log directory: read once, strictly.
+//! The state of one log directory: read once, strictly.
 
 use std::path::Path;
 
@@ -12,9 +12,9 @@ use crate::verdict::{TagCounts, Verdict};
 /// What a log directory holds.
 #[derive(Debug)]
 pub struct Audit {
-    /// How often each tagged statement of the run is there.
+    /// How often each tagged statement of the run occurs.
     pub counts: TagCounts,
-    /// What must always be true and is not.
+    /// Violations of what must always be true.
     pub problems: Vec<String>,
     /// Lines that are not about statements or connections, parsed.
     pub others: Vec<Value>,
@@ -88,13 +88,13 @@ impl Audit {
     }
 
     /// # Panics
-    /// Something acknowledged is not there exactly once, or anything else is wrong.
+    /// Some acknowledged statement does not occur exactly once, or anything else is wrong.
     pub fn assert_complete(&self, tally: &Tally) {
         self.assert_complete_but(tally, 0);
     }
 
-    /// The same after kills of the server. It answers a Prepare before it tells anybody of it,
-    /// so each cut connection may lack one.
+    /// The same after kills of the server. It answers a Prepare before it reports the event, so
+    /// each cut connection may lack one.
     ///
     /// # Panics
     /// As [`Audit::assert_complete`].
@@ -108,9 +108,9 @@ impl Audit {
         assert!(lost.is_empty(), "declared lost: {lost:?}");
     }
 
-    /// Checks that what is missing is declared: no more statements are missing than records
-    /// are declared lost, and nothing is there twice. Returns both numbers; the first one is
-    /// without Prepares, which the server answers before it tells anybody of them.
+    /// Checks that missing statements are declared: no more are missing than records are declared
+    /// lost, and none occurs twice. Returns both numbers; the first is without Prepares, which the
+    /// server answers before it reports the event.
     ///
     /// # Panics
     /// It is not so.

@@ -11,11 +11,11 @@ use serde_json::Value;
 use crate::client::{Conn, Queryable as _};
 use crate::{build_directory, wait};
 
-/// Long enough for several rounds of tacho's writer, each of which is told by a status variable some
-/// time later: for tests that look at what a method has written in a block.
+/// Long enough for several rounds of tacho's writer, whose results appear in a status variable some
+/// time later: for tests of what a method has written in a block.
 pub const BLOCK_OF_ROUNDS: &str = "1s";
 
-/// A place for the results of a test.
+/// A directory for the results of a test.
 ///
 /// # Panics
 /// It cannot be made.
@@ -41,7 +41,7 @@ pub fn bench_with_blocks(directory: &Path, block: &str, arguments: &[&str]) -> C
         .arg(directory.join("out"))
         .args(["--threads", "4", "--rows", "100", "--tables", "1"])
         .args(["--block", block, "--guard", "50ms", "--warm-up", "100ms"])
-        // Noise is what a test machine has.
+        // Test machines are noisy.
         .args(["--noise-max", "1000000"])
         .args(arguments)
         .env_remove("MYSQL_PWD")
@@ -49,7 +49,7 @@ pub fn bench_with_blocks(directory: &Path, block: &str, arguments: &[&str]) -> C
     command
 }
 
-/// The command that counts instructions: none of the options of a load, for it has its own.
+/// The command that counts instructions: without the options of a load, because it has its own.
 pub fn instructions(directory: &Path) -> Command {
     let mut command = Command::new(build_directory().join("bin/tacho"));
     command
@@ -78,7 +78,7 @@ pub fn run(mut command: Command) -> Output {
     command.output().expect("tacho (make build)")
 }
 
-/// What a program said.
+/// The output of a program.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -97,10 +97,10 @@ pub fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["type"] == kind).collect()
 }
 
-/// Everything that could have been changed, and is not a figure of the moment.
+/// Everything that could have been changed, and is not a current figure.
 pub type State = BTreeMap<String, String>;
 
-/// What a query for names and values, and one for names alone, say.
+/// The result of a query for names and values, and of one for names alone.
 ///
 /// # Panics
 /// The server refuses.
@@ -113,7 +113,7 @@ pub fn state(conn: &mut Conn, variables: &str, names: &str) -> State {
     state
 }
 
-/// What is not as it was, one text for each.
+/// The differences, one text for each.
 pub fn differences(before: &State, after: &State) -> Vec<String> {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     names
@@ -128,7 +128,7 @@ pub fn differences(before: &State, after: &State) -> Vec<String> {
 pub fn wait_for_blocks(directory: &Path, count: usize, child: &mut Child) {
     let path = directory.join("out.partial.jsonl");
     wait::until("the first blocks", || {
-        assert!(child.try_wait().expect("a child").is_none(), "the bench has ended by itself");
+        assert!(child.try_wait().expect("a child").is_none(), "the bench has ended early");
         let text = fs::read_to_string(&path).unwrap_or_default();
         text.lines().filter(|line| line.contains("\"type\":\"block\"")).count() >= count
     });
@@ -163,8 +163,8 @@ pub fn run_over_tcp(conn: &mut Conn, directory: &Path, port: u16) {
     conn.query_drop("DROP USER rich").expect("dropping the user");
 }
 
-/// Kills a bench that would not end by itself in the middle of its blocks, and waits until it has no
-/// connection any more: what `others`, a query for the connections besides ours, says.
+/// Kills a bench in the middle of its blocks, before it would end, and waits until its connections
+/// are closed: `others` is a query for the connections besides ours.
 ///
 /// # Panics
 /// It ends before, or its connections stay.

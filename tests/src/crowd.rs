@@ -1,4 +1,4 @@
-//! Sessions that all do the same, until they are told to stop.
+//! Sessions that all do the same, until they are stopped.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ struct Member {
 }
 
 impl Crowd {
-    /// `count` sessions that send `sql` again and again.
+    /// `count` sessions that repeat `sql`.
     pub fn start(server: &PrivateServer, count: usize, sql: &str) -> Self {
         Self::start_with(server, count, &[], sql)
     }
 
-    /// The same, with statements before.
+    /// The same, after other statements.
     pub fn start_with(server: &PrivateServer, count: usize, before: &[&str], sql: &str) -> Self {
         let crowd = Self::of_sessions(server, count, before, sql);
-        crowd.wait_until_each_goes_on();
+        crowd.wait_until_each_continues();
         crowd
     }
 
-    /// Sessions that something keeps waiting in `sql`.
+    /// Sessions that are kept waiting in `sql`.
     pub fn start_waiting(server: &PrivateServer, count: usize, sql: &str) -> Self {
         Self::of_sessions(server, count, &[], sql)
     }
@@ -52,7 +52,7 @@ impl Crowd {
         })
     }
 
-    /// `count` clients that connect, ask something, and go.
+    /// `count` clients that connect, run a query, and disconnect.
     pub fn start_connecting(server: &PrivateServer, count: usize) -> Self {
         let crowd = Self::of(server, count, |socket, goes_on| {
             while goes_on() {
@@ -60,7 +60,7 @@ impl Crowd {
                 conn.query_drop("DO 1").expect("an answer");
             }
         });
-        crowd.wait_until_each_goes_on();
+        crowd.wait_until_each_continues();
         crowd
     }
 
@@ -85,12 +85,12 @@ impl Crowd {
         Self { members: members.collect(), stop }
     }
 
-    /// Waits until each of them has got answers. Not for a crowd that is made to wait.
-    pub fn wait_until_each_goes_on(&self) {
+    /// Waits until each of them has received answers. Not for a crowd that is made to wait.
+    pub fn wait_until_each_continues(&self) {
         for member in &self.members {
             let goal = member.done.load(Ordering::Relaxed) + 1;
-            wait::until("each session goes on", || {
-                // Its panic says more than our waiting would.
+            wait::until("each session continues", || {
+                // Its panic says more than our timeout would.
                 member.done.load(Ordering::Relaxed) >= goal || member.thread.is_finished()
             });
         }

@@ -1,12 +1,12 @@
 //! A file system that is full, and a device that fails.
 //!
-//! "No space left" is real: a tmpfs of a few megabytes in a user and mount namespace of its
-//! own, which needs no privileges. A holder process keeps the namespace, so that the file
-//! system outlives a killed server; the test sees it through `/proc/<holder>/root`.
+//! "No space left" is real: a tmpfs of a few megabytes in its own user and mount namespace, which
+//! needs no privileges. A holder process keeps the namespace, so that the file system outlives a
+//! killed server; the test accesses it through `/proc/<holder>/root`.
 //!
-//! Errors of a device come from a preloaded library (`tests/preload/write_fault.c`) that
-//! lets writes to log files fail, or take long, for as long as a file says so. Where namespaces are
-//! forbidden (some container runtimes do), it stands in for the full disk as well.
+//! Errors of a device come from a preloaded library (`tests/preload/write_fault.c`) that makes
+//! writes to log files fail, or take long, for as long as a file says so. Where namespaces are
+//! forbidden (as in some container runtimes), it also replaces the full disk.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -21,18 +21,17 @@ use crate::server::Builder;
 /// `ENOSPC`
 const NO_SPACE: i32 = 28;
 
-/// What a server rightly says in its error log while its log cannot be written. The seal's own
-/// trouble is among it only where a checkpoint became due in that time, as on a machine that has
-/// much to do.
+/// Expected messages in the error log while the log cannot be written. Messages about the seal only
+/// appear if a checkpoint became due in that time, as on a busy machine.
 pub const FAILED_WRITES: &[&str] =
     &["tacho: cannot append to", "its seal cannot be written at the moment"];
 
 /// A log directory that can be made unwritable.
 #[derive(Debug)]
 pub struct Disk {
-    /// The directory as the server names it.
+    /// The directory by its name for the server.
     server_path: PathBuf,
-    /// The same as this process names it.
+    /// The same by its name for this process.
     path: PathBuf,
     holder: Option<Child>,
     fault_library: PathBuf,
@@ -86,7 +85,7 @@ impl Disk {
         })
     }
 
-    /// Whether it is a file system of its own.
+    /// Whether it is a separate file system.
     pub fn is_small(&self) -> bool {
         self.holder.is_some()
     }
@@ -101,9 +100,9 @@ impl Disk {
         self.path.join("tacho")
     }
 
-    /// What makes writes of a server fail when it is told so.
+    /// Makes writes of a server fail on request.
     pub fn environment(&self) -> [(&'static str, String); 2] {
-        // Behind what we were started with ourselves (scripts/test-asan.sh).
+        // After the libraries that this process was started with (scripts/test-asan.sh).
         let mut libraries = std::env::var("LD_PRELOAD").unwrap_or_default();
         if !libraries.is_empty() {
             libraries.push(':');
@@ -122,7 +121,7 @@ impl Disk {
             .map(|builder| self.hold(builder))
     }
 
-    /// A server that sees this disk.
+    /// A server with access to this disk.
     pub(crate) fn hold(&self, builder: private::Builder) -> private::Builder {
         let with = |builder: private::Builder, (name, value): &(&str, String)| {
             builder.environment(name, value)
@@ -130,7 +129,7 @@ impl Disk {
         let builder = self.environment().iter().fold(builder, with);
         let Some(holder) = &self.holder else { return builder };
         let target = holder.id().to_string();
-        // Entering a user namespace makes the kernel forget whose death to follow.
+        // Entering a user namespace clears the kernel's parent-death setting.
         builder.option("user=root").prefix([
             "nsenter",
             "--target",
@@ -144,7 +143,7 @@ impl Disk {
         ])
     }
 
-    /// Takes all space away.
+    /// Uses up all space.
     ///
     /// # Errors
     /// The ballast cannot be made.
@@ -152,7 +151,7 @@ impl Disk {
         if self.holder.is_none() {
             return self.fail_writes(NO_SPACE, 0);
         }
-        // Appended to: what is taken already must not become free for a moment.
+        // Appended: space that is already used must not become free for a moment.
         let path = self.path.join("ballast");
         let mut ballast = OpenOptions::new().create(true).append(true).open(path)?;
         let block = [0; 4096];
@@ -160,10 +159,10 @@ impl Disk {
         Ok(())
     }
 
-    /// Takes all space of a disk of its own but so many bytes.
+    /// Uses up all space of a separate disk except for this many bytes.
     ///
     /// # Errors
-    /// It is none, or cannot be filled.
+    /// It is not separate, or cannot be filled.
     pub fn fill_but(&self, bytes: u64) -> Result<()> {
         anyhow::ensure!(self.is_small(), "this is no disk of its own");
         self.fill()?;
@@ -172,10 +171,10 @@ impl Disk {
         Ok(ballast.set_len(length.saturating_sub(bytes))?)
     }
 
-    /// Gives the space back.
+    /// Frees the space.
     ///
     /// # Errors
-    /// It was not taken.
+    /// It was not used up.
     pub fn free(&self) -> Result<()> {
         if self.holder.is_none() {
             return self.mend_writes();
@@ -183,11 +182,11 @@ impl Disk {
         Ok(fs::remove_file(self.path.join("ballast"))?)
     }
 
-    /// From now on every write to a log file fails with this error number, after `percent` of
-    /// its bytes have reached the file all the same.
+    /// From now on every write to a log file fails with this error number, after `percent` of its
+    /// bytes have reached the file.
     ///
     /// # Errors
-    /// The file that says so cannot be written.
+    /// The control file cannot be written.
     pub fn fail_writes(&self, errno: i32, percent: u32) -> Result<()> {
         self.set_fault(errno, percent, 0, "write")
     }
@@ -195,27 +194,27 @@ impl Disk {
     /// From now on every write to a log file takes this many milliseconds more.
     ///
     /// # Errors
-    /// The file that says so cannot be written.
+    /// The control file cannot be written.
     pub fn slow_writes(&self, ms: u32) -> Result<()> {
         self.set_fault(0, 100, ms, "write")
     }
 
-    /// From now on log files cannot be brought to the device.
+    /// From now on log files cannot be synced.
     ///
     /// # Errors
-    /// The file that says so cannot be written.
+    /// The control file cannot be written.
     pub fn fail_syncs(&self, errno: i32) -> Result<()> {
         self.set_fault(errno, 0, 0, "sync")
     }
 
     fn set_fault(&self, errno: i32, percent: u32, ms: u32, call: &str) -> Result<()> {
-        // Renamed, so that nobody reads half of it.
+        // Renamed, so that no process reads half of it.
         let new = self.fault_file.with_extension("new");
         fs::write(&new, format!("{errno} {percent} {ms} {call}\n"))?;
         Ok(fs::rename(new, &self.fault_file)?)
     }
 
-    /// Everything works again, as fast as ever.
+    /// Removes the fault.
     ///
     /// # Errors
     /// There was no fault.

@@ -1,4 +1,4 @@
-//! Looking at a server until a pattern has been seen.
+//! Samples a server until a pattern was found.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use tacho_sandbox::server::PrivateServer;
 /// A pattern counts as found with this many samples.
 const SAMPLES_ENOUGH: u64 = 3;
 
-/// Looks at the server until the pattern has been seen often enough.
+/// Samples the server until the pattern was found often enough.
 pub fn find(server: &PrivateServer, name: &str) -> Finding {
     let patterns = Patterns::built_in().expect("patterns");
     let pid = server.pid().expect("a running server");
@@ -22,7 +22,7 @@ pub fn find(server: &PrivateServer, name: &str) -> Finding {
     let options = ["--no-defaults".into(), socket.into(), "--user=root".into()];
     let process_list = ProcessList::start(&options, None).expect("a process list");
     let mut found = None;
-    wait::until(&format!("the pattern {name:?} is seen"), || {
+    wait::until(&format!("the pattern {name:?}"), || {
         assert!(sampler.round(&process_list.take()).expect("a round"), "the server ended");
         let findings = patterns.findings(sampler.profile());
         found = findings.into_iter().find(|finding| finding.name == name);

@@ -1,4 +1,4 @@
-//! Tables of the guides, and the numbers among the settings.
+//! Tables of the guides, and the settings that are numbers.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub fn rows(page: &str, begin: &str) -> BTreeMap<String, Vec<String>> {
 /// `64 MiB`, `366 days`, `1000`.
 ///
 /// # Panics
-/// It is no number of a unit that is known.
+/// It is not a number with a known unit.
 #[must_use]
 pub fn quantity(text: &str) -> u64 {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
@@ -45,7 +45,7 @@ pub fn quantity(text: &str) -> u64 {
     number.parse::<u64>().unwrap_or_else(|_| panic!("{text:?} is no number")) * factor
 }
 
-/// A setting that is a number, with the name that it has on MariaDB.
+/// A setting that is a number, with its name on MariaDB.
 #[derive(Clone, Debug)]
 pub struct Number {
     /// `tacho_rotate_bytes`.

@@ -1,4 +1,4 @@
-//! Secrets that are sent to a server, and must not be found in its log directory.
+//! Secrets that are sent to a server, and must not occur in its log directory.
 
 use std::fs;
 use std::path::Path;
@@ -7,13 +7,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::log::all_files;
 use crate::recorded::{Line, text};
 
-/// Marks that nobody else makes: secrets, which must not be found, and names, which must be.
+/// Unique marks: secrets, which must not be found, and names, which must be.
 #[derive(Debug)]
 pub struct Marks {
     random: u64,
     count: u64,
     secrets: Vec<String>,
-    /// With the statement that each was in.
+    /// With the statement that contained each.
     names: Vec<(String, String)>,
 }
 
@@ -47,12 +47,12 @@ impl Marks {
         secret
     }
 
-    /// A text of the caller's must not be found.
+    /// A text of the caller's that must not be found.
     pub fn hide(&mut self, secret: String) {
         self.secrets.push(secret);
     }
 
-    /// A statement with a new secret for `%` and a new name for `#`, which is to stay if
+    /// A statement with a new secret for `%` and a new name for `#`, which must be kept if
     /// `is_name_kept`.
     pub fn fill(&mut self, statement: &str, is_name_kept: bool) -> String {
         let (secret, name) = (self.secret(), self.next("u"));
@@ -64,7 +64,7 @@ impl Marks {
     }
 
     /// # Panics
-    /// A file of this directory has a secret in it.
+    /// A file of this directory contains a secret.
     pub fn assert_hidden(&self, directory: &Path) {
         for file in all_files(directory) {
             let contents = fs::read(&file).expect("a file");
@@ -77,13 +77,13 @@ impl Marks {
     }
 
     /// # Panics
-    /// A name is not there any more.
+    /// A name is missing.
     pub fn assert_named(&self, lines: &[Line]) {
         for (name, statement) in &self.names {
             let has_name = |sql: &str| sql.contains(name);
             assert!(
                 lines.iter().filter_map(|line| text(line, "sql")).any(has_name),
-                "nobody knows any more whom this was about: {statement}"
+                "the subject of this statement is lost: {statement}"
             );
         }
     }

@@ -2,35 +2,35 @@
 //!
 //! Tests that need more than one crate, and `make run`, are written with these parts:
 //!
-//! | part | what it is |
+//! | part | contents |
 //! |---|---|
 //! | [`server`] | a private MariaDB in a directory of its own, to be killed at will |
 //! | [`mysql_server`] | the same with MySQL |
-//! | [`product`] | the same with any of them, for what is done with all |
-//! | [`recording`] | the same, recording from the first start on, for tests of what all promise |
+//! | [`product`] | the same with any of them |
+//! | [`recording`] | the same, recording from the first start on, for tests on all servers |
 //! | [`mysql_place`] | where such a test keeps its log and its arenas |
-//! | [`mysql_replication`] | two of them, one of which applies what the other one executes |
-//! | [`mysql_rewriting`] | rules that rewrite, there |
+//! | [`mysql_replication`] | a source and a replica |
+//! | [`mysql_rewriting`] | rules that rewrite, in MySQL |
 //! | [`client`] | a connection to it, and its status variables |
-//! | [`tagged`] | a load whose every statement carries an id, and that knows which were answered |
-//! | [`sysbench`] | the load everybody knows, and what it reports |
-//! | [`raw`] | a client of the bare protocol, for what no library sends |
-//! | [`log`] | a strict reader of the audit log, and what must always be true of it |
+//! | [`tagged`] | a load whose every statement has an id, with a list of the answered ones |
+//! | [`sysbench`] | the well-known load, and its report |
+//! | [`raw`] | a client of the bare protocol, for packets that no library sends |
+//! | [`log`] | a strict reader of the audit log, with its invariants |
 //! | [`map_auth`] | an authentication plugin that maps users to others |
 //! | [`recorded`] | the lines of a log, connection by connection, in a short form |
 //! | [`verdict`] | the answered ids against the ids in the log |
 //! | [`audit`] | all of that about one log directory |
-//! | [`benched`] | `tacho bench`, and whether a server is as it was before |
+//! | [`benched`] | `tacho bench`, and whether it restores a server |
 //! | [`guide`] | the tables of the guide |
 //! | [`converted`] | the log in another format |
-//! | [`arena`] | the few words of a living arena that a test looks at |
+//! | [`arena`] | the few words of a living arena that a test reads |
 //! | [`hidden`] | secrets that must not be found, names that must |
 //! | [`disk`] | a file system that is full, a device that fails or is slow |
-//! | [`wait`] | for something to become true |
+//! | [`wait`] | waits for a condition |
 //! | [`paired`] | throughput with and without recording, from alternating blocks |
 //!
-//! Errors are `anyhow` errors: their only reader is the person in front of a failed test.
-//! All paths lie under `build/` of the source tree, so a failed test can be looked at.
+//! Errors are `anyhow` errors: their only reader is the developer of a failed test. All paths are
+//! below `build/` of the source tree, so a failed test can be examined.
 
 pub mod arena;
 pub mod audit;
@@ -74,7 +74,7 @@ pub fn build_directory() -> PathBuf {
     root.canonicalize().unwrap_or_else(|_| root.to_path_buf()).join("build")
 }
 
-/// The path of a directory below `build/test` that no other test has. It is not made.
+/// The unique path of a directory below `build/test`. The directory is not created.
 #[must_use]
 pub fn unused_directory(name: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -82,7 +82,7 @@ pub fn unused_directory(name: &str) -> PathBuf {
     build_directory().join(format!("test/{name}-{}-{count}", std::process::id()))
 }
 
-/// Some containers forbid namespaces. A test that does less there must not pass unnoticed.
+/// Some containers forbid namespaces. A test that does less there must report it.
 ///
 /// # Panics
 /// Unless the environment has `TACHO_WITHOUT_NAMESPACES=1`.

@@ -1,4 +1,4 @@
-//! A strict reader of the audit log, and what must always be true of it.
+//! A strict reader of the audit log, with its invariants.
 //!
 //! It shares no code with the writer, so that a mistake in one is not repeated in the other.
 
@@ -17,7 +17,7 @@ use crate::verdict::TagCounts;
 /// A broken log has as many problems as lines; this many are kept.
 const PROBLEMS_MAX: usize = 20;
 
-/// The fields that tests look at. The line must be valid JSON in all others, too.
+/// The fields that tests use. The whole line must be valid JSON.
 #[derive(Debug, Deserialize)]
 pub struct Line<'a> {
     /// Version of the format.
@@ -50,13 +50,13 @@ pub struct Line<'a> {
     pub running_seq: Option<u64>,
     /// Server error number.
     pub errno: Option<u64>,
-    /// Records that a `lost` line stands for.
+    /// Number of records of a `lost` line.
     pub count: Option<u64>,
 }
 
 impl Line<'_> {
-    /// Whether this line is the one that stands for a statement of a client: a statement
-    /// that took long has a `running` line and a later one that completes it.
+    /// Whether this line represents a statement of a client: a statement that took long has a
+    /// `running` line and a later one that completes it.
     pub fn is_statement(&self) -> bool {
         self.event == "statement" && self.running_seq.is_none()
     }
@@ -80,7 +80,7 @@ pub fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Every file below a directory, whatever it is.
+/// Every file below a directory, of any kind.
 ///
 /// # Panics
 /// A directory cannot be read.
@@ -94,7 +94,7 @@ pub fn all_files(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Length of the files of a log, in all their forms, with what goes with them, bytes.
+/// Total length of the files of a log, in all their forms and with their sidecars, bytes.
 ///
 /// # Panics
 /// The directory cannot be read.
@@ -103,7 +103,7 @@ pub fn bytes(directory: &Path) -> u64 {
     let files = files.filter(|path| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("audit-"))
     });
-    // One that is gone since the listing has no length.
+    // A file that was removed since the listing has no length.
     files.map(|path| fs::metadata(path).map_or(0, |metadata| metadata.len())).sum()
 }
 
@@ -136,7 +136,7 @@ pub fn read(directory: &Path, mut visit: impl FnMut(&Line, &str)) -> Result<u64>
     Ok(bytes_read)
 }
 
-/// Counts the statements that carry an id of `run`. Feed it every line.
+/// Counts the statements with an id of `run`. Pass it every line.
 #[derive(Debug)]
 pub struct TagCounter {
     run: String,
@@ -149,7 +149,7 @@ impl TagCounter {
         Self { run: run.to_owned(), counts: TagCounts::new() }
     }
 
-    /// Looks at one line.
+    /// Processes one line.
     pub fn see(&mut self, line: &Line) {
         if !line.is_statement() {
             return;
@@ -161,32 +161,32 @@ impl TagCounter {
         }
     }
 
-    /// How often each was seen.
+    /// How often each occurred.
     pub fn finish(self) -> TagCounts {
         self.counts
     }
 }
 
-/// Checks what must be true of every log. Feed it every line, in order.
+/// Checks the invariants of every log. Pass it every line, in order.
 ///
 /// - every line has version 1, a time of the documented shape and an event;
 /// - `seq` is 1, 2, 3 … over all files;
-/// - `(conn, conn_seq)` is unique, but for `running` lines and the one that completes them,
-///   which all name the first.
+/// - `(conn, conn_seq)` is unique, except for `running` lines and the one that completes them,
+///   which all have that of the first.
 ///
-/// A server counts its connections from the beginning after each start, so uniqueness holds
-/// from one `start` line to the next. What recovery brings belongs before the `start` line.
+/// A server counts its connections from the beginning after each start, so they are unique from one
+/// `start` line to the next. Recovered lines belong before the `start` line.
 #[derive(Debug, Default)]
 pub struct Invariants {
     seq: u64,
-    /// Of each pair since the last `start` line: `seq` of its `running` line, if it is open.
+    /// For each pair since the last `start` line: `seq` of its `running` line, if it is open.
     pairs: HashMap<(u64, u64), Option<u64>>,
     problems: Vec<String>,
     problem_count: u64,
 }
 
 impl Invariants {
-    /// Looks at one line.
+    /// Processes one line.
     pub fn see(&mut self, line: &Line) {
         if line.seq != self.seq + 1 {
             self.report(format!("seq {} follows {}", line.seq, self.seq));
@@ -238,7 +238,7 @@ impl Invariants {
         self.seq
     }
 
-    /// What was not true; empty is good.
+    /// The violations; empty if everything is right.
     pub fn finish(mut self) -> Vec<String> {
         let untold = self.problem_count - self.problems.len() as u64;
         if untold > 0 {
@@ -259,7 +259,7 @@ fn is_timestamp(text: &str) -> bool {
         })
 }
 
-/// Names in a log directory that are those of log files, and end with `ending`.
+/// Names of log files in a directory that end with `ending`.
 ///
 /// # Panics
 /// The directory cannot be read.

@@ -1,5 +1,5 @@
-//! The authentication plugin `map_auth` (`tests/plugins/map_auth.c`), which maps who logs in to
-//! somebody else.
+//! The authentication plugin `map_auth` (`tests/plugins/map_auth.c`), which maps a login to another
+//! identity.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::{server, source_root};
 
-/// Builds it into a directory of the test's own, which the test removes.
+/// Builds it into a directory of the test, which the test removes.
 ///
 /// # Panics
 /// It does not compile.

@@ -1,4 +1,4 @@
-//! Where a test with a MySQL keeps its log and its arenas.
+//! The log and arenas of a test with MySQL.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use crate::client::{Conn, Queryable as _};
 use crate::mysql_server::{Builder, MySql, install, named};
 use crate::recorded::{self, Line};
 
-/// Log and arenas of one test, which go when it has passed. It is made before the server that
-/// records there, so that it goes after it.
+/// Log and arenas of one test, which are removed when it has passed. Create it before the server
+/// that records there, so that it is dropped after it.
 #[derive(Debug)]
 pub struct Place(PathBuf);
 
@@ -20,7 +20,7 @@ impl Place {
         &self.0
     }
 
-    /// A folder of its own, by the name of the test.
+    /// A folder named after the test.
     ///
     /// # Panics
     /// It cannot be made.

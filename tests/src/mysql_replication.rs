@@ -1,18 +1,18 @@
-//! Two MySQL servers, one of which applies what the other one has executed.
+//! Two MySQL servers: one applies what the other has executed.
 
 use std::fs;
 
 use crate::client::{Conn, Queryable as _};
 use crate::mysql_server::{MySql, Release, release};
 
-/// What both have to be started with, beside a `server-id` of their own.
+/// Options of both, besides their own `server-id`.
 pub const OPTIONS: [&str; 2] = ["gtid-mode=ON", "enforce-gtid-consistency=ON"];
 
 /// The password of the account that replicates.
 pub const SECRET: &str = "Repl1cat10nSecret";
 
-/// Gives a replica that is running an identity of its own: both come from one template, and so does
-/// what they take for it. Its sessions end.
+/// Gives a running replica its own identity: both are copied from one template, including its
+/// identity. Its sessions end.
 ///
 /// # Panics
 /// It does not come up again.
@@ -22,8 +22,8 @@ pub fn give_identity(replica: &mut MySql) {
     replica.restart().expect("restarting");
 }
 
-/// Has the replica follow the source from now on: what both have executed so far is forgotten.
-/// `START REPLICA` is the caller's.
+/// Makes the replica follow the source from now on: statements executed so far are forgotten. The
+/// caller must send `START REPLICA`.
 ///
 /// # Panics
 /// One of them refuses something.

@@ -1,5 +1,5 @@
-//! Rules that rewrite, in a real MySQL: the script that a package ships, run by the server's own
-//! client; rules put into the table; what the log says of statements that were rewritten.
+//! Rules that rewrite, in a real MySQL: the script of the package, run by the server's own client;
+//! rules inserted into the table; the lines of statements that were rewritten.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ pub const DENIED: u16 = 1227;
 /// What `SIGNAL` of the procedure raises.
 pub const SIGNALLED: u16 = 1644;
 
-/// What the server's log says of rules that are wrong.
+/// The server's message about wrong rules.
 pub const WRONG_RULES: &str = "left out of rewrite_rules";
 
 /// The command that puts the rules in force.
@@ -34,7 +34,7 @@ pub fn start(place: &Place, options: &[&str]) -> (MySql, Conn) {
     (server, root)
 }
 
-/// What [`start`] does with a server that runs: a database `d` with two tables, and users.
+/// Does the same as [`start`] with a running server: a database `d` with two tables, and users.
 ///
 /// # Panics
 /// It does not answer as it should.
@@ -55,7 +55,7 @@ pub fn prepare(server: &MySql) -> Conn {
     root
 }
 
-/// Makes the table and the procedure, as an administrator would do it.
+/// Creates the table and the procedure, as an administrator would.
 ///
 /// # Panics
 /// The client says that something is wrong.
@@ -96,7 +96,7 @@ pub fn set(root: &mut Conn, rules: &[(&str, &str)]) {
     root.query_drop(LOAD).expect("right rules");
 }
 
-/// What the lines say of statements that were rewritten: the text that came, and the new one.
+/// The lines of statements that were rewritten: the original text, and the new one.
 pub fn rewritten(lines: &[Line]) -> Vec<(&str, &str)> {
     lines
         .iter()
@@ -107,7 +107,7 @@ pub fn rewritten(lines: &[Line]) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Installs MySQL's own plugin, as its script does, with one rule. `SELECT load_rewrite_rules()`
+/// Installs MySQL's own plugin with one rule, as its script does. `SELECT load_rewrite_rules()`
 /// puts it in force.
 ///
 /// # Panics
@@ -168,7 +168,7 @@ pub fn all(conn: &mut Conn, sql: &str) -> Vec<i64> {
     found
 }
 
-/// The number and the text of the error that a statement ends with; 0: of none.
+/// The number and the text of a statement's error; 0: none.
 ///
 /// # Panics
 /// There is no answer.

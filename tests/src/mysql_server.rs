@@ -1,7 +1,7 @@
-//! A private MySQL below `build/`, with the component, or the plugin, that has been built for it:
-//! what [`crate::server`] is for MariaDB.
+//! A private MySQL below `build/`, with the component, or the plugin, that was built for it: the
+//! counterpart of [`crate::server`] for MariaDB.
 //!
-//! The server is the one that `scripts/setup-mysql.sh` has put into a folder of its own.
+//! The server is the one that `scripts/setup-mysql.sh` has put into a folder.
 
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
@@ -13,27 +13,27 @@ use tacho_sandbox::server as private;
 use crate::client::{Conn, Queryable as _};
 use crate::{server, wait};
 
-/// What MySQL warns of whenever it starts in a test: none of it is about ours.
+/// MySQL's warnings at every start in a test: none of them concerns our code.
 pub(crate) const KNOWN: &[&str] = &[
-    // The certificates that it makes for itself.
+    // The certificates that it generates.
     "CA certificate",
-    // What runs as root in a container.
+    // Running as root in a container.
     "Please read the \"Security\" section",
     "running mysqld as root",
     // Small files on a small disk.
     "innodb_redo_log_capacity",
     "Insecure configuration for --pid-file",
     "Aborted connection",
-    // It reads its options before ours is there.
+    // It reads its options before our component is loaded.
     "unknown variable 'loose-tacho",
 ];
 
-/// Which MySQL the tests are about.
+/// The tested MySQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// 9.7, where we are a component: unless something else is asked for.
+    /// 9.7, with the component: the default.
     Mysql97,
-    /// 8.0, where we are a plugin: with `TACHO_SERVER=mysql-8.0`.
+    /// 8.0, with the plugin: with `TACHO_SERVER=mysql-8.0`.
     Mysql80,
 }
 
@@ -78,7 +78,7 @@ pub fn install() -> &'static str {
     }
 }
 
-/// The statement that takes it away.
+/// The statement that removes it.
 pub fn uninstall() -> &'static str {
     match release() {
         Release::Mysql97 => "UNINSTALL COMPONENT 'file://component_tacho'",
@@ -94,7 +94,7 @@ pub fn conn_id(conn: &mut Conn) -> u64 {
     conn.query_first("SELECT CONNECTION_ID()").expect("an answer").expect("a row")
 }
 
-/// Waits until a session has ended. A server that is told to stop ends all of them, and may not read
+/// Waits until a session has ended. A server that shuts down ends all of them, and may not read
 /// what they have sent: a Quit.
 pub fn wait_for_end(root: &mut Conn, conn: u64) {
     wait::until("a session has ended", || {
@@ -103,8 +103,8 @@ pub fn wait_for_end(root: &mut Conn, conn: u64) {
     });
 }
 
-/// Whether 8.0 has the plugin, which stays after UNINSTALL PLUGIN until the last session has ended that
-/// had an event.
+/// Whether 8.0 has the plugin, which remains after UNINSTALL PLUGIN until the last session that had
+/// an event has ended.
 pub fn has_plugin(conn: &mut Conn) -> bool {
     let plugins = "SELECT COUNT(*) FROM information_schema.plugins WHERE plugin_name = 'tacho'";
     conn.query_first(plugins).expect("an answer") == Some(1_u64)
@@ -156,7 +156,7 @@ impl Builder {
         Self(self.0.plugin(installation().usr().join("lib/mysql/plugin").join(name)))
     }
 
-    /// Lets it read what was persisted.
+    /// Lets it read persisted settings.
     #[must_use]
     pub fn read_persisted(self) -> Self {
         Self(self.0.read_persisted())

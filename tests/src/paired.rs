@@ -1,4 +1,4 @@
-//! What recording costs in throughput, measured so that the figure means something.
+//! The cost of recording in throughput, measured with a meaningful result.
 //!
 //! The throughput of a shared machine drifts by a factor of two within a minute. So the two
 //! variants alternate in short blocks under one running load, each block is compared with
@@ -39,7 +39,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Whether nothing happened in one of its blocks: the machine had other things to do, and
+    /// Whether nothing happened in one of its blocks: the machine was busy with other work, and
     /// there is no ratio.
     pub fn stood_still(&self) -> bool {
         self.tps_off == 0.0 || self.tps_on == 0.0
@@ -51,7 +51,7 @@ impl Pair {
 pub struct Measured {
     /// In the order of measurement, without those that stood still.
     pub pairs: Vec<Pair>,
-    /// How many of those there were.
+    /// Number of the others.
     pub stood_still: u32,
 }
 
@@ -86,7 +86,7 @@ pub fn measure(
     measure_by(conn, "Com_commit", plan, switch, each)
 }
 
-/// As [`measure`], for any load: what counts is the server's status variable `counter`.
+/// As [`measure`], for any load: it counts the server's status variable `counter`.
 ///
 /// # Errors
 /// The server refuses, or there was no load in any pair of blocks.
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_ratio_is_that_of_neighbours() {
-        // The machine became three times as fast on the way; recording always costs 10 %.
+        // The machine became three times as fast during the run; recording always costs 10 %.
         let pairs = [100.0, 200.0, 300.0].map(|tps| Pair { tps_off: tps, tps_on: tps * 0.9 });
         let measured = Measured { pairs: pairs.to_vec(), stood_still: 0 };
         assert!((measured.ratio() - 0.9).abs() < 1e-9);

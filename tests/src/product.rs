@@ -1,6 +1,6 @@
-//! A private server of any release that we record in, and what the recorder is called there.
+//! A private server of any supported release, with the names of the recorder there.
 //!
-//! All that `make run` has to know of a server stands in one row of [`PRODUCTS`].
+//! All properties of a server that `make run` needs are in one row of [`PRODUCTS`].
 
 use std::path::PathBuf;
 
@@ -14,23 +14,23 @@ use crate::{mysql_server, server};
 /// One row.
 #[derive(Debug)]
 pub struct Product {
-    /// As `SERVER=` of the Makefile has it.
+    /// The value of `SERVER=` in the Makefile.
     pub name: &'static str,
     /// For people.
     pub title: &'static str,
     /// The library, below `build/`.
     library: &'static str,
-    /// What installs it.
+    /// The statement that installs it.
     pub install: &'static str,
-    /// What takes it away.
+    /// The statement that removes it.
     pub uninstall: &'static str,
-    /// Before the name of a setting, as `tacho_` in `tacho_logging`.
+    /// Prefix of settings, such as `tacho_` in `tacho_logging`.
     variable: &'static str,
-    /// Before the name of a status variable.
+    /// Prefix of status variables.
     status: &'static str,
-    /// What makes the server do what the others do by themselves.
+    /// Options that make the server behave like the others.
     options: &'static [&'static str],
-    /// What it warns of whenever it starts.
+    /// Its warnings at every start.
     pub(crate) known: &'static [&'static str],
 }
 
@@ -46,7 +46,7 @@ const MARIADB: Product = Product {
     known: &["max_open_files"],
 };
 
-/// Without a binary log, as MariaDB is by default: what is compared is recording.
+/// Without a binary log, as by default in MariaDB: the comparison is about recording.
 const MYSQL_OPTIONS: &[&str] = &["disable-log-bin"];
 
 const PRODUCTS: [Product; 4] = [
@@ -110,8 +110,7 @@ impl Product {
         crate::build_directory().join(self.library)
     }
 
-    /// Whether it is a MariaDB, which hears of a Prepare when that was answered, and has a pool of
-    /// threads.
+    /// Whether it is a MariaDB, which reports a Prepare after the answer, and has a thread pool.
     pub fn is_mariadb(&self) -> bool {
         self.name.starts_with(MARIADB.name)
     }
@@ -142,8 +141,8 @@ impl Product {
         text.replace("tacho_", self.variable).replace("Tacho_", self.status)
     }
 
-    /// An option of a server; of the recorder's, as `tacho-arena-bytes=1M`, by its name in this one,
-    /// which may not know it yet.
+    /// An option of a server; an option of the recorder, such as `tacho-arena-bytes=1M`, by its
+    /// name on this one, which may not know it yet.
     pub fn option(&self, option: &str) -> String {
         match option.strip_prefix("tacho-") {
             Some(setting) if !self.is_mariadb() => format!("loose-{}{setting}", self.variable),

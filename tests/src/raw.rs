@@ -1,8 +1,8 @@
-//! A client of the protocol itself, for what no library lets one send: any command number,
-//! any character set, parameters of any type, half a conversation.
+//! A client of the bare protocol, for packets that no library sends: any command number, any
+//! character set, parameters of any type, half a conversation.
 //!
-//! It says what it sends byte by byte and understands of the answers only as much as it takes
-//! to find their end.
+//! It composes packets byte by byte and parses only as much of the answers as needed to find their
+//! end.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -69,9 +69,9 @@ pub struct Login<'l> {
     pub db: Option<&'l [u8]>,
     /// Number of a collation: the client's character set.
     pub collation: u8,
-    /// What is sent in the place of the scrambled password.
+    /// Sent instead of the scrambled password.
     pub response: &'l [u8],
-    /// What this client can do beyond what all of these can.
+    /// Capabilities of this client in addition to the common ones.
     pub capabilities: u32,
 }
 
@@ -134,7 +134,7 @@ impl fmt::Debug for Raw {
     }
 }
 
-/// What a login comes to: a session, or the number of the error.
+/// The result of a login: a session, or the number of the error.
 pub type LoginResult = io::Result<Result<Raw, (u64, u16)>>;
 
 impl Raw {
@@ -149,8 +149,8 @@ impl Raw {
         }
     }
 
-    /// Over the socket. A refusal is a result: connection id (0 where the server refused before
-    /// it told one) and error number.
+    /// Over the socket. A refusal is a result: connection id (0 if the server refused before
+    /// sending one) and error number.
     ///
     /// # Errors
     /// The connection broke.
@@ -205,7 +205,7 @@ impl Raw {
     fn read_login(&mut self) -> io::Result<u16> {
         let mut packet = self.read_packet()?;
         if packet.first() == Some(&0xfe) {
-            // The server asks again, with another method or scramble: still no password.
+            // The server asks again, with another method or scramble: still without a password.
             self.send(&[])?;
             packet = self.read_packet()?;
         }
@@ -405,7 +405,7 @@ impl Raw {
         }
     }
 
-    /// One packet, as it is.
+    /// One packet, unchanged.
     ///
     /// # Errors
     /// The connection broke.
@@ -431,12 +431,12 @@ impl Raw {
         let mut bytes = (packet.len() as u32).to_le_bytes();
         bytes[3] = self.sequence;
         self.sequence = self.sequence.wrapping_add(1);
-        // One write: half a header is of no use to anybody.
+        // One write: half a header is useless.
         self.stream.write_all(&[&bytes, packet].concat())
     }
 }
 
-/// A connection to the server's port that has not said anything yet.
+/// A connection to the server's port that has not sent anything yet.
 ///
 /// # Errors
 /// There is none.

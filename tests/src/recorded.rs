@@ -1,5 +1,5 @@
-//! The lines of a log with all their fields, connection by connection, and a short form of
-//! them that a person can compare.
+//! The lines of a log with all their fields, connection by connection, and a short form that a
+//! reader can compare.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub type Line = serde_json::Map<String, Value>;
 /// Every line of a log, in order.
 ///
 /// # Errors
-/// The log cannot be read, or what must be true of every log is not.
+/// The log cannot be read, or violates an invariant.
 pub fn read(directory: &Path) -> Result<Vec<Line>> {
     let mut invariants = Invariants::default();
     let mut lines = Vec::new();
@@ -46,8 +46,8 @@ pub fn number(line: &Line, field: &str) -> Option<u64> {
     line.get(field).and_then(Value::as_u64)
 }
 
-/// The lines of one connection, in the order of `conn_seq`. A `config` line only says who it was,
-/// and has no number.
+/// The lines of one connection, in the order of `conn_seq`. A `config` line only identifies the
+/// account, and has no number.
 pub fn of_conn(lines: &[Line], conn: u64) -> Vec<&Line> {
     let mut found: Vec<&Line> =
         lines.iter().filter(|line| number(line, "conn") == Some(conn)).collect();
@@ -61,8 +61,8 @@ pub fn briefs(lines: &[Line], conn: u64) -> Vec<String> {
     of_conn(lines, conn).into_iter().map(brief).collect()
 }
 
-/// What is not as it must be among the lines of one connection after an orderly stop: each has
-/// a number, and nothing is left open. Only an error that came without a statement has no number.
+/// Violations among the lines of one connection after an orderly stop: each has a number, and
+/// nothing is open. Only an error without a statement has no number.
 pub fn problems(lines: &[&Line]) -> Vec<String> {
     let is_bad = |line: &&&Line| {
         let is_open = matches!(text(line, "outcome"), Some("running" | "interrupted"));
@@ -72,8 +72,8 @@ pub fn problems(lines: &[&Line]) -> Vec<String> {
     lines.iter().filter(is_bad).map(|line| Value::Object((*line).clone()).to_string()).collect()
 }
 
-/// A line in one short line: what it is, how it ended, its text and its figures. Times, ids
-/// and identities are left out: they differ from run to run or are looked at elsewhere.
+/// A line in short form: its kind, outcome, text and figures. Times, ids and identities are
+/// omitted: they differ between runs or are tested elsewhere.
 pub fn brief(line: &Line) -> String {
     let mut out = match text(line, "event") {
         Some("statement") => text(line, "command").unwrap_or("?").to_owned(),

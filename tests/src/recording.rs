@@ -1,5 +1,5 @@
-//! A private server of any release that records from its first start on: for tests of what all of
-//! them promise. `TACHO_SERVER` names the release; without it, it is the MariaDB of this machine.
+//! A private server of any release that records from its first start on: for tests on all servers.
+//! `TACHO_SERVER` selects the release; the default is the MariaDB of this machine.
 //!
 //! Settings and status variables are named as in MariaDB.
 
@@ -35,7 +35,7 @@ impl Builder {
         options.iter().fold(self, |builder, option| builder.option(option))
     }
 
-    /// Has it obey the permissions of files, also if these tests are run by root.
+    /// Makes it obey file permissions, even if these tests are run by root.
     #[must_use]
     pub fn unprivileged(mut self) -> Self {
         if rustix::process::geteuid().is_root() {
@@ -78,20 +78,20 @@ impl Recording {
     /// A server with small buffers and otherwise default settings.
     ///
     /// # Panics
-    /// `TACHO_SERVER` names one that there is not.
+    /// `TACHO_SERVER` has an unknown value.
     #[must_use]
     pub fn builder() -> Builder {
         let product = Product::wanted().expect("a server");
         let builder = product.builder();
         let builder = match product.is_mariadb() {
             true => builder.option("plugin-load-add=tacho"),
-            // It is installed when the server has started, and stays.
+            // It is installed when the server has started, and stays installed.
             false => builder,
         };
         Builder { builder, product }
     }
 
-    /// Where it records, unless it was told otherwise.
+    /// The log directory, unless it was changed.
     #[must_use]
     pub fn log_directory(&self) -> PathBuf {
         self.data_directory().join("tacho")
@@ -112,7 +112,7 @@ impl Recording {
         self.status_over(&mut self.connect().expect("a connection"), name)
     }
 
-    /// The same, asked in a session that is there: a new one may have to wait.
+    /// The same in an existing session: a new one may have to wait.
     ///
     /// # Panics
     /// There is no answer.

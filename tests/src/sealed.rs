@@ -30,10 +30,10 @@ pub fn check(log: &Path, key: &VerifierKey) -> Report {
     verify::verify(&Dir(log.to_owned()), &options, &mut |_| {}).expect("a readable directory")
 }
 
-/// Demands what verification has come to.
+/// Asserts the result of a verification.
 ///
 /// # Panics
-/// It is something else; the findings say why.
+/// It differs; the findings say why.
 #[track_caller]
 pub fn assert_state(report: &Report, state: State) {
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();

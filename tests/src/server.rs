@@ -9,8 +9,8 @@
 //! # anyhow::Ok(())
 //! ```
 //!
-//! `tacho bench` starts its servers in the same way ([`tacho_sandbox::server`]). A test wants
-//! more: that the server said nothing bad, and that it did not crash on the way down.
+//! `tacho bench` starts its servers in the same way ([`tacho_sandbox::server`]). A test also
+//! requires that the server reported no problem, and did not crash while stopping.
 
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
@@ -21,31 +21,31 @@ use tacho_sandbox::dialect::{Dialect, Library};
 use tacho_sandbox::installation::Installation;
 use tacho_sandbox::{plugin as libraries, server as private};
 
-/// What the server writes when it dies by itself.
+/// The server's messages when it crashes.
 const CRASH_MARKS: [&str; 5] =
     ["got signal", "Assertion", "Sanitizer:", "[FATAL]", "This could be because you hit a bug"];
 
-/// Tests set filters that leave out everything but what they look for: `tests/filter_recipes.rs` is about
+/// Tests set filters that exclude everything irrelevant to them: `tests/filter_recipes.rs` tests
 /// this warning.
 const BROAD_FILTER: &str = "the filter can leave out statements about accounts";
 
-/// How full the disk of this machine is, is no matter of a test that does not ask for it.
+/// The free space of this machine's disk is irrelevant for most tests.
 const DISK_IS_FILLING: &str = "[Warning] tacho: the file system of the audit log has";
 
-/// MariaDB's default, which the tests leave as it is.
+/// MariaDB's default, which the tests keep.
 const FILES_ARE_OPEN: &str = "[Warning] tacho: secure_file_priv is empty";
 
-/// Buffers of the kernel for I/O are limited for each user, and how many are left is a matter
-/// of what else runs here: a server that gets none does without, and warns of it.
+/// The kernel limits I/O buffers for each user, and how many are left depends on other processes: a
+/// server that gets none works without, and warns about it.
 pub(crate) const NO_NATIVE_AIO: &str = "innodb-use-native-aio=0";
 
-/// Through this a server that is started by root obeys the permissions of files, as one does that
-/// runs as a user of its own: the tests' directories may be below a home that only root can enter.
+/// A wrapper that makes a server started by root obey file permissions, like one that runs as its
+/// own user: the tests' directories may be below a home that only root can enter.
 pub const OBEYS_PERMISSIONS: [&str; 2] =
     ["setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner"];
 
-/// Which MariaDB the tests are about: that of this machine, or with `TACHO_SERVER=mariadb-11.8`
-/// the one that `scripts/setup-mariadb-11.8.sh` has put into a folder of its own.
+/// The tested MariaDB: that of this machine, or with `TACHO_SERVER=mariadb-11.8` the one that
+/// `scripts/setup-mariadb-11.8.sh` has put into a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Release {
     /// 10.11, installed on this machine.
@@ -55,7 +55,7 @@ pub enum Release {
 }
 
 /// # Panics
-/// `TACHO_SERVER` names another one.
+/// `TACHO_SERVER` has an unknown value.
 pub fn release() -> Release {
     match std::env::var("TACHO_SERVER").as_deref() {
         Err(_) | Ok("" | "mariadb") => Release::System,
@@ -64,7 +64,7 @@ pub fn release() -> Release {
     }
 }
 
-/// Whether our plugin finds how this release counts the rows that it examines.
+/// Whether our plugin supports how this release counts examined rows.
 pub fn tells_rows_examined() -> bool {
     release() == Release::System
 }
@@ -72,15 +72,15 @@ pub fn tells_rows_examined() -> bool {
 /// Its programs.
 ///
 /// # Panics
-/// There is no home to look for it in.
+/// There is no home directory to search.
 pub fn installation() -> Installation {
     folder().map_or_else(Installation::system, Installation::in_folder)
 }
 
-/// The folder that it is in, if it is not the one of this machine.
+/// Its folder, unless it is the one of this machine.
 ///
 /// # Panics
-/// There is no home to look for it in.
+/// There is no home directory to search.
 pub fn folder() -> Option<PathBuf> {
     match release() {
         Release::System => None,
@@ -88,10 +88,10 @@ pub fn folder() -> Option<PathBuf> {
     }
 }
 
-/// Where the scripts put servers that are not installed on this machine.
+/// The folder for servers that are not installed on this machine.
 ///
 /// # Panics
-/// There is no home to look for it in.
+/// There is no home directory to search.
 pub(crate) fn cache_directory() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| {
         let home = std::env::var_os("HOME")?;
@@ -156,7 +156,7 @@ impl Builder {
         Self(self.0.environment(name, value))
     }
 
-    /// Leaves the directory in place when the server goes away.
+    /// Keeps the directory when the server is dropped.
     #[must_use]
     pub fn keep(self) -> Self {
         Self(self.0.keep())

@@ -1,10 +1,10 @@
-//! The tagging client: a load whose every statement carries an id of its own.
+//! The tagging client: a load whose every statement has a unique id.
 //!
-//! Each thread notes an id as acknowledged once it has received the whole answer of the
-//! server, be it a result or an error. An id that was sent and not answered is in flight; a
-//! connection has at most one. After the server has gone away, the threads reconnect until
-//! they are told to stop. So the client knows, independently of any log, what an audit log
-//! must contain (the acknowledged), and what it may contain (the in-flight).
+//! Each thread marks an id as acknowledged once it has received the server's whole answer, be it a
+//! result or an error. An id that was sent and not answered is in flight; a connection has at most
+//! one. After the server has gone away, the threads reconnect until they are stopped. So the client
+//! knows, independently of any log, what an audit log must contain (the acknowledged), and what it
+//! may contain (the in-flight).
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -26,8 +26,8 @@ const DATABASE: &str = "tagged";
 /// Rows of the table; each thread changes its own, so that threads never wait for each other.
 const ROWS_PER_THREAD: u64 = 100;
 
-/// Answers that the server gives to nobody in particular while it takes a connection down:
-/// they do not say that the statement was seen. `ER_SERVER_SHUTDOWN`, `ER_CONNECTION_KILLED`.
+/// Errors that the server sends without processing the statement, while it closes a connection:
+/// `ER_SERVER_SHUTDOWN`, `ER_CONNECTION_KILLED`.
 const GOODBYES: [u16; 2] = [1053, 1927];
 
 /// Which client command carries a statement text.
@@ -35,8 +35,8 @@ const GOODBYES: [u16; 2] = [1053, 1927];
 pub enum Command {
     /// `COM_QUERY`
     Query,
-    /// `COM_STMT_PREPARE`. MariaDB 10.11 tells its general log, and its audit plugins by
-    /// GENERAL_LOG, of it only after the answer has been sent, and not at all if it failed.
+    /// `COM_STMT_PREPARE`. MariaDB 10.11 reports it to its general log, and to its audit plugins by
+    /// GENERAL_LOG, only after the answer has been sent, and not at all if it failed.
     Prepare,
     /// `COM_STMT_EXECUTE`
     Execute,
@@ -54,8 +54,8 @@ impl Command {
     }
 }
 
-/// One statement. A prepared text is seen twice, when it is prepared and when it is
-/// executed: these are two tags with the same id.
+/// One statement. A prepared text occurs twice, when it is prepared and when it is executed: these
+/// are two tags with the same id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag {
     /// `<run>-<thread>-<number>`
@@ -82,7 +82,7 @@ pub fn find_id<'a>(sql: &'a str, run: &str) -> Option<&'a str> {
     })
 }
 
-/// What the client shall do.
+/// The settings of the client.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Socket of the server.
@@ -190,16 +190,16 @@ impl Running {
     /// Waits until `count` more statements have been answered.
     ///
     /// # Panics
-    /// Nothing is answered any more.
+    /// No statement is answered any more.
     pub fn wait_for_more(&self, count: u64) {
         let goal = self.acknowledged_count() + count;
-        wait::until("the load goes on", || self.acknowledged_count() >= goal);
+        wait::until("the load continues", || self.acknowledged_count() >= goal);
     }
 
-    /// Lets every thread end its current step and adds up what they saw.
+    /// Ends every thread after its current step and adds up their counts.
     ///
     /// # Errors
-    /// A thread met something that is neither an answer nor a lost connection.
+    /// A thread got something that is neither an answer nor a lost connection.
     pub fn stop(self) -> Result<Tally> {
         self.stop.store(true, Ordering::Relaxed);
         let mut sum = Tally::default();
@@ -214,14 +214,14 @@ impl Running {
     }
 }
 
-/// What the client saw.
+/// The counts of the client.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Answered, with a result or an error: must be in the log.
     pub acknowledged: Vec<Tag>,
     /// Sent, never answered: may be in the log.
     pub in_flight: Vec<Tag>,
-    /// Connections that were made.
+    /// Connections that were opened.
     pub connect_count: u64,
     /// Answers that were errors.
     pub error_count: u64,
@@ -229,7 +229,7 @@ pub struct Tally {
 
 /// Why a step ended early.
 enum Trouble {
-    /// The server is gone, or is taking this connection down.
+    /// The server is gone, or is closing this connection.
     Disconnected,
     /// The harness itself is broken.
     Fatal(anyhow::Error),
@@ -327,7 +327,7 @@ impl Worker {
                 self.note(tag, Ok(()))?;
                 let answer = conn.exec_drop(&statement, (parameter,));
                 self.note(execute, answer)?;
-                // COM_STMT_CLOSE has no answer; whether it arrived shows with the next statement.
+                // COM_STMT_CLOSE has no answer; the next statement shows whether it arrived.
                 conn.close(statement).map_err(|_| Trouble::Disconnected)
             }
             Err(error) => self.note(tag, Err(error)),

@@ -1,26 +1,26 @@
-//! The ids that clients got answers for against the ids found in a log.
+//! Compares the ids with an answer with the ids in a log.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use crate::tagged::{Tag, Tally};
 
-/// How often each tag stands in a log.
+/// How often each tag occurs in a log.
 pub type TagCounts = HashMap<Tag, u64>;
 
-/// Everything that is not as it must be. Empty is good.
+/// All violations. Empty if everything is right.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Acknowledged, not in the log.
     pub missing: Vec<Tag>,
     /// More than once in the log.
     pub duplicate: Vec<Tag>,
-    /// In the log, though never sent.
+    /// In the log, although never sent.
     pub unknown: Vec<Tag>,
 }
 
 impl Verdict {
-    /// Compares; the lists come out sorted.
+    /// Compares; the resulting lists are sorted.
     pub fn new(tally: &Tally, found: &TagCounts) -> Self {
         let mut verdict = Self::default();
         for tag in &tally.acknowledged {
@@ -43,7 +43,7 @@ impl Verdict {
         verdict
     }
 
-    /// Nothing missing, nothing twice, nothing made up.
+    /// Nothing is missing, doubled or unknown.
     pub fn is_good(&self) -> bool {
         self.missing.is_empty() && self.duplicate.is_empty() && self.unknown.is_empty()
     }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_missing_duplicate_and_unknown_apart() {
+    fn distinguishes_missing_duplicate_and_unknown() {
         let tally = Tally {
             acknowledged: vec![tag("a"), tag("b"), tag("c")],
             in_flight: vec![tag("d"), tag("e")],

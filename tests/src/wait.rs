@@ -1,12 +1,12 @@
-//! Waiting for something to become true. A deadline only ends a test that has failed.
+//! Waits until a condition is true. A deadline only ends a test that has failed.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Far more than anything needs: the machine may be busy with other tests.
+/// Much longer than necessary: the machine may be busy with other tests.
 pub const DEADLINE: Duration = Duration::from_secs(180);
 
-/// Asks until the answer is yes.
+/// Waits until the condition is true.
 ///
 /// # Panics
 /// It never was.
@@ -18,7 +18,7 @@ pub fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// Asks until the number has not changed for a while; returns it.
+/// Waits until the number has not changed for a while; returns it.
 ///
 /// # Panics
 /// It never settled.

@@ -1,4 +1,4 @@
--- A new connection for each transaction: what applications without a pool do.
+-- A new connection for each transaction: as in applications without a pool.
 require("oltp_common")
 
 local driver

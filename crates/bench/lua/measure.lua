@@ -1,6 +1,6 @@
 -- Wraps a sysbench script: counts each event's latency in a file that `tacho bench` has mapped,
 -- too. sysbench itself reports one percentile for a whole run; this gives all of them, for any
--- span of time, while the run goes on. The layout is that of src/histogram.rs.
+-- span of time, during the run. src/histogram.rs has the layout.
 --
 -- TACHO_BENCH_SCRIPT  the script to wrap: a name of sysbench's own, or a path with a slash
 -- TACHO_BENCH_FILE    the file
@@ -48,7 +48,7 @@ local function map()
    local path = os.getenv("TACHO_BENCH_FILE")
    local fd = ffi.C.open(path, O_RDWR)
    assert(fd >= 0, "cannot open " .. path)
-   -- As much as is looked at before the real size is known.
+   -- The part that is read before the real size is known.
    local first = ffi.cast("double *", ffi.C.mmap(nil, 4096, PROT_READ_WRITE, MAP_SHARED, fd, 0))
    assert(first[MAGIC] == 0x7461636f, path .. " is no file of tacho bench")
    local words = HEADER_WORDS + first[STRIDE] * sysbench.opt.threads
@@ -78,12 +78,12 @@ end
 -- The intended start of this connection's next event, with a fixed rate.
 local intended, epoch = 0, -1
 
--- Waits for the next intended start. It comes when it comes: a late answer does not move it, so
--- that the wait behind a slow statement counts as latency of those it delays.
+-- Waits for the next intended start. A late answer does not move it, so that the wait behind a
+-- slow statement counts as latency of those it delays.
 local function wait_for_turn(interval)
    local at = now()
    if epoch ~= header[EPOCH] then
-      -- Another method: what was late under the last one is not its fault.
+      -- Another method: delays under the previous one do not count.
       epoch = header[EPOCH]
       intended = at + interval * math.random()
    end
@@ -96,7 +96,7 @@ end
 
 local function count(ns)
    bits.number = ns
-   -- Truncated towards lower: the top 12 bits are sign and exponent, the next six the bucket's.
+   -- Rounded down: the top 12 bits are sign and exponent, the next six the bucket's.
    local bucket = bit.rshift(bits.half[1], 14) - LOWEST
    if bucket < 0 then bucket = 0 elseif bucket > last_bucket then bucket = last_bucket end
    local at = FIRST_BUCKET + bucket

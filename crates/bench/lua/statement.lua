@@ -1,4 +1,4 @@
--- Point selects with statements of TACHO_BENCH_STATEMENT_BYTES bytes: what the text itself costs.
+-- Point selects with statements of TACHO_BENCH_STATEMENT_BYTES bytes: the cost of the text itself.
 -- A long list of values, as an ORM writes it, rather than a comment, which the client or a
 -- proxy might cut out.
 require("oltp_common")

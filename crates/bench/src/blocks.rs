@@ -1,4 +1,4 @@
-//! Measuring block after block.
+//! Measures block after block.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,10 +20,10 @@ use crate::switch::Switcher;
 use crate::target::Target;
 use tacho_sandbox::client::{Conn, Queryable};
 
-/// Fewer pairs say nothing, however little time there is.
+/// Fewer pairs are meaningless, however little time there is.
 const PAIRS_MIN: u32 = 5;
 
-/// A log that has become larger than this is emptied between blocks, on a private server.
+/// A larger log is emptied between blocks, on a private server.
 const LOG_BYTES_MAX: u64 = 1 << 30;
 
 /// Lengths and numbers of blocks.
@@ -37,7 +37,7 @@ pub struct Timing {
     pub warm_up: Duration,
     /// Pairs for each method and load.
     pub pairs: u32,
-    /// No further round begins after this time, once there are enough pairs to say anything.
+    /// No further round begins after this time, once there are enough pairs.
     pub deadline: Option<Duration>,
 }
 
@@ -48,17 +48,17 @@ pub struct Bench {
     pub target: Target,
     /// The bench's own connection.
     pub conn: Conn,
-    /// What is on.
+    /// The method that is on.
     pub switcher: Switcher,
-    /// Whether to end.
+    /// Whether to stop.
     pub stop: Stop,
-    /// Where logs of the methods have been.
+    /// Log files of the methods.
     pub log_files: Vec<PathBuf>,
     timing: Timing,
     began: Instant,
     blocks_done: u32,
     blocks_planned: u32,
-    /// What to read for each method, under the present load.
+    /// What to read for each method, under the current load.
     probes: BTreeMap<String, Probe>,
 }
 
@@ -71,7 +71,7 @@ struct Block {
 }
 
 impl Bench {
-    /// Nothing is measured yet.
+    /// Without measurements.
     pub fn new(target: Target, conn: Conn, switcher: Switcher, stop: Stop, timing: Timing) -> Self {
         Self {
             target,
@@ -87,7 +87,7 @@ impl Bench {
         }
     }
 
-    /// Times are told from here on.
+    /// Times are reported relative to this moment.
     pub fn begin(&mut self, began: Instant, blocks_planned: u32) {
         self.began = began;
         self.blocks_planned = blocks_planned;
@@ -96,7 +96,7 @@ impl Bench {
     /// Switches a method on and off, without a load.
     ///
     /// # Errors
-    /// The server cannot have it, or must not.
+    /// The server does not support it, or must not be changed.
     pub fn rehearse(&mut self, method: &Method, may_switch_off: bool) -> Result<()> {
         self.switcher.prepare(&mut self.conn, method)?;
         if let Some(variable) = self.switcher.would_switch_off(method)
@@ -114,7 +114,7 @@ impl Bench {
             self.log_files.extend(probe.log);
             Ok(())
         });
-        // What was half done is undone, so that the other methods can be measured.
+        // Undoes a partial change, so that the other methods can be measured.
         let off = self.switcher.off(&mut self.conn, method, &self.stop);
         tried?;
         off
@@ -133,7 +133,7 @@ impl Bench {
         out: &mut Output,
     ) -> Result<Vec<Pairs>> {
         let mut all: Vec<Pairs> = group.methods.iter().map(|_| Pairs::default()).collect();
-        // A load of ours can be made to connect anew; another one must be started anew.
+        // Our own load can reconnect; any other must be restarted.
         let one_load = match group.switch {
             Switch::Live => true,
             Switch::Reconnect => plan.workload.is_sysbench(),
@@ -183,7 +183,7 @@ impl Bench {
         Ok(load)
     }
 
-    /// A block under a load that goes on from block to block.
+    /// A block under a load that continues from block to block.
     fn live_block(&mut self, method: &Method, on: bool, load: &mut Load) -> Result<Block> {
         if on {
             self.switcher.on(&mut self.conn, method, &self.stop)?;
@@ -195,7 +195,7 @@ impl Bench {
         self.end_block(method, on, block)
     }
 
-    /// A block with a load, and if need be a server, of its own.
+    /// A block with its own load and, if necessary, its own server.
     fn fresh_block(
         &mut self,
         method: &Method,
@@ -250,7 +250,7 @@ impl Bench {
         Ok(Block { at: from.at(), seconds, measured, histogram })
     }
 
-    /// Starts a private server anew, so that nothing is left of what was tried.
+    /// Restarts a private server, so that nothing remains of the attempt.
     ///
     /// # Errors
     /// It does not start.
@@ -270,7 +270,7 @@ impl Bench {
         let Some(probe) = self.probes.get(&method.name) else { return Ok(()) };
         let files: Vec<PathBuf> = probe.log.iter().flat_map(|pattern| files_of(pattern)).collect();
         let bytes: u64 = files.iter().filter_map(|path| Some(fs::metadata(path).ok()?.len())).sum();
-        // The binary log's list of files must not be wrong, and it starts small anyway.
+        // The binary log's list of files must stay correct, and the log starts small anyway.
         if !self.target.is_private() || bytes < LOG_BYTES_MAX || method.switch == Switch::Restart {
             return Ok(());
         }
@@ -325,10 +325,10 @@ impl Bench {
         })))
     }
 
-    /// Puts the server back as it was, over a new connection: the old one may be what failed.
+    /// Restores the state of the server, over a new connection: the old one may have failed.
     ///
     /// # Errors
-    /// Something could not be put back.
+    /// Something could not be restored.
     pub fn put_back(&mut self) -> Result<()> {
         self.conn = self.target.connect()?;
         self.switcher.finish(&mut self.conn)

@@ -1,7 +1,7 @@
-//! A process that a method needs beside the server, such as a recorder outside of it.
+//! A process that a method needs beside the server, such as an external recorder.
 //!
-//! It is started when the method is first on, and lives until the bench ends: the method's
-//! switch tells it when it has something to do.
+//! It is started when the method is first on, and lives until the bench ends: the method's switch
+//! gives it work.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,23 +16,23 @@ use crate::stop::Stop;
 use crate::target::{data_directory, fill_in};
 use tacho_sandbox::client::{self, Conn};
 
-/// How long it may take until it is ready after its method was switched on.
+/// How long it may take to become ready after its method was switched on.
 const READY_DEADLINE: Duration = Duration::from_secs(30);
 
-/// What a method says of it.
+/// Its declaration in a method.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Declaration {
-    /// Program and arguments. `{tacho}` is this program, any other `{name}` a system variable of the
-    /// server whose value is a path; a relative one lies in the data directory.
+    /// Program and arguments. `{tacho}` is this program, any other `{name}` a system variable of
+    /// the server whose value is a path; a relative path is in the data directory.
     pub command: Vec<String>,
-    /// Status variable that tells whether it is at work.
+    /// Status variable that shows whether it is active.
     pub status: String,
-    /// How the value begins then.
+    /// Beginning of the value when it is active.
     pub ready: String,
 }
 
-/// One that runs; it is ended when this is dropped.
+/// A running process; it is killed on drop.
 #[derive(Debug)]
 pub struct Companion {
     process: Child,
@@ -40,7 +40,7 @@ pub struct Companion {
 }
 
 impl Companion {
-    /// Starts that of a method, which is on. What it says goes into `work`.
+    /// Starts the process of a method that is on. Its output goes to `work`.
     ///
     /// # Errors
     /// It cannot be started.
@@ -73,10 +73,9 @@ impl Companion {
         self.process.id()
     }
 
-    /// Waits until the server says that it is at work and, where the method tells its records, until
-    /// it has written one: while it takes a log over nobody writes, which is no part of what the
-    /// method costs.
-    ///
+    /// Waits until the server reports it as active and, if the method counts its records, until it
+    /// has written one: while it takes over a log, nothing is written, which does not belong to the
+    /// cost of the method.
     /// # Errors
     /// It has ended, or does not get to work.
     pub fn wait_until_ready(
@@ -92,7 +91,7 @@ impl Companion {
             let status = client::status(conn, &declaration.status)?;
             if status.values().any(|value| value.starts_with(&declaration.ready)) {
                 let Some(records) = &method.records_status else { return Ok(()) };
-                // What is asked here is recorded, so there is something to write.
+                // This query is recorded, so there is something to write.
                 let written = client::status_number(conn, records)?;
                 if written > *written_before.get_or_insert(written) {
                     return Ok(());
@@ -116,7 +115,7 @@ impl Companion {
 
 impl Drop for Companion {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // It may already have ended.
         let _ended_by_itself = self.process.kill();
         let _status = self.process.wait();
     }

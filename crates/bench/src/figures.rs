@@ -1,5 +1,5 @@
 //! From pairs of blocks to figures: the median of paired ratios, its interval, and whether the
-//! machine was quiet enough to say anything.
+//! machine was quiet enough for a result.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use crate::stats::{Estimate, estimate, median};
 pub struct Figure {
     /// Its name in the result lines.
     pub name: &'static str,
-    /// For people.
+    /// The displayed title.
     pub title: &'static str,
     /// Its value in a block.
     of: fn(&Measured) -> Option<f64>,
-    /// Whether noise in it makes the whole run useless.
+    /// Whether noise in it invalidates the whole run.
     pub decisive: bool,
 }
 
-/// All of them.
+/// All figures.
 pub const FIGURES: [Figure; 10] = [
     Figure { name: "qps", title: "queries/s", of: |m| Some(m.qps), decisive: true },
     Figure { name: "tps", title: "events/s", of: |m| m.tps, decisive: false },
@@ -72,7 +72,7 @@ fn per_query(measured: &Measured, amount: f64) -> Option<f64> {
     (measured.queries > 0).then(|| amount / measured.queries as f64)
 }
 
-/// Two neighbouring blocks.
+/// Two adjacent blocks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pair {
     /// Without the method.
@@ -112,9 +112,9 @@ impl Pairs {
     }
 }
 
-/// Whether an A/A interval leaves room for a figure.
+/// Whether an A/A interval is too wide for a figure.
 fn is_too_noisy(floor: &Estimate, noise_max: f64) -> bool {
-    // As ratios, so that twice and half are as far.
+    // As ratios, so that double and half are the same distance.
     floor.high > 1.0 + noise_max || floor.low < 1.0 / (1.0 + noise_max)
 }
 
@@ -147,7 +147,7 @@ pub fn result(
             },
         );
     }
-    // Unknown as a whole when it is once unknown.
+    // If it is unknown once, the total is unknown.
     let per_query = |of: fn(&Measured) -> Option<u64>| {
         let queries: u64 = pairs.pairs.iter().map(|pair| pair.on.queries).sum();
         let sum: Option<u64> = pairs.pairs.iter().map(|pair| of(&pair.on)).sum();
@@ -170,7 +170,7 @@ fn curve(histogram: &Histogram) -> Vec<(f64, f64)> {
     let total = histogram.total() as f64;
     CURVE
         .iter()
-        // A share that stands for less than ten events is chance.
+        // A share of fewer than ten events is chance.
         .filter(|share| (1.0 - **share) * total >= 10.0)
         .filter_map(|share| Some((*share, histogram.quantile(*share)? / 1e3)))
         .collect()
@@ -188,7 +188,7 @@ mod tests {
         Measured { queries: qps as u64, qps, latency: Some(latency), ..Measured::default() }
     }
 
-    /// Pairs whose machine runs at these speeds, and whose method makes it `cost` as fast.
+    /// Pairs on a machine with these speeds, and a method that makes it `cost` times as fast.
     fn pairs(speeds: &[f64], cost: f64) -> Pairs {
         let pair = |speed: &f64| Pair {
             off: measured(1e6 * speed, 10.0),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_noisy_floor_withholds_the_figure_alone_that_it_is_of() {
+    fn a_noisy_floor_withholds_only_its_own_figure() {
         let mut floor = pairs(&[1.0; 9], 1.0);
         for (index, pair) in floor.pairs.iter_mut().enumerate() {
             pair.on.latency.as_mut().unwrap().p99_us *= if index % 2 == 0 { 2.0 } else { 0.5 };
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_was_once_unknown_has_no_size() {
+    fn a_log_with_an_unknown_size_has_no_figure() {
         let mut some = pairs(&[1.0; 3], 1.0);
         some.pairs.iter_mut().for_each(|pair| pair.on.log_bytes = Some(2_000_000));
         let floor = pairs(&[1.0; 3], 1.0);

@@ -4,13 +4,13 @@
 //! header (512 words) | thread 0: 8 words, BUCKETS words | thread 1 … | …
 //! ```
 //!
-//! Every word is an `f64`, because that is what LuaJIT counts in without allocating; it is
-//! exact up to 2^53. Each thread writes its own words alone. A reader takes them one by one:
-//! what is counted in between is in the next reading.
+//! Every word is an `f64`, because LuaJIT counts in these without allocating; it is exact up to
+//! 2^53. Each thread writes only its own words. A reader reads them one by one: events counted in
+//! between are in the next reading.
 //!
-//! Buckets are log-linear: 64 for each power of two from 1,024 ns on, so a value is known to
-//! 1.6 %. The bucket's number is the top bits of the value as a double. `lua/measure.lua` has
-//! the other half.
+//! Buckets are log-linear: 64 for each power of two from 1,024 ns on, so a value is known to 1.6 %.
+//! The bucket's number is the top bits of the value as a double. `lua/measure.lua` has the other
+//! half.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 pub const BUCKETS: usize = 27 * BUCKETS_PER_DOUBLING;
 const BUCKETS_PER_DOUBLING: usize = 64;
 
-/// Bits of a double below its first six of the fraction.
+/// Bits of a double below the first six of its fraction.
 const DROPPED_BITS: u32 = 52 - 6;
 
-/// The bits of 1,024.0 that stay.
+/// The remaining bits of 1,024.0.
 const LOWEST: u64 = 1033 * BUCKETS_PER_DOUBLING as u64;
 
 /// "taco": the first word.
@@ -54,7 +54,7 @@ const THREAD_FIRST_BUCKET: usize = 8;
 /// Words of a thread; a multiple of a cache line.
 const STRIDE: usize = (THREAD_FIRST_BUCKET + BUCKETS).next_multiple_of(8);
 
-/// The bucket that `ns` is counted in.
+/// The bucket for `ns`.
 pub fn bucket_of(ns: f64) -> usize {
     let top = ns.to_bits() >> DROPPED_BITS;
     (top.saturating_sub(LOWEST) as usize).min(BUCKETS - 1)
@@ -75,8 +75,8 @@ pub struct SharedFile {
 }
 
 impl SharedFile {
-    /// Makes the file for so many threads. `interval_ns` is the mean time between two events of
-    /// one thread, 0 for "as fast as it can".
+    /// Creates the file for this many threads. `interval_ns` is the mean time between two events of
+    /// one thread, 0 for "as fast as possible".
     ///
     /// # Errors
     /// The file cannot be made or mapped.
@@ -115,13 +115,13 @@ impl SharedFile {
         Ok(shared)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Tells the load that another method has begun: with a fixed rate, what was late under
-    /// the last one is forgotten.
+    /// Signals the load that another method has begun: with a fixed rate, the delay under the
+    /// previous one is forgotten.
     pub fn begin_epoch(&self) {
         self.set(WORD_EPOCH, self.get(WORD_EPOCH) + 1.0);
     }
@@ -131,7 +131,7 @@ impl SharedFile {
         self.set(WORD_CONNECTIONS, self.get(WORD_CONNECTIONS) + 1.0);
     }
 
-    /// Threads that have done what was asked for last.
+    /// Threads that have completed the last request.
     pub fn threads_connected(&self) -> usize {
         let wanted = self.get(WORD_CONNECTIONS);
         (0..self.threads).filter(|thread| self.of(*thread, THREAD_CONNECTED) == wanted).count()
@@ -147,7 +147,7 @@ impl SharedFile {
         (0..self.threads).filter(|thread| self.of(*thread, THREAD_STARTED) > 0.0).count()
     }
 
-    /// Everything that has been counted so far.
+    /// The current counts.
     pub fn read(&self) -> Counts {
         let mut counts = Counts::default();
         for thread in 0..self.threads {
@@ -167,8 +167,8 @@ impl SharedFile {
 
     fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.word_count, "no word {index} in {}", self.word_count);
-        // SAFETY: inside the mapping, which lives as long as `self`; other processes that write
-        // it are why it is an atomic.
+        // SAFETY: inside the mapping, which lives as long as `self`; it is an atomic because other
+        // processes write it.
         unsafe { self.words.add(index).as_ref() }
     }
 
@@ -193,19 +193,19 @@ impl Drop for SharedFile {
     }
 }
 
-/// What the load has counted since it began, or between two readings.
+/// The counts of the load since it began, or between two readings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Events that have ended.
     pub done: u64,
-    /// Events that were begun again after a deadlock.
+    /// Events that were restarted after a deadlock.
     pub retried: u64,
     /// Their latencies.
     pub histogram: Histogram,
 }
 
 impl Counts {
-    /// What was counted after `earlier`.
+    /// The counts after `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -216,7 +216,7 @@ impl Counts {
     }
 }
 
-/// How many events took how long.
+/// Number of events by duration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -253,8 +253,8 @@ impl Histogram {
         }
     }
 
-    /// The latency, ns, that a share `q` (0 to 1) of the events did not exceed; nothing without
-    /// events. Inside a bucket the events are taken as evenly spread.
+    /// The latency, ns, that a share `q` (0 to 1) of the events did not exceed; `None` without
+    /// events. Events are assumed to be evenly spread within a bucket.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let total = self.total();
         if total == 0 {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_begin_where_the_load_thinks() {
+    fn buckets_begin_where_the_load_has_them() {
         assert_eq!((bucket_of(0.0), bucket_of(1024.0), bucket_of(1039.9)), (0, 0, 0));
         assert_eq!((bucket_of(1040.0), bucket_of(2048.0)), (1, 64));
         assert_eq!(bucket_of(1e15), BUCKETS - 1);

@@ -1,4 +1,4 @@
-//! Instructions of a point select, counted by callgrind: no load of the machine is in them.
+//! Instructions of a point select, counted by callgrind: the load of the machine has no influence.
 //!
 //! A private server runs under callgrind. One connection sends a short and a long batch of the
 //! same point select by the text protocol; the difference between the two, divided by the
@@ -8,11 +8,11 @@
 //! Two traps:
 //!
 //! * The client runs on the processor of the server with batch priority. Otherwise the next
-//!   statement sometimes is there before the server has gone to sleep for it, which changes the
-//!   path through the network code by some 300 instructions, at random.
-//! * Under callgrind a statement takes 50 times as long, but an interval of 100 ms does not. So
-//!   what a round of tacho's writer costs by itself is shared by 25 statements instead of more
-//!   than 1,000. The variant `tacho:paced` takes that out.
+//!   statement sometimes arrives before the server has gone to sleep, which changes the path
+//!   through the network code by about 300 instructions, at random.
+//! * Under callgrind a statement takes 50 times as long, but an interval of 100 ms does not. So 25
+//!   statements share the fixed cost of a round of tacho's writer, instead of more than 1,000. The
+//!   variant `tacho:paced` compensates for that.
 
 use std::fs;
 use std::io::Write as _;
@@ -36,25 +36,25 @@ use tacho_sandbox::client::{Address, Conn, Queryable};
 use tacho_sandbox::dialect::Dialect;
 use tacho_sandbox::installation::{Installation, Product};
 
-/// Statements of the batches: for the caches, the short and the long one.
+/// Statements of the batches: to fill the caches, the short and the long one.
 const BATCHES: [u64; 3] = [300, 1000, 3000];
 
-/// Until the writer has written what a batch left; more than the interval of `tacho:paced`.
+/// Time for the writer to write the rest of a batch; more than the interval of `tacho:paced`.
 const WRITER_TIME: Duration = Duration::from_secs(8);
 
 /// How long callgrind may take to write its files.
 const DUMP_DEADLINE: Duration = Duration::from_secs(300);
 
-/// A set of files that has not changed for so long is complete.
+/// The set of files is complete if it has not changed for this long.
 const DUMP_STEADY: Duration = Duration::from_secs(2);
 
-/// What lies in the way of counting: memory the emulator does not have, and threads that do
-/// things of their own.
+/// Avoids obstacles to counting: memory that the emulator does not have, and threads with other
+/// work.
 const SERVER_OPTIONS: [&str; 2] = ["innodb-use-native-aio=0", "performance-schema=OFF"];
 const MARIADB_OPTIONS: [&str; 1] = ["innodb-buffer-pool-size-max=256M"];
 
-/// What is in callgrind's file of a thread that serves a connection: a function that both servers
-/// name in their symbols. And of tacho's writer.
+/// Functions in callgrind's file of a thread that serves a connection (both servers have the
+/// symbol), and of tacho's writer.
 const QUERY_MARK: &str = "do_command(THD*";
 const WRITER_MARK: &str = "tacho_recorder";
 
@@ -131,7 +131,7 @@ fn fill(conn: &mut Conn, product: Product) -> Result<()> {
         Product::MySql => "cte_max_recursion_depth",
     };
     for statement in [
-        // MySQL wants one for the rows' own source.
+        // MySQL needs one for the rows' own source.
         format!("USE {SCHEMA}"),
         format!(
             "CREATE TABLE {SCHEMA}.sbtest1 (id INT PRIMARY KEY, k INT NOT NULL, \
@@ -192,7 +192,7 @@ fn count(
     }
     switcher.off(&mut conn, method, stop)?;
     drop(conn);
-    // The next server is not to find what this one has installed or set.
+    // The next server must not find the changes of this one.
     target.restart_through(&[], &[])?;
 
     let (short, long) = (batches[1], batches[2]);
@@ -206,7 +206,7 @@ fn count(
     })
 }
 
-/// The first ones have the interrupts.
+/// Interrupts are handled by the first processors.
 fn last_cpu() -> String {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     (count - 1).to_string()
@@ -232,7 +232,7 @@ fn send(target: &Target, program: &Path, cpu: &str, statements: u64) -> Result<(
     Ok(())
 }
 
-/// Has callgrind write what it has counted since the last time, a file for each thread.
+/// Makes callgrind write its counts since the last time, a file for each thread.
 fn dump(base: &Path, pid: u32, number: usize, stop: &Stop) -> Result<Counted> {
     let asked = Command::new("callgrind_control")
         .args(["--dump", &pid.to_string()])
@@ -278,7 +278,7 @@ fn dump(base: &Path, pid: u32, number: usize, stop: &Stop) -> Result<Counted> {
     Ok(counted)
 }
 
-/// Instructions in one of callgrind's files; a thread that did nothing has none.
+/// Instructions in one of callgrind's files; an idle thread has none.
 fn total(text: &str) -> u64 {
     text.lines()
         .find_map(|line| line.strip_prefix("totals: ").or_else(|| line.strip_prefix("summary: ")))

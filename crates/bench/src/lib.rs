@@ -9,22 +9,22 @@
 //!                          figures (pairs, A/A, stats) ─> lines ─> table, report
 //! ```
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`method`] | ways to audit a server, declared in files |
-//! | [`workload`], [`load`] | what clients do meanwhile |
+//! | [`method`] | methods of auditing a server, declared in files |
+//! | [`workload`], [`load`] | the work of the clients |
 //! | [`histogram`] | latencies, counted by the load, read while it runs |
-//! | [`target`] | the server: one's own, or a private one of [`tacho_sandbox`] |
-//! | [`switch`], [`undo`] | methods on and off, and everything put back |
+//! | [`target`] | the server: the user's, or a private one of [`tacho_sandbox`] |
+//! | [`switch`], [`undo`] | switches methods, and restores the server |
 //! | [`plan`], [`blocks`], [`run`] | the order of the blocks, and the run |
-//! | [`sample`], [`proc`], [`priority`] | counters at the edges of a block, read at once |
+//! | [`sample`], [`proc`], [`priority`] | counters at the edges of a block, read together |
 //! | [`instructions`] | counted by callgrind instead of measured |
 //! | [`figures`], [`stats`] | from blocks to ratios with intervals |
-//! | [`lines`], [`output`], [`table`], [`report`] | what is told |
+//! | [`lines`], [`output`], [`table`], [`report`] | results and progress |
 //! | [`stop`] | interrupts |
 //!
-//! Errors are `anyhow` errors: their only reader is the person in front of the command.
-//! `docs/decisions/2026-11-21-paired-blocks.md` says why it measures as it does.
+//! Errors are `anyhow` errors: their only reader is the user of the command.
+//! `docs/decisions/2026-11-21-paired-blocks.md` has the reasons for this way of measuring.
 
 pub mod blocks;
 pub mod companion;

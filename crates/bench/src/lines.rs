@@ -1,5 +1,5 @@
-//! The lines of the result file: one JSON object each. `docs/specs/bench.md` is their
-//! description; the report is made from nothing else.
+//! The lines of the result file: one JSON object each. `docs/specs/bench.md` describes them; the
+//! report uses nothing else.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use crate::method::Switch;
 use crate::proc::Machine;
 
-/// Version of the form of these lines.
+/// Version of the format of these lines.
 pub const VERSION: u32 = 1;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Line {
-    /// The first: what is measured, and on what.
+    /// The first line: the server, the machine and the settings.
     Run(Box<RunLine>),
     /// One for each block.
     Block(Box<BlockLine>),
@@ -25,14 +25,14 @@ pub enum Line {
     Result(Box<ResultLine>),
     /// One for each method, with `--instructions`.
     Instructions(InstructionsLine),
-    /// The last, if the run came to its end.
+    /// The last line, if the run completed.
     End(EndLine),
 }
 
 /// Reads the lines of a file.
 ///
 /// # Errors
-/// It cannot be read, or is not of this form.
+/// It cannot be read, or has another format.
 pub fn read(path: &Path) -> Result<Vec<Line>> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -58,11 +58,11 @@ pub struct RunLine {
     pub server: ServerLine,
     /// The machine that the bench runs on.
     pub machine: Machine,
-    /// What was asked for.
+    /// The settings of the run.
     pub settings: Settings,
     /// The methods, [`crate::method::NONE`] first.
     pub methods: Vec<MethodLine>,
-    /// What the reader must know: methods left out, and why.
+    /// Notes for the reader: omitted methods, and why.
     pub notes: Vec<String>,
 }
 
@@ -75,11 +75,11 @@ pub struct ServerLine {
     pub private: bool,
     /// Whether it runs on this machine, so that its processor time is known.
     pub local: bool,
-    /// System variables that a reader will ask for.
+    /// System variables that are relevant for the results.
     pub variables: BTreeMap<String, String>,
 }
 
-/// How it was measured.
+/// The settings of the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Length of a block, seconds.
@@ -105,20 +105,20 @@ pub struct Settings {
 pub struct MethodLine {
     /// Its name.
     pub name: String,
-    /// For people.
+    /// The displayed title.
     pub title: String,
     /// How it is switched.
     pub switch: Switch,
 }
 
-/// What the clients did.
+/// The load of the clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadLine {
     /// Name of the workload.
     pub workload: String,
     /// Connections.
     pub threads: u32,
-    /// Events per second that were asked for, with an open loop.
+    /// Requested events per second, with an open loop.
     pub rate: Option<f64>,
 }
 
@@ -132,7 +132,7 @@ pub struct BlockLine {
     pub load: LoadLine,
     /// Which method was on.
     pub method: String,
-    /// Which method this block is to be compared for: that of the pair.
+    /// The method of its pair.
     pub compared: String,
     /// How it was switched.
     pub switch: Switch,
@@ -142,15 +142,15 @@ pub struct BlockLine {
     pub at_s: f64,
     /// Its length.
     pub seconds: f64,
-    /// What was measured.
+    /// The measurements.
     #[serde(flatten)]
     pub measured: Measured,
 }
 
-/// What was measured in a block. What cannot be known is missing.
+/// The measurements of a block. Unknown values are missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Statements that the server was sent by all its clients (`Questions`).
+    /// Statements that all clients sent to the server (`Questions`).
     pub queries: u64,
     /// The same per second.
     pub qps: f64,
@@ -158,19 +158,19 @@ pub struct Measured {
     pub events: Option<u64>,
     /// The same per second.
     pub tps: Option<f64>,
-    /// Events begun again after a deadlock.
+    /// Events that were restarted after a deadlock.
     pub retried: Option<u64>,
     /// Latencies of the events.
     pub latency: Option<Latency>,
     /// Processor time of the server.
     pub cpu: Option<Cpu>,
-    /// The machine meanwhile, if the server is on it.
+    /// The machine during the block, if the server is on it.
     pub pressure: Option<Pressure>,
-    /// Bytes that the method's log grew by.
+    /// Growth of the method's log, bytes.
     pub log_bytes: Option<u64>,
-    /// Bytes that the method says it wrote.
+    /// Bytes written, as reported by the method.
     pub bytes_written: Option<u64>,
-    /// Records that the method says it wrote.
+    /// Records written, as reported by the method.
     pub records_written: Option<u64>,
 }
 
@@ -202,11 +202,11 @@ pub struct Cpu {
     pub writer_s: f64,
     /// Of all others.
     pub rest_s: f64,
-    /// Time that threads were ready and had no processor.
+    /// Time that threads were ready and waited for a processor.
     pub wait_s: f64,
-    /// Times that a thread gave its processor away.
+    /// How often a thread gave up its processor.
     pub voluntary_switches: u64,
-    /// Times that a thread's processor was taken.
+    /// How often a thread's processor was taken away.
     pub involuntary_switches: u64,
 }
 
@@ -226,7 +226,7 @@ pub struct Pressure {
 /// A figure of a method against [`crate::method::NONE`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FigureLine {
-    /// Median of the paired ratios, method / none; missing where noise is larger than it can be.
+    /// Median of the paired ratios, method / none; missing if noise is too large.
     pub ratio: Option<f64>,
     /// Lower end of its 95 % interval.
     pub low: Option<f64>,
@@ -234,11 +234,11 @@ pub struct FigureLine {
     pub high: Option<f64>,
     /// Lower end of the interval of the A/A ratios, measured in the same way.
     pub floor_low: f64,
-    /// Upper end of that.
+    /// Upper end of that interval.
     pub floor_high: f64,
     /// Median of the blocks with the method.
     pub on: f64,
-    /// Median of their neighbours without.
+    /// Median of the adjacent blocks without it.
     pub off: f64,
     /// The A/A interval is wider than `noise_max`: there is no ratio.
     pub too_noisy: bool,
@@ -260,11 +260,11 @@ pub struct ResultLine {
     pub figures: BTreeMap<String, FigureLine>,
     /// Latency of all blocks with the method: (share of events, µs).
     pub latency_curve: Vec<(f64, f64)>,
-    /// The same of their neighbours without.
+    /// The same for the adjacent blocks without the method.
     pub latency_curve_off: Vec<(f64, f64)>,
     /// Bytes of log per statement.
     pub log_bytes_per_query: Option<f64>,
-    /// Records written in the blocks per statement, where the method tells them.
+    /// Records written in the blocks per statement, if the method counts them.
     #[serde(default)]
     pub records_per_query: Option<f64>,
 }
@@ -274,7 +274,7 @@ pub struct ResultLine {
 pub struct InstructionsLine {
     /// The method.
     pub method: String,
-    /// In the thread that runs it.
+    /// In the thread that executes it.
     pub query: u64,
     /// In tacho's writer.
     pub writer: u64,
@@ -289,6 +289,6 @@ pub struct EndLine {
     pub seconds: f64,
     /// Whether a throughput or processor figure was withheld because of noise.
     pub too_noisy: bool,
-    /// What the reader must know about the results.
+    /// Notes for the reader about the results.
     pub notes: Vec<String>,
 }

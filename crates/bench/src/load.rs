@@ -1,4 +1,4 @@
-//! A load that runs: sysbench with our measuring script around its own, or the user's command.
+//! A running load: sysbench with our measuring script around its own, or the user's command.
 
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -17,18 +17,18 @@ use crate::workload::{Source, Workload};
 use tacho_sandbox::client::{Address, Login};
 use tacho_sandbox::sysbench::Sysbench;
 
-/// The schema that the load works in, and the bench's own.
+/// The schema of the load and of the bench.
 pub const SCHEMA: &str = "tacho_bench";
 
 const MEASURE_LUA: &str = include_str!("../lua/measure.lua");
 
-/// How long connections may take to be there.
+/// How long connections may take to be established.
 const START_DEADLINE: Duration = Duration::from_secs(120);
 
-/// How long events may take to end when they are asked to.
+/// How long events may take to end after a stop request.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What to run, and on what.
+/// The workload, and its server.
 #[derive(Clone, Debug)]
 pub struct LoadPlan {
     /// The account that the load uses.
@@ -55,10 +55,10 @@ pub struct Load {
 }
 
 impl LoadPlan {
-    /// Makes and fills the tables.
+    /// Creates and fills the tables.
     ///
     /// # Errors
-    /// sysbench or the server refuses.
+    /// sysbench or the server reports an error.
     pub fn fill(&self, work: &Path) -> Result<()> {
         self.sysbench(work, "oltp_read_write")?.fill()
     }
@@ -68,7 +68,7 @@ impl LoadPlan {
         let mut sysbench = Sysbench::on(&self.login, SCHEMA, script)
             .tables(tables, rows)
             .threads(self.threads)
-            // Until it is told to stop.
+            // Until it is stopped.
             .seconds(0)
             .option("--events=0")
             .option(if self.prepared { "--db-ps-mode=auto" } else { "--db-ps-mode=disable" });
@@ -82,7 +82,7 @@ impl LoadPlan {
     /// Starts it, and waits until every connection has begun to work.
     ///
     /// # Errors
-    /// It does not start; the end of what it said is in the error.
+    /// It does not start; the error has the end of its output.
     pub fn start(&self, work: &Path, stop: &Stop) -> Result<Load> {
         let mut shared = None;
         let mut command = match &self.workload.source {
@@ -110,8 +110,8 @@ impl LoadPlan {
         let output = work.join("load.log");
         let log = File::create(&output).with_context(|| format!("{}", output.display()))?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        // A group of its own: an interrupt from the terminal is for us, and ends the load in
-        // the right order.
+        // Its own process group: an interrupt from the terminal must not reach the load, which is
+        // ended in the right order.
         command.process_group(0);
         // SAFETY: between fork and exec only async-signal-safe calls are allowed; this closure
         // makes one system call (prctl) and touches no memory of the parent.
@@ -152,7 +152,7 @@ impl Load {
         loop {
             self.check()?;
             match &self.shared {
-                // Nothing is known about it but that it runs.
+                // Its only known property is that it runs.
                 None => return Ok(()),
                 Some(shared) if shared.threads_started() == self.threads as usize => return Ok(()),
                 Some(_) => {}
@@ -163,7 +163,7 @@ impl Load {
     }
 
     /// # Errors
-    /// It has ended by itself.
+    /// It has ended on its own.
     pub fn check(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!("the load has ended ({status}) with this output:\n{}", self.said());
@@ -171,15 +171,15 @@ impl Load {
         Ok(())
     }
 
-    /// What was counted since it began; nothing for a command of the user's.
+    /// The counts since it began; `None` for a user's command.
     pub fn counts(&self) -> Option<Counts> {
         self.shared.as_ref().map(SharedFile::read)
     }
 
-    /// Has every thread open a new connection; nothing else of the load begins anew.
+    /// Makes every thread open a new connection; nothing else of the load restarts.
     ///
     /// # Errors
-    /// It does not happen, or is a command of the user's.
+    /// It does not happen, or is a user's command.
     pub fn connect_again(&mut self, stop: &Stop) -> Result<()> {
         self.shared.as_ref().context("not our load")?.ask_for_new_connections();
         let deadline = Instant::now() + START_DEADLINE;
@@ -199,7 +199,7 @@ impl Load {
         }
     }
 
-    /// Another method has begun.
+    /// Signals that another method has begun.
     pub fn begin_epoch(&self) {
         if let Some(shared) = &self.shared {
             shared.begin_epoch();
@@ -230,7 +230,7 @@ impl Load {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        // Waits for a server that does not answer, or cares for nothing.
+        // It waits for a server that does not answer, or ignores signals.
         kill_process_group(group, Signal::KILL)?;
         self.child.wait()?;
         Ok(())
@@ -258,7 +258,7 @@ fn write(work: &Path, name: &str, text: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The command line of a process is for all to see, a file of mode 0600 is not.
+/// All users can see the command line of a process, but not a file with mode 0600.
 fn password_file(work: &Path, password: &str) -> Result<PathBuf> {
     ensure!(
         !password.contains(char::is_whitespace) && !password.starts_with(['"', '\'']),

@@ -1,4 +1,4 @@
-//! Audit methods, declared in TOML: what is to be done on a server to switch one on and off.
+//! Audit methods, declared in TOML: how to switch one on and off on a server.
 //!
 //! Those of `crates/bench/methods` are built in; `docs/specs/bench.md` has the format.
 
@@ -12,7 +12,7 @@ use crate::companion;
 use tacho_sandbox::dialect::{Dialect, Library};
 use tacho_sandbox::installation::Product;
 
-/// The files that are built in.
+/// The built-in files.
 const BUILT_IN: [(&str, &str); 9] = [
     ("nothing", include_str!("../methods/nothing.toml")),
     ("tacho", include_str!("../methods/tacho.toml")),
@@ -25,28 +25,28 @@ const BUILT_IN: [(&str, &str); 9] = [
     ("tacho-rewrite", include_str!("../methods/tacho-rewrite.toml")),
 ];
 
-/// The method that all others are compared with: what the server does anyway.
+/// The method that all others are compared with: the server without auditing.
 pub const NONE: &str = "none";
 
-/// The same once more. How far it is from [`NONE`] is how far any figure can be trusted.
+/// The same again. Its difference from [`NONE`] shows how far a figure can be trusted.
 pub const NONE_AGAIN: &str = "none-again";
 
-/// What must be new for a method to be on or off.
+/// What must be restarted to switch a method on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Switch {
-    /// Nothing: it is switched under the feet of the load's sessions.
+    /// Nothing: it is switched while the load's sessions run.
     Live,
-    /// The load's connections. So it is for a setting that sessions take over when they begin,
-    /// and for a plugin: MariaDB 10.11 does not tell a session that has had an audit plugin of
-    /// one that is installed later.
+    /// The load's connections. This is for a setting that sessions copy when they begin, and for a
+    /// plugin: MariaDB 10.11 does not report events to one that is installed later in a session
+    /// that has already had an audit plugin.
     Reconnect,
     /// The server.
     Restart,
 }
 
 impl Switch {
-    /// As it stands in the files.
+    /// Its spelling in the files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -92,13 +92,13 @@ struct Declaration {
     variants: Vec<Variant>,
 }
 
-/// What a method is where servers have components.
+/// The component of a method, for servers that have components.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Component {
     /// Its library, without ".so". Its settings are `plugin.x` instead of `plugin_x`.
     pub name: String,
-    /// What must be new for it to be on or off, if not the same as for the plugin.
+    /// What must be restarted to switch it, if it differs from the plugin.
     pub switch: Option<Switch>,
 }
 
@@ -121,50 +121,49 @@ struct Variant {
 pub struct Method {
     /// `tacho`, or `tacho:drop` for a variant.
     pub name: String,
-    /// For people.
+    /// The displayed title.
     pub title: String,
-    /// The oldest versions it is for, of "mariadb" and "mysql"; empty if it is for all.
+    /// The oldest supported versions of "mariadb" and "mysql"; empty if all are.
     pub versions: BTreeMap<String, String>,
-    /// What must be new for it to be on or off.
+    /// What must be restarted to switch it.
     pub switch: Switch,
-    /// The same where the server has its plugin anyway.
+    /// The same if the server already has its plugin.
     pub switch_installed: Option<Switch>,
-    /// The name of a plugin that is installed to switch it on.
+    /// The plugin that is installed to switch it on.
     pub plugin: Option<String>,
-    /// What that is where servers have components.
+    /// The component instead of the plugin, for servers that have components.
     pub component: Option<Component>,
-    /// The library with it, on the server that the method is for.
+    /// The plugin's library, on the server that the method is for.
     pub library: Option<Library>,
-    /// Never on a server of somebody's own.
+    /// Never on a user's server.
     pub private_only: bool,
-    /// System variable without which the server does not have it. Looked for with the plugin
-    /// installed.
+    /// System variable that the server must have. Checked with the plugin installed.
     pub needs_variable: Option<String>,
     /// Server options it needs, for [`Switch::Restart`].
     pub options: Vec<String>,
-    /// Once, before the first block.
+    /// Executed once, before the first block.
     pub setup: Vec<String>,
-    /// To switch it on.
+    /// Switches it on.
     pub on: Vec<String>,
-    /// To switch it off.
+    /// Switches it off.
     pub off: Vec<String>,
-    /// Once, when it is off for good.
+    /// Executed once, when it stays off.
     pub teardown: Vec<String>,
-    /// Where its log is: paths, relative to the data directory, `*` in the last part, and
-    /// `{variable}` for a system variable of the server.
+    /// Its log: paths, relative to the data directory, `*` in the last part, and `{variable}` for a
+    /// system variable of the server.
     pub log: Vec<String>,
-    /// To empty its log, if that takes more than removing the files.
+    /// Empties its log, if that takes more than removing the files.
     pub shrink: Vec<String>,
-    /// Status variable with the bytes it has written.
+    /// Status variable with the number of bytes written.
     pub bytes_status: Option<String>,
-    /// Status variable with the records it has written.
+    /// Status variable with the number of records written.
     pub records_status: Option<String>,
     /// A process that it needs beside the server.
     pub companion: Option<companion::Declaration>,
 }
 
 impl Method {
-    /// The baseline, or the baseline again.
+    /// The baseline, or the repeated baseline.
     pub fn none(name: &str) -> Self {
         let title = if name == NONE { "no audit" } else { "no audit, again (A/A)" };
         Self {
@@ -191,7 +190,7 @@ impl Method {
         }
     }
 
-    /// The same as it is on a server.
+    /// The method as it is on a server.
     #[must_use]
     pub fn for_server(mut self, dialect: &Dialect) -> Self {
         let Some(plugin) = self.plugin.clone() else { return self };
@@ -199,7 +198,7 @@ impl Method {
         self.library = Some(match (dialect.product(), component) {
             (Product::MariaDb, _) => Library::Soname(plugin),
             (Product::MySql, None) => {
-                // Its sessions keep it until they end, ours among them (8.0.33, 9.7.4).
+                // Sessions keep it until they end, including ours (8.0.33, 9.7.4).
                 self.switch = Switch::Restart;
                 Library::Plugin(plugin)
             }
@@ -253,8 +252,8 @@ impl Method {
     }
 }
 
-/// The system variable that `SET GLOBAL name = value` sets; nothing if it is anything else, for
-/// example a list of such.
+/// The system variable that `SET GLOBAL name = value` sets; `None` for anything else, such as a
+/// list of assignments.
 pub fn variable_set_by(statement: &str) -> Option<&str> {
     let rest = strip_word(statement, "SET")?;
     let rest = strip_word(rest, "GLOBAL")?;
@@ -265,7 +264,7 @@ pub fn variable_set_by(statement: &str) -> Option<&str> {
     (good && !has_bare_comma(value)).then_some(name)
 }
 
-/// Whether there is a comma outside of quotes and parentheses.
+/// Whether there is a comma outside quotes and parentheses.
 fn has_bare_comma(text: &str) -> bool {
     let (mut quote, mut depth) = (None, 0);
     for c in text.chars() {
@@ -290,15 +289,15 @@ fn strip_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
         .then(|| rest.trim_start())
 }
 
-/// All methods that are known.
+/// All known methods.
 #[derive(Clone, Debug, Default)]
 pub struct Methods(Vec<Method>);
 
 impl Methods {
-    /// Those that are built in.
+    /// The built-in methods.
     ///
     /// # Errors
-    /// One of them is wrong, which a test finds out first.
+    /// One of them is wrong, which a test detects first.
     pub fn built_in() -> Result<Self> {
         let mut methods = Self::default();
         for (name, text) in BUILT_IN {
@@ -373,7 +372,7 @@ impl Methods {
             "the method {name} has options, so it must have switch = \"restart\""
         );
         for statement in method.statements() {
-            // Everything that is set is put back at the end; that needs its name.
+            // Everything that is set is restored at the end; that needs its name.
             let set = strip_word(statement, "SET").is_some();
             ensure!(
                 !set || variable_set_by(statement).is_some(),
@@ -405,19 +404,19 @@ impl Methods {
         self.0.iter().find(|method| method.name == name)
     }
 
-    /// All of them, variants behind what they vary.
+    /// All methods, variants after their base.
     pub fn iter(&self) -> impl Iterator<Item = &Method> {
         self.0.iter()
     }
 
-    /// Those of a list of names; `name:*` stands for a method with all its variants.
+    /// The methods of a list of names; `name:*` stands for a method with all its variants.
     ///
     /// # Errors
-    /// A name is not known.
+    /// A name is unknown.
     pub fn choose(&self, names: &[String]) -> Result<Vec<Method>> {
         let mut chosen: Vec<Method> = Vec::new();
         for name in names {
-            // They are measured anyway.
+            // They are always measured.
             if name == NONE || name == NONE_AGAIN {
                 continue;
             }
@@ -481,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_is_said_as_the_server_has_it() {
+    fn a_method_has_the_names_of_its_server() {
         let methods = Methods::built_in().expect("good files");
         let tacho = |version: &str| {
             let method = methods.get("tacho:external").expect("a variant").clone();

@@ -1,4 +1,4 @@
-//! What a run tells while it goes on: lines for a file, and where it is for the person who waits.
+//! The output of a run in progress: lines for a file, and progress for the user.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::lines::Line;
 
-/// Takes all lines of a run.
+/// Receives all lines of a run.
 #[derive(Debug)]
 pub struct Output {
     file: BufWriter<File>,
@@ -20,11 +20,11 @@ pub struct Output {
 }
 
 impl Output {
-    /// Writes the lines to `partial` as they come, too. [`Output::finish`] gives that file its name, so
-    /// that a run that fails leaves the results of an earlier one alone. `quiet` leaves out progress.
+    /// Writes the lines to `partial` as they arrive. [`Output::finish`] renames that file, so that
+    /// a failed run does not touch the results of an earlier one. `quiet` omits progress.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be created.
     pub fn new(partial: &Path, quiet: bool) -> Result<Self> {
         let file = File::create(partial)
             .with_context(|| format!("cannot create {}", partial.display()))?;
@@ -38,7 +38,7 @@ impl Output {
         })
     }
 
-    /// The run is complete: its file is called `path` from now on, and replaces what was there.
+    /// The run is complete: renames its file to `path`, replacing an older one.
     ///
     /// # Errors
     /// It cannot be renamed.
@@ -60,14 +60,14 @@ impl Output {
             .with_context(|| format!("cannot remove {}", self.partial.display()))
     }
 
-    /// Takes a line.
+    /// Adds a line.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn line(&mut self, line: Line) -> Result<()> {
         serde_json::to_writer(&mut self.file, &line)?;
         self.file.write_all(b"\n")?;
-        // Somebody may be watching, and an interrupted run is worth something, too.
+        // A reader may follow the file, and an interrupted run has useful lines, too.
         self.file.flush().context("cannot write the result lines")?;
         self.lines.push(line);
         Ok(())
@@ -78,12 +78,12 @@ impl Output {
         &self.lines
     }
 
-    /// Tells where the run is. On a terminal the next message takes its place.
+    /// Shows the progress of the run. On a terminal the next message replaces it.
     pub fn progress(&mut self, text: &str) {
         if self.quiet {
             return;
         }
-        // Nobody there to read it is no reason to stop.
+        // A missing reader is not a reason to stop.
         let _ = if self.rewrites {
             let padding = " ".repeat(self.shown.saturating_sub(text.chars().count()));
             self.shown = text.chars().count();
@@ -93,7 +93,7 @@ impl Output {
         };
     }
 
-    /// Tells something that stays.
+    /// Prints a message that stays.
     pub fn say(&mut self, text: &str) {
         self.end_progress();
         if !self.quiet {
@@ -101,7 +101,7 @@ impl Output {
         }
     }
 
-    /// Leaves the line that is being rewritten.
+    /// Ends the line that is being overwritten.
     pub fn end_progress(&mut self) {
         if self.rewrites && self.shown > 0 {
             let _ = writeln!(io::stderr());

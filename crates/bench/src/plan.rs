@@ -1,9 +1,9 @@
-//! In which order the blocks come.
+//! The order of the blocks.
 //!
-//! Methods are compared under one load at a time, those that need a restart of the server by
-//! themselves. A round measures each method once, next to the server without it: a pair of
-//! neighbouring blocks, *off on* in one round and *on off* in the next, so that a steady drift
-//! of the machine favours neither. Each round begins with another method.
+//! Methods are compared under one load at a time; those that need a restart of the server are
+//! compared separately. A round measures each method once, next to the server without it: a pair of
+//! adjacent blocks, *off on* in one round and *on off* in the next, so that a steady drift of the
+//! machine favours neither. Each round begins with another method.
 
 use crate::lines::LoadLine;
 use crate::method::{Method, NONE_AGAIN, Switch};
@@ -12,7 +12,7 @@ use crate::workload::Workload;
 /// One load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// What the clients do.
+    /// The work of the clients.
     pub workload: Workload,
     /// Connections.
     pub threads: u32,
@@ -27,16 +27,17 @@ impl Cell {
     }
 }
 
-/// Methods that are measured in the same way, the A/A pair among them.
+/// Methods that are measured in the same way, including the A/A pair.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// How: that of the method which needs most. What is new for one is new for all.
+    /// How they are switched: as the method that needs most. What is restarted for one is restarted
+    /// for all.
     pub switch: Switch,
     /// The methods; [`NONE_AGAIN`] is the first.
     pub methods: Vec<Method>,
 }
 
-/// Divides the methods into those that need a restart of the server, and the others.
+/// Splits the methods into those that need a restart of the server, and the others.
 pub fn groups(methods: &[Method]) -> Vec<Group> {
     let restart = |method: &&Method| method.switch == Switch::Restart;
     let (restarted, others): (Vec<&Method>, Vec<&Method>) = methods.iter().partition(restart);
@@ -52,7 +53,7 @@ pub fn groups(methods: &[Method]) -> Vec<Group> {
         .collect()
 }
 
-/// The loads, every workload with every number of connections and every rate.
+/// The loads: every workload with every number of connections and every rate.
 pub fn cells(workloads: &[Workload], threads: &[u32], rates: &[Option<f64>]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for workload in workloads {
@@ -65,8 +66,8 @@ pub fn cells(workloads: &[Workload], threads: &[u32], rates: &[Option<f64>]) -> 
     cells
 }
 
-/// The order of the methods in a round, by their place in the group, and whether the block with
-/// the method comes first.
+/// The order of the methods in a round, by their index in the group, and whether the block with the
+/// method comes first.
 pub fn round(number: u32, method_count: usize) -> (Vec<usize>, bool) {
     let first = number as usize % method_count;
     let order = (0..method_count).map(|index| (first + index) % method_count).collect();

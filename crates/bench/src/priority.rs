@@ -1,15 +1,17 @@
-//! The thread that measures goes before those that it measures.
+//! The measuring thread has priority over the threads that it measures.
 //!
-//! A block begins and ends where the counters are read. With 512 connections on two processors a thread
-//! like theirs would wait for seconds between one counter and the next, and what lies between two
-//! edges would be of different times.
+//! A block begins and ends when the counters are read. With 512 connections on two processors a
+//! thread with the same priority would wait for seconds between one counter and the next, and the
+//! difference of two edges would cover different times.
 
-/// Puts the calling thread before all threads without real-time priority, where that is allowed (root,
-/// CAP_SYS_NICE): it sleeps nearly always. What it starts has the usual priority.
+/// Gives the calling thread priority over all threads without real-time priority, if that is
+/// permitted (root, CAP_SYS_NICE): it sleeps nearly always. Its child processes have the usual
+/// priority.
 ///
-/// To others the kernel says no, and all goes on as before: then the width of the A/A interval tells.
+/// Without permission everything continues as before: then the width of the A/A interval shows the
+/// effect.
 pub fn raise() {
-    // The lowest one of real time (`sched(7)`).
+    // The lowest real-time priority (`sched(7)`).
     let lowest = libc::sched_param { sched_priority: 1 };
     // SAFETY: takes numbers, and a pointer to a structure that outlives the call. 0 is the calling
     // thread.

@@ -1,4 +1,4 @@
-//! What the kernel says about a process and the machine, for a server on this machine.
+//! The kernel's counters of a process and the machine, for a server on this machine.
 //!
 //! Everything is a counter since the start of the process or machine; a block is the
 //! difference of two readings.
@@ -21,26 +21,26 @@ pub const WRITER_COMM: &str = "tacho-writer";
 pub struct ThreadTimes {
     /// Its name.
     pub comm: String,
-    /// On a processor, ns.
+    /// Time on a processor, ns.
     pub run_ns: u64,
-    /// Ready, but waiting for a processor, ns.
+    /// Time ready, but waiting for a processor, ns.
     pub wait_ns: u64,
-    /// It gave the processor away.
+    /// How often it gave up the processor.
     pub voluntary_switches: u64,
-    /// The processor was taken from it.
+    /// How often the processor was taken away.
     pub involuntary_switches: u64,
 }
 
 /// Counters of a process.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessTimes {
-    /// All threads, also those that have ended, ns.
+    /// All threads, including those that have ended, ns.
     pub cpu_ns: u64,
     /// In user mode, clock ticks.
     pub user_ticks: u64,
     /// In the kernel, clock ticks.
     pub sys_ticks: u64,
-    /// The threads that live.
+    /// The living threads.
     pub threads: BTreeMap<u32, ThreadTimes>,
 }
 
@@ -93,7 +93,7 @@ fn cpu_clock_ns(pid: u32) -> Result<u64> {
     Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Counters of the machine. What the kernel does not have is missing.
+/// Counters of the machine. Those that the kernel does not have are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MachineTimes {
     /// Taken by other guests of the host, ticks of all processors.
@@ -136,7 +136,7 @@ fn parse_pressure(text: &str) -> Option<u64> {
     some.split_whitespace().find_map(|word| word.strip_prefix("total="))?.parse().ok()
 }
 
-/// What the machine is, for the reader of a report.
+/// A description of the machine, for the report.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Machine {
     /// Processors that this process may use.
@@ -147,7 +147,7 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// The kernel's release.
     pub kernel: String,
-    /// Tasks that were ready to run, averaged over the last minute before the run.
+    /// Tasks that were ready to run, averaged over the minute before the run.
     pub load_average: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The report: one HTML file with everything in it, so that it can be sent to somebody.
+//! The report: one self-contained HTML file, which can be passed on.
 
 use anyhow::Result;
 
@@ -15,11 +15,11 @@ const UPLOT_SCRIPT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
 /// # Errors
 /// A line cannot be written as JSON.
 pub fn render(lines: &[Line]) -> Result<String> {
-    // Inside a script element nothing but `</script` and `<!--` has a meaning; a `<` in a JSON
-    // text stands in a string, where it may be written like this.
+    // Inside a script element only `</script` and `<!--` have a meaning; a `<` in a JSON text is
+    // always in a string, where it may be escaped.
     let data = serde_json::to_string(lines)?.replace('<', "\\u003c");
     let mut page = PAGE.to_owned();
-    // The data last: what stands in it is no place to put anything.
+    // The data last: placeholders within it must not be replaced.
     for (place, text) in [
         ("/*{uplot.css}*/", UPLOT_STYLE),
         ("/*{report.css}*/", STYLE),

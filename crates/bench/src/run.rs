@@ -1,4 +1,4 @@
-//! A run from its beginning to its end: find the server, check it, measure, put everything back.
+//! A complete run: find the server, check it, measure, restore everything.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,12 +27,12 @@ use tacho_sandbox::dialect::Dialect;
 /// What to measure, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// A server of the user's own; without it a private one is started.
+    /// A user's server; without it a private one is started.
     pub login: Option<Login>,
     /// The methods.
     pub methods: Vec<Method>,
-    /// Those that the user named, each by its own name: one of them that cannot be used is an
-    /// error, not a note.
+    /// Methods that the user listed by name: if one of them cannot be used, that is an error, not a
+    /// note.
     pub named: Vec<String>,
     /// The workloads.
     pub workloads: Vec<Workload>,
@@ -42,17 +42,17 @@ pub struct Options {
     pub rates: Vec<Option<f64>>,
     /// Lengths and numbers.
     pub timing: Timing,
-    /// The widest A/A interval with which figures are told, as a share on either side of 1.
+    /// The widest A/A interval with which figures are reported, as a share on either side of 1.
     pub noise_max: f64,
     /// Tables of the load, and rows in each.
     pub tables: (u32, u32),
     /// By the binary protocol, prepared.
     pub prepared: bool,
-    /// Where the private server and the bench's own files go.
+    /// Directory of the private server and the bench's own files.
     pub directory: PathBuf,
     /// For the private server.
     pub private: PrivateOptions,
-    /// On a server of the user's own: recording that is on may be switched off meanwhile.
+    /// On a user's server: active recording may be switched off during the run.
     pub switch_off_audit: bool,
 }
 
@@ -63,18 +63,18 @@ impl Options {
     }
 }
 
-/// How it ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// A throughput or processor figure was withheld because the machine is too noisy.
     pub too_noisy: bool,
 }
 
-/// Measures.
+/// Runs the measurements.
 ///
 /// # Errors
-/// Something cannot be done, or the run was interrupted ([`Interrupted`]). Whatever it is, the
-/// server has been put back, or the error says what could not be.
+/// Something failed, or the run was interrupted ([`Interrupted`]). In any case the server has been
+/// restored, or the error lists what could not be.
 pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> {
     let work = tempfile::Builder::new()
         .prefix("tacho-bench-")
@@ -114,7 +114,7 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
     if restored.is_ok() && !bench.target.is_private() {
         tell_leftovers(&bench.log_files, out);
     }
-    // An interrupt that came before is no reason to leave the server running.
+    // The server must be stopped even after an interrupt.
     let stopped = bench.target.stop();
     match (measured, restored) {
         (Ok(outcome), Ok(())) => stopped.map(|()| outcome),
@@ -128,10 +128,10 @@ pub fn run(options: &Options, stop: &Stop, out: &mut Output) -> Result<Outcome> 
     }
 }
 
-/// Puts back what a killed run has left on a server of the user's own.
+/// Restores what a killed run has left on a user's server.
 ///
 /// # Errors
-/// It could not all be put back.
+/// Something could not be restored.
 pub fn restore(login: &Login) -> Result<bool> {
     let target = Target::own(login)?;
     let mut conn = target.connect()?;
@@ -146,8 +146,8 @@ pub fn restore(login: &Login) -> Result<bool> {
     }
 }
 
-/// Two benches at once would measure, and undo, each other. One that has just ended may not be
-/// gone for the server yet.
+/// Two concurrent benches would measure, and undo, each other. The server may not have noticed yet
+/// that a previous one has ended.
 fn lock(conn: &mut Conn) -> Result<()> {
     let got: Option<u8> = conn.query_first(format!("SELECT GET_LOCK('{SCHEMA}', 5)"))?;
     ensure!(got == Some(1), "another `tacho bench` is running on this server");
@@ -155,7 +155,7 @@ fn lock(conn: &mut Conn) -> Result<()> {
 }
 
 fn foreign() -> String {
-    format!("the server has a schema {SCHEMA} that is not of tacho bench: it is left alone")
+    format!("the server has a schema {SCHEMA} of another owner: it is not changed")
 }
 
 fn take_up_what_is_left(conn: &mut Conn, out: &mut Output) -> Result<()> {
@@ -256,10 +256,10 @@ fn measure(
     Ok(Outcome { too_noisy })
 }
 
-/// A method that wrote next to nothing was not what it says, and its figures would flatter it.
+/// A method that wrote nearly nothing was not active, and its figures would be too good.
 fn silent(result: &ResultLine) -> Option<String> {
     let bytes = result.log_bytes_per_query.filter(|bytes| *bytes < 1.0)?;
-    // A binary log has no reads, and recording may have been set to be off.
+    // A binary log has no reads, and recording may be off on purpose.
     (!result.method.ends_with(":off") && result.switch != Switch::Restart).then(|| {
         format!(
             "{} wrote {bytes:.3} bytes per query under {}: was it recording?",
@@ -268,7 +268,7 @@ fn silent(result: &ResultLine) -> Option<String> {
     })
 }
 
-/// A method that writes later than its statements run has part of its cost outside of the blocks.
+/// If a method writes later than its statements run, a part of its cost is outside the blocks.
 fn behind(result: &ResultLine) -> Option<String> {
     let written = result.records_per_query.filter(|written| (0.01..0.9).contains(written))?;
     Some(format!(
@@ -279,7 +279,7 @@ fn behind(result: &ResultLine) -> Option<String> {
     ))
 }
 
-/// Events that are longer than blocks belong to several of them.
+/// Events that are longer than blocks belong to several blocks.
 fn long_events(result: &ResultLine, timing: &Timing) -> Option<String> {
     let block_s = timing.block.as_secs_f64();
     // Once for each load: the first method is the A/A pair.
@@ -295,8 +295,8 @@ fn long_events(result: &ResultLine, timing: &Timing) -> Option<String> {
     })
 }
 
-/// The methods that this server can have, and why not the others. Each is switched on and off
-/// once, so that what is wrong comes out before an hour of measuring.
+/// The methods that this server supports, and the reasons for the others. Each is switched on and
+/// off once, so that errors show before an hour of measuring.
 fn usable(
     bench: &mut Bench,
     options: &Options,
@@ -325,8 +325,9 @@ fn usable(
             },
         };
         if method.library.is_some() && method.switch == Switch::Restart {
-            // What was tried may be there until the server ends, in the way of the next one: MySQL 8.0
-            // does not install a plugin anew that a session still holds, and ours does.
+            // The attempt may have left something until the server ends that affects the next
+            // method: MySQL 8.0 does not reinstall a plugin that a session still holds, and our
+            // session does.
             bench.start_afresh()?;
         }
         match failed {
@@ -370,7 +371,7 @@ pub(crate) fn line_of(method: &Method) -> MethodLine {
     MethodLine { name: method.name.clone(), title: method.title.clone(), switch: method.switch }
 }
 
-/// A rough one: what switching costs depends on the machine.
+/// A rough estimate: the cost of switching depends on the machine.
 fn estimate(groups: &[Group], cells: usize, timing: &Timing) -> Duration {
     let of_group = |group: &Group| {
         let change = match group.switch {
@@ -391,7 +392,7 @@ fn spoken(duration: Duration) -> String {
     }
 }
 
-/// Removes log files of our own names, and tells of the others.
+/// Removes log files with our own names, and reports the others.
 fn tell_leftovers(patterns: &[PathBuf], out: &mut Output) {
     for path in patterns.iter().flat_map(|pattern| files_of(pattern)) {
         let ours = path.file_name().is_some_and(|name| name.to_string_lossy().contains(SCHEMA));

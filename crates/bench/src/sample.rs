@@ -1,4 +1,4 @@
-//! Reading all counters at the edge of a block, and what lies between two edges.
+//! Reads all counters at the edge of a block, and computes the difference of two edges.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,9 +18,9 @@ use tacho_sandbox::client::{Conn, Queryable};
 pub struct Probe {
     /// The server's process, if it is on this machine.
     pub pid: Option<u32>,
-    /// The method's process beside it.
+    /// The method's process beside the server.
     pub companion: Option<u32>,
-    /// Threads that do not serve the load: they were there before it.
+    /// Threads that do not serve the load: they existed before it.
     pub rest: BTreeSet<u32>,
     /// Files of the method's log, `*` in the last part.
     pub log: Vec<PathBuf>,
@@ -30,7 +30,7 @@ pub struct Probe {
     pub records_status: Option<String>,
 }
 
-/// All counters at one moment, or nearly so: each has the moment it was read at.
+/// All counters at nearly the same moment: each with its own time of reading.
 #[derive(Debug)]
 pub struct Edge {
     counts: Option<(Instant, Counts)>,
@@ -44,18 +44,18 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// When it was read.
+    /// Time of the reading.
     pub fn at(&self) -> Instant {
         self.questions.0
     }
 }
 
 impl Probe {
-    /// Reads everything, always in the same order, so that what one reading takes is the same
-    /// at both edges.
+    /// Reads everything, always in the same order, so that reading takes equally long at both
+    /// edges.
     ///
     /// # Errors
-    /// The server refuses, or is gone.
+    /// The server reports an error, or has ended.
     pub fn read(&self, conn: &mut Conn, load: &Load) -> Result<Edge> {
         let counts = load.counts().map(|counts| (Instant::now(), counts));
         let wanted =
@@ -87,7 +87,7 @@ impl Probe {
         })
     }
 
-    /// What lies between two edges, and the latencies of its events.
+    /// The differences between two edges, and the latencies of its events.
     pub fn between(&self, from: &Edge, to: &Edge) -> (Measured, Histogram) {
         let queries = to.questions.1.saturating_sub(from.questions.1);
         let seconds = (to.questions.0 - from.questions.0).as_secs_f64();
@@ -113,7 +113,7 @@ impl Probe {
         if let (Some((start, before)), Some((end, after))) = (&from.machine, &to.machine) {
             measured.pressure = Some(pressure(before, after, (*end - *start).as_secs_f64()));
         }
-        // A log that has become smaller was rotated away: how much it grew is not known.
+        // A log that has become smaller was rotated: its growth is unknown.
         let grown = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
         measured.log_bytes = grown(from.log_bytes, to.log_bytes);
         measured.bytes_written = grown(from.bytes, to.bytes);
@@ -125,7 +125,7 @@ impl Probe {
         let (mut writer, mut rest, mut wait) = (0, 0, 0);
         let (mut voluntary, mut involuntary) = (0, 0);
         for (tid, now) in &after.threads {
-            // A number that has been used again is another thread, with smaller counters.
+            // A reused thread id is another thread, with smaller counters.
             let then = before.threads.get(tid).filter(|then| then.run_ns <= now.run_ns);
             let since =
                 |of: fn(&proc::ThreadTimes) -> u64| of(now).saturating_sub(then.map_or(0, of));
@@ -145,7 +145,7 @@ impl Probe {
             total_s: seconds(total),
             user_s,
             sys_s: seconds(total) - user_s,
-            // So threads that have ended are in it.
+            // This includes threads that have ended.
             query_s: seconds(total.saturating_sub(writer + rest)),
             writer_s: seconds(writer),
             rest_s: seconds(rest),
@@ -160,8 +160,8 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// What a process has spent in user mode. Its clock is exact, the ticks of the two modes are not:
-/// they divide it.
+/// Time of a process in user mode. Its clock is exact, the ticks of the two modes are not: they
+/// only divide it.
 fn user_seconds(before: &ProcessTimes, after: &ProcessTimes) -> f64 {
     let user = after.user_ticks.saturating_sub(before.user_ticks) as f64;
     let sys = after.sys_ticks.saturating_sub(before.sys_ticks) as f64;
@@ -169,7 +169,7 @@ fn user_seconds(before: &ProcessTimes, after: &ProcessTimes) -> f64 {
     seconds(after.cpu_ns.saturating_sub(before.cpu_ns)) * share
 }
 
-/// What a process beside the server does is the writer's work.
+/// The work of a process beside the server counts as the writer's.
 fn add_companion(cpu: &mut Cpu, before: &ProcessTimes, after: &ProcessTimes) {
     let total_s = seconds(after.cpu_ns.saturating_sub(before.cpu_ns));
     let user_s = user_seconds(before, after);
@@ -203,13 +203,13 @@ fn pressure(before: &MachineTimes, after: &MachineTimes, seconds: f64) -> Pressu
     }
 }
 
-/// Files that a path with `*` in its last part names.
+/// Files that match a path with `*` in its last part.
 pub fn files_of(pattern: &Path) -> Vec<PathBuf> {
     let (Some(directory), Some(name)) = (pattern.parent(), pattern.file_name()) else {
         return Vec::new();
     };
     let name = name.to_string_lossy();
-    // Not there, or not ours to read: then nothing of it is known.
+    // If it is missing or not readable, its size is unknown.
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     entries
         .filter_map(|entry| {
@@ -265,7 +265,7 @@ mod tests {
             sys_ticks: 30,
             threads: [
                 (1, thread("mariadbd", 100_000_100)),
-                // The thread 2 of before has ended; this is a new one of the same number.
+                // The previous thread 2 has ended; this is a new one with the same id.
                 (2, thread("mariadbd", 300_000_000)),
                 (3, thread(WRITER_COMM, 200_000_000)),
             ]

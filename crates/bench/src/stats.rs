@@ -1,9 +1,9 @@
-//! What a handful of noisy ratios say: their median, and how far it can be trusted.
+//! Statistics of a few noisy ratios: their median, and its confidence interval.
 
 /// Share of the resamples that lie in the interval.
 const CONFIDENCE: f64 = 0.95;
 
-/// Enough for the ends of a 95 % interval to repeat to the third digit.
+/// Enough for the ends of a 95 % interval to be reproducible to the third digit.
 const RESAMPLES: usize = 4000;
 
 /// The middle value; NaN without values.
@@ -17,7 +17,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// A median and the interval it lies in with 95 % confidence.
+/// A median and its interval of 95 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Median of the values.
@@ -28,9 +28,9 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// The median of `values` with a bootstrap interval: medians of resamples with replacement, and
-/// the span that holds the middle 95 % of these. It assumes nothing about the distribution of
-/// noise, which has long tails on a shared machine.
+/// The median of `values` with a bootstrap interval: the middle 95 % of medians of resamples with
+/// replacement. It assumes nothing about the distribution of noise, which has long tails on a
+/// shared machine.
 ///
 /// The same values give the same interval: the resamples come from a fixed seed.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_covers_the_truth_about_as_often_as_it_says() {
+    fn an_interval_covers_the_truth_with_its_confidence() {
         // 200 experiments of 15 values around 1, evenly spread: the median is 1.
         let mut random = SplitMix(42);
         let mut noise = || 0.9 + 0.2 * random.below(1_000_000) as f64 / 1e6;
@@ -96,7 +96,7 @@ mod tests {
                 found.low <= 1.0 && 1.0 <= found.high
             })
             .count();
-        // 95 % of 200 is 190; chance alone makes that 184 to 196, small samples some less.
+        // 95 % of 200 is 190; chance alone makes that 184 to 196, small samples a little less.
         assert!((176..=199).contains(&covered), "{covered} of 200");
     }
 

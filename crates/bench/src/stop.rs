@@ -1,4 +1,4 @@
-//! Being interrupted: the run ends at the next wait, and puts everything back.
+//! Interrupts: the run ends at the next wait, and restores everything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,13 +23,13 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Whether the run shall end.
+/// Whether the run must end.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Watches for SIGINT, SIGTERM and SIGHUP from now on. They no longer end the process: what
-    /// was changed on the server would stay.
+    /// Handles SIGINT, SIGTERM and SIGHUP from now on. They no longer end the process: its changes
+    /// on the server would remain.
     ///
     /// # Errors
     /// The signals cannot be caught.
@@ -42,7 +42,7 @@ impl Stop {
     }
 
     /// # Errors
-    /// [`Interrupted`], if so.
+    /// [`Interrupted`] after a signal.
     pub fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) {
             bail!(Interrupted);

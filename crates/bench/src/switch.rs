@@ -1,4 +1,4 @@
-//! Switching methods on and off, so that the server is left as it was.
+//! Switches methods on and off, and leaves the server as it was.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,10 +15,10 @@ use crate::undo::{Undo, quote};
 use tacho_sandbox::client::{Conn, Queryable};
 use tacho_sandbox::dialect::{Dialect, Library};
 
-/// How long sessions may take to let go of a plugin. Each does so with its next statement.
+/// How long sessions may take to release a plugin. Each does so with its next statement.
 const UNINSTALL_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Knows what the server was like, and what the bench has changed.
+/// Keeps the original state of the server, and the changes of the bench.
 #[derive(Debug)]
 pub struct Switcher {
     undo: Undo,
@@ -28,16 +28,16 @@ pub struct Switcher {
     preinstalled: BTreeSet<String>,
     dialect: Dialect,
     on: Option<String>,
-    /// Processes of methods, by their names, and where they may write.
+    /// Processes of methods by their names, and the directory for their output.
     companions: BTreeMap<String, Companion>,
     work: PathBuf,
 }
 
 impl Switcher {
-    /// Takes the present state of the server for the one to come back to.
+    /// Takes the current state of the server as the one to restore.
     ///
     /// # Errors
-    /// The server refuses.
+    /// The server reports an error.
     pub fn new(conn: &mut Conn, dialect: &Dialect, undo: Undo, work: &Path) -> Result<Self> {
         Ok(Self {
             undo,
@@ -50,24 +50,25 @@ impl Switcher {
         })
     }
 
-    /// Whether the server had the method's plugin before: then it is never removed, and the
-    /// price of the server's interface is in the baseline, too.
+    /// Whether the server had the method's plugin before: then it is never removed, and the cost of
+    /// the server's interface is in the baseline, too.
     pub fn was_installed(&self, method: &Method) -> bool {
         method.library.as_ref().is_some_and(|library| self.preinstalled.contains(library.name()))
     }
 
-    /// Notes the values of all variables of a method that the server has now, and tries whether
-    /// they may be set, by setting them to what they are.
+    /// Saves the values of all existing variables of a method, and checks whether they may be set,
+    /// by setting them to their current values.
     ///
     /// # Errors
-    /// One may not be set.
+    /// A variable may not be set.
     pub fn prepare(&mut self, conn: &mut Conn, method: &Method) -> Result<()> {
         for statement in method.on.iter().chain(&method.off) {
             let Some(name) = variable_set_by(statement) else { continue };
             if self.original.contains_key(name) {
                 continue;
             }
-            // A plugin that is not installed yet has its variables later, and takes them away.
+            // The variables of a plugin that is not installed yet appear later, and disappear with
+            // it.
             let Some(value) = read_variable(conn, name)? else { continue };
             let undo = format!("SET GLOBAL {name} = {value}");
             conn.query_drop(&undo)
@@ -78,7 +79,7 @@ impl Switcher {
         Ok(())
     }
 
-    /// What is on in the server by its owner's will and the method's `off` would switch off.
+    /// What the owner of the server has switched on and the method's `off` would switch off.
     pub fn would_switch_off(&self, method: &Method) -> Option<String> {
         method.off.iter().find_map(|statement| {
             let name = variable_set_by(statement)?;
@@ -88,10 +89,10 @@ impl Switcher {
         })
     }
 
-    /// Statements to run once before a method is used; its tear-down is run at the end.
+    /// Runs a method's statements before its first use; its tear-down runs at the end.
     ///
     /// # Errors
-    /// The server refuses.
+    /// The server reports an error.
     pub fn set_up(&mut self, conn: &mut Conn, method: &Method) -> Result<()> {
         for statement in method.teardown.iter().rev() {
             self.undo.note(conn, statement.clone())?;
@@ -102,7 +103,7 @@ impl Switcher {
     /// Switches a method on. Another one must have been switched off.
     ///
     /// # Errors
-    /// The server refuses.
+    /// The server reports an error.
     pub fn on(&mut self, conn: &mut Conn, method: &Method, stop: &Stop) -> Result<()> {
         ensure!(self.on.is_none(), "{:?} is still on", self.on);
         self.on = Some(method.name.clone());
@@ -133,15 +134,15 @@ impl Switcher {
         Ok(())
     }
 
-    /// The process of a method beside the server, once the method was on.
+    /// The process of a method beside the server, if the method was on.
     pub fn companion_pid(&self, method: &Method) -> Option<u32> {
         self.companions.get(&method.name).map(Companion::pid)
     }
 
-    /// Switches it off again, and sets back what `on` has set.
+    /// Switches it off again, and restores what `on` has set.
     ///
     /// # Errors
-    /// The server refuses, or sessions do not let go of the plugin.
+    /// The server reports an error, or sessions do not release the plugin.
     pub fn off(&mut self, conn: &mut Conn, method: &Method, stop: &Stop) -> Result<()> {
         execute(conn, method, &method.off)?;
         let off: BTreeSet<&str> = method.off.iter().filter_map(|s| variable_set_by(s)).collect();
@@ -157,7 +158,7 @@ impl Switcher {
             && !self.was_installed(method)
         {
             conn.query_drop(library.uninstall()).with_context(|| method.name.clone())?;
-            // A server that is started anew for the next block forgets it for certain.
+            // A server that is restarted for the next block forgets it anyway.
             if method.switch != Switch::Restart {
                 wait_until_gone(conn, &self.dialect, library, stop)
                     .with_context(|| method.name.clone())?;
@@ -167,15 +168,15 @@ impl Switcher {
         Ok(())
     }
 
-    /// The server was started anew: nothing is on.
+    /// The server was restarted: nothing is on.
     pub fn restarted(&mut self) {
         self.on = None;
     }
 
-    /// Puts everything back and removes the schema.
+    /// Restores everything and removes the schema.
     ///
     /// # Errors
-    /// Something could not be put back.
+    /// Something could not be restored.
     pub fn finish(&mut self, conn: &mut Conn) -> Result<()> {
         self.undo.run(conn)
     }
@@ -188,8 +189,8 @@ fn execute(conn: &mut Conn, method: &Method, statements: &[String]) -> Result<()
     Ok(())
 }
 
-/// Waits until a library that was uninstalled is gone. Sessions that have used a plugin hold it
-/// until their next statement; if none comes, the server keeps it until it stops.
+/// Waits until an uninstalled library is gone. Sessions that have used a plugin hold it until their
+/// next statement; without one, the server keeps it until it stops.
 fn wait_until_gone(
     conn: &mut Conn,
     dialect: &Dialect,
@@ -209,7 +210,7 @@ fn wait_until_gone(
     Ok(())
 }
 
-/// The value of a global variable as a literal; nothing if there is none of this name.
+/// The value of a global variable as a literal; `None` if it does not exist.
 fn read_variable(conn: &mut Conn, name: &str) -> Result<Option<String>> {
     let there: Option<(String, String)> =
         conn.query_first(format!("SHOW GLOBAL VARIABLES WHERE Variable_name = '{name}'"))?;

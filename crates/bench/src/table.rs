@@ -12,10 +12,10 @@ const COLUMNS: [(&str, &str, f64, usize); 3] = [
     ("p99_us", "p99 ms", 1e-3, 2),
 ];
 
-/// Where there is no figure because of noise.
+/// Instead of a figure that is withheld because of noise.
 const TOO_NOISY: &str = "too noisy";
 
-/// All results of a run. Empty without any.
+/// All results of a run. Empty if there are none.
 pub fn render(lines: &[Line]) -> String {
     let mut text = String::new();
     let results: Vec<&ResultLine> = lines

@@ -1,4 +1,4 @@
-//! The server that is measured: one of the user's own, or a private one.
+//! The measured server: the user's, or a private one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,11 +18,11 @@ use tacho_sandbox::installation::{Installation, Product};
 use tacho_sandbox::plugin;
 use tacho_sandbox::server::{Builder, PrivateServer};
 
-/// Account of the load on a private server. It has no SUPER, whose owner is exempt from
+/// Account of the load on a private server. It does not have SUPER, which would exempt it from
 /// init_connect.
 const LOAD_USER: &str = "tacho_bench";
 
-/// Variables that a reader of the results will ask for.
+/// Variables that are relevant for the results.
 const TOLD_VARIABLES: [&str; 10] = [
     "innodb_buffer_pool_size",
     "innodb_flush_log_at_trx_commit",
@@ -47,13 +47,13 @@ pub struct Target {
     private: Option<PrivateServer>,
     /// Its process, if it is on this machine.
     pub pid: Option<u32>,
-    /// Its threads before any load, without those that served a connection then.
+    /// Its threads before any load, except those that served a connection then.
     idle_threads: BTreeSet<u32>,
     version: String,
     dialect: Dialect,
 }
 
-/// What a private server needs to know.
+/// Options of a private server.
 #[derive(Clone, Debug, Default)]
 pub struct PrivateOptions {
     /// Most connections of a load.
@@ -64,13 +64,13 @@ pub struct PrivateOptions {
     pub small: bool,
     /// Libraries to use instead of those that are found.
     pub libraries: Vec<PathBuf>,
-    /// Where its programs are.
+    /// The installation of its programs.
     pub installation: Installation,
 }
 
 impl Target {
-    /// Starts a private server in `work`, with the plugins of these methods. Returns also the
-    /// reasons why methods cannot be used.
+    /// Starts a private server in `work`, with the plugins of these methods. Also returns why
+    /// methods cannot be used.
     ///
     /// # Errors
     /// It is not installed, or does not start.
@@ -83,10 +83,10 @@ impl Target {
         let mut builder = Builder::new(work)
             .installation(wanted.installation.clone())
             .directory(work.join("server"))
-            // Twice as many: after a switch all connections are made anew, and the server has not
-            // yet let go of all the old ones.
+            // Twice as many: after a switch all connections are reopened, and the server may not
+            // have closed all the old ones.
             .option(format!("max-connections={}", 2 * wanted.threads_max + 20))
-            // And all knock at the same time.
+            // All connect at the same time.
             .option(format!("back-log={}", 2 * wanted.threads_max + 80))
             // A table for each connection and table of the load.
             .option(format!("table-open-cache={}", 400 + 4 * wanted.threads_max));
@@ -96,7 +96,7 @@ impl Target {
                 builder.option("innodb-buffer-pool-size=256M").option(product.redo_log_option(256));
         }
         if product == Product::MySql {
-            // As with MariaDB, a binary log is what a method adds.
+            // As with MariaDB, a method adds the binary log.
             builder = builder.option("disable-log-bin");
         }
         for option in &wanted.options {
@@ -133,7 +133,7 @@ impl Target {
         Ok((target, missing))
     }
 
-    /// Connects to a server of the user's own.
+    /// Connects to a user's server.
     ///
     /// # Errors
     /// It cannot be reached.
@@ -164,7 +164,7 @@ impl Target {
         &self.version
     }
 
-    /// What it understands.
+    /// What it supports.
     pub fn dialect(&self) -> &Dialect {
         &self.dialect
     }
@@ -172,18 +172,18 @@ impl Target {
     /// Connects as the bench.
     ///
     /// # Errors
-    /// The server refuses, or is gone.
+    /// The server reports an error, or has ended.
     pub fn connect(&self) -> Result<Conn> {
         let mut conn = self
             .admin
             .connect()
             .with_context(|| format!("cannot connect to {}", self.admin.address))?;
-        // Literals are quoted as this wants it; waits between blocks may be long.
+        // Literals are quoted for this mode; waits between blocks may be long.
         conn.query_drop("SET SESSION sql_mode = '', wait_timeout = 86400")?;
         Ok(conn)
     }
 
-    /// Starts a private server anew with these options besides its own.
+    /// Restarts a private server with these additional options.
     ///
     /// # Errors
     /// It is not private, or does not start.
@@ -196,7 +196,7 @@ impl Target {
         self.note_threads(&mut conn)
     }
 
-    /// Starts a private server anew through another command, with these options besides its own.
+    /// Restarts a private server through another command, with these additional options.
     ///
     /// # Errors
     /// It is not private, or does not start.
@@ -230,10 +230,10 @@ impl Target {
     /// What to read at the edges of a method's blocks.
     ///
     /// # Errors
-    /// The server refuses.
+    /// The server reports an error.
     pub fn probe(&mut self, conn: &mut Conn, method: &Method) -> Result<Probe> {
         if self.pid.is_some() {
-            // A thread that had nothing to do before the load may serve it now.
+            // A thread that was idle before the load may serve it now.
             for tid in self.dialect.serving_threads(conn)? {
                 self.idle_threads.remove(&tid);
             }
@@ -241,7 +241,7 @@ impl Target {
         let data_directory = data_directory(conn)?;
         let mut log = Vec::new();
         for pattern in &method.log {
-            // Relative ones lie in the data directory.
+            // Relative paths are in the data directory.
             log.push(data_directory.join(fill_in(conn, pattern)?));
         }
         Ok(Probe {
@@ -254,7 +254,7 @@ impl Target {
         })
     }
 
-    /// Why this server cannot have a method; nothing if it can.
+    /// Why this server cannot use a method; `None` if it can.
     pub fn refuses(&self, method: &Method) -> Option<String> {
         let product = match self.dialect.product() {
             Product::MariaDb => "mariadb",
@@ -286,10 +286,10 @@ impl Target {
         None
     }
 
-    /// For the results.
+    /// The server's line of the results.
     ///
     /// # Errors
-    /// The server refuses.
+    /// The server reports an error.
     pub fn describe(&self, conn: &mut Conn) -> Result<ServerLine> {
         let names: Vec<String> = TOLD_VARIABLES.iter().map(|name| format!("'{name}'")).collect();
         let rows: Vec<(String, String)> = conn
@@ -303,10 +303,10 @@ impl Target {
     }
 }
 
-/// Checks a server of the user's own before anything is done to it.
+/// Checks a user's server before changing anything.
 ///
 /// # Errors
-/// It is too old, or a privilege is missing; what is missing is named.
+/// It is too old, or a privilege is missing; the error names it.
 pub fn check_privileges(conn: &mut Conn, dialect: &Dialect, methods: &[Method]) -> Result<()> {
     let least = match dialect.product() {
         Product::MariaDb => "10.4",
@@ -319,7 +319,7 @@ pub fn check_privileges(conn: &mut Conn, dialect: &Dialect, methods: &[Method]) 
     let tables: BTreeSet<_> =
         methods.iter().filter_map(|m| Some(m.library.as_ref()?.remembered_in())).collect();
     for (table, name) in tables {
-        // EXPLAIN wants the privileges of the statement, and does not run it.
+        // EXPLAIN needs the privileges of the statement, and does not run it.
         for statement in [
             format!("EXPLAIN INSERT INTO {table} SELECT * FROM {table}"),
             format!("EXPLAIN DELETE FROM {table} WHERE {name} = ''"),
@@ -334,13 +334,13 @@ pub fn check_privileges(conn: &mut Conn, dialect: &Dialect, methods: &[Method]) 
     Ok(())
 }
 
-/// Where the server's data are.
+/// The server's data directory.
 pub(crate) fn data_directory(conn: &mut Conn) -> Result<PathBuf> {
     let path: Option<String> = conn.query_first("SELECT @@GLOBAL.datadir")?;
     path.map(PathBuf::from).context("the server has no data directory")
 }
 
-/// `{variable}` in a path becomes its value.
+/// Replaces each `{variable}` in a path with its value.
 pub(crate) fn fill_in(conn: &mut Conn, pattern: &str) -> Result<String> {
     let Some((before, rest)) = pattern.split_once('{') else { return Ok(pattern.to_owned()) };
     let (name, after) =
@@ -351,7 +351,7 @@ pub(crate) fn fill_in(conn: &mut Conn, pattern: &str) -> Result<String> {
     fill_in(conn, &format!("{before}{value}{after}"))
 }
 
-/// The process that the server's pid file names, or that listens at its socket.
+/// The process named by the server's pid file, or listening on its socket.
 fn local_pid(login: &Login, conn: &mut Conn) -> Result<Option<u32>> {
     // Through a proxy, or in a container, it may be another process.
     let is_server = |pid: &u32| {

@@ -1,8 +1,8 @@
-//! What must be put back on the server, whatever happens to the run.
+//! The changes to undo on the server, even if the run dies.
 //!
-//! Each entry is noted before the change is made, in a table of the bench's own schema, too: a
-//! bench that was killed with SIGKILL leaves the notes, and the next one, or `--restore`, does
-//! what they say.
+//! Each entry is saved before the change is made, also in a table of the bench's own schema: a
+//! bench that was killed with SIGKILL leaves the entries, and the next one, or `--restore`,
+//! executes them.
 
 use anyhow::{Context, Result, bail};
 
@@ -10,27 +10,27 @@ use crate::load::SCHEMA;
 use tacho_sandbox::client::{Conn, Queryable};
 use tacho_sandbox::dialect::is_gone;
 
-/// Statements that undo what has been done, the last first.
+/// Statements that undo the changes, the last first.
 #[derive(Debug, Default)]
 pub struct Undo {
     statements: Vec<String>,
 }
 
-/// What there is of an earlier run.
+/// The remains of an earlier run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// No schema of our name.
     Nothing,
-    /// A schema that a bench has made.
+    /// A schema that a bench has created.
     Ours,
-    /// A schema of our name that no bench has made.
+    /// A schema with our name that no bench has created.
     Foreign,
 }
 
 /// Looks for the schema.
 ///
 /// # Errors
-/// The server refuses.
+/// The server reports an error.
 pub fn look(conn: &mut Conn) -> Result<Found> {
     let schema: Option<String> =
         conn.query_first(format!("SHOW DATABASES LIKE '{}'", SCHEMA.replace('_', "\\_")))?;
@@ -44,10 +44,10 @@ pub fn look(conn: &mut Conn) -> Result<Found> {
 }
 
 impl Undo {
-    /// Makes the schema, with the table of notes in it.
+    /// Creates the schema with its table of entries.
     ///
     /// # Errors
-    /// The server refuses, or there is a schema of this name.
+    /// The server reports an error, or the schema already exists.
     pub fn begin(conn: &mut Conn) -> Result<Self> {
         conn.query_drop(format!("CREATE DATABASE {SCHEMA} CHARACTER SET utf8mb4"))
             .with_context(|| format!("cannot create the schema {SCHEMA}"))?;
@@ -57,7 +57,7 @@ impl Undo {
         Ok(Self::default())
     }
 
-    /// Takes over the notes of a run that was killed.
+    /// Reads the entries of a run that was killed.
     ///
     /// # Errors
     /// They cannot be read.
@@ -71,10 +71,10 @@ impl Undo {
         Ok(Self { statements })
     }
 
-    /// Notes a statement, unless it has been noted.
+    /// Saves a statement, unless it is saved already.
     ///
     /// # Errors
-    /// The server refuses; then the change must not be made.
+    /// The server reports an error; then the change must not be made.
     pub fn note(&mut self, conn: &mut Conn, statement: String) -> Result<()> {
         if !self.statements.contains(&statement) {
             let quoted = quote(&statement);
@@ -85,10 +85,10 @@ impl Undo {
         Ok(())
     }
 
-    /// Does what the notes say, as far as possible, and removes the schema.
+    /// Executes the entries, as far as possible, and removes the schema.
     ///
     /// # Errors
-    /// Something could not be undone; all of it is named, and the notes stay.
+    /// Something could not be undone; the error lists all of it, and the entries stay.
     pub fn run(&mut self, conn: &mut Conn) -> Result<()> {
         let mut failed = Vec::new();
         for statement in self.statements.iter().rev() {

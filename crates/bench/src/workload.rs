@@ -1,13 +1,13 @@
-//! What the clients do while the methods are compared.
+//! The work of the clients while the methods are compared.
 
-/// Where the statements of a workload come from.
+/// The source of a workload's statements.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// A script that comes with sysbench.
+    /// A script of sysbench.
     Stock(&'static str),
-    /// One of ours: its name and text.
+    /// Our own script: its name and text.
     Ours(&'static str, &'static str),
-    /// A command of the user's, run by the shell.
+    /// A user's command, run by the shell.
     Command(String),
 }
 
@@ -16,11 +16,11 @@ pub enum Source {
 pub struct Workload {
     /// As given on the command line.
     pub name: String,
-    /// For people.
+    /// The displayed title.
     pub title: String,
-    /// Where its statements come from.
+    /// The source of its statements.
     pub source: Source,
-    /// Length of its statements, for scripts that ask.
+    /// Length of its statements, for scripts that use it.
     pub statement_bytes: u32,
 }
 
@@ -28,7 +28,7 @@ const CONNECT: Source = Source::Ours("connect.lua", include_str!("../lua/connect
 const STATEMENT: Source = Source::Ours("statement.lua", include_str!("../lua/statement.lua"));
 
 impl Workload {
-    /// Those that are built in.
+    /// The built-in workloads.
     pub fn built_in() -> Vec<Self> {
         [
             ("oltp_point_select", "one row by its key", Source::Stock("oltp_point_select"), 0),
@@ -54,7 +54,7 @@ impl Workload {
         .collect()
     }
 
-    /// The user's own command.
+    /// A user's command.
     pub fn command(command: &str) -> Self {
         Self {
             name: "command".to_owned(),
@@ -64,7 +64,7 @@ impl Workload {
         }
     }
 
-    /// Whether it is sysbench that runs it, so that events and their latencies are known.
+    /// Whether sysbench runs it, so that events and their latencies are known.
     pub fn is_sysbench(&self) -> bool {
         !matches!(self.source, Source::Command(_))
     }

@@ -1,7 +1,7 @@
-//! The writing side: which entry comes next. No I/O: the caller brings the bytes to the files.
+//! The writing side: which entry comes next. No I/O: the caller writes the bytes to the files.
 //!
-//! A frame counts as soon as it is made, so its bytes must get into the sidecar before those of any
-//! later entry. What is signed comes as a [`Step`], because a new key comes with it, which must be
+//! A frame counts as soon as it is made, so its bytes must reach the sidecar before those of any
+//! later entry. Signed entries come as a [`Step`], because each includes a new key, which must be
 //! in the key file first.
 
 use zeroize::Zeroizing;
@@ -14,7 +14,7 @@ use crate::key::{SecretKey, VerifierKey};
 use crate::key_file::{self, KeyFile};
 use crate::note;
 
-/// Where the chain stands.
+/// The position of the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The log file, without its directory.
@@ -40,28 +40,28 @@ pub struct Chain {
     previous_tombstone: Hash,
 }
 
-/// What is signed and does not count yet: its keys must reach the key file before.
+/// A signed entry that does not count yet: its keys must reach the key file first.
 #[derive(Debug)]
 pub struct Step {
     /// The last checkpoint of the file before, to be appended to its sidecar.
     pub closing: Option<String>,
-    /// An epoch, to begin a sidecar with, or a checkpoint.
+    /// An epoch that begins a sidecar, or a checkpoint.
     pub note: String,
     epoch: u64,
-    /// The key of the new epoch; none: the epoch goes on.
+    /// The key of the new epoch; none: the epoch continues.
     secret: Option<SecretKey>,
     signer: SecretKey,
     after: Position,
 }
 
 impl Step {
-    /// The log file that the note stands beside.
+    /// The log file of the note's sidecar.
     #[must_use]
     pub fn file(&self) -> &str {
         &self.after.file
     }
 
-    /// Whether a key file is the one that goes with this step.
+    /// Whether a key file belongs to this step.
     #[must_use]
     pub fn is_in(&self, key: &KeyFile) -> bool {
         key.note.as_deref() == Some(&*self.note)
@@ -69,7 +69,7 @@ impl Step {
 }
 
 impl Chain {
-    /// Goes on at a position, with the keys of a key file.
+    /// Continues at a position, with the keys of a key file.
     #[must_use]
     pub fn new(key: KeyFile, position: Position) -> Chain {
         let KeyFile { root, directory, epoch, secret, signer, .. } = key;
@@ -77,23 +77,23 @@ impl Chain {
         Chain { root, directory, epoch, secret, signer, position, previous_tombstone }
     }
 
-    /// Where it stands.
+    /// The current position.
     #[must_use]
     pub fn position(&self) -> &Position {
         &self.position
     }
 
-    /// The key that everything hangs on.
+    /// The root key.
     #[must_use]
     pub fn root(&self) -> &VerifierKey {
         &self.root
     }
 
-    /// Begins an epoch in a file: the one of the position, if nothing of it is in the chain yet, or
+    /// Begins an epoch in a file: the file of the position, if none of it is in the chain yet, or
     /// another one. Reasons that do not continue the chain begin a new one.
     ///
     /// # Errors
-    /// When there is no randomness.
+    /// If there is no randomness.
     pub fn next_epoch(
         &self,
         reason: EpochReason,
@@ -130,10 +130,10 @@ impl Chain {
         Ok(Step { closing, note, epoch: epoch.number, secret: Some(secret), signer, after })
     }
 
-    /// Signs the position, and hands over to another key. `None`: nothing has begun yet.
+    /// Signs the position, and hands over to another key. `None`: no epoch has begun yet.
     ///
     /// # Errors
-    /// When there is no randomness.
+    /// If there is no randomness.
     pub fn checkpoint(
         &self,
         reason: CheckpointReason,
@@ -169,7 +169,7 @@ impl Chain {
         checkpoint.to_text()
     }
 
-    /// The key file that must lie on the disk before a step is entered.
+    /// The key file that must be on disk before a step is entered.
     #[must_use]
     pub fn key_file(&self, step: &Step) -> Zeroizing<String> {
         let secret = step.secret.as_ref().unwrap_or(&self.secret);
@@ -178,7 +178,7 @@ impl Chain {
         key_file::text(&self.root, directory, step.epoch, secret, Some(&step.signer), notes)
     }
 
-    /// Whether a key file is the one of now.
+    /// Whether a key file is the current one.
     #[must_use]
     pub fn is_key_of(&self, key: &KeyFile) -> bool {
         let public = |signer: &Option<SecretKey>| signer.as_ref().map(SecretKey::root);
@@ -187,7 +187,7 @@ impl Chain {
             && public(&key.signer) == public(&self.signer)
     }
 
-    /// Enters a step that this chain has made at this position. The old keys are gone with this.
+    /// Enters a step that this chain has made at this position. The old keys are destroyed.
     pub fn enter(&mut self, step: Step) {
         if let Some(secret) = step.secret {
             self.secret = secret;
@@ -197,8 +197,8 @@ impl Chain {
         self.position = step.after;
     }
 
-    /// The line of a frame. Its bytes begin at `start`, which is the position unless somebody
-    /// else has changed the file.
+    /// The line of a frame. Its bytes begin at `start`, which is the position unless another
+    /// process has changed the file.
     pub fn frame(&mut self, frame: &Frame) -> String {
         let line = frame.to_line();
         self.position.offset = frame.end;
@@ -207,12 +207,13 @@ impl Chain {
         line
     }
 
-    /// Says which tombstone is the last in `removed.chain`, by its bytes.
+    /// Sets which tombstone is the last in `removed.chain`, by its bytes.
     pub fn set_last_tombstone(&mut self, note: &[u8]) {
         self.previous_tombstone = Hash::of(note);
     }
 
-    /// A tombstone. It counts when [`Chain::set_last_tombstone`] is told that it is in the file.
+    /// A tombstone. It counts once [`Chain::set_last_tombstone`] was called, when it is in the
+    /// file.
     #[must_use]
     pub fn tombstone(&self, gone: &Gone, reason: RemovalReason, time_s: i64) -> String {
         let tombstone = Tombstone {
@@ -229,7 +230,7 @@ impl Chain {
     }
 }
 
-/// What a tombstone tells of a file.
+/// What a tombstone states about a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone {
     /// The log file, without its directory.

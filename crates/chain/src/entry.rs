@@ -1,4 +1,4 @@
-//! What stands in a sidecar: bytes and their meaning.
+//! The entries of a sidecar: bytes and their meaning.
 //!
 //! Every entry has one spelling: it is formatted again and compared when it is read.
 
@@ -11,12 +11,12 @@ use crate::key::{VerifierKey, is_origin};
 pub const EPOCH_HEAD: &str = "tachograph-epoch-v1";
 /// First line of a tombstone.
 pub const REMOVED_HEAD: &str = "tachograph-removed-v1";
-/// First line of a tombstone with a reason that version 1 does not have.
+/// First line of a tombstone whose reason version 1 does not have.
 pub const REMOVED_HEAD_2: &str = "tachograph-removed-v2";
 /// Begins the line of a frame.
 pub const FRAME_HEAD: &str = "frame ";
 
-/// An entry that makes no sense.
+/// An entry that cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an entry of a sidecar")]
 pub struct NotAnEntry;
@@ -32,7 +32,7 @@ pub enum EpochReason {
     NoKey,
     /// The directory does not have what the recorder knew to be sealed.
     RolledBack,
-    /// Somebody else changed the file that was being written.
+    /// Another process changed the file that was being written.
     Damaged,
     /// So many files could not be sealed that some were given up.
     GivenUp,
@@ -48,7 +48,7 @@ impl EpochReason {
         (EpochReason::GivenUp, "given-up"),
     ];
 
-    /// Whether the chain goes on from what is before it.
+    /// Whether the chain continues from the entry before it.
     #[must_use]
     pub fn continues(self) -> bool {
         matches!(self, EpochReason::Rotate | EpochReason::Damaged)
@@ -64,13 +64,13 @@ impl EpochReason {
 /// Why a checkpoint was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointReason {
-    /// Its time has come.
+    /// The interval has passed.
     Interval,
-    /// A recorder goes on in the file.
+    /// A recorder continues the file.
     Start,
     /// The file is complete and another one follows.
     Rotate,
-    /// The recorder stopped in the orderly way.
+    /// The recorder stopped in an orderly way.
     Stop,
 }
 
@@ -82,8 +82,8 @@ impl CheckpointReason {
         (CheckpointReason::Stop, "stop"),
     ];
 
-    /// Whether another key signs what follows. After the last checkpoint of a file, that is the one
-    /// of the next file's epoch.
+    /// Whether another key signs the following checkpoints. After the last checkpoint of a file,
+    /// that is the key of the next file's epoch.
     #[must_use]
     pub fn hands_over(self) -> bool {
         self != CheckpointReason::Rotate
@@ -93,13 +93,13 @@ impl CheckpointReason {
 /// Why a file was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RemovalReason {
-    /// Older than what is kept.
+    /// Older than the limit.
     Age,
-    /// More bytes than what is kept.
+    /// More bytes than the limit.
     Size,
-    /// Somebody asked for it.
+    /// Requested by a user.
     Request,
-    /// More files than what is kept.
+    /// More files than the limit.
     Count,
 }
 
@@ -112,7 +112,7 @@ impl RemovalReason {
     ];
 
     /// First line of a tombstone with this reason. Tombstones whose reason version 1 has stay in
-    /// version 1: its readers can read them.
+    /// version 1, so that its readers can read them.
     fn head(self) -> &'static str {
         match self {
             Self::Age | Self::Size | Self::Request => REMOVED_HEAD,
@@ -141,7 +141,7 @@ words!(EpochReason, CheckpointReason, RemovalReason);
 /// The text of the note that begins an epoch, which is one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epoch {
-    /// The key that everything hangs on.
+    /// The root key.
     pub root: VerifierKey,
     /// 1, 2, 3 …
     pub number: u64,
@@ -157,7 +157,7 @@ pub struct Epoch {
     pub file: String,
     /// `seq` of the last line before it.
     pub seq: u64,
-    /// The log file whose chain goes on here.
+    /// The log file whose chain continues here.
     pub previous: Option<String>,
     /// The chain before it.
     pub chain: Hash,
@@ -225,7 +225,7 @@ pub struct Checkpoint {
     pub offset: u64,
     /// Why it was made.
     pub reason: CheckpointReason,
-    /// Signs the next checkpoint of the file; none where there is none.
+    /// Signs the next checkpoint of the file; none for the last one.
     pub next: Option<VerifierKey>,
 }
 

@@ -14,7 +14,7 @@ const DOMAIN: &[u8] = b"tachograph-chain-v1\0";
 pub struct Hash(pub [u8; 32]);
 
 impl Hash {
-    /// What the first chain of a log begins with.
+    /// The start of the first chain of a log.
     pub const ZERO: Hash = Hash([0; 32]);
 
     /// SHA-256 of some bytes.
@@ -24,7 +24,7 @@ impl Hash {
     }
 
     /// The chain after one more entry: SHA-256 over the domain, this hash, the length of the entry
-    /// (64 bits, little-endian) and its bytes as they stand in the sidecar.
+    /// (64 bits, little-endian) and its bytes as in the sidecar.
     #[must_use]
     pub fn after(&self, entry: &[u8]) -> Hash {
         let mut hasher = Sha256::new();
@@ -47,7 +47,7 @@ impl Hash {
         Some(Hash(STANDARD.decode(text).ok()?.try_into().ok()?))
     }
 
-    /// Reads 64 lower-case hexadecimal digits, what `sha256sum` prints.
+    /// Reads 64 lower-case hexadecimal digits, as `sha256sum` prints them.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Hash> {
         let mut bytes = [0; 32];
@@ -97,13 +97,13 @@ mod tests {
         assert_eq!(Hash::from_hex(hex), Some(hash));
         assert_eq!(Hash::from_hex(&hex.to_uppercase()), None);
         assert_eq!(Hash::from_base64(&hash.to_base64()), Some(hash));
-        // The last digit before the padding has two bits that carry nothing: they must be 0.
+        // The last digit before the padding has two unused bits: they must be 0.
         assert_eq!(Hash::from_base64("ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa1="), None);
         assert!(Hash::from_base64("ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=").is_some());
     }
 
     #[test]
-    fn a_step_depends_on_what_was_before_and_on_where_an_entry_ends() {
+    fn a_step_depends_on_the_hash_before_and_on_the_end_of_the_entry() {
         assert_ne!(Hash::ZERO.after(b"a"), Hash::of(b"").after(b"a"));
         assert_ne!(Hash::ZERO.after(b"ab"), Hash::ZERO.after(b"a").after(b"b"));
         assert_ne!(Hash::ZERO.after(b""), Hash::ZERO);

@@ -25,7 +25,7 @@ pub fn is_origin(text: &str) -> bool {
         .is_some_and(|id| id.len() == 16 && id.bytes().all(|b| hex_digit(b).is_some()))
 }
 
-/// A text that is no verifier key.
+/// A text that is not a verifier key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a verifier key: expected <name>+<key id>+<key>, as `tacho keygen` prints it")]
 pub struct NotAKey;
@@ -48,7 +48,7 @@ impl VerifierKey {
         &self.origin
     }
 
-    /// Whether the name is the one that follows from this key: then it can be a root.
+    /// Whether the name follows from this key: then it can be a root.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.origin == origin_of(&self.key)
@@ -99,7 +99,7 @@ impl FromStr for VerifierKey {
         let [ED25519, key @ ..] = bytes else { return Err(NotAKey) };
         let key = VerifyingKey::from_bytes(&key).map_err(|_| NotAKey)?;
         let key = VerifierKey::new(origin.to_owned(), key);
-        // Formatting again rejects a wrong key id and every second spelling.
+        // Formatting it again rejects a wrong key id and any second spelling.
         if is_origin(origin) && key.to_string() == text { Ok(key) } else { Err(NotAKey) }
     }
 }
@@ -108,7 +108,7 @@ impl FromStr for VerifierKey {
 pub struct SecretKey(SigningKey);
 
 impl SecretKey {
-    /// A new one, from the operating system's source of randomness.
+    /// A new key, from the operating system's source of randomness.
     ///
     /// # Errors
     /// When that source fails.
@@ -163,7 +163,7 @@ impl SecretKey {
     }
 }
 
-/// Shows nothing of it.
+/// Does not print the key.
 impl fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SecretKey")
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_key_is_no_root() {
+    fn an_epoch_key_is_not_a_root() {
         let root = SecretKey::from_bytes(&[7; 32]).root();
         let epoch = SecretKey::from_bytes(&[8; 32]).public(root.origin());
         assert!(!epoch.is_root());

@@ -1,11 +1,11 @@
-//! Where the secrets lie between two starts.
+//! Storage of the secrets between two starts.
 //!
-//! The file has the two keys of now, and the note that began the newest of them: an epoch, or the
-//! newest checkpoint. The note is in the key file *before* it is in the sidecar: whatever the moment
-//! of a crash, a recorder that starts finds the note in both, or appends it to the sidecar and goes
-//! on. What is neither was taken out of the sidecar by somebody.
+//! The file has the two current keys, and the note that began the newer of them: an epoch, or the
+//! newest checkpoint. The note is in the key file *before* it is in the sidecar: whenever a crash
+//! happens, a recorder that starts finds the note in both, or appends it to the sidecar and
+//! continues. Otherwise another process has removed the note from the sidecar.
 //!
-//! The file names the log directory that its keys belong to, so that no other one is sealed with them.
+//! The file names the log directory that its keys belong to, so that they never seal another one.
 
 use std::fmt::Write as _;
 
@@ -22,13 +22,13 @@ use crate::sidecar::{Entries, Meaning};
 const HEAD: &str = "tachograph-signing-key-v2";
 /// Version 1 does not name the log directory.
 const HEAD_V1: &str = "tachograph-signing-key-v1";
-/// In the place of a key or a directory that there is not.
+/// Stands for a key or a directory that does not exist.
 const NONE: &str = "-";
 
 /// Bytes of the longest key file: a path has up to 4096, in base64.
 pub const BYTES_MAX: usize = 16384;
 
-/// A key file that makes no sense.
+/// A key file that cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a signing key file")]
 pub struct NotAKeyFile;
@@ -36,12 +36,12 @@ pub struct NotAKeyFile;
 /// The content of a key file.
 #[derive(Debug)]
 pub struct KeyFile {
-    /// The key that everything hangs on.
+    /// The root key.
     pub root: VerifierKey,
-    /// Path of the log directory that the key belongs to; none: it has not been used yet, or only by
-    /// a recorder that wrote version 1.
+    /// Path of the log directory that the key belongs to; none: the key has not been used yet, or
+    /// only by a recorder that wrote version 1.
     pub directory: Option<Vec<u8>>,
-    /// Number of the epoch; 0: nothing was signed yet, and the secret is the root's.
+    /// Number of the epoch; 0: nothing was signed yet, and the secret belongs to the root.
     pub epoch: u64,
     /// The epoch's key.
     pub secret: SecretKey,
@@ -53,7 +53,7 @@ pub struct KeyFile {
     pub note: Option<String>,
 }
 
-/// What the note of a key file says: where it stands.
+/// The position that the note of a key file states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begun {
     /// The log file, without its directory.
@@ -64,7 +64,7 @@ pub struct Begun {
     pub seq: u64,
     /// The chain before it.
     pub chain: Hash,
-    /// It is the first entry of its sidecar.
+    /// Whether it is the first entry of its sidecar.
     pub is_epoch: bool,
 }
 
@@ -72,7 +72,7 @@ impl KeyFile {
     /// A new root.
     ///
     /// # Errors
-    /// When there is no randomness.
+    /// If there is no randomness.
     pub fn generate() -> Result<KeyFile, getrandom::Error> {
         Ok(KeyFile::of_root(SecretKey::generate()?))
     }
@@ -185,7 +185,7 @@ fn read(text: &str) -> Option<KeyFile> {
     (!entries.is_torn()).then_some(file)
 }
 
-/// A path, or nothing in its place. `None`: not a spelling of one.
+/// A path, or the mark for none. `None`: the text is neither.
 fn path(text: &str) -> Option<Option<Vec<u8>>> {
     if text == NONE {
         return Some(None);
@@ -204,7 +204,7 @@ pub fn text(
     signer: Option<&SecretKey>,
     notes: [Option<&str>; 2],
 ) -> Zeroizing<String> {
-    // With room for all of it: growing would leave a copy of the secrets in freed memory.
+    // With capacity for all of it: growing would leave a copy of the secrets in freed memory.
     let mut text = Zeroizing::new(String::with_capacity(BYTES_MAX));
     let secret = secret.to_base64();
     let signer = signer.map(SecretKey::to_base64);
@@ -227,7 +227,7 @@ mod tests {
         format!("audit-20261121T015944Z-{number:06}.jsonl")
     }
 
-    /// Key files of a log that begins, is signed, and goes on in a second file.
+    /// Key files of a log that begins, is signed, and continues in a second file.
     fn key_files() -> Vec<Zeroizing<String>> {
         let mut file = KeyFile::generate().expect("randomness");
         let mut texts = vec![file.to_text()];

@@ -1,24 +1,24 @@
-//! Zone: outside, and the embedded writer thread. Tamper evidence: who holds a public key can
-//! tell, offline, that the audit log was changed.
+//! Zone: outside, and the embedded writer thread. Tamper evidence: with a public key, a reader can
+//! detect offline that the audit log was changed.
 //!
-//! `docs/specs/chain.md` is the normative text. In short: beside each log file lies a *sidecar*
-//! with *frames* (a SHA-256 hash of a run of lines), chained by hashes over all files of the
-//! directory; *checkpoints* sign the chain, each with a key of its own that the one before has named.
-//! Each file has a key, too (an *epoch*), whose public half is signed by the key before it. What has
-//! signed is destroyed.
+//! `docs/specs/chain.md` is the normative text. In short: each log file has a *sidecar* with
+//! *frames* (a SHA-256 hash of a run of lines), chained by hashes over all files of the directory;
+//! *checkpoints* sign the chain, each with its own key, which the checkpoint before has named. Each
+//! file also has a key (an *epoch*), whose public half is signed by the key before it. Keys are
+//! destroyed after they have signed.
 //!
-//! This crate does no I/O of its own but read from what it is given. Who writes the sidecars is
-//! `tacho-logdir` (`seal`).
+//! This crate does no I/O except reading from the sources it is given. `tacho-logdir` (`seal`)
+//! writes the sidecars.
 //!
-//! | module | what it owns |
+//! | module | contents |
 //! |---|---|
 //! | [`hash`] | one step of the chain |
 //! | [`key`] | keys and their text forms |
 //! | [`note`] | signed notes |
-//! | [`entry`] | what stands in a sidecar: bytes and meaning |
+//! | [`entry`] | the entries of a sidecar: bytes and meaning |
 //! | [`sidecar`] | reading a sidecar, entry by entry |
 //! | [`chain`] | the writing side: which entry comes next |
-//! | [`key_file`] | where the secrets lie between two starts |
+//! | [`key_file`] | storage of the secrets between two starts |
 //! | [`verify`] | the reading side |
 
 pub mod chain;
@@ -30,7 +30,7 @@ pub mod note;
 pub mod sidecar;
 pub mod verify;
 
-/// Ending of a sidecar, in the place of `jsonl`.
+/// Ending of a sidecar, instead of `jsonl`.
 pub const SIDECAR_ENDING: &str = "chain";
 /// Tombstones of a directory.
 pub const REMOVED_FILE: &str = "removed.chain";

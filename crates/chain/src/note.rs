@@ -34,7 +34,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// Takes a note apart. `None`: it is no note, or is spelled in another way than [`sign`] does.
+    /// Parses a note. `None`: it is not a note, or its spelling differs from that of [`sign`].
     #[must_use]
     pub fn parse(note: &str) -> Option<Note> {
         let (text, line) = note.split_once(BLANK)?;
@@ -46,7 +46,7 @@ impl Note {
         if note.bytes().any(|byte| byte < b' ' && byte != b'\n') {
             return None;
         }
-        // Refuses bits that carry nothing, and with them every second spelling.
+        // Rejects non-zero unused bits, and with them any second spelling.
         let bytes: [u8; 68] = STANDARD.decode(signature).ok()?.try_into().ok()?;
         let (key_id, signature) = bytes.split_first_chunk::<4>()?;
         let signature = *signature.first_chunk::<64>()?;
@@ -88,7 +88,7 @@ mod tests {
     /// The example of c2sp.org/signed-note: made by another implementation.
     #[test]
     fn the_example_of_the_specification_is_a_note() {
-        // Its text has a blank line, which ours never have: only the last part is taken here.
+        // Its text has a blank line, which our notes never have: only the last part is used here.
         let note = "ed \u{e8} subito sera.\n\n\u{2014} quasimodo.example/salvatore NnugSzTjtVAewIS+\
                     Z/iJhUPeFDkO/5QQ2i5ddnGITLlC+EhfLW9oJKONrMouFSQU0xMcXxj99ihAQwaqP3ZekRwNtIc=\n";
         let parsed = Note::parse(note).expect("a note");

@@ -5,10 +5,10 @@ use std::io::{self, BufRead, Read as _};
 use crate::entry::{Checkpoint, Epoch, FRAME_HEAD, Frame, Tombstone};
 use crate::note::{DASH, Note};
 
-/// Longest entry, bytes. The longest that is ever written has some 700.
+/// Longest entry, bytes. The longest that is ever written has about 700.
 const ENTRY_BYTES_MAX: usize = 4096;
 
-/// What an entry says.
+/// The meaning of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// A run of lines.
@@ -26,14 +26,14 @@ pub enum Meaning {
 pub struct Entry {
     /// Number of its first line, from 1.
     pub line: u64,
-    /// Its bytes as they stand there.
+    /// Its bytes as in the file.
     pub bytes: Vec<u8>,
-    /// `None`: it makes no sense.
+    /// `None`: it cannot be parsed.
     pub meaning: Option<Meaning>,
 }
 
 impl Entry {
-    /// What some bytes mean.
+    /// The meaning of some bytes.
     #[must_use]
     pub fn of(line: u64, bytes: Vec<u8>) -> Entry {
         let meaning = std::str::from_utf8(&bytes).ok().and_then(meaning);
@@ -83,7 +83,7 @@ impl<R: BufRead> Entries<R> {
     /// The next entry; `None` at the end, also at a torn one.
     ///
     /// # Errors
-    /// As reading the source.
+    /// If the source cannot be read.
     pub fn next_entry(&mut self) -> io::Result<Option<Entry>> {
         let first = self.line;
         let mut bytes = Vec::new();
@@ -91,7 +91,7 @@ impl<R: BufRead> Entries<R> {
             return Ok(None);
         }
         if !bytes.starts_with(FRAME_HEAD.as_bytes()) {
-            // A note ends with its signature line. What is none ends somewhere, too.
+            // A note ends with its signature line. Text that is not a note must end, too.
             let mut start = 0;
             while !bytes[start..].starts_with(DASH.as_bytes()) && bytes.len() < ENTRY_BYTES_MAX {
                 start = bytes.len();
@@ -105,8 +105,8 @@ impl<R: BufRead> Entries<R> {
         Ok(Some(Entry::of(first, bytes)))
     }
 
-    /// Appends a line. `false`: there is no complete one. A line that is too long is handed out
-    /// in pieces, none of which can mean anything.
+    /// Appends a line. `false`: there is no complete one. A line that is too long is returned in
+    /// pieces, none of which can have a meaning.
     fn line_into(&mut self, bytes: &mut Vec<u8>) -> io::Result<bool> {
         let before = bytes.len();
         let mut limited = self.source.by_ref().take(ENTRY_BYTES_MAX as u64);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_read_in_pieces() {
+    fn an_endless_line_is_read_in_pieces() {
         let noise = vec![b'x'; 3 * ENTRY_BYTES_MAX];
         let mut entries = Entries::new(&noise[..]);
         let entry = entries.next_entry().expect("reads").expect("a piece");

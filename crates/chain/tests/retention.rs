@@ -1,6 +1,7 @@
-//! Verification of a log whose closed files are compressed and removed, also while it is read.
+//! Verification of a log whose closed files are compressed and removed, also during the
+//! verification.
 
-// Each test file uses its own part of this.
+// Each test file uses only a part of this.
 #[allow(dead_code)]
 mod support;
 
@@ -8,9 +9,9 @@ use support::{Dir, Recorder, assert_state, log, sealed, sidecar, stem};
 use tacho_chain::entry::RemovalReason;
 use tacho_chain::verify::{self, Options, State};
 
-/// Retention and compression go on while the log is read.
+/// Retention and compression continue while the log is read.
 #[test]
-fn what_goes_while_the_log_is_read_is_looked_for_again() {
+fn files_removed_during_the_verification_are_looked_up_again() {
     struct Changing {
         dirs: [Dir; 2],
         trigger: String,
@@ -32,7 +33,7 @@ fn what_goes_while_the_log_is_read_is_looked_for_again() {
     let root = recorder.root.clone();
     let mut compressed = before.clone();
     let plain = compressed.0.remove(&log(2)).expect("there");
-    // The directory hands out what is in a compressed file.
+    // The directory returns the content of a compressed file.
     compressed.0.insert(format!("{}.zst", log(2)), plain);
     recorder.start();
     recorder.remove(1);
@@ -48,7 +49,7 @@ fn what_goes_while_the_log_is_read_is_looked_for_again() {
             assert!(report.removed_files <= gone && dir.is_changed.get(), "{trigger}");
         }
     }
-    // What goes without a tombstone is missing.
+    // A file that was removed without a tombstone is missing.
     let mut after = before.clone();
     after.0.retain(|name, _| !name.starts_with(&stem(2)));
     let dirs = [before, after];
@@ -58,8 +59,8 @@ fn what_goes_while_the_log_is_read_is_looked_for_again() {
     assert_state(&report, State::Gap);
 }
 
-/// The key that signs a tombstone may be any that hangs on the root: also one of a file that is
-/// gone itself.
+/// A tombstone may be signed by any key that depends on the root: also by the key of a file that
+/// was removed.
 #[test]
 fn a_tombstone_may_be_signed_by_an_earlier_key() {
     let mut recorder = Recorder::new(1);
@@ -88,7 +89,7 @@ fn a_tombstone_may_be_signed_by_an_earlier_key() {
     assert_state(&recorder.verify(), State::Modified);
 }
 
-/// Tombstones of both versions stand in one file, in the order in which the files went.
+/// Tombstones of both versions are in one file, in the order of the removals.
 #[test]
 fn the_report_counts_removals_by_reason() {
     let mut recorder = Recorder::new(1);
@@ -110,7 +111,7 @@ fn the_report_counts_removals_by_reason() {
     assert_eq!((by(RemovalReason::Age), by(RemovalReason::Size)), (Some(1), Some(1)));
     assert_eq!(by(RemovalReason::Request), None);
 
-    // The reason is signed: neither another one nor another version can be put in its place.
+    // The reason is signed: neither the reason nor the version can be replaced.
     let text = recorder.dir.text("removed.chain");
     for (from, to) in [
         ("reason count\n", "reason whim\n"),

@@ -1,11 +1,12 @@
 //! Which statements are not executed.
 //!
-//! It is asked when a statement is about to run: the server knows its SQL command by then, and when
-//! it has opened the tables, those too, one at a time. The compiler makes sure that no rule before
-//! one that blocks asks for what is known later. Whatever a rule that blocks matches is recorded.
+//! The server asks when a statement is about to run: by then it knows the SQL command, and when it
+//! has opened the tables, those too, one at a time. The compiler makes sure that no rule before one
+//! that blocks needs facts that become known later. Statements that match a rule that blocks are
+//! recorded.
 //!
-//! Most statements of a session can be told apart by their SQL command alone. Which of them no rule
-//! blocks is found once for a session ([`Program::may_block`]).
+//! For most statements of a session the SQL command alone decides. The commands that no rule blocks
+//! are computed once for a session ([`Program::may_block`]).
 
 use crate::decide::{Ended, Event, Facts, Session, Truth};
 use crate::program::{
@@ -14,20 +15,20 @@ use crate::program::{
 };
 use crate::tables::{Coverage, Tables};
 
-/// A set of SQL commands, by the server's number; those without a number are in it or not.
+/// A set of SQL commands, by the server's number, with a flag for those without a number.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandSet([u8; COMMAND_SET_BYTES]);
 
 impl Default for CommandSet {
-    /// None.
+    /// The empty set.
     fn default() -> CommandSet {
         CommandSet([0; COMMAND_SET_BYTES])
     }
 }
 
 impl CommandSet {
-    /// Those of a compiler's set.
+    /// From a set of the compiler.
     #[cfg(feature = "compile")]
     pub(crate) fn of(numbers: [u8; 32]) -> CommandSet {
         let mut set = CommandSet::default();
@@ -37,7 +38,7 @@ impl CommandSet {
 
     const ALL: CommandSet = CommandSet([0xff; COMMAND_SET_BYTES]);
 
-    /// Whether a command is in it; negative: one without a number.
+    /// Whether it contains a command; negative: one without a number.
     #[inline]
     pub fn has(&self, sql_command: i32) -> bool {
         match usize::try_from(sql_command) {
@@ -48,7 +49,7 @@ impl CommandSet {
         }
     }
 
-    /// Puts what `combine` makes of each byte of both in its place.
+    /// Replaces each byte with the result of `combine` for the bytes of both sets.
     fn merge(&mut self, other: &[u8], combine: impl Fn(u8, u8) -> u8) {
         for (to, from) in self.0.iter_mut().zip(other) {
             *to = combine(*to, *from);
@@ -56,41 +57,41 @@ impl CommandSet {
     }
 }
 
-/// What is known of a statement that is about to run.
+/// Facts about a statement that is about to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun<'f> {
-    /// Whose it is. Of a statement inside of a stored program: who has called that.
+    /// Its session. Inside a stored program: the session that has called it.
     pub session: Session<'f>,
-    /// The server's number of its SQL command; negative: it has none.
+    /// The server's number of its SQL command; negative: none.
     pub sql_command: i32,
-    /// Database and name of a table that it is about to touch; `None`: none was opened yet.
+    /// Database and name of a table that it is about to access; `None`: none is open yet.
     pub table: Option<(&'f [u8], &'f [u8])>,
 }
 
 impl<'p> Program<'p> {
-    /// What blocks a statement; `None`: nothing, or nothing yet.
+    /// The rule that blocks a statement; `None`: none, or none yet.
     pub fn blocks(&self, begun: &Begun<'_>) -> Option<Block<'p>> {
-        // Each table is asked about by itself.
+        // Each table has its own request.
         let tables = begun.table.as_ref().map(core::slice::from_ref);
         let tables = tables.map(|reported| Tables { reported, coverage: Coverage::Complete });
         let ended = Ended { sql_command: Some(begun.sql_command), errno: 0, tables };
         let facts =
             Facts { session: Some(begun.session), event: Event::Statement, ended: Some(ended) };
         for rule in self.rules() {
-            // Unknown: it blocks, and asks for a table. That comes.
+            // Unknown: the rule blocks, and needs a table. That request follows.
             if rule.holds(&facts) == Truth::Yes {
                 return rule.block;
             }
         }
-        self.default_treatment().block.then_some(Block::DEFAULT)
+        self.default_action().block.then_some(Block::DEFAULT)
     }
 
-    /// The SQL commands of which a rule may block some statements of a session, whatever its
-    /// database and its client command are.
+    /// The SQL commands for which a rule may block some statements of a session, whatever its
+    /// database and client command.
     pub fn may_block(&self, session: &Session<'_>) -> CommandSet {
         let facts = Facts { session: Some(*session), event: Event::Statement, ended: None };
         let mut blocked = CommandSet::default();
-        // What a rule has matched for certain, no rule behind it is asked about.
+        // Commands that a rule has certainly matched: later rules do not apply to them.
         let mut decided = CommandSet::default();
         for rule in self.rules() {
             let (possible, is_certain) = rule.commands(&facts);
@@ -103,15 +104,15 @@ impl<'p> Program<'p> {
                 decided.merge(&possible.0, |decided, matched| decided | matched);
             }
         }
-        if self.default_treatment().block {
+        if self.default_action().block {
             blocked.merge(&decided.0, |blocked, decided| blocked | !decided);
         }
         blocked
     }
 
-    /// Whether statements of one of these SQL commands may be left out whoever sends them, and by
+    /// Whether statements with one of these SQL commands may be left out for every account, and by
     /// which rule: its number from 1, or 0 for the default. Rules about a user, a host or a table
-    /// do not count: they are about some accounts, or cannot leave such statements out.
+    /// do not count: they concern some accounts, or cannot leave such statements out.
     pub fn may_leave_out(&self, commands: &CommandSet) -> Option<usize> {
         let facts = Facts { session: None, event: Event::Statement, ended: None };
         let mut decided = CommandSet::default();
@@ -123,20 +124,19 @@ impl<'p> Program<'p> {
             let is_about_some = rule
                 .conditions()
                 .any(|it| matches!(it.field, FIELD_USER | FIELD_HOST | FIELD_TABLE));
-            if rule.treatment.skip && !is_about_some && is_left(&decided, &possible) {
+            if rule.action.skip && !is_about_some && is_left(&decided, &possible) {
                 return Some(index.saturating_add(1));
             }
-            // The tables of such a statement are never all known: a rule that records by them
-            // leaves open whether it matches, and so nothing behind it skips.
-            let records =
-                !(rule.treatment.skip || rule.treatment.no_text || rule.treatment.literals);
+            // The tables of such a statement are never all known: a rule that records by table may
+            // or may not match, so no later rule skips.
+            let records = !(rule.action.skip || rule.action.no_text || rule.action.literals);
             let is_by_table =
                 rule.conditions().all(|it| matches!(it.field, FIELD_SQL_COMMAND | FIELD_TABLE));
             if is_certain || records && is_by_table {
                 decided.merge(&possible.0, |decided, matched| decided | matched);
             }
         }
-        let skips = self.default_treatment().skip;
+        let skips = self.default_action().skip;
         (skips && is_left(&decided, &CommandSet::ALL)).then_some(0)
     }
 }
@@ -153,7 +153,7 @@ impl Rule<'_> {
                 FIELD_DB | FIELD_COMMAND | FIELD_TABLE | FIELD_ERRNO | FIELD_PROGRAM => {
                     is_certain = false;
                 }
-                _ => match condition.holds(facts, self.treatment) {
+                _ => match condition.holds(facts, self.action) {
                     Truth::Yes => {}
                     Truth::No => return (CommandSet::default(), true),
                     Truth::Unknown => is_certain = false,
@@ -165,7 +165,7 @@ impl Rule<'_> {
 }
 
 impl Condition<'_> {
-    /// Of one about SQL commands: takes out those that it does not hold for.
+    /// For a condition on SQL commands: removes those for which it is false.
     fn narrow(&self, set: &mut CommandSet) {
         let mut any = CommandSet::default();
         for item in self.items() {

@@ -1,13 +1,13 @@
 //! The classes of statements, by the server's own names of SQL commands (`SHOW GLOBAL STATUS LIKE
-//! 'Com\_%'` without the prefix; MariaDB 10.11 and MySQL 8.0 and 9.7 have been looked through).
+//! 'Com\_%'` without the prefix; all those of MariaDB 10.11 and MySQL 8.0 and 9.7).
 //!
-//! Decided by number, never by text: what a comment or an odd spelling does to a statement's
-//! text does not move it to another class (CVE-2026-3494).
+//! The SQL command's number decides, never the text: a comment or an unusual spelling in a
+//! statement's text does not move it to another class (CVE-2026-3494).
 
 /// A class of statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Definitions: CREATE, ALTER, DROP, RENAME, TRUNCATE, but not of accounts.
+    /// Definitions: CREATE, ALTER, DROP, RENAME, TRUNCATE, except of accounts.
     Ddl,
     /// Changes of rows: INSERT, UPDATE, DELETE, REPLACE, LOAD DATA.
     Dml,
@@ -23,7 +23,7 @@ pub enum Class {
     Program,
     /// SET and USE. (MariaDB counts SET PASSWORD as SET.)
     Session,
-    /// Whatever else the server has, and statements that have no number: parse errors, commands
+    /// All other commands of the server, and statements without a number: parse errors, commands
     /// that are not SQL.
     Other,
 }
@@ -57,8 +57,8 @@ impl Class {
         }
     }
 
-    /// Whether a SQL command is about accounts, privileges, settings or what the server loads: what
-    /// an audit is for, whatever else it leaves out.
+    /// Whether a SQL command is about accounts, privileges, settings or what the server loads: an
+    /// audit should have these, whatever else it leaves out.
     pub fn is_vital(sql_command: &str) -> bool {
         match Class::of(sql_command) {
             Class::Dcl => true,
@@ -70,7 +70,7 @@ impl Class {
         }
     }
 
-    /// Of a SQL command.
+    /// The class of a SQL command.
     pub fn of(sql_command: &str) -> Class {
         match sql_command {
             "create_user"

@@ -1,11 +1,11 @@
-//! Rules against what is known of a statement.
+//! Compares rules with the known facts about a statement.
 //!
-//! Three-valued: before a statement runs, nobody knows its SQL command, its error or (with
-//! MariaDB) its tables. What then cannot be decided is recorded, and decided when it has ended.
+//! Three-valued: before a statement runs, its SQL command, its error and (with MariaDB) its tables
+//! are unknown. A statement that cannot be decided then is recorded, and decided when it has ended.
 
 use crate::program::{
-    Condition, FIELD_COMMAND, FIELD_DB, FIELD_ERRNO, FIELD_EVENT, FIELD_HOST, FIELD_SQL_COMMAND,
-    FIELD_TABLE, FIELD_USER, Program, Rule, Treatment, take_short,
+    Action, Condition, FIELD_COMMAND, FIELD_DB, FIELD_ERRNO, FIELD_EVENT, FIELD_HOST,
+    FIELD_SQL_COMMAND, FIELD_TABLE, FIELD_USER, Program, Rule, take_short,
 };
 use crate::tables::{Coverage, Tables};
 use crate::{glob, network};
@@ -16,23 +16,23 @@ use crate::{glob, network};
 pub enum Event {
     /// A statement or another client command.
     Statement = 1,
-    /// A table that was touched outside of any statement.
+    /// A table that was used outside any statement.
     Table = 2,
 }
 
-/// What is known of a statement.
+/// Known facts about a statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'f> {
-    /// Whose it is; `None`: not known. A statement inside of a stored program has the names of the
+    /// Its session; `None`: unknown. A statement inside a stored program has the names of the
     /// program's definer, not those of the session.
     pub session: Option<Session<'f>>,
-    /// What it is.
+    /// Its kind.
     pub event: Event,
     /// `None`: it has not ended.
     pub ended: Option<Ended<'f>>,
 }
 
-/// What is known of a session.
+/// Known facts about a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Session<'f> {
     /// User name the client gave.
@@ -47,32 +47,32 @@ pub struct Session<'f> {
     pub command: &'f [u8],
 }
 
-/// What is known of a statement that has ended.
+/// Known facts about a statement that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended<'f> {
-    /// The server's number of its SQL command; `None`: not known, negative: it has none.
+    /// The server's number of its SQL command; `None`: unknown, negative: none.
     pub sql_command: Option<i32>,
     /// Error number, 0 = none.
     pub errno: u32,
-    /// The tables that it has touched; `None`: none is known.
+    /// The tables that it has used; `None`: none is known.
     pub tables: Option<Tables<'f>>,
 }
 
-/// What comes of it.
+/// The decision about a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// This.
-    Known(Treatment),
-    /// It depends on what is not known (yet). It is not skipped, and where a rule that may match
-    /// keeps text or literals out, so does this.
-    Open(Treatment),
+    /// Decided.
+    Known(Action),
+    /// It depends on facts that are unknown (yet). The statement is not skipped, and if a rule that
+    /// may match removes text or literals, so does this.
+    Open(Action),
 }
 
 impl Decision {
-    /// What to do if nothing more becomes known.
-    pub fn treatment(self) -> Treatment {
+    /// The action if nothing more becomes known.
+    pub fn action(self) -> Action {
         match self {
-            Decision::Known(treatment) | Decision::Open(treatment) => treatment,
+            Decision::Known(action) | Decision::Open(action) => action,
         }
     }
 }
@@ -92,25 +92,25 @@ impl From<bool> for Truth {
 }
 
 impl Program<'_> {
-    /// What is to be done with a statement: what the first rule says that matches.
+    /// The action for a statement: that of the first rule that matches.
     pub fn decide(&self, facts: &Facts<'_>) -> Decision {
-        let mut maybe: Option<Treatment> = None;
-        let mut open = Treatment::default();
-        // Whether all that may match would do the same.
+        let mut maybe: Option<Action> = None;
+        let mut open = Action::default();
+        // Whether all rules that may match have the same action.
         let mut agree = true;
-        let mut found = self.default_treatment();
+        let mut found = self.default_action();
         for rule in self.rules() {
             match rule.holds(facts) {
                 Truth::No => {}
                 Truth::Yes => {
-                    found = rule.treatment;
+                    found = rule.action;
                     break;
                 }
                 Truth::Unknown => {
-                    agree &= maybe.is_none_or(|other| other == rule.treatment);
-                    maybe = Some(rule.treatment);
-                    open.no_text |= rule.treatment.no_text;
-                    open.literals |= rule.treatment.literals;
+                    agree &= maybe.is_none_or(|other| other == rule.action);
+                    maybe = Some(rule.action);
+                    open.no_text |= rule.action.no_text;
+                    open.literals |= rule.action.literals;
                 }
             }
         }
@@ -128,7 +128,7 @@ impl Rule<'_> {
     pub(crate) fn holds(&self, facts: &Facts<'_>) -> Truth {
         let mut all = Truth::Yes;
         for condition in self.conditions() {
-            match condition.holds(facts, self.treatment) {
+            match condition.holds(facts, self.action) {
                 Truth::No => return Truth::No,
                 Truth::Unknown => all = Truth::Unknown,
                 Truth::Yes => {}
@@ -139,16 +139,16 @@ impl Rule<'_> {
 }
 
 impl Condition<'_> {
-    /// `treatment`: that of its rule.
-    pub(crate) fn holds(&self, facts: &Facts<'_>, treatment: Treatment) -> Truth {
-        match (self.matches(facts, treatment), self.negated) {
+    /// `action`: that of its rule.
+    pub(crate) fn holds(&self, facts: &Facts<'_>, action: Action) -> Truth {
+        match (self.matches(facts, action), self.negated) {
             (Truth::Yes, true) => Truth::No,
             (Truth::No, true) => Truth::Yes,
             (matches, _) => matches,
         }
     }
 
-    fn matches(&self, facts: &Facts<'_>, treatment: Treatment) -> Truth {
+    fn matches(&self, facts: &Facts<'_>, action: Action) -> Truth {
         let any = |is_it: &dyn Fn(&[u8]) -> bool| Truth::from(self.items().any(is_it));
         match (self.field, facts.session, facts.ended) {
             (FIELD_USER, Some(who), _) => any(&|item| glob::matches(item, who.user, false)),
@@ -167,23 +167,23 @@ impl Condition<'_> {
             }
             (FIELD_ERRNO, _, Some(ended)) => any(&|item| has_number(item, ended.errno)),
             (FIELD_TABLE, _, Some(Ended { tables: Some(tables), .. })) => {
-                self.matches_tables(&tables, treatment)
+                self.matches_tables(&tables, action)
             }
             _ => Truth::Unknown,
         }
     }
 
-    /// A rule that skips has to match each table of the statement, others any of them. A table that
-    /// was not reported may match, or may not.
-    fn matches_tables(&self, tables: &Tables<'_>, treatment: Treatment) -> Truth {
+    /// A rule that skips must match each table of the statement, other rules any of them. A table
+    /// that was not reported may or may not match.
+    fn matches_tables(&self, tables: &Tables<'_>, action: Action) -> Truth {
         let is_it = |table: &(&[u8], &[u8])| self.items().any(|item| is_table(item, table));
-        let keeps_out = treatment.no_text || treatment.literals;
+        let keeps_out = action.no_text || action.literals;
         let is_all = match tables.coverage {
             Coverage::Complete => true,
-            Coverage::Doubtful => keeps_out && !treatment.skip,
+            Coverage::Doubtful => keeps_out && !action.skip,
             Coverage::Unknown => false,
         };
-        let decided = if treatment.skip && !self.negated {
+        let decided = if action.skip && !self.negated {
             let each = tables.reported.iter().all(is_it);
             (!each).then_some(false).or(is_all.then_some(!tables.reported.is_empty()))
         } else {

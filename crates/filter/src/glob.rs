@@ -1,12 +1,12 @@
-//! `*` stands for any characters, `?` for one, and `\` takes the meaning from what follows.
+//! `*` stands for any characters, `?` for one, and `\` makes the next character literal.
 
-/// Whether `text`, in UTF-8, is what `pattern` describes. `fold`: ASCII letters of either case
-/// are the same, as in host names.
+/// Whether `text`, in UTF-8, matches `pattern`. `fold`: ASCII letters of either case are equal, as
+/// in host names.
 ///
-/// Takes `pattern.len() * text.len()` steps at most.
+/// Takes at most `pattern.len() * text.len()` steps.
 pub fn matches(pattern: &[u8], text: &[u8], fold: bool) -> bool {
     let (mut pattern, mut text) = (pattern, text);
-    // Where to go on when a guess of what the last `*` stands for was too short.
+    // Where to continue if the last `*` stands for more than guessed.
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
         let (step, rest) = match pattern {
@@ -48,7 +48,7 @@ fn same(wanted: u8, byte: u8, fold: bool) -> bool {
     wanted == byte || (fold && wanted.eq_ignore_ascii_case(&byte))
 }
 
-/// What follows the first character: a byte, and those that continue it.
+/// The text after the first character, which is a byte and its continuation bytes.
 fn behind_character(text: &[u8]) -> &[u8] {
     let mut rest = text.get(1..).unwrap_or(&[]);
     while let [0x80..=0xbf, after @ ..] = rest {
@@ -89,7 +89,7 @@ mod tests {
         assert!(matches(b"DB.Example.*", b"db.example.ORG", true));
     }
 
-    /// By trying all lengths that a `*` can stand for.
+    /// Tries all lengths that a `*` can stand for.
     fn slowly(pattern: &[char], text: &[char]) -> bool {
         match pattern {
             [] => text.is_empty(),

@@ -1,19 +1,19 @@
 //! Zone: hot (deciding), cold (compiling). Which statements are recorded, and how, and which are
 //! not executed.
 //!
-//! A filter is an ordered list of rules in JSON (`docs/specs/filter.md`). [`compile`] turns it
-//! into a [`Program`]: bytes without pointers, which [`Program::decide`] walks through. Deciding
-//! allocates nothing and cannot panic, so that a query thread may do it; the writer does it
-//! again with the same bytes when it knows how a statement has ended.
+//! A filter is an ordered list of rules in JSON (`docs/specs/filter.md`). [`compile`] turns it into
+//! a [`Program`]: bytes without pointers, which [`Program::decide`] evaluates. Deciding does not
+//! allocate and cannot panic, so a query thread may do it; the writer decides again with the same
+//! bytes when it knows how a statement has ended.
 //!
-//! | module | what it owns |
+//! | module | contents |
 //! |---|---|
 //! | [`program`] | the bytes of a compiled filter |
-//! | [`decide`] | rules against what is known of a statement, three-valued |
+//! | [`decide`] | compares rules with the known facts, three-valued |
 //! | [`block`] | which statements are not executed |
 //! | [`glob`] | `*` and `?` |
 //! | [`network`] | addresses and prefixes |
-//! | [`mod@compile`] | from JSON, with the position of what is wrong in it |
+//! | [`mod@compile`] | from JSON, with the position of errors |
 //! | [`class`] | the classes of `sql_command` |
 //! | [`tables`] | whether the tables of a statement are all known |
 
@@ -43,5 +43,5 @@ pub mod tables;
 
 pub use block::{Begun, CommandSet};
 pub use decide::{Decision, Ended, Event, Facts, Session};
-pub use program::{Block, Overflow, Program, Treatment};
+pub use program::{Action, Block, Overflow, Program};
 pub use tables::{Coverage, Report, Tables};

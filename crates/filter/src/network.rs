@@ -1,14 +1,14 @@
-//! Addresses, all of them as the 128 bits of IPv6: an IPv4 address is `::ffff:a.b.c.d`
-//! (RFC 4291, section 2.5.5.2), which is also how a dual-stack socket shows it.
+//! Addresses, all of them as the 128 bits of IPv6: an IPv4 address is `::ffff:a.b.c.d` (RFC 4291,
+//! section 2.5.5.2), which is also how a dual-stack socket shows it.
 //!
-//! The parser of the standard library would do, but the compiler cannot see that it does not
+//! The standard library's parser would suffice, but the compiler cannot prove that it does not
 //! panic, and this one runs on query threads.
 
 /// The first 96 bits of an IPv4 address.
 const MAPPED: u128 = 0xffff << 32;
 
-/// The address that `text` is, in one of the forms of RFC 4291, section 2.2, without a zone.
-/// `None`: it is none.
+/// The address in `text`, in one of the forms of RFC 4291, section 2.2, without a zone. `None`: it
+/// is not an address.
 pub fn address(text: &[u8]) -> Option<u128> {
     if text.contains(&b':') { v6(text) } else { v4(text).map(|bits| MAPPED | u128::from(bits)) }
 }
@@ -31,7 +31,7 @@ fn v4(text: &[u8]) -> Option<u32> {
     (count == 4).then_some(bits)
 }
 
-/// Eight groups, or fewer with `::` once for those that are left out.
+/// Eight groups, or fewer with one `::` for those that are omitted.
 fn v6(text: &[u8]) -> Option<u128> {
     let Some(gap) = text.windows(2).position(|pair| pair == b"::") else {
         let (bits, count) = groups(text, true)?;
@@ -46,8 +46,8 @@ fn v6(text: &[u8]) -> Option<u128> {
     Some(high.checked_shl(above).unwrap_or(0) | low)
 }
 
-/// Groups of up to four hexadecimal digits, and an IPv4 address at the `end` in place of two:
-/// their bits, and how many there are.
+/// Groups of up to four hexadecimal digits, and an IPv4 address at the `end` instead of two: their
+/// bits, and their number.
 fn groups(text: &[u8], end: bool) -> Option<(u128, u32)> {
     if text.is_empty() {
         return Some((0, 0));
@@ -84,8 +84,8 @@ pub fn same_prefix(one: u128, other: u128, bits: u8) -> bool {
     (one ^ other).checked_shr(rest).unwrap_or(0) == 0
 }
 
-/// An address and how many of its first bits count, from `10.0.0.0/8`, `fe80::/10` or an address
-/// alone.
+/// An address and the number of its significant bits, from `10.0.0.0/8`, `fe80::/10` or a single
+/// address.
 #[cfg(feature = "compile")]
 pub fn prefix(text: &str) -> Option<(u128, u8)> {
     let (ip, bits) = match text.split_once('/') {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none() {
+    fn texts_that_are_not_addresses() {
         for text in ["", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/", "10.0.0.0/+8", "host"] {
             assert_eq!(prefix(text), None, "{text}");
         }

@@ -1,12 +1,12 @@
 //! A compiled filter: bytes without pointers.
 //!
 //! All numbers are little-endian. The reader checks every length: damaged bytes end a list early
-//! and never lead it outside of them.
+//! and never lead the reader outside the program.
 //!
 //! ```text
-//! program    u16 number of rules, u8 treatment when none matches, u8 USES_* bits, rules
-//! rule       u32 bytes of what follows, u8 treatment, u8 number of conditions, only where the
-//!            treatment blocks: block; conditions
+//! program    u16 number of rules, u8 action when none matches, u8 USES_* bits, rules
+//! rule       u32 bytes of what follows, u8 action, u8 number of conditions, only where the
+//!            action blocks: block; conditions
 //! block      u32 error number, u16 bytes of the name, name, u16 bytes of the message, message
 //! condition  u32 bytes of what follows, u8 FIELD_*, u8 1 = negated, items
 //! item       u16 bytes of what follows, and by field:
@@ -18,13 +18,13 @@
 //!            errno                        u32 first, u32 last
 //! ```
 
-/// What the rules look at, as a set of bits.
+/// The facts that the rules use, as a set of bits.
 pub const USES_DB: u8 = 1;
 /// See [`USES_DB`].
 pub const USES_COMMAND: u8 = 2;
-/// Something that is known only when a statement has ended.
+/// A fact that is known only when a statement has ended.
 pub const USES_END: u8 = 4;
-/// A rule blocks, or what no rule matches is blocked.
+/// A rule blocks, or statements that no rule matches are blocked.
 pub const USES_BLOCK: u8 = 8;
 /// See [`USES_DB`].
 pub const USES_TABLE: u8 = 16;
@@ -53,13 +53,13 @@ pub const FIELD_PROGRAM: u8 = 8;
 /// Bytes of the set of SQL commands.
 pub const COMMAND_SET_BYTES: usize = 33;
 
-/// What to do when the arena is full, instead of what `tacho_overflow` says.
+/// What to do if the arena is full, instead of `tacho_overflow`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Overflow {
     /// Wait.
     Block = 1,
-    /// Wait, but not for ever.
+    /// Wait, but not forever.
     Timeout = 2,
     /// Do not wait.
     Drop = 3,
@@ -67,12 +67,12 @@ pub enum Overflow {
 
 /// What is done with a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Treatment {
+pub struct Action {
     /// It is not recorded.
     pub skip: bool,
     /// It is recorded without its text.
     pub no_text: bool,
-    /// The literals are taken out of its text.
+    /// The literals are removed from its text.
     pub literals: bool,
     /// `None`: as `tacho_overflow` says.
     pub overflow: Option<Overflow>,
@@ -86,7 +86,7 @@ const LITERALS: u8 = 4;
 const OVERFLOW_SHIFT: u8 = 3;
 const BLOCK: u8 = 32;
 
-impl Treatment {
+impl Action {
     /// As one byte.
     pub const fn to_byte(self) -> u8 {
         let overflow = match self.overflow {
@@ -101,8 +101,8 @@ impl Treatment {
     }
 
     /// From one byte.
-    pub const fn from_byte(byte: u8) -> Treatment {
-        Treatment {
+    pub const fn from_byte(byte: u8) -> Action {
+        Action {
             skip: byte & SKIP != 0,
             no_text: byte & NO_TEXT != 0,
             literals: byte & LITERALS != 0,
@@ -123,24 +123,24 @@ pub struct Program<'p> {
     bytes: &'p [u8],
 }
 
-/// What a client is told whose statement is blocked, and what the log says of it.
+/// The answer to the client of a blocked statement, and the rule's name in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block<'p> {
     /// Error number.
     pub errno: u32,
-    /// Which rule it is.
+    /// The rule's name.
     pub name: &'p [u8],
     /// Error message.
     pub message: &'p [u8],
 }
 
-/// `ER_AUDIT_API_ABORT`: what the servers say when an audit plugin aborts a statement.
+/// `ER_AUDIT_API_ABORT`: the servers' error when an audit plugin aborts a statement.
 pub const BLOCK_ERRNO: u32 = 3164;
-/// What a client is told where a rule has no message.
+/// The message to the client if a rule has none.
 pub const BLOCK_MESSAGE: &str = "The statement was blocked by a rule of the audit recorder";
 
 impl Block<'static> {
-    /// Of what no rule matches.
+    /// For statements that no rule matches.
     pub const DEFAULT: Block<'static> =
         Block { errno: BLOCK_ERRNO, name: b"default", message: BLOCK_MESSAGE.as_bytes() };
 }
@@ -148,9 +148,9 @@ impl Block<'static> {
 /// One rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule<'p> {
-    /// What is done with what it matches.
-    pub treatment: Treatment,
-    /// Where that is to block it.
+    /// The action for statements that it matches.
+    pub action: Action,
+    /// The answer, if the action is to block.
     pub block: Option<Block<'p>>,
     conditions: &'p [u8],
 }
@@ -160,13 +160,13 @@ pub struct Rule<'p> {
 pub struct Condition<'p> {
     /// One of `FIELD_*`.
     pub field: u8,
-    /// It holds when none of the items matches.
+    /// It holds if none of the items matches.
     pub negated: bool,
     items: &'p [u8],
 }
 
 impl<'p> Program<'p> {
-    /// Of the bytes that the compiler has made. No bytes: everything is recorded.
+    /// From the bytes of the compiler. No bytes: everything is recorded.
     pub const fn new(bytes: &'p [u8]) -> Program<'p> {
         Program { bytes }
     }
@@ -186,26 +186,26 @@ impl<'p> Program<'p> {
         self.bytes.first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes))
     }
 
-    /// What is done with what no rule matches.
-    pub fn default_treatment(&self) -> Treatment {
-        Treatment::from_byte(self.bytes.get(2).copied().unwrap_or(0))
+    /// The action for statements that no rule matches.
+    pub fn default_action(&self) -> Action {
+        Action::from_byte(self.bytes.get(2).copied().unwrap_or(0))
     }
 
     /// The rules, in their order.
     pub fn rules(&self) -> impl Iterator<Item = Rule<'p>> + use<'p> {
         let mut rest = self.bytes.get(4..).unwrap_or(&[]);
         core::iter::from_fn(move || {
-            let [treatment, _, conditions @ ..] = take_long(&mut rest)? else { return None };
-            let treatment = Treatment::from_byte(*treatment);
+            let [action, _, conditions @ ..] = take_long(&mut rest)? else { return None };
+            let action = Action::from_byte(*action);
             let mut conditions = conditions;
-            let block = if treatment.block { Some(take_block(&mut conditions)?) } else { None };
-            Some(Rule { treatment, block, conditions })
+            let block = if action.block { Some(take_block(&mut conditions)?) } else { None };
+            Some(Rule { action, block, conditions })
         })
     }
 }
 
 impl<'p> Rule<'p> {
-    /// Its conditions: it matches when all of them hold.
+    /// Its conditions: it matches if all of them hold.
     pub fn conditions(&self) -> impl Iterator<Item = Condition<'p>> + use<'p> {
         let mut rest = self.conditions;
         core::iter::from_fn(move || {
@@ -216,7 +216,7 @@ impl<'p> Rule<'p> {
 }
 
 impl<'p> Condition<'p> {
-    /// Its items: one of them has to match.
+    /// Its items: one of them must match.
     pub fn items(&self) -> impl Iterator<Item = &'p [u8]> + use<'p> {
         let mut rest = self.items;
         core::iter::from_fn(move || take_short(&mut rest))

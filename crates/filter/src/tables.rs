@@ -1,9 +1,9 @@
-//! Which tables a statement has touched, and whether these are all of them.
+//! Which tables a statement has used, and whether these are all of them.
 //!
-//! A server does not report all tables of every statement. MariaDB reports a table when it locks it,
-//! so it reports none of those that `LOCK TABLES` has locked before, only what it reads itself for the
-//! statement: `mysql.proc` or statistics. What is not certain to be all of a statement's tables never
-//! lets a rule leave the statement out.
+//! A server does not report all tables of every statement. MariaDB reports a table when it locks
+//! it, so it reports none of those that `LOCK TABLES` has locked before, only those that it reads
+//! itself for the statement: `mysql.proc` or statistics. If it is not certain that all of a
+//! statement's tables are known, no rule leaves the statement out.
 
 /// The tables of a statement that the server has reported.
 #[derive(Clone, Copy, Debug)]
@@ -14,33 +14,33 @@ pub struct Tables<'f> {
     pub coverage: Coverage,
 }
 
-/// Whether the reported tables of a statement are all that it has touched.
+/// Whether the reported tables of a statement are all that it has used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
     /// They are.
     Complete,
-    /// Probably. A rule that keeps text or literals out takes them for all; others do not.
+    /// Probably. A rule that removes text or literals treats them as all; others do not.
     Doubtful,
-    /// Nothing is known of the others.
+    /// Nothing is known about the others.
     Unknown,
 }
 
-/// What is known of how the server has reported the tables of a statement.
+/// How the server has reported the tables of a statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'f> {
     /// Database and name of each reported table.
     pub reported: &'f [(&'f [u8], &'f [u8])],
-    /// The server's name of the statement's SQL command; empty: not known, or none.
+    /// The server's name of the statement's SQL command; empty: unknown, or none.
     pub sql_command: &'f [u8],
     /// Error number, 0 = none.
     pub errno: u32,
-    /// The text of the statement; empty: not known.
+    /// The text of the statement; empty: unknown.
     pub text: &'f [u8],
     /// The default database.
     pub db: &'f [u8],
     /// The session had locked its tables before, or a part of the report is missing.
     pub is_partial: bool,
-    /// Of its kind of statement the server may not report all tables.
+    /// For this kind of statement the server may not report all tables.
     pub may_hide: bool,
 }
 
@@ -70,7 +70,7 @@ impl<'f> Report<'f> {
     }
 }
 
-/// The commands of which each server reports all tables, if it reports any that is not its own.
+/// The commands for which each server reports all tables, if it reports any that is not its own.
 fn is_fully_reported(sql_command: &[u8]) -> bool {
     matches!(
         sql_command,
@@ -89,12 +89,12 @@ fn is_fully_reported(sql_command: &[u8]) -> bool {
     )
 }
 
-/// A database of whose tables the server reads some by itself: routines, statistics, time zones.
+/// A database with tables that the server reads for itself: routines, statistics, time zones.
 fn is_of_the_server(db: &[u8]) -> bool {
     db == b"mysql" || UNREPORTED.iter().any(|unreported| db.eq_ignore_ascii_case(unreported))
 }
 
-/// Databases of whose tables a server reports none, or not each.
+/// Databases with tables that a server does not report, or not always.
 const UNREPORTED: [&[u8]; 2] = [b"information_schema", b"performance_schema"];
 
 /// Whether a text has a name in it, whatever the letter case.
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_certain_is_complete() {
+    fn only_certain_reports_are_complete() {
         let both = [SCRATCH, PROC];
         let one = report(&both);
         let of = |report: Report<'_>| report.coverage();

@@ -1,9 +1,9 @@
 //! ArcSight's Common Event Format, version 0.
 //!
 //! `CEF:0|vendor|product|version|class|name|severity|key=value …`. Source: "Implementing ArcSight
-//! Common Event Format (CEF)", Micro Focus Security ArcSight, version 26: in the header `|` and
-//! `\` are escaped, in the extension `=`, `\` and line ends. It has no escape for other control
-//! characters: they are made visible.
+//! Common Event Format (CEF)", Micro Focus Security ArcSight, version 26: in the header `|` and `\`
+//! are escaped, in the extension `=`, `\` and line ends. It has no escape for other control
+//! characters: they are replaced by visible text.
 
 use tacho_record::time::TimeFormatter;
 use tacho_record::{EventKind, Field, Record};
@@ -47,7 +47,7 @@ impl Escape for Value {
             b'\r' => out.extend_from_slice(b"\\r"),
             b'\t' => out.push(b'\t'),
             byte if is_control(byte) => {
-                // An escaped backslash: a reader shows `\x1b`.
+                // An escaped backslash: a reader displays `\x1b`.
                 out.extend_from_slice(b"\\\\x");
                 hex(out, byte, b"0123456789abcdef");
             }
@@ -86,14 +86,14 @@ fn custom(out: &mut Vec<u8>, key: &str, label: &str, append: impl FnOnce(&mut Ve
     out.extend_from_slice(label.as_bytes());
 }
 
-/// A custom text and its label, when there is any.
+/// A custom text and its label, if there is a text.
 fn custom_name(out: &mut Vec<u8>, key: &str, label: &str, value: &[u8]) {
     if !value.is_empty() {
         custom(out, key, label, |out| name::<Value>(out, value));
     }
 }
 
-/// A custom number and its label, when there is one.
+/// A custom number and its label, if there is a number.
 fn custom_number(out: &mut Vec<u8>, key: &str, label: &str, value: Option<u64>) {
     if let Some(value) = value {
         custom(out, key, label, |out| number(out, value));
@@ -115,7 +115,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
     name::<Header>(out, class);
     out.push(b'|');
     number(out, severity(record, event));
-    // The key that every line has begins the extension, without a blank.
+    // The key that every line has begins the extension, without a leading blank.
     out.extend_from_slice(b"|rt=");
     number(out, record.ts_us.max(0).unsigned_abs() / 1000);
     count(out, "externalId", Some(record.seq));
@@ -155,13 +155,14 @@ fn append_custom(out: &mut Vec<u8>, record: &Record) {
     }
     custom_name(out, "cs4", "sqlstate", record.sqlstate);
     custom_name(out, "cs5", "os_user", record.os_user);
-    // There are six: the last is for what a session's begin and end have, or else a statement.
+    // There are six: the last is for what the begin and end of a session have, or else for a
+    // statement.
     if record.proxy_user.is_empty() {
         custom_name(out, "cs6", "digest", record.digest);
     } else {
         custom_name(out, "cs6", "proxy_user", record.proxy_user);
     }
-    // These are for what has no place elsewhere, too.
+    // These are also for fields without another key.
     custom_number(out, "flexNumber1", "rewrite_rule", record.rewrite_rule);
     if record.rewritten_query.is_some() {
         custom(out, "flexString1", "rewritten_query", |out| rewritten::<Value>(out, record));
@@ -169,7 +170,7 @@ fn append_custom(out: &mut Vec<u8>, record: &Record) {
     custom_name(out, "flexString2", "blocked_by", record.blocked_by);
     custom_number(out, "cn1", "conn", record.conn);
     custom_number(out, "cn2", "query_time_us", record.query_time_us);
-    // There are three: rows changed, or else sent, or records lost.
+    // There are three: rows changed, otherwise rows sent or records lost.
     if let Some(rows) = record.rows_affected {
         custom_number(out, "cn3", "rows_affected", Some(rows));
     } else if let Some(rows) = record.rows_sent {
@@ -179,7 +180,7 @@ fn append_custom(out: &mut Vec<u8>, record: &Record) {
     }
 }
 
-/// Where it has each field.
+/// The position of each field.
 pub const fn place(field: Field) -> Place {
     match field {
         Field::seq => Place::In("externalId"),

@@ -1,10 +1,10 @@
-//! MariaDB's server_audit, as it writes to a file.
+//! MariaDB's server_audit, in the form that it writes to a file.
 //!
 //! `timestamp,serverhost,username,host,connectionid,queryid,operation,database,object,retcode`.
 //! Source: `plugin/server_audit/server_audit.c` of MariaDB 10.11 (`log_header`, `log_connection`,
 //! `log_proxy`, `log_statement_ex`, `log_table`, `log_rename`), and its own output beside ours in
 //! `tests/mariadb/server_audit.rs`. It escapes statements and nothing else; here names are escaped,
-//! too, because a user name is chosen by whoever connects.
+//! too, because the client chooses the user name.
 
 use tacho_record::time::{TIME_BYTES, TimeFormatter};
 use tacho_record::{EventKind, Field, Outcome, Record, TableAccess, TableUse};
@@ -28,7 +28,7 @@ impl Escape for Quoted {
     }
 }
 
-/// A field without quotes: no comma is left in it.
+/// A field without quotes: commas in it are escaped.
 struct Bare;
 
 impl Escape for Bare {
@@ -41,7 +41,7 @@ impl Escape for Bare {
     }
 }
 
-/// A part of a field that has `|`, `.` or backquotes between its parts.
+/// A part of a field that has `|`, `.` or backquotes as separators.
 struct Part;
 
 impl Escape for Part {
@@ -83,7 +83,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
     }
 }
 
-/// All up to and with `operation`.
+/// Everything up to and including `operation`.
 fn append_header(
     by: &Formatter,
     out: &mut Vec<u8>,
@@ -132,12 +132,12 @@ fn append_connection(
 ) {
     append_header(by, out, record, operation, clock.format(record.ts_us));
     append_database(out, record.db);
-    // Theirs tells no reason for the end of a session.
+    // The original has no reason for the end of a session.
     let has_reason = record.event != Some(EventKind::Disconnect);
     append_retcode(out, Some(if has_reason { record.errno } else { 0 }));
 }
 
-/// The account that the privileges come from. Its host is not in our log.
+/// The account that grants the privileges. Its host is not in our log.
 fn append_proxy(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
     append_header(by, out, record, "PROXY_CONNECT", clock.format(record.ts_us));
     append_database(out, record.db);
@@ -219,7 +219,7 @@ fn append_recorder(
     append_header(by, out, record, operation, clock.format(record.ts_us));
     append_database(out, record.db);
     if event == EventKind::Config {
-        // As MariaDB Enterprise's server_audit2.
+        // As in MariaDB Enterprise's server_audit2.
         name::<Bare>(out, record.variable);
         out.push(b'=');
         name::<Bare>(out, record.new_value);
@@ -231,7 +231,7 @@ fn append_recorder(
     append_retcode(out, Some(0));
 }
 
-/// Where it has each field.
+/// The position of each field.
 pub const fn place(field: Field) -> Place {
     match field {
         Field::ts | Field::query_time_us => Place::In("timestamp"),
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_original_has_no_name_for_is_there() {
+    fn fields_without_a_name_in_the_original_are_written() {
         let of = |record: &Record| {
             let line = lines(record);
             line.splitn(7, ',').last().unwrap().to_owned()

@@ -1,8 +1,8 @@
 //! Elastic Common Schema, version 9.4.0.
 //!
-//! One document a line. What the schema has no field for is in `tacho`, under our own names, as the
-//! schema asks of custom fields. Source: the published fields of ECS 9.4.0; a test checks the name
-//! and type of every field against them.
+//! One document per line. Fields that the schema does not have are in `tacho`, under our own names,
+//! as the schema requires of custom fields. Source: the published fields of ECS 9.4.0; a test
+//! checks the name and type of every field against them.
 
 use tacho_record::time::TimeFormatter;
 use tacho_record::{EventKind, Field, Outcome, Record};
@@ -55,7 +55,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
     out.push(b'\n');
 }
 
-/// `event.category` and `event.type` have lists of their own in the schema.
+/// `event.category` and `event.type` have their own lists in the schema.
 fn append_event(o: &mut Object, record: &Record, event: EventKind) {
     let (category, kind) = match event {
         EventKind::Connect => ("session", "start"),
@@ -100,8 +100,8 @@ fn append_event(o: &mut Object, record: &Record, event: EventKind) {
     o.word("provider", "tacho");
 }
 
-/// By the server's own class of the statement, never by its text. The schema expects neither
-/// `creation` nor `deletion` of the category `database`.
+/// By the server's own class of the statement, never by its text. The schema has neither `creation`
+/// nor `deletion` for the category `database`.
 fn kind(sql_command: &[u8]) -> &'static str {
     const CHANGES: [&[u8]; 10] = [
         b"insert",
@@ -128,7 +128,7 @@ fn append_source(o: &mut Object, record: &Record) {
     });
 }
 
-/// Where it has each field.
+/// The position of each field.
 pub const fn place(field: Field) -> Place {
     match field {
         Field::seq => Place::In("event.sequence"),

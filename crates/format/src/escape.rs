@@ -1,21 +1,22 @@
 //! Text inside a field of another format.
 //!
-//! What a format escapes is known by the first byte of a character, so text without such bytes,
+//! The first byte of a character decides whether a format escapes it, so text without such bytes,
 //! which is nearly all text, is copied in runs.
 
 use tacho_record::Record;
 use tacho_record::charset::{Charset, TextSink};
 
-/// What a format cannot have in a field, and what stands for it.
+/// Characters that a format cannot have in a field, and their replacements.
 pub trait Escape {
     /// Whether a character that begins with this byte may have to be escaped.
     fn is_special(byte: u8) -> bool;
 
-    /// Appends what stands for the character that `rest` begins with; how many bytes it had.
+    /// Appends the replacement of the first character of `rest`. Returns the character's length in
+    /// bytes.
     fn append(out: &mut Vec<u8>, rest: &[u8]) -> usize;
 }
 
-/// Appends a name or message, which the server gives in UTF-8. Ill-formed bytes are U+FFFD.
+/// Appends a name or message, which the server provides in UTF-8. Ill-formed bytes become U+FFFD.
 pub fn name<E: Escape>(out: &mut Vec<u8>, utf8: &[u8]) {
     decode::<E>(out, utf8, Charset::UTF8MB4);
 }
@@ -25,7 +26,7 @@ pub fn sql<E: Escape>(out: &mut Vec<u8>, record: &Record) {
     statement::<E>(out, record, record.sql.unwrap_or_default());
 }
 
-/// Appends the text that was executed in its place.
+/// Appends the text that was executed instead.
 pub fn rewritten<E: Escape>(out: &mut Vec<u8>, record: &Record) {
     statement::<E>(out, record, record.rewritten_query.unwrap_or_default());
 }
@@ -37,7 +38,7 @@ pub fn statement<E: Escape>(out: &mut Vec<u8>, record: &Record, text: &[u8]) {
 
 fn decode<E: Escape>(out: &mut Vec<u8>, bytes: &[u8], charset: &Charset) {
     let mut sink = Sink::<E> { out, escape: std::marker::PhantomData };
-    // These formats have no place for the original bytes; our own log keeps them.
+    // These formats have no field for the original bytes; our own log keeps them.
     let _fidelity = charset.decode(bytes, &mut sink);
 }
 
@@ -55,7 +56,7 @@ impl<E: Escape> TextSink for Sink<'_, E> {
             self.out.extend_from_slice(run);
             rest = special;
             if !special.is_empty() {
-                // At least one, whatever the format says: this must end.
+                // At least one byte, whatever the format returns: the loop must end.
                 let length = E::append(self.out, special).clamp(1, special.len());
                 rest = &special[length..];
             }
@@ -73,7 +74,7 @@ pub const fn is_control(byte: u8) -> bool {
 }
 
 /// Appends a backslash and the usual letter of a control character, or `x` and two hexadecimal
-/// digits, which also stand for any other byte.
+/// digits, which are also used for any other byte.
 pub fn backslash(out: &mut Vec<u8>, byte: u8) {
     let letter = match byte {
         0x08 => b'b',

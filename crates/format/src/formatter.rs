@@ -1,4 +1,4 @@
-//! Which format, and what all its lines share.
+//! The choice of the format, and what all its lines share.
 
 use std::collections::TryReserveError;
 
@@ -35,13 +35,13 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether it can say that a statement is still running. The others want one record for a
+    /// Whether it can express that a statement is still running. The others need one record per
     /// statement: see [`crate::join::Joiner`].
     pub const fn knows_running(self) -> bool {
         matches!(self, Self::Syslog)
     }
 
-    /// Where it has a field of the record. What syslog messages have is in their body.
+    /// The position of a field of the record. For syslog messages, this is in their body.
     pub const fn place(self, field: Field) -> Place {
         match self {
             Self::Csv => csv::place(field),
@@ -61,14 +61,14 @@ impl Format {
 #[derive(Clone, Debug)]
 pub struct Formatter {
     format: Format,
-    /// What syslog messages hold.
+    /// The body of syslog messages.
     pub(crate) body: Body,
     pub(crate) server_host: Vec<u8>,
-    /// When the file that is written was begun, RFC 3339; part of Percona's record numbers.
+    /// When the current file was begun, RFC 3339; part of Percona's record numbers.
     pub(crate) file_begun: [u8; TIME_BYTES],
     /// Default database of the last record of a slow log.
     pub(crate) slow_db: Vec<u8>,
-    /// Memory for one line of our own.
+    /// Memory for one line of our own format.
     pub(crate) scratch: Vec<u8>,
 }
 
@@ -85,13 +85,13 @@ impl Formatter {
         }
     }
 
-    /// Chooses what syslog messages hold; nothing to other formats.
+    /// Sets the body of syslog messages; no effect on other formats.
     #[must_use]
     pub fn with_body(self, body: Body) -> Self {
         Self { body, ..self }
     }
 
-    /// Appends what a file begins with. `begun_us`: when it was begun, µs since 1970-01-01 UTC.
+    /// Appends the beginning of a file. `begun_us`: when it was begun, µs since 1970-01-01 UTC.
     pub fn begin(&mut self, out: &mut Vec<u8>, begun_us: i64, clock: &mut TimeFormatter) {
         self.file_begun = *clock.format(begun_us);
         self.slow_db.clear();
@@ -100,8 +100,8 @@ impl Formatter {
         }
     }
 
-    /// Appends the lines of `record`: usually one; none when another record says it all; more when
-    /// the format has a line for each table.
+    /// Appends the lines of `record`: usually one; none if another record has the same content;
+    /// more if the format has a line for each table.
     pub fn write(&mut self, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
         match self.format {
             Format::Csv => csv::write(self, out, record, clock),
@@ -117,10 +117,10 @@ impl Formatter {
         }
     }
 
-    /// As [`Formatter::write`], for records whose texts may be of any length.
+    /// As [`Formatter::write`], for records whose texts may have any length.
     ///
     /// # Errors
-    /// When there is not enough memory for the lines; then nothing was appended.
+    /// If there is not enough memory for the lines; then nothing was appended.
     pub fn try_write(
         &mut self,
         out: &mut Vec<u8>,
@@ -135,7 +135,7 @@ impl Formatter {
         Ok(())
     }
 
-    /// Appends what a file ends with.
+    /// Appends the end of a file.
     pub fn end(&self, out: &mut Vec<u8>) {
         if let Format::PerconaNew | Format::PerconaOld = self.format {
             percona::end(out);
@@ -143,7 +143,7 @@ impl Formatter {
     }
 }
 
-/// The name of this machine, for records that have none of the server; an unnamed one is `-`.
+/// The name of this machine, for records without the server's name; `-` if it has none.
 #[must_use]
 pub fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -1,18 +1,18 @@
 //! `running` lines and the lines that complete them, as one record.
 //!
 //! A statement that ran long has a `running` line with its text and a later line with its outcome
-//! (`docs/specs/record.md`, "The life of a statement"). Other formats have one record for a
-//! statement, so the first is held until the second comes. What is held is bounded: when there is
-//! more than may be, the statement that began first is given out as running, and its completing
-//! line later as it is, without a text. The same goes for what has not ended when a recorder stops
-//! or another one starts: nobody is left who would tell its end.
+//! (`docs/specs/record.md`, "The life of a statement"). Other formats have one record per
+//! statement, so the first line is held until the second arrives. The held memory is bounded: if
+//! there is too much, the oldest statement is emitted as running, and its completing line later
+//! without a text. The same happens to statements that have not ended when a recorder stops or
+//! another one starts: no later line will complete them.
 
 use std::collections::BTreeMap;
 
 use tacho_record::{EventKind, Field, Length, Outcome, OwnedRecord};
 
-/// Most memory for statements whose end was not met yet, bytes. A server that has more than this of
-/// text in statements that run for over ten seconds gets some of them in two records.
+/// Most memory for statements whose end was not read yet, bytes. If statements that run for over
+/// ten seconds have more text than this, some of them are emitted in two records.
 pub const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// Joins the records of one log, in the order of its lines.
@@ -30,7 +30,7 @@ impl Joiner {
         Self { open: BTreeMap::new(), bytes: 0, bytes_max }
     }
 
-    /// Takes a record, and gives `emit` those that are whole now.
+    /// Takes a record, and passes completed ones to `emit`.
     ///
     /// # Errors
     /// Those of `emit`.
@@ -51,7 +51,7 @@ impl Joiner {
             (Some(Outcome::Running), None) => {
                 self.bytes += size(&record);
                 if let Some(same) = self.open.insert(record.seq, record) {
-                    // A log with the same lines twice: nothing of it may be lost.
+                    // A log with the same lines twice: nothing in it may be lost.
                     self.bytes -= size(&same);
                     emit(&same)?;
                 }
@@ -87,12 +87,12 @@ impl Joiner {
         Ok(())
     }
 
-    /// What is held, oldest first.
+    /// The held records, oldest first.
     pub fn held(&self) -> impl Iterator<Item = &OwnedRecord> {
         self.open.values()
     }
 
-    /// Gives `emit` what is still running at the end of the log.
+    /// Passes to `emit` what is still running at the end of the log.
     ///
     /// # Errors
     /// Those of `emit`.
@@ -108,9 +108,9 @@ impl Joiner {
     }
 }
 
-/// About what a record takes, bytes.
+/// Approximate size of a record, bytes.
 fn size(record: &OwnedRecord) -> usize {
-    // The names are short: they are counted by the lump.
+    // The names are short: one constant covers them.
     const NAMES_BYTES: usize = 512;
     let tables = record.tables.iter().map(|used| {
         let names = [&used.db, &used.table, &used.new_db, &used.new_table];
@@ -127,16 +127,16 @@ fn size(record: &OwnedRecord) -> usize {
     size_of::<OwnedRecord>() + NAMES_BYTES + texts + tables.sum::<usize>()
 }
 
-/// What becomes of a field when lines of one statement are joined.
+/// How a field is merged when lines of one statement are joined.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Joined {
-    /// A later `running` line has it if it is new; the completing line may leave it out.
+    /// A later `running` line has it if it is new; the completing line may omit it.
     Later,
-    /// The first `running` line has it; the completing line may leave it out.
+    /// The first `running` line has it; the completing line may omit it.
     First,
     /// Only the line that completes the statement has it.
     Last,
-    /// By a rule of its own: see [`add`] and [`complete`].
+    /// By its own rule: see [`add`] and [`complete`].
     Ruled,
 }
 
@@ -194,7 +194,7 @@ const fn joined(field: Field) -> Joined {
     }
 }
 
-/// Adds what a further `running` line tells to the first one.
+/// Adds the content of a further `running` line to the first one.
 fn add(held: &mut OwnedRecord, mut further: OwnedRecord) {
     held.tables.append(&mut further.tables);
     if further.errno != 0 {
@@ -207,11 +207,11 @@ fn add(held: &mut OwnedRecord, mut further: OwnedRecord) {
     held.replace(further, |field| joined(field) == Joined::Later);
 }
 
-/// The completing line with what only the `running` line has.
+/// Adds to the completing line what only the `running` line has.
 fn complete(mut held: OwnedRecord, mut end: OwnedRecord) -> OwnedRecord {
     held.tables.append(&mut end.tables);
     end.tables = std::mem::take(&mut held.tables);
-    // An error that the statement went on after belongs to it only if it ended with one.
+    // An error that did not end the statement belongs to it only if the statement ended with one.
     if end.errno == 0 && end.outcome == Some(Outcome::Error) {
         end.errno = held.errno;
         end.sqlstate = std::mem::take(&mut held.sqlstate);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_given_out_as_running() {
+    fn statements_without_an_end_are_emitted_as_running() {
         let left = all(1 << 20, vec![running(2, b"b"), running(1, b"a")]);
         assert_eq!(left.iter().map(|record| record.seq).collect::<Vec<_>>(), [1, 2]);
         assert!(left.iter().all(|record| record.outcome == Some(Outcome::Running)));

@@ -1,4 +1,4 @@
-//! A JSON object, written as it is made.
+//! A JSON object, written field by field.
 
 use tacho_record::time::TimeFormatter;
 use tacho_record::{Field, Record, Value};
@@ -7,8 +7,8 @@ use crate::escape::{self, Escape, name, sql, statement};
 use crate::place::Place;
 use crate::words::number;
 
-/// An object that is being written. A field whose text is empty or whose number is missing is
-/// left out, and so is an object without a field.
+/// An object that is being written. Fields with an empty text or a missing number are omitted, and
+/// so are objects without a field.
 pub struct Object<'a> {
     out: &'a mut Vec<u8>,
     is_empty: bool,
@@ -22,7 +22,7 @@ pub fn object(out: &mut Vec<u8>, fill: impl FnOnce(&mut Object)) {
 }
 
 impl Object<'_> {
-    /// Begins a field; its value goes to the buffer that is given back.
+    /// Begins a field; the caller appends its value to the returned buffer.
     fn key(&mut self, key: &str) -> &mut Vec<u8> {
         if !self.is_empty {
             self.out.push(b',');
@@ -34,7 +34,7 @@ impl Object<'_> {
         self.out
     }
 
-    /// A text of the product's own or of whatever form: `append` escapes it.
+    /// A text of any form: `append` escapes it.
     pub fn made(&mut self, key: &str, append: impl FnOnce(&mut Vec<u8>)) {
         let out = self.key(key);
         out.push(b'"');
@@ -42,21 +42,21 @@ impl Object<'_> {
         out.push(b'"');
     }
 
-    /// A text, when there is any.
+    /// A text, if it is not empty.
     pub fn text(&mut self, key: &str, utf8: &[u8]) {
         if !utf8.is_empty() {
             self.made(key, |out| name::<escape::Json>(out, utf8));
         }
     }
 
-    /// The text of the statement, when there is one.
+    /// The text of the statement, if there is one.
     pub fn sql(&mut self, key: &str, record: &Record) {
         if record.sql.is_some() {
             self.made(key, |out| sql::<escape::Json>(out, record));
         }
     }
 
-    /// The fields of the record that the format has no name for, under our own names.
+    /// The fields of the record for which the format has no name, under our own names.
     pub fn extensions(
         &mut self,
         record: &Record,
@@ -94,20 +94,20 @@ impl Object<'_> {
         }
     }
 
-    /// A word out of a fixed list, which needs no escape.
+    /// A word from a fixed list, which needs no escape.
     pub fn word(&mut self, key: &str, word: &str) {
         debug_assert!(!word.bytes().any(escape::Json::is_special));
         self.made(key, |out| out.extend_from_slice(word.as_bytes()));
     }
 
-    /// A number, when there is one.
+    /// A number, if there is one.
     pub fn number(&mut self, key: &str, value: Option<u64>) {
         if let Some(value) = value {
             number(self.key(key), value);
         }
     }
 
-    /// A number that may be below 0.
+    /// A number that may be negative.
     pub fn signed(&mut self, key: &str, value: i64) {
         let out = self.key(key);
         if value < 0 {
@@ -116,14 +116,14 @@ impl Object<'_> {
         number(out, value.unsigned_abs());
     }
 
-    /// A truth, when it is one.
+    /// A flag, if it is true.
     pub fn flag(&mut self, key: &str, value: bool) {
         if value {
             self.key(key).extend_from_slice(b"true");
         }
     }
 
-    /// An object, when it has a field.
+    /// An object, if it has a field.
     pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Object)) {
         let (start, was_empty) = (self.out.len(), self.is_empty);
         let out = self.key(key);
@@ -138,7 +138,7 @@ impl Object<'_> {
         }
     }
 
-    /// A list of texts, those that are not empty, when there is any.
+    /// A list of the texts that are not empty, if there are any.
     pub fn texts(&mut self, key: &str, texts: &[&[u8]]) {
         let mut is_first = true;
         for (index, text) in texts.iter().enumerate() {
@@ -156,7 +156,7 @@ impl Object<'_> {
         }
     }
 
-    /// A list of objects, when there is any.
+    /// A list of objects, if there are any.
     pub fn objects<T>(&mut self, key: &str, items: &[T], fill: impl Fn(&mut Object, &T)) {
         if items.is_empty() {
             return;
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_empty_is_left_out() {
+    fn empty_fields_are_omitted() {
         let mut out = Vec::new();
         object(&mut out, |o| {
             o.text("a", b"");

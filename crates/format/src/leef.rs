@@ -1,9 +1,9 @@
 //! QRadar's Log Event Extended Format 2.0.
 //!
 //! `LEEF:2.0|vendor|product|version|event|delimiter|key=value…`, here with the tab as delimiter.
-//! Source: "IBM QRadar Log Event Extended Format (LEEF)", version 2. It has no escapes: in the
-//! header `|` cannot be, in a value the delimiter and line ends cannot. They become `\t`, `\n` and
-//! so on, and a backslash becomes two, so that a value can be told from what looks like one.
+//! Source: "IBM QRadar Log Event Extended Format (LEEF)", version 2. It has no escapes: `|` is not
+//! permitted in the header, the delimiter and line ends are not permitted in a value. They become
+//! `\t`, `\n` and so on, and a backslash becomes two, so that the original value can be recovered.
 
 use tacho_record::time::TimeFormatter;
 use tacho_record::{EventKind, Field, Record};
@@ -39,7 +39,7 @@ impl Escape for Value {
     }
 }
 
-/// What there is to search by in QRadar.
+/// A category for searches in QRadar.
 fn category(event: EventKind) -> &'static str {
     match event {
         EventKind::Connect
@@ -137,7 +137,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
     out.push(b'\n');
 }
 
-/// Where it has each field.
+/// The position of each field.
 pub const fn place(field: Field) -> Place {
     match field {
         Field::seq => Place::In("seq"),

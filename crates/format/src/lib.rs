@@ -2,16 +2,16 @@
 //!
 //! Log records in the formats that other tools already read.
 //!
-//! | module | what it owns |
+//! | module | contents |
 //! |---|---|
 //! | [`Formatter`] | one record as the lines of another format |
-//! | [`Place`] | where a format has a field |
+//! | [`Place`] | the position of a field in a format |
 //! | [`join`] | `running` lines and the lines that complete them, as one record |
 //!
-//! A format is a file of its own. Each appends to the caller's buffer and allocates nothing else,
-//! cannot fail and cannot panic, and lets nothing that a client sent end a line, a field or an
-//! element. What a format has no name for is written as an extension that its table in
-//! `docs/specs/formats.md`, the normative text, names; nothing is left out silently.
+//! Each format has its own file. Each appends to the caller's buffer and allocates nothing else,
+//! cannot fail and cannot panic, and never lets client data end a line, a field or an element.
+//! Fields for which a format has no name are written as extensions, which its table in
+//! `docs/specs/formats.md`, the normative text, lists; nothing is omitted silently.
 
 mod cef;
 mod csv;

@@ -1,9 +1,9 @@
 //! Open Cybersecurity Schema Framework, version 1.5.0.
 //!
 //! Statements are Datastore Activity (6005), sessions Authentication (3002), the recorder's own
-//! lines Application Lifecycle (6002) and, for lost records, which no class is about, Base Event
-//! (0). What the schema has no attribute for is in `unmapped`, under our own names. Source: the
-//! published schema 1.5.0 (`ocsf/ocsf-schema`); a test checks every line against it.
+//! lines Application Lifecycle (6002) and, for lost records, for which there is no class, Base
+//! Event (0). Fields without an attribute in the schema are in `unmapped`, under our own names.
+//! Source: the published schema 1.5.0 (`ocsf/ocsf-schema`); a test checks every line against it.
 
 use tacho_record::time::TimeFormatter;
 use tacho_record::{EventKind, Field, Outcome, Record};
@@ -17,12 +17,12 @@ use crate::words::{PRODUCT, VERSION, end_us, has_sentence, number, sentence};
 /// The version of the schema.
 const SCHEMA: &str = "1.5.0";
 
-/// A class and what happened in it.
+/// A class and its activity.
 struct Class {
     category: u64,
     class: u64,
     activity: u64,
-    /// The schema's caption of the activity; what happened, where that is `Other`.
+    /// The schema's caption of the activity; a description if that is `Other`.
     activity_name: &'static str,
 }
 
@@ -73,7 +73,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
         o.number("class_uid", Some(class.class));
         o.number("activity_id", Some(class.activity));
         if class.activity == OTHER && !record.sql_command.is_empty() {
-            // The schema wants the name that the source has for it.
+            // The schema requires the source's own name for it.
             o.text("activity_name", record.sql_command);
         } else {
             o.word("activity_name", class.activity_name);
@@ -81,7 +81,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
         o.number("type_uid", Some(class.class * 100 + class.activity));
         append_severity(o, record, event);
         append_status(o, record);
-        // Of these classes the attribute is in ms.
+        // In these classes the attribute is in ms.
         o.signed("time", record.ts_us.div_euclid(1000));
         if let Some(duration_us) = record.query_time_us {
             o.signed("start_time", record.ts_us.div_euclid(1000));
@@ -100,7 +100,7 @@ pub fn write(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut Tim
             6002 => o.object("app", append_product),
             _ => o.number("count", record.count.filter(|count| *count > 0)),
         }
-        // All that has no attribute above, and the tables after the first.
+        // Everything that has no attribute above, and the tables after the first.
         o.object("unmapped", |o| o.extensions(record, place, clock));
     });
     out.push(b'\n');
@@ -154,16 +154,16 @@ fn append_metadata(o: &mut Object, record: &Record, event: EventKind, clock: &mu
     });
 }
 
-/// Always has a name, also an empty one: the schema wants one.
+/// Always has a name, even an empty one: the schema requires it.
 fn append_user(o: &mut Object, record: &Record) {
     o.object("user", |o| {
         o.made("name", |out| name::<Json>(out, record.user));
-        // The account that the privileges come from.
+        // The account that grants the privileges.
         o.text("uid", record.priv_user);
     });
 }
 
-/// Where the client is. Of a session over a socket, and of no session at all, that is the machine
+/// The address of the client. For a session over a socket, and without a session, it is the machine
 /// of the server.
 fn append_source(by: &Formatter, o: &mut Object, record: &Record) {
     o.object("src_endpoint", |o| {
@@ -228,7 +228,7 @@ fn append_datastore(by: &Formatter, o: &mut Object, record: &Record) {
     }
 }
 
-/// Where it has each field.
+/// The position of each field.
 pub const fn place(field: Field) -> Place {
     match field {
         Field::seq => Place::In("metadata.sequence"),

@@ -2,7 +2,7 @@
 //!
 //! Source: `plugin/audit_log/audit_log.cc` of percona-server 8.0 (`audit_log_general_record`,
 //! `audit_log_connection_record`, `audit_log_audit_record`, `audit_log_header`). A record is the
-//! same list of fields in all three; only how a field is written differs.
+//! same list of fields in all three; only the notation of a field differs.
 
 pub mod json;
 pub mod xml;
@@ -18,18 +18,18 @@ use crate::words::{
     user_at_host,
 };
 
-/// Appends what a file begins with, in both forms of XML.
+/// Appends the beginning of a file, in both forms of XML.
 pub fn begin(out: &mut Vec<u8>) {
     out.extend_from_slice(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<AUDIT>\n");
 }
 
-/// Appends what it ends with.
+/// Appends the end of a file.
 pub fn end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"</AUDIT>\n");
 }
 
-/// How a kind of file writes a field. The names of fields are those of the JSON form; XML has
-/// them in capital letters.
+/// How a kind of file writes a field. The names of fields are those of the JSON form; XML has them
+/// in upper case.
 trait Style {
     /// Its rule for text.
     type Text: Escape;
@@ -37,17 +37,17 @@ trait Style {
     fn open(out: &mut Vec<u8>);
     fn close(out: &mut Vec<u8>);
 
-    /// Appends the field, its value by `append`.
+    /// Appends the field, with its value from `append`.
     fn field(out: &mut Vec<u8>, key: &str, kind: Kind, append: impl FnOnce(&mut Vec<u8>));
 
     /// Whether it has the figures of a statement.
     const HAS_FIGURES: bool;
 
-    /// Its name for the command line of the server.
+    /// Its name for the server's command line.
     const STARTUP_OPTIONS: &'static str;
 }
 
-/// What a value is in JSON.
+/// The type of a value in JSON.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The first field, a text.
@@ -98,13 +98,13 @@ fn append_head<S: Style>(
     S::field(out, "record", Kind::Text, |out| {
         number(out, record.seq);
         out.push(b'_');
-        // To the second, without the zone.
+        // With a precision of one second, without the zone.
         out.extend_from_slice(&by.file_begun[..19]);
     });
     S::field(out, "timestamp", Kind::Text, |out| append_timestamp(out, time));
 }
 
-/// `2026-11-22T03:49:26 UTC`, and with the offset in other zones.
+/// `2026-11-22T03:49:26 UTC`, with the offset in other zones.
 fn append_timestamp(out: &mut Vec<u8>, time: &[u8; TIME_BYTES]) {
     let (second, offset) = (&time[..19], &time[26..]);
     out.extend_from_slice(second);
@@ -175,7 +175,7 @@ fn append_general<S: Style>(
     text::<S>(out, "db", record.db);
 }
 
-/// Rows and seconds, `null` where the server cannot say.
+/// Rows and seconds, `null` if the server does not provide them.
 fn append_figures<S: Style>(out: &mut Vec<u8>, record: &Record) {
     type Append = fn(&mut Vec<u8>, u64);
     let figures: [(&str, Option<u64>, Append); 4] = [
@@ -192,7 +192,7 @@ fn append_figures<S: Style>(out: &mut Vec<u8>, record: &Record) {
     }
 }
 
-/// The command line of the server is not known here.
+/// The server's command line is unknown here.
 fn append_server<S: Style>(
     by: &Formatter,
     out: &mut Vec<u8>,
@@ -211,7 +211,7 @@ fn append_server<S: Style>(
     });
 }
 
-/// Where it has each field.
+/// The position of each field.
 pub const fn place(field: Field) -> Place {
     match field {
         Field::seq => Place::In("record"),

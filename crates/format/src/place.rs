@@ -1,16 +1,16 @@
-//! Where a format has each field of the record.
+//! The position of each field of the record in a format.
 //!
-//! Each format says it in a `match` without a wildcard: a new field does not compile until all of
-//! them have said what becomes of it. `tests/formats/places.rs` compares what they say with what
-//! they write.
+//! Each format defines it in a `match` without a wildcard: a new field does not compile until every
+//! format has a position for it. `tests/formats/places.rs` compares these definitions with the
+//! output.
 
-/// Where a format has a field.
+/// The position of a field in a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In its own field of this name, or in what that is made of.
+    /// In the format's own field of this name, or in a part of it.
     In(&'static str),
-    /// Under our own name, among what the format has no name for.
+    /// Under our own name, among the extensions.
     Extension,
-    /// Nowhere: `docs/specs/formats.md` says so.
+    /// Omitted: `docs/specs/formats.md` documents it.
     Nowhere,
 }

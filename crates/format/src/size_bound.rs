@@ -1,17 +1,17 @@
-//! How much memory the lines of a record may need, before they are written.
+//! An upper bound for the memory that the lines of a record need, before they are written.
 //!
-//! Texts may be huge, and growing the buffer must not be what ends a database server when memory
-//! is short. Short texts are multiplied by the most that any format makes of a byte; long ones are
+//! Texts may be huge, and growing the buffer must not end a database server that is short of
+//! memory. Short texts are multiplied by the largest growth of a byte in any format; long ones are
 //! measured.
 
 use tacho_record::charset::{Charset, TextSink};
 use tacho_record::{Length, Record};
 
-/// Most bytes that one byte of a text becomes: `\u0000`, `&quot;`; U+FFFD has three.
+/// Largest number of bytes for one byte of a text: `\u0000`, `&quot;`; U+FFFD has three.
 const GROWTH_MAX: usize = 6;
-/// How often a name may be in what is written: ECS has the user thrice, OCSF a table.
+/// How often a name may occur in the output: ECS has the user thrice, OCSF a table.
 const NAME_COPIES: usize = 3;
-/// How often a message may be: as `message`, and as the detail of the status.
+/// How often a message may occur: as `message`, and as the detail of the status.
 const MESSAGE_COPIES: usize = 2;
 /// Keys, numbers and times of a record, and of a table.
 const FIXED_BYTES: usize = 4096;
@@ -20,7 +20,7 @@ const ATTRIBUTE_FIXED_BYTES: usize = 64;
 /// Texts up to this length need not be measured.
 const SHORT_BYTES: usize = 4 << 10;
 
-/// An upper bound for what all formats but syslog write of `record`, bytes.
+/// An upper bound for the output of `record` in all formats except syslog, bytes.
 pub fn size_bound(record: &Record, server_host: &[u8]) -> usize {
     let charset = record.text_charset().unwrap_or(Charset::BINARY);
     let (mut names, mut texts) = (server_host.len(), FIXED_BYTES);
@@ -33,12 +33,12 @@ pub fn size_bound(record: &Record, server_host: &[u8]) -> usize {
         Length::Statement => texts = texts.saturating_add(text_bound(text, charset)),
     });
     let names = names.saturating_mul(NAME_COPIES * GROWTH_MAX);
-    // The lines of tables repeat who it was.
+    // The lines of tables repeat the user and host.
     let tables = record.tables.iter().map(|used| {
         let own = used.db.len() + used.table.len() + used.new_db.len() + used.new_table.len();
         (own * NAME_COPIES * GROWTH_MAX).saturating_add(names).saturating_add(TABLE_FIXED_BYTES)
     });
-    // Attributes are in the sentence, and by themselves.
+    // Attributes occur in the sentence, and separately.
     let attributes = record.attributes.iter().map(|attribute| {
         (attribute.key.len() + attribute.value.len())
             .saturating_mul(NAME_COPIES * GROWTH_MAX)
@@ -56,7 +56,7 @@ fn text_bound(bytes: &[u8], charset: &Charset) -> usize {
     counter.0
 }
 
-/// Counts a text as if every byte that some format escapes became the longest escape.
+/// Counts a text as if every byte that some format escapes had the longest escape.
 struct Counter(usize);
 
 impl TextSink for Counter {
@@ -66,7 +66,7 @@ impl TextSink for Counter {
         };
         let escaped = utf8.iter().filter(is_escaped).count();
         self.0 = self.0.saturating_add(utf8.len() + escaped * (GROWTH_MAX - 1));
-        // The slow log puts a blank in front of some lines; a line end is counted as escaped.
+        // The slow log puts a blank before some lines; a line end is counted as escaped.
     }
 
     fn character(&mut self, character: char) {
@@ -103,7 +103,7 @@ mod tests {
         EventKind::Notice,
     ];
 
-    /// Every text of the record is this one.
+    /// A record with this text in every field.
     fn record<'a>(
         text: &'a [u8],
         tables: &'a [TableUse<'a>],

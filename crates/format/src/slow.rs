@@ -1,10 +1,10 @@
 //! MariaDB's slow query log, with its extended header.
 //!
-//! Source: `sql/log.cc` of MariaDB 10.11 (`MYSQL_QUERY_LOG::write`); read by `pt-query-digest`
-//! (Percona Toolkit 3.2, SlowLogParser) and `mariadb-dumpslow`. Both take a line that begins with
-//! `#` for a header wherever it is, and lines that look like the beginning of the file for noise.
-//! The server writes statements as they are, so that such a line in a statement confuses them;
-//! here it gets a blank in front.
+//! Source: `sql/log.cc` of MariaDB 10.11 (`MYSQL_QUERY_LOG::write`); readers are `pt-query-digest`
+//! (Percona Toolkit 3.2, SlowLogParser) and `mariadb-dumpslow`. Both treat a line that begins with
+//! `#` as a header anywhere, and ignore lines that look like the beginning of the file. The server
+//! writes statements unchanged, so such a line in a statement confuses them; here it gets a blank
+//! before it.
 
 use tacho_record::charset::{Charset, TextSink};
 use tacho_record::time::TimeFormatter;
@@ -15,7 +15,7 @@ use crate::escape::{Escape, backslash, is_control, name};
 use crate::place::Place;
 use crate::words::{end_us, number, seconds};
 
-/// A name in a header: without blanks, because what follows one is another name.
+/// A name in a header: without blanks, because another name may follow.
 struct Name;
 
 impl Escape for Name {
@@ -43,15 +43,15 @@ impl Escape for Quoted {
     }
 }
 
-/// Whether the record is of a statement that the server's slow log could have: one that has ended,
-/// with a time, as text or as an execution. Pings and the like are in no slow log of 10.11.
+/// Whether the server's slow log could have the statement of this record: it has ended, with a
+/// time, as text or as an execution. Pings and similar commands are not in the slow log of 10.11.
 fn is_statement(record: &Record) -> bool {
     record.event == Some(EventKind::Statement)
         && matches!(record.command, b"Query" | b"Execute")
         && matches!(record.outcome, Some(Outcome::Ok | Outcome::Error))
 }
 
-/// Appends the statement, if it has ended: only then is there a time to speak of.
+/// Appends the statement if it has ended: only then does it have a time.
 pub fn write(by: &mut Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
     let Some(query_time_us) = record.query_time_us else { return };
     if !is_statement(record) {
@@ -102,18 +102,18 @@ fn append_header(
         ("\n# Rows_affected: ", record.rows_affected),
     ] {
         out.extend_from_slice(key.as_bytes());
-        // mariadb-dumpslow wants all of them.
+        // mariadb-dumpslow requires all of them.
         number(out, value.unwrap_or(0));
     }
     out.push(b'\n');
 }
 
-/// The default database, when it is another one than before.
+/// The default database, if it has changed.
 fn append_use(by: &mut Formatter, out: &mut Vec<u8>, record: &Record) {
     if record.db.is_empty() || by.slow_db == record.db {
         return;
     }
-    // The server always quotes; mariadb-dumpslow takes a quoted name for a part of the statement.
+    // The server always quotes; mariadb-dumpslow treats a quoted name as a part of the statement.
     let quote: &[u8] = if record.db.iter().all(is_word) { b"" } else { b"`" };
     for part in [b"use ", quote] {
         out.extend_from_slice(part);
@@ -133,14 +133,14 @@ fn is_word(byte: &u8) -> bool {
 /// Appends the statement and its semicolon.
 fn append_text(out: &mut Vec<u8>, record: &Record) {
     let Some(sql) = record.sql.filter(|sql| !sql.is_empty()) else {
-        // Without any text pt-query-digest would take the next header for the statement.
+        // Without any text pt-query-digest would treat the next header as the statement.
         out.extend_from_slice(b"/* No query */;");
         return;
     };
     let start = out.len();
     let charset = record.text_charset().unwrap_or(Charset::BINARY);
     let mut sink = Raw(out);
-    // The log has the original bytes; these tools want text.
+    // The log has the original bytes; these tools need text.
     let _fidelity = charset.decode(sql, &mut sink);
     guard(out, start);
     if !out.ends_with(b";") {
@@ -148,7 +148,7 @@ fn append_text(out: &mut Vec<u8>, record: &Record) {
     }
 }
 
-/// Text as it is.
+/// Unchanged text.
 struct Raw<'a>(&'a mut Vec<u8>);
 
 impl TextSink for Raw<'_> {
@@ -161,8 +161,8 @@ impl TextSink for Raw<'_> {
     }
 }
 
-/// Puts a blank in front of each line of the text from `start` on that would be taken for
-/// something else. Most texts have none, so that nothing is moved.
+/// Puts a blank before each line of the text from `start` on that would be misread. Most texts have
+/// no such line, so nothing is moved.
 fn guard(out: &mut Vec<u8>, start: usize) {
     let looks_bad = |index: usize, line: &[u8]| is_misleading(line, index == 0);
     if !out[start..].split(|byte| *byte == b'\n').enumerate().any(|(i, line)| looks_bad(i, line)) {
@@ -180,8 +180,8 @@ fn guard(out: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// Whether one of the programs would take the line for a header, or throw it away: what they look
-/// for, and a little more.
+/// Whether one of the programs would treat the line as a header, or discard it: their own
+/// conditions, slightly extended.
 fn is_misleading(line: &[u8], is_first: bool) -> bool {
     let begins = |word: &str| {
         line.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word.as_bytes()))
@@ -191,7 +191,7 @@ fn is_misleading(line: &[u8], is_first: bool) -> bool {
         let names = ["timestamp", "insert_id", "last_insert_id"];
         begins("use ") || names.iter().any(|name| begins(&["set ", name].concat()))
     };
-    // The three lines that a server begins its file with.
+    // The three lines at the beginning of a server's file.
     let is_start = || {
         begins("tcp port")
             || begins("time") && has("Id") && has("Command")
@@ -200,7 +200,7 @@ fn is_misleading(line: &[u8], is_first: bool) -> bool {
     begins("#") || is_first && is_setting() || is_start()
 }
 
-/// Where it has each field.
+/// The position of each field.
 pub const fn place(field: Field) -> Place {
     match field {
         Field::ts => Place::In("SET timestamp"),
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_ended_has_no_time() {
+    fn a_statement_that_has_not_ended_has_no_time() {
         let interrupted =
             Record { outcome: Some(Outcome::Interrupted), query_time_us: None, ..base() };
         let connect = Record { event: Some(EventKind::Connect), ..base() };

@@ -1,8 +1,8 @@
-//! RFC 5424, one message a line; the message is our own JSON line, or another format's.
+//! RFC 5424, one message per line; the message is our own JSON line, or a line of another format.
 //!
-//! `<PRI>1 TIMESTAMP HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA MSG`. Without structured data
-//! of its own: the message has all there is, and an SD-ID would need a registered number. The
-//! message has no byte order mark, so it is MSG-ANY by the letter of section 6.4; it is UTF-8.
+//! `<PRI>1 TIMESTAMP HOSTNAME APP-NAME PROCID MSGID STRUCTURED-DATA MSG`. No structured data of our
+//! own: the message contains everything, and an SD-ID would need a registered number. The message
+//! has no byte order mark, so it formally is MSG-ANY of section 6.4; it is UTF-8.
 
 use std::collections::TryReserveError;
 
@@ -13,8 +13,8 @@ use tacho_record::{EventKind, Outcome, Record};
 use crate::words::number;
 use crate::{Formatter, cef, ecs, leef, ocsf, size_bound};
 
-/// What a message has behind its header. Formats of one line for a record, that can say that a
-/// statement is running: there is a message for each line of the log.
+/// The message after the header. Formats with one line per record that can express a running
+/// statement: there is a message for each line of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Body {
     /// The log's own line.
@@ -54,7 +54,7 @@ fn severity(record: &Record) -> Severity {
     }
 }
 
-/// Appends a header field: printable ASCII without a blank, at most `bytes_max` long; `-` is nil.
+/// Appends a header field: printable ASCII without blanks, at most `bytes_max` long; `-` is nil.
 fn append_field(out: &mut Vec<u8>, value: &[u8], bytes_max: usize) {
     let printable = value.iter().filter(|byte| byte.is_ascii_graphic());
     let start = out.len();
@@ -103,7 +103,7 @@ pub fn try_write(
     Ok(())
 }
 
-/// Appends the header, and the line that was made.
+/// Appends the header and the line.
 fn append(by: &Formatter, out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
     out.push(b'<');
     number(out, FACILITY * 8 + severity(record) as u32);
@@ -123,7 +123,7 @@ mod tests {
     use crate::Format;
 
     #[test]
-    fn the_message_may_be_of_another_format() {
+    fn the_message_may_have_another_format() {
         let record = Record {
             seq: 5,
             ts_us: 1_795_319_366_500_000,

@@ -1,4 +1,4 @@
-//! What several formats say of a record in the same words.
+//! Wordings that several formats share.
 
 use std::io::Write as _;
 
@@ -7,11 +7,11 @@ use tacho_record::{EventKind, Outcome, Record, TableUse};
 
 use crate::escape::{Escape, name};
 
-/// Error number of a statement that died with the server, in formats that know no other end than
-/// a number: CR_SERVER_LOST, which is what its client was told (mysql/errmsg.h).
+/// Error number of a statement that was running when the server died, in formats that only have a
+/// number for the outcome: CR_SERVER_LOST, which its client received (mysql/errmsg.h).
 pub const SERVER_LOST: u32 = 2013;
 
-/// `name` of the product in formats that ask for one.
+/// `name` of the product in formats that have such a field.
 pub const PRODUCT: &str = "Tachograph";
 /// Its version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -27,7 +27,7 @@ pub fn seconds(out: &mut Vec<u8>, us: u64) {
     let _ = write!(out, "{}.{:06}", us / 1_000_000, us % 1_000_000);
 }
 
-/// How it ended as a number: 0 is well.
+/// The outcome as a number: 0 is success.
 pub fn status(record: &Record) -> u32 {
     match record.outcome {
         Some(Outcome::Interrupted) if record.errno == 0 => SERVER_LOST,
@@ -35,7 +35,7 @@ pub fn status(record: &Record) -> u32 {
     }
 }
 
-/// How bad it is, from 1 to 10.
+/// The severity, from 1 to 10.
 pub fn severity(record: &Record, event: EventKind) -> u32 {
     match (event, record.outcome) {
         (EventKind::Lost, _) => 9,
@@ -47,25 +47,25 @@ pub fn severity(record: &Record, event: EventKind) -> u32 {
     }
 }
 
-/// When it was over, µs since 1970-01-01 UTC.
+/// When it ended, µs since 1970-01-01 UTC.
 pub fn end_us(record: &Record) -> i64 {
     let duration = i64::try_from(record.query_time_us.unwrap_or(0)).unwrap_or(i64::MAX);
     record.ts_us.saturating_add(duration)
 }
 
-/// Host name, or else address.
+/// Host name, or the address if there is none.
 pub fn host<'a>(record: &Record<'a>) -> &'a [u8] {
     if record.host.is_empty() { record.ip } else { record.host }
 }
 
-/// Whether another record, `disconnect` or `change_user`, says the same.
+/// Whether another record, `disconnect` or `change_user`, has the same content.
 pub fn is_said_elsewhere(record: &Record) -> bool {
     record.event == Some(EventKind::Statement)
         && record.outcome == Some(Outcome::Ok)
         && matches!(record.command, b"Quit" | b"Change user")
 }
 
-/// Whether a sentence says what happened: no statement does.
+/// Whether the record has a sentence that describes it: statements have none.
 pub fn has_sentence(event: EventKind) -> bool {
     matches!(
         event,
@@ -77,7 +77,7 @@ pub fn has_sentence(event: EventKind) -> bool {
     )
 }
 
-/// Appends the sentence about a record of the recorder itself, or of the server.
+/// Appends the sentence for a record of the recorder itself, or of the server.
 pub fn sentence<E: Escape>(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
     match record.event {
         Some(EventKind::Lost) => {

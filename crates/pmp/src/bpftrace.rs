@@ -1,9 +1,9 @@
-//! Where a process is on the CPU, or how long off it and why, by the kernel's own probes: with
-//! the functions of the kernel, every time, not in samples of ours. The program `bpftrace` does
-//! the work; it needs root.
+//! Where a process computes, or how long and why it waits, measured by kernel probes: with kernel
+//! functions, and waits are measured completely, not sampled. The program `bpftrace` does the work;
+//! it needs root.
 //!
 //! The kernel follows frame pointers. Functions without one are missing in the user part of a
-//! stack, and what is outside of them may be.
+//! stack, and so may be their callers.
 
 use std::fs;
 use std::io;
@@ -14,13 +14,13 @@ use crate::folded::Folded;
 use crate::modules::Modules;
 use crate::task::Tid;
 
-/// Samples per second on each CPU; no round number, so as not to meet the kernel's own ticks.
+/// Samples per second on each CPU; not a round number, to avoid the kernel's own ticks.
 const ON_CPU_HZ: u32 = 99;
 
-/// Where the kernel's list of tracepoints is, if it is mounted.
+/// Path of the kernel's list of tracepoints, if it is mounted.
 const TRACEFS: &str = "/sys/kernel/tracing";
 
-/// What to look at.
+/// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Where it computes: samples.
@@ -29,19 +29,19 @@ pub enum Kind {
     OffCpu,
 }
 
-/// No answer from bpftrace.
+/// bpftrace did not deliver.
 #[derive(Debug, thiserror::Error)]
 pub enum BpftraceError {
-    /// It is not there.
+    /// It is not installed.
     #[error("--bpftrace needs the program bpftrace; install the package bpftrace")]
     NotInstalled,
-    /// It cannot be used by us.
+    /// This process may not use it.
     #[error("--bpftrace needs root; run it with sudo")]
     NotRoot,
-    /// It said why it cannot.
+    /// It reported an error.
     #[error("bpftrace failed: {0}")]
     Refused(String),
-    /// What it says cannot be understood.
+    /// Its output cannot be parsed.
     #[error("cannot read the output of bpftrace: {0}")]
     Form(String),
     /// It could not be run.
@@ -50,7 +50,7 @@ pub enum BpftraceError {
 }
 
 impl Kind {
-    /// What the numbers count.
+    /// The unit of the numbers.
     pub fn unit(self) -> &'static str {
         match self {
             Self::OnCpu => "samples",
@@ -81,7 +81,7 @@ impl Kind {
 /// Runs it. Kernel functions end with `_[k]`.
 ///
 /// # Errors
-/// It is not there, or may not.
+/// It is not installed, or may not run.
 pub fn run(
     kind: Kind,
     pid: Tid,
@@ -92,7 +92,7 @@ pub fn run(
         return Err(BpftraceError::NotRoot);
     }
     let mut command = if needs_tracefs() {
-        // In a name space of its own: nothing changes for the machine.
+        // In a separate mount namespace: nothing changes for the machine.
         let mut command = Command::new("unshare");
         let mount = format!("mount -t tracefs tracefs {TRACEFS} && exec bpftrace \"$@\"");
         command.args(["--mount", "sh", "-c", &mount, "bpftrace"]);
@@ -100,20 +100,20 @@ pub fn run(
     } else {
         Command::new("bpftrace")
     };
-    // unshare would only say that something is not found.
+    // unshare would only report that something is not found.
     if which("bpftrace").is_none() {
         return Err(BpftraceError::NotInstalled);
     }
     let output = command
         .args(["-f", "json", "-e", &kind.script(pid, duration)])
-        // Only one process is looked at: without this, each address is looked up anew in its
-        // files, which took 30 s of CPU for 3 s of samples.
+        // Without this, each address is looked up anew in the files of the process, which took 30 s
+        // of CPU for 3 s of samples.
         .env("BPFTRACE_CACHE_USER_SYMBOLS", "1")
         .stdin(Stdio::null())
         .output()?;
     let stdout = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
-        // Errors of the script come on stdout in some versions.
+        // Some versions write errors of the script to stdout.
         let text = format!("{}{stdout}", String::from_utf8_lossy(&output.stderr));
         return Err(BpftraceError::Refused(text.trim().to_owned()));
     }
@@ -176,19 +176,19 @@ fn fold(stack: &str, modules: &Modules) -> String {
     if frames.is_empty() { "[nothing]".to_owned() } else { frames.join(";") }
 }
 
-/// `f+12` without the distance.
+/// `f+12` without the offset.
 fn without_offset(name: &str) -> &str {
     name.rsplit_once('+').map_or(name, |(name, _)| name)
 }
 
 fn user_function(name: &str, modules: &Modules) -> String {
-    // What it has no name for, we may have one for, or a place.
+    // Addresses without a name in bpftrace may have a name, or a location, here.
     let address = name.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
     if let Some(address) = address {
         return modules.frame(address).function.replace(';', ":");
     }
     let name = without_offset(name);
-    // As everywhere here, without parameters; `operator()` keeps its own.
+    // Without parameters, as everywhere here; `operator()` keeps its own.
     let from = name.find("operator()").map_or(0, |at| at + "operator()".len());
     let end = name[from..].find('(').map_or(name.len(), |at| from + at);
     let name = if end == 0 { name } else { &name[..end] };
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_bpftrace_writes() {
+    fn reads_the_output_of_bpftrace() {
         let text = concat!(
             r#"{"type": "attached_probes", "data": {"probes": 3}}"#,
             "\n",

@@ -1,4 +1,4 @@
-//! What differs between two profiles: by function, and by stack.
+//! The differences between two profiles: by function, and by stack.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,14 +16,14 @@ pub struct Row {
 }
 
 impl Row {
-    /// How much more it is in the second one.
+    /// The increase in the second one.
     pub fn change(&self) -> f64 {
         self.after_percent - self.before_percent
     }
 }
 
-/// Shares of samples in which a function is on the stack, however often; the largest change
-/// first.
+/// Shares of samples in which a function is on the stack, counted once per stack; the largest
+/// change first.
 pub fn by_function(before: &Folded, after: &Folded) -> Vec<Row> {
     rows(&functions(before), total(before), &functions(after), total(after))
 }
@@ -41,7 +41,7 @@ pub fn total(folded: &Folded) -> u64 {
 fn functions(folded: &Folded) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for (stack, count) in folded {
-        // A function that calls itself is on the stack once.
+        // A recursive function counts once per stack.
         let names: HashSet<&str> = stack.split(';').collect();
         for name in names {
             *counts.entry(name.to_owned()).or_default() += count;

@@ -11,18 +11,19 @@ const WIDTH_PIXELS: usize = 1200;
 /// Draws stacks. The width of a frame is its share of the samples.
 ///
 /// # Errors
-/// There is nothing to draw.
+/// There are no samples.
 pub fn svg(title: &str, folded: &Folded) -> io::Result<Vec<u8>> {
     let lines: Vec<String> = folded.iter().map(|(stack, n)| format!("{stack} {n}")).collect();
     draw(title, "lowest: what the threads do or wait for", &lines, color::BasicPalette::Aqua)
 }
 
-/// Draws what differs: the width is the share in `after`, red is more than in `before`, blue less.
+/// Draws the difference: the width is the share in `after`, red is more than in `before`, blue
+/// less.
 ///
 /// # Errors
-/// There is nothing to draw.
+/// There are no samples.
 pub fn difference_svg(title: &str, before: &Folded, after: &Folded) -> io::Result<Vec<u8>> {
-    // Counts per million samples, so that runs of different length compare.
+    // Counts per million samples, so that runs of different length can be compared.
     let scale = |folded: &Folded, stack: &String| -> u64 {
         let total: u64 = folded.values().sum();
         let count = folded.get(stack).copied().unwrap_or(0);
@@ -49,7 +50,8 @@ fn draw(
     options.count_name = "samples".to_owned();
     options.colors = color::Palette::Basic(palette);
     options.hash = true;
-    // Without a width it takes that of its window, which inside of a page is not what one sees.
+    // Without a width it uses that of its window, which differs from the visible width inside a
+    // page.
     options.image_width = Some(WIDTH_PIXELS);
     let mut svg = Vec::new();
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)?;

@@ -1,23 +1,23 @@
-//! Folded stacks: `outermost;…;innermost count`, what flame graph tools read.
+//! Folded stacks: `outermost;…;innermost count`, the input of flame graph tools.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::profile::Profile;
 
-/// Stacks and how often they were seen.
+/// Stacks and their number of samples.
 pub type Folded = BTreeMap<String, u64>;
 
-/// What the lowest frame is.
+/// The lowest frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
     /// The function that started the thread.
     Thread,
-    /// What the thread did: `running`, `lock`, …
+    /// The state of the thread: `running`, `lock`, …
     State,
 }
 
-/// A line of folded stacks that is not one.
+/// A line that is not a folded stack.
 #[derive(Debug, thiserror::Error)]
 #[error("line {number} is not a folded stack: {text:?}")]
 pub struct FoldedError {
@@ -30,7 +30,7 @@ pub fn fold(profile: &Profile, with_idle: bool, root: Root) -> Folded {
     let mut folded = Folded::new();
     for entry in profile.seen(with_idle) {
         let state = (root == Root::State).then(|| entry.state.name().to_owned());
-        // `;` separates frames; no function of C, C++ or Rust has one in its name.
+        // `;` separates frames; functions of C, C++ and Rust have none in their names.
         let frames = profile.stack(entry).rev().map(|frame| frame.function.replace(';', ":"));
         let names: Vec<String> = state.into_iter().chain(frames).collect();
         *folded.entry(names.join(";")).or_default() += entry.count;
@@ -48,7 +48,7 @@ pub fn text(folded: &Folded) -> String {
     text
 }
 
-/// Reads what [`text`], or another profiler, wrote.
+/// Parses the output of [`text`], or of another profiler.
 ///
 /// # Errors
 /// A line has no count.

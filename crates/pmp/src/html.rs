@@ -1,4 +1,4 @@
-//! One page with everything: verdict, flame graph, stacks. It needs nothing from the network.
+//! One page with the verdict, flame graph and stacks. It loads nothing from the network.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::profile::{Entry, Profile};
 use crate::report::{Show, percent, text, top};
 use crate::verdict::{Finding, NOTABLE_PERCENT};
 
-/// How many stacks the page has.
+/// Number of stacks on the page.
 const STACKS_MAX: usize = 200;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:1240px;\
@@ -18,7 +18,7 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max
     background:#faf4f3}.small{border-color:#999;background:#f6f6f6}.flame{overflow-x:auto}\
     .advice{font-weight:600}";
 
-/// Makes the page. `flame` is the picture of [`crate::flame::svg`].
+/// Generates the page. `flame` is the picture of [`crate::flame::svg`].
 pub fn page(profile: &Profile, findings: &[Finding], flame: &[u8], with_idle: bool) -> String {
     let mut html = String::new();
     // Writing to a string cannot fail.
@@ -41,7 +41,7 @@ fn write_page(
          <style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n<h2>Verdict</h2>\n"
     )?;
     if findings.is_empty() {
-        out.push_str("<p>No known pattern was seen.</p>\n");
+        out.push_str("<p>No known pattern found.</p>\n");
     }
     for finding in findings {
         let class = if finding.percent < NOTABLE_PERCENT { "finding small" } else { "finding" };
@@ -93,7 +93,7 @@ fn write_stacks(out: &mut String, profile: &Profile, with_idle: bool) -> std::fm
     Ok(())
 }
 
-/// The picture itself, as HTML takes it.
+/// The picture in the form that HTML accepts.
 fn without_xml_head(svg: &str) -> &str {
     svg.find("<svg").map_or(svg, |start| &svg[start..])
 }
@@ -109,7 +109,7 @@ mod tests {
     use crate::state::State;
 
     #[test]
-    fn what_comes_from_outside_is_escaped() {
+    fn text_from_outside_is_escaped() {
         let mut profile = Profile::new(1, "<b>&\"x\"");
         let frame = profile.frame(Frame {
             function: "std::vector<int>::at".into(),

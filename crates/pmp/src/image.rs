@@ -1,4 +1,4 @@
-//! What a mapped file tells about its code: how to unwind it, what its functions are called.
+//! The code of a mapped file: how to unwind it, and the names of its functions.
 
 use std::borrow::Cow;
 use std::fs;
@@ -19,20 +19,20 @@ pub type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 type Fde<'a> = FrameDescriptionEntry<Slice<'a>>;
 
-/// A section and where it lies.
+/// A section and its address.
 #[derive(Debug, Default)]
 struct Section {
     address: u64,
     bytes: Vec<u8>,
 }
 
-/// A loaded file. All addresses are the file's own.
+/// A loaded file. All addresses are in the file's own numbering.
 #[derive(Debug)]
 pub struct Image {
     eh_frame: Section,
     eh_frame_header: Section,
     symbols: Symbols,
-    /// Of each segment of code: offset in the file, bytes in the file, address.
+    /// For each segment of code: offset in the file, bytes in the file, address.
     segments: Vec<(u64, u64, u64)>,
 }
 
@@ -41,20 +41,20 @@ pub struct Image {
 pub struct Row {
     /// The frame's address: the stack pointer before the call.
     pub cfa: CfaRule<usize>,
-    /// Where the caller's registers are.
+    /// The location of the caller's registers.
     pub registers: Vec<(u16, RegisterRule<usize>)>,
-    /// Whether the kernel made this frame to run a signal handler.
+    /// Whether the kernel created this frame to run a signal handler.
     pub is_signal: bool,
-    /// First address of the function, the file's own.
+    /// First address of the function, in the file's own numbering.
     pub start: u64,
 }
 
 impl Image {
-    /// Reads a file. `debug_files` gives the contents of a file of symbols by its path, if it
+    /// Parses a file. `debug_files` returns the contents of a symbol file by its path, if it
     /// exists.
     ///
     /// # Errors
-    /// Not an ELF file for 64 bits that we understand.
+    /// Not a supported 64-bit ELF file.
     pub fn parse(
         data: &[u8],
         debug_files: &dyn Fn(&PathBuf) -> Option<Vec<u8>>,
@@ -62,7 +62,7 @@ impl Image {
         let file = ElfFile64::parse(data)?;
         let section = |name| -> Section {
             let Some(section) = file.section_by_name(name) else { return Section::default() };
-            // A section that cannot be read is as good as none.
+            // A section that cannot be read counts as missing.
             let bytes = section.uncompressed_data().unwrap_or(Cow::Borrowed(&[]));
             Section { address: section.address(), bytes: bytes.into_owned() }
         };
@@ -81,8 +81,8 @@ impl Image {
             symbols.add(&debug);
         }
         let endian = file.endian();
-        // Segments may share a page of the file (lld makes such files): code is in one that may
-        // be executed.
+        // Segments may share a page of the file (lld creates such files): code is in an executable
+        // one.
         let segments = file.elf_program_headers().iter().filter_map(|header| {
             use object::read::elf::ProgramHeader as _;
             let is_code = header.p_type(endian) == object::elf::PT_LOAD
@@ -98,22 +98,22 @@ impl Image {
         })
     }
 
-    /// The file's address of what lies at `offset` in it.
+    /// The file's address for `offset` in the file.
     pub fn address_of_offset(&self, offset: u64) -> Option<u64> {
         self.segments.iter().find_map(|&(start, bytes, address)| {
-            // Mappings begin at page borders, segments need not.
+            // Mappings begin at page boundaries, segments need not.
             let page_start = start & !0xfff;
             (page_start <= offset && offset < start.saturating_add(bytes))
                 .then(|| address.wrapping_add(offset).wrapping_sub(start))
         })
     }
 
-    /// How many functions have a name.
+    /// Number of functions with a name.
     pub fn symbol_count(&self) -> usize {
         self.symbols.count()
     }
 
-    /// The function at an address: where it starts, and its name as in the file, if it has one.
+    /// The function at an address: its start, and its name as in the file, if it has one.
     pub fn function(&self, address: u64) -> (Option<u64>, Option<&str>) {
         if let Some((start, name)) = self.symbols.find(address) {
             return (Some(start), Some(name));
@@ -121,14 +121,14 @@ impl Image {
         let Ok(start) = self.with_fde(address, |_, _, fde| Ok(fde.initial_address())) else {
             return (None, None);
         };
-        // A name whose end is not known is kept for its first byte.
+        // A name whose end is unknown is stored for its first byte.
         (Some(start), self.symbols.find(start).map(|(_, name)| name))
     }
 
     /// How to unwind at an address.
     ///
     /// # Errors
-    /// The file does not say.
+    /// The file does not contain it.
     pub fn row(&self, address: u64) -> gimli::Result<Row> {
         self.with_fde(address, |eh_frame, bases, fde| {
             let mut context = UnwindContext::new();
@@ -145,7 +145,7 @@ impl Image {
         })
     }
 
-    /// The section that expressions in a [`Row`] are in.
+    /// The section with the expressions of a [`Row`].
     pub fn eh_frame(&self) -> EhFrame<Slice<'_>> {
         EhFrame::new(&self.eh_frame.bytes, LittleEndian)
     }
@@ -168,7 +168,7 @@ impl Image {
             let fde = table.fde_for_address(&eh_frame, &bases, address, from)?;
             return use_it(&eh_frame, &bases, fde);
         }
-        // Without the table of contents the section is read from its start.
+        // Without the search table the section is read from its start.
         let mut entries = eh_frame.entries(&bases);
         while let Some(entry) = entries.next()? {
             let CieOrFde::Fde(partial) = entry else { continue };
@@ -181,16 +181,16 @@ impl Image {
     }
 }
 
-/// Symbols that some distributions (Fedora, RHEL) leave in the file, packed.
+/// Compressed symbols that some distributions (Fedora, RHEL) keep in the file.
 fn mini_debug_info(file: &ElfFile64<'_>) -> Option<Vec<u8>> {
     let section = file.section_by_name(".gnu_debugdata")?;
     let mut unpacked = Vec::new();
-    // What cannot be unpacked gives no names.
+    // Data that cannot be decompressed yields no names.
     liblzma::read::XzDecoder::new(section.data().ok()?).read_to_end(&mut unpacked).ok()?;
     Some(unpacked)
 }
 
-/// Where distributions, and debuginfod's client, put the symbols of a stripped file.
+/// Paths where distributions, and debuginfod's client, store the symbols of a stripped file.
 fn debug_paths(build_id: &[u8]) -> Vec<PathBuf> {
     let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
     let Some((first, rest)) = hex.split_at_checked(2) else { return Vec::new() };
@@ -202,12 +202,12 @@ fn debug_paths(build_id: &[u8]) -> Vec<PathBuf> {
     paths
 }
 
-/// The contents of a file, or why they cannot be had.
+/// The contents of a file, or why they cannot be read.
 ///
 /// # Errors
 /// The file cannot be read.
 pub fn contents(path: &PathBuf) -> io::Result<Vec<u8>> {
-    // A device can be mapped, too, and reading one may never end.
+    // A device can be mapped, too, and reading it may never end.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("not a file"));
     }

@@ -1,25 +1,25 @@
-//! Zone: outside. Where the threads of a server spend their time, hardly stopping any.
+//! Zone: outside. Where the threads of a server spend their time, with minimal pauses.
 //!
-//! The library behind `tacho pmp`. It looks at all threads of a process some times a second, and
-//! counts what it sees:
+//! The library behind `tacho pmp`. It samples all threads of a process several times per second,
+//! and counts the results:
 //!
-//! | part | what it is |
+//! | part | contents |
 //! |---|---|
-//! | [`process`] | which process, and whether we may |
-//! | [`task`], [`state`] | what the kernel tells of a thread without disturbing it |
-//! | [`sampler`] | one round over all threads, and the next |
-//! | [`stop`] | the short stop that some threads need |
+//! | [`process`] | the process, and the permission to read it |
+//! | [`task`], [`state`] | what the kernel reports about a thread without stopping it |
+//! | [`sampler`] | rounds of samples of all threads |
+//! | [`stop`] | the short pause that some threads need |
 //! | [`memory`], [`unwind`], [`frame_sizes`] | from registers and a copied stack to addresses |
 //! | [`maps`], [`modules`], [`image`], [`symbols`] | from addresses to names |
-//! | [`profile`] | what was seen, counted |
-//! | [`verdict`] | known patterns in it, in words |
-//! | [`bpftrace`] | the same question to the kernel |
-//! | [`processlist`] | what the server says about its threads meanwhile |
-//! | [`report`], [`pt_pmp`], [`folded`], [`flame`], [`html`], [`diff`] | what comes out |
+//! | [`profile`] | the counted samples |
+//! | [`verdict`] | known patterns in it |
+//! | [`bpftrace`] | the same measurements by the kernel |
+//! | [`processlist`] | the server's own states of its threads |
+//! | [`report`], [`pt_pmp`], [`folded`], [`flame`], [`html`], [`diff`] | outputs |
 //!
-//! What it owes the process it looks at: no thread is stopped that need not be, none for longer
-//! than a copy takes, none stays stopped, whatever happens to us; nothing is written to it. What
-//! it reads there, it does not trust.
+//! Guarantees for the sampled process: no thread is stopped unnecessarily, none for longer than a
+//! copy takes, none stays stopped, even if this process dies; nothing is written to it. Data read
+//! from it is not trusted.
 
 pub mod bpftrace;
 pub mod diff;

@@ -10,20 +10,20 @@ use crate::task::Tid;
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// Behind the last address.
+    /// End address (exclusive).
     pub end: u64,
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub offset: u64,
-    /// Of the file; 0: no file.
+    /// Inode of the file; 0: no file.
     pub inode: u64,
-    /// Path as the process sees it, or a name in brackets, or nothing.
+    /// Path as seen by the process, or a name in brackets, or empty.
     pub path: String,
 }
 
 /// Reads them.
 ///
 /// # Errors
-/// The process has gone, or we may not know.
+/// The process has ended, or permission is denied.
 pub fn executable(pid: Tid) -> io::Result<Vec<Mapping>> {
     let text = fs::read(format!("/proc/{pid}/maps"))?;
     Ok(String::from_utf8_lossy(&text).lines().filter_map(parse).collect())

@@ -7,16 +7,16 @@ use nix::unistd::Pid;
 
 use crate::task::Tid;
 
-/// The unit in which the kernel says how much it could copy.
+/// The unit in which the kernel reports how much it copied.
 const PAGE_BYTES: usize = 4096;
 
 /// The kernel's limit (`IOV_MAX`).
 const PIECES_MAX: usize = 1024;
 
-/// How much is copied at once of a stack that is read as it is needed.
+/// How much of a stack is copied at a time when it is read on demand.
 const PIECE_BYTES: usize = 8 * 1024;
 
-/// A stack is not followed farther than this.
+/// Longest part of a stack that is read.
 pub const STACK_BYTES_MAX: usize = 4 << 20;
 
 /// Below the stack pointer a function without calls may keep 128 bytes (System V ABI, x86-64).
@@ -25,14 +25,14 @@ const RED_ZONE_BYTES: u64 = 128;
 /// Copies `bytes` from `address` on; less if the memory ends before that.
 ///
 /// # Errors
-/// We may not, or there is no memory at `address`.
+/// Permission is denied, or there is no memory at `address`.
 pub fn read(pid: Tid, address: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let mut copy = vec![0; bytes.min(PIECES_MAX * PAGE_BYTES - PAGE_BYTES)];
     let end = address.saturating_add(copy.len() as u64);
     let mut pieces = Vec::with_capacity(copy.len() / PAGE_BYTES + 2);
     let mut at = address;
     while at < end {
-        // To the next page border: a piece is copied whole or not at all.
+        // To the next page boundary: a piece is copied completely or not at all.
         let next = (at / PAGE_BYTES as u64 + 1).saturating_mul(PAGE_BYTES as u64).min(end);
         pieces.push(RemoteIoVec { base: at as usize, len: (next - at) as usize });
         at = next;
@@ -43,18 +43,18 @@ pub fn read(pid: Tid, address: u64, bytes: usize) -> io::Result<Vec<u8>> {
     Ok(copy)
 }
 
-/// What is known of a thread's stack.
+/// The known parts of a thread's stack.
 #[derive(Debug)]
 pub struct Stack {
     /// Copied pieces: start address and bytes.
     pieces: Vec<(u64, Vec<u8>)>,
-    /// Where more can be had from, if the thread is known not to run meanwhile.
+    /// Where to read more, if the thread is known not to run meanwhile.
     source: Option<Tid>,
     bytes_left: usize,
 }
 
 impl Stack {
-    /// Copied when the thread stood still; there will not be more.
+    /// Copied while the thread was stopped; nothing is read later.
     ///
     /// # Errors
     /// As [`read`].
@@ -64,8 +64,8 @@ impl Stack {
         Ok(Self { pieces: vec![(start, piece)], source: None, bytes_left: 0 })
     }
 
-    /// Copied piece by piece as it is needed. Whoever uses it must make sure afterwards that the
-    /// thread did not run.
+    /// Copied piece by piece on demand. The caller must check afterwards that the thread did not
+    /// run.
     pub fn as_needed(pid: Tid) -> Self {
         Self { pieces: Vec::new(), source: Some(pid), bytes_left: STACK_BYTES_MAX }
     }
@@ -75,7 +75,7 @@ impl Stack {
         Self { pieces: vec![(start, bytes)], source: None, bytes_left: 0 }
     }
 
-    /// The word at `address`, if it is known or can be had.
+    /// The word at `address`, if it is known or can be read.
     pub fn word(&mut self, address: u64) -> Option<u64> {
         if let Some(word) = self.pieces.iter().rev().find_map(|piece| word_in(piece, address)) {
             return Some(word);
@@ -83,7 +83,7 @@ impl Stack {
         let pid = self.source?;
         let bytes = PIECE_BYTES.min(self.bytes_left);
         self.bytes_left -= bytes;
-        // Where there is no memory, there is no word.
+        // Without memory there is no word.
         let piece = (address, read(pid, address, bytes).ok()?);
         let word = word_in(&piece, address);
         self.pieces.push(piece);

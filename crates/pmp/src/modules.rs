@@ -1,4 +1,4 @@
-//! The files that a process has mapped, and what lies where.
+//! The files that a process has mapped, and their addresses.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,42 +22,42 @@ struct Module {
     /// Last part of the path.
     name: String,
     is_program: bool,
-    /// What to take from an address to get the file's own.
+    /// Offset between an address and the file's own address.
     bias: u64,
     image: Option<Arc<Image>>,
 }
 
-/// All code of a process.
+/// The code of a process.
 #[derive(Debug, Default)]
 pub struct Modules {
     /// Sorted by start.
     modules: Vec<Module>,
-    /// As read last, to see whether something has changed.
+    /// The last known mappings, to detect changes.
     mappings: Vec<Mapping>,
-    /// By path and inode: what is still mapped need not be read again.
+    /// By path and inode: a file that is still mapped is not read again.
     images: HashMap<(String, u64), Option<Arc<Image>>>,
-    /// What could not be read, and why.
+    /// Files that could not be read, and the reasons.
     problems: Vec<String>,
 }
 
 /// A function on a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Frame {
-    /// Its name as people write it. Without one: its place, as in `[mariadbd+0x83a5d0]`.
+    /// Its readable name. Without a name: its location, as in `[mariadbd+0x83a5d0]`.
     pub function: String,
-    /// Last part of the path of the file it is in; empty if it is in none.
+    /// Last part of the path of its file; empty if it has none.
     pub module: String,
-    /// Whether the file says what it is called.
+    /// Whether the file has its name.
     pub is_named: bool,
     /// Whether the file is the program itself, not a library.
     pub is_program: bool,
 }
 
 impl Modules {
-    /// Reads what the process has mapped now. Returns whether it is something else than before.
+    /// Reads the current mappings of the process. Returns whether they have changed.
     ///
     /// # Errors
-    /// The process has gone, or we may not know.
+    /// The process has ended, or permission is denied.
     pub fn refresh(&mut self, pid: Tid) -> io::Result<bool> {
         let mut mappings = maps::executable(pid)?;
         mappings.sort_by_key(|mapping| mapping.start);
@@ -65,8 +65,8 @@ impl Modules {
             return Ok(false);
         }
         self.mappings.clone_from(&mappings);
-        // Where that cannot be read, no module counts as the program: only the form of some
-        // names hangs on it.
+        // If it cannot be read, no module counts as the program: only the form of some names
+        // depends on it.
         let program = std::fs::metadata(format!("/proc/{pid}/exe")).map_or(0, |meta| meta.ino());
         self.modules.clear();
         for mapping in mappings {
@@ -93,12 +93,12 @@ impl Modules {
         Ok(true)
     }
 
-    /// What could not be read so far, and why.
+    /// Files that could not be read so far, and the reasons.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// Each file once: its name, and how many functions in it have a name.
+    /// Each file once: its name, and the number of its named functions.
     pub fn symbol_counts(&self) -> Vec<(String, usize)> {
         let mut counts: Vec<(String, usize)> = Vec::new();
         for module in &self.modules {
@@ -111,17 +111,18 @@ impl Modules {
         counts
     }
 
-    /// Whether something is mapped there that can run.
+    /// Whether executable code is mapped there.
     pub fn is_code(&self, address: u64) -> bool {
         self.module_at(address).is_some()
     }
 
-    /// The file that an address lies in.
+    /// The file at an address.
     pub fn image_at(&self, address: u64) -> Option<&Image> {
         self.module_at(address)?.image.as_deref()
     }
 
-    /// How to unwind there, if the file says so. The start of the function is where it is mapped.
+    /// How to unwind there, if the file describes it. The start of the function is its mapped
+    /// address.
     pub fn row(&self, address: u64) -> Option<Row> {
         let module = self.module_at(address)?;
         let mut row = module.image.as_ref()?.row(address.wrapping_sub(module.bias)).ok()?;
@@ -148,7 +149,7 @@ impl Modules {
         let is_named = named.is_some();
         let function = named.unwrap_or_else(|| {
             let file = if module.name.is_empty() { "anonymous" } else { &module.name };
-            // By the start of the function, so that all samples in it count together.
+            // By the start of the function, so that all samples in it are counted together.
             match start {
                 Some(start) => format!("[{file}+{start:#x}]"),
                 None => format!("[{file}]"),
@@ -183,7 +184,7 @@ impl Modules {
     }
 }
 
-/// The bytes of a mapped file; nothing for code that no file describes.
+/// The bytes of a mapped file; `None` for code without a file.
 fn contents(pid: Tid, mapping: &Mapping) -> io::Result<Option<Vec<u8>>> {
     if mapping.path == "[vdso]" {
         return memory::read(pid, mapping.start, (mapping.end - mapping.start) as usize).map(Some);
@@ -191,13 +192,13 @@ fn contents(pid: Tid, mapping: &Mapping) -> io::Result<Option<Vec<u8>>> {
     if mapping.inode == 0 {
         return Ok(None);
     }
-    // The very file, also if it was deleted or replaced; needs more rights than its path.
+    // The exact file, even if it was deleted or replaced; needs more privileges than its path.
     let by_address: PathBuf =
         format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end).into();
     if let Ok(data) = image::contents(&by_address) {
         return Ok(Some(data));
     }
-    // As the process sees it: it may live in a container.
+    // The path as seen by the process, which may run in a container.
     let by_path: PathBuf = format!("/proc/{pid}/root{}", mapping.path).into();
     let data = image::contents(&by_path)?;
     if std::fs::metadata(&by_path)?.ino() != mapping.inode {

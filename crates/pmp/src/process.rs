@@ -1,4 +1,4 @@
-//! Which process to look at, and whether we may.
+//! The process to sample, and the permission to do so.
 
 use std::fs;
 use std::io;
@@ -10,19 +10,19 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
 use crate::task::{Tasks, Tid};
 
-/// Names of the server's program.
+/// Names of the server program.
 const SERVERS: [&str; 2] = ["mariadbd", "mysqld"];
 
-/// The capability to look into any process, as a bit of `CapEff`.
+/// The capability to inspect any process, as a bit of `CapEff`.
 const CAP_SYS_PTRACE: u32 = 19;
 
-/// No process to look at.
+/// There is no process to sample.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// It is not there.
+    /// There is no such process.
     #[error("there is no process {0}")]
     NoProcess(Tid),
-    /// It has ended, and nobody has asked how.
+    /// It has ended, and its parent has not collected its status.
     #[error("process {0} has ended (it is a zombie)")]
     Zombie(Tid),
     /// No server was found.
@@ -31,12 +31,12 @@ pub enum ProcessError {
     /// More than one was found.
     #[error("several servers are running; name one with --pid or --socket\n{}", .0.join("\n"))]
     SeveralServers(Vec<String>),
-    /// Nobody listens there.
+    /// No process listens there.
     #[error("{}: {error}", path.display())]
     Place {
         /// The socket, or the pid file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
     /// A pid file without a number in it.
@@ -44,10 +44,10 @@ pub enum ProcessError {
     PidFile {
         /// The file.
         path: PathBuf,
-        /// What is in it.
+        /// Its content.
         text: String,
     },
-    /// We may not.
+    /// Permission is denied.
     #[error("cannot read process {pid}: {reason}")]
     Forbidden {
         /// The process.
@@ -55,12 +55,12 @@ pub enum ProcessError {
         /// Why, and what to do.
         reason: String,
     },
-    /// What the kernel tells cannot be understood.
+    /// Data from the kernel cannot be parsed.
     #[error("cannot read /proc/{pid}: {error}")]
     Proc {
         /// The process.
         pid: Tid,
-        /// What is wrong.
+        /// The error.
         error: io::Error,
     },
 }
@@ -68,7 +68,7 @@ pub enum ProcessError {
 /// The process behind a Unix socket.
 ///
 /// # Errors
-/// Nobody listens there.
+/// No process listens there.
 pub fn by_socket(path: &Path) -> Result<Tid, ProcessError> {
     let place = |error| ProcessError::Place { path: path.to_owned(), error };
     let stream = UnixStream::connect(path).map_err(place)?;
@@ -79,7 +79,7 @@ pub fn by_socket(path: &Path) -> Result<Tid, ProcessError> {
 /// The process named in a pid file.
 ///
 /// # Errors
-/// There is no number in it.
+/// It contains no number.
 pub fn by_pid_file(path: &Path) -> Result<Tid, ProcessError> {
     let text = fs::read_to_string(path)
         .map_err(|error| ProcessError::Place { path: path.to_owned(), error })?;
@@ -87,7 +87,7 @@ pub fn by_pid_file(path: &Path) -> Result<Tid, ProcessError> {
     text.trim().parse().map_err(|_| no_number())
 }
 
-/// The only server that runs here.
+/// The only running server.
 ///
 /// # Errors
 /// There is none, or more than one.
@@ -99,7 +99,7 @@ pub fn only_server() -> Result<Tid, ProcessError> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<Tid>().ok()) else {
             continue;
         };
-        // It may have ended since.
+        // It may have ended meanwhile.
         let Ok(stat) = Tasks::new(pid).stat(pid) else { continue };
         if SERVERS.contains(&stat.name.as_str()) && stat.state != 'Z' {
             found.push(pid);
@@ -113,14 +113,14 @@ pub fn only_server() -> Result<Tid, ProcessError> {
 }
 
 fn describe(pid: Tid) -> String {
-    // For people who choose: a process that has ended shows nothing.
+    // For the user's choice: a process that has ended has no command line.
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let command = String::from_utf8_lossy(&command).replace('\0', " ");
     let text: String = command.trim().chars().take(100).collect();
     format!("  --pid {pid}   {text}")
 }
 
-/// The name of the program that a process runs.
+/// The name of a process's program.
 ///
 /// # Errors
 /// There is no such process.
@@ -133,13 +133,13 @@ pub fn program(pid: Tid) -> Result<String, ProcessError> {
     }
 }
 
-/// Makes sure that we may look into a process.
+/// Checks that this process may inspect another one.
 ///
 /// # Errors
-/// We may not; the message says what to do.
+/// Permission is denied; the message says what to do.
 pub fn check_permission(pid: Tid) -> Result<(), ProcessError> {
     let tasks = Tasks::new(pid);
-    // The kernel asks for the same right here as for stopping a thread.
+    // The kernel checks the same permission here as for stopping a thread.
     match tasks.place(pid) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -167,7 +167,9 @@ fn reason(pid: Tid) -> String {
 
 fn explain(owner: Option<u32>, ours: u32, has_capability: bool, ptrace_scope: &str) -> String {
     match (owner, ptrace_scope) {
-        (_, "3") => "kernel.yama.ptrace_scope is 3: nobody may until the machine restarts".into(),
+        (_, "3") => {
+            "kernel.yama.ptrace_scope is 3: tracing is off until the machine restarts".into()
+        }
         _ if has_capability => "it has rights that this process has not (capabilities, or another \
                                 user namespace): run this where the server runs, or outside of \
                                 the container"
@@ -198,7 +200,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn a_socket_leads_to_its_process() {
+    fn a_socket_identifies_its_process() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("socket");
         assert!(matches!(by_socket(&path), Err(ProcessError::Place { .. })));
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_there_is_told() {
+    fn a_missing_process_is_reported() {
         assert!(matches!(check_permission(Tid::MAX), Err(ProcessError::NoProcess(_))));
         assert!(matches!(program(Tid::MAX), Err(ProcessError::NoProcess(_))));
         assert!(program(std::process::id() as Tid).is_ok());

@@ -1,5 +1,5 @@
-//! What the server's process list says about its threads, asked by the server's own client
-//! program: it knows every way to log in, and reads the option files with the password.
+//! The states in the server's process list, read with the server's own client program, which
+//! supports every way to log in, and reads the option files with the password.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use crate::task::Tid;
 
-/// The client, by its names; the first that is there is taken.
+/// Names of the client program; the first that exists is used.
 const CLIENTS: [&str; 2] = ["mariadb", "mysql"];
 
-/// How often the server is asked.
+/// Interval between queries.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 const END: &str = "tacho-end";
@@ -24,16 +24,16 @@ const QUERY_MYSQL: &str = "SELECT THREAD_OS_ID, PROCESSLIST_ID = CONNECTION_ID()
      PROCESSLIST_COMMAND, IFNULL(PROCESSLIST_STATE, '') FROM performance_schema.threads \
      WHERE THREAD_OS_ID IS NOT NULL AND PROCESSLIST_COMMAND IS NOT NULL; SELECT 'tacho-end';\n";
 
-/// What the server says at one moment.
+/// The server's states at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SqlStates {
     /// `command: state` of each thread.
     pub of: HashMap<Tid, String>,
-    /// The thread that answers us.
+    /// The thread of this connection.
     pub own: Option<Tid>,
 }
 
-/// The process list cannot be asked for.
+/// The process list cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessListError {
     /// No client program is installed.
@@ -44,12 +44,12 @@ pub enum ProcessListError {
     /// It ended without an answer.
     #[error("the client program could not read the process list: {0}")]
     Refused(String),
-    /// It could not be talked to.
+    /// Communication with it failed.
     #[error("cannot use the client program: {0}")]
     Io(#[from] io::Error),
 }
 
-/// A client that asks again and again.
+/// A client that repeats the query.
 #[derive(Debug)]
 pub struct ProcessList {
     latest: Arc<Mutex<SqlStates>>,
@@ -58,11 +58,11 @@ pub struct ProcessList {
 }
 
 impl ProcessList {
-    /// Logs in and asks once. `arguments` are options of the client program. `password` counts
+    /// Logs in and queries once. `arguments` are options of the client program. `password` is used
     /// unless an option file has one.
     ///
     /// # Errors
-    /// There is no client program, or the server refuses.
+    /// There is no client program, or the server rejects the login.
     pub fn start(arguments: &[OsString], password: Option<&str>) -> Result<Self, ProcessListError> {
         let mut client = spawn(arguments, password)?;
         let (Some(stdin), Some(stdout), Some(mut stderr)) =
@@ -75,21 +75,21 @@ impl ProcessList {
         let first = match first {
             Ok(states) => states,
             Err(_) => {
-                // It wrote why, and ends.
+                // It has printed the reason, and ends.
                 let mut why = String::new();
                 stderr.read_to_string(&mut why)?;
                 client.wait()?;
                 return Err(ProcessListError::Refused(why.trim().to_owned()));
             }
         };
-        // What it complains of later has no reader, and must not block it.
+        // Later messages have no reader, and must not block it.
         thread::spawn(move || io::copy(&mut stderr, &mut io::sink()));
         let latest = Arc::new(Mutex::new(first));
         let shared = Arc::clone(&latest);
         let asker = thread::spawn(move || {
             loop {
                 thread::park_timeout(INTERVAL);
-                // Fails when the client ends: ours to end it, or the server's to go away.
+                // Fails when the client ends: because it was killed here, or the server is gone.
                 let Ok(states) = session.ask() else { return };
                 *shared.lock().unwrap_or_else(PoisonError::into_inner) = states;
             }
@@ -97,7 +97,7 @@ impl ProcessList {
         Ok(Self { latest, client, asker: Some(asker) })
     }
 
-    /// What the server has said since this was asked last: older answers say little about now.
+    /// The states received since the last call: older ones say little about the present.
     pub fn take(&self) -> SqlStates {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let own = latest.own;
@@ -110,7 +110,7 @@ impl ProcessList {
 
 impl Drop for ProcessList {
     fn drop(&mut self) {
-        // If it has ended by itself, there is nothing to end.
+        // If the client has already ended, there is nothing to kill.
         let _ = self.client.kill();
         let _ = self.client.wait();
         if let Some(asker) = self.asker.take() {
@@ -125,7 +125,7 @@ fn spawn(arguments: &[OsString], password: Option<&str>) -> Result<Child, Proces
     for program in CLIENTS {
         let mut command = Command::new(program);
         if let Some(password) = password {
-            // Not an argument: other users can read those.
+            // Not as an argument: other users can read those.
             command.env("MYSQL_PWD", password);
         }
         let spawned = command
@@ -211,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_not_there_is_told() {
+    fn a_missing_server_is_reported() {
         let result =
             ProcessList::start(&["--no-defaults".into(), "--socket=/nowhere/s".into()], None);
         match result {
             Err(ProcessListError::Refused(why)) => assert!(why.contains("/nowhere/s"), "{why}"),
-            // A machine without the client.
+            // The client is not installed.
             Err(ProcessListError::NoClient) => {}
             other => panic!("{other:?}"),
         }

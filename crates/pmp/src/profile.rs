@@ -1,4 +1,4 @@
-//! What was seen, counted.
+//! The counted samples.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -14,32 +14,32 @@ pub const VERSION: u32 = 1;
 /// Number of an entry in [`Profile::entries`].
 pub type EntryId = usize;
 
-/// Everything that one run saw.
+/// All results of one run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Profile {
     /// [`VERSION`].
     pub v: u32,
-    /// Process that was looked at.
+    /// The sampled process.
     pub pid: i32,
     /// Its program.
     pub program: String,
-    /// How often all threads were looked at.
+    /// Number of rounds over all threads.
     pub rounds: u64,
-    /// From the first to the last look.
+    /// From the first to the last sample.
     pub duration_ms: u64,
-    /// Most threads there were at once.
+    /// Largest number of threads at once.
     pub threads_max: u64,
-    /// What stopping threads cost.
+    /// Cost of stopping threads.
     pub stops: Stops,
-    /// What sampling itself cost.
+    /// Cost of sampling.
     pub cost: Cost,
-    /// Stacks that do not reach the start of their thread, by the reason.
+    /// Number of stacks that do not reach the start of their thread, by reason.
     pub cut_off: BTreeMap<String, u64>,
-    /// The functions that entries speak of.
+    /// The functions that entries refer to.
     pub frames: Vec<Frame>,
-    /// What was seen how often.
+    /// Samples with their counts.
     pub entries: Vec<Entry>,
-    /// Where frames and entries are, to find them again.
+    /// Indices of frames and entries.
     #[serde(skip)]
     index: Index,
 }
@@ -55,67 +55,68 @@ struct Index {
 pub struct Entry {
     /// Samples.
     pub count: u64,
-    /// What the threads did or waited for.
+    /// The state of the threads.
     pub state: State,
-    /// What they call themselves.
+    /// Name of the threads.
     pub thread: String,
     /// Whether they wait for work.
     pub idle: bool,
     /// Numbers in [`Profile::frames`], innermost first.
     pub stack: Vec<usize>,
-    /// Kernel functions they waited in, where it says so.
+    /// Kernel functions in which they waited, if known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kernel: BTreeMap<String, u64>,
-    /// What the server's process list said about them.
+    /// Their states in the server's process list.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sql: BTreeMap<String, u64>,
 }
 
-/// How long threads stood still because of us.
+/// How long sampling stopped threads.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Stops {
     /// Samples that needed no stop.
     pub samples_without: u64,
-    /// From the moment we saw a thread stopped until it was let go.
+    /// From the moment a thread was observed as stopped until it was released.
     pub held: Times,
-    /// From our request until it was let go: it runs, or waits for a CPU, in some of it.
+    /// From the request until the thread was released: for a part of it, the thread runs or waits
+    /// for a CPU.
     pub held_max: Times,
-    /// Stops that did not come in time, and were given up.
+    /// Stops that did not happen in time, and were given up.
     pub given_up: u64,
-    /// Stops that the kernel refused.
+    /// Stops that the kernel rejected.
     pub refused: u64,
 }
 
 /// A set of durations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
-    /// Each of them, in nanoseconds, in the order in which they came.
+    /// Each duration, in nanoseconds, in order of occurrence.
     pub ns: Vec<u64>,
 }
 
-/// What sampling itself cost.
+/// Cost of sampling.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cost {
     /// CPU time of this command while it sampled.
     pub cpu_ms: u64,
-    /// How long it took to look at all threads once.
+    /// How long it took to sample all threads once.
     pub round: Times,
-    /// Rounds that were left out because the one before took too long.
+    /// Rounds that were skipped because the previous one took too long.
     pub rounds_missed: u64,
 }
 
 impl Times {
-    /// Adds one.
+    /// Adds a duration.
     pub fn add(&mut self, time: Duration) {
         self.ns.push(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// How many.
+    /// Number of durations.
     pub fn count(&self) -> usize {
         self.ns.len()
     }
 
-    /// The smallest that at least `percent` of them do not exceed.
+    /// The smallest duration that at least `percent` of them do not exceed.
     pub fn percentile(&self, percent: usize) -> Duration {
         let mut sorted = self.ns.clone();
         sorted.sort_unstable();
@@ -123,19 +124,19 @@ impl Times {
         Duration::from_nanos(sorted.get(rank - 1).copied().unwrap_or(0))
     }
 
-    /// The largest.
+    /// The longest duration.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.ns.iter().copied().max().unwrap_or(0))
     }
 
-    /// All together.
+    /// The total.
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(self.ns.iter().sum())
     }
 }
 
 impl Profile {
-    /// An empty one.
+    /// An empty profile.
     pub fn new(pid: i32, program: &str) -> Self {
         Self { v: VERSION, pid, program: program.to_owned(), ..Self::default() }
     }
@@ -150,7 +151,7 @@ impl Profile {
         })
     }
 
-    /// The entry of a stack. `is_idle` is asked once per entry.
+    /// The entry of a stack. `is_idle` is called once per entry.
     pub fn entry(
         &mut self,
         stack: Vec<usize>,
@@ -183,7 +184,7 @@ impl Profile {
         entry.stack.iter().filter_map(|number| self.frames.get(*number))
     }
 
-    /// Entries that were seen, with or without those of threads that wait for work.
+    /// Entries, with or without those of threads that wait for work.
     pub fn seen(&self, with_idle: bool) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(move |entry| entry.count > 0 && (with_idle || !entry.idle))
     }

@@ -14,12 +14,12 @@ pub fn text(profile: &Profile, with_idle: bool) -> String {
         *counts.entry(names.join(",")).or_default() += entry.count;
     }
     let mut lines: Vec<(u64, String)> = counts.into_iter().map(|(line, n)| (n, line)).collect();
-    // As `sort -r -n -k 1,1` does: lines of one count backwards.
+    // As `sort -r -n -k 1,1`: lines with the same count in reverse order.
     lines.sort_by(|a, b| b.cmp(a));
     lines.iter().map(|(count, line)| format!("{count:7} {line}\n")).collect()
 }
 
-/// What pt-pmp makes of a function that gdb found in a file without debug information.
+/// pt-pmp's name for a function that gdb found in a file without debug information.
 pub fn name(frame: &Frame) -> String {
     let is_library = !frame.is_program && !frame.module.is_empty();
     let name = if frame.is_named {
@@ -48,7 +48,7 @@ fn short(function: &str) -> String {
     name.replace(' ', "")
 }
 
-/// Removes all pairs of brackets that have no such brackets inside. Returns whether there were any.
+/// Removes all innermost pairs of brackets. Returns whether there were any.
 fn remove_innermost(text: &mut String, open: char, close: char) -> bool {
     let mut result = String::with_capacity(text.len());
     let mut is_changed = false;
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_go_from_the_inside() {
+    fn brackets_are_removed_from_the_inside() {
         let mut text = "a<b<c>>::d<e>::f".to_owned();
         assert!(remove_innermost(&mut text, '<', '>'));
         assert_eq!(text, "a<b>::d::f");

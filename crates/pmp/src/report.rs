@@ -1,4 +1,4 @@
-//! A profile in words, for a terminal.
+//! A profile as text for a terminal.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,18 +8,18 @@ use crate::profile::{Entry, Profile, Times};
 use crate::state::State;
 use crate::verdict::{Finding, NOTABLE_PERCENT};
 
-/// What to show.
+/// What to display.
 #[derive(Clone, Copy, Debug)]
 pub struct Show {
-    /// Also threads that wait for work.
+    /// Include threads that wait for work.
     pub with_idle: bool,
-    /// What was found in it.
+    /// Include the findings.
     pub verdict: bool,
-    /// How many stacks.
+    /// Number of stacks.
     pub stacks: usize,
 }
 
-/// How many states of the process list are named.
+/// How many states of the process list are listed.
 const SQL_STATES_SHOWN: usize = 3;
 
 /// The whole text.
@@ -58,7 +58,7 @@ fn write_all(
     write_cost(out, profile)
 }
 
-/// What the threads did or waited for.
+/// The states of the threads.
 fn write_states(
     out: &mut String,
     profile: &Profile,
@@ -125,7 +125,7 @@ fn write_findings(out: &mut String, findings: &[Finding]) -> std::fmt::Result {
     Ok(())
 }
 
-/// The most frequent of them.
+/// The most frequent one.
 pub(crate) fn top(counts: &BTreeMap<String, u64>) -> Option<String> {
     let mut sorted: Vec<_> = counts.iter().collect();
     sorted.sort_by(|a, b| b.1.cmp(a.1));
@@ -156,7 +156,7 @@ fn write_stacks(out: &mut String, profile: &Profile, show: Show, total: u64) -> 
     Ok(())
 }
 
-/// What it cost the server, and us.
+/// The cost for the server, and for this command.
 fn write_cost(out: &mut String, profile: &Profile) -> std::fmt::Result {
     let stops = &profile.stops;
     let count = stops.held.count() as u64;
@@ -204,7 +204,7 @@ fn times(times: &Times) -> String {
     )
 }
 
-/// A duration in the unit that fits.
+/// A duration in a suitable unit.
 pub fn short(time: Duration) -> String {
     let ns = time.as_nanos() as f64;
     if ns < 1e6 {
@@ -216,7 +216,7 @@ pub fn short(time: Duration) -> String {
     }
 }
 
-/// A share; of nothing it is none.
+/// A share in percent; 0 if the total is 0.
 pub fn percent(part: u64, total: u64) -> f64 {
     if total == 0 { 0.0 } else { 100.0 * part as f64 / total as f64 }
 }

@@ -1,12 +1,12 @@
-//! Looking at all threads of a process, again and again.
+//! Samples all threads of a process repeatedly.
 //!
-//! In the order of what it costs the process:
+//! In order of increasing cost for the process:
 //!
-//! 1. A thread that has not run since it was seen last has the stack it had. One file tells.
-//! 2. A thread that sleeps is read where it lies: the kernel tells where it left user space, and
-//!    its stack is copied as far as it is needed. If it ran meanwhile, the copy is thrown away.
-//! 3. A thread that runs, or whose stack cannot be followed without all its registers, is
-//!    stopped for one copy (`stop.rs`).
+//! 1. A thread that has not run since its last sample has the same stack. One file shows this.
+//! 2. A sleeping thread is read without stopping it: the kernel reports where it left user space,
+//!    and its stack is copied on demand. If it ran meanwhile, the copy is discarded.
+//! 3. A thread that runs, or whose stack cannot be unwound without all its registers, is stopped
+//!    for one copy (`stop.rs`).
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -28,25 +28,25 @@ use crate::verdict::Patterns;
 /// Which threads may be stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StopPolicy {
-    /// Those whose stack cannot be had otherwise.
+    /// Those that cannot be sampled without stopping.
     #[default]
     Needed,
-    /// None: of a thread that runs, it is only known that it does.
+    /// None: a running thread is only counted as running.
     Never,
-    /// All of them: to compare with.
+    /// All: for comparison.
     Always,
 }
 
-/// How often a thread that runs in between is looked at again before it counts as running.
+/// How often a thread that runs in between is sampled again before it counts as running.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// How much of a stack is copied while its thread is stopped, at first.
+/// How much of a stack is copied while its thread is stopped, initially.
 const COPY_BYTES: usize = 32 * 1024;
 
-/// What is mapped is read again after this time, because libraries come and go.
+/// Mappings are read again after this time, because libraries are loaded and unloaded.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// And after this time, if there was code that is not in a known file.
+/// The same, if there was code outside the known files.
 const REFRESH_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Samples one process.
@@ -59,24 +59,24 @@ pub struct Sampler<'a> {
     unwinder: Unwinder,
     refreshed: Instant,
     saw_unknown_code: bool,
-    /// By address: the number of the function in the profile.
+    /// By address: the function's number in the profile.
     frames: HashMap<u64, usize>,
     threads: HashMap<Tid, Known>,
     profile: Profile,
 }
 
-/// What is remembered of a thread.
+/// The remembered state of a thread.
 #[derive(Clone, Debug)]
 struct Known {
-    /// When it was seen last, and what was seen; not if it was running.
+    /// Its last sample, and when; not if it was running.
     seen: Option<(Ran, EntryId)>,
-    /// Kernel function it waited in then.
+    /// Kernel function in which it waited then.
     kernel: Option<String>,
     /// How much of its stack to copy.
     copy_bytes: usize,
 }
 
-/// What a look without stopping gave.
+/// The result of sampling without stopping.
 enum Look {
     Seen(EntryId),
     NeedsStop(String),
@@ -84,10 +84,10 @@ enum Look {
 }
 
 impl<'a> Sampler<'a> {
-    /// Gets ready: reads the files that the process has mapped.
+    /// Prepares sampling: reads the files that the process has mapped.
     ///
     /// # Errors
-    /// The process has gone, or we may not look at it.
+    /// The process has ended, or permission is denied.
     pub fn new(
         pid: Tid,
         program: &str,
@@ -110,21 +110,22 @@ impl<'a> Sampler<'a> {
         })
     }
 
-    /// The files that are mapped.
+    /// The mapped files.
     pub fn modules(&self) -> &Modules {
         &self.modules
     }
 
-    /// What was seen so far.
+    /// The results so far.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// Looks at all threads every `interval`, until `go_on` says no or the process ends.
-    /// `go_on` is asked before each round and while waiting for it; `sql_states` before each.
+    /// Samples all threads every `interval`, until `go_on` returns false or the process ends.
+    /// `go_on` is called before each round and while waiting for it; `sql_states` before each
+    /// round.
     ///
     /// # Errors
-    /// We may no longer look at the process.
+    /// Permission was withdrawn.
     pub fn run(
         mut self,
         interval: Duration,
@@ -137,7 +138,7 @@ impl<'a> Sampler<'a> {
         while go_on(&self.profile) {
             let now = Instant::now();
             if now < due {
-                // In small steps, so that somebody who interrupts does not wait.
+                // In small steps, so that an interrupt takes effect quickly.
                 std::thread::sleep((due - now).min(Duration::from_millis(50)));
                 continue;
             }
@@ -157,10 +158,10 @@ impl<'a> Sampler<'a> {
         Ok(self.profile)
     }
 
-    /// Looks at all threads once. Returns whether the process is still there.
+    /// Samples all threads once. Returns whether the process still exists.
     ///
     /// # Errors
-    /// We may no longer look at it.
+    /// Permission was withdrawn.
     pub fn round(&mut self, sql_states: &SqlStates) -> io::Result<bool> {
         let tids = match self.tasks.list() {
             Ok(tids) => tids,
@@ -175,7 +176,7 @@ impl<'a> Sampler<'a> {
         self.profile.rounds += 1;
         self.profile.threads_max = self.profile.threads_max.max(tids.len() as u64);
         let mut to_stop = Vec::new();
-        // The session that asks for the process list is not what anybody wants to see.
+        // The session that reads the process list is not of interest.
         for tid in tids.into_iter().filter(|tid| Some(*tid) != sql_states.own) {
             match self.look(tid, self.policy)? {
                 Look::Seen(entry) => {
@@ -218,7 +219,7 @@ impl<'a> Sampler<'a> {
         Ok(true)
     }
 
-    /// Looks at one thread without stopping it.
+    /// Samples one thread without stopping it.
     fn look(&mut self, tid: Tid, policy: StopPolicy) -> io::Result<Look> {
         let result = self.try_look(tid, policy);
         match result {
@@ -246,7 +247,7 @@ impl<'a> Sampler<'a> {
             let trace = self.unwinder.trace(&self.modules, Registers::sleeping(sp, pc), &mut stack);
             let after = self.tasks.ran(tid)?;
             if after != before {
-                // It ran: what was read may be of two moments.
+                // It ran: the data may be from two moments.
                 before = after;
                 continue;
             }
@@ -330,7 +331,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Without a state it is told by the functions.
+    /// Without a state, the functions determine it.
     fn entry_of_trace(&mut self, trace: &Trace, state: Option<State>, thread: &str) -> EntryId {
         let mut stack = Vec::with_capacity(trace.addresses.len() + 1);
         for address in &trace.addresses {
@@ -367,7 +368,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// Stands in a stack for something that is not a function.
+/// A stack entry that is not a function.
 fn text_frame(text: &str) -> Frame {
     Frame { function: text.to_owned(), module: String::new(), is_named: true, is_program: true }
 }
@@ -384,7 +385,7 @@ fn reason(end: End) -> Option<&'static str> {
     }
 }
 
-/// A thread that ends while we look gives one of these.
+/// The errors for a thread that ends while it is sampled.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }

@@ -1,10 +1,10 @@
-//! What a thread does or waits for, from its system call.
+//! The state of a thread, derived from its system call.
 
 use serde::{Deserialize, Serialize};
 
 use crate::task::Place;
 
-/// What a thread does or waits for.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -27,7 +27,7 @@ pub enum State {
 }
 
 impl State {
-    /// All of them, in the order in which they are shown.
+    /// All states, in their order of display.
     pub const ALL: [Self; 8] = [
         Self::Running,
         Self::Lock,
@@ -39,7 +39,7 @@ impl State {
         Self::Other,
     ];
 
-    /// Its name, for people and as a frame.
+    /// Its name, in texts and as a frame.
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -53,8 +53,8 @@ impl State {
         }
     }
 
-    /// From the names of the innermost functions, for a thread that was interrupted in its call
-    /// and started it again: the kernel calls that `restart_syscall`, whichever it was.
+    /// From the names of the innermost functions, for a thread whose call was interrupted and
+    /// restarted: the kernel shows it as `restart_syscall`.
     pub fn of_functions<'a>(innermost: impl Iterator<Item = &'a str>) -> Self {
         for name in innermost.take(3) {
             let name = name.trim_start_matches('_');
@@ -75,7 +75,7 @@ impl State {
         Self::Other
     }
 
-    /// From where the thread is. `letter` is the state in `/proc/<pid>/task/<tid>/stat`.
+    /// From the location of the thread. `letter` is the state in `/proc/<pid>/task/<tid>/stat`.
     pub fn of(place: &Place, letter: char) -> Self {
         match *place {
             Place::Running => Self::Running,
@@ -92,7 +92,7 @@ impl State {
         }
     }
 
-    /// From the number of a system call in which it waits and that call's second argument.
+    /// From the number of the system call in which it waits and that call's second argument.
     pub fn of_syscall(syscall: i64, argument: u64, letter: char) -> Self {
         match syscall {
             libc::SYS_futex => match argument as i32 & libc::FUTEX_CMD_MASK {
@@ -117,14 +117,14 @@ impl State {
             | libc::SYS_sendmsg
             | libc::SYS_connect => Self::Network,
             _ if letter == 'D' => Self::Disk,
-            // Of a file they would be in state D: this is a socket or a pipe.
+            // For a file the state would be D: this is a socket or a pipe.
             libc::SYS_read | libc::SYS_readv | libc::SYS_write | libc::SYS_writev => Self::Network,
             _ => Self::Other,
         }
     }
 }
 
-/// Whether this call waits for somebody else to come, rather than for something to be done.
+/// Whether this call waits for a peer, rather than for an operation to complete.
 fn is_network_idle(syscall: i64) -> bool {
     matches!(
         syscall,
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_a_mutex_from_a_condition_variable() {
+    fn distinguishes_a_mutex_from_a_condition_variable() {
         let futex = |op: i32| State::of_syscall(libc::SYS_futex, op as u64, 'S');
         assert_eq!(futex(libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG), State::Lock);
         let timed = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn tells_a_file_from_a_socket() {
+    fn distinguishes_a_file_from_a_socket() {
         assert_eq!(State::of_syscall(libc::SYS_write, 0, 'D'), State::Disk);
         assert_eq!(State::of_syscall(libc::SYS_read, 0, 'S'), State::Network);
         assert_eq!(State::of_syscall(libc::SYS_fdatasync, 0, 'S'), State::Disk);
     }
 
     #[test]
-    fn a_restarted_call_is_told_by_its_function() {
+    fn a_restarted_call_is_recognised_by_its_function() {
         let of = |names: &[&str]| State::of_functions(names.iter().copied());
         assert_eq!(of(&["poll", "vio_io_wait"]), State::Network);
         assert_eq!(of(&["[libc.so.6+0x85e60]", "pthread_cond_timedwait", "x"]), State::Condition);

@@ -1,11 +1,10 @@
-//! Stopping one thread for the moment that it takes to copy its registers and the top of its
-//! stack.
+//! Stops one thread for as long as it takes to copy its registers and the top of its stack.
 //!
-//! No thread stays stopped, however this ends. A thread is traced for one copy and let go at
-//! once. What a tracer that dies leaves is let go by the kernel: tracing began with
-//! `PTRACE_SEIZE`, which sends no signal, so there is nothing to take back. The same holds for a
-//! single thread of ours that ends, and that is how a stop that does not come is given up: only
-//! a stopped thread can be let go by request.
+//! No thread stays stopped, however this ends. A thread is traced for one copy and then released.
+//! If a tracer dies, the kernel releases its threads: tracing began with `PTRACE_SEIZE`, which
+//! sends no signal, so there is nothing to undo. The same holds for a single tracer thread that
+//! ends, which is how a stop that does not happen is given up: only a stopped thread can be
+//! released by request.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,26 +21,26 @@ use crate::memory::Stack;
 use crate::task::Tid;
 use crate::unwind::Registers;
 
-/// A thread that does not stop in this time waits for the disk or for a CPU. It may take twice as
-/// long until that is noticed.
+/// A thread that does not stop within this time waits for the disk or for a CPU. Detecting that may
+/// take twice as long.
 const STOP_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Ends our own waiting for a stop that does not come. Its handler does nothing.
+/// Ends our own wait for a stop that does not happen. Its handler does nothing.
 const WAKE_SIGNAL: Signal = Signal::SIGALRM;
 
-/// What a thread was when it stood still.
+/// The state of a stopped thread.
 #[derive(Debug)]
 pub struct Snapshot {
     /// All registers.
     pub registers: Registers,
     /// The top of its stack.
     pub stack: Stack,
-    /// System call it was in and would have waited in, with its second argument.
+    /// System call in which it was, and would have waited, with its second argument.
     pub waited_in: Option<(i64, u64)>,
-    /// From the moment we saw it stopped until it was let go.
+    /// From the moment it was observed as stopped until it was released.
     pub held: Duration,
-    /// From our request until it was let go. It also runs, or waits for a CPU, in this time, so
-    /// this is the most that it can have stood still.
+    /// From the request until it was released. For a part of this time it runs, or waits for a CPU,
+    /// so this is an upper bound of the pause.
     pub held_max: Duration,
 }
 
@@ -52,12 +51,12 @@ pub enum StopError {
     Gone,
     /// It did not stop in time, and was not held.
     NotInTime,
-    /// The kernel does not let us.
+    /// The kernel rejected the request.
     Refused(Errno),
 }
 
-/// Stops these threads of `pid`, one after the other, for as long as copying `bytes` of the stack
-/// takes.
+/// Stops these threads of `pid`, one after the other, each for as long as copying `bytes` of the
+/// stack takes.
 pub fn snapshots(pid: Tid, wanted: &[(Tid, usize)]) -> Vec<Result<Snapshot, StopError>> {
     let mut results = Vec::with_capacity(wanted.len());
     while results.len() < wanted.len() {
@@ -66,8 +65,8 @@ pub fn snapshots(pid: Tid, wanted: &[(Tid, usize)]) -> Vec<Result<Snapshot, Stop
     results
 }
 
-/// As many as can be had until a stop does not come. The kernel counts as tracer the thread, not
-/// the process: then this one ends, and the thread that was to stop is free.
+/// Takes snapshots until a stop does not happen. For the kernel, the tracer is the thread, not the
+/// process: then this thread ends, and the thread that should have stopped is free.
 fn snapshots_of_one_tracer(pid: Tid, wanted: &[(Tid, usize)]) -> Vec<Result<Snapshot, StopError>> {
     let done = AtomicU64::new(0);
     let tracer_thread = AtomicU64::new(0);
@@ -114,26 +113,27 @@ fn snapshots_of_one_tracer(pid: Tid, wanted: &[(Tid, usize)]) -> Vec<Result<Snap
     })
 }
 
-/// Makes a thread of ours return from a system call in which it waits.
+/// Makes one of our threads return from a system call in which it waits.
 fn wake(thread: libc::pthread_t) {
     static HANDLER: Once = Once::new();
     extern "C" fn nothing(_: libc::c_int) {}
     HANDLER.call_once(|| {
-        // Without SA_RESTART: the call it interrupts must end.
+        // Without SA_RESTART: the interrupted call must end.
         let action =
             SigAction::new(SigHandler::Handler(nothing), SaFlags::empty(), SigSet::empty());
         // SAFETY: the handler does nothing, so it may run at any moment.
         let installed = unsafe { sigaction(WAKE_SIGNAL, &action) };
-        // Fails for signals that cannot be handled only; without it, the signal would end us.
+        // Only fails for signals that cannot be handled; without a handler, the signal would end
+        // this process.
         assert!(installed.is_ok(), "no handler for {WAKE_SIGNAL}");
     });
     // SAFETY: the thread has not been joined: its number is valid, also if it has just ended.
     unsafe { libc::pthread_kill(thread, WAKE_SIGNAL as libc::c_int) };
 }
 
-/// Makes this thread run at once whenever it can: while it waits for a CPU, a stopped thread of the
-/// server waits with it. Needs a right (CAP_SYS_NICE); without it, stops take longer on a busy
-/// machine, which the figures show.
+/// Makes this thread run whenever it can: while it waits for a CPU, a stopped thread of the server
+/// waits with it. Needs CAP_SYS_NICE; without it, stops take longer on a busy machine, which the
+/// results show.
 fn hurry() {
     let first_in_line = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
@@ -141,7 +141,7 @@ fn hurry() {
     unsafe { libc::sched_setscheduler(0, policy, &raw const first_in_line) };
 }
 
-/// A thread that we trace and that stands still. It is let go when this goes.
+/// A thread that is traced and stopped. It is released on drop.
 struct Stopped {
     tid: Pid,
     /// Number of a signal that was about to be delivered and must not be lost; 0: none.
@@ -150,8 +150,8 @@ struct Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // `nix` knows no real-time signals. It fails only if the thread was killed meanwhile.
-        // SAFETY: this request takes numbers and touches no memory of ours.
+        // `nix` has no real-time signals. It only fails if the thread was killed meanwhile.
+        // SAFETY: this request takes numbers and touches no memory of this process.
         unsafe {
             libc::ptrace(libc::PTRACE_DETACH, self.tid.as_raw(), 0, libc::c_long::from(self.signal))
         };
@@ -183,8 +183,8 @@ fn refused(errno: Errno) -> StopError {
     if errno == Errno::ESRCH { StopError::Gone } else { StopError::Refused(errno) }
 }
 
-/// Waits until it stands still, without taking the news away (`WNOWAIT`): what a tracer has taken
-/// is gone if it dies then, and with it the signal that was about to be delivered.
+/// Waits until it is stopped, without consuming the event (`WNOWAIT`): an event that a tracer has
+/// consumed is lost if the tracer dies then, and with it the signal that was about to be delivered.
 fn wait_for_stop(tid: Pid) -> Result<Stopped, StopError> {
     // SAFETY: all bytes zero is a value of this structure of numbers.
     let mut news: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -199,14 +199,14 @@ fn wait_for_stop(tid: Pid) -> Result<Stopped, StopError> {
         Err(errno) => return Err(StopError::Refused(errno)),
     }
     if matches!(news.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED) {
-        // That news is for us alone, and must be taken. It cannot fail: it is there.
+        // Only this thread can consume that event, and must. It cannot fail: the event exists.
         let _ = waitpid(tid, Some(WaitPidFlag::__WALL));
         return Err(StopError::Gone);
     }
-    // SAFETY: of such news the field is set.
+    // SAFETY: events of this kind set the field.
     let status = unsafe { news.si_status() };
-    // Our own stop is an event, in the second byte. Instead of it there may be one to deliver a
-    // signal; it serves as well.
+    // Our own stop is an event, in the second byte. There may be one for the delivery of a signal
+    // instead; it serves as well.
     let is_event = status >> 8 != 0;
     Ok(Stopped { tid, signal: if is_event { 0 } else { status & 0xff } })
 }
@@ -218,7 +218,7 @@ fn waited_in(registers: &libc::user_regs_struct) -> Option<(i64, u64)> {
     let result = registers.rax as i64;
     let call = registers.orig_rax as i64;
     let argument = registers.rsi;
-    // Woken, but it has not come back yet: on a busy machine that is most of a wait for a lock.
+    // Woken, but not yet back: on a busy machine that is most of a wait for a lock.
     let command = argument as i32 & libc::FUTEX_CMD_MASK;
     let woken = call == libc::SYS_futex
         && matches!(command, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI);

@@ -3,7 +3,7 @@
 use object::read::elf::{ElfFile64, ElfSymbol64};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 
-/// Functions of one file by address, as the file numbers addresses.
+/// Functions of one file by the file's own addresses.
 #[derive(Debug, Default)]
 pub struct Symbols {
     /// Sorted by start; one per start.
@@ -13,18 +13,18 @@ pub struct Symbols {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Function {
     start: u64,
-    /// Behind its last byte.
+    /// End address (exclusive).
     end: u64,
     global: bool,
     name: String,
 }
 
-/// Functions that glibc hides, and an exported one that ends by jumping to them. Without debug
-/// symbols their frames would have no name, and a known pattern hangs on it.
+/// Functions that glibc hides, and an exported one that ends with a jump to them. Without debug
+/// symbols their frames would have no name, and a known pattern depends on it.
 const REACHED_BY_JUMP: [(&str, &str); 1] = [("localtime_r", "__tz_convert")];
 
 impl Symbols {
-    /// Adds all functions that `file` names.
+    /// Adds all named functions of `file`.
     pub fn add(&mut self, file: &ElfFile64<'_>) {
         let count = self.functions.len();
         self.functions.extend(file.symbols().filter_map(|symbol| function(&symbol)));
@@ -34,12 +34,12 @@ impl Symbols {
         }
     }
 
-    /// Names functions that exported ones jump to, where the code of `file` shows it.
+    /// Adds functions that exported ones jump to, if the code of `file` shows it.
     pub fn add_reached_by_jump(&mut self, file: &ElfFile64<'_>) {
         for (exported, hidden) in REACHED_BY_JUMP {
             let Some(target) = self.jump_target(file, exported) else { continue };
             if self.find(target).is_none() {
-                // Its end is not known; the unwind table bounds it, see `Image::function`.
+                // Its end is unknown; the unwind table limits it, see `Image::function`.
                 let function =
                     Function { start: target, end: target + 1, global: false, name: hidden.into() };
                 self.functions.push(function);
@@ -48,35 +48,35 @@ impl Symbols {
         self.tidy();
     }
 
-    /// Where the last instruction of a function jumps to.
+    /// The target of a function's last instruction, if that is a jump.
     fn jump_target(&self, file: &ElfFile64<'_>, name: &str) -> Option<u64> {
         let Function { start, end, .. } = self.functions.iter().find(|f| f.name == name)?;
         let section = file.sections().find(|section| {
             section.address() <= *start && *end <= section.address() + section.size()
         })?;
         let code = section.data_range(*start, end.checked_sub(*start)?).ok()??;
-        // `e9` and a distance from the end of the instruction: jmp rel32.
+        // `e9` and a displacement from the end of the instruction: jmp rel32.
         let [.., 0xe9, a, b, c, d] = code else { return None };
         Some(end.wrapping_add_signed(i64::from(i32::from_le_bytes([*a, *b, *c, *d]))))
     }
 
-    /// The function that `address` is in: its start and its name as in the file.
+    /// The function at `address`: its start and its name as in the file.
     pub fn find(&self, address: u64) -> Option<(u64, &str)> {
         let after = self.functions.partition_point(|function| function.start <= address);
         let function = self.functions.get(after.checked_sub(1)?)?;
         (address < function.end).then_some((function.start, &function.name))
     }
 
-    /// How many there are.
+    /// Number of functions.
     pub fn count(&self) -> usize {
         self.functions.len()
     }
 
     fn tidy(&mut self) {
-        // Of several names for one address, the one that people use.
+        // If an address has several names, the most usual one.
         self.functions.sort_by(|a, b| a.order().cmp(&b.order()));
         self.functions.dedup_by_key(|function| function.start);
-        // Assembler functions may have no size: they reach to the next one.
+        // Assembler functions may have no size: they extend to the next one.
         for index in 0..self.functions.len() {
             if self.functions[index].end == self.functions[index].start {
                 let next = self.functions.get(index + 1).map_or(u64::MAX, |next| next.start);
@@ -89,7 +89,7 @@ impl Symbols {
 impl Function {
     fn order(&self) -> (u64, usize, bool, usize, &str) {
         let underscores = self.name.bytes().take_while(|byte| *byte == b'_').count();
-        // A mangled name begins with `_Z` and is no hidden one.
+        // A mangled name begins with `_Z` and is not a hidden one.
         let underscores = if self.name.starts_with("_Z") { 0 } else { underscores };
         (self.start, underscores, !self.global, self.name.len(), &self.name)
     }
@@ -110,7 +110,7 @@ fn function(symbol: &ElfSymbol64<'_, '_>) -> Option<Function> {
     })
 }
 
-/// A name as people write it, without parameters.
+/// A readable name, without parameters.
 pub fn readable(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_names_the_usual_one_is_taken() {
+    fn the_usual_one_of_several_names_is_used() {
         let mut symbols = Symbols {
             functions: vec![
                 function(10, 20, true, "__poll"),

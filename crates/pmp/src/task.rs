@@ -17,17 +17,17 @@ pub struct Tasks {
 }
 
 /// How often and how long a thread ran. A sleeping thread whose numbers have not changed has not
-/// run in between: its stack is what it was.
+/// run in between: its stack is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
     run_ns: u64,
     turns: u64,
 }
 
-/// Where a thread is, as the kernel knows it without stopping it.
+/// The location of a thread, as the kernel reports it without stopping it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On a CPU, or ready for one: its registers are not to be had from outside.
+    /// On a CPU, or ready for one: its registers cannot be read from outside.
     Running,
     /// In the kernel, off the CPU.
     Blocked {
@@ -37,7 +37,7 @@ pub enum Place {
         arguments: [u64; 6],
         /// Stack pointer when it left user space.
         sp: u64,
-        /// Where it left user space.
+        /// Program counter when it left user space.
         pc: u64,
     },
 }
@@ -45,14 +45,14 @@ pub enum Place {
 /// Name and state letter of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// What the thread calls itself.
+    /// The thread's own name.
     pub name: String,
     /// `R`, `S`, `D`, … as in `ps`.
     pub state: char,
 }
 
 impl Tasks {
-    /// Of this process.
+    /// The tasks of this process.
     pub fn new(pid: Tid) -> Self {
         Self { pid }
     }
@@ -62,14 +62,14 @@ impl Tasks {
         self.pid
     }
 
-    /// The threads there are now.
+    /// The current threads.
     ///
     /// # Errors
-    /// The process has gone.
+    /// The process has ended.
     pub fn list(&self) -> io::Result<Vec<Tid>> {
         let mut tids = Vec::new();
         for entry in fs::read_dir(format!("/proc/{}/task", self.pid))? {
-            // A name that is no number is none of the kernel's.
+            // Only numeric names are threads.
             if let Some(tid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
                 tids.push(tid);
             }
@@ -80,23 +80,23 @@ impl Tasks {
     /// How much a thread ran.
     ///
     /// # Errors
-    /// The thread has gone.
+    /// The thread has ended.
     pub fn ran(&self, tid: Tid) -> io::Result<Ran> {
         let text = self.read(tid, "schedstat")?;
         let ran = parse_ran(&text).ok_or_else(|| unexpected("schedstat", &text))?;
         if ran != (Ran { run_ns: 0, turns: 0 }) {
             return Ok(ran);
         }
-        // A kernel that does not count (CONFIG_SCHED_INFO) shows zeros.
+        // A kernel without the counters (CONFIG_SCHED_INFO) shows zeros.
         let text = self.read(tid, "status")?;
         let turns = parse_switches(&text).ok_or_else(|| unexpected("status", &text))?;
         Ok(Ran { run_ns: 0, turns })
     }
 
-    /// Where a thread is.
+    /// The location of a thread.
     ///
     /// # Errors
-    /// The thread has gone, or we may not know.
+    /// The thread has ended, or permission is denied.
     pub fn place(&self, tid: Tid) -> io::Result<Place> {
         let text = self.read(tid, "syscall")?;
         parse_place(&text).ok_or_else(|| unexpected("syscall", &text))
@@ -105,25 +105,25 @@ impl Tasks {
     /// Name and state.
     ///
     /// # Errors
-    /// The thread has gone.
+    /// The thread has ended.
     pub fn stat(&self, tid: Tid) -> io::Result<Stat> {
         let text = self.read(tid, "stat")?;
         parse_stat(&text).ok_or_else(|| unexpected("stat", &text))
     }
 
-    /// The kernel function a thread waits in, if the kernel tells.
+    /// The kernel function in which a thread waits, if the kernel reports it.
     ///
     /// # Errors
-    /// The thread has gone.
+    /// The thread has ended.
     pub fn wait_channel(&self, tid: Tid) -> io::Result<Option<String>> {
         let text = self.read(tid, "wchan")?;
         Ok(if text.is_empty() || text == "0" { None } else { Some(text) })
     }
 
-    /// Who traces the process, if somebody does.
+    /// The tracer of the process, if there is one.
     ///
     /// # Errors
-    /// The process has gone.
+    /// The process has ended.
     pub fn tracer(&self) -> io::Result<Option<Tid>> {
         let text = self.read(self.pid, "status")?;
         let tracer = text.lines().find_map(|line| line.strip_prefix("TracerPid:"));
@@ -132,7 +132,7 @@ impl Tasks {
 
     fn read(&self, tid: Tid, file: &str) -> io::Result<String> {
         let path: PathBuf = format!("/proc/{}/task/{tid}/{file}", self.pid).into();
-        // Thread names may hold any bytes.
+        // Thread names may contain any bytes.
         Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
     }
 }
@@ -174,7 +174,7 @@ fn parse_place(text: &str) -> Option<Place> {
 }
 
 fn parse_stat(text: &str) -> Option<Stat> {
-    // The name is in parentheses and may hold parentheses itself.
+    // The name is in parentheses and may contain parentheses itself.
     let open = text.find('(')?;
     let close = text.rfind(')')?;
     let state = text.get(close + 1..)?.trim_start().chars().next()?;

@@ -1,8 +1,8 @@
-//! From registers and stack to the functions that are running, by the files' unwind tables.
+//! From registers and stack to the running functions, with the files' unwind tables.
 //!
-//! Of a thread that sleeps only two registers are known. The others are *unknown*, not zero:
-//! where a table asks for one that no inner function has saved, unwinding ends and says so. Only
-//! for one question there is another answer, see [`FrameSizes`].
+//! Only two registers of a sleeping thread are known. The others are *unknown*, not zero: if a
+//! table needs one that no inner function has saved, unwinding ends with that reason. There is one
+//! exception, see [`FrameSizes`].
 
 use std::collections::HashMap;
 
@@ -17,24 +17,24 @@ use crate::memory::Stack;
 use crate::modules::Modules;
 use crate::task::Tid;
 
-/// Registers that unwind tables speak of: 16, and the return address.
+/// Registers of unwind tables: 16, and the return address.
 pub const REGISTER_COUNT: usize = 17;
 const RSP: usize = X86_64::RSP.0 as usize;
 const RETURN_ADDRESS: usize = X86_64::RA.0 as usize;
 
-/// What a function must give back as it found it (System V ABI, x86-64).
+/// Registers that a function must preserve (System V ABI, x86-64).
 const CALLEE_SAVED: [Register; 6] =
     [X86_64::RBX, X86_64::RBP, X86_64::R12, X86_64::R13, X86_64::R14, X86_64::R15];
 
 /// Deeper stacks are cut off here.
 pub const FRAMES_MAX: usize = 1024;
 
-/// A thread's registers, as far as they are known, by their DWARF numbers.
+/// The known registers of a thread, by their DWARF numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers(pub [Option<u64>; REGISTER_COUNT]);
 
 impl Registers {
-    /// Of a thread of which nothing else is known.
+    /// For a thread about which nothing else is known.
     pub fn sleeping(sp: u64, pc: u64) -> Self {
         let mut registers = [None; REGISTER_COUNT];
         registers[RSP] = Some(sp);
@@ -62,13 +62,13 @@ impl Registers {
 pub enum End {
     /// At the start of the thread.
     Complete,
-    /// A register is needed whose value is not known.
+    /// A register with an unknown value is needed.
     UnknownRegister,
-    /// A word of the stack is needed that was not copied or is not there.
+    /// A word of the stack is needed that was not copied or does not exist.
     NoMemory,
-    /// Nothing says how to go on from this address.
+    /// There is no unwind information for this address.
     NoTable,
-    /// The tables contradict what is in memory.
+    /// The tables contradict the memory.
     Nonsense,
     /// There are more than [`FRAMES_MAX`].
     TooDeep,
@@ -77,13 +77,13 @@ pub enum End {
 /// Addresses inside the functions on the stack, innermost first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Of a caller: inside its call, so that the address belongs to the calling function.
+    /// For a caller: inside its call, so that the address belongs to the calling function.
     pub addresses: Vec<u64>,
     /// How it ended.
     pub end: End,
 }
 
-/// Remembers what the tables say about each address.
+/// Caches the rows of the tables for each address.
 #[derive(Debug)]
 pub struct Unwinder {
     rows: HashMap<u64, Option<Row>>,
@@ -96,7 +96,7 @@ impl Unwinder {
         Self { rows: HashMap::new(), sizes: FrameSizes::new(pid) }
     }
 
-    /// Forgets everything: the process has mapped other files.
+    /// Forgets everything, because the process has mapped other files.
     pub fn forget(&mut self) {
         self.rows.clear();
         self.sizes.forget();
@@ -106,8 +106,8 @@ impl Unwinder {
     pub fn trace(&mut self, modules: &Modules, start: Registers, stack: &mut Stack) -> Trace {
         let mut addresses = Vec::new();
         let mut registers = start;
-        // An address that was interrupted is where the thread is; one that was returned to lies
-        // behind the call, perhaps in the next function.
+        // An interrupted address is where the thread is; a return address is after the call,
+        // perhaps in the next function.
         let mut is_interrupted = true;
         let end = loop {
             let Some(pc) = registers.pc() else { break End::UnknownRegister };
@@ -121,13 +121,13 @@ impl Unwinder {
             addresses.push(address);
             let row = self.rows.entry(address).or_insert_with(|| modules.row(address));
             if let (Some(Row { is_signal: true, .. }), Some(last)) = (&row, addresses.last_mut()) {
-                // Nobody called it: it was put there as the place to return to, from its start.
+                // It has no caller: the address was put there as the return address.
                 *last = pc;
             }
             let step = match row {
                 Some(row) => step(modules, &mut self.sizes, address, row, &registers, stack),
-                // A jump to nowhere, or code without a table: if it is the innermost function,
-                // the return address may still be on top.
+                // A jump to nowhere, or code without a table: if it is the innermost function, the
+                // return address may still be on top.
                 None if addresses.len() == 1 => leaf_step(modules, &registers, stack),
                 None => Err(End::NoTable),
             };
@@ -135,7 +135,7 @@ impl Unwinder {
                 Ok(caller) => {
                     let goes_up = caller.sp() > registers.sp();
                     is_interrupted = row.as_ref().is_some_and(|row| row.is_signal);
-                    // A handler may have a stack of its own.
+                    // A handler may have its own stack.
                     if !goes_up && !is_interrupted {
                         break End::Nonsense;
                     }
@@ -202,7 +202,7 @@ fn step(
         let is_return_address = usize::from(*register) == RETURN_ADDRESS;
         has_return_address |= is_return_address;
         let at = match rule {
-            // So the start of a thread is marked.
+            // This marks the start of a thread.
             RegisterRule::Undefined if is_return_address => return Err(End::Complete),
             RegisterRule::Undefined | RegisterRule::Architectural => {
                 *slot = None;
@@ -239,7 +239,7 @@ fn step(
     if has_return_address { Ok(caller) } else { Err(End::NoTable) }
 }
 
-/// Computes an address that a table gives as a little program.
+/// Computes an address from an expression of a table.
 fn evaluate(
     modules: &Modules,
     address: u64,

@@ -1,4 +1,4 @@
-//! Zone: outside. Where names of functions come from when the file has been stripped of them.
+//! Zone: outside. The names of functions in a stripped file.
 
 use std::fs;
 use std::io::Write as _;
@@ -37,7 +37,7 @@ fn a_stripped_file_has_places_instead_of_names() {
     run(directory.path(), "strip", &["-o", "stripped", "full"]);
     let data = fs::read(directory.path().join("stripped")).expect("the program");
     let image = Image::parse(&data, &|_| None).expect("an ELF file");
-    // The unwind table still tells where the function starts.
+    // The unwind table still has the start of the function.
     assert_eq!(image.function(address + 1), (Some(address), None));
 }
 
@@ -70,8 +70,8 @@ fn symbols_packed_into_the_file_give_names() {
     assert_eq!(image.function(address + 1), (Some(address), Some("hidden")));
 }
 
-/// Of Debian's C library, which has no symbols but those it exports, if its debug package is not
-/// installed: here it must not be looked at.
+/// Debian's C library, whose only symbols are the exported ones, if its debug package is not
+/// installed: here the package must not be read.
 #[test]
 fn the_function_under_the_time_zone_lock_is_found_by_a_jump_to_it() {
     let maps = tacho_pmp::maps::executable(std::process::id() as i32).expect("our maps");
@@ -82,7 +82,7 @@ fn the_function_under_the_time_zone_lock_is_found_by_a_jump_to_it() {
     let exported = file.dynamic_symbols().find(|s| s.name() == Ok("localtime_r")).expect("it");
     let address = exported.address();
     assert_eq!(image.function(address).1, Some("localtime_r"));
-    // Where the package is installed, it tells what the name must be at that place.
+    // If the package is installed, it has the expected name.
     let debug = |path: &PathBuf| fs::read(path).ok();
     let with_debug = Image::parse(&data, &debug).expect("an ELF file");
     let jump = &data[usize::try_from(image_offset(&file, address)).expect("an offset")..];

@@ -1,5 +1,5 @@
-//! Zone: outside. The text of pt-pmp, against the program itself: it gets gdb's text of stacks,
-//! we the same stacks.
+//! Zone: outside. Compares the text with pt-pmp's own: it gets the stacks as gdb's text, we get the
+//! same stacks.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +10,7 @@ use tacho_pmp::profile::Profile;
 use tacho_pmp::pt_pmp;
 use tacho_pmp::state::State;
 
-/// A function as gdb shows it, as we do, and its file (none: the program itself).
+/// A function as gdb shows it, our name, and its file (none: the program itself).
 type Function = (&'static str, Option<&'static str>, Option<&'static str>);
 
 const POLL: Function = ("poll ()", Some("poll"), Some("/lib/x86_64-linux-gnu/libc.so.6"));
@@ -30,7 +30,7 @@ const TEMPLATE: Function = (
     None,
 );
 
-/// Stacks and how often they are there.
+/// Stacks and their number of samples.
 const STACKS: [(&[Function], u64); 6] = [
     (&[POLL, COMMAND, C, NAMELESS, START], 12),
     (&[POLL, PLUGIN, C, NAMELESS, START], 3),
@@ -47,7 +47,7 @@ fn the_text_is_that_of_pt_pmp() {
     fs::write(&file, gdb_text()).expect("writing gdb's text");
     let output = Command::new("pt-pmp")
         .arg(&file)
-        // Its sort goes by the language otherwise.
+        // Otherwise its sort depends on the language.
         .env("LC_ALL", "C")
         .output()
         .expect("pt-pmp is installed (Debian: percona-toolkit)");

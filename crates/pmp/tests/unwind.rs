@@ -1,6 +1,5 @@
-//! Zone: outside. Stacks that are known: a program with one thread for each difficulty, in C,
-//! compiled here. What is found is compared with what must be there, and with what elfutils
-//! finds.
+//! Zone: outside. Known stacks: a C program with one thread for each difficulty, compiled here. The
+//! results are compared with the expected stacks, and with those of elfutils.
 
 mod fixture_program;
 
@@ -13,8 +12,8 @@ use tacho_pmp::sampler::{Sampler, StopPolicy};
 use tacho_pmp::state::State;
 use tacho_pmp::verdict::Patterns;
 
-/// Rounds until a thread must have been seen as it is; each copies twice as much of a stack that
-/// was cut off. More than are needed: a thread may be on its way from one wait to the next.
+/// Rounds in which each thread must be sampled as expected; each round copies twice as much of a
+/// stack that was cut off. More than necessary: a thread may be between two waits.
 const ROUNDS_MAX: usize = 2000;
 
 /// The whole stack of a thread that sleeps, innermost first, below the function that sleeps.
@@ -61,10 +60,10 @@ fn sample(
         .iter()
         .map(|entry| (entry.count, &entry.thread, own_functions(sampler.profile(), &entry.stack)))
         .collect();
-    panic!("not seen in {ROUNDS_MAX} rounds; seen: {stacks:#?}");
+    panic!("not found in {ROUNDS_MAX} rounds; found: {stacks:#?}");
 }
 
-/// Asks until the answer is yes. The end of the waiting is that of a test that has failed.
+/// Waits until the condition is true. The time limit is for a test that has failed.
 fn until(mut is_true: impl FnMut() -> bool) {
     let begin = std::time::Instant::now();
     while !is_true() {
@@ -89,13 +88,13 @@ fn sleeping_threads_are_read_whole() {
         });
         for entry in profile.entries.iter().filter(|e| ASLEEP.contains(&e.thread.as_str())) {
             let stack = own_functions(&profile, &entry.stack);
-            // What was cut off says so; nothing else may be wrong.
+            // A truncated stack is marked; nothing else may be wrong.
             let is_cut_off = stack.last().is_some_and(|last| last == "[cut off]");
             let expected = asleep(&entry.thread);
             assert!(
                 stack == expected
                     || is_cut_off && expected.starts_with(&stack[..stack.len() - 1])
-                    // It had not come so far when it was seen first.
+                    // In the first samples it was not there yet.
                     || stack.iter().any(|function| function == "arrive"),
                 "{}: {stack:?}",
                 entry.thread
@@ -104,8 +103,8 @@ fn sleeping_threads_are_read_whole() {
     }
 }
 
-/// Its function keeps a frame pointer, which only a stop shows: one, then its size is known. (Not
-/// for `changing`, whose frames at one place are of two sizes.)
+/// Its function keeps a frame pointer, which only a stop shows: after one stop, its size is known.
+/// (Not for `changing`, whose frames at one location have two sizes.)
 #[test]
 fn a_thread_asleep_is_not_stopped_once_its_frames_are_known() {
     let fixture = Fixture::with_threads(&["frame_pointer"]);
@@ -118,13 +117,13 @@ fn a_thread_asleep_is_not_stopped_once_its_frames_are_known() {
     let state = |entry: &&Entry| entry.thread == "frame_pointer" && entry.state == State::Sleep;
     let asleep = profile.entries.iter().find(state).expect("seen asleep");
     assert!(asleep.count > 1);
-    // Some more while it was on its way.
+    // Some more while it was starting.
     assert_eq!(stops[stops.len() - 10], stops[stops.len() - 1], "{stops:?}");
     assert!(stops[0] < 5 && stops[stops.len() - 1] > 0, "{stops:?}");
 }
 
 #[test]
-fn nobody_is_stopped_if_that_is_said() {
+fn no_thread_is_stopped_if_the_policy_forbids_it() {
     let fixture = Fixture::start();
     let profile = sample(&fixture, StopPolicy::Never, |profile| {
         profile.rounds >= 10 && has(profile, "deep", |stack| stack == asleep("deep"))
@@ -134,7 +133,7 @@ fn nobody_is_stopped_if_that_is_said() {
 }
 
 #[test]
-fn handlers_of_signals_lead_to_what_they_interrupted() {
+fn signal_handlers_lead_to_the_interrupted_function() {
     let fixture = Fixture::start();
     let profile = sample(&fixture, StopPolicy::Needed, |profile| {
         has(profile, "in_handler", |stack| stack.contains(&"handler".to_owned()))
@@ -200,14 +199,14 @@ fn no_signal_is_lost_or_doubled_while_threads_are_stopped() {
     let profile = sample(&fixture, StopPolicy::Always, |_| sender.is_finished());
     sender.join().expect("all signals are sent");
     assert_eq!(profile.stops.refused, 0);
-    // Those that wait come when its thread has a CPU; those that are lost never do.
+    // Pending signals arrive when the thread gets a CPU; lost ones never do.
     until(|| fixture.signals() >= SIGNALS);
     assert_eq!(fixture.signals(), SIGNALS);
 }
 
-/// A process that was stopped (Ctrl-Z) stays so, and goes on when it is told to.
+/// A process that was stopped (Ctrl-Z) stays stopped until it is continued.
 #[test]
-fn a_stopped_process_stays_stopped_until_it_is_told_to_go_on() {
+fn a_stopped_process_stays_stopped_until_it_is_continued() {
     let mut fixture = Fixture::start();
     let kill = |signal| {
         // SAFETY: no memory is passed.
@@ -218,7 +217,7 @@ fn a_stopped_process_stays_stopped_until_it_is_told_to_go_on() {
     until(|| all_stopped(&fixture.states()));
     for policy in [StopPolicy::Needed, StopPolicy::Always] {
         sample(&fixture, policy, |profile| profile.rounds == 10);
-        // Let go, each thread finds by itself that it is stopped.
+        // After its release, each thread stops again.
         until(|| all_stopped(&fixture.states()));
     }
     kill(libc::SIGCONT);
@@ -244,7 +243,7 @@ fn elfutils_finds_the_same() {
             .max_by_key(|entry| entry.count)
             .expect("seen");
         let frames = entry.stack.iter().map(|number| &ours.frames[*number]);
-        // elfutils shows no name where we show a place.
+        // elfutils shows no name where we show a location.
         let ours: Vec<_> =
             frames.map(|f| if f.is_named { plain(&f.function) } else { String::new() }).collect();
         let theirs = theirs.get(*name).unwrap_or_else(|| panic!("eu-stack has no {name}"));
@@ -256,7 +255,7 @@ fn elfutils_finds_the_same() {
     assert!(compared["deep"] > 600);
 }
 
-/// Without versions and the underscores by which the aliases of a function differ.
+/// Without versions and the underscores that distinguish the aliases of a function.
 fn plain(name: &str) -> String {
     name.split('@').next().unwrap_or(name).trim_start_matches('_').to_owned()
 }

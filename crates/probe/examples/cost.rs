@@ -1,6 +1,6 @@
-//! Zone: outside. What one statement costs the thread that runs it: Start with a text of 200
-//! bytes and the usual names, and its End, through the C functions, over an arena in shared
-//! memory that another thread drains.
+//! Zone: outside. Cost of one statement for the thread that runs it: Start with a text of 200 bytes
+//! and the usual names, and its End, through the C functions, over an arena in shared memory that
+//! another thread drains.
 //!
 //! ```text
 //! cargo run -p tacho-probe --profile inproc --example cost -- time 1 2 64
@@ -8,12 +8,12 @@
 //! valgrind --tool=callgrind --toggle-collect=cost_of_pairs target/inproc/examples/cost count
 //! ```
 //!
-//! `time` prints median and tail of the pair in ns for each number of threads. Between the
-//! calls each thread computes for a moment, as a server would: without that the test would
-//! measure how fast the drain is. It does so three times: without the calls, which shows what the
-//! machine itself puts into the tail; with a drain that naps, as the writer of a busy server; and
-//! with one that sleeps until it is woken, as that of a quiet server. `count` runs a fixed number of pairs; callgrind's total
-//! divided by that number is the instructions of a pair.
+//! `time` prints median and tail of the pair in ns for each number of threads. Between the calls
+//! each thread computes for a moment, as a server would; otherwise the test would measure the speed
+//! of the drain. It measures three times: without the calls, which shows the machine's own share of
+//! the tail; with a drain that naps, like the writer of a busy server; and with one that sleeps
+//! until it is woken, like the writer of a quiet server. `count` runs a fixed number of pairs;
+//! callgrind's total divided by that number is the instructions of a pair.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,13 +34,13 @@ const COUNT_PAIRS: u64 = 10_000;
 const TIME_PAIRS: u64 = 400_000;
 /// How many closed chunks wake a drain that sleeps: 1 MiB, the default of `tacho_flush_bytes`.
 const CLOSED_LIMIT: u32 = 32;
-/// How long the other one naps: as the writer does.
+/// How long a drain that is not woken naps: as the writer does.
 const NAP: Duration = Duration::from_millis(2);
 /// Bytes of a large page.
 const LARGE_PAGE_BYTES: usize = 2 << 20;
 /// `<linux/mman.h>`, Linux 6.1.
 const MADV_COLLAPSE: libc::c_int = 25;
-/// What a thread computes between two calls, ns.
+/// How long a thread computes between two calls, ns.
 const THINK_NS: u64 = 4_000;
 
 fn map_arena(arena_bytes: u64) -> Arena {
@@ -49,8 +49,8 @@ fn map_arena(arena_bytes: u64) -> Arena {
     unsafe {
         let fd = libc::memfd_create(c"cost".as_ptr(), 0);
         assert!(fd >= 0 && libc::ftruncate(fd, g.arena_bytes as libc::off_t) == 0);
-        // As the recorder maps its arena: where a large page can begin, and on large pages if the
-        // kernel has some.
+        // As the recorder maps its arena: aligned to a large page, and on large pages if the kernel
+        // has some.
         let bytes = g.arena_bytes as usize;
         let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let room =
@@ -69,7 +69,7 @@ fn map_arena(arena_bytes: u64) -> Arena {
             println!("(no large pages: {})", std::io::Error::last_os_error());
         }
         let arena = Arena::from_raw(base.cast(), g);
-        // Nobody else opens this arena: its identity stays empty.
+        // No other process opens this arena: its identity stays empty.
         arena.initialise(std::mem::zeroed());
         arena.shared().settings.0.logging.store(1, Ordering::Relaxed);
         arena
@@ -191,7 +191,7 @@ fn events(conn: u64, text: &'static [u8]) -> Events {
 
 fn start(api: &Api, probe: &Probe, thread: &mut Thread, events: &Events) {
     let event = &events.start;
-    // SAFETY: everything is valid and of this thread.
+    // SAFETY: everything is valid and belongs to this thread.
     unsafe {
         let session = (api.session)(probe, event.conn, event.ts_us);
         (api.emit)(probe, thread, session, event);
@@ -208,7 +208,7 @@ fn end(api: &Api, probe: &Probe, thread: &mut Thread, events: &Events) {
     }
 }
 
-/// What callgrind counts.
+/// The function whose instructions callgrind counts.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn cost_of_pairs(api: &Api, probe: &Probe, thread: &mut Thread, events: &Events) {
@@ -277,7 +277,7 @@ fn time(thread_count: u64, load: Load, text: &'static [u8]) {
         let records = reader.join().expect("the drain");
         let expected = if load == Load::Empty { 0 } else { 2 * pairs * thread_count };
         assert_eq!(records, expected);
-        // Two readings of the clock are in every span.
+        // Every span includes two readings of the clock.
         let mut clock_ns: Vec<u64> =
             (0..100_001).map(|_| Instant::now().elapsed().as_nanos() as u64).collect();
         clock_ns.sort_unstable();

@@ -1,5 +1,5 @@
-//! Zone: outside. What rules that rewrite cost the thread of a statement, through the C functions: a
-//! point select, with 5,000 rules for other tables in force.
+//! Zone: outside. Cost of rules that rewrite for the thread of a statement, through the C
+//! functions: a point select, with 5,000 rules for other tables in force.
 //!
 //! ```text
 //! cargo build -p tacho-probe --profile inproc --example rewrite_cost
@@ -7,8 +7,8 @@
 //!     target/inproc/examples/rewrite_cost miss
 //! ```
 //!
-//! `miss`: no rule matches, as it was found before for another id. `first`: nothing is known of the
-//! statement's form, no rule has its shape. `hit`: a rule matches; the new text is written (the server's
+//! `miss`: no rule matches, as is known from another id. `first`: the statement's form is unknown,
+//! and no rule has its shape. `hit`: a rule matches; the new text is written (the server's
 //! allocation is not counted). callgrind's total divided by the number that is printed is the
 //! instructions of one.
 
@@ -29,7 +29,7 @@ const STATEMENTS: usize = 10_000;
 /// Rules in force.
 const RULES: usize = 5_000;
 
-/// An arena that nothing is written to.
+/// An arena that no record is written to.
 mod nothing {
     use tacho_ring::arena::Arena;
     use tacho_ring::layout::Geometry;
@@ -42,14 +42,14 @@ mod nothing {
         unsafe {
             let base = base.add(base.align_offset(4096));
             let arena = Arena::from_raw(base, geometry);
-            // Nobody else opens this arena: its identity stays empty.
+            // No other process opens this arena: its identity stays empty.
             arena.initialise(std::mem::zeroed());
             arena
         }
     }
 }
 
-/// Memory for the new text: what the server's allocator costs is not ours.
+/// Memory for the new text: the cost of the server's allocator is not counted.
 unsafe extern "C" fn allocate(bytes: usize) -> *mut u8 {
     static ROOM: [std::sync::atomic::AtomicU64; 64] =
         [const { std::sync::atomic::AtomicU64::new(0) }; 64];
@@ -57,11 +57,11 @@ unsafe extern "C" fn allocate(bytes: usize) -> *mut u8 {
     ROOM.as_ptr().cast::<u8>().cast_mut()
 }
 
-unsafe extern "C" fn nobody() -> bool {
+unsafe extern "C" fn not_exempt() -> bool {
     false
 }
 
-const SERVER: RewriteServer = RewriteServer { is_exempt: nobody, allocate };
+const SERVER: RewriteServer = RewriteServer { is_exempt: not_exempt, allocate };
 
 fn ask(probe: &Probe, text: &[u8]) -> bool {
     // SAFETY: all of it is valid.
@@ -81,7 +81,7 @@ fn ask(probe: &Probe, text: &[u8]) -> bool {
     unsafe { tacho_probe_rewrite(probe, black_box(&facts), &SERVER, &mut out) }
 }
 
-/// What callgrind counts.
+/// The function whose instructions callgrind counts.
 #[unsafe(no_mangle)]
 #[inline(never)]
 fn cost_of_rewrites(probe: &Probe, texts: &[String]) -> usize {
@@ -126,7 +126,7 @@ fn main() {
         }
     };
     if which == "miss" {
-        // It is found once.
+        // The first search stores the result.
         assert!(!ask(&probe, of("sbtest1", 1).as_bytes()));
     }
     assert_eq!(cost_of_rewrites(&probe, &texts), expected);

@@ -1,9 +1,9 @@
 //! Rules that block, on the query threads.
 //!
-//! Which SQL commands a rule may block for a session is kept by its thread until the filter or the
-//! session's identity change: a statement with another one costs a few comparisons. For the rest
-//! the rules are asked each time, as the answer may depend on the database, the client command and
-//! tables.
+//! A thread keeps which SQL commands a rule may block for its session, until the filter or the
+//! session's identity changes: a statement with another command costs a few comparisons. For the
+//! rest, the rules are asked each time, as the answer may depend on the database, the client
+//! command and tables.
 
 use tacho_filter::{Begun, CommandSet, Program, Session};
 use tacho_ring::arena::slice;
@@ -12,39 +12,39 @@ use tacho_ring::sync::Ordering;
 
 use crate::filter::{Facts, Filter};
 
-/// What a thread has kept. All zero: nothing. See `tacho_blocking`.
+/// What a thread has cached. All zero: nothing. See `tacho_blocking`.
 #[repr(C)]
 #[derive(Default)]
 pub struct Blocking {
     /// [`Filter::epoch`] at the time.
     pub epoch: u64,
-    /// Connection it is of; 0 = none.
+    /// Its connection; 0 = none.
     pub conn: u64,
     commands: CommandSet,
     reserved: [u8; 7],
 }
 
-/// What is known of a statement before it runs. See `tacho_block_facts`.
+/// Facts about a statement before it runs. See `tacho_block_facts`.
 #[repr(C)]
 pub struct BlockFacts {
-    /// Whose it is: who is connected, also inside of a stored program.
+    /// The connected user and host, also inside a stored program.
     pub session: Facts,
-    /// Database of a table that it is about to touch.
+    /// Database of a table that the statement is about to access.
     pub table_db: Bytes,
-    /// That table; none: its tables are not open yet.
+    /// That table; empty: its tables are not open yet.
     pub table: Bytes,
-    /// The server's number of its SQL command, negative: it has none.
+    /// The server's number of its SQL command; negative: none.
     pub sql_command: i32,
     /// 0.
     pub reserved: u32,
 }
 
-/// Room for the name of a rule and the NUL behind it.
+/// Size of the name of a rule, with its NUL.
 pub const NAME_ROOM: usize = 132;
-/// Room for the message of a rule and the NUL behind it.
+/// Size of the message of a rule, with its NUL.
 pub const MESSAGE_ROOM: usize = 484;
 
-/// What is to be said of a statement that is blocked. See `tacho_blocked`.
+/// The answer to a blocked statement. See `tacho_blocked`.
 #[repr(C)]
 pub struct Blocked {
     /// Error number.
@@ -53,11 +53,11 @@ pub struct Blocked {
     pub name_bytes: u32,
     /// Name of the rule.
     pub name: [u8; NAME_ROOM],
-    /// Message for the client, with a NUL at its end.
+    /// Message for the client, NUL-terminated.
     pub message: [u8; MESSAGE_ROOM],
 }
 
-/// Copies a text, and puts a NUL behind it. Returns its length.
+/// Copies a text and appends a NUL. Returns its length.
 fn copy(text: &[u8], room: &mut [u8]) -> u32 {
     let Some((last, rest)) = room.split_last_mut() else { return 0 };
     *last = 0;
@@ -73,7 +73,7 @@ fn copy(text: &[u8], room: &mut [u8]) -> u32 {
 }
 
 impl Blocking {
-    /// Whether the rules have to be asked about a statement.
+    /// Whether the rules must be asked about a statement.
     #[inline]
     pub fn may_block(&self, epoch: u64, conn: u64, sql_command: i32) -> bool {
         self.epoch != epoch || self.conn != conn || self.commands.has(sql_command)
@@ -81,7 +81,7 @@ impl Blocking {
 }
 
 impl Filter {
-    /// Asks the rules about a statement, and keeps which others they have to be asked about.
+    /// Asks the rules about a statement, and caches for which other commands they must be asked.
     ///
     /// # Safety
     /// The bytes of `facts` are valid.
@@ -100,7 +100,8 @@ impl Filter {
         let session = Session { user, host, ip, db, command };
         let table = (!table.is_empty()).then_some((table_db, table));
         let begun = Begun { session, sql_command: facts.sql_command, table };
-        // As in `decide`: should the filter change meanwhile, what is kept is found to be old.
+        // As in `decide`: if the filter changes meanwhile, the cached answer is recognised as
+        // outdated.
         // SYNC epoch: Acquire pairs with the Release in `tacho_embed`: the filter is not older.
         let epoch = self.epoch.load(Ordering::Acquire);
         let is_known = kept.epoch == epoch && kept.conn == conn;
@@ -128,16 +129,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_cut() {
+    fn texts_that_do_not_fit_are_cut() {
         let mut room = [7; 4];
         assert_eq!((copy(b"ab", &mut room), &room[..3]), (2, &b"ab\0"[..]));
         assert_eq!((copy(b"abcdef", &mut room), &room[..]), (3, &b"abc\0"[..]));
         assert_eq!((copy(b"", &mut room), room[0]), (0, 0));
     }
 
-    /// Nothing kept: everything is asked about.
+    /// Nothing cached: the rules are asked about everything.
     #[test]
-    fn a_thread_that_has_kept_nothing_asks() {
+    fn a_thread_without_a_cached_answer_asks() {
         let kept = Blocking::default();
         assert!(kept.may_block(1, 7, 0));
         let of_session = Blocking { epoch: 1, conn: 7, ..Blocking::default() };

@@ -1,17 +1,17 @@
 //! The filter on the query threads.
 //!
-//! What is decided for a session is kept by its thread until the filter, the session's identity
-//! or (where the rules look at them) its database or command change. So a statement that nobody
-//! wants costs a few comparisons.
+//! A thread keeps the decision for a session until the filter, the session's identity or (if the
+//! rules use them) its database or command changes. So a statement that the filter excludes costs a
+//! few comparisons.
 
 use tacho_filter::program::{USES_COMMAND, USES_DB};
-use tacho_filter::{self as rules, Decision, Event, Program, Treatment};
+use tacho_filter::{self as rules, Action, Decision, Event, Program};
 use tacho_ring::arena::slice;
 use tacho_ring::codec::Bytes;
 use tacho_ring::swap::Swap;
 use tacho_ring::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// A compiled filter in memory of its own.
+/// A compiled filter in its own memory.
 #[repr(C)]
 pub struct Compiled {
     /// See `tacho_filter::program`.
@@ -24,12 +24,12 @@ unsafe impl Sync for Compiled {}
 /// The filter, shared by all threads.
 #[derive(Default)]
 pub struct Filter {
-    /// 0: there is none. Changes with every filter, and when any session's identity changes:
-    /// what threads have kept is then decided anew.
+    /// 0: no filter. Changes with every filter, and when any session's identity changes: cached
+    /// decisions are then made anew.
     pub epoch: AtomicU64,
-    /// What is asked when a thread has kept nothing.
+    /// Asked when a thread has no cached decision.
     pub compiled: Swap<Compiled>,
-    /// Statements that were not recorded, as far as threads have told.
+    /// Statements that were not recorded, as far as threads have reported them.
     pub filtered: AtomicU64,
     /// Not 0: some rule blocks.
     pub has_block: AtomicU32,
@@ -37,26 +37,26 @@ pub struct Filter {
     pub blocked: AtomicU64,
 }
 
-/// Longest database and command together of which a decision is kept, bytes; for longer ones
-/// it is made for each statement.
+/// Longest database and command together for which a decision is cached, bytes; for longer ones it
+/// is made for each statement.
 const KEY_BYTES: usize = 44;
 
-/// What a thread has kept. All zero: nothing.
+/// What a thread has cached. All zero: nothing.
 #[repr(C)]
 pub struct Kept {
     /// [`Filter::epoch`] at the time.
     pub epoch: u64,
-    /// Connection it is of; 0 = none.
+    /// Its connection; 0 = none.
     pub conn: u64,
-    /// Statements that were not recorded, and that the thread has not told of.
+    /// Statements that were not recorded and that the thread has not reported yet.
     pub filtered: u32,
-    /// See `Treatment::to_byte`.
-    pub treatment: u8,
+    /// See `Action::to_byte`.
+    pub action: u8,
     db_bytes: u8,
     command_bytes: u8,
     /// `USES_*` bits: what the decision depends on.
     uses: u8,
-    /// Database, then command, as far as it depends on them.
+    /// Database, then command, as far as the decision depends on them.
     pub key: [u8; KEY_BYTES],
     reserved_too: u32,
 }
@@ -67,7 +67,7 @@ impl Default for Kept {
             epoch: 0,
             conn: 0,
             filtered: 0,
-            treatment: 0,
+            action: 0,
             db_bytes: 0,
             command_bytes: 0,
             uses: 0,
@@ -77,23 +77,23 @@ impl Default for Kept {
     }
 }
 
-/// What the filter says of a statement that starts. See `tacho_wanted`.
+/// The answer of the filter for a statement that starts. See `tacho_wanted`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Wanted {
-    /// Nothing is recorded at the moment.
+    /// Recording is off.
     Off = 0,
-    /// The filter does not want it.
+    /// The filter excludes it.
     Skip = 1,
     /// It is recorded.
     Record = 2,
-    /// There is a filter: see what it has said, by `tacho_probe_look`.
+    /// There is a filter: look up its decision with `tacho_probe_look`.
     Look = 3,
-    /// It has said nothing yet: ask `tacho_probe_decide`.
+    /// It has no decision yet: ask `tacho_probe_decide`.
     Ask = 4,
 }
 
-/// A thread tells the others when it has skipped this many.
+/// A thread reports the statements it skipped when they are this many.
 const TELL_AFTER: u32 = 64;
 
 /// See `tacho_facts`.
@@ -112,15 +112,15 @@ pub struct Facts {
 }
 
 impl Kept {
-    /// What was decided for the session, if that is all it depends on.
+    /// The decision for the session, if it depends on nothing else.
     #[inline]
-    pub fn of_session(&self, epoch: u64, conn: u64) -> Option<Treatment> {
+    pub fn of_session(&self, epoch: u64, conn: u64) -> Option<Action> {
         let same = self.epoch == epoch && self.conn == conn;
         (same && self.uses & (USES_DB | USES_COMMAND) == 0)
-            .then_some(Treatment::from_byte(self.treatment))
+            .then_some(Action::from_byte(self.action))
     }
 
-    /// What was decided for statements like this one, if it was.
+    /// The cached decision for statements like this one, if there is one.
     ///
     /// # Safety
     /// `db` and `command` are valid.
@@ -131,7 +131,7 @@ impl Kept {
         conn: u64,
         db: &Bytes,
         command: &Bytes,
-    ) -> Option<Treatment> {
+    ) -> Option<Action> {
         if self.epoch != epoch || self.conn != conn {
             return None;
         }
@@ -141,24 +141,18 @@ impl Kept {
         let (db, command) = unsafe { (slice(db), slice(command)) };
         let same = (self.uses & USES_DB == 0 || kept_db == db)
             && (self.uses & USES_COMMAND == 0 || kept_command == command);
-        same.then_some(Treatment::from_byte(self.treatment))
+        same.then_some(Action::from_byte(self.action))
     }
 
-    fn keep(
-        &mut self,
-        epoch: u64,
-        conn: u64,
-        session: &rules::Session<'_>,
-        decided: (Treatment, u8),
-    ) {
-        let (treatment, uses) = decided;
+    fn keep(&mut self, epoch: u64, conn: u64, session: &rules::Session<'_>, decided: (Action, u8)) {
+        let (action, uses) = decided;
         let db = if uses & USES_DB != 0 { session.db } else { &[] };
         let command = if uses & USES_COMMAND != 0 { session.command } else { &[] };
         let fits = db.len().wrapping_add(command.len()) <= KEY_BYTES;
         *self = Kept {
             epoch: if fits { epoch } else { 0 },
             conn,
-            treatment: treatment.to_byte(),
+            action: action.to_byte(),
             db_bytes: db.len() as u8,
             command_bytes: command.len() as u8,
             uses,
@@ -170,7 +164,7 @@ impl Kept {
         }
     }
 
-    /// One more that is not recorded.
+    /// Counts one more statement that is not recorded.
     #[inline]
     pub fn count(&mut self, filter: &Filter) {
         self.filtered = self.filtered.wrapping_add(1);
@@ -179,7 +173,7 @@ impl Kept {
         }
     }
 
-    /// Tells the others how many were not recorded.
+    /// Reports to the other threads how many statements were not recorded.
     pub fn tell(&mut self, filter: &Filter) {
         if self.filtered == 0 {
             return;
@@ -190,19 +184,19 @@ impl Kept {
 }
 
 impl Filter {
-    /// Decides, and keeps the decision.
+    /// Decides, and caches the decision.
     ///
     /// # Safety
     /// The bytes of `facts` are valid.
-    pub unsafe fn decide(&self, kept: &mut Kept, conn: u64, facts: &Facts) -> Treatment {
+    pub unsafe fn decide(&self, kept: &mut Kept, conn: u64, facts: &Facts) -> Action {
         // SAFETY: as promised by the caller.
         let [user, host, ip, db, command] = unsafe {
             [&facts.user, &facts.host, &facts.ip, &facts.db, &facts.command].map(|it| slice(it))
         };
         let session = rules::Session { user, host, ip, db, command };
         let facts = rules::Facts { session: Some(session), event: Event::Statement, ended: None };
-        // Before the filter is looked at: should it change meanwhile, the epoch does too, and what
-        // is kept here is found to be old.
+        // Before reading the filter: if it changes meanwhile, so does the epoch, and the decision
+        // cached here is recognised as outdated.
         // SYNC epoch: Acquire pairs with the Release in `tacho_embed`: the filter is not older.
         let epoch = self.epoch.load(Ordering::Acquire);
         let decided = self.compiled.read(|compiled| {
@@ -211,11 +205,11 @@ impl Filter {
                 Some(compiled) => Program::new(unsafe { slice(&compiled.bytes) }),
                 None => Program::new(&[]),
             };
-            let treatment = match program.decide(&facts) {
-                Decision::Known(treatment) => treatment,
-                Decision::Open(_) => Treatment::default(),
+            let action = match program.decide(&facts) {
+                Decision::Known(action) => action,
+                Decision::Open(_) => Action::default(),
             };
-            (treatment, program.uses())
+            (action, program.uses())
         });
         kept.keep(epoch, conn, &session, decided);
         decided.0

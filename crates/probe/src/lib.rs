@@ -28,7 +28,7 @@ pub use rewrite::{
     Allocate, CompiledRules, IsExempt, REWRITE_ANSI_QUOTES, REWRITE_MODE_UNKNOWN,
     REWRITE_NO_BACKSLASH_ESCAPES, RewriteFacts, RewriteServer, Rewrites, Rewritten, SHARDS, Shard,
 };
-use tacho_filter::Treatment;
+use tacho_filter::Action;
 use tacho_ring::arena::{Arena, slice};
 use tacho_ring::chunk::OpenChunk;
 use tacho_ring::codec::{
@@ -40,8 +40,8 @@ use tacho_ring::producer::{self, Emitted};
 use tacho_ring::session;
 use tacho_ring::sync::Ordering;
 
-/// The panic handler of the proof link: names a symbol that exists nowhere, so that the
-/// link fails as soon as any panic can be reached from the hot zone.
+/// The panic handler of the proof link: refers to a symbol that does not exist, so that the link
+/// fails if any panic is reachable from the hot zone.
 #[cfg(all(feature = "proof", not(test)))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
@@ -68,19 +68,19 @@ pub struct Probe {
     pub arena: Arena,
     /// Differs for every arena of a process, so that a thread's stale chunk is recognised.
     pub instance: u64,
-    /// Which statements are wanted.
+    /// Which statements are recorded.
     pub filter: Filter,
-    /// Which are rewritten.
+    /// Which statements are rewritten.
     pub rewrites: Rewrites,
 }
 
 impl Probe {
-    /// Of an arena, without a filter.
+    /// For an arena, without a filter.
     pub fn new(arena: Arena, instance: u64) -> Probe {
         Probe::keyed(arena, instance, [0; 2])
     }
 
-    /// One that may get rules that rewrite. `key`: see [`Rewrites::new`].
+    /// As `new`, and it can receive rules that rewrite. `key`: see [`Rewrites::new`].
     pub fn keyed(arena: Arena, instance: u64, key: [u64; 2]) -> Probe {
         Probe { arena, instance, filter: Filter::default(), rewrites: Rewrites::new(key) }
     }
@@ -94,11 +94,11 @@ pub struct Thread {
     pub open: OpenChunk,
     /// [`Probe::instance`] that `open` belongs to.
     pub instance: u64,
-    /// What the filter has said.
+    /// Cached decisions of the filter.
     pub kept: Kept,
 }
 
-/// The thread's chunk, forgotten if it is of an arena that is gone.
+/// The thread's chunk, forgotten if its arena no longer exists.
 #[inline(always)]
 fn open_chunk<'t>(probe: &Probe, thread: &'t mut Thread) -> &'t mut OpenChunk {
     if thread.instance != probe.instance {
@@ -108,7 +108,7 @@ fn open_chunk<'t>(probe: &Probe, thread: &'t mut Thread) -> &'t mut OpenChunk {
     &mut thread.open
 }
 
-/// Whether records are wanted at the moment.
+/// Whether recording is on.
 ///
 /// Runs on: any thread · Blocks: no · Allocates: no
 ///
@@ -119,8 +119,8 @@ pub unsafe extern "C" fn tacho_probe_logging(probe: &Probe) -> bool {
     probe.arena.shared().settings.0.logging.load(Ordering::Relaxed) != 0
 }
 
-/// Whether a statement that starts is to be recorded, as far as can be told without a look at
-/// it: [`Wanted::Look`] when there is a filter, and it may look at more than the session.
+/// Whether to record a statement that starts, as far as this is known without looking at it:
+/// [`Wanted::Look`] if there is a filter that may depend on more than the session.
 ///
 /// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
 ///
@@ -135,12 +135,12 @@ pub unsafe extern "C" fn tacho_probe_wanted(
     if probe.arena.shared().settings.0.logging.load(Ordering::Relaxed) == 0 {
         return Wanted::Off;
     }
-    // SYNC epoch: Acquire pairs with the Release in `tacho_embed`: who reads the record that comes
-    // of this knows the filter, too.
+    // SYNC epoch: Acquire pairs with the Release in `tacho_embed`: a reader of the resulting record
+    // knows the filter, too.
     let epoch = probe.filter.epoch.load(Ordering::Acquire);
     if epoch != 0 {
         return match thread.kept.of_session(epoch, conn) {
-            Some(treatment) => obey(probe, thread, treatment),
+            Some(action) => obey(probe, thread, action),
             None => Wanted::Look,
         };
     }
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn tacho_probe_wanted(
     Wanted::Record
 }
 
-/// The same where there is a filter: what it has said before of statements like this one.
+/// As [`tacho_probe_wanted`], with a filter: its cached decision for statements like this one.
 ///
 /// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
 ///
@@ -166,22 +166,22 @@ pub unsafe extern "C" fn tacho_probe_look(
     let epoch = probe.filter.epoch.load(Ordering::Relaxed);
     // SAFETY: as promised by the caller.
     match unsafe { thread.kept.find(epoch, conn, db, command) } {
-        Some(treatment) => obey(probe, thread, treatment),
+        Some(action) => obey(probe, thread, action),
         None => Wanted::Ask,
     }
 }
 
 #[inline]
-fn obey(probe: &Probe, thread: &mut Thread, treatment: Treatment) -> Wanted {
-    if treatment.skip {
+fn obey(probe: &Probe, thread: &mut Thread, action: Action) -> Wanted {
+    if action.skip {
         thread.kept.count(&probe.filter);
         return Wanted::Skip;
     }
-    thread.open.overflow = treatment.overflow.map_or(0, |overflow| overflow as u32);
+    thread.open.overflow = action.overflow.map_or(0, |overflow| overflow as u32);
     Wanted::Record
 }
 
-/// The same where the filter has said nothing yet. Keeps the answer.
+/// As [`tacho_probe_wanted`], if the filter has no cached decision. Caches the decision.
 ///
 /// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
 ///
@@ -196,8 +196,8 @@ pub unsafe extern "C" fn tacho_probe_decide(
     facts: &Facts,
 ) -> Wanted {
     // SAFETY: as promised by the caller.
-    let treatment = unsafe { probe.filter.decide(&mut thread.kept, conn, facts) };
-    obey(probe, thread, treatment)
+    let action = unsafe { probe.filter.decide(&mut thread.kept, conn, facts) };
+    obey(probe, thread, action)
 }
 
 /// Whether any rule blocks.
@@ -208,11 +208,11 @@ pub unsafe extern "C" fn tacho_probe_decide(
 /// `probe` is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_probe_has_block(probe: &Probe) -> bool {
-    // Relaxed: who blocks looks at the filter itself, behind this.
+    // Relaxed: a thread that blocks reads the filter itself, after this.
     probe.filter.has_block.load(Ordering::Relaxed) != 0
 }
 
-/// Whether a rule may block a statement: no look at it is needed where the answer is no.
+/// Whether a rule may block a statement. If not, its facts are not needed.
 ///
 /// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
 ///
@@ -230,7 +230,8 @@ pub unsafe extern "C" fn tacho_probe_may_block(
         && blocking.may_block(probe.filter.epoch.load(Ordering::Relaxed), conn, sql_command)
 }
 
-/// Whether a rule blocks a statement, and what is to be said of it. Where a rule may block it.
+/// Whether a rule blocks a statement, and the answer to it. Call it only if a rule may block the
+/// statement.
 ///
 /// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
 ///
@@ -249,7 +250,7 @@ pub unsafe extern "C" fn tacho_probe_block(
     unsafe { probe.filter.block(blocking, conn, facts, out) }
 }
 
-/// A statement was not executed, because [`tacho_probe_block`] has said so.
+/// A statement was not executed, because of [`tacho_probe_block`].
 ///
 /// Runs on: any thread · Blocks: no · Allocates: no · Counted as: `statements_blocked`
 ///
@@ -260,7 +261,7 @@ pub unsafe extern "C" fn tacho_probe_note_blocked(probe: &Probe) {
     probe.filter.blocked.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether a rule may rewrite a statement, as far as its text tells.
+/// Whether a rule may rewrite a statement, as far as its text shows.
 ///
 /// Runs on: any thread · Blocks: no · Allocates: no
 ///
@@ -272,14 +273,14 @@ pub unsafe extern "C" fn tacho_probe_may_rewrite(probe: &Probe, text: Bytes) -> 
     probe.rewrites.may_rewrite(unsafe { slice(&text) })
 }
 
-/// Whether a rule rewrites a statement; then its new text is the caller's.
+/// Whether a rule rewrites a statement; the caller then owns its new text.
 ///
-/// Runs on: any thread · Blocks: no · Allocates: by `server` alone, which is called when a rule
-/// matches · Counted as: `statements_rewritten`; `rewrites_failed`, when there was no memory
+/// Runs on: any thread · Blocks: no · Allocates: only through `server`, which is called if a rule
+/// matches · Counted as: `statements_rewritten`; `rewrites_failed` if there was no memory
 ///
 /// # Safety
-/// All pointers are valid for the call; `server.allocate` answers null or memory of as many bytes
-/// as it was asked for.
+/// All pointers are valid for the call; `server.allocate` returns null or memory of as many bytes
+/// as requested.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_probe_rewrite(
     probe: &Probe,
@@ -291,7 +292,7 @@ pub unsafe extern "C" fn tacho_probe_rewrite(
     unsafe { probe.rewrites.rewrite(facts, server, out) }
 }
 
-/// The user of a session has changed: what the filter has said is decided anew.
+/// The user of a session has changed: the decisions of the filter are made anew.
 ///
 /// Runs on: any thread · Blocks: no · Allocates: no
 ///
@@ -300,13 +301,13 @@ pub unsafe extern "C" fn tacho_probe_rewrite(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_probe_identity_changed(probe: &Probe) {
     let next = |epoch: u64| (epoch != 0).then_some(epoch.wrapping_add(1));
-    // Without a filter there is nothing to decide anew. Relaxed: the session's own next statement
-    // comes after this, and others are not concerned.
+    // Without a filter there are no decisions. Relaxed: the session's own next statement comes
+    // after this, and other sessions are not affected.
     let _unchanged = probe.filter.epoch.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
 }
 
-/// Slot of a connection, taken if it has none; null when all are in use: the connection's
-/// records then are not numbered. `now_us`: µs since 1970.
+/// Slot of a connection, allocated if it has none; null if all are in use: the connection's records
+/// then have no numbers. `now_us`: µs since 1970.
 ///
 /// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
 /// Counted as: `sessions_untracked`
@@ -339,15 +340,15 @@ fn search_session(probe: &Probe, conn: u64, now_us: i64) -> Option<&Session> {
         return Some(slot);
     }
     let slot = session::claim(sessions, &shared.settings.0, conn, now_us);
-    // What is of no connection has none in any case.
+    // An event without a connection never has a slot.
     if slot.is_none() && conn != 0 {
         shared.counters.0.sessions_untracked.fetch_add(1, Ordering::Relaxed);
     }
     slot
 }
 
-/// Whether the end of a statement belongs to a start that was recorded; that start and all
-/// nested in it are forgotten. If not, the adapter sends a `Point` record with everything.
+/// Whether the end of a statement belongs to a recorded start; that start and all nested in it are
+/// forgotten. If not, the adapter sends a `Point` record with everything.
 ///
 /// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
 ///
@@ -363,7 +364,7 @@ pub unsafe extern "C" fn tacho_probe_end_known(
     session.is_some_and(|s| session::note_end(s, text_id, query_id, text_bytes))
 }
 
-/// Whether any start of the connection waits for its end.
+/// Whether any start of the connection has not ended.
 ///
 /// Runs on: the thread that executes the connection · Blocks: no · Allocates: no
 ///
@@ -376,14 +377,14 @@ pub unsafe extern "C" fn tacho_probe_has_open(session: Option<&Session>) -> bool
 
 /// Records an event.
 ///
-/// Runs on: the thread that executes the connection · Blocks: only when no chunk is free
-/// and the overflow policy says so, while a huge statement goes to the file, and where
-/// durability is SYNC while a start goes to the device · Allocates: no · On failure: the record is lost · Counted as: `lost_timeout`,
-/// `lost_dropped`, `lost_killed`
+/// Runs on: the thread that executes the connection · Blocks: only if no chunk is free and the
+/// overflow policy says so, while a huge statement is written to the file, and with durability SYNC
+/// while a start is written to the device · Allocates: no · On failure: the record is lost ·
+/// Counted as: `lost_timeout`, `lost_dropped`, `lost_killed`
 ///
 /// # Safety
-/// All pointers are valid for the call; `thread` belongs to the calling thread, and what it
-/// asks (`OpenChunk::killed`) may be asked during the call; `session` is null or the slot of
+/// All pointers are valid for the call; `thread` belongs to the calling thread, and its question
+/// (`OpenChunk::killed`) may be asked during the call; `session` is null or the slot of
 /// `event.conn`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tacho_probe_emit(
@@ -398,7 +399,7 @@ pub unsafe extern "C" fn tacho_probe_emit(
             record::<true>(probe, thread, session, event);
         } else if event.kind == RecordKind::Error as u32 {
             let open = open_chunk(probe, thread);
-            // Nothing is noted of it, wherever it is.
+            // The session stores nothing about an error.
             let _accepted_or_counted = producer::emit_error(&probe.arena, open, session, event);
         } else {
             record::<false>(probe, thread, session, event);
@@ -406,7 +407,7 @@ pub unsafe extern "C" fn tacho_probe_emit(
     }
 }
 
-/// [`tacho_probe_emit`], compiled once for each sort of event: an end has so much less to do.
+/// [`tacho_probe_emit`], compiled once for each sort of event: an end has much less to do.
 ///
 /// # Safety
 /// As for [`tacho_probe_emit`].
@@ -429,8 +430,8 @@ unsafe fn record<const STRINGS: bool>(
     note::<STRINGS>(session, event, emitted);
 }
 
-/// While no statement may begin before its line is on the device: that of a start is waited for.
-/// Not inside of a stored program: the line of its call is there, and locks are held.
+/// Used while no statement may begin before its line is on the device: waits for the line of a
+/// start. Not inside a stored program: the line of its call is there, and locks are held.
 ///
 /// # Safety
 /// As for [`tacho_probe_emit`].
@@ -455,12 +456,12 @@ unsafe fn record_durably(
         Some(session) if is_awaited && emitted == Emitted::Accepted => {
             producer::wait_for_device(&probe.arena, open, session);
         }
-        // Nobody could say that its line is there.
+        // Without a slot, the writer cannot announce that its line is there.
         None if is_start => {
             let given_up = &probe.arena.shared().counters.0.sync_given_up;
             given_up.fetch_add(1, Ordering::Relaxed);
         }
-        // Not waited for; or lost, and counted as that.
+        // No wait; or the record is lost and counted as such.
         _ => {}
     }
 }
@@ -473,14 +474,14 @@ fn note<const STRINGS: bool>(session: Option<&Session>, event: &Event, emitted: 
         session::close_open(session, event.present & PRESENT_OUTERMOST != 0);
     }
     if STRINGS && event.kind == RecordKind::Start as u32 && emitted == Emitted::Accepted {
-        // Of what follows a statement in its packet, only the beginning is the event's text.
+        // If the event follows a statement in its packet, only the beginning is the event's text.
         let cut = event.present & PRESENT_REMAINDER != 0;
         let bytes = if cut { u32::MAX } else { event.text.len.min(u32::MAX as usize) as u32 };
         session::note_start(session, event.text_id, event.query_id, bytes);
     }
 }
 
-/// Forgets a connection that has ended, and gives the thread's chunk back.
+/// Forgets a connection that has ended, and releases the thread's chunk.
 ///
 /// Runs on: the thread that executed the connection · Blocks: no · Allocates: no
 ///

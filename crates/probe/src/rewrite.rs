@@ -1,17 +1,17 @@
 //! Rules that rewrite, on the query threads.
 //!
-//! Nearly all statements match no rule, and come again with other literals. What was found to have
-//! the shape of no rule is kept, as the keyed hash of its [form](tacho_rewrite::form), in a table
-//! that all threads share: for those a statement costs its form and one load. The table is only
-//! written when something new is found, and a lost write costs a second search.
+//! Nearly all statements match no rule, and are repeated with other literals. If a statement has
+//! the shape of no rule, the keyed hash of its [form](tacho_rewrite::form) is kept in a table that
+//! all threads share: such a statement costs its form and one load. The table is only written when
+//! a new form is found, and a lost write costs a second search.
 //!
-//! **Why an entry is never wrong.** The number of the rules (`epoch`) goes into the hash, and an
-//! entry is written only by who has searched the rules of that very number. So it says what held for
-//! those rules, and is not found by who asks with another number. Who asks while the rules
-//! change asks the old ones or the new ones.
+//! **Why an entry is never wrong.** The number of the rules (`epoch`) is part of the hash, and only
+//! a thread that has searched the rules of that very number writes an entry. So the entry is true
+//! for those rules, and a lookup with another number does not find it. A lookup while the rules
+//! change uses the old ones or the new ones.
 //!
-//! The rules themselves are looked at through [`Swap`]: one for some of the connections each, so that
-//! they do not all announce themselves in one word.
+//! The rules are read through [`Swap`]: one for each group of connections, so that readers do not
+//! all announce themselves in the same word.
 
 use tacho_rewrite::form::{self, Key};
 use tacho_rewrite::matching::Parameters;
@@ -23,7 +23,7 @@ use tacho_ring::codec::Bytes;
 use tacho_ring::swap::Swap;
 use tacho_ring::sync::{AtomicU64, Ordering};
 
-/// Compiled rules in memory of their own.
+/// Compiled rules in their own memory.
 #[repr(C)]
 pub struct CompiledRules {
     /// See `tacho_rewrite::program`.
@@ -35,7 +35,7 @@ pub struct CompiledRules {
 // SAFETY: the bytes are not changed for as long as a thread may read them: see `Swap::replace`.
 unsafe impl Sync for CompiledRules {}
 
-/// Where some of the connections find the rules; on a cache line of its own.
+/// Where a group of connections finds the rules; on its own cache line.
 #[repr(align(128))]
 #[derive(Default)]
 pub struct Shard {
@@ -49,14 +49,14 @@ pub struct Shard {
 
 /// Shards; a power of two.
 pub const SHARDS: usize = 16;
-/// Statements that are known to match nothing; a power of two.
+/// Statements known to match nothing; a power of two.
 const KNOWN: usize = 4096;
 
 /// See the module documentation.
 pub struct Rewrites {
-    /// Number of the rules; 0: there are none.
+    /// Number of the rules; 0: no rules.
     pub epoch: AtomicU64,
-    /// Keeps what is known safe from statements that are made to look like others.
+    /// Protects the table from statements that are crafted to look like others.
     key: Key,
     /// The rules.
     pub shards: [Shard; SHARDS],
@@ -64,7 +64,7 @@ pub struct Rewrites {
 }
 
 impl Rewrites {
-    /// Without rules. `key`: random, and known to nobody.
+    /// Without rules. `key`: random and secret.
     pub fn new(key: [u64; 2]) -> Rewrites {
         Rewrites {
             epoch: AtomicU64::new(0),
@@ -82,7 +82,7 @@ pub const REWRITE_NO_BACKSLASH_ESCAPES: u32 = 2;
 /// See `tacho_rewrite_mode`.
 pub const REWRITE_MODE_UNKNOWN: u32 = 4;
 
-/// What is known of a statement before it is parsed. See `tacho_rewrite_facts`.
+/// Facts about a statement before it is parsed. See `tacho_rewrite_facts`.
 #[repr(C)]
 pub struct RewriteFacts {
     /// Its text, to the end of the packet.
@@ -99,10 +99,10 @@ pub struct RewriteFacts {
     pub reserved: u32,
 }
 
-/// What is to be parsed instead. See `tacho_rewritten`.
+/// The text to parse instead. See `tacho_rewritten`.
 #[repr(C)]
 pub struct Rewritten {
-    /// Allocated, with a NUL behind it that is not counted.
+    /// Allocated, followed by a NUL that is not counted.
     pub text: Bytes,
     /// Id of the rule.
     pub rule_id: u64,
@@ -113,17 +113,17 @@ pub type Allocate = unsafe extern "C" fn(bytes: usize) -> *mut u8;
 /// Whether the session is exempt from rules. See `tacho_is_exempt`.
 pub type IsExempt = unsafe extern "C" fn() -> bool;
 
-/// What only the server can do, and only where a rule matches. See `tacho_rewrite_server`.
+/// Functions of the server, called only if a rule matches. See `tacho_rewrite_server`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RewriteServer {
-    /// Asked first.
+    /// Called first.
     pub is_exempt: IsExempt,
-    /// Then asked for the new text's memory.
+    /// Then called for the new text's memory.
     pub allocate: Allocate,
 }
 
-// The bits are those of the C side.
+// The bits match those of the C side.
 const _: () = assert!(
     REWRITE_ANSI_QUOTES == Modes::ANSI_QUOTES
         && REWRITE_NO_BACKSLASH_ESCAPES == Modes::NO_ESCAPES
@@ -132,26 +132,26 @@ const _: () = assert!(
 
 #[inline]
 fn modes(modes: u32, charset: &[u8]) -> Modes {
-    // utf8mb4, utf8mb3, and utf8 as older servers say.
+    // utf8mb4, utf8mb3, and utf8 as older servers call it.
     let is_utf8 = charset.first_chunk() == Some(b"utf8");
     let known = modes & (Modes::ANSI_QUOTES | Modes::NO_ESCAPES | Modes::UNKNOWN);
     Modes(if is_utf8 { known | Modes::UTF8 } else { known })
 }
 
-/// How a text is read that every session reads alike: without double quotes, backslashes in quotes,
-/// and characters beyond ASCII. Others have no form with it.
+/// Texts that every session reads in the same way: without double quotes, backslashes in quotes,
+/// and characters beyond ASCII. Other texts have no form with it.
 const ALIKE: Modes = Modes(Modes::UNKNOWN);
 
 impl Rewrites {
-    /// The form of a text, and the place where it is known to match nothing.
+    /// The form of a text, and the entry where it is known to match nothing.
     #[inline]
     fn place(&self, text: &[u8], modes: Modes, epoch: u64) -> Option<(u64, &AtomicU64)> {
         let form = form::number(text, modes, &self.key, epoch)?;
         Some((form, self.known.get(form as usize & (KNOWN - 1))?))
     }
 
-    /// Whether a rule may rewrite a statement, as far as its text tells: nothing has to be found out
-    /// of its session for most.
+    /// Whether a rule may rewrite a statement, as far as its text shows: for most statements,
+    /// nothing about the session is needed.
     #[inline]
     pub fn may_rewrite(&self, text: &[u8]) -> bool {
         // SYNC rules: Acquire pairs with the Release in `tacho_embed`: the rules are not older.
@@ -159,15 +159,15 @@ impl Rewrites {
         epoch != 0
             && self
                 .place(text, ALIKE, epoch)
-                // Relaxed: the number says all there is to know.
+                // Relaxed: the number is all that is read.
                 .is_none_or(|(form, entry)| entry.load(Ordering::Relaxed) != form)
     }
 
     /// Whether a rule rewrites a statement, and its new text.
     ///
     /// # Safety
-    /// The bytes of `facts` are valid; `server.allocate` answers null or memory of as many bytes as
-    /// it was asked for.
+    /// The bytes of `facts` are valid; `server.allocate` returns null or memory of as many bytes as
+    /// requested.
     #[inline]
     pub unsafe fn rewrite(
         &self,
@@ -184,7 +184,7 @@ impl Rewrites {
         let (text, charset) = unsafe { (slice(&facts.text), slice(&facts.charset)) };
         let modes = modes(facts.modes, charset);
         let known = self.place(text, ALIKE, epoch).or_else(|| self.place(text, modes, epoch));
-        // Relaxed: the number says all there is to know.
+        // Relaxed: the number is all that is read.
         if let Some((form, entry)) = known
             && entry.load(Ordering::Relaxed) == form
         {
@@ -194,7 +194,7 @@ impl Rewrites {
         unsafe { self.search(facts, modes, epoch, known, server, out) }
     }
 
-    /// The same, by the rules themselves.
+    /// The same, by searching the rules.
     ///
     /// # Safety
     /// As for [`Self::rewrite`].
@@ -245,7 +245,7 @@ impl Rewrites {
     }
 }
 
-/// Writes the new text into memory of the server's. Whether there was some.
+/// Writes the new text into memory of the server. Returns whether there was some.
 ///
 /// # Safety
 /// As for [`Rewrites::rewrite`].
@@ -263,13 +263,13 @@ unsafe fn write(
     if data.is_null() {
         return false;
     }
-    // SAFETY: as many bytes as were asked for, which are nobody else's; written first, so that
+    // SAFETY: as many bytes as requested, which belong to no other owner; written first, so that
     // they have values.
     let room = unsafe {
         data.write_bytes(0, with_nul);
         core::slice::from_raw_parts_mut(data, bytes)
     };
-    // It fits: it was measured. What was not written is zeros.
+    // It fits: its size was computed. Bytes that were not written are zero.
     let _fits = compose::write(rule, text, parameters, room);
     *out = Rewritten { text: Bytes { data, len: bytes }, rule_id: rule.id };
     true
@@ -287,7 +287,7 @@ mod tests {
         unsafe { std::alloc::alloc(Layout::array::<u8>(bytes).unwrap()) }
     }
 
-    /// Any, as long as it looks random.
+    /// Any value that looks random.
     const KEY: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xBF58_476D_1CE4_E5B9];
 
     unsafe extern "C" fn refuse(_: usize) -> *mut u8 {
@@ -305,7 +305,7 @@ mod tests {
             };
             compiler.add(&source).unwrap();
         }
-        // Tests may keep them for ever.
+        // Tests may keep them forever.
         let bytes = Bytes::of(compiler.finish().unwrap().leak());
         Box::new(CompiledRules { bytes, epoch })
     }
@@ -320,15 +320,15 @@ mod tests {
         rewrites.epoch.store(epoch, Ordering::Release);
     }
 
-    unsafe extern "C" fn everybody() -> bool {
+    unsafe extern "C" fn exempt() -> bool {
         true
     }
 
-    unsafe extern "C" fn nobody() -> bool {
+    unsafe extern "C" fn not_exempt() -> bool {
         false
     }
 
-    const ANY: RewriteServer = RewriteServer { is_exempt: nobody, allocate };
+    const ANY: RewriteServer = RewriteServer { is_exempt: not_exempt, allocate };
 
     fn ask(
         rewrites: &Rewrites,
@@ -375,7 +375,7 @@ mod tests {
         assert_eq!(known(&rewrites), 1);
         assert_eq!(ask(&rewrites, "SELECT 7, 8", 2, &ANY), None);
         assert_eq!(known(&rewrites), 1);
-        // What was known holds no longer.
+        // The known forms are no longer valid.
         publish(&rewrites, rules(&[("SELECT ?, ?", "SELECT ?")], 8));
         assert_eq!(ask(&rewrites, "SELECT 7, 8", 2, &ANY), Some(("SELECT 7".into(), 1)));
         assert_eq!(ask(&rewrites, statement, 1, &ANY), None);
@@ -397,23 +397,24 @@ mod tests {
         assert!(ask(&rewrites, "SELECT 5", 3, &ANY).is_some());
     }
 
-    /// Who is exempt is not rewritten, which is no failure; and takes nothing away from others.
+    /// A statement of an exempt session is not rewritten, which is not a failure; other sessions
+    /// are not affected.
     #[test]
-    fn who_is_exempt_is_left_alone() {
+    fn an_exempt_session_is_not_rewritten() {
         let rewrites = Rewrites::new(KEY);
         publish(&rewrites, rules(&[("SELECT ?", "SELECT ? + 1")], 1));
-        let exempt = RewriteServer { is_exempt: everybody, allocate: refuse };
+        let exempt = RewriteServer { is_exempt: exempt, allocate: refuse };
         assert_eq!(ask(&rewrites, "SELECT 5", 3, &exempt), None);
         assert_eq!(rewrites.shards[3].failed.load(Ordering::Relaxed), 0);
         assert!(ask(&rewrites, "SELECT 5", 3, &ANY).is_some());
     }
 
-    /// What is found with rules that are not those of the number is not kept for that number.
+    /// A result found with rules other than those of the number is not kept for that number.
     #[test]
-    fn what_other_rules_say_is_not_kept() {
+    fn the_result_of_other_rules_is_not_kept() {
         let rewrites = Rewrites::new(KEY);
         publish(&rewrites, rules(&[("SELECT ?, ?", "SELECT ?")], 1));
-        // The new rules are there, their number is not yet.
+        // The new rules are there, but not yet their number.
         let new = Box::leak(rules(&[("SELECT ?", "SELECT ? + 1")], 2));
         // SAFETY: never freed.
         unsafe { rewrites.shards[0].rules.replace(new) };
@@ -421,8 +422,8 @@ mod tests {
         assert_eq!(known(&rewrites), 0);
     }
 
-    /// Rules come and go while others ask: each answer is one of those that the rules had in
-    /// force meanwhile give.
+    /// Rules change while other threads ask: each answer is one that rules in force at the time
+    /// give.
     #[test]
     fn answers_are_never_older_than_the_rules() {
         const ROUNDS: u64 = 2000;
@@ -440,7 +441,7 @@ mod tests {
                         let text = format!("SELECT {conn}{before}");
                         let is_rewritten = ask(rewrites, &text, conn, &ANY).is_some();
                         let after = begun.load(Ordering::Acquire);
-                        // Odd rounds have the rule. Where nothing changed, it is known.
+                        // Odd rounds have the rule. If nothing changed, the answer is known.
                         if before == after && before > 0 {
                             assert_eq!(is_rewritten, before % 2 == 1, "{before}");
                         }

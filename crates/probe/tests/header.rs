@@ -132,7 +132,7 @@ fn layouts_are_those_of_the_structs() {
         ("offsetof(tacho_thread, instance)", offset_of!(Thread, instance)),
         ("offsetof(tacho_thread, filter_epoch)", kept + offset_of!(Kept, epoch)),
         ("offsetof(tacho_thread, filtered)", kept + offset_of!(Kept, filtered)),
-        ("offsetof(tacho_thread, treatment)", kept + offset_of!(Kept, treatment)),
+        ("offsetof(tacho_thread, treatment)", kept + offset_of!(Kept, action)),
         ("offsetof(tacho_thread, filter_key)", kept + offset_of!(Kept, key)),
         ("sizeof(tacho_event)", size_of::<Event>()),
         ("offsetof(tacho_event, kind)", offset_of!(Event, kind)),

@@ -1,4 +1,4 @@
-//! What one log line costs: `cargo run --release -p tacho-record --example line_cost`.
+//! The cost of one log line: `cargo run --release -p tacho-record --example line_cost`.
 //!
 //! Prints ns per line of a statement with 200 bytes of SQL, the best and the median of many
 //! batches, because other work on the machine only ever adds. For instructions per line, which

@@ -1,12 +1,12 @@
-//! Bytes of any character set the server has, to Unicode and back.
+//! Converts bytes of any character set of the server to Unicode and back.
 //!
-//! The server's own conversion is the truth: `charset/tables` is generated from a running
-//! MariaDB 10.11 by `scripts/charset-tables.py`, and a test compares the decoder with the
-//! server's answer for every sequence. No other library agrees with it: the server's latin1 is
-//! cp1252 with C1 controls in its holes, its sjis keeps the ASCII backslash, its euckr is cp949.
+//! The server's own conversion is the reference: `charset/tables` is generated from a running
+//! MariaDB 10.11 by `scripts/charset-tables.py`, and a test compares the decoder with the server's
+//! answer for every sequence. No other library agrees with it: the server's latin1 is cp1252 with
+//! C1 controls in its gaps, its sjis keeps the ASCII backslash, its euckr is cp949.
 //!
-//! Decoding says whether it was exact. An exact text alone gives the bytes back; for any other
-//! the log keeps the bytes too. [`restore`] undoes both.
+//! Decoding reports whether it was exact. Only an exact text gives the bytes back; for any other
+//! text the log also keeps the bytes. [`restore`] reverses both.
 
 mod multi;
 mod one_byte;
@@ -39,7 +39,7 @@ impl Fidelity {
     }
 }
 
-/// Where decoded text goes.
+/// The destination of decoded text.
 pub trait TextSink {
     /// Appends UTF-8 text.
     fn text(&mut self, utf8: &[u8]);
@@ -76,7 +76,7 @@ enum Codec {
 impl Charset {
     /// UTF-8: the server's names, messages and most statements.
     pub const UTF8MB4: &'static Charset = &ALL[0];
-    /// No character set. Bytes that are valid UTF-8 are shown as text.
+    /// No character set. Bytes that are valid UTF-8 are displayed as text.
     pub const BINARY: &'static Charset = &ALL[1];
 
     /// All character sets of MariaDB 10.11.
@@ -84,7 +84,7 @@ impl Charset {
         &ALL
     }
 
-    /// The set with the server's name for it; `utf8` is `utf8mb3`, as in the server.
+    /// The set with this name on the server; `utf8` is `utf8mb3`, as in the server.
     pub fn by_name(name: &[u8]) -> Option<&'static Charset> {
         let name = if name == b"utf8" { b"utf8mb3" } else { name };
         ALL.iter().find(|charset| charset.name.as_bytes() == name)
@@ -95,7 +95,7 @@ impl Charset {
         self.name
     }
 
-    /// Whether ASCII bytes always are the text they look like, with no need to decode them.
+    /// Whether ASCII bytes always stand for themselves and need no decoding.
     pub fn keeps_ascii(&self) -> bool {
         match &self.codec {
             Codec::Utf8 | Codec::Multi(_) => true,
@@ -104,15 +104,15 @@ impl Charset {
         }
     }
 
-    /// Whether each byte is a character of its own.
+    /// Whether each byte is a character.
     pub fn has_one_byte_characters(&self) -> bool {
         matches!(self.codec, Codec::OneByte(_))
     }
 
-    /// Converts `bytes` to Unicode and says whether the text alone gives them back.
+    /// Converts `bytes` to Unicode and reports whether the text alone gives them back.
     ///
     /// UTF-8 is strict: surrogates and overlong forms are ill-formed. Four-byte sequences in
-    /// `utf8mb3` are text all the same; the server itself would show them as `????`.
+    /// `utf8mb3` are still text; the server itself would display them as `????`.
     pub fn decode<S: TextSink>(&self, bytes: &[u8], sink: &mut S) -> Fidelity {
         match &self.codec {
             Codec::Utf8 => unicode::decode_utf8(bytes, sink),
@@ -123,7 +123,7 @@ impl Charset {
         }
     }
 
-    /// Where to cut `bytes` so that at most `bytes_max` are left and no character is cut in two.
+    /// Where to cut `bytes` so that at most `bytes_max` remain and no character is cut in two.
     pub fn cut(&self, bytes: &[u8], bytes_max: usize) -> usize {
         if bytes.len() <= bytes_max {
             return bytes.len();
@@ -141,7 +141,7 @@ impl Charset {
     ///
     /// # Errors
     ///
-    /// [`RestoreError::NotInCharset`] when the set does not have a character of `text`.
+    /// [`RestoreError::NotInCharset`] if the set does not have a character of `text`.
     pub fn encode(&self, text: &str) -> Result<Vec<u8>, RestoreError> {
         let encoded = match &self.codec {
             Codec::Utf8 => Ok(text.as_bytes().to_vec()),
@@ -154,7 +154,7 @@ impl Charset {
     }
 }
 
-/// Why the original bytes of a field cannot be given.
+/// Why the original bytes of a field cannot be restored.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RestoreError {
     /// The `_b64` field is not base64.
@@ -170,12 +170,12 @@ pub enum RestoreError {
     },
 }
 
-/// Gives the original bytes of a field of a log line: from its `_b64` companion where the line
-/// has one, else from its text, which is in `charset`.
+/// Restores the original bytes of a field of a log line: from its `_b64` companion if the line has
+/// one, otherwise from its text, which is in `charset`.
 ///
 /// # Errors
 ///
-/// When the line was not written by this product or was changed afterwards: see [`RestoreError`].
+/// If the line was not written by this product or was changed afterwards: see [`RestoreError`].
 pub fn restore(
     text: &str,
     original_b64: Option<&str>,
@@ -202,7 +202,7 @@ const fn multi(name: &'static str, table: &'static LazyLock<Table>) -> Charset {
     Charset { name, codec: Codec::Multi(table) }
 }
 
-/// Two tables of 128 KiB and one of 256 KiB each, built when the set is first met.
+/// Two tables of 128 KiB and one of 256 KiB each, built at the first use of the set.
 macro_rules! table {
     ($charset:ident) => {{
         static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(&tables::$charset::SOURCE));

@@ -3,13 +3,13 @@
 /// Numbers below this have at most eight digits.
 pub(crate) const EIGHT_DIGITS: u64 = 100_000_000;
 
-/// The eight digits of a number below 10^8, leading zeros among them, as text.
+/// The eight digits of a number below 10^8 as text, with leading zeros.
 pub(crate) fn eight_digits(number: u32) -> [u8; 8] {
     (digit_values(number) + ZEROS).to_le_bytes()
 }
 
-/// The digits of a number below 10^8 as text, without leading zeros, and how many they are. What
-/// is behind them does not matter.
+/// The digits of a number below 10^8 as text, without leading zeros, and their number. The bytes
+/// after them are unspecified.
 pub(crate) fn short_number(number: u32) -> ([u8; 8], usize) {
     let digits = digit_values(number);
     // The last digit stays, even if it is a zero.
@@ -17,7 +17,7 @@ pub(crate) fn short_number(number: u32) -> ([u8; 8], usize) {
     (((digits + ZEROS) >> (8 * leading_zeros)).to_le_bytes(), 8 - leading_zeros as usize)
 }
 
-/// The two digits of a number below 100, as text. What is behind them does not matter.
+/// The two digits of a number below 100, as text. The bytes after them are unspecified.
 pub(crate) fn two_digits(number: u32) -> [u8; 8] {
     debug_assert!(number < 100);
     (u64::from((number / 10) | ((number % 10) << 8)) + ZEROS).to_le_bytes()
@@ -27,9 +27,9 @@ const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
 
 /// The values of the eight digits, the first one in the lowest byte.
 ///
-/// A word is halved three times: into two numbers below 10,000, four below 100 and eight digits.
-/// What is below is done to all of them at once; the multiplications with a shift are divisions,
-/// exact for numbers so small.
+/// A word is split three times: into two numbers below 10,000, four below 100 and eight digits.
+/// Each step acts on all parts at once; the multiplications with a shift are divisions, exact for
+/// such small numbers.
 fn digit_values(number: u32) -> u64 {
     debug_assert!(u64::from(number) < EIGHT_DIGITS);
     let number = u64::from(number);
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn digits_are_those_of_the_standard_library() {
-        // Both halves take every value, and the borders between numbers of digits are met.
+        // Both halves take every value, including those where the number of digits changes.
         let halves = (0..10_000).flat_map(|half| [half, half * 10_000, half * 10_001]);
         let powers = (0..8).map(|power| 10_u32.pow(power));
         let borders = powers.flat_map(|power| [power - 1, power, power + 1]);

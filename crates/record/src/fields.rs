@@ -1,19 +1,19 @@
-//! The fields of a line, in its order: the one table from which everything else about them follows.
+//! The fields of a line, in its order: the one table from which everything about fields is derived.
 //!
-//! | what follows | where |
+//! | derived | where |
 //! |---|---|
 //! | [`Record`](crate::Record), borrowed; [`Record::value`](crate::Record::value) | `record.rs` |
-//! | [`OwnedRecord`](crate::OwnedRecord), and both ways between the two | `owned.rs` |
-//! | [`Line`](crate::Line), what a line of a file is parsed into | `line.rs` |
-//! | the JSON of a line, and how much memory it needs | `json.rs`, `json/size_bound.rs` |
+//! | [`OwnedRecord`](crate::OwnedRecord), and the conversions between the two | `owned.rs` |
+//! | [`Line`](crate::Line), the parsed line of a file | `line.rs` |
+//! | the JSON of a line, and its upper bound in bytes | `json.rs`, `json/size_bound.rs` |
 //! | the table in `docs/specs/record.md`, and `docs/specs/record.schema.json` | `tests/specification.rs` |
 //!
-//! A field is `key => field: Kind, what it is, when it is present, source of the value`. `key` is its
-//! name in a line, `field` that in Rust, which has the unit in it. What a [`Kind`] means to each of
-//! the above is in the file that has it. Fields in one group are written by one function.
+//! A field is `key => field: Kind, what it is, when it is present, source of the value`. `key` is
+//! its name in a line, `field` its name in Rust, which includes the unit. Each of the files above
+//! defines its own meaning of a [`Kind`]. One function writes the fields of a group.
 //!
-//! Other output formats say in a `match` over [`Field`] where they have each field, so that the
-//! compiler asks them for a new one.
+//! Other output formats define the position of each field in a `match` over [`Field`], so that the
+//! compiler reports a new field that has none.
 
 /// Calls a macro with the table.
 macro_rules! fields {
@@ -199,42 +199,42 @@ macro_rules! fields {
 }
 pub(crate) use fields;
 
-/// What a field is: how it is held, written and read.
+/// The kind of a field: how it is stored, written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Number of the line; always there.
+    /// Number of the line; always present.
     Seq,
-    /// µs since 1970-01-01 UTC; always there.
+    /// µs since 1970-01-01 UTC; always present.
     Instant,
-    /// What the line is about; always there.
+    /// The subject of the line; always present.
     Event,
-    /// How it ended.
+    /// The outcome.
     Outcome,
     /// A number.
     Number,
     /// A number below 65,536.
     Port,
-    /// A number below 4,294,967,296; 0 is left out.
+    /// A number below 4,294,967,296; 0 is omitted.
     Errno,
-    /// True, or left out.
+    /// True, or omitted.
     Flag,
-    /// UTF-8, as long as a name is; empty: left out.
+    /// UTF-8, no longer than a name; omitted if empty.
     Name,
-    /// The same, out of a fixed list.
+    /// The same, from a fixed list.
     Word,
-    /// UTF-8 of any length; empty: left out.
+    /// UTF-8 of any length; omitted if empty.
     Message,
     /// SQL of any length, in the character set `sql_charset`; an empty text is written.
     Statement,
-    /// The server's name of the character set of what is a [`Kind::Statement`].
+    /// The server's name of the character set of [`Kind::Statement`] fields.
     CharsetName,
-    /// A digest as it is written: version, a colon, digits.
+    /// A written digest: version, a colon, digits.
     Digest,
-    /// Tables in the order they were first touched; none: left out.
+    /// Tables in the order of their first use; omitted if there are none.
     Tables,
     /// µs since 1970-01-01 UTC.
     Time,
-    /// Keys and values in the order in which they came; none: left out.
+    /// Keys and values in their original order; omitted if there are none.
     Attributes,
 }
 
@@ -259,14 +259,14 @@ macro_rules! field_enum {
                 }
             }
 
-            /// How it is held, written and read.
+            /// How it is stored, written and read.
             pub const fn kind(self) -> Kind {
                 match self {
                     $($(Field::$key => Kind::$kind,)*)*
                 }
             }
 
-            /// What it is: unit or values.
+            /// Its description: unit or values.
             pub const fn what(self) -> &'static str {
                 match self {
                     $($(Field::$key => $what,)*)*
@@ -280,7 +280,7 @@ macro_rules! field_enum {
                 }
             }
 
-            /// Where the value comes from.
+            /// The source of the value.
             pub const fn source(self) -> &'static str {
                 match self {
                     $($(Field::$key => $source,)*)*

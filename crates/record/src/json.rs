@@ -1,9 +1,9 @@
 //! One line of strictly valid JSON from a record.
 //!
-//! The writer thread calls [`write_line`] for every line of the log, so it appends to a buffer
-//! that the caller keeps, allocates nothing else, and copies text without a special character in
-//! bulk. The normative text is `docs/specs/record.md`; the fields and their order are those of the
-//! table in `fields.rs`, and a test compares each line with one that is made of it in a plain way.
+//! The writer thread calls [`write_line`] for every line of the log, so it appends to a buffer that
+//! the caller keeps, allocates nothing else, and copies text without special characters in bulk.
+//! The normative text is `docs/specs/record.md`; the fields and their order are those of the table
+//! in `fields.rs`, and a test compares each line with one that is written in the simplest way.
 
 mod escape;
 mod size_bound;
@@ -20,12 +20,11 @@ use crate::record::{Attribute, DIGEST_BYTES, EventKind, Outcome, Record, TableUs
 use crate::time::TimeFormatter;
 use escape::{EscapedText, is_plain_ascii};
 
-/// Appends a field with a number: `key` is all that stands before it. `PIECE_BYTES`: of key and
+/// Appends a field with a number: `key` is the text before it. `PIECE_BYTES`: bytes of key and
 /// eight digits.
 ///
-/// A line has about ten, most of them short. Key and digits are not copied by their number but in
-/// one piece of fixed size, which is a few stores instead of a call, and the rest of it is cut
-/// off again.
+/// A line has about ten numbers, most of them short. Key and digits are copied as one piece of
+/// fixed size, which is a few stores instead of a call, and the surplus is truncated.
 #[inline(always)]
 fn append_number<const PIECE_BYTES: usize>(out: &mut Vec<u8>, key: &str, number: impl Into<u64>) {
     let number = number.into();
@@ -55,10 +54,10 @@ fn append_long_number(out: &mut Vec<u8>, key: &str, number: u64) {
     out.extend_from_slice(&eight_digits((number % EIGHT_DIGITS) as u32));
 }
 
-/// Appends the rest of a string after its opening quote: the text, the closing quote and, when
-/// the text does not give `bytes` back, a second field with the bytes in base64.
+/// Appends the rest of a string after its opening quote: the text, the closing quote and, if the
+/// text does not give `bytes` back, a second field with the bytes in base64.
 ///
-/// Text that keeps its ASCII and is nothing else, which is nearly all text, is just copied.
+/// Plain ASCII text, which is nearly all text, is copied.
 fn append_text(out: &mut Vec<u8>, bytes: &[u8], charset: &Charset, b64_key: &str) {
     if is_plain_ascii(bytes) && charset.keeps_ascii() {
         out.extend_from_slice(bytes);
@@ -79,7 +78,7 @@ fn append_decoded(out: &mut Vec<u8>, bytes: &[u8], charset: &Charset, b64_key: &
 
 #[cold]
 fn append_original(out: &mut Vec<u8>, bytes: &[u8], b64_key: &str) {
-    // Multiples of three bytes have no padding, so the pieces join to one base64 text.
+    // Multiples of three bytes have no padding, so the pieces form one base64 text.
     const PIECE_BYTES: usize = 3 * 256;
     out.extend_from_slice(b64_key.as_bytes());
     for piece in bytes.chunks(PIECE_BYTES) {
@@ -90,7 +89,7 @@ fn append_original(out: &mut Vec<u8>, bytes: &[u8], b64_key: &str) {
     out.push(b'"');
 }
 
-/// `,"key":"text"`, and its companion where it needs one, when there is any text.
+/// `,"key":"text"`, and its companion if it needs one, if there is a text.
 macro_rules! text_field {
     ($out:expr, $key:ident, $bytes:expr) => {
         if !$bytes.is_empty() {
@@ -105,7 +104,7 @@ macro_rules! text_field {
     };
 }
 
-/// `,"key":1`, when there is a number.
+/// `,"key":1`, if there is a number.
 macro_rules! number_field {
     ($out:expr, $key:ident, $number:expr) => {
         if let Some(number) = $number {
@@ -117,7 +116,7 @@ macro_rules! number_field {
     };
 }
 
-/// `,"key":"name"` of something that has a name of its own, when there is one.
+/// `,"key":"name"` of a value with a name, if there is one.
 macro_rules! name_field {
     ($out:expr, $key:ident, $named:expr) => {
         if let Some(named) = $named {
@@ -128,18 +127,18 @@ macro_rules! name_field {
     };
 }
 
-/// As [`write_line`], for records whose texts may be of any length.
+/// As [`write_line`], for records whose texts may have any length.
 ///
 /// # Errors
-/// When there is not enough memory for the line; then nothing was appended.
-// In place: most of it is `append_line`, and that is a function of its own.
+/// If there is not enough memory for the line; then nothing was appended.
+// Inlined: most of it is `append_line`, which is a separate function.
 #[inline(always)]
 pub fn try_write_line(
     out: &mut Vec<u8>,
     record: &Record,
     clock: &mut TimeFormatter,
 ) -> Result<(), TryReserveError> {
-    /// A line that is larger leaves nothing behind it for further lines.
+    /// A larger line frees its memory before further lines.
     const LARGE_BYTES: usize = 1 << 20;
     match size_bound::size_bound(record) {
         large @ LARGE_BYTES.. => out.try_reserve_exact(large)?,
@@ -151,9 +150,9 @@ pub fn try_write_line(
 
 /// Appends the line of `record`, with its newline, to `out`.
 ///
-/// A statement in a character set that the server does not have is taken as `binary`.
+/// A statement in a character set that the server does not have is treated as `binary`.
 pub fn write_line(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
-    // One growth instead of several for the usual line.
+    // One reallocation instead of several for the usual line.
     out.reserve(1024 + record.sql.map_or(0, <[u8]>::len));
     append_line(out, record, clock);
 }
@@ -235,7 +234,7 @@ macro_rules! field {
     (Outcome $key:ident $out:ident $record:ident $field:ident $clock:ident) => {
         name_field!($out, $key, $record.$field)
     };
-    // `append_line` writes them, together with what begins a line.
+    // `append_line` writes them, together with the beginning of the line.
     (Seq $key:ident $out:ident $record:ident $field:ident $clock:ident) => {};
     (Instant $key:ident $out:ident $record:ident $field:ident $clock:ident) => {};
     // Name, Word, Message
@@ -267,7 +266,7 @@ macro_rules! groups {
 }
 fields!(groups);
 
-/// The connection and who is behind it.
+/// The connection and its user.
 fn append_who(out: &mut Vec<u8>, record: &Record) {
     group::session(out, record, None);
     if record.identity.is_empty() {
@@ -277,19 +276,20 @@ fn append_who(out: &mut Vec<u8>, record: &Record) {
     }
 }
 
-/// Appends the fields from `user` to `command`: what hardly ever changes from one line of a
-/// connection to the next. Kept by the caller, they can be [`Record::identity`] of later lines.
+/// Appends the fields from `user` to `command`, which hardly ever change from one line of a
+/// connection to the next. If the caller keeps them, they can be [`Record::identity`] of later
+/// lines.
 pub fn write_identity(out: &mut Vec<u8>, record: &Record) {
     group::identity(out, record, None);
 }
 
-/// Appends the field `sql_command`. Kept by the caller, it can be [`Record::sql_command_json`] of
-/// later lines.
+/// Appends the field `sql_command`. If the caller keeps it, it can be [`Record::sql_command_json`]
+/// of later lines.
 pub fn write_sql_command(out: &mut Vec<u8>, sql_command: &[u8]) {
     group::sql_command(out, &Record { sql_command, ..Record::default() }, None);
 }
 
-/// What was asked for, and the error it met.
+/// The statement, and its error.
 fn append_statement(out: &mut Vec<u8>, record: &Record) {
     if record.sql_command_json.is_empty() {
         group::sql_command(out, record, None);
@@ -299,12 +299,12 @@ fn append_statement(out: &mut Vec<u8>, record: &Record) {
     group::statement(out, record, None);
 }
 
-/// What it cost.
+/// Its cost.
 fn append_cost(out: &mut Vec<u8>, record: &Record) {
     group::cost(out, record, None);
 }
 
-/// What only some kinds of lines have.
+/// Fields of only some kinds of lines.
 fn append_recorder(out: &mut Vec<u8>, record: &Record, clock: &mut TimeFormatter) {
     group::recorder(out, record, Some(clock));
     if record.event == Some(EventKind::Notice) {
@@ -316,7 +316,7 @@ fn append_notice(out: &mut Vec<u8>, record: &Record) {
     group::notice(out, record, None);
 }
 
-/// In one piece: its length is known, and there is nothing to escape.
+/// In one piece: its length is known, and nothing needs an escape.
 #[inline(always)]
 fn append_digest<const PIECE_BYTES: usize>(
     out: &mut Vec<u8>,
@@ -329,7 +329,7 @@ fn append_digest<const PIECE_BYTES: usize>(
     out.extend_from_slice(&piece);
 }
 
-/// `begin`: what stands before the first one.
+/// `begin`: the text before the first one.
 fn append_tables(out: &mut Vec<u8>, begin: &str, tables: &[TableUse]) {
     for (index, used) in tables.iter().enumerate() {
         out.extend_from_slice(if index == 0 { begin.as_bytes() } else { b"," });
@@ -347,11 +347,11 @@ fn append_tables(out: &mut Vec<u8>, begin: &str, tables: &[TableUse]) {
     }
 }
 
-/// `begin`: what stands before the first one.
+/// `begin`: the text before the first one.
 fn append_attributes(out: &mut Vec<u8>, begin: &str, attributes: &[Attribute]) {
     for (index, Attribute { key, value }) in attributes.iter().enumerate() {
         out.extend_from_slice(if index == 0 { begin.as_bytes() } else { b"," });
-        // Also an empty one: an object has both.
+        // Also an empty one: an object always has both.
         out.extend_from_slice(b"{\"key\":\"");
         append_text(out, key, Charset::UTF8MB4, ",\"key_b64\":\"");
         out.extend_from_slice(b",\"value\":\"");
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_caller_keeps_makes_the_same_line() {
+    fn fields_kept_by_the_caller_give_the_same_line() {
         let record = Record {
             event: Some(EventKind::Statement),
             outcome: Some(Outcome::Ok),

@@ -2,15 +2,15 @@
 //!
 //! The record, and everything between it and the bytes of a log line: character sets, time, JSON.
 //!
-//! **`fields.rs` is the one table of all fields.** To add one is to add an entry there; the compiler
-//! names the output formats that have to say what they do with it.
+//! **`fields.rs` is the one table of all fields.** To add a field, add an entry there; the compiler
+//! then reports the output formats that need a position for it.
 //!
-//! | module | what it owns |
+//! | module | contents |
 //! |---|---|
-//! | `fields` | the fields, and what each of them is |
-//! | `record` | a line as it is written: [`Record`], borrowed |
+//! | `fields` | the fields and their kinds |
+//! | `record` | a line to be written: [`Record`], borrowed |
 //! | [`json`] | one line of strictly valid JSON from a record |
-//! | [`line`](mod@line) | a line as it is read: [`Line`], borrowed |
+//! | [`line`](mod@line) | a line that was read: [`Line`], borrowed |
 //! | `owned` | a record that owns its bytes, made from a line |
 //! | [`charset`] | bytes of any server character set to Unicode, and whether that was lossless |
 //! | [`time`] | UTC microseconds to RFC 3339 with a numeric offset, without a process-wide lock |

@@ -1,8 +1,8 @@
 //! One line of the log, borrowed from the bytes read.
 //!
 //! The inverse of [`json`](crate::json); the normative text is `docs/specs/record.md`. Strict: a
-//! field that is there twice or of another type makes the line a broken one. Fields that are not
-//! known are passed over, so that a newer recorder may add some.
+//! duplicate field or one of another type makes the line invalid. Unknown fields are ignored, so
+//! that a newer recorder may add some.
 
 mod read;
 
@@ -16,10 +16,10 @@ use crate::fields::fields;
 /// Version of the line format this program knows.
 pub const VERSION: u32 = 1;
 
-/// A text of a line, and its original bytes in base64 where it alone does not give them back.
+/// A text of a line, and its original bytes in base64 if the text alone does not give them back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text<'a> {
-    /// As the line has it; borrowed where it has no escape.
+    /// As in the line; borrowed if it has no escape.
     pub text: Cow<'a, str>,
     /// The field of the same name with `_b64`.
     pub b64: Option<String>,
@@ -33,7 +33,7 @@ impl std::ops::Deref for Text<'_> {
     }
 }
 
-/// The text of a statement, and its original bytes. An empty text is one, too.
+/// The text of a statement, and its original bytes. An empty text counts as a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SqlText<'a> {
     /// `None`: the line has no text.
@@ -64,7 +64,7 @@ macro_rules! parsed {
 macro_rules! line {
     ($($group:ident { $($key:ident => $field:ident: $kind:ident,
         $what:literal, $present:literal, $source:literal;)* })*) => {
-        /// A parsed line. What is missing is empty; `seq` is 0 then, which no line of the recorder
+        /// A parsed line. Missing fields are empty; `seq` is then 0, which no line of the recorder
         /// has: see [`OwnedRecord::of_line`](crate::OwnedRecord::of_line).
         #[derive(Debug, Default)]
         pub struct Line<'a> {
@@ -112,12 +112,12 @@ impl<'a> Line<'a> {
     /// Parses a line, with or without its line end.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with it.
+    /// A message that describes the error.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         if bytes.trim_ascii().is_empty() {
             return Err("the line is empty".to_owned());
         }
-        // The whole line, because fields that are passed over are not checked by the parser.
+        // The whole line, because the parser does not check ignored fields.
         let text = std::str::from_utf8(bytes)
             .map_err(|e| format!("not UTF-8 after {} bytes of the line", e.valid_up_to()))?;
         let line = serde_json::from_str(text).map_err(|error| explain(text, &error));
@@ -127,14 +127,14 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The text of the statement; empty when the line has none.
+    /// The text of the statement; empty if the line has none.
     pub fn sql_text(&self) -> &str {
         self.sql.text.as_deref().unwrap_or_default()
     }
 
-    /// When the line's matter was over: the log is written in about this order, while `ts` of
-    /// a long statement may lie hours back. `None` for a line that says nothing about it, such
-    /// as one about a statement that has not ended.
+    /// When the event of the line ended: the log is written in about this order, while `ts` of a
+    /// long statement may be hours earlier. `None` for a line without an end, such as one about a
+    /// statement that has not ended.
     pub fn end_ts(&self) -> Option<Timestamp> {
         if self.outcome != "ok" && self.outcome != "error" {
             return None;
@@ -146,7 +146,7 @@ impl<'a> Line<'a> {
 }
 
 fn other_version(version: u32) -> String {
-    format!("the line is of version {version}; this tacho knows version {VERSION}")
+    format!("the line has version {version}; this tacho knows version {VERSION}")
 }
 
 fn explain(text: &str, error: &serde_json::Error) -> String {
@@ -154,7 +154,7 @@ fn explain(text: &str, error: &serde_json::Error) -> String {
     struct Version {
         v: u32,
     }
-    // Fields of a newer version may well not parse; then the version is the reason.
+    // Fields of a newer version may not parse; then the version is the reason.
     if let Ok(Version { v }) = serde_json::from_str(text)
         && v != VERSION
     {
@@ -179,11 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_say_what_is_wrong() {
         for (text, reason) in [
             (&b""[..], "the line is empty"),
             (b"{\"v\":1", "EOF while parsing an object at column 6"),
-            (b"{\"v\":2,\"seq\":\"x\"}", "the line is of version 2; this tacho knows version 1"),
+            (b"{\"v\":2,\"seq\":\"x\"}", "the line has version 2; this tacho knows version 1"),
             (b"{\"v\":1,\"x\":\"\xff\"}", "not UTF-8 after 12 bytes of the line"),
             (
                 br#"{"v":1,"seq":1,"ts":"soon","event":"x"}"#,

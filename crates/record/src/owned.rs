@@ -1,4 +1,4 @@
-//! A record that owns its bytes: what a line of the log says, without loss.
+//! A record that owns its bytes: the content of a line of the log, without loss.
 
 use jiff::Timestamp;
 
@@ -13,20 +13,20 @@ pub enum LineError {
     /// It has no number, or number 0.
     #[error("`seq` is missing or 0")]
     Seq,
-    /// A word that its field does not have in version 1.
+    /// A word that version 1 does not have for its field.
     #[error("`{field}` is {word:?}, which version 1 does not have")]
     Word {
         /// The field.
         field: &'static str,
-        /// What it has.
+        /// The word.
         word: String,
     },
-    /// The original bytes of a field cannot be had from it.
+    /// The original bytes of a field cannot be restored from it.
     #[error("field `{field}`: {source}")]
     Text {
         /// The field.
         field: &'static str,
-        /// Why.
+        /// The reason.
         source: RestoreError,
     },
 }
@@ -50,7 +50,7 @@ macro_rules! owned {
     ($text:ident) => { Vec<u8> };
 }
 
-/// A field out of a line.
+/// Reads a field from a line.
 macro_rules! of_line {
     (Instant $line:ident $key:ident $charset:ident) => {
         $line.$key.as_microsecond()
@@ -102,7 +102,7 @@ macro_rules! of_line {
     };
 }
 
-/// A field as [`Record`] has it.
+/// A field in the form of [`Record`].
 macro_rules! lend {
     (Statement $own:expr, $tables:ident $attributes:ident) => {
         $own.as_deref()
@@ -147,7 +147,7 @@ macro_rules! owned_record {
             /// The record of a line.
             ///
             /// # Errors
-            /// When the line was not written by the recorder, or was changed afterwards.
+            /// If the line was not written by the recorder, or was changed afterwards.
             pub fn of_line(line: &Line) -> Result<Self, LineError> {
                 if line.seq == 0 {
                     return Err(LineError::Seq);
@@ -157,7 +157,7 @@ macro_rules! owned_record {
                 Ok(Self { $($($field: of_line!($kind line $key charset),)*)* })
             }
 
-            /// Gives `use_it` the record as the formatters take it.
+            /// Passes the record to `use_it`, as the formatters take it.
             pub fn with<R>(&self, use_it: impl FnOnce(&Record) -> R) -> R {
                 let tables: Vec<TableUse> = self.tables.iter().map(OwnedTable::borrow).collect();
                 let attributes = self.attributes.iter();
@@ -169,7 +169,7 @@ macro_rules! owned_record {
                 })
             }
 
-            /// Takes from `other` what that says of the fields that `takes` chooses.
+            /// Replaces the fields that `takes` chooses by those of `other`.
             pub fn replace(&mut self, mut other: Self, takes: impl Fn(Field) -> bool) {
                 $($(if takes(Field::$key) {
                     let own = std::mem::take(&mut self.$field);
@@ -178,7 +178,7 @@ macro_rules! owned_record {
                 })*)*
             }
 
-            /// Takes from `other` what `self` does not say of the fields that `takes` chooses.
+            /// Fills the empty fields that `takes` chooses from `other`.
             pub fn fill(&mut self, other: Self, takes: impl Fn(Field) -> bool) {
                 $($(if takes(Field::$key) {
                     self.$field.fill(other.$field);
@@ -189,9 +189,9 @@ macro_rules! owned_record {
 }
 fields!(owned_record);
 
-/// What a record may say or not.
+/// A value that may be missing.
 trait Fill {
-    /// Takes `other` if this is nothing.
+    /// Takes `other` if this is missing.
     fn fill(&mut self, other: Self);
 }
 
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused() {
+    fn lines_that_are_not_records_are_refused() {
         let refused = |fields| record(fields).unwrap_err().to_string();
         assert_eq!(refused(r#""event":"stop""#), "`seq` is missing or 0");
         assert_eq!(

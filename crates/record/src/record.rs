@@ -1,8 +1,8 @@
 //! The fields of one log line, version 1.
 //!
-//! A [`Record`] borrows its bytes: the writer thread builds one on its stack for every
-//! line and formats it at once. Text is kept as the bytes the server gave, together with
-//! the character set they are in; conversion is the formatter's work.
+//! A [`Record`] borrows its bytes: the writer thread builds one on its stack for every line and
+//! formats it immediately. Text is kept as the server's bytes, together with their character set;
+//! the formatter converts it.
 //!
 //! The normative text is `docs/specs/record.md`.
 
@@ -28,10 +28,10 @@ pub const ACTIONS: [&str; 11] = [
     "shutdown",
 ];
 
-/// Bytes of a digest as it is written: version, a colon, 32 digits.
+/// Bytes of a written digest: version, a colon, 32 digits.
 pub const DIGEST_BYTES: usize = 34;
 
-/// What a line is about. JSON field `event`.
+/// The subject of a line. JSON field `event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// A session was authenticated.
@@ -44,9 +44,10 @@ pub enum EventKind {
     ConnectFailed,
     /// A statement or another client command.
     Statement,
-    /// A table was touched outside any statement the recorder knows of.
+    /// A table was used outside any statement that the recorder knows.
     Table,
-    /// Records were lost; `count`, `cause`, `start_ts` and `ts` say how many, why and when.
+    /// Records were lost; `count`, `cause`, `start_ts` and `ts` give the number, the cause and the
+    /// period.
     Lost,
     /// Recording began.
     Start,
@@ -54,12 +55,12 @@ pub enum EventKind {
     Stop,
     /// The recorder's own configuration was changed.
     Config,
-    /// The server tells of something that is no statement; `class` and `action` say of what.
+    /// The server reports something that is not a statement; `class` and `action` describe it.
     Notice,
 }
 
 impl EventKind {
-    /// All there are, those that most lines have first.
+    /// All kinds, the most frequent ones first.
     pub const ALL: [EventKind; 11] = [
         Self::Statement,
         Self::Connect,
@@ -92,7 +93,7 @@ impl EventKind {
     }
 }
 
-/// How it ended. JSON field `outcome`.
+/// How an event ended. JSON field `outcome`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Completed without an error.
@@ -106,7 +107,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// All there are.
+    /// All outcomes.
     pub const ALL: [Outcome; 4] = [Self::Ok, Self::Error, Self::Running, Self::Interrupted];
 
     /// Its name in every log format.
@@ -181,7 +182,7 @@ macro_rules! value {
     };
 }
 
-/// Gives `each` a field that is a text.
+/// Passes a field that is a text to `each`.
 macro_rules! each_text {
     (Message $each:ident $value:expr) => {
         $each(Length::Message, $value)
@@ -211,9 +212,9 @@ macro_rules! record {
         $what:literal, $present:literal, $source:literal;)* })*) => {
         /// One line of the log, borrowed.
         ///
-        /// `None` and empty strings are left out of the line. All names (`user`, `db`, `tables`
-        /// and so on) are in the server's system character set, UTF-8; `sql` and
-        /// `rewritten_query` are in `sql_charset`. What each kind of field is: [`Kind`](crate::Kind).
+        /// `None` and empty strings are omitted from the line. All names (`user`, `db`, `tables`
+        /// and so on) are in the server's system character set, UTF-8; `sql` and `rewritten_query`
+        /// are in `sql_charset`. For the kinds of fields, see [`Kind`](crate::Kind).
         #[derive(Clone, Debug, Default)]
         pub struct Record<'a> {
             $($(
@@ -221,26 +222,26 @@ macro_rules! record {
                 pub $field: borrowed!('a $kind),
             )*)*
             /// The fields from `user` to `command` as `json::write_identity` wrote them for the
-            /// same values before; empty: they are written from the values.
+            /// same values before; if empty, they are written from the values.
             pub identity: &'a [u8],
-            /// The field `sql_command` as `json::write_sql_command` wrote it before; empty: it is
-            /// written from the value.
+            /// The field `sql_command` as `json::write_sql_command` wrote it before; if empty, it
+            /// is written from the value.
             pub sql_command_json: &'a [u8],
-            /// The character set that `sql_charset` names, when the caller has looked it up; then
-            /// `sql_charset` is not looked at.
+            /// The character set that `sql_charset` names, if the caller has looked it up; then
+            /// `sql_charset` is ignored.
             pub charset: Option<&'static Charset>,
         }
 
         impl<'a> Record<'a> {
-            /// What it says of a field.
+            /// The value of a field.
             pub fn value(&self, field: Field) -> Value<'a> {
                 match field {
                     $($(Field::$key => value!($kind self.$field),)*)*
                 }
             }
 
-            /// Gives `each` all texts, and how long they may be; not those of tables and attributes.
-            // In place: then a text of which nothing is asked costs nothing.
+            /// Passes all texts and their limits to `each`, except those of tables and attributes.
+            // Inlined: then a text that `each` ignores costs nothing.
             #[inline(always)]
             pub fn each_text(&self, mut each: impl FnMut(Length, &'a [u8])) {
                 $($(each_text!($kind each self.$field);)*)*
@@ -250,32 +251,32 @@ macro_rules! record {
 }
 fields!(record);
 
-/// What a record says of a field.
+/// The value of a field of a record.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// A number, when there is one.
+    /// A number, if there is one.
     Number(Option<u64>),
     /// µs since 1970-01-01 UTC.
     Time(Option<i64>),
-    /// A word of ours, out of a fixed list.
+    /// One of our words, from a fixed list.
     Name(Option<&'static str>),
-    /// True, or not said.
+    /// True, or omitted.
     Flag(bool),
-    /// UTF-8; empty: nothing is said.
+    /// UTF-8; empty if missing.
     Text(&'a [u8]),
     /// In the character set of the statement.
     Statement(Option<&'a [u8]>),
-    /// Tables in the order they were first touched.
+    /// Tables in the order of their first use.
     Tables(&'a [TableUse<'a>]),
     /// Keys and values of a message.
     Attributes(&'a [Attribute<'a>]),
 }
 
-/// How long a text may be.
+/// The limit of a text's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// As long as names are: all of a record together have at most 32 KiB, the size of its fixed
-    /// part in the arena.
+    /// As long as names are: all names of a record together have at most 32 KiB, the size of its
+    /// fixed part in the arena.
     Name,
     /// Of any length.
     Message,
@@ -283,7 +284,7 @@ pub enum Length {
     Statement,
 }
 
-/// A key and a value that a message has.
+/// A key and a value of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute<'a> {
     /// Its name.
@@ -293,7 +294,7 @@ pub struct Attribute<'a> {
 }
 
 impl Record<'_> {
-    /// The character set of `sql`. `None`: the server has none of that name.
+    /// The character set of `sql`. `None`: the server has no set with that name.
     pub fn text_charset(&self) -> Option<&'static Charset> {
         self.charset.or_else(|| Charset::by_name(self.sql_charset))
     }
@@ -317,7 +318,7 @@ pub enum TableAccess {
 }
 
 impl TableAccess {
-    /// All there are.
+    /// All kinds of access.
     pub const ALL: [TableAccess; 6] =
         [Self::Read, Self::Write, Self::Create, Self::Drop, Self::Rename, Self::Alter];
 

@@ -1,15 +1,15 @@
 //! UTC microseconds to RFC 3339 with a numeric offset, without a process-wide lock.
 //!
 //! glibc's `localtime_r` takes one lock for the whole process, and this code may run inside a
-//! database server; so the zone is read once, into a value of our own, and the calendar is
-//! computed here. The text of the last second is kept: within one second only the six digits of
-//! the microseconds change. Nothing else needs a cache. A new second looks its offset up again
-//! (about 100 ns, once a second under load), so no step of the clock and no transition of the
-//! zone can meet a stale one.
+//! database server; so the zone is read once, into a private value, and the calendar is computed
+//! here. The text of the last second is kept: within one second only the six digits of the
+//! microseconds change. Nothing else needs a cache. A new second looks its offset up again (about
+//! 100 ns, once a second under load), so a step of the clock or a transition of the zone never
+//! meets an outdated offset.
 //!
 //! An offset has whole minutes in RFC 3339, but not everywhere in history (Amsterdam was at
-//! +00:19:32 until 1937). The nearest whole minute is printed *and* used for the local time, so
-//! the text always denotes exactly the instant it was made from.
+//! +00:19:32 until 1937). The nearest whole minute is printed *and* used for the local time, so the
+//! text always denotes exactly the original instant.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -19,14 +19,14 @@ use crate::digits::eight_digits;
 /// Length of a formatted time, in bytes: `2026-11-21T01:02:03.123456+01:00`.
 pub const TIME_BYTES: usize = 32;
 
-/// 0000-01-02T00:00:00Z. RFC 3339 has years of four digits; a day is left for the offset.
+/// 0000-01-02T00:00:00Z. RFC 3339 has years of four digits; one day is reserved for the offset.
 const FIRST_SECOND: i64 = -719_527 * SECONDS_PER_DAY;
 /// 9999-12-30T22:00:00Z, the last second that has a name in every zone.
 const LAST_SECOND: i64 = 253_402_207_200;
 const SECONDS_PER_DAY: i64 = 86_400;
 const MINUTES_PER_DAY: i64 = 1_440;
 
-/// Place of the microseconds in a formatted time.
+/// Position of the microseconds in a formatted time.
 const MICROSECONDS_AT: usize = 20;
 
 /// Why a time zone cannot be used.
@@ -40,16 +40,17 @@ pub enum ZoneError {
     Named {
         /// The name asked for.
         name: String,
-        /// What the database said.
+        /// The error of the database.
         source: jiff::Error,
     },
 }
 
-/// Formats instants in one time zone. Its own value, not shared between threads, takes no lock.
+/// Formats instants in one time zone. It is a private value, not shared between threads, and takes
+/// no lock.
 #[derive(Clone, Debug)]
 pub struct TimeFormatter {
     zone: TimeZone,
-    /// The beginning of the second that `text` is about, µs since 1970-01-01 UTC.
+    /// The beginning of the second of `text`, µs since 1970-01-01 UTC.
     second_us: i64,
     text: [u8; TIME_BYTES],
 }
@@ -60,12 +61,12 @@ impl TimeFormatter {
         Self::of(TimeZone::UTC)
     }
 
-    /// Times in the zone of this process: `TZ`, else `/etc/localtime`. It is read here and not
-    /// again, as in the server itself.
+    /// Times in the zone of this process: `TZ`, otherwise `/etc/localtime`. It is read only here,
+    /// as in the server itself.
     ///
     /// # Errors
     ///
-    /// [`ZoneError::System`] when there is no such zone. (The C library would silently take UTC.)
+    /// [`ZoneError::System`] if there is no such zone. (The C library would silently use UTC.)
     pub fn system() -> Result<Self, ZoneError> {
         Ok(Self::of(TimeZone::try_system().map_err(ZoneError::System)?))
     }
@@ -74,7 +75,7 @@ impl TimeFormatter {
     ///
     /// # Errors
     ///
-    /// [`ZoneError::Named`] when the database does not have it.
+    /// [`ZoneError::Named`] if the database does not have it.
     pub fn named(name: &str) -> Result<Self, ZoneError> {
         let zone = TimeZone::get(name)
             .map_err(|source| ZoneError::Named { name: name.to_owned(), source })?;
@@ -90,7 +91,7 @@ impl TimeFormatter {
     /// The text of an instant, µs since 1970-01-01 UTC. Instants before 0000-01-02 and after
     /// 9999-12-30 are written as the first and the last one that RFC 3339 has in every zone.
     pub fn format(&mut self, time_us: i64) -> &[u8; TIME_BYTES] {
-        // Mostly it is of the same second as the one before.
+        // It is usually in the same second as the one before.
         let microsecond = match u32::try_from(time_us.wrapping_sub(self.second_us)) {
             Ok(microsecond @ 0..1_000_000) => microsecond,
             _ => self.go_to(time_us),
@@ -100,7 +101,7 @@ impl TimeFormatter {
         &self.text
     }
 
-    /// Another second. Returns the microsecond in it.
+    /// Changes the second. Returns the microsecond in it.
     #[inline(never)]
     fn go_to(&mut self, time_us: i64) -> u32 {
         let (second, microsecond) = match time_us.div_euclid(1_000_000) {
@@ -140,8 +141,8 @@ impl TimeFormatter {
 
     /// The nearest whole minute; RFC 3339 has no offset of a day or more.
     fn offset_minutes(&self, second: i64) -> i64 {
-        // The range of `format` is within the library's range: the alternative is never taken,
-        // and would be right as an instant.
+        // The range of `format` is within the library's range: the alternative is never taken, and
+        // would be right as an instant.
         let offset_seconds = Timestamp::from_second(second)
             .map_or(0, |instant| i64::from(self.zone.to_offset(instant).seconds()));
         (offset_seconds + 30).div_euclid(60).clamp(1 - MINUTES_PER_DAY, MINUTES_PER_DAY - 1)
@@ -157,7 +158,7 @@ fn put_two(text: &mut [u8; TIME_BYTES], at: usize, number: i64) {
 /// Year, month and day of a number of days since 1970-01-01, in the proleptic Gregorian calendar.
 ///
 /// After Howard Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`: years
-/// begin in March, so that the leap day is the last one, and come in eras of 400.
+/// begin in March, so that the leap day is the last one, and are grouped in eras of 400.
 fn civil_date(days: i64) -> (i64, i64, i64) {
     const DAYS_PER_ERA: i64 = 146_097;
     // Days from 0000-03-01 to 1970-01-01.
@@ -197,7 +198,7 @@ mod tests {
         let back = 1_792_890_000_000_000;
         assert_eq!(text(&mut berlin, back - 1), "2026-10-25T02:59:59.999999+02:00");
         assert_eq!(text(&mut berlin, back), "2026-10-25T02:00:00.000000+01:00");
-        // The clock stepped back over the transition.
+        // The clock was set back over the transition.
         assert_eq!(text(&mut berlin, back - 1), "2026-10-25T02:59:59.999999+02:00");
     }
 

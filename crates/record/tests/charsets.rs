@@ -1,4 +1,4 @@
-//! Every character set against the server's own answers.
+//! Compares every character set with the server's own answers.
 //!
 //! `fixtures/charset_digests.txt` holds one SHA-256 per set over what MariaDB answered for every
 //! sequence (`scripts/charset-tables.py` makes it); the same lines are built here from the decoder.
@@ -11,7 +11,7 @@ use tacho_record::charset::{Charset, Fidelity, RestoreError, restore};
 
 const DIGESTS: &str = include_str!("fixtures/charset_digests.txt");
 
-/// Sets of UTF-8 or nothing, which need no table.
+/// UTF-8 or no character set, which need no table.
 const WITHOUT_DIGEST: [&str; 2] = ["binary", "utf8mb3"];
 
 /// One set of the fixture.
@@ -70,7 +70,7 @@ fn decode(charset: &Charset, bytes: &[u8]) -> (String, Fidelity) {
 }
 
 #[test]
-fn every_sequence_is_what_the_server_makes_of_it() {
+fn every_sequence_is_converted_as_by_the_server() {
     for expected in expected() {
         let charset = Charset::by_name(expected.name.as_bytes()).expect(expected.name);
         let mut digest = Sha256::new();
@@ -112,7 +112,7 @@ fn the_fixture_covers_every_set() {
 }
 
 #[test]
-fn an_exact_text_gives_the_bytes_back_and_no_other_does() {
+fn only_an_exact_text_gives_the_bytes_back() {
     for charset in Charset::all() {
         for sequence in sequences(charset) {
             let (text, fidelity) = decode(charset, &sequence);
@@ -126,7 +126,7 @@ fn an_exact_text_gives_the_bytes_back_and_no_other_does() {
 }
 
 #[test]
-fn sequences_in_a_row_are_read_one_after_the_other() {
+fn consecutive_sequences_are_read_in_order() {
     for charset in Charset::all() {
         let mut joined = Vec::new();
         let mut expected = String::new();
@@ -143,7 +143,7 @@ fn sequences_in_a_row_are_read_one_after_the_other() {
 }
 
 #[test]
-fn what_differs_between_similar_sets() {
+fn differences_between_similar_sets() {
     let text = |name: &[u8], bytes: &[u8]| decode(Charset::by_name(name).expect("known"), bytes);
     let exact = |text: &str| (text.to_owned(), Fidelity::Exact);
     // The server's latin1 is cp1252, with C1 controls in its five holes.
@@ -182,7 +182,7 @@ fn ill_formed_input_is_shown_and_not_exact() {
 }
 
 #[test]
-fn restore_refuses_what_was_never_written() {
+fn restore_refuses_text_that_was_never_written() {
     let latin1 = Charset::by_name(b"latin1").expect("known");
     assert_eq!(
         restore("表", None, latin1),
@@ -193,13 +193,13 @@ fn restore_refuses_what_was_never_written() {
     assert!(Charset::by_name(b"gb18030").is_none());
 }
 
-/// Characters of one to four bytes, and trail bytes that look like ASCII.
+/// Characters of one to four bytes, and trailing bytes that look like ASCII.
 const CUT: [(&str, &str); 7] = [
     ("utf8mb4", "a\u{1F600}é\u{1F600}\u{1F600}中z"),
     ("utf16", "a\u{1F600}é\u{1F600}\u{1F600}中z"),
     ("utf16le", "a\u{1F600}é\u{1F600}\u{1F600}中z"),
     ("utf32", "a\u{1F600}é\u{1F600}\u{1F600}中z"),
-    // The second byte of each is a backslash, in its set.
+    // The second byte of each is a backslash in its set.
     ("sjis", "SELECT 'ソソ表表十 十' ｱ表"),
     ("gbk", "SELECT '誠誠誠誠 誠'誠誠"),
     ("ujis", "丂丄a中ｱ丂丂中"),
@@ -224,9 +224,10 @@ fn no_character_is_cut_in_two() {
     assert!(sjis.encode("ソ表十").expect("has it").iter().skip(1).step_by(2).all(|b| *b == b'\\'));
 }
 
-/// What no decoder takes for a character may be cut anywhere, but nothing is cut for nothing.
+/// Bytes that no decoder treats as a character may be cut anywhere, but nothing is cut
+/// unnecessarily.
 #[test]
-fn what_is_ill_formed_is_cut_at_the_limit() {
+fn ill_formed_bytes_are_cut_at_the_limit() {
     for charset in Charset::all() {
         for lead in 0x80..=0xFF_u8 {
             let bytes: Vec<u8> = [lead; 9].into_iter().chain([0xFF, 0, lead]).collect();

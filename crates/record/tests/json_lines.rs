@@ -25,7 +25,7 @@ static VALIDATOR: LazyLock<jsonschema::Validator> =
     LazyLock::new(|| jsonschema::validator_for(&SCHEMA).expect("a schema"));
 
 /// # Panics
-/// The line is not as the schema says.
+/// The line does not conform to the schema.
 fn validate(line: &str) {
     let line: Value = serde_json::from_str(line).expect("JSON");
     let problems: Vec<String> = VALIDATOR.iter_errors(&line).map(|e| e.to_string()).collect();
@@ -33,7 +33,7 @@ fn validate(line: &str) {
 }
 
 #[test]
-fn the_schema_refuses_what_is_no_line() {
+fn the_schema_refuses_other_objects() {
     let good = r#"{"v":1,"seq":1,"ts":"2026-11-21T01:02:03.123456+01:00","event":"stop"}"#;
     validate(good);
     for (from, to) in [
@@ -58,14 +58,15 @@ fn line(record: &Record) -> String {
     let mut out = Vec::new();
     write_line(&mut out, record, &mut TimeFormatter::named("Europe/Berlin").expect("tzdata"));
     let line = String::from_utf8(out).expect("UTF-8");
-    // Tests also write what the recorder never does: a line without a number or an event.
+    // Tests also write lines that the recorder never does: without a number or an event.
     if record.seq > 0 && record.event.is_some() {
         validate(&line);
     }
     line
 }
 
-/// The same line, made of the table of fields in the plainest way, its strings by `serde_json`.
+/// The same line, written from the table of fields in the simplest way, with strings by
+/// `serde_json`.
 fn plain_line(record: &Record) -> String {
     let mut clock = TimeFormatter::named("Europe/Berlin").expect("tzdata");
     let mut time = |us| String::from_utf8(clock.format(us).to_vec()).expect("ASCII");
@@ -321,7 +322,7 @@ fn fields(line: &str) -> Vec<(String, Value)> {
     serde_json::from_str::<Fields>(object).expect("valid JSON").0
 }
 
-/// The bytes a field was made from; its companion, if any, must come right after it.
+/// The original bytes of a field; its companion, if any, must follow directly.
 fn original(fields: &[(String, Value)], key: &str, charset: &[u8]) -> Option<Vec<u8>> {
     let at = fields.iter().position(|(name, _)| name == key)?;
     let text = fields[at].1.as_str().expect("a string");
@@ -334,7 +335,7 @@ fn original(fields: &[(String, Value)], key: &str, charset: &[u8]) -> Option<Vec
     Some(restore(text, b64, charset).expect("restorable"))
 }
 
-/// Bytes of the kinds that matter: anything, text, text with much to escape, broken UTF-8.
+/// Relevant kinds of bytes: anything, text, text with much to escape, broken UTF-8.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     let troublesome = prop_oneof![
         Just(b"\"".to_vec()),
@@ -492,8 +493,8 @@ proptest! {
         let written = written.map_or(&[][..], |value| value.as_array().expect("an array"));
         prop_assert_eq!(written.len(), tables.len());
         for (object, used) in written.iter().zip(&tables) {
-            // Reading an object through `Value` sorts its keys: a companion is still next to its
-            // field, because nothing sorts between the two.
+            // Reading an object through `Value` sorts its keys: a companion still follows its
+            // field, because no other key sorts between the two.
             let object = object.as_object().expect("an object").clone().into_iter();
             let object: Vec<(String, Value)> = object.collect();
             for (key, bytes) in [

@@ -1,5 +1,5 @@
-//! The specification has the fields of the table in `src/fields.rs`: the table in
-//! `docs/specs/record.md`, and the JSON Schema. `TACHO_BLESS=1 cargo test -p tacho-record --test
+//! The specification has the fields of the table in `src/fields.rs`: in the table of
+//! `docs/specs/record.md`, and in the JSON Schema. `TACHO_BLESS=1 cargo test -p tacho-record --test
 //! specification` writes both.
 
 use std::fs;
@@ -10,7 +10,7 @@ use tacho_record::{ACTIONS, CLASSES, EventKind, Field, Kind, Outcome, TableAcces
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/specs/record.md");
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/specs/record.schema.json");
 
-/// What a file has; with `TACHO_BLESS` that is what is expected.
+/// The content of a file; with `TACHO_BLESS`, the expected content.
 fn found(path: &str, expected: &str) -> String {
     if std::env::var_os("TACHO_BLESS").is_some() {
         fs::write(path, expected).expect(path);
@@ -21,7 +21,7 @@ fn found(path: &str, expected: &str) -> String {
 const HINT: &str =
     "not as crates/record/src/fields.rs has it: run this test with TACHO_BLESS=1, read the change";
 
-/// What a field is, in the words of the page.
+/// The type of a field, in the words of the page.
 fn type_of(field: Field) -> &'static str {
     match field.kind() {
         Kind::Seq | Kind::Number | Kind::Port | Kind::Errno => "number",
@@ -37,7 +37,7 @@ fn row(cells: [&str; 5]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// The table, from its head to its last row.
+/// The table, from its header to its last row.
 fn table() -> String {
     let mut table = row(["field", "type", "unit or values", "present", "source"]);
     table += "|---|---|---|---|---|\n";
@@ -60,7 +60,7 @@ fn the_page_has_the_fields() {
     }
 }
 
-/// Whether the original bytes may follow it.
+/// Whether a field with the original bytes may follow it.
 fn has_companion(field: Field) -> bool {
     matches!(field.kind(), Kind::Name | Kind::Message | Kind::Statement | Kind::CharsetName)
 }
@@ -69,7 +69,7 @@ fn number(minimum: u64, maximum: u64) -> Value {
     json!({"type": "integer", "minimum": minimum, "maximum": maximum})
 }
 
-/// What the schema allows in a field.
+/// The permitted values of a field.
 fn constraint(field: Field) -> Value {
     let words = |words: &[&str]| json!({ "enum": words });
     match (field.kind(), field) {
@@ -98,7 +98,7 @@ fn constraint(field: Field) -> Value {
     }
 }
 
-/// Adds a field, and what it needs if it is there.
+/// Adds a field and its constraint.
 fn add(object: &mut Value, name: &str, what: &str, mut constraint: Value, has_companion: bool) {
     constraint["description"] = what.into();
     object["properties"][name] = constraint;
@@ -172,6 +172,6 @@ fn the_schema_has_the_fields() {
     let schema = schema();
     let text = serde_json::to_string_pretty(&schema).expect("JSON");
     let found: Value = serde_json::from_str(&found(SCHEMA, &format!("{text}\n"))).expect("JSON");
-    // Whatever the order in which the file has them.
+    // In any order of the file's fields.
     assert_eq!(found, schema, "{HINT}");
 }

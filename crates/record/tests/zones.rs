@@ -1,4 +1,4 @@
-//! Every zone of the system's time zone database, around each of its transitions, against an
+//! Compares every zone of the system's time zone database, around each of its transitions, with an
 //! independent reader of the same database (Python's zoneinfo).
 
 use std::collections::BTreeSet;
@@ -6,8 +6,8 @@ use std::process::Command;
 
 use tacho_record::time::TimeFormatter;
 
-/// Reads an RFC 3339 time back: µs since 1970-01-01 UTC, and the printed offset in minutes.
-/// Days are counted year by year, unlike in the code under test.
+/// Parses an RFC 3339 time: µs since 1970-01-01 UTC, and the printed offset in minutes. Days are
+/// counted year by year, unlike in the code under test.
 fn parse(text: &str) -> (i64, i64) {
     let number = |from: usize, to: usize| text[from..to].parse::<i64>().expect("digits");
     for (at, expected) in
@@ -66,8 +66,8 @@ fn every_zone_is_right_around_every_transition() {
     assert_eq!(described.trim(), format!("{} zones", zones.len()));
 }
 
-/// The zone of the process is what `TZ` or else /etc/localtime says. A child process each,
-/// because a process has one environment.
+/// The zone of the process is given by `TZ`, otherwise by /etc/localtime. Each case is a child
+/// process, because a process has one environment.
 #[test]
 fn the_zone_of_the_process_is_used() {
     if let Ok(expected) = std::env::var("ZONES_TEST_EXPECTED") {

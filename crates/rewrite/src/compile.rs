@@ -1,8 +1,8 @@
-//! Rules to a program.
+//! Compiles rules to a program.
 //!
-//! A pattern is read as the server's default `sql_mode` has it, and in UTF-8. What cannot be told
-//! from its tokens alone, such as a syntax error, is not found here: such a rule matches what the
-//! server would refuse.
+//! A pattern is read under the server's default `sql_mode`, and in UTF-8. Errors that its tokens
+//! alone do not show, such as a syntax error, are not detected here: such a rule matches statements
+//! that the server would reject.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,28 +27,28 @@ use crate::token::{Cause, Kind, Refused, Token};
 pub const RULE_TEXT_BYTES_MAX: usize = 32 << 10;
 /// Longest name of a database, bytes: 64 characters.
 const DATABASE_BYTES_MAX: usize = 256;
-/// Most rules of one shape and one database (or of any): a statement of that shape is read once for
-/// each, on a query thread.
+/// Most rules of one shape and one database (or of any): a statement of that shape is compared with
+/// each of them, on a query thread.
 pub const SHAPE_RULES_MAX: usize = 64;
-/// Most rules of one shape, whatever their databases: each database is compared.
+/// Most rules of one shape in all databases: each database is compared.
 pub const SHAPE_DATABASES_MAX: usize = 1024;
-/// Longest text of a pattern without its literals that is told, bytes.
+/// Longest text of a pattern without its literals that is reported, bytes.
 const NORMALISED_BYTES_MAX: usize = RULE_TEXT_BYTES_MAX;
 
-/// A rule as it is given.
+/// A rule as given by the user.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'s> {
-    /// Told with each statement that it rewrites.
+    /// Reported with each statement that it rewrites.
     pub id: u64,
-    /// The statement to look for.
+    /// The statement to match.
     pub pattern: &'s [u8],
-    /// The database that the session must be in; `None`: any, or none.
+    /// The database that the session must use; `None`: any, or none.
     pub database: Option<&'s [u8]>,
-    /// What is executed instead.
+    /// The statement that is executed instead.
     pub replacement: &'s [u8],
 }
 
-/// What is wrong with a rule, and where.
+/// An error in a rule, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     part: &'static str,
@@ -68,7 +68,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A text of a rule, cut into tokens.
+/// A text of a rule, split into tokens.
 struct Text<'s> {
     part: &'static str,
     text: &'s [u8],
@@ -102,7 +102,7 @@ impl<'s> Text<'s> {
 
     fn error_at(&self, at: usize, message: impl Into<Cow<'static, str>>) -> Error {
         let before = self.text.get(..at).unwrap_or_default();
-        // Whatever is no part of a character counts as one.
+        // A byte that is not part of a character counts as one.
         let characters = String::from_utf8_lossy(before).chars().count();
         Error { character: characters.saturating_add(1), ..self.error(message) }
     }
@@ -111,7 +111,7 @@ impl<'s> Text<'s> {
         self.tokens.iter().filter(|token| token.kind == Kind::Mark)
     }
 
-    /// Whether the token at `index` is this one, at once behind the one before.
+    /// Whether the token at `index` is `what`, immediately after the previous token.
     fn is_glued(&self, index: usize, what: &[u8]) -> bool {
         let before = index.checked_sub(1).and_then(|before| self.tokens.get(before));
         match (before, self.tokens.get(index)) {
@@ -154,7 +154,7 @@ struct Wanted<'s> {
     text: &'s [u8],
 }
 
-/// What the tokens before a place say of it.
+/// What the tokens before a position determine about it.
 #[derive(Clone, Copy, Default)]
 struct Before {
     starts_expression: bool,
@@ -162,7 +162,7 @@ struct Before {
     is_sign: bool,
 }
 
-/// What to look for where the token at `index` is, and what it is to the next one.
+/// The token to match at `index`, and its effect on the next one.
 fn wanted<'s>(
     pattern: &Text<'s>,
     index: usize,
@@ -234,7 +234,7 @@ fn append(to: &mut Vec<u8>, text: &[u8]) {
     to.extend_from_slice(text);
 }
 
-/// A rule, without its place among the others.
+/// A compiled rule without its position among the others.
 struct Compiled {
     shape: Shape,
     first: u64,
@@ -249,12 +249,12 @@ struct Compiled {
 #[derive(Default)]
 pub struct Compiler {
     rules: Vec<Compiled>,
-    /// Which of them have a shape.
+    /// Indices of the rules with a shape.
     shapes: HashMap<u64, Vec<usize>>,
 }
 
 impl Compiler {
-    /// How many there are.
+    /// Number of rules.
     pub fn count(&self) -> usize {
         self.rules.len()
     }
@@ -262,7 +262,7 @@ impl Compiler {
     /// Adds a rule.
     ///
     /// # Errors
-    /// What is wrong with it; then nothing is added.
+    /// What is wrong with the rule; then nothing is added.
     pub fn add(&mut self, source: &Source<'_>) -> Result<(), Error> {
         let pattern = Text::read("pattern", source.pattern)?;
         let replacement = Text::read("replacement", source.replacement)?;
@@ -335,7 +335,7 @@ impl Compiler {
     /// The program; no bytes for no rules.
     ///
     /// # Errors
-    /// They are too large together.
+    /// The rules are too large together.
     pub fn finish(self) -> Result<Vec<u8>, Error> {
         if self.rules.is_empty() {
             return Ok(Vec::new());
@@ -355,7 +355,7 @@ impl Compiler {
         if bytes > 1 << 30 {
             return Err(too_large());
         }
-        // From the last to the first: each then knows where the next one of its slot is.
+        // From the last to the first: each then knows the position of the next one of its slot.
         let mut heads = vec![0u32; slots];
         let mut places = vec![0usize; self.rules.len()];
         let mut place = start;
@@ -393,7 +393,7 @@ impl Compiler {
     }
 }
 
-/// The replacement, to the end of its last token: what stands between its parameters.
+/// The replacement, to the end of its last token: the texts between its parameters.
 fn pieces(replacement: &Text<'_>) -> Vec<u8> {
     let end = replacement.tokens.last().map_or(0, Token::end);
     let mut pieces = vec![0; 4];
@@ -401,7 +401,7 @@ fn pieces(replacement: &Text<'_>) -> Vec<u8> {
     let mut start = 0;
     for mark in replacement.marks() {
         let piece = replacement.text.get(start..mark.start).unwrap_or_default();
-        // Two literals side by side stay two.
+        // Two adjacent literals stay two.
         let is_between = piece.is_empty() && start > 0;
         append(&mut pieces, if is_between { b" " } else { piece });
         count = count.saturating_add(1);
@@ -414,7 +414,8 @@ fn pieces(replacement: &Text<'_>) -> Vec<u8> {
     pieces
 }
 
-/// A pattern without its literals, and its digest, as the log has them for what it matches.
+/// A pattern without its literals, and its digest, as in the log for the statements that it
+/// matches.
 ///
 /// # Errors
 /// What is wrong with the pattern.

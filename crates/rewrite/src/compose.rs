@@ -1,25 +1,24 @@
 //! The text that is executed instead of a statement.
 //!
-//! The literals are put where the replacement has `?`, as they were written. What stands beside
-//! one shall not become a part of it, nor it of that: a blank parts them where they could, and a
-//! signed number behind a sign gets parentheses (two signs could begin a comment).
+//! The literals replace each `?` of the replacement, as they were written. A literal must not merge
+//! with the text beside it: a blank separates them where they could, and a signed number after a
+//! sign gets parentheses (two signs could begin a comment).
 
 use crate::lexer::{is_space, is_word};
 use crate::matching::Parameters;
 use crate::program::Rule;
 
-/// Whether a literal may stand at once behind this byte.
+/// Whether a literal may follow this byte directly.
 fn may_precede(byte: u8) -> bool {
     is_space(byte) || b"(,=<>+-*/%!&|^~".contains(&byte)
 }
 
-/// Whether this byte may stand at once behind a literal.
+/// Whether this byte may follow a literal directly.
 fn may_follow(byte: u8) -> bool {
     is_space(byte) || b"),;=<>+-*/%!&|^".contains(&byte)
 }
 
-/// Gives the new text to `sink`, piece by piece. `None`: the rule asks for a parameter that there
-/// is none of.
+/// Passes the new text to `sink`, in pieces. `None`: the rule uses a parameter that does not exist.
 pub fn compose(
     rule: &Rule<'_>,
     text: &[u8],
@@ -59,7 +58,7 @@ pub fn length(rule: &Rule<'_>, text: &[u8], parameters: &Parameters) -> Option<u
     Some(bytes)
 }
 
-/// Writes the new text. `None`: it does not fit, to the byte, into `room`.
+/// Writes the new text. `None`: it does not fit exactly into `room`.
 pub fn write(rule: &Rule<'_>, text: &[u8], parameters: &Parameters, room: &mut [u8]) -> Option<()> {
     let mut rest = Some(room);
     compose(rule, text, parameters, |piece| {

@@ -1,9 +1,9 @@
-//! A statement without its literals as a number, made without reading its tokens: sixteen bytes at a
-//! time, and what can begin a literal one by one.
+//! A hash of a statement without its literals, computed without splitting it into tokens: sixteen
+//! bytes at a time, and one at a time where a literal can begin.
 //!
-//! Statements with the same number have the same [shape](crate::shape), or are refused all the same
-//! (but for two that have it by accident). So what was found out for one, that no rule has its shape,
-//! holds for all. Not the other way round: white space and the case of words count here.
+//! Statements with the same hash have the same [shape](crate::shape), or are all rejected (except
+//! for two that have it by accident). So the result that no rule has the shape of one holds for
+//! all. The reverse is not true: white space and the case of words count here.
 //!
 //! The hash is SipHash-1-3 with a secret key. Without the key, a client cannot construct a statement
 //! that has the number of another one, to hide behind it.
@@ -16,28 +16,29 @@ use crate::marks::marks;
 use crate::reading::Modes;
 use crate::siphash::SipHash;
 
-/// Longest text that has a form, bytes. (Reading a longer one as tokens ends early nearly always.)
+/// Longest text that has a form, bytes. (Splitting a longer one into tokens nearly always ends
+/// early.)
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// What makes the hash secret.
+/// The secret key of the hash.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Key(pub [u64; 2]);
 
-/// What stands behind a part of a text.
+/// The kind of text after a part.
 #[derive(Clone, Copy)]
 enum Behind {
     Number = 1,
     String = 2,
     StringInDouble = 3,
     Comment = 4,
-    /// Something that is taken in as it is.
+    /// Text that is hashed unchanged.
     Plain = 5,
-    /// What goes on behind that.
+    /// The continuation of such text.
     Text = 6,
     End = 7,
 }
 
-/// Beside what is behind a part: that ends the text.
+/// Added to the kind after a part if the text ends there.
 const AT_END: u64 = 8;
 
 /// The keyed hash of a form, as words.
@@ -69,7 +70,7 @@ impl Hash {
         self.block_count = self.block_count.wrapping_add(1);
     }
 
-    /// The first `bytes` of a block, fewer than it has, and what is behind them.
+    /// The first `bytes` of a block, fewer than it has, and the kind after them.
     #[inline]
     fn part(&mut self, block: Block, bytes: usize, behind: u64) {
         let number = block.beginning(bytes);
@@ -81,7 +82,7 @@ impl Hash {
         self.block_count = 0;
     }
 
-    /// What is taken in as it is.
+    /// Text that is hashed unchanged.
     #[inline(never)]
     fn text(&mut self, text: &[u8], mut at: usize, end: usize) {
         while end.saturating_sub(at) >= BLOCK_BYTES {
@@ -92,11 +93,11 @@ impl Hash {
     }
 }
 
-/// What is at a place that has to be looked at.
+/// The text at a special position.
 enum There {
-    /// Nothing to leave out, up to here.
+    /// Text to keep, up to here.
     Plain(usize),
-    /// Something to leave out, up to here.
+    /// Text to leave out, up to here.
     Blank(usize, Behind),
 }
 
@@ -106,7 +107,7 @@ fn is_opener(byte: u8) -> bool {
     byte < 0x40 && !byte.is_ascii_digit()
 }
 
-/// The number of a text; `None`: it has none, and must be read as tokens. `salt` goes into it.
+/// The hash of a text; `None`: it has none, and must be split into tokens. `salt` is part of it.
 #[inline]
 pub fn number(text: &[u8], modes: Modes, key: &Key, salt: u64) -> Option<u64> {
     if text.len() > TEXT_BYTES_MAX || (!modes.has(Modes::UTF8) && !text.is_ascii()) {
@@ -115,7 +116,7 @@ pub fn number(text: &[u8], modes: Modes, key: &Key, salt: u64) -> Option<u64> {
     let mut hash = Hash::new(key, salt, modes);
     // What is left of the text.
     let mut rest = text;
-    // Whether a digit that is next may begin a number.
+    // Whether a digit that follows may begin a number.
     let mut is_open = true;
     while !rest.is_empty() {
         let block = Block::begin(text, rest);
@@ -154,7 +155,7 @@ pub fn number(text: &[u8], modes: Modes, key: &Key, salt: u64) -> Option<u64> {
     Some(hash.sip.finish())
 }
 
-/// What is at `at`; `None`: a text with that has no form.
+/// The text at `at`; `None`: a text that contains it has no form.
 #[inline]
 fn look(text: &[u8], at: usize, modes: Modes) -> Option<There> {
     let next = at.wrapping_add(1);
@@ -174,7 +175,7 @@ fn look(text: &[u8], at: usize, modes: Modes) -> Option<There> {
         b'/' if text.get(next) == Some(&b'*') => comment(text, at),
         b'-' if text.get(next) != Some(&b'-') => Some(There::Plain(next)),
         b'/' => Some(There::Plain(next)),
-        // A comment to the end of the line; a backslash outside of quotes.
+        // A comment to the end of the line; a backslash outside quotes.
         _ => None,
     }
 }
@@ -182,7 +183,7 @@ fn look(text: &[u8], at: usize, modes: Modes) -> Option<There> {
 /// Digits that may be a number.
 #[inline]
 fn digits(text: &[u8], at: usize) -> There {
-    // Beyond the beginning, which wraps round, there is nothing either.
+    // Before the beginning, where the index wraps, there is nothing either.
     let byte_at = |at: usize| text.get(at).copied().unwrap_or(b' ');
     let before = |bytes: usize| byte_at(at.wrapping_sub(bytes));
     let digits_end = |at: usize| {
@@ -191,7 +192,7 @@ fn digits(text: &[u8], at: usize) -> There {
         at.wrapping_add(digits)
     };
     let whole = digits_end(at);
-    // `.5`, and `e-5` of `1e-5`, belong to what is before them.
+    // `.5`, and `e-5` of `1e-5`, belong to the preceding text.
     let is_part = match before(1) {
         b'.' | b'$' => true,
         b'+' | b'-' => is_word(before(2)),
@@ -208,7 +209,7 @@ fn digits(text: &[u8], at: usize) -> There {
     if ends_number(byte_at(end)) { There::Blank(end, Behind::Number) } else { There::Plain(whole) }
 }
 
-/// Behind the quotes of a string that opens at `at`.
+/// The position after a string that opens at `at`.
 #[inline]
 fn quotes_end(text: &[u8], at: usize, modes: Modes) -> Option<usize> {
     let quote = *text.get(at)?;
@@ -228,7 +229,7 @@ fn quotes_end(text: &[u8], at: usize, modes: Modes) -> Option<usize> {
     }
 }
 
-/// Behind the quotes of a name that opens at `at`.
+/// The position after a quoted name that opens at `at`.
 #[inline(never)]
 fn name_end(text: &[u8], at: usize, quote: u8) -> Option<usize> {
     let mut place = at.saturating_add(1);
@@ -241,7 +242,7 @@ fn name_end(text: &[u8], at: usize, quote: u8) -> Option<usize> {
     }
 }
 
-/// A comment with stars: a hint counts, and what some servers read has no form.
+/// A comment with stars: a hint counts, and a comment that only some servers execute has no form.
 #[inline(never)]
 fn comment(text: &[u8], at: usize) -> Option<There> {
     let body = at.saturating_add(2);
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_need_a_closer_look_have_none() {
+    fn ambiguous_texts_have_no_form() {
         for text in ["'a", "'a\\'", "\"a", "`a", "-- a", "--1", "# a", "/* a", "/*! 1 */", "\\N"] {
             assert_eq!(usual(text), None, "{text}");
         }

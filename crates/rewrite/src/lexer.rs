@@ -1,11 +1,11 @@
-//! The tokens of a statement, as MySQL cuts them (8.0 and 9.7, `sql/sql_lex.cc`).
+//! The tokens of a statement, as MySQL splits it (8.0 and 9.7, `sql/sql_lex.cc`).
 //!
-//! It reads what a rule can be about, and refuses the rest: a text of which it cannot be told for
-//! certain where its tokens end, and one with several statements. What is refused is not
-//! rewritten. Comments are no tokens; optimizer hints are.
+//! It reads the statements that a rule can be about, and rejects the rest: a text whose tokens are
+//! ambiguous, and one with several statements. Rejected texts are not rewritten. Comments are not
+//! tokens; optimizer hints are.
 //!
-//! The digest's lexer (`tacho_sql::digest`) reads any text, folds lists and makes text; this one does
-//! none of that, and cannot panic. Where both read a token, they read the same one: the tests
+//! The digest's lexer (`tacho_sql::digest`) reads any text, folds lists and creates text; this one
+//! does none of that, and cannot panic. Where both read a token, they read the same one: the tests
 //! compare them.
 
 use tacho_sql::block;
@@ -13,20 +13,20 @@ use tacho_sql::block;
 use crate::reading::Reading;
 use crate::token::{Cause, Kind, Refused, Token};
 
-/// Cuts a text into tokens. Ends with the statement; what is refused ends it, too.
+/// Splits a text into tokens. Ends with the statement, or at rejected text.
 #[derive(Clone, Copy, Debug)]
 pub struct Lexer<'t> {
     text: &'t [u8],
     reading: Reading,
     at: usize,
-    /// The last token was the point behind a name: what follows at once is a name, too.
+    /// The last token was the point after a name: text directly after it is a name, too.
     is_qualified: bool,
-    /// The last token may have a point behind it that makes it a qualifier.
+    /// The last token may be followed by a point that makes it a qualifier.
     was_name: bool,
     refused: Option<Refused>,
 }
 
-/// White space: what the server's `my_isspace` says of ASCII.
+/// White space, as defined by the server's `my_isspace` for ASCII.
 #[inline]
 pub(crate) const fn is_space(byte: u8) -> bool {
     matches!(byte, b'\t'..=b'\r' | b' ')
@@ -87,7 +87,7 @@ fn is_digit(byte: u8) -> bool {
 }
 
 impl<'t> Lexer<'t> {
-    /// Of a text from its beginning on.
+    /// Starts at the beginning of a text.
     pub fn new(text: &'t [u8], reading: Reading) -> Lexer<'t> {
         let other = || text.iter().position(|byte| !byte.is_ascii());
         let at = if reading.is_utf8 { None } else { other() };
@@ -95,7 +95,7 @@ impl<'t> Lexer<'t> {
         Lexer { text, reading, at: 0, is_qualified: false, was_name: false, refused }
     }
 
-    /// What was refused, if it has ended with that.
+    /// The reason of the rejection, if it has ended with one.
     pub fn refused(&self) -> Option<Refused> {
         self.refused
     }
@@ -116,7 +116,7 @@ impl<'t> Lexer<'t> {
         None
     }
 
-    /// Goes on to the next token; `None`: there is none.
+    /// Advances to the next token; `None`: there is none.
     #[inline]
     fn skip(&mut self) -> Option<()> {
         if self.refused.is_some() {
@@ -135,13 +135,13 @@ impl<'t> Lexer<'t> {
             } else {
                 return Some(());
             }
-            // A point and a name with something between them are two things.
+            // A point and a name with something between them are separate tokens.
             self.is_qualified = false;
             self.was_name = false;
         }
     }
 
-    /// The end of the comment that begins with this byte, or where it begins if it is none.
+    /// The end of the comment that begins with this byte, or its position if it does not begin one.
     fn comment(&mut self, byte: u8) -> Option<usize> {
         let (at, text) = (self.at, self.text);
         let next = |bytes: usize| text.get(at.saturating_add(bytes)).copied();
@@ -161,7 +161,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// The end of a comment to the end of the line. The server takes a NUL for one, too.
+    /// The end of a comment to the end of the line. For the server, a NUL ends it, too.
     fn line_end(&self, at: usize) -> Option<usize> {
         let rest = self.text.get(at..).unwrap_or_default();
         match rest.iter().position(|byte| matches!(byte, b'\n' | 0)) {
@@ -187,7 +187,7 @@ impl<'t> Lexer<'t> {
         Some(Kind::Hint)
     }
 
-    /// A semicolon: the statement is over.
+    /// A semicolon: the statement ends.
     fn end(&mut self, start: usize) -> Option<Token<'t>> {
         let rest = self.text.get(start..).unwrap_or_default();
         match rest.iter().position(|byte| !is_space(*byte) && *byte != b';') {
@@ -215,7 +215,7 @@ impl<'t> Lexer<'t> {
         self.one(if matches!(byte, b'+' | b'-') { Kind::Sign } else { Kind::Other })
     }
 
-    /// The end of the name that goes on at `at`.
+    /// The end of the name that continues at `at`.
     #[inline]
     fn name_end(&self, at: usize) -> usize {
         let rest = self.text.get(at..).unwrap_or_default();
@@ -294,7 +294,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Behind the quote that closes the one at `at`.
+    /// The position after the quote that closes the one at `at`.
     #[inline]
     fn closed(&mut self, at: usize, escapes: bool) -> Option<usize> {
         let quote = self.byte_at(at)?;
@@ -315,9 +315,9 @@ impl<'t> Lexer<'t> {
         self.refuse(at, Cause::OpenQuote)
     }
 
-    /// The string whose quotes open at `quote`.
+    /// The string that opens at `quote`.
     fn string(&mut self, quote: usize) -> Option<Kind> {
-        // Where it is not known what a backslash is, it has to be found.
+        // If it is unknown what a backslash means, it must be found.
         let escapes = !self.reading.no_escapes || self.reading.is_unknown;
         self.at = self.closed(quote, escapes)?;
         Some(Kind::String)
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_refused() {
+    fn ambiguous_texts_are_refused() {
         use Cause::*;
         let cases: &[(&[u8], usize, Cause)] = &[
             (b"a 'b", 2, OpenQuote),

@@ -1,27 +1,27 @@
 //! Zone: hot (matching), cold (compiling). Which statements are rewritten before they are parsed.
 //!
-//! A rule has a pattern, which is a statement with `?` where any literal may stand, and what is to
-//! be executed instead (`docs/specs/rewrite.md`). [`mod@compile`] turns rules into a [`Program`]:
-//! bytes without pointers. [`Program::find`] reads a statement token by token into a hash of
-//! its shape, looks that up, and compares the statement with the rules that have it. Nothing
-//! allocates or panics, so that a query thread may do it.
+//! A rule has a pattern, which is a statement with `?` for any literal, and the statement to
+//! execute instead (`docs/specs/rewrite.md`). [`mod@compile`] turns rules into a [`Program`]: bytes
+//! without pointers. [`Program::find`] reads a statement token by token into a hash of its shape,
+//! looks that up, and compares the statement with the rules that have it. Nothing allocates or
+//! panics, so a query thread may do it.
 //!
-//! Nearly all statements match no rule, and come again with other literals. [`form`] gives a
-//! statement without its literals a number, much faster than its tokens can be read; which of
-//! these match nothing, the probe keeps.
+//! Nearly all statements match no rule, and are repeated with other literals. [`form`] hashes a
+//! statement without its literals, much faster than splitting it into tokens; the probe caches the
+//! hashes that match nothing.
 //!
-//! | module | what it owns |
+//! | module | contents |
 //! |---|---|
-//! | `marks` | what a form asks of sixteen bytes |
+//! | `marks` | the special bytes of a form, sixteen at a time |
 //! | [`form`] | a keyed hash of a statement without its literals |
-//! | `siphash` | the function behind it |
-//! | [`reading`] | what the reading of a text depends on |
+//! | `siphash` | the hash function |
+//! | [`reading`] | settings that the reading of a text depends on |
 //! | [`lexer`], [`token`] | a statement's tokens |
 //! | [`shape`] | their hash |
 //! | [`program`] | the bytes of compiled rules |
-//! | [`matching`] | a statement against the rules |
+//! | [`matching`] | compares a statement with the rules |
 //! | [`compose`] | the new text |
-//! | [`mod@compile`] | rules to bytes, with the place of what is wrong in them |
+//! | [`mod@compile`] | rules to bytes, with the position of errors |
 
 #![cfg_attr(not(any(test, feature = "compile")), no_std)]
 #![cfg_attr(

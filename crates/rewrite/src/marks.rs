@@ -1,27 +1,27 @@
-//! What a [form](crate::form) asks of sixteen bytes of a text.
+//! The special bytes of a [form](crate::form), sixteen at a time.
 
 use tacho_sql::block::{BLOCK_BYTES, Bits, Block, all, bits, within};
 use wide::CmpEq;
 
-/// What of a block a [form](crate::form) has to look at.
+/// The bytes of a block that a [form](crate::form) must check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marks {
     bits: Bits,
-    /// A digit behind the block may begin a number.
+    /// A digit after the block may begin a number.
     pub(crate) last_is_opener: bool,
 }
 
 impl Marks {
-    /// The place of the first one, or [`BLOCK_BYTES`].
+    /// The index of the first one, or [`BLOCK_BYTES`].
     #[inline]
     pub(crate) fn first(self) -> usize {
         self.bits.first()
     }
 }
 
-/// One bit for each byte that a [form](crate::form) has to look at: a digit behind a byte that
-/// may open a number, quotes, and what can begin a comment. `is_open`: the byte before the
-/// block is one that may.
+/// One bit for each byte that a [form](crate::form) must check: a digit after a byte that may open
+/// a number, quotes, and bytes that can begin a comment. `is_open`: the byte before the block may
+/// open a number.
 #[inline]
 pub(crate) fn marks(block: Block, is_open: bool) -> Marks {
     let bytes = block.vector();
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_what_a_form_looks_at() {
+    fn marks_are_the_bytes_that_a_form_checks() {
         for byte in 0..=255_u8 {
             for around in [b'a', b' ', b'7', b'.', 0xC3] {
                 for place in 0..BLOCK_BYTES {

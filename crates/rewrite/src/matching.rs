@@ -1,4 +1,4 @@
-//! A statement against the rules: by its shape first, then token by token.
+//! Compares a statement with the rules: first by its shape, then token by token.
 
 use crate::lexer::Lexer;
 use crate::program::{
@@ -12,21 +12,21 @@ use crate::token::{Kind, Token};
 
 /// Longest statement that is rewritten, bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 30;
-/// Most parameters of a pattern: what is kept of them lies on the stack of a query thread.
+/// Most parameters of a pattern: their positions are on the stack of a query thread.
 pub const PARAMETERS_MAX: usize = 256;
 
-/// What is known of a statement before it is parsed.
+/// Facts about a statement before it is parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Statement<'t> {
     /// Its text, to the end of its packet.
     pub text: &'t [u8],
-    /// How it is read.
+    /// How to read it.
     pub reading: Reading,
     /// The session's database.
     pub database: &'t [u8],
 }
 
-/// Where the literals are that stand for the parameters of a pattern.
+/// The positions of the literals that replace the parameters of a pattern.
 #[derive(Debug)]
 pub struct Parameters {
     places: [(u32, u32); PARAMETERS_MAX],
@@ -48,32 +48,32 @@ impl Parameters {
         true
     }
 
-    /// The text of one.
+    /// The text of one parameter.
     pub fn get<'t>(&self, index: usize, text: &'t [u8]) -> Option<&'t [u8]> {
         let (start, end) = *self.places.get(..self.count)?.get(index)?;
         text.get(start as usize..end as usize)
     }
 }
 
-/// What the rules say of a statement.
+/// The result for a statement.
 #[derive(Clone, Copy, Debug)]
 pub enum Found<'p> {
-    /// None of them has its shape, or it is not read: that holds for all statements of its form.
+    /// No rule has its shape, or it is rejected: that holds for all statements of its form.
     NoShape,
-    /// None matches.
+    /// No rule matches.
     Nothing,
-    /// It is rewritten by this one.
+    /// This rule rewrites it.
     Rule(Rule<'p>),
 }
 
 impl<'p> Program<'p> {
-    /// The first rule that matches; `parameters` are then those of the statement.
+    /// The first rule that matches; `parameters` then has those of the statement.
     pub fn find(&self, statement: &Statement<'_>, parameters: &mut Parameters) -> Found<'p> {
         if statement.text.len() > TEXT_BYTES_MAX {
             return Found::Nothing;
         }
         let lexer = Lexer::new(statement.text, statement.reading);
-        // It may have looked at the whole text: from its beginning on it serves each rule.
+        // The lexer may have read the whole text: restarted at its beginning, it serves each rule.
         let shape = match Shape::of(lexer, &self.limits()) {
             Outcome::Whole(shape) => shape,
             Outcome::Beyond | Outcome::Refused(_) => return Found::NoShape,
@@ -106,7 +106,7 @@ impl Rule<'_> {
             return false;
         }
         parameters.count = 0;
-        // What the token before says of the place of the next one, and where it ended.
+        // The effect of the previous token on the next one, and its end.
         let mut before = (0, 0);
         for expected in self.tokens() {
             let Some(token) = lexer.next() else { return false };
@@ -130,7 +130,7 @@ impl Rule<'_> {
     }
 }
 
-/// Where the literal that begins with `token` ends, if it is one.
+/// The end of the literal that begins with `token`, if it is one.
 #[inline]
 fn parameter<'t>(
     expected: &Expected<'_>,
@@ -142,11 +142,11 @@ fn parameter<'t>(
         while token.kind == Kind::Sign {
             token = lexer.next()?;
         }
-        // Of anything else it is an operator.
+        // Before anything else it is an operator.
         return (token.kind == Kind::Number).then_some(token.end());
     }
-    // The `?` of a statement that is prepared is none: in a new text the server takes it for a
-    // mistake.
+    // The `?` of a prepared statement is not a literal: in a new text the server would report an
+    // error.
     let is_value = match token.kind {
         Kind::Number | Kind::String => true,
         _ => token.is_null() && expected.flags & TOKEN_MAY_BE_NULL != 0,
@@ -170,19 +170,19 @@ fn is_same(expected: &Expected<'_>, token: &Token<'_>, reading: Reading) -> bool
     }
 }
 
-/// Whether a literal is the one of the pattern, which is written for the usual mode.
+/// Whether a literal equals that of the pattern, which is written for the usual mode.
 fn is_same_literal(expected: &[u8], token: &Token<'_>, reading: Reading) -> bool {
     if !matches!(token.kind, Kind::Number | Kind::String) {
         return false;
     }
     if token.text == expected {
-        // A backslash says something else there.
+        // A backslash has another meaning there.
         return !reading.no_escapes || !expected.contains(&b'\\');
     }
     matches!((contents(expected), contents(token.text)), (Some(one), Some(other)) if one == other)
 }
 
-/// What is in the quotes of a string, if it stands for itself.
+/// The contents of a string's quotes, if every character stands for itself.
 fn contents(literal: &[u8]) -> Option<&[u8]> {
     match literal {
         [b'\'', body @ .., b'\''] | [b'"', body @ .., b'"'] => {

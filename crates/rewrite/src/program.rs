@@ -1,7 +1,7 @@
 //! Compiled rules: bytes without pointers.
 //!
 //! All numbers are little-endian. The reader checks every length: damaged bytes match nothing, and
-//! never lead it outside of them.
+//! never lead the reader outside the program.
 //!
 //! ```text
 //! program  u32 number of slots, a power of two; u32 number of rules; u32 tokens of the longest
@@ -11,38 +11,38 @@
 //!          u16 bytes of the database, u32 bytes of the tokens; database; tokens; u32 number of
 //!          pieces, pieces
 //! token    u8 CLASS_*, u8 TOKEN_* bits, u16 bytes of what follows, text
-//! piece    u32 bytes of what follows, text; a parameter stands between two
+//! piece    u32 bytes of what follows, text; a parameter is between two
 //! ```
 
 use crate::shape::{Limits, Shape};
 
-/// The session's database must be the one that is named.
+/// The session must use the named database.
 pub const RULE_HAS_DATABASE: u8 = 1;
-/// It has characters beyond ASCII: only for sessions whose statements are UTF-8.
+/// It has characters beyond ASCII: only for sessions whose statements are in UTF-8.
 pub const RULE_NEEDS_UTF8: u8 = 2;
-/// What is put in its place reads otherwise under ANSI_QUOTES or NO_BACKSLASH_ESCAPES.
+/// Its replacement has another meaning under ANSI_QUOTES or NO_BACKSLASH_ESCAPES.
 pub const RULE_NEEDS_USUAL_MODE: u8 = 4;
 
 /// A keyword, in any case, without quotes.
 pub const CLASS_KEYWORD: u8 = 1;
-/// A name, in quotes or not.
+/// A quoted or unquoted name.
 pub const CLASS_NAME: u8 = 2;
-/// A name in quotes: without them it would be a keyword.
+/// A quoted name: without quotes it would be a keyword.
 pub const CLASS_QUOTED: u8 = 3;
-/// These very bytes.
+/// Exactly these bytes.
 pub const CLASS_EXACT: u8 = 4;
 /// This literal.
 pub const CLASS_LITERAL: u8 = 5;
 /// Any literal.
 pub const CLASS_PARAMETER: u8 = 6;
 
-/// A parameter: a number may have signs, for an expression begins here.
+/// A parameter: a number may have signs, because an expression begins here.
 pub const TOKEN_MAY_HAVE_SIGN: u8 = 1;
 /// A parameter: NULL is a value here.
 pub const TOKEN_MAY_BE_NULL: u8 = 2;
-/// What follows must stand at once behind it: a function's parenthesis.
+/// The next token must follow directly: a function's parenthesis.
 pub const TOKEN_GLUED: u8 = 4;
-/// What follows must not.
+/// The next token must not follow directly.
 pub const TOKEN_APART: u8 = 8;
 
 /// Bytes before the slots.
@@ -61,13 +61,13 @@ pub struct Program<'p> {
 /// One rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule<'p> {
-    /// As it was given.
+    /// The id given by the user.
     pub id: u64,
     shape: u64,
     next: u32,
     /// `RULE_*`
     pub flags: u8,
-    /// That the session must be in, with [`RULE_HAS_DATABASE`].
+    /// The database that the session must use, with [`RULE_HAS_DATABASE`].
     pub database: &'p [u8],
     tokens: &'p [u8],
     pieces: &'p [u8],
@@ -105,7 +105,7 @@ fn take<'p>(bytes: &mut &'p [u8]) -> Option<&'p [u8]> {
 }
 
 impl<'p> Program<'p> {
-    /// Of bytes that the compiler has made; others match nothing.
+    /// From bytes of the compiler; others match nothing.
     pub fn new(bytes: &'p [u8]) -> Program<'p> {
         Program { bytes }
     }
@@ -115,14 +115,14 @@ impl<'p> Program<'p> {
         u32_at(self.bytes, 4).unwrap_or(0)
     }
 
-    /// Which shapes there are.
+    /// The shapes of the rules.
     #[inline]
     pub fn limits(&self) -> Limits {
         let tokens = u32_at(self.bytes, 8).unwrap_or(0);
         Limits { tokens, first: u64_at(self.bytes, 16).unwrap_or(0) }
     }
 
-    /// The rules with this shape, in the order in which they were given.
+    /// The rules with this shape, in the order given.
     #[inline]
     pub fn rules_of(&self, shape: Shape) -> impl Iterator<Item = Rule<'p>> + use<'p> {
         let Program { bytes } = *self;
@@ -133,7 +133,7 @@ impl<'p> Program<'p> {
         let rules = core::iter::from_fn(move || {
             let place = next;
             let rule = (place != 0).then(|| Rule::at(bytes, place as usize)).flatten()?;
-            // Always onwards: damaged bytes do not lead round in circles.
+            // Always forwards: damaged bytes cannot cause a loop.
             next = if rule.next > place { rule.next } else { 0 };
             Some(rule)
         });
@@ -166,7 +166,7 @@ impl<'p> Rule<'p> {
         })
     }
 
-    /// The pieces of its replacement: a parameter stands between two.
+    /// The pieces of its replacement: a parameter is between two.
     pub fn pieces(&self) -> impl Iterator<Item = &'p [u8]> + use<'p> {
         let count = u32_at(self.pieces, 0).unwrap_or(0) as usize;
         let mut rest = self.pieces.get(4..).unwrap_or_default();

@@ -1,15 +1,15 @@
-//! What the reading of a text depends on.
+//! Settings that the reading of a text depends on.
 
-/// What the reading of a text depends on.
+/// Settings that the reading of a text depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// `"…"` is a name: ANSI_QUOTES.
     pub ansi_quotes: bool,
-    /// A backslash is itself: NO_BACKSLASH_ESCAPES.
+    /// A backslash is an ordinary character: NO_BACKSLASH_ESCAPES.
     pub no_escapes: bool,
-    /// Neither is known: what depends on them is refused.
+    /// Both are unknown: text that depends on them is rejected.
     pub is_unknown: bool,
-    /// The text is UTF-8 (or bytes without a character set). If not, nothing but ASCII is read.
+    /// The text is UTF-8 (or bytes without a character set). If not, only ASCII is read.
     pub is_utf8: bool,
 }
 
@@ -18,7 +18,7 @@ impl Reading {
     pub const USUAL: Reading =
         Reading { ansi_quotes: false, no_escapes: false, is_unknown: false, is_utf8: true };
 
-    /// The same in bits.
+    /// The same as bits.
     pub fn modes(self) -> Modes {
         let bit = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
         Modes(
@@ -30,7 +30,7 @@ impl Reading {
     }
 }
 
-/// A [`Reading`] in bits: what a form is made with, in few instructions.
+/// A [`Reading`] as bits, from which a form is computed in few instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modes(pub u32);
 
@@ -50,7 +50,7 @@ impl Modes {
         self.0 & bit != 0
     }
 
-    /// The same in words.
+    /// The same as a structure.
     pub const fn reading(self) -> Reading {
         Reading {
             ansi_quotes: self.has(Modes::ANSI_QUOTES),

@@ -1,47 +1,47 @@
 //! The hash of a statement's tokens: the same for all statements that a pattern may match.
 //!
-//! It leaves out what the comparison decides afterwards: the case of words, quotes around names,
-//! which literal it is, signs (they may belong to a number), and the text of hints. Two statements
-//! of one shape need not match the same rule; two that match one have one shape.
+//! It omits what the comparison decides afterwards: the case of words, quotes around names, the
+//! values of literals, signs (they may belong to a number), and the text of hints. Two statements
+//! of one shape need not match the same rule; two that match one rule have one shape.
 
 use crate::lexer::Lexer;
 use crate::token::{Kind, Refused, Token};
 
-/// A hash that grows with each token (FNV-1a). It is not keyed: who finds two statements with the
-/// same one has two that are compared with the same rules.
+/// A hash that is extended with each token (FNV-1a). It is not keyed: two statements with the same
+/// hash are only compared with the same rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     hash: u64,
-    /// How many tokens it is of; signs are none.
+    /// Number of tokens; signs do not count.
     pub tokens: u32,
 }
 
-/// What shapes are looked for.
+/// Which shapes to search for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// The most tokens that one has.
+    /// The largest number of tokens.
     pub tokens: u32,
     /// A bit for each first token ([`Shape::bit`]).
     pub first: u64,
 }
 
 impl Limits {
-    /// Whatever there is.
+    /// Any shape.
     pub const ALL: Limits = Limits { tokens: u32::MAX, first: u64::MAX };
 }
 
-/// What a text has.
+/// The result for a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A shape.
     Whole(Shape),
-    /// One that is not looked for.
+    /// A shape outside the limits.
     Beyond,
-    /// Something in it is not read.
+    /// It contains rejected text.
     Refused(Refused),
 }
 
-// What stands for a token beside its bytes. No text begins with such a byte.
+// Represents a kind of token beside its bytes. No text begins with such a byte.
 const VALUE: u8 = 1;
 const WORD: u8 = 2;
 const VARIABLE: u8 = 3;
@@ -55,9 +55,9 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// As a number.
+    /// The shape as a number.
     pub fn number(self) -> u64 {
-        // The low bits choose a place in a table.
+        // The low bits choose an entry of a table.
         self.hash ^ self.hash >> 32
     }
 
@@ -66,7 +66,7 @@ impl Shape {
         self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
     }
 
-    /// Another token.
+    /// Adds a token.
     #[inline]
     pub fn add(&mut self, token: &Token<'_>) {
         if token.kind == Kind::Sign {
@@ -80,13 +80,13 @@ impl Shape {
             Kind::Word | Kind::Quoted => {
                 self.byte(WORD);
                 let name = token.name();
-                // With quotes in it, how it is written depends on those around it.
+                // If it contains quotes, its spelling depends on those around it.
                 if name.iter().any(|byte| matches!(byte, b'`' | b'"')) {
                     return;
                 }
                 name.iter().for_each(|byte| self.byte(byte.to_ascii_lowercase()));
             }
-            // What is in the quotes of one is not looked at: a form has it for a literal.
+            // The contents of its quotes are ignored: a form treats them as a literal.
             Kind::Variable => self.byte(VARIABLE),
             Kind::Hint => self.byte(HINT),
             _ => {
@@ -102,7 +102,7 @@ impl Shape {
         1u64.wrapping_shl(self.number() as u32)
     }
 
-    /// Of the tokens of a text.
+    /// The shape of a text.
     pub fn of(lexer: Lexer<'_>, limits: &Limits) -> Outcome {
         let mut lexer = lexer;
         let mut shape = Shape::default();

@@ -1,11 +1,11 @@
-//! A token of a statement, and why there is none.
+//! A token of a statement, or why there is none.
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Letters, digits, `_` and `$`: a keyword or a name.
     Word,
-    /// A name in backticks, or in double quotes where those are for names.
+    /// A name in backticks, or in double quotes if those are for names.
     Quoted,
     /// A number.
     Number,
@@ -23,26 +23,26 @@ pub enum Kind {
     Other,
 }
 
-/// A token, and where it is.
+/// A token and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'t> {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Where it begins.
+    /// Its start.
     pub start: usize,
     /// All of its bytes.
     pub text: &'t [u8],
 }
 
 impl<'t> Token<'t> {
-    /// Where it ends.
+    /// Its end.
     #[inline]
     pub fn end(&self) -> usize {
         self.start.saturating_add(self.text.len())
     }
 
-    /// What is between the quotes of a name, quotes doubled there as they are; the token itself
-    /// if it is something else.
+    /// The contents of a quoted name, with doubled quotes unchanged; the token itself if it is
+    /// something else.
     #[inline]
     pub fn name(&self) -> &'t [u8] {
         match (self.kind, self.text) {
@@ -64,47 +64,47 @@ impl<'t> Token<'t> {
     }
 }
 
-/// Why a text is not read.
+/// Why a text is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A quote that is not closed.
     OpenQuote,
     /// A comment that is not closed.
     OpenComment,
-    /// A versioned comment: which servers read it as a part of the statement is not known.
+    /// A versioned comment: it is unknown which servers execute it.
     Versioned,
     /// Another statement follows.
     Several,
-    /// A byte that is no part of a statement.
+    /// A byte that cannot be part of a statement.
     Byte,
     /// A word that begins with a dollar sign: in 9.x it may be a quote.
     Dollar,
-    /// It depends on `sql_mode`, which is not known.
+    /// It depends on `sql_mode`, which is unknown.
     Mode,
-    /// A character beyond ASCII in another character set than UTF-8.
+    /// A character beyond ASCII in a character set other than UTF-8.
     Charset,
 }
 
 impl Cause {
-    /// In words.
+    /// As a message.
     pub const fn text(self) -> &'static str {
         match self {
             Cause::OpenQuote => "a quote that is not closed",
             Cause::OpenComment => "a comment that is not closed",
-            Cause::Versioned => "a versioned comment (`/*! ... */`) cannot be in it",
+            Cause::Versioned => "a versioned comment (`/*! ... */`) is not supported",
             Cause::Several => "there must be one statement only",
-            Cause::Byte => "this is no part of a statement",
+            Cause::Byte => "this cannot be part of a statement",
             Cause::Dollar => "a name that begins with `$` must be in backticks",
-            Cause::Mode => "it depends on sql_mode, which is not known",
+            Cause::Mode => "this depends on sql_mode, which is unknown",
             Cause::Charset => "this is not UTF-8",
         }
     }
 }
 
-/// A text that is not read: why, and where.
+/// Why a text is rejected, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The place.
+    /// The position.
     pub at: usize,
     /// The cause.
     pub cause: Cause,

@@ -1,5 +1,5 @@
-//! The statements that digests are tested with (`crates/sql/tests/corpus.json`): each one that can be
-//! a pattern matches itself, and what it is to this crate's lexer it is to the digest's.
+//! The statements of the tests of digests (`crates/sql/tests/corpus.json`): each one that can be a
+//! pattern matches itself, and this crate's lexer agrees with the digest's.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ fn digest(text: &[u8]) -> String {
     Normaliser::default().normalise(text, mode, usize::MAX).digest.to_string()
 }
 
-/// The tokens of a statement with blanks between them; `None`: it is refused.
+/// The tokens of a statement with blanks between them; `None`: it is rejected.
 fn spaced(text: &[u8]) -> Option<Vec<u8>> {
     let mut lexer = Lexer::new(text, Reading::USUAL);
     let mut spaced = Vec::new();
     let mut end = 0;
     for token in lexer.by_ref() {
-        // What stands together may mean something else than what does not.
+        // Adjacent tokens may have another meaning than separated ones.
         if token.start > end {
             spaced.push(b' ');
         }
@@ -42,7 +42,7 @@ fn tokens_are_those_of_the_digest() {
     let mut read = 0;
     for entry in corpus() {
         let sql = entry["sql"].as_bytes();
-        // A hint is a comment to the digest, and a semicolon at the end a token.
+        // For the digest, a hint is a comment, and a semicolon at the end a token.
         let is_apart = |token: tacho_rewrite::token::Token| token.kind == Kind::Hint;
         if sql.contains(&b';') || Lexer::new(sql, Reading::USUAL).any(is_apart) {
             continue;

@@ -1,5 +1,5 @@
-//! Any statement, any bytes: a pattern made of a statement matches it and its variants, what
-//! matches has the digest of its pattern, a form stands for one shape, and nothing panics.
+//! Any statement, any bytes: a pattern made from a statement matches it and its variants, matching
+//! statements have the digest of the pattern, a form represents one shape, and nothing panics.
 
 use std::collections::HashMap;
 
@@ -39,7 +39,7 @@ fn digest(text: &[u8]) -> String {
     Normaliser::default().normalise(text, mode, usize::MAX).digest.to_string()
 }
 
-/// A piece of a statement: as it stands in the pattern, in the statement, and in a variant of it.
+/// A piece of a statement: in the pattern, in the statement, and in a variant of it.
 #[derive(Clone, Debug)]
 struct Piece {
     pattern: String,
@@ -97,8 +97,8 @@ fn pieces() -> impl Strategy<Value = Vec<Piece>> {
     let quoted = prop::sample::select(vec!["`order`", "`a``b`", "`x y`", "`it's`", "@v", "@`w`"]);
     let quoted = quoted.prop_map(|name| piece(name, name, name));
     let operator = prop::sample::select(vec![
-        // No signs: the digest takes one before a number for a part of it, and one before a `?`
-        // for an operator.
+        // No signs: the digest treats one before a number as a part of it, and one before a `?` as
+        // an operator.
         "=", "<", ">=", "<=>", "*", "%", ",", "(", ")", "||", "&&", ":=", "!=",
     ]);
     let operator = operator.prop_map(|it| piece(it, it, if it == "!=" { "<>" } else { it }));
@@ -117,7 +117,7 @@ fn pieces() -> impl Strategy<Value = Vec<Piece>> {
     prop::collection::vec(any, 1..24)
 }
 
-/// A statement that is prepared with parameters, which is never rewritten.
+/// A prepared statement with parameters, which is never rewritten.
 fn has_mark(text: &[u8]) -> bool {
     Lexer::new(text, Reading::USUAL).any(|token| token.kind == Kind::Mark)
 }
@@ -168,9 +168,9 @@ proptest! {
         }
     }
 
-    /// A replacement that is the pattern gives the statement back, as far as its tokens go.
+    /// A replacement that is equal to the pattern returns the statement, as far as its tokens go.
     #[test]
-    fn what_is_put_back_is_the_statement(pieces in pieces()) {
+    fn a_replacement_equal_to_the_pattern_changes_nothing(pieces in pieces()) {
         let pattern: Vec<&str> = pieces.iter().map(|it| it.pattern.as_str()).collect();
         let text: Vec<&str> = pieces.iter().map(|it| it.text.as_str()).collect();
         let (pattern, text) = (pattern.join(" "), text.join(" "));
@@ -184,7 +184,7 @@ proptest! {
     }
 }
 
-/// What random texts are made of.
+/// Parts of random texts.
 const PARTS: &[&str] = &[
     "1",
     "23",
@@ -257,7 +257,7 @@ const PARTS: &[&str] = &[
     "->>",
 ];
 
-/// A literal, or a comment, in the place of another one of its kind.
+/// A literal or a comment that replaces another one of its kind.
 fn other(kind: Kind, text: &str, number: usize) -> String {
     let wide = number % 4 * 23;
     match kind {
@@ -273,8 +273,8 @@ fn other(kind: Kind, text: &str, number: usize) -> String {
 proptest! {
     #![proptest_config(config(6000))]
 
-    /// Texts with the same form have the same shape, or are refused: made the same by other
-    /// literals, and any two that meet by chance.
+    /// Texts with the same form have the same shape, or are rejected: texts that differ in
+    /// literals, and any two that are equal by chance.
     #[test]
     fn a_form_stands_for_one_shape(
         texts in prop::collection::vec(
@@ -313,7 +313,7 @@ proptest! {
         }
     }
 
-    /// Whatever the bytes: nothing panics, and tokens lie within the text, one behind the other.
+    /// For any bytes: nothing panics, and tokens lie within the text, one after the other.
     #[test]
     fn hostile_bytes_are_read(
         text in prop_oneof![
@@ -338,7 +338,7 @@ proptest! {
         }
         let _number = form::number(&text, reading.modes(), &KEY, 1);
         let _new = rewrite(&program, &text, reading);
-        // A pattern of any bytes: what can be compiled matches itself, without parameters.
+        // A pattern of any bytes: if it compiles, it matches itself, without parameters.
         if let Some(program) = compile(&text, b"SELECT 1") {
             let new = rewrite(&program, &text, Reading::USUAL);
             let expected = (!has_mark(&text)).then_some(&b"SELECT 1"[..]);

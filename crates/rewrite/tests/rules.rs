@@ -1,4 +1,4 @@
-//! What matches, what comes of it, and what is wrong with a rule.
+//! Which statements match, the new text, and errors in rules.
 
 use tacho_rewrite::compile::{Compiler, SHAPE_DATABASES_MAX, SHAPE_RULES_MAX, Source, normalise};
 use tacho_rewrite::matching::Parameters;
@@ -44,7 +44,7 @@ fn ask(program: &[u8], text: &str, reading: Reading, database: &str) -> Option<(
     Some((rule.id, String::from_utf8(room).unwrap()))
 }
 
-/// What one rule makes of a statement, in the usual mode.
+/// The result of one rule for a statement, in the usual mode.
 fn rewrite(pattern: &str, replacement: &str, text: &str) -> Option<String> {
     let program = compile(&[source(pattern, None, replacement)]);
     ask(&program, text, USUAL, "test").map(|(_, text)| text)
@@ -86,7 +86,7 @@ fn statements_match_whatever_their_white_space_and_case() {
         assert_eq!(rewrite(pattern, "SELECT 1", text).as_deref(), Some("SELECT 1"), "{text}");
     }
     let others = [
-        // A statement that is prepared with a parameter.
+        // A prepared statement with a parameter.
         pattern,
         "SELECT COUNT(*) FROM ORDERS o WHERE o.state <> 'new' AND price > 1",
         "SELECT COUNT (*) FROM orders o WHERE o.state <> 'new' AND price > 1",
@@ -153,7 +153,7 @@ fn names_are_compared_as_they_are_written() {
 }
 
 #[test]
-fn what_the_session_is_decides_too() {
+fn the_session_decides_too() {
     let rules = [
         source("SELECT 1", Some("shop"), "SELECT 2"),
         source("SELECT 1", Some("other"), "SELECT 3"),
@@ -168,7 +168,7 @@ fn what_the_session_is_decides_too() {
     let id = |text, reading, database| ask(&program, text, reading, database).map(|(id, _)| id);
     assert_eq!(id("SELECT 1", USUAL, "shop"), Some(1));
     assert_eq!(id("SELECT 1", USUAL, "other"), Some(2));
-    // The first one that matches.
+    // The first rule that matches.
     assert_eq!(id("SELECT 1", USUAL, "Shop"), Some(3));
     assert_eq!(id("SELECT 1", USUAL, ""), Some(3));
     let ansi = Reading { ansi_quotes: true, ..USUAL };
@@ -179,7 +179,7 @@ fn what_the_session_is_decides_too() {
     assert_eq!(id("SELECT 2, 'a\\n'", no_escapes, ""), None);
     assert_eq!(id("SELECT 2, 'a\\n'", unknown, ""), None);
     assert_eq!(id("SELECT \"2\", 'a\\n'", ansi, ""), None);
-    // What would be put in its place reads otherwise there.
+    // The replacement has another meaning there.
     assert_eq!(id("SELECT 7", USUAL, ""), Some(6));
     for reading in [ansi, no_escapes, unknown] {
         assert_eq!(id("SELECT 7", reading, ""), None);
@@ -208,7 +208,7 @@ fn thousands_of_rules_are_found() {
 }
 
 #[test]
-fn what_is_wrong_with_a_rule_is_said_with_its_place() {
+fn errors_in_a_rule_have_a_position() {
     let cases = [
         ("", "SELECT 1", "pattern: it is empty"),
         (" -- a\n", "SELECT 1", "pattern: it is empty"),
@@ -243,7 +243,7 @@ fn what_is_wrong_with_a_rule_is_said_with_its_place() {
 }
 
 #[test]
-fn there_are_not_many_rules_of_one_shape() {
+fn the_rules_of_one_shape_are_limited() {
     let mut compiler = Compiler::default();
     let mut add = |number: usize, database: Option<&str>| {
         let pattern = format!("SELECT {number}");
@@ -282,7 +282,7 @@ fn a_wrong_rule_leaves_the_others() {
 }
 
 #[test]
-fn patterns_are_told_as_the_log_tells_statements() {
+fn patterns_are_normalised_like_statements_in_the_log() {
     let (text, digest) = normalise(b"select a from t where b in (1, ?) and c = 'x'").unwrap();
     assert_eq!(text, "SELECT `a` FROM `t` WHERE `b` IN (...) AND `c` = ?");
     let (_, of_statement) = normalise(b"SELECT a FROM t WHERE b IN (7, 8, 9) AND c = -1").unwrap();

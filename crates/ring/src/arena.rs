@@ -1,8 +1,8 @@
 //! The mapping: validated offsets turned into references.
 //!
-//! [`Arena`] is private memory of a process. Its geometry was checked once, against the
-//! size of the file; nothing in here is read from the header again, because whoever shares
-//! the file could have changed it.
+//! [`Arena`] is private memory of a process. Its geometry was checked once, against the size of the
+//! file; nothing in here reads it from the header again, because any process that shares the file
+//! could have changed it.
 
 use crate::codec::Bytes;
 use crate::layout::{
@@ -68,16 +68,16 @@ impl Arena {
         self.base.wrapping_add(offset as usize).cast::<T>()
     }
 
-    /// What both sides change.
+    /// The part that both sides change.
     #[inline]
     pub fn shared(&self) -> &Shared {
         // SAFETY: lies within the mapping, page-aligned, consists of atomics only.
         unsafe { &*self.at::<Shared>(PAGE_BYTES as u64) }
     }
 
-    /// Whether no literal of the statements in it may be shown to anyone.
+    /// Whether literals of the statements in it must not be shown to any reader.
     pub fn redacts_literals(&self) -> bool {
-        // What is not known asks for more than SECRETS.
+        // An unknown value is treated as stricter than SECRETS.
         self.shared().settings.0.redact.load(Ordering::Relaxed) != REDACT_SECRETS
     }
 
@@ -104,7 +104,7 @@ impl Arena {
         unsafe { core::slice::from_raw_parts(self.at(self.geometry.running_offset), count) }
     }
 
-    /// Name of a `sql_command` number; `None` when there is none or it is damaged.
+    /// Name of a `sql_command` number; `None` if there is none or it is damaged.
     pub fn name(&self, number: usize) -> Option<NameEntry> {
         if number >= NAME_COUNT {
             return None;
@@ -114,7 +114,7 @@ impl Arena {
         Some(unsafe { first.wrapping_add(number).read() })
     }
 
-    /// Stores a name. Only before producers run.
+    /// Stores a name. Call it only before producers run.
     pub fn set_name(&self, number: usize, name: &[u8]) {
         if number >= NAME_COUNT {
             return;
@@ -124,11 +124,11 @@ impl Arena {
             *to = *from;
         }
         let first = self.at::<NameEntry>(self.geometry.names_offset);
-        // SAFETY: as in `name`; nobody reads the table yet.
+        // SAFETY: as in `name`; no other thread reads the table yet.
         unsafe { first.cast_mut().wrapping_add(number).write(entry) };
     }
 
-    /// First byte of a chunk; null when there is no such chunk.
+    /// First byte of a chunk; null if there is no such chunk.
     #[inline]
     pub fn chunk_base(&self, index: u32) -> *mut u8 {
         if index >= self.geometry.chunk_count {
@@ -144,7 +144,7 @@ impl Arena {
         Some((self.controls().get(index as usize)?, self.chunk_base(index)))
     }
 
-    /// Number of free chunks. For display: it is old when it is returned.
+    /// Number of free chunks. For display only: it may be outdated when it is returned.
     pub fn free_count(&self) -> u32 {
         let free = |c: &&ChunkControl| chunk::state_of(chunk::look(c)) == chunk::FREE;
         self.controls().iter().filter(free).count() as u32
@@ -154,7 +154,7 @@ impl Arena {
 /// The bytes as a slice.
 ///
 /// # Safety
-/// `bytes.data` is null, or valid for `bytes.len` bytes for the lifetime that is chosen.
+/// `bytes.data` is null, or valid for `bytes.len` bytes for the chosen lifetime.
 pub unsafe fn slice<'a>(bytes: &Bytes) -> &'a [u8] {
     if bytes.data.is_null() {
         return &[];

@@ -17,12 +17,12 @@ impl Backpressure {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// A producer takes its announcement back.
+    /// A producer withdraws its announcement.
     pub fn retract(&self) {
         self.waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The writer has freed chunks, or a setting changed: whoever waits looks again.
+    /// The writer has freed chunks, or a setting changed: waiting producers check again.
     pub fn open(&self, park: &impl Park) {
         // SYNC backpressure: Release pairs with the Acquire in `announce`.
         self.epoch.fetch_add(1, Ordering::Release);

@@ -1,8 +1,8 @@
-//! The states of a chunk and who may change them; what a thread keeps of its own.
+//! The states of a chunk and which side may change them; what a thread keeps for itself.
 //!
-//! Only the owner turns BUSY into anything else, and everybody else starts from IDLE or
-//! CLOSED by compare-and-swap. So a chunk can be taken from an idle owner, but never while
-//! a record is being written into it.
+//! Only the owner changes BUSY into another state; every other thread starts from IDLE or CLOSED by
+//! compare-and-swap. So a chunk can be taken from an idle owner, but never while a record is being
+//! written into it.
 
 use core::ffi::c_void;
 
@@ -32,14 +32,14 @@ pub fn generation_of(word: u64) -> u64 {
     word >> 8
 }
 
-/// How a thread that waits finds out that nobody wants it to wait any longer: asks the server
-/// whether the session that it works for was killed. All zero: it does not ask.
+/// How a waiting thread finds out that it should stop waiting: it asks the server whether its
+/// session was killed. All zero: it does not ask.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Killed {
     /// Called with `session`, on the thread itself, and only while no chunk is free.
     pub ask: Option<unsafe extern "C" fn(session: *const c_void) -> bool>,
-    /// The server's session; nothing to us.
+    /// The server's session; opaque here.
     pub session: *const c_void,
 }
 
@@ -53,10 +53,10 @@ impl Default for Killed {
 }
 
 impl Killed {
-    /// Whether it was.
+    /// Whether the session was killed.
     pub fn is_true(&self) -> bool {
-        // SAFETY: who sets the function vouches that it may be called with `session` as long as
-        // the call lasts that may wait.
+        // SAFETY: the caller that sets the function guarantees that it may be called with `session`
+        // for the whole duration of the call that may wait.
         self.ask.is_some_and(|ask| unsafe { ask(self.session) })
     }
 }
@@ -69,24 +69,24 @@ pub struct OpenChunk {
     pub idle_word: u64,
     /// Index of the chunk.
     pub index: u32,
-    /// Where the next record goes, bytes from the start of the chunk.
+    /// Offset of the next record from the start of the chunk, bytes.
     pub position: u32,
-    /// Kernel id of the thread, 0 = not asked for yet.
+    /// Kernel id of the thread, 0 = not queried yet.
     pub owner: u32,
-    /// Connection id (its lower half) of the session whose last record on this thread is lost, and
-    /// nothing was stored here since; 0 = there is none.
+    /// Connection id (its lower half) of the session whose last record on this thread was lost,
+    /// with nothing stored here since; 0 = none.
     pub lost_conn: u32,
-    /// Whether a wait is to end.
+    /// How to find out that a wait must end.
     pub killed: Killed,
-    /// What its statement does when there is no room, instead of the setting: one of
-    /// `OVERFLOW_*` + 1; 0 = as set.
+    /// The overflow policy of its statement, instead of the setting: one of `OVERFLOW_*` + 1; 0 =
+    /// as set.
     pub overflow: u32,
     /// Reserved, 0.
     pub reserved: u32,
 }
 
 impl OpenChunk {
-    /// The thread has no chunk any more.
+    /// The thread no longer has a chunk.
     #[inline]
     pub fn forget(&mut self) {
         *self = OpenChunk { idle_word: 0, index: 0, position: 0, ..*self };
@@ -99,13 +99,13 @@ pub fn acquire(control: &ChunkControl, index: u32, open: &mut OpenChunk) {
     let old = control.state.load(Ordering::Relaxed);
     let word = (generation_of(old).wrapping_add(1)) << 8;
     control.owner.store(open.owner, Ordering::Relaxed);
-    // SYNC open: pairs with the Acquire in `look`; the emptied first commit word is seen
-    // before the chunk is.
+    // SYNC open: pairs with the Acquire in `look`; the emptied first commit word is visible before
+    // the chunk is.
     control.state.store(word | BUSY, Ordering::Release);
     *open = OpenChunk { idle_word: word | IDLE, index, position: 0, lost_conn: 0, ..*open };
 }
 
-/// Enters the owner's chunk. `false`: it was stolen meanwhile and must be forgotten.
+/// Enters the owner's chunk. `false`: it was stolen meanwhile; the owner must forget it.
 #[inline]
 pub fn enter(control: &ChunkControl, open: &OpenChunk) -> bool {
     let busy = open.idle_word ^ (IDLE ^ BUSY);
@@ -127,7 +127,7 @@ pub fn leave(control: &ChunkControl, open: &OpenChunk) {
 /// Closes the chunk from inside.
 #[inline]
 pub fn close(control: &ChunkControl, open: &mut OpenChunk) {
-    // SYNC close: pairs with the Acquire in `look`; every commit word is seen before.
+    // SYNC close: pairs with the Acquire in `look`; every commit word is visible before.
     control.state.store((open.idle_word & !STATE_MASK) | CLOSED, Ordering::Release);
     open.forget();
 }
@@ -166,7 +166,7 @@ pub fn release(control: &ChunkControl) {
     control.state.store(old & !STATE_MASK, Ordering::Relaxed);
 }
 
-/// Publishes a record: everything written before is visible to who reads the word.
+/// Publishes a record: everything written before is visible to any thread that reads the word.
 #[inline]
 pub fn commit(word: &AtomicU32, record_bytes: u32) {
     // SYNC commit: pairs with the Acquire in `committed`.

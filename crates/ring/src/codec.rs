@@ -24,7 +24,7 @@ pub enum RecordKind {
     Start = 1,
     /// A statement ended; has the outcome.
     End = 2,
-    /// A command that was seen only when it ended; has everything.
+    /// A command that is reported only when it ended; has everything.
     Point = 3,
     /// Message of an error; belongs to the statement that is open, or to a failed connect.
     Error = 4,
@@ -41,7 +41,7 @@ pub enum RecordKind {
     /// The statement that is open is rewritten before it is parsed: the new text, and in
     /// `figures[0]` the id of the rule.
     Rewrite = 10,
-    /// The server tells of something that is no statement: `sql_command` is which `NOTICE_*`.
+    /// The server reports something that is not a statement: `sql_command` is one of `NOTICE_*`.
     Notice = 11,
 }
 
@@ -58,8 +58,8 @@ impl RecordKind {
         kind < 32 && BEGIN & (1u32.wrapping_shl(kind)) != 0
     }
 
-    /// Whether a record of this kind has strings: an end and an error say of which statement
-    /// they are, and its start has said the rest.
+    /// Whether a record of this kind has strings. An end and an error only identify their
+    /// statement; its start has the rest.
     #[inline]
     pub const fn has_strings(kind: u32) -> bool {
         kind != RecordKind::End as u32 && kind != RecordKind::Error as u32
@@ -85,7 +85,7 @@ impl RecordKind {
     }
 }
 
-// What begins a line says who and where.
+// A record that begins a line has identity and host.
 const _: () = assert!(!RecordKind::begins_line(RecordKind::End as u32));
 const _: () = assert!(!RecordKind::begins_line(RecordKind::Error as u32));
 
@@ -97,8 +97,8 @@ pub const STRING_BYTES_MAX: usize = 640;
 pub const STRING_USER: usize = 0;
 /// Account name. In `Table` records: name of the table.
 pub const STRING_PRIV_USER: usize = 1;
-/// Proxy user. In `Table` records: new name of the table. In `Notice` records: what it is about, or
-/// the first half of its name.
+/// Proxy user. In `Table` records: new name of the table. In `Notice` records: its subject, or the
+/// first half of the subject's name.
 pub const STRING_PROXY_USER: usize = 2;
 /// External user. In `Table` records: new database. In `Notice` records: the second half.
 pub const STRING_OS_USER: usize = 3;
@@ -116,9 +116,9 @@ pub const STRING_CHARSET: usize = 8;
 /// Reserved: never written.
 pub const STRING_RESERVED: usize = 9;
 
-/// Privileges were read again.
+/// Privileges were reloaded.
 pub const NOTICE_FLUSH: i32 = 1;
-/// An account was made, unless there is an `errno`; it is in two halves, user and host.
+/// An account was created, unless there is an `errno`; its name has two halves, user and host.
 pub const NOTICE_AUTHID_CREATE: i32 = 2;
 /// Its credentials, privileges or attributes were changed.
 pub const NOTICE_CREDENTIAL_CHANGE: i32 = 3;
@@ -126,25 +126,25 @@ pub const NOTICE_CREDENTIAL_CHANGE: i32 = 3;
 pub const NOTICE_AUTHID_RENAME: i32 = 4;
 /// It was dropped.
 pub const NOTICE_AUTHID_DROP: i32 = 5;
-/// A global variable, which is in the first half, is about to be set to the text.
+/// A global variable, named in the first half, is about to be set to the text.
 pub const NOTICE_SET: i32 = 6;
-/// An application sends a message: component and producer. In the text the message, of
-/// `figures[0]` bytes; behind it each attribute: u32 length of the key, u32 of the value, both.
-/// `figures[1]`: length of all that in the original, when some was left out; else 0.
+/// An application sends a message: component and producer. The text is the message, of `figures[0]`
+/// bytes, followed by each attribute: u32 length of the key, u32 length of the value, key, value.
+/// `figures[1]`: length of the original if some of it was left out; otherwise 0.
 pub const NOTICE_USER: i32 = 7;
-/// A part of the server does.
+/// A component of the server sends a message.
 pub const NOTICE_INTERNAL: i32 = 8;
-/// A stored procedure, database and name, is about to be executed.
+/// A stored procedure (database and name) is about to be executed.
 pub const NOTICE_EXECUTE: i32 = 9;
-/// The server has started: the text has its arguments, each with a NUL behind it. `figures[1]` as
+/// The server has started: the text has its arguments, each followed by a NUL. `figures[1]` as
 /// above.
 pub const NOTICE_STARTUP: i32 = 10;
-/// It shuts down: the first half has the reason, the text the exit code.
+/// The server shuts down: the first half has the reason, the text the exit code.
 pub const NOTICE_SHUTDOWN: i32 = 11;
 
-/// `sql_command` is of the statement itself (known at its end only).
+/// `sql_command` belongs to the statement (known at its end only).
 pub const PRESENT_SQL_COMMAND: u32 = 1;
-/// The five figures follow the fixed part; which of them count, the next bits say.
+/// The five figures follow the fixed part; the next bits say which of them are valid.
 pub const PRESENT_FIGURES: u32 = 2;
 /// `figures[0]`.
 pub const PRESENT_ROWS_SENT: u32 = 4;
@@ -156,18 +156,18 @@ pub const PRESENT_ROWS_AFFECTED: u32 = 16;
 pub const PRESENT_QUERY_TIME: u32 = 32;
 /// `figures[4]`.
 pub const PRESENT_LOCK_TIME: u32 = 64;
-/// `sqlstate` counts.
+/// `sqlstate` is valid.
 pub const PRESENT_SQLSTATE: u32 = 128;
-/// An end: it is a result without a status, and ends the outermost statement that is open.
-/// A start or a point: a command of its own, so nothing before it can still be open.
+/// An end: it is a result without a status, and ends the outermost open statement. A start or a
+/// point: a separate command, so nothing before it can still be open.
 pub const PRESENT_OUTERMOST: u32 = 256;
 /// There is a text, though it may be empty.
 pub const PRESENT_TEXT: u32 = 512;
-/// The start is of what follows a statement in its packet, seen when that one ended.
+/// The start belongs to what follows a statement in its packet, detected when that statement ended.
 pub const PRESENT_REMAINDER: u32 = 1024;
-/// The end shows the text of another statement: it ends the innermost one that is open.
+/// The end shows the text of another statement: it ends the innermost open statement.
 pub const PRESENT_INNERMOST: u32 = 2048;
-/// START and POINT: inside of a stored program.
+/// START and POINT: inside a stored program.
 pub const PRESENT_NESTED: u32 = 4096;
 /// Its producer waits until its line is on the device
 /// ([`DURABILITY_SYNC`](crate::layout::DURABILITY_SYNC)).
@@ -193,8 +193,8 @@ pub struct Body {
     pub sqlstate: [u8; 5],
     /// 0.
     pub reserved: [u8; 3],
-    /// Length of the statement as it was known at its end. The first of several statements in
-    /// one packet started with the text of all of them.
+    /// Length of the statement as known at its end. The first of several statements in one packet
+    /// starts with the text of all of them.
     pub shown_bytes: u32,
 }
 
@@ -202,7 +202,7 @@ pub struct Body {
 pub const BODY_BYTES: usize = 48;
 /// Size of the figures.
 pub const FIGURES_BYTES: usize = 40;
-/// Most that header, body, figures and strings of one record can take.
+/// Most bytes that header, body, figures and strings of one record can take.
 pub const FIXED_BYTES_MAX: usize =
     RECORD_HEADER_BYTES + BODY_BYTES + FIGURES_BYTES + STRING_COUNT * STRING_BYTES_MAX;
 
@@ -212,7 +212,7 @@ const _: () = assert!(core::mem::offset_of!(Body, string_bytes) == 16);
 const _: () = assert!(core::mem::offset_of!(Body, sqlstate) == 36);
 const _: () = assert!(core::mem::offset_of!(Body, shown_bytes) == 44);
 
-/// A record to be written, borrowed. `#[repr(C)]`: the adapters fill it in C++.
+/// A borrowed record to be written. `#[repr(C)]`: the adapters fill it in C++.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
@@ -238,17 +238,17 @@ pub struct Event {
     pub shown_bytes: u32,
     /// 0.
     pub reserved: u32,
-    /// rows_sent, rows_examined, rows_affected, query_time_us, lock_time_us. Not looked at
-    /// without [`PRESENT_FIGURES`].
+    /// rows_sent, rows_examined, rows_affected, query_time_us, lock_time_us. Ignored without
+    /// [`PRESENT_FIGURES`].
     pub figures: [u64; 5],
-    /// The strings, in the order of `STRING_*`. Not looked at in kinds without strings.
+    /// The strings, in the order of `STRING_*`. Ignored in kinds without strings.
     pub strings: [Bytes; STRING_COUNT],
     /// The text.
     pub text: Bytes,
 }
 
 impl Event {
-    /// One of no kind, of which nothing is known.
+    /// An event without a kind and without data.
     pub const EMPTY: Event = Event {
         kind: 0,
         present: 0,
@@ -281,7 +281,7 @@ impl Bytes {
     /// No bytes.
     pub const EMPTY: Bytes = Bytes { data: core::ptr::null(), len: 0 };
 
-    /// Of a slice.
+    /// Borrows a slice.
     pub fn of(slice: &[u8]) -> Bytes {
         Bytes { data: slice.as_ptr(), len: slice.len() }
     }
@@ -330,13 +330,13 @@ impl<'a> View<'a> {
         self.strings
     }
 
-    /// Whether all of the record is here.
+    /// Whether the record is complete.
     pub fn is_whole(&self) -> bool {
         self.header.fragment == FRAGMENT_WHOLE
     }
 
     /// Reads a record from private memory. `None`: it is damaged.
-    // In place: what the caller does not need is not read.
+    // Inlined: what the caller does not need is not read.
     #[inline(always)]
     pub fn decode(bytes: &'a [u8]) -> Option<View<'a>> {
         let (head, rest) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;
@@ -387,8 +387,8 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 }
 
 fn read_header(bytes: &[u8; RECORD_HEADER_BYTES]) -> RecordHeader {
-    // SAFETY: as many bytes as a header has (asserted in `layout`), which has neither padding
-    // nor values that are not allowed; in this byte order (asserted there, too).
+    // SAFETY: a header has this many bytes (asserted in `layout`), and has neither padding nor
+    // forbidden values; the byte order is the same (asserted there, too).
     unsafe { bytes.as_ptr().cast::<RecordHeader>().read_unaligned() }
 }
 

@@ -1,4 +1,4 @@
-//! Reading committed records out of memory that nobody vouches for.
+//! Reading committed records from untrusted memory.
 //!
 //! Each length is read once, checked against the chunk, and the record is copied into
 //! private memory before anything else in it is looked at.
@@ -10,7 +10,7 @@ use crate::chunk;
 use crate::layout::{RECORD_ALIGN, RECORD_HEADER_BYTES};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// What lies at a position of a chunk.
+/// What is at a position of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A committed record of this size.
@@ -19,11 +19,11 @@ pub enum Next {
     Empty,
     /// The chunk is full.
     End,
-    /// A length that cannot be: the rest of the chunk is lost.
+    /// An impossible length: the rest of the chunk is lost.
     Damaged,
 }
 
-/// One chunk, to be read: where it lies is looked up once for all its records.
+/// One chunk to read: its address is computed once for all its records.
 #[derive(Clone, Copy)]
 pub struct Chunk<'a> {
     base: *mut u8,
@@ -78,8 +78,8 @@ impl<'a> Chunk<'a> {
         }
         let to = buffer.get_mut(..bytes as usize)?;
         // SAFETY: source lies within the chunk, `to` is private and of that length. A committed
-        // record is not changed by an honest producer; what a dishonest one puts there meanwhile
-        // is checked after this copy, never before.
+        // record is not changed by an honest producer; what a dishonest one stores meanwhile is
+        // checked after this copy, never before.
         unsafe {
             let from = self.base.wrapping_add(position as usize);
             core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), bytes as usize);

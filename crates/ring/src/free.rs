@@ -14,7 +14,7 @@ fn next_tag(head: u64) -> u64 {
     (head & !INDEX_MASK).wrapping_add(INDEX_MASK.wrapping_add(1))
 }
 
-/// The chunk that a head says is the first. `None`: there is none.
+/// The chunk that a head names as the first. `None`: there is none.
 #[inline]
 pub fn first(head: u64) -> Option<u32> {
     ((head & INDEX_MASK) as u32).checked_sub(1)
@@ -28,11 +28,11 @@ pub fn pop(head: &AtomicU64, controls: &[ChunkControl]) -> Option<u32> {
     let mut seen = head.load(Ordering::Acquire);
     loop {
         let index = first(seen)?;
-        // An index out of range is damage; it is answered as "no chunk", never followed.
+        // An index out of range is damage; the answer is "no chunk", and it is never followed.
         let control = controls.get(index as usize)?;
         let next = u64::from(control.next_free.load(Ordering::Relaxed));
-        // SYNC pop: Acquire as above; Relaxed would do for the store, but a pop must not
-        // break the release sequence of an earlier push.
+        // SYNC pop: Acquire as above; Relaxed would suffice for the store, but a pop must not break
+        // the release sequence of an earlier push.
         match head.compare_exchange_weak(
             seen,
             next_tag(seen) | next,
@@ -45,7 +45,7 @@ pub fn pop(head: &AtomicU64, controls: &[ChunkControl]) -> Option<u32> {
     }
 }
 
-/// Whether there is none, at this moment.
+/// Whether the list is empty at this moment.
 #[inline]
 pub fn is_empty(head: &AtomicU64) -> bool {
     first(head.load(Ordering::Relaxed)).is_none()

@@ -65,7 +65,7 @@ pub const RECORD_ALIGN: usize = 8;
 /// Size of [`RecordHeader`], bytes.
 pub const RECORD_HEADER_BYTES: usize = 64;
 
-/// Identity and geometry. Written once, before the arena is visible to anybody else.
+/// Identity and geometry. Written once, before the arena is visible to other threads.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Header {
@@ -97,7 +97,7 @@ pub struct Header {
     pub controls_offset: u64,
     /// Offset of the chunks; a multiple of 4096.
     pub chunks_offset: u64,
-    /// When the arena was made, µs since 1970-01-01 UTC.
+    /// When the arena was created, µs since 1970-01-01 UTC.
     pub created_us: i64,
     /// Process id of the owner.
     pub owner_pid: u32,
@@ -111,7 +111,7 @@ pub struct Header {
     pub log_directory: [u8; 3072],
 }
 
-/// What both sides change while it is in use. Each group has cache lines of its own.
+/// State that both sides change while the arena is in use. Each group has cache lines of its own.
 #[repr(C)]
 pub struct Shared {
     /// Free list: tag in the high half, chunk index + 1 in the low half, 0 = empty.
@@ -126,7 +126,7 @@ pub struct Shared {
     pub counters: Line<Counters>,
     /// What the writer keeps here so that it survives the process.
     pub writer: Line<WriterState>,
-    /// The same, for whoever writes next.
+    /// The same, for the next writer.
     pub successor: Line<Successor>,
 }
 
@@ -148,11 +148,11 @@ pub struct Backpressure {
 pub struct Wakeup {
     /// Changes when the writer should look; the writer sleeps on it.
     pub rings: AtomicU32,
-    /// 1 while the writer sleeps or is about to, and nobody has said that they wake it.
+    /// 1 while the writer sleeps or is about to, and no thread has taken on waking it.
     pub asleep: AtomicU32,
     /// Chunks closed since the writer last looked.
     pub closed: AtomicU32,
-    /// Ring when `closed` reaches this.
+    /// Wake the writer when `closed` reaches this.
     pub closed_limit: AtomicU32,
 }
 
@@ -168,21 +168,21 @@ pub struct Settings {
     /// Epoch for session slots: high 16 bits of `rec_no`, counts slots taken.
     pub session_epoch: AtomicU64,
     /// [`REDACT_SECRETS`] or [`REDACT_LITERALS`]. For the writer, and for recovery: the arena is
-    /// all that a dead server leaves behind to say it. Anything else means literals.
+    /// the only place where a dead server leaves this setting. Anything else means literals.
     pub redact: AtomicU32,
     /// [`DURABILITY_ASYNC`], [`DURABILITY_GROUP`] or [`DURABILITY_SYNC`].
     pub durability: AtomicU32,
-    /// How often the filter was changed: stored before any producer can ask the new one, so that
-    /// who reads a record knows by which filters it may have been judged. Filters themselves are
-    /// too large for the arena.
+    /// How often the filter was changed. It is stored before any producer can ask the new filter,
+    /// so a reader of a record knows which filters may have applied to it. Filters are too large
+    /// for the arena.
     pub filter_version: AtomicU64,
 }
 
-/// The log reaches the device when the operating system thinks fit.
+/// The operating system decides when the log reaches the device.
 pub const DURABILITY_ASYNC: u32 = 0;
-/// The writer sends it there at intervals.
+/// The writer syncs the log at intervals.
 pub const DURABILITY_GROUP: u32 = 1;
-/// No statement of a client begins before its line is there.
+/// No statement of a client begins before its line is on the device.
 pub const DURABILITY_SYNC: u32 = 2;
 
 /// Passwords and keys stay out of the log.
@@ -217,8 +217,8 @@ pub struct Counters {
     pub sessions_untracked: AtomicU64,
     /// Records given up because the session was killed while it waited.
     pub lost_killed: AtomicU64,
-    /// Statements that began before their line was on the device, though [`DURABILITY_SYNC`] asks
-    /// for it: they could not wait any longer. Nothing of them is lost.
+    /// Statements that began before their line was on the device, although [`DURABILITY_SYNC`]
+    /// requires it: they could not wait any longer. None of their records is lost.
     pub sync_given_up: AtomicU64,
 }
 
@@ -227,7 +227,7 @@ pub struct Counters {
 pub struct WriterState {
     /// `seq` of the last line that is in the file.
     pub written_seq: AtomicU64,
-    /// Records lost, by cause, that a `lost` line already tells of.
+    /// Records lost, by cause, that a `lost` line already reports.
     pub reported_timeout: AtomicU64,
     /// See `reported_timeout`.
     pub reported_dropped: AtomicU64,
@@ -239,14 +239,14 @@ pub struct WriterState {
     pub written_epoch: AtomicU32,
     /// Reserved, 0.
     pub reserved: AtomicU32,
-    /// Losses by cause (timeout, dropped, corrupt) that a `lost` line tells of which may not
-    /// be in the file yet.
+    /// Losses by cause (timeout, dropped, corrupt) reported by a `lost` line that may not be in the
+    /// file yet.
     pub telling: [Telling; 3],
     /// `seq` of the `start` line of this server; 0 = none yet.
     pub start_seq: AtomicU64,
     /// See `reported_timeout`.
     pub reported_killed: AtomicU64,
-    /// As `telling`, for those that were killed.
+    /// As `telling`, for records of killed sessions.
     pub telling_killed: Telling,
 }
 
@@ -255,10 +255,10 @@ pub struct WriterState {
 pub struct Successor {
     /// `seq` of the `stop` line of this server; 0 = none yet.
     pub stop_seq: AtomicU64,
-    /// Which log file was last brought to the device: the time in its name << 20 | its number. All
-    /// that was written before it is there. 0 = unknown (also before minor version 4).
+    /// Which log file was last synced to the device: the time in its name << 20 | its number.
+    /// Everything written before is on the device. 0 = unknown (also before minor version 4).
     pub synced_file: AtomicU64,
-    /// How much of it is there, bytes. Set to 0 before `synced_file` changes.
+    /// How much of it is on the device, bytes. Set to 0 before `synced_file` changes.
     pub synced_bytes: AtomicU64,
 }
 
@@ -267,7 +267,7 @@ pub struct Successor {
 pub struct Telling {
     /// `seq` of the line; 0 = there is none. Stored last.
     pub seq: AtomicU64,
-    /// Records lost for this cause, in all, once the line is in the file.
+    /// Total of records lost for this cause, once the line is in the file.
     pub count: AtomicU64,
 }
 
@@ -276,20 +276,20 @@ pub struct Telling {
 #[derive(Clone, Copy)]
 pub struct NameEntry(pub [u8; 32]);
 
-/// How many statement starts a session remembers. Deeper nesting still is recorded: the
-/// end of a forgotten start carries its text again, and the writer finds the start.
+/// How many statement starts a session remembers. Deeper nesting is still recorded: the end of a
+/// forgotten start carries its text again, and the writer finds the start.
 pub const OPEN_COUNT: usize = 4;
 
-/// What must follow a connection from thread to thread. Only the thread that executes the
-/// connection at the moment changes it, and the server hands connections over with
-/// synchronisation of its own; `conn` is also compared by others looking for a slot.
+/// State that follows a connection from thread to thread. Only the thread that executes the
+/// connection at the moment changes it, and the server hands connections over with its own
+/// synchronisation; other threads that look for a slot also compare `conn`.
 #[repr(C)]
 pub struct Session {
     /// Connection id; 0 = the slot is free, all ones = it is being given to a connection.
     pub conn: AtomicU64,
     /// `rec_no` of the last record, epoch in the high 16 bits.
     pub rec_no: AtomicU64,
-    /// When the session was last seen, µs.
+    /// When the session was last active, µs.
     pub seen_us: AtomicI64,
     /// Number of entries of `open` in use.
     pub open_len: AtomicU32,
@@ -299,13 +299,13 @@ pub struct Session {
     pub open: [OpenStatement; OPEN_COUNT],
     /// Number of the last line of this connection.
     pub conn_seq: AtomicU64,
-    /// `rec_no` of a record in fragments that the writer had to take out of the arena before
-    /// it was complete (writer): its producer waits for the next field to reach it.
+    /// `rec_no` of a record in fragments that the writer had to take out of the arena before it was
+    /// complete (writer): its producer waits until the next field reaches it.
     pub early_rec_no: AtomicU64,
     /// `rec_no` of the last such record whose line is in the file (writer).
     pub settled_rec_no: AtomicU64,
     /// `rec_no` of the last record in fragments that its producer gave up (and counted as lost)
-    /// after some of its fragments were in the arena: they will not be completed.
+    /// after some of its fragments were in the arena: it will not be completed.
     pub abandoned_rec_no: AtomicU64,
 }
 
@@ -318,7 +318,7 @@ pub struct OpenStatement {
     pub query_id_and_bytes: AtomicU64,
 }
 
-/// A statement that was written as `running` and whose end is still to come. Writer only.
+/// A statement that was written as `running` and has not ended yet. Writer only.
 #[repr(C)]
 pub struct RunningEntry {
     /// `seq` of the `running` line; 0 = the entry is free. Stored last.
@@ -503,8 +503,7 @@ pub struct Geometry {
 }
 
 impl Header {
-    /// Of a new arena of this geometry. When it was made, by whom and for which log is left
-    /// empty.
+    /// The header of a new arena of this geometry, without time of creation, owner and log.
     pub fn of(geometry: &Geometry) -> Header {
         Header {
             magic: MAGIC,
@@ -532,9 +531,9 @@ impl Header {
 }
 
 impl Geometry {
-    /// Divides `arena_bytes` (clamped to the accepted range, rounded down to pages) up.
+    /// Divides `arena_bytes` (clamped to the accepted range, rounded down to pages) into parts.
     ///
-    /// Small arenas get small chunks, so that there always are some 100 of them.
+    /// Small arenas get small chunks, so that there are always about 100 of them.
     #[allow(clippy::arithmetic_side_effects)] // Bounded by ARENA_BYTES_MAX, cold.
     pub fn for_bytes(arena_bytes: u64) -> Geometry {
         let page = PAGE_BYTES as u64;
@@ -564,7 +563,7 @@ impl Geometry {
         }
     }
 
-    /// Reads and checks the geometry of a header that nobody vouches for.
+    /// Reads and checks the geometry of an untrusted header.
     ///
     /// `None`: not an arena of this version, or its parts do not fit into `file_bytes`.
     #[allow(clippy::arithmetic_side_effects)] // Every product is bounded before it is formed.
@@ -576,7 +575,7 @@ impl Geometry {
         {
             return None;
         }
-        // There is one geometry for each size: whatever differs from it was damaged.
+        // There is one geometry for each size: any other is damage.
         let g = Geometry::for_bytes(header.arena_bytes);
         let same = g.arena_bytes == header.arena_bytes
             && g.chunk_bytes == header.chunk_bytes

@@ -17,22 +17,22 @@
 //! close (full, session ended)             steal   (IDLE only, when chunks are short)
 //! ```
 //!
-//! | module | what it owns |
+//! | module | contents |
 //! |---|---|
 //! | [`layout`] | every byte of the file, asserted at compile time |
 //! | [`chunk`] | the states of a chunk and who may change them |
 //! | [`free`] | the list of free chunks |
-//! | [`ahead`] | what the next change of the chunk needs, asked for in time |
+//! | [`ahead`] | prefetches what the next change of chunk needs |
 //! | [`backpressure`] | waiting for a free chunk |
 //! | [`wakeup`] | waking the writer |
-//! | [`session`] | what must follow a connection from thread to thread |
+//! | [`session`] | state that follows a connection from thread to thread |
 //! | [`codec`] | one record as bytes, and back with every length checked |
 //! | [`producer`] | append, fragments |
 //! | [`wait`] | back-pressure: where a query thread of the server may block |
-//! | [`swap`] | a value that is read seldom and replaced: the filter |
-//! | [`consumer`] | read committed records out of memory that nobody vouches for |
+//! | [`swap`] | a value that is rarely read and can be replaced: the filter |
+//! | [`consumer`] | reads committed records from untrusted memory |
 //! | [`arena`] | the mapping: validated offsets turned into references |
-//! | [`sync`], [`sys`] | the only doors to atomics and to the operating system |
+//! | [`sync`], [`sys`] | the only access to atomics and to the operating system |
 //!
 //! The normative text is `docs/specs/arena.md`.
 

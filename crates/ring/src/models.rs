@@ -1,12 +1,11 @@
 //! Loom models of the lock-free parts: every interleaving of a few threads, within bounds.
 //!
-//! Run by `scripts/loom.sh`. The models drive the functions that run in the server; what
-//! stands in for the rest is small: a chunk's bytes are cells that loom watches for data
-//! races, the futex is a mutex with a condition variable (a lost wake-up is a deadlock, which
-//! loom reports).
+//! Run by `scripts/loom.sh`. The models call the functions that run in the server, with small
+//! stand-ins for the rest: a chunk's bytes are cells that loom checks for data races, the futex is
+//! a mutex with a condition variable (a lost wakeup is a deadlock, which loom reports).
 //!
-//! Blind spots: loom explores at most three forced preemptions per run here, and knows
-//! nothing of the mapping, the codec and the time-outs; those are for Miri and the stress test.
+//! Blind spots: loom explores at most three forced preemptions per run here, and does not cover the
+//! mapping, the codec and the timeouts; Miri and the stress test do.
 
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex};
@@ -27,7 +26,7 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// Ways a model can end; a model that does not reach all of its own proves nothing.
+/// The ways a model can end; a model that does not reach all of its endings proves nothing.
 struct Endings(std::sync::atomic::AtomicU32);
 
 impl Endings {
@@ -53,8 +52,8 @@ const RECORD_BYTES: u32 = 64;
 /// A chunk: its control, and for each record a commit word and a payload.
 struct Chunk {
     words: [AtomicU32; RECORDS],
-    /// Written whenever the commit word is emptied by a plain store, so that loom sees the
-    /// race that a reader of that word would have with it.
+    /// Written whenever a plain store empties the commit word, so that loom detects the race with a
+    /// reader of that word.
     emptied: [UnsafeCell<()>; RECORDS],
     payloads: [UnsafeCell<u64>; RECORDS],
 }
@@ -66,7 +65,7 @@ struct World {
 }
 
 impl World {
-    /// All chunks are free and full of old bytes, as after a first round.
+    /// All chunks are free and full of old bytes, as after a first pass.
     fn new(chunk_count: usize) -> World {
         let control = |_| ChunkControl {
             state: AtomicU64::new(7 << 8 | chunk::FREE),
@@ -102,8 +101,8 @@ impl World {
     /// As `producer::take_chunk`.
     fn take(&self) -> Option<OpenChunk> {
         let index = free::pop(&self.head, &self.controls)?;
-        // Loom compares a store with the last access to its word alone. In `acquire` that is
-        // a load of the same thread, which would hide the loads of others from it.
+        // Loom compares a store only with the last access to its word. In `acquire` that is a load
+        // by the same thread, which would hide the loads of other threads from it.
         self.controls[index as usize].state.fetch_add(0, Ordering::Relaxed);
         self.empty(index, 0);
         let mut open = OpenChunk { owner: 1, ..OpenChunk::default() };
@@ -115,7 +114,7 @@ impl World {
     fn write(&self, open: &mut OpenChunk, value: u64) {
         let chunk = &self.chunks[open.index as usize];
         let at = open.position as usize;
-        // SAFETY: loom panics if anybody else accesses the cell at the same time.
+        // SAFETY: loom panics if another thread accesses the cell at the same time.
         chunk.payloads[at].with_mut(|payload| unsafe { *payload = value });
         if at + 1 < RECORDS {
             self.empty(open.index, at + 1);
@@ -133,7 +132,7 @@ impl World {
             if chunk::committed(&chunk.words[at]) == 0 {
                 break;
             }
-            // SAFETY: loom panics if anybody else writes the cell at the same time.
+            // SAFETY: loom panics if another thread writes the cell at the same time.
             values.push(chunk.payloads[at].with(|payload| unsafe { *payload }));
         }
         values
@@ -149,7 +148,7 @@ impl World {
     }
 }
 
-/// The futex: the check of the word and the sleep are one step for who wakes.
+/// The futex: checking the word and going to sleep are one step, as far as the waker can observe.
 struct FakeFutex {
     bucket: Mutex<()>,
     sleepers: Condvar,
@@ -261,8 +260,8 @@ fn free_list_gives_a_chunk_to_one_thread() {
     });
 }
 
-/// One chunk goes from a thread through the writer to another thread, and nobody reads or
-/// writes its bytes while another thread may.
+/// One chunk passes from a thread through the writer to another thread, and no thread reads or
+/// writes its bytes while another one may.
 #[test]
 fn chunk_is_handed_over() {
     static ENDINGS: Endings = Endings::none();
@@ -274,7 +273,7 @@ fn chunk_is_handed_over() {
                 let Some(mut open) = world.take() else { return 0 };
                 world.write(&mut open, 1);
                 chunk::leave(world.control(&open), &open);
-                assert!(chunk::enter(world.control(&open), &open), "nobody steals here");
+                assert!(chunk::enter(world.control(&open), &open), "no thread steals here");
                 world.write(&mut open, 2);
                 let index = open.index as usize;
                 chunk::close(&world.controls[index], &mut open);
@@ -314,7 +313,7 @@ fn chunk_is_handed_over() {
         let generation = chunk::generation_of(world.look(0));
         assert_eq!(generation, 7 + taken, "each acquire is a generation");
     });
-    // No chunk came back, one did, both did.
+    // No chunk came back, one did, or both did.
     ENDINGS.assert_all(3);
 }
 
@@ -340,7 +339,7 @@ fn commit_publishes_the_record_and_empties_the_next() {
 }
 
 /// The writer takes a chunk from an idle owner, never from one that is inside; the owner
-/// notices, and the chunk may already be another thread's.
+/// notices, and the chunk may already belong to another thread.
 #[test]
 fn steal_takes_only_idle_chunks() {
     static ENDINGS: Endings = Endings::none();
@@ -394,8 +393,8 @@ fn steal_takes_only_idle_chunks() {
     ENDINGS.assert_all(3);
 }
 
-/// A thread that dies between enter and commit loses that record only: what it committed
-/// before is drained, the chunk comes back, other threads are not held up.
+/// A thread that dies between enter and commit loses only that record: what it committed before is
+/// drained, the chunk comes back, other threads are not held up.
 #[test]
 fn a_dead_owner_is_buried() {
     model(|| {
@@ -412,7 +411,7 @@ fn a_dead_owner_is_buried() {
         });
         let mut open = world.take().unwrap();
         world.write(&mut open, 5);
-        // The writer may look at any moment; it must not bury what is alive and moves.
+        // The writer may look at any moment; it must not bury a chunk whose owner is alive.
         let index = 1 - open.index as usize;
         let word = world.look(index);
         if chunk::state_of(word) != chunk::FREE {
@@ -431,7 +430,7 @@ fn a_dead_owner_is_buried() {
     });
 }
 
-/// Producers that wait for a chunk get one: no wake-up is lost.
+/// Producers that wait for a chunk get one: no wakeup is lost.
 fn wait_for_chunks(producer_count: usize) {
     struct Waiting {
         world: World,
@@ -551,10 +550,10 @@ fn a_call_wakes_the_writer() {
     close_chunks(2, Wakeup::call);
 }
 
-/// A record whose fragments leave the arena before it is complete: its producer waits until
-/// the line is in the file, or the writer saw the end of the record in time.
+/// The fragments of a record leave the arena before it is complete: its producer waits until the
+/// line is in the file, unless the writer detected the end of the record in time.
 #[test]
-fn an_early_record_is_waited_for() {
+fn a_producer_waits_for_its_early_record() {
     struct Early {
         world: World,
         session: Session,
@@ -603,12 +602,12 @@ fn an_early_record_is_waited_for() {
             (false, _) => 1,
             (true, true) => 2,
         });
-        assert!(waited || complete, "the record was neither seen nor waited for");
+        assert!(waited || complete, "the writer missed the record and no producer waited");
     });
     ENDINGS.assert_all(3);
 }
 
-/// A record in fragments that is given up is known to be so, and its number is spent.
+/// A record in fragments that its producer gives up is recognised, and its number is used up.
 #[test]
 fn an_abandoned_record_is_recognised() {
     const REC_NO: u64 = 1 << 48 | 3;
@@ -636,7 +635,7 @@ fn a_slot_is_claimed_once() {
         let claim = |conn: u64| {
             let all = all.clone();
             move || {
-                // By now every slot that was free from the beginning would be stale.
+                // By now every slot that was free at first would be stale.
                 let slot = session::claim(&all.0, &all.1, conn, 1 << 50)?;
                 let first = slot.rec_no.load(Ordering::Relaxed);
                 slot.rec_no.store(first + 1, Ordering::Relaxed);
@@ -655,8 +654,8 @@ fn a_slot_is_claimed_once() {
     });
 }
 
-/// A connection comes back after a long time, while another one takes its slot because it
-/// was not seen for so long: one of the two gets it.
+/// A connection becomes active after a long time, while another one takes its slot because it was
+/// inactive for so long: one of the two gets it.
 #[test]
 fn a_stale_slot_has_one_user() {
     const NOW_US: i64 = 1 << 50;

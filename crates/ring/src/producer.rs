@@ -19,7 +19,7 @@ use crate::wakeup::Park;
 use crate::{ahead, free};
 use crate::{session, sys};
 
-/// What became of a record.
+/// The result of appending a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emitted {
     /// It is in the arena.
@@ -43,25 +43,25 @@ impl Park for Futex {
 /// Head of a MIDDLE or LAST fragment: header, u32 length, u32 zero.
 const TAIL_HEAD_BYTES: usize = RECORD_HEADER_BYTES + 8;
 
-/// Room that a record with strings, which is what begins a statement, leaves behind itself in its
-/// chunk: that of an error with the longest message of the server (512 bytes), and of an end. The
-/// server tells of some errors while it holds locks, for which other sessions wait or even spin
-/// (the definition of a table that does not exist, 10.11.19). So who waits for a chunk does so
-/// before the statement runs; its first error and its end are stored without.
+/// Space that a record with strings (one that begins a statement) leaves behind it in its chunk:
+/// enough for an error with the server's longest message (512 bytes) and an end. The server reports
+/// some errors while it holds locks for which other sessions wait or even spin (the definition of a
+/// table that does not exist, 10.11.19). So a thread waits for a chunk before the statement runs;
+/// the statement's first error and its end are stored without a wait.
 ///
-/// An end leaves it, too, if it can be had without a wait: what cannot be prepared has its error
-/// before anything else of it is reported.
+/// An end also leaves this space, if a chunk is free: for a statement that cannot be prepared, the
+/// server reports the error first.
 const SPARE_BYTES: usize = align_up(RECORD_HEADER_BYTES + BODY_BYTES + 512)
     .wrapping_add(align_up(RECORD_HEADER_BYTES + BODY_BYTES + FIGURES_BYTES));
 
-/// So much before the room above begins a record is stored by the slow path, which asks for what
-/// the change of the chunk will need; so the fast one does not have to look.
+/// A record that ends less than this before the space above begins takes the slow path, which
+/// prefetches what the change of chunk needs; so the fast path does not have to check.
 const AHEAD_BYTES: usize = 512;
 
-/// What is kept of an error's message, bytes. (Those of the server have 512 at most.)
+/// How much of an error's message is kept, bytes. (The server's messages have at most 512.)
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// The five bytes of an SQLSTATE in eight.
+/// The five bytes of an SQLSTATE within eight.
 const SQLSTATE_MASK: u64 = 0xff_ffff_ffff;
 
 #[inline]
@@ -69,20 +69,20 @@ const fn align_up(bytes: usize) -> usize {
     bytes.wrapping_add(RECORD_ALIGN - 1) & !(RECORD_ALIGN - 1)
 }
 
-/// Copies `len` bytes; most strings are shorter than 32 bytes and not worth a call.
+/// Copies `len` bytes; most strings are shorter than 32 bytes, too short to be worth a call.
 ///
 /// # Safety
 /// As for `copy_nonoverlapping::<u8>`.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    /// The first and the last bytes; they overlap.
+    /// Copies the first and the last bytes; they overlap.
     ///
     /// # Safety
     /// As for [`copy`]; `len` is at least the size of a `Word`.
     #[inline(always)]
     unsafe fn ends<Word>(from: *const u8, to: *mut u8, len: usize) {
         let end = len.wrapping_sub(size_of::<Word>());
-        // SAFETY: both words lie within the `len` bytes that the caller vouches for.
+        // SAFETY: both words lie within the `len` bytes that the caller guarantees.
         unsafe {
             let head = from.cast::<Word>().read_unaligned();
             let tail = from.add(end).cast::<Word>().read_unaligned();
@@ -135,9 +135,9 @@ fn enter<'a>(arena: &'a Arena, open: &OpenChunk, need: usize) -> Option<Reservat
     })
 }
 
-/// Makes room for `need` bytes, in a fresh chunk if need be, which is waited for as the settings
-/// and `chunk_wait` say. A fresh chunk is also taken, if one is free, where less than `spare` bytes
-/// would be left behind them. It is BUSY on success.
+/// Reserves `need` bytes, in a fresh chunk if necessary, for which it waits as the settings and
+/// `chunk_wait` say. It also takes a fresh chunk, if one is free, when less than `spare` bytes
+/// would remain behind the record. The chunk is BUSY on success.
 fn reserve<'a>(
     arena: &'a Arena,
     open: &mut OpenChunk,
@@ -156,7 +156,7 @@ fn reserve<'a>(
     {
         return Some(place);
     }
-    // There was no chunk, or it is full, or the writer has taken it away.
+    // There was no chunk, or it is full, or the writer has taken it.
     release(arena, open);
     let index = match free {
         Some(index) => index,
@@ -174,10 +174,11 @@ fn reserve<'a>(
 
 /// Empties the next commit word, publishes the record, keeps its numbers and leaves the chunk.
 ///
-/// The numbers in between: a session's last number is then that of a committed record, and one
-/// that is committed and not kept yet lies in a chunk that its owner has not left. So a new writer
-/// that reads the number first and the chunks afterwards knows of every record up to it that it is
-/// in one of them or has been written before (`take_over` of the recorder).
+/// The numbers come in between: a session's last number is then the number of a committed record,
+/// and a record that is committed but whose number is not stored yet lies in a chunk that its owner
+/// has not left. So a new writer that reads the number first and the chunks afterwards knows that
+/// every record up to that number is in one of them or was written before (`take_over` of the
+/// recorder).
 ///
 /// # Safety
 /// `place` was reserved for at least `record_bytes`, a multiple of 8, in `open`'s chunk.
@@ -192,7 +193,7 @@ unsafe fn publish(
         // SAFETY: sizes are multiples of 8, so at least 8 bytes follow within the chunk.
         unsafe { place.at.add(record_bytes).cast::<u32>().write(0) };
     }
-    // SAFETY: the first word of the place, aligned to 8, touched by others as an atomic only.
+    // SAFETY: the first word of the place, aligned to 8; other threads access it only as an atomic.
     let word = unsafe { AtomicU32::from_ptr(place.at.cast::<u32>()) };
     chunk::commit(word, record_bytes as u32);
     if let Some((session, numbers)) = numbers {
@@ -222,18 +223,18 @@ impl Numbers {
         Numbers { rec_no, conn_seq: conn_seq_after.wrapping_mul(begins), conn_seq_after }
     }
 
-    /// Without a slot, fragments would have nothing in common but their connection: they get
-    /// an epoch of their own.
+    /// Without a slot, fragments would share nothing but their connection: they get an epoch of
+    /// their own.
     fn of_fragments_alone(self, arena: &Arena) -> Numbers {
         let epoch = session::next_epoch(&arena.shared().settings.0);
         Numbers { rec_no: epoch.wrapping_add(1), ..self }
     }
 
-    /// Only what was accepted takes numbers: the numbers in the arena have no gaps.
+    /// Only accepted records take numbers: the numbers in the arena have no gaps.
     #[inline(always)]
     fn keep(self, session: &Session) {
-        // SYNC numbers: Release pairs with the Acquire in `session::last_number`: who reads the
-        // number finds the record.
+        // SYNC numbers: Release pairs with the Acquire in `session::last_number`: a thread that
+        // reads the number finds the record.
         session.rec_no.store(self.rec_no, Ordering::Release);
         session.conn_seq.store(self.conn_seq_after, Ordering::Relaxed);
     }
@@ -253,7 +254,7 @@ fn string_bytes<const STRINGS: bool>(event: &Event) -> usize {
         .fold(0, |sum: usize, string| sum.wrapping_add(string.len))
 }
 
-/// Whether the record begins a line: none does without strings.
+/// Whether the record begins a line: only records with strings do.
 #[inline(always)]
 fn begins_line<const STRINGS: bool>(event: &Event) -> bool {
     STRINGS && RecordKind::begins_line(event.kind)
@@ -314,8 +315,8 @@ unsafe fn write_fixed<const STRINGS: bool>(
     }
 }
 
-/// Writes a record's header, all but its commit word: that one is 0 already, and the writer
-/// may be reading it at this moment.
+/// Writes a record's header except its commit word, which is 0 already and which the writer may be
+/// reading at this moment.
 ///
 /// # Safety
 /// `at` has room for a header and is aligned to 8.
@@ -373,7 +374,7 @@ pub unsafe fn emit(
     }
 }
 
-/// [`emit`] for an event that is no error, and of which it is known whether its kind has strings.
+/// [`emit`] for an event that is not an error, when it is known whether its kind has strings.
 ///
 /// # Safety
 /// As for [`emit`].
@@ -387,7 +388,7 @@ pub unsafe fn emit_kind<const STRINGS: bool>(
     let string_bytes = string_bytes::<STRINGS>(event);
     let record_bytes =
         align_up(head_bytes(event).wrapping_add(string_bytes).wrapping_add(text_bytes(event)));
-    // If all strings together are not longer than one may be, none of them is.
+    // If all strings together are no longer than one may be, each of them fits.
     if string_bytes <= STRING_BYTES_MAX
         && let Some(place) =
             enter(arena, open, record_bytes.wrapping_add(SPARE_BYTES + AHEAD_BYTES))
@@ -416,8 +417,7 @@ pub unsafe fn emit_error(
     unsafe { emit_slowly::<false>(arena, open, session, &cut) }
 }
 
-/// Whether the server tells of it while it holds the lock of its accounts, without which nobody can
-/// log in.
+/// Whether the server reports it while it holds the lock of its accounts, which every login needs.
 fn is_of_an_account(event: &Event) -> bool {
     event.kind == RecordKind::Notice as u32
         && (NOTICE_FLUSH..=NOTICE_AUTHID_DROP).contains(&event.sql_command)
@@ -434,7 +434,7 @@ fn chunk_wait_of(event: &Event) -> ChunkWait {
     }
 }
 
-/// Appends a record that does not fit into the thread's chunk or comes near its end, or has long
+/// Appends a record that does not fit into the thread's chunk or ends close to its end, has long
 /// strings, or is an error.
 ///
 /// # Safety
@@ -465,7 +465,7 @@ unsafe fn emit_slowly<const STRINGS: bool>(
     }
     let little = ChunkWait::Little { conn: event.conn as u32 };
     let reserved = if STRINGS {
-        // A fresh chunk need not have room for an error behind the record.
+        // A fresh chunk need not have space for an error behind the record.
         let need = record_bytes.wrapping_add(SPARE_BYTES);
         let chunk_wait = if is_of_an_account(event) { little } else { chunk_wait_of(event) };
         reserve(arena, open, session, need, 0, chunk_wait)
@@ -536,7 +536,7 @@ unsafe fn emit_fragments<const STRINGS: bool>(
     let mut done = 0usize;
     let mut number = 0u16;
     while number == 0 || done < text_bytes {
-        // The first fragment starts a chunk, so that the fixed part fits for certain.
+        // The first fragment starts a chunk, so that the fixed part always fits.
         let Some(place) = reserve(arena, open, session, chunk_bytes, 0, chunk_wait) else {
             if let (Some(session), 1..) = (session, number) {
                 session::abandon(session, numbers.rec_no);
@@ -581,9 +581,9 @@ unsafe fn emit_fragments<const STRINGS: bool>(
     Emitted::Accepted
 }
 
-/// Waits until the line of the session's last record is on the device, as long as `overflow`
-/// lets it wait, and counts it if that is not long enough. The record asks for it
-/// ([`PRESENT_AWAITED`](crate::codec::PRESENT_AWAITED)).
+/// Waits until the line of the session's last record is on the device, for as long as `overflow`
+/// permits, and counts it if that is not long enough. The record requests this with
+/// [`PRESENT_AWAITED`](crate::codec::PRESENT_AWAITED).
 #[cold]
 pub fn wait_for_device(arena: &Arena, open: &OpenChunk, session: &Session) {
     let rec_no = session.rec_no.load(Ordering::Relaxed);
@@ -592,7 +592,7 @@ pub fn wait_for_device(arena: &Arena, open: &OpenChunk, session: &Session) {
     }
 }
 
-/// Gives the thread's chunk back: its session has ended, or it needs another one.
+/// Gives the thread's chunk back: its session has ended, or it needs another chunk.
 pub fn release(arena: &Arena, open: &mut OpenChunk) {
     if open.idle_word == 0 {
         return;

@@ -1,5 +1,5 @@
-//! What must follow a connection from thread to thread: the number of its last record, and
-//! which of its statements have started.
+//! State that follows a connection from thread to thread: the number of its last record, and which
+//! of its statements have started.
 //!
 //! A connection has a slot of its own, found by its id. Only the thread that executes the
 //! connection touches the slot's contents, so plain loads and stores are enough; taking a
@@ -9,14 +9,14 @@ use crate::layout::{OPEN_COUNT, Session, Settings, WriterState};
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::wakeup::Park;
 
-/// How many neighbouring slots a connection may use. Ids are handed out in sequence, so
-/// that neighbours are connections of about the same age.
+/// How many neighbouring slots a connection may use. Ids are assigned in sequence, so neighbours
+/// are connections of about the same age.
 const WINDOW: usize = 16;
-/// A slot that was not used for this long may be given to another connection, µs. The old
-/// one gets a new slot, and a new epoch in its record numbers, if it comes back.
+/// A slot that was unused for this long may be given to another connection, µs. If the old one
+/// becomes active again, it gets a new slot and a new epoch in its record numbers.
 const STALE_US: i64 = 600_000_000;
-/// A slot that was not used for this long asks for it before it is used again, µs. Much less
-/// than `STALE_US`, so that no clock has to be exact.
+/// The owner of a slot that was unused for this long must claim it again before it uses it, µs.
+/// Much less than `STALE_US`, so that clocks need not be exact.
 const RECENT_US: i64 = 60_000_000;
 /// Bits of `rec_no` below the epoch.
 pub const REC_NO_BITS: u32 = 48;
@@ -35,7 +35,7 @@ pub fn number_in_epoch(rec_no: u64) -> u64 {
     rec_no & ((1 << REC_NO_BITS) - 1)
 }
 
-/// A fresh epoch, in place in a record number.
+/// A fresh epoch, shifted to its position in a record number.
 #[cold]
 pub(crate) fn next_epoch(settings: &Settings) -> u64 {
     settings.session_epoch.fetch_add(1, Ordering::Relaxed).wrapping_add(1) << REC_NO_BITS
@@ -49,7 +49,7 @@ fn window(sessions: &[Session], conn: u64) -> impl Iterator<Item = &Session> {
     head.iter().chain(tail.iter()).take(WINDOW)
 }
 
-/// The slot of a connection if it is the first one of its window: it is that nearly always.
+/// The slot of a connection if it is the first one of its window, as it nearly always is.
 #[inline]
 pub fn first(sessions: &[Session], conn: u64) -> Option<&Session> {
     let mask = sessions.len().wrapping_sub(1);
@@ -66,8 +66,8 @@ pub fn find(sessions: &[Session], conn: u64) -> Option<&Session> {
     window(sessions, conn).find(|s| s.conn.load(Ordering::Relaxed) == conn)
 }
 
-/// Notes that the connection uses its slot now. `false`: it was taken away at this moment,
-/// and the connection needs another one.
+/// Notes that the connection uses its slot now. `false`: another connection took the slot at this
+/// moment, and this one needs another slot.
 #[inline]
 pub fn touch(session: &Session, conn: u64, now_us: i64) -> bool {
     // SYNC seen: pairs with the Release in `claim`: if this reads what another connection
@@ -106,8 +106,8 @@ pub fn claim<'a>(
     slot.abandoned_rec_no.store(0, Ordering::Relaxed);
     // SYNC seen: pairs with the Acquire in `touch`.
     slot.seen_us.store(now_us, Ordering::Release);
-    // SYNC claim: Release pairs with the Acquires in `take_stale`: who would take the slot away
-    // sees the `seen_us` of this connection, not of the one before.
+    // SYNC claim: Release pairs with the Acquires in `take_stale`: a thread that would take the
+    // slot away reads the `seen_us` of this connection, not of the previous one.
     slot.conn.store(conn, Ordering::Release);
     Some(slot)
 }
@@ -119,8 +119,8 @@ fn take(conn: &AtomicU64, held: u64) -> bool {
         && conn.compare_exchange(held, CLAIMING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
-/// Takes the slot of a connection that was not seen for long: its end was not seen either,
-/// because recording was off.
+/// Takes the slot of a connection that was inactive for long; its end was not recorded because
+/// recording was off.
 fn take_stale(slot: &Session, now_us: i64) -> bool {
     let stale = || now_us.wrapping_sub(slot.seen_us.load(Ordering::Relaxed)) > STALE_US;
     // SYNC claim: pairs with the Release in `claim`.
@@ -131,7 +131,7 @@ fn take_stale(slot: &Session, now_us: i64) -> bool {
     if stale() {
         return true;
     }
-    // The connection came back at this moment (see `touch`), or the slot just changed hands.
+    // The connection became active at this moment (see `touch`), or the slot just changed hands.
     // SYNC claim: as in `claim`.
     slot.conn.store(held, Ordering::Release);
     false
@@ -148,7 +148,7 @@ pub fn last_number(session: &Session) -> Option<(u64, u64)> {
     is_held.then_some((conn, rec_no))
 }
 
-/// Whether the slot is being given to a connection, or looked at for that, at this moment.
+/// Whether the slot is being given to a connection, or checked for that, at this moment.
 pub fn changes_hands(session: &Session) -> bool {
     // SYNC claim: pairs with the Releases in `claim` and `take_stale`.
     session.conn.load(Ordering::Acquire) == CLAIMING
@@ -161,16 +161,16 @@ pub fn forget(session: &Session) {
     session.conn.store(0, Ordering::Release);
 }
 
-/// Says that the fragments of a record leave the arena before it is complete (writer). It
-/// must look once more for the rest of the record before it lets go of any of them.
+/// Announces that the fragments of a record leave the arena before it is complete (writer). The
+/// writer must look once more for the rest of the record before it releases any of them.
 pub fn announce_early(session: &Session, rec_no: u64) {
     session.early_rec_no.store(rec_no, Ordering::Relaxed);
     // SYNC early: pairs with the fence in `taken_early`.
     fence(Ordering::SeqCst);
 }
 
-/// Whether the record that was just completed had left the arena before (producer). Either
-/// the writer's last look saw the end of the record, or this sees the announcement.
+/// Whether the record that was just completed had left the arena before (producer). Either the
+/// writer's last look found the end of the record, or this finds the announcement.
 #[inline]
 pub fn taken_early(session: &Session, rec_no: u64) -> bool {
     // SYNC early: pairs with the fence in `announce_early`.
@@ -178,24 +178,24 @@ pub fn taken_early(session: &Session, rec_no: u64) -> bool {
     session.early_rec_no.load(Ordering::Relaxed) == rec_no
 }
 
-/// Says that the line of a record that is waited for is where it has to be (writer).
+/// Announces that the line that a producer waits for is where it has to be (writer).
 /// [`wake_settled`] then wakes its producer.
 pub fn announce_settled(session: &Session, rec_no: u64) {
-    // One that nobody waits for any more may come behind a later one.
+    // A record whose producer no longer waits may come after a later one.
     if session.settled_rec_no.load(Ordering::Relaxed) < rec_no {
         // SYNC settled: pairs with the Acquire in `unsettled`.
         session.settled_rec_no.store(rec_no, Ordering::Release);
     }
 }
 
-/// Wakes the producers of what was announced.
+/// Wakes the producers of the announced records.
 pub fn wake_settled(state: &WriterState, park: &impl Park) {
     // SYNC settled: pairs with the Acquire in `unsettled`.
     state.written_epoch.fetch_add(1, Ordering::Release);
     park.wake(&state.written_epoch, u32::MAX >> 1);
 }
 
-/// What to sleep on while the record is not in the file; `None`: it is (producer).
+/// The word value to sleep on while the record is not in the file; `None`: it is (producer).
 pub fn unsettled(session: &Session, state: &WriterState, rec_no: u64) -> Option<u32> {
     // SYNC settled: the epoch is read first; pairs with the Release in `wake_settled`. If
     // the record is settled after the next line, the epoch changes after this one.
@@ -204,8 +204,8 @@ pub fn unsettled(session: &Session, state: &WriterState, rec_no: u64) -> Option<
     (session.settled_rec_no.load(Ordering::Acquire) < rec_no).then_some(epoch)
 }
 
-/// Gives up a record of which fragments are in the arena already (producer). It keeps its
-/// number, so that the fragments of the next record can never be taken for its own.
+/// Gives up a record of which some fragments are already in the arena (producer). It keeps its
+/// number, so that the fragments of the next record are never taken for its own.
 #[cold]
 pub fn abandon(session: &Session, rec_no: u64) {
     // SYNC numbers: pairs with the Acquire in `last_number`.
@@ -214,8 +214,8 @@ pub fn abandon(session: &Session, rec_no: u64) {
     session.abandoned_rec_no.store(rec_no, Ordering::Release);
 }
 
-/// Whether the rest of an incomplete record will never come, and its producer has counted it
-/// as lost (writer). The slot must still be of the connection.
+/// Whether the rest of an incomplete record will never arrive, and its producer has counted it as
+/// lost (writer). The slot must still belong to the connection.
 pub fn abandoned(session: &Session, rec_no: u64) -> bool {
     // SYNC abandon: pairs with the Release in `abandon`.
     let given_up = session.abandoned_rec_no.load(Ordering::Acquire);
@@ -227,8 +227,8 @@ fn pack(query_id: u64, text_bytes: u32) -> u64 {
     (query_id & 0xffff_ffff) | (u64::from(text_bytes) << 32)
 }
 
-/// Remembers that a statement started. The oldest entry goes when there is no room: its
-/// end will then carry the text again.
+/// Remembers that a statement started. If there is no space, the oldest entry is removed: its end
+/// will then carry the text again.
 #[inline]
 pub fn note_start(session: &Session, text_id: u64, query_id: u64, text_bytes: u32) {
     let mut len = session.open_len.load(Ordering::Relaxed) as usize;
@@ -249,14 +249,14 @@ pub fn note_start(session: &Session, text_id: u64, query_id: u64, text_bytes: u3
     }
 }
 
-/// Forgets a start whose end has come, and everything that was nested in it. `false`: no
-/// such start is known.
+/// Forgets a start that has ended, and everything that was nested in it. `false`: no such start is
+/// known.
 ///
-/// An end belongs to a start when both speak of the same text in memory, and the query ids
-/// agree or the end's text is not longer. Query ids alone do not do: statements inside
-/// stored programs get a new one after their start, and the first of several statements in
-/// one packet has a shorter text at its end (seen on MariaDB 10.11.19). An end without a
-/// text (of `COM_INIT_DB`) has nothing but the query id.
+/// An end belongs to a start if both refer to the same text in memory, and the query ids agree or
+/// the end's text is not longer. Query ids alone do not suffice: statements inside stored programs
+/// get a new one after their start, and the first of several statements in one packet has a shorter
+/// text at its end (observed on MariaDB 10.11.19). An end without a text (of `COM_INIT_DB`) has
+/// only the query id.
 #[inline]
 pub fn note_end(session: &Session, text_id: u64, query_id: u64, text_bytes: u32) -> bool {
     let wanted = pack(query_id, text_bytes);
@@ -280,7 +280,8 @@ pub fn note_end(session: &Session, text_id: u64, query_id: u64, text_bytes: u32)
     false
 }
 
-/// Forgets the innermost start, or all of them: its end does not name it, or it begins anew.
+/// Forgets the innermost start, or all of them: the end does not identify its start, or a new
+/// command begins.
 #[inline]
 pub fn close_open(session: &Session, all: bool) {
     let len = session.open_len.load(Ordering::Relaxed);
@@ -313,7 +314,7 @@ mod tests {
         for conn in 1..=600 {
             assert_eq!(find(&sessions, conn).unwrap().conn.load(Ordering::Relaxed), conn);
         }
-        assert!(find(&sessions, 0).is_none(), "a free slot is nobody's");
+        assert!(find(&sessions, 0).is_none(), "a free slot has no owner");
         forget(find(&sessions, 7).unwrap());
         assert!(find(&sessions, 7).is_none());
         assert!(claim(&sessions, &settings.0, 7, 1).is_some());
@@ -329,8 +330,8 @@ mod tests {
         assert!(claim(&sessions, &settings.0, 17, 1).is_none());
         let slot = claim(&sessions, &settings.0, 17, STALE_US + 2).unwrap();
         assert_eq!(epoch_of(slot.rec_no.load(Ordering::Relaxed)), 17);
-        assert!(find(&sessions, 1).is_none(), "the oldest in the window had to go");
-        // Everybody else is as old, but comes back before somebody asks for the slot.
+        assert!(find(&sessions, 1).is_none(), "the oldest in the window was replaced");
+        // All other connections are as old, but become active before a new one asks for the slot.
         let now_us = STALE_US + 3;
         for conn in 2..=16 {
             assert!(touch(find(&sessions, conn).unwrap(), conn, now_us));

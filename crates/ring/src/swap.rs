@@ -1,10 +1,10 @@
-//! One value that many threads read, seldom, and one thread replaces.
+//! One value that many threads rarely read, and one thread replaces.
 //!
-//! A reader announces itself for as long as it looks; who has replaced the value may free the old
-//! one as soon as nobody is announced. Announcing is a read-modify-write on a word that the
-//! replacing thread read-modify-writes too, after it has stored the new value. Whichever comes
-//! second in that word's order sees what the other did before: either the reader was seen, or it
-//! sees the new value.
+//! A reader announces itself while it reads. The thread that replaced the value may free the old
+//! one as soon as no reader is announced. Announcing is a read-modify-write on a word that the
+//! replacing thread also read-modify-writes, after it has stored the new value. Whichever comes
+//! second in that word's order sees what the other did before: either the replacing thread sees the
+//! reader, or the reader sees the new value.
 
 use core::ptr;
 
@@ -26,7 +26,7 @@ impl<T: Sync> Default for Swap<T> {
 }
 
 impl<T: Sync> Swap<T> {
-    /// Looks at the value; `None`: there is none.
+    /// Passes the value to `look`; `None`: there is none.
     ///
     /// Runs on: any thread · Blocks: no · Allocates: no
     #[inline]
@@ -35,25 +35,25 @@ impl<T: Sync> Swap<T> {
         self.readers.fetch_add(1, Ordering::AcqRel);
         // SYNC swap: Acquire pairs with the Release in `replace`: the value's bytes.
         let value = self.value.load(Ordering::Acquire);
-        // SAFETY: null, or a value that `replace` was given, which lives until `is_read` has
-        // answered no after the next `replace`. It cannot have: this reader is announced.
+        // SAFETY: null, or a value passed to `replace`, which lives until `is_read` has returned
+        // false after the next `replace`. It cannot have: this reader is announced.
         let result = look(unsafe { value.as_ref() });
         // SYNC swap: Release pairs with the Acquire in `is_read`: this reader is done.
         self.readers.fetch_sub(1, Ordering::Release);
         result
     }
 
-    /// Puts another value in its place; null: none. One thread at a time.
+    /// Replaces the value; null: none. One thread at a time.
     ///
     /// # Safety
-    /// `value` is null, or valid and not changed until, after the next call of this function,
-    /// [`is_read`](Self::is_read) has answered no.
+    /// `value` is null, or valid and unchanged until, after the next call of this function,
+    /// [`is_read`](Self::is_read) has returned false.
     pub unsafe fn replace(&self, value: *const T) {
         // SYNC swap: Release pairs with the Acquire in `read`.
         self.value.store(value.cast_mut(), Ordering::Release);
     }
 
-    /// Whether a reader may still look at what was replaced before.
+    /// Whether a reader may still use a value that was replaced.
     pub fn is_read(&self) -> bool {
         // SYNC swap: AcqRel pairs with the two read-modify-writes in `read`.
         self.readers.fetch_add(0, Ordering::AcqRel) != 0
@@ -75,9 +75,9 @@ mod models {
     unsafe impl Sync for Value {}
 
     /// Two readers, and a thread that replaces the value and frees the old one as soon as it may:
-    /// nobody looks at what was freed (loom sees the race of `with` and `with_mut`).
+    /// no reader uses the freed value (loom detects the race of `with` and `with_mut`).
     #[test]
-    fn what_is_read_is_not_freed() {
+    fn a_value_in_use_is_not_freed() {
         static FREED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         static KEPT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let mut builder = loom::model::Builder::new();

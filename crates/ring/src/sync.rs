@@ -1,4 +1,4 @@
-//! The only door to atomics: the real ones, or loom's when models run.
+//! The only access to atomics: the real ones, or loom's when models run.
 //!
 //! Every ordering stronger than `Relaxed` in this crate carries a `SYNC name:` comment
 //! that says which other access it pairs with.

@@ -11,7 +11,7 @@
 
 use crate::sync::AtomicU32;
 
-/// Runs `f` and puts the thread's `errno` back as it was.
+/// Runs `f` and restores the thread's `errno`.
 fn keep_errno<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: `__errno_location` returns a valid pointer to this thread's errno.
     let saved = unsafe { *libc::__errno_location() };
@@ -23,7 +23,7 @@ fn keep_errno<T>(f: impl FnOnce() -> T) -> T {
 
 /// Sleeps while `*word == expected`, at most `timeout_us` microseconds.
 ///
-/// Returns for any reason (wake, time-out, signal, changed value): the caller looks again.
+/// Returns for any reason (wakeup, timeout, signal, changed value): the caller checks again.
 pub fn futex_wait(word: &AtomicU32, expected: u32, timeout_us: u64) {
     let timeout = libc::timespec {
         tv_sec: (timeout_us / 1_000_000) as libc::time_t,
@@ -47,7 +47,7 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, timeout_us: u64) {
 /// Wakes at most `count` sleepers on `word`.
 pub fn futex_wake(word: &AtomicU32, count: u32) {
     keep_errno(|| {
-        // SAFETY: as in `futex_wait`; waking reads no memory of ours.
+        // SAFETY: as in `futex_wait`; waking reads no memory of this process.
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, count) }
     });
 }

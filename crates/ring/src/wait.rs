@@ -1,6 +1,6 @@
 //! Back-pressure: the only places where a query thread of the server blocks.
 //!
-//! What happens when there is no room is the `overflow` setting. Every record that is given up
+//! The `overflow` setting decides what happens if no chunk is free. Every record that is given up
 //! is counted by its cause before the call returns.
 
 use crate::arena::Arena;
@@ -12,52 +12,52 @@ use crate::producer::Futex;
 use crate::sync::{AtomicU64, Ordering, spin};
 use crate::{free, session, sys};
 
-/// Tries before sleeping. Short: the writer needs the processor too.
+/// Attempts before sleeping. Few: the writer needs the processor too.
 const SPIN_COUNT: u32 = 64;
-/// A waiting producer looks at the settings again at least this often, µs.
+/// A waiting producer checks the settings again at least this often, µs.
 const SLICE_US: u64 = 100_000;
-/// Who was killed still waits for this long, µs: a writer that can write has made room by then,
-/// and nothing is lost.
+/// A killed session still waits for this long, µs: a writer that is able to write has freed a chunk
+/// by then, and nothing is lost.
 const KILLED_WAIT_US: u64 = 100_000;
 
-/// Who may be holding locks of the server waits for this long at most, µs: a writer that can write
-/// has made room by then.
+/// A thread that may hold locks of the server waits at most this long, µs: a writer that is able to
+/// write has freed a chunk by then.
 const LITTLE_US: u64 = 10_000_000;
 
-/// Who asks for a chunk.
+/// How long a request for a chunk waits.
 #[derive(Clone, Copy)]
 pub(crate) enum ChunkWait {
-    /// Waits for nothing, and loses nothing: what finds no room is kept elsewhere.
+    /// Does not wait and loses nothing: what does not fit is kept elsewhere.
     None,
     /// Waits as long as the settings say.
     Full,
     /// Its session ends: as `Full`, but once the server calls the session killed, no longer than
     /// [`LITTLE_US`].
     ///
-    /// Both servers call every session killed before they report its end (`THD::disconnect` in
-    /// `sql/sql_class.cc`), so the answer does not tell whether somebody killed it.
+    /// Both servers mark every session as killed before they report its end (`THD::disconnect` in
+    /// `sql/sql_class.cc`), so the answer does not show whether a `KILL` was issued.
     Ending {
         /// Connection id, its lower half.
         conn: u32,
     },
-    /// May be holding locks of the server: waits only where a loss is out of the question, and
-    /// [`LITTLE_US`] at most.
+    /// May hold locks of the server: waits only if the settings allow no loss, and at most
+    /// [`LITTLE_US`].
     Little {
         /// Connection id, its lower half.
         conn: u32,
     },
 }
 
-/// How long a wait may last, µs; `None`: nobody waits.
+/// How long a wait may last, µs; `None`: no wait.
 ///
 /// `own`: see [`OpenChunk::overflow`].
 fn limit_us(settings: &Settings, own: u32) -> Option<u64> {
-    // Who turns recording off does not want to wait for it any longer.
+    // Turning recording off ends all waits.
     if settings.logging.load(Ordering::Relaxed) == 0 {
         return None;
     }
     let set = settings.overflow.load(Ordering::Relaxed);
-    // There is no room to come: what a rule says does not count.
+    // No chunk will become free: the policy of a rule does not apply.
     let own = own.checked_sub(1).filter(|_| set != OVERFLOW_LET_GO);
     match own.unwrap_or(set) {
         OVERFLOW_BLOCK => Some(u64::MAX),
@@ -66,7 +66,7 @@ fn limit_us(settings: &Settings, own: u32) -> Option<u64> {
     }
 }
 
-/// A wait that has begun.
+/// A wait in progress.
 struct Wait<'a> {
     since_us: i64,
     settings: &'a Settings,
@@ -81,7 +81,8 @@ impl Wait<'_> {
         sys::monotonic_us().wrapping_sub(self.since_us).max(0) as u64
     }
 
-    /// How long to sleep at most until asking again, µs, or where to count that it is over.
+    /// How long to sleep at most before checking again, µs, or the counter of the wait that is
+    /// over.
     fn slice_us<'c>(&self, counters: &'c Counters) -> Result<u64, &'c AtomicU64> {
         let waited_us = self.waited_us();
         let limit_us = limit_us(self.settings, self.overflow).ok_or(&counters.lost_dropped)?;
@@ -122,7 +123,7 @@ pub(crate) fn for_chunk(
             counters.lost_timeout.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        // What came before it is lost, and counted, already: one wait was enough.
+        // The previous record is already lost and counted: one wait was enough.
         if conn != 0 && open.lost_conn == conn {
             let killed = open.killed.is_true();
             let counter = if killed { &counters.lost_killed } else { &counters.lost_dropped };
@@ -165,7 +166,7 @@ pub(crate) fn for_chunk(
             }
         };
         if let Some(session) = session {
-            // A connection that waits is not stale, however long it takes.
+            // A waiting connection is not stale, however long it waits.
             session.seen_us.store(sys::now_us(), Ordering::Relaxed);
         }
         shared.wakeup.0.call(&Futex);
@@ -176,11 +177,11 @@ pub(crate) fn for_chunk(
     found.map_err(|counter| counter.fetch_add(1, Ordering::Relaxed)).ok()
 }
 
-/// The writer had to take this record out of the arena while it was still coming in: it is
-/// nowhere but in the writer's memory. Waits until its line is in the file, so that no
-/// statement runs that a crash could take out of the record. `for_device`: the line must be on
-/// the device before the statement runs. `false`: it waits no longer. Who is killed does not
-/// wait: the server does not run the statement.
+/// The writer had to take this record out of the arena while it was still arriving, so it exists
+/// only in the writer's memory. Waits until its line is in the file, so that no statement runs
+/// whose record a crash could lose. `for_device`: the line must be on the device before the
+/// statement runs. `false`: it waits no longer. A killed session does not wait: the server does not
+/// run its statement.
 #[cold]
 pub(crate) fn until_settled(
     arena: &Arena,
@@ -204,8 +205,8 @@ pub(crate) fn until_settled(
         }
         // The record is not lost: nothing is counted.
         let Ok(slice_us) = wait.slice_us(&shared.counters.0) else { return false };
-        // As in `for_chunk`. If the slot went to another connection, nobody would say that the
-        // record is in the file, and the wait would have no end.
+        // As in `for_chunk`. If another connection got the slot, no thread would announce that the
+        // record is in the file, and the wait would not end.
         session.seen_us.store(sys::now_us(), Ordering::Relaxed);
         shared.wakeup.0.call(&Futex);
         sys::futex_wait(&shared.writer.0.written_epoch, epoch, slice_us);

@@ -11,15 +11,15 @@ use anyhow::{Context, Result};
 pub use mysql::Conn;
 pub use mysql::prelude::Queryable;
 
-/// Largest packet a client sends or takes; the servers allow as much. Saying it here also
-/// spares the `SELECT @@max_allowed_packet` which the crate would send on every connection.
+/// Largest packet that a client sends or accepts; the servers permit as much. Setting it here also
+/// avoids the `SELECT @@max_allowed_packet` that the crate would send on every connection.
 pub const PACKET_BYTES_MAX: usize = 64 << 20;
 
 /// How long a statement of the bench may take. Switching takes seconds on a busy machine.
 pub const ANSWER_DEADLINE: Duration = Duration::from_secs(120);
 
-/// How long any other statement may take: more than what waits for room in an arena on purpose.
-/// Without an end, one server that waits for ever would stop all tests.
+/// Timeout of any other statement: longer than deliberate waits for space in an arena. Without it,
+/// one server that hangs would stop all tests.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where a server listens.
@@ -40,12 +40,12 @@ impl fmt::Display for Address {
     }
 }
 
-/// What it takes to connect.
+/// Everything needed to connect.
 #[derive(Clone)]
 pub struct Login {
-    /// Where.
+    /// The address.
     pub address: Address,
-    /// As whom.
+    /// The account.
     pub user: String,
     /// May be empty.
     pub password: String,
@@ -67,8 +67,8 @@ impl Login {
         }
     }
 
-    /// Connects. A server that does not answer in [`ANSWER_DEADLINE`] is an error, so that a
-    /// bench is not caught in a server that hangs.
+    /// Connects. A server that does not answer within [`ANSWER_DEADLINE`] is an error, so that a
+    /// server that hangs does not block the bench.
     pub fn connect(&self) -> mysql::Result<Conn> {
         let options = match &self.address {
             Address::Socket(path) => mysql::OptsBuilder::new().socket(path.to_str()),
@@ -101,7 +101,7 @@ pub fn connect(socket: &Path, user: &str, db: &str) -> mysql::Result<Conn> {
     Conn::new(options)
 }
 
-/// `SHOW GLOBAL STATUS LIKE pattern`, names as the server writes them.
+/// `SHOW GLOBAL STATUS LIKE pattern`, with the server's spelling of names.
 pub fn status(conn: &mut Conn, pattern: &str) -> Result<BTreeMap<String, String>> {
     let rows: Vec<(String, String)> = conn
         .query(format!("SHOW GLOBAL STATUS LIKE '{pattern}'"))

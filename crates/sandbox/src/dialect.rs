@@ -1,11 +1,11 @@
-//! What MariaDB and MySQL say differently: how a library comes and goes, and what is in it is
-//! called.
+//! Where MariaDB and MySQL differ: how to install and remove a library, and the names of its
+//! contents.
 //!
 //! | server | a library is | its settings |
 //! |---|---|---|
 //! | MariaDB | `INSTALL SONAME 'tacho'` | `tacho_logging` |
 //! | MySQL before 8.4 | `INSTALL PLUGIN tacho SONAME 'tacho.so'` | `tacho_logging` |
-//! | MySQL, where it has one for that | `INSTALL COMPONENT 'file://component_tacho'` | `tacho.logging` |
+//! | MySQL, if there is a component | `INSTALL COMPONENT 'file://component_tacho'` | `tacho.logging` |
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use crate::client::{Conn, Queryable};
 use crate::installation::{Installation, Product};
 use crate::template;
 
-/// The first MySQL whose audit events are for components.
+/// The first MySQL with audit events for components.
 const COMPONENTS_SINCE: &str = "8.4";
 
-/// What a server understands.
+/// What a server supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dialect {
     product: Product,
@@ -26,22 +26,22 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// From what `SELECT VERSION()` says.
+    /// From the result of `SELECT VERSION()`.
     pub fn of_version(version: &str) -> Self {
         let product = if version.contains("MariaDB") { Product::MariaDb } else { Product::MySql };
         Self { product, version: version_numbers(version) }
     }
 
-    /// Of a server that is not started yet.
+    /// For a server that is not started yet.
     ///
     /// # Errors
-    /// Its program is not there, or does not say its version.
+    /// Its program does not exist, or does not report its version.
     pub fn of_installation(installation: &Installation) -> Result<Self> {
         let version = template::server_version(installation)?;
         Ok(Self { product: installation.product(), version: version_numbers(&version) })
     }
 
-    /// Whose server it is.
+    /// The product of the server.
     pub fn product(&self) -> Product {
         self.product
     }
@@ -51,12 +51,12 @@ impl Dialect {
         self.version >= version_numbers(version)
     }
 
-    /// Whether it has components that are told of events.
+    /// Whether components can subscribe to events.
     pub fn has_components(&self) -> bool {
         self.product == Product::MySql && self.is_at_least(COMPONENTS_SINCE)
     }
 
-    /// Where `make build` puts what is for this server, below `build/`.
+    /// The folder below `build/` in which `make build` puts the libraries for this server.
     pub fn build_folder(&self) -> String {
         match (self.product, &*self.version) {
             (Product::MySql, [major, minor, ..]) => format!("mysql-{major}.{minor}"),
@@ -68,14 +68,15 @@ impl Dialect {
     /// The libraries that a server has installed, without `.so`.
     ///
     /// # Errors
-    /// The server refuses.
+    /// The server rejects the query.
     pub fn installed(&self, conn: &mut Conn) -> Result<BTreeSet<String>> {
         let mut names: Vec<String> = conn.query(
             "SELECT DISTINCT PLUGIN_LIBRARY FROM information_schema.PLUGINS \
              WHERE PLUGIN_LIBRARY IS NOT NULL",
         )?;
         if self.has_components() {
-            // Who may not see them may not install any, and is told so when it is needed.
+            // An account that cannot read the table cannot install any either, and gets an error
+            // when it tries.
             let components: Vec<String> =
                 unless_denied(conn.query("SELECT component_urn FROM mysql.component"))?;
             names.extend(components.iter().map(|urn| urn.trim_start_matches("file://").to_owned()));
@@ -83,11 +84,11 @@ impl Dialect {
         Ok(names.iter().map(|name| name.trim_end_matches(".so").to_owned()).collect())
     }
 
-    /// The threads, as the kernel knows them, that serve a connection now. Empty where the server
-    /// does not say: a MySQL whose performance schema is off, or may not be read.
+    /// The kernel ids of the threads that serve a connection now. Empty if the server does not
+    /// report them: a MySQL whose performance schema is off, or may not be read.
     ///
     /// # Errors
-    /// The server refuses.
+    /// The server rejects the query.
     pub fn serving_threads(&self, conn: &mut Conn) -> Result<Vec<u32>> {
         unless_denied(match self.product {
             Product::MariaDb => conn.query("SELECT TID FROM information_schema.PROCESSLIST"),
@@ -99,7 +100,7 @@ impl Dialect {
     }
 }
 
-/// Nothing, where the account may not read a table.
+/// Empty if the account may not read a table.
 fn unless_denied<T>(answer: mysql::Result<Vec<T>>) -> Result<Vec<T>> {
     const ER_TABLEACCESS_DENIED_ERROR: u16 = 1142;
     match answer {
@@ -110,12 +111,12 @@ fn unless_denied<T>(answer: mysql::Result<Vec<T>>) -> Result<Vec<T>> {
     }
 }
 
-/// A shared library that a server is extended by; its name is without `.so`.
+/// A shared library that extends a server; its name has no `.so`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Library {
-    /// All plugins in it, as MariaDB has it.
+    /// All plugins in it, as in MariaDB.
     Soname(String),
-    /// The plugin of the same name in it, as MySQL has it.
+    /// The plugin of the same name in it, as in MySQL.
     Plugin(String),
     /// The component in it.
     Component(String),
@@ -143,7 +144,7 @@ impl Library {
         }
     }
 
-    /// The statement that takes it away; that there is none is no error, or [`is_gone`].
+    /// The statement that removes it; it is not an error if there is none, or see [`is_gone`].
     pub fn uninstall(&self) -> String {
         match self {
             Self::Soname(name) => format!("UNINSTALL SONAME IF EXISTS '{name}'"),
@@ -152,7 +153,7 @@ impl Library {
         }
     }
 
-    /// The table in which the server remembers it, and the column of its name.
+    /// The table in which the server stores it, and the column of its name.
     pub fn remembered_in(&self) -> (&'static str, &'static str) {
         match self {
             Self::Soname(_) | Self::Plugin(_) => ("mysql.plugin", "name"),
@@ -161,7 +162,7 @@ impl Library {
     }
 }
 
-/// Whether a statement failed because what it takes away is not there.
+/// Whether a statement failed because the library to remove does not exist.
 pub fn is_gone(statement: &str, error: &mysql::Error) -> bool {
     const ER_SP_DOES_NOT_EXIST: u16 = 1305;
     const ER_COMPONENTS_UNLOAD_NOT_LOADED: u16 = 3537;

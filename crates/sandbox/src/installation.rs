@@ -1,10 +1,10 @@
-//! Where the programs of a server are: installed on this machine, or in a folder of their own.
+//! The programs of a server: installed on this machine, or in a folder.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Whose server it is.
+/// The product of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Product {
     /// MariaDB.
@@ -14,7 +14,7 @@ pub enum Product {
     MySql,
 }
 
-/// A MariaDB, or MySQL, to start servers of.
+/// An installation of MariaDB or MySQL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installation {
     /// `None`: the system's.
@@ -31,7 +31,7 @@ impl Product {
         }
     }
 
-    /// Its client program: each knows how to log in to its own server.
+    /// Its client program: each supports every login to its own server.
     pub fn client_name(self) -> &'static str {
         match self {
             Self::MariaDb => "mariadb",
@@ -49,13 +49,13 @@ impl Product {
 }
 
 impl Installation {
-    /// That of this machine.
+    /// The one of this machine.
     pub fn system() -> Self {
         Self::default()
     }
 
-    /// One whose `/usr` lies in a folder, as `scripts/setup-mariadb-11.8.sh` and
-    /// `scripts/setup-mysql.sh` make it. Which product it is, its server program tells.
+    /// One whose `/usr` is in a folder, as `scripts/setup-mariadb-11.8.sh` and
+    /// `scripts/setup-mysql.sh` create it. Its server program determines the product.
     pub fn in_folder(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         let product = [Product::MariaDb, Product::MySql].into_iter().find(|product| {
@@ -63,11 +63,11 @@ impl Installation {
                 .iter()
                 .any(|place| root.join(place).join(product.server_name()).is_file())
         });
-        // Without one of them there is nothing to start, which starting it will say.
+        // Without any of them there is nothing to start, which starting it will report.
         Self { root: Some(root), product: product.unwrap_or_default() }
     }
 
-    /// Whose it is.
+    /// Its product.
     pub fn product(&self) -> Product {
         self.product
     }
@@ -77,7 +77,7 @@ impl Installation {
         self.root.as_deref().unwrap_or(Path::new("/")).join("usr")
     }
 
-    /// A program of it. sbin is not on everybody's `PATH`.
+    /// One of its programs. Not every `PATH` contains sbin.
     ///
     /// # Errors
     /// There is no such program.
@@ -97,18 +97,18 @@ impl Installation {
             .with_context(|| format!("{name} is not installed (scripts/setup.sh installs it)"))
     }
 
-    /// Where its headers are, if it is in a folder of its own.
+    /// Its headers, if it is in a folder.
     pub(crate) fn headers(&self) -> Option<PathBuf> {
         self.root.as_ref().map(|_| self.usr().join("include/mariadb"))
     }
 
-    /// Where the headers for a component of its MySQL are.
+    /// The headers for a component of its MySQL.
     pub(crate) fn component_headers(&self) -> Option<PathBuf> {
         let headers = self.root.as_ref()?.join("source/include");
         headers.join("mysql/components").is_dir().then_some(headers)
     }
 
-    /// Options by which its programs find their own files.
+    /// Options with which its programs find their own files.
     pub(crate) fn options(&self) -> Vec<String> {
         match &self.root {
             Some(_) => vec![format!("--basedir={}", self.usr().display())],

@@ -1,4 +1,4 @@
-//! Where plugin libraries come from.
+//! Finds plugin libraries.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,11 +8,12 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::dialect::{Dialect, Library};
 use crate::installation::Installation;
 
-/// The plugin, and the component, that do nothing: what the server's interface costs by itself.
+/// The plugin and the component that do nothing: they show the cost of the server's interface
+/// alone.
 const NOTHING_C: &str = include_str!("../nothing.c");
 const NOTHING_CC: &str = include_str!("../component_nothing.cc");
 
-/// The file of a library, for a server of this installation. What is built for it goes into
+/// The file of a library, for a server of this installation. Libraries built for it are put into
 /// `work`.
 ///
 /// # Errors
@@ -34,7 +35,7 @@ pub fn find(
             return build_component(installation, &work.join(name));
         }
         Library::Soname(plugin) if plugin == "nothing" => return build_nothing(installation, work),
-        // MySQL without components has one that does next to nothing, but of other classes.
+        // MySQL without components has one that does nearly nothing, with other event classes.
         Library::Plugin(plugin) if plugin == "nothing" => {
             bail!("there is no such plugin for this server")
         }
@@ -47,7 +48,7 @@ pub fn find(
         places.push(program.to_owned());
     }
     places.push(system_directory(installation)?);
-    // Where Debian has them, and the scripts that put a server into a folder.
+    // Where Debian has them, as do the scripts that put a server into a folder.
     places.push(installation.usr().join("lib/mysql/plugin"));
     match places.iter().map(|place| place.join(&name)).find(|path| path.is_file()) {
         Some(path) => Ok(path),
@@ -59,7 +60,7 @@ pub fn find(
     }
 }
 
-/// Where its server looks for plugins.
+/// The plugin directory of its server.
 fn system_directory(installation: &Installation) -> Result<PathBuf> {
     let program = installation.product().server_name();
     let output = Command::new(installation.program(program)?)
@@ -95,7 +96,7 @@ fn build_nothing(installation: &Installation, work: &Path) -> Result<PathBuf> {
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-O2", "-Wno-cpp"]);
     for flag in includes.split_whitespace() {
-        // The server's own headers lie below those of its clients.
+        // The server's own headers are below those of its clients.
         compiler.arg(flag).arg(format!("{flag}/server"));
     }
     compile(compiler.arg(&source), &library)
@@ -110,7 +111,7 @@ fn build_component(installation: &Installation, library: &Path) -> Result<PathBu
     let source = library.with_extension("cc");
     std::fs::write(&source, NOTHING_CC)?;
     let mut compiler = Command::new("c++");
-    // Names of its own stay its own: the server has some of them, too.
+    // Its names must not be exported: the server has some of them, too.
     compiler
         .args(["-std=c++17", "-shared", "-fPIC", "-O2", "-Wl,-Bsymbolic", "-isystem"])
         .arg(headers);

@@ -1,4 +1,4 @@
-//! A private MariaDB, or MySQL: own directory, own socket, own port on the loopback interface.
+//! A private MariaDB or MySQL: own directory, own socket, own port on the loopback interface.
 //!
 //! ```no_run
 //! # use tacho_sandbox::server::Builder;
@@ -9,8 +9,8 @@
 //! # anyhow::Ok(())
 //! ```
 //!
-//! The server ends with the thread that started it, so that an interrupted run leaves
-//! no process behind. It is only ever ended by its own process id.
+//! The server ends with the thread that started it, so that an interrupted run leaves no process
+//! behind. It is only ever ended by its own process id.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -30,14 +30,14 @@ use crate::client::{self, Conn};
 use crate::installation::{Installation, Product};
 use crate::template;
 
-/// How long a server may take to come up or to go down before that is a failure. Far more
-/// than it needs, because the machine may be busy with other things.
+/// How long a server may take to start or stop before that is a failure. Much more than it needs,
+/// because the machine may be busy.
 const DEADLINE: Duration = Duration::from_secs(180);
 
 /// `sun_path` of a Unix socket address holds 108 bytes with the final zero.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// The directory for temporary tables, in that of the server.
+/// The directory for temporary tables, within the server's directory.
 const TEMPORARY: &str = "tmp";
 
 /// Another process may take a free port between the choice and the server's bind.
@@ -59,7 +59,7 @@ pub struct Builder {
 
 impl Builder {
     /// A server with small buffers and otherwise default settings. Its files, and those that
-    /// servers of the same release share, go below `root`.
+    /// servers of the same release share, are created below `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -74,14 +74,14 @@ impl Builder {
         }
     }
 
-    /// A server of another MariaDB than that of this machine.
+    /// Uses another installation than the one of this machine.
     #[must_use]
     pub fn installation(mut self, installation: Installation) -> Self {
         self.installation = installation;
         self
     }
 
-    /// Adds a server option, with or without the leading dashes. Later ones win.
+    /// Adds a server option, with or without the leading dashes. Later options win.
     #[must_use]
     pub fn option(mut self, option: impl AsRef<str>) -> Self {
         self.options.push(format!("--{}", option.as_ref().trim_start_matches("--")));
@@ -116,15 +116,15 @@ impl Builder {
         self
     }
 
-    /// Lets the server read what was persisted, which MySQL does not with `--no-defaults`. It reads
-    /// no file of this machine still.
+    /// Lets the server read persisted settings, which MySQL does not do with `--no-defaults`. It
+    /// still reads no file of this machine.
     #[must_use]
     pub fn read_persisted(mut self) -> Self {
         self.defaults = "--defaults-file=/dev/null";
         self
     }
 
-    /// Leaves the directory in place when the server goes away.
+    /// Keeps the directory when the server is dropped.
     #[must_use]
     pub fn keep(mut self) -> Self {
         self.keep = true;
@@ -134,7 +134,7 @@ impl Builder {
     /// Initialises the data directory, starts the server and waits until it answers.
     ///
     /// # Errors
-    /// The server is not installed, or did not come up; the end of its error log is in the error.
+    /// The server is not installed, or did not start; the error has the end of its error log.
     pub fn start(self) -> Result<PrivateServer> {
         let directory = match self.directory {
             Some(directory) => directory,
@@ -146,8 +146,8 @@ impl Builder {
         let data_directory = directory.join("data");
         let plugin_directory = directory.join("plugin");
         fs::create_dir_all(&plugin_directory)?;
-        // A server that starts removes every temporary table in this directory, also those of
-        // other servers that run.
+        // A starting server removes every temporary table in this directory, also those of other
+        // running servers.
         fs::create_dir_all(directory.join(TEMPORARY))?;
         template::fill_data_directory(&self.installation, &self.root, &data_directory)?;
 
@@ -183,7 +183,7 @@ impl Builder {
     }
 }
 
-/// A running, or stopped, private server.
+/// A private server, running or stopped.
 #[derive(Debug)]
 pub struct PrivateServer {
     child: Option<Child>,
@@ -208,7 +208,7 @@ impl PrivateServer {
         &self.installation
     }
 
-    /// Everything of this server is in here.
+    /// The directory with all of its files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -223,12 +223,12 @@ impl PrivateServer {
         &self.socket
     }
 
-    /// Its TCP port on 127.0.0.1; another one after each start.
+    /// Its TCP port on 127.0.0.1; it changes with each start.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Process id, while it runs.
+    /// Process id, while the server runs.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
@@ -249,10 +249,10 @@ impl PrivateServer {
         Ok(())
     }
 
-    /// Stops the server in the orderly way and waits until it is gone.
+    /// Stops the server in an orderly way and waits until it has ended.
     ///
     /// # Errors
-    /// It was not running, did not stop in time (it is killed then), or crashed on the way down.
+    /// It was not running, did not stop in time (then it is killed), or crashed while stopping.
     pub fn stop(&mut self) -> Result<()> {
         let mut child = self.child.take().context("the server is not running")?;
         kill_process(Pid::from_child(&child), Signal::TERM)?;
@@ -274,7 +274,7 @@ impl PrivateServer {
         Ok(())
     }
 
-    /// Starts it again on the same data, after stopping it if it runs.
+    /// Starts it again with the same data, after stopping it if it runs.
     ///
     /// # Errors
     /// As [`PrivateServer::stop`] and [`Builder::start`].
@@ -285,7 +285,7 @@ impl PrivateServer {
         self.launch()
     }
 
-    /// Leaves the directory in place when the server goes away.
+    /// Keeps the directory when the server is dropped.
     pub fn keep(&mut self) {
         self.keep = true;
     }
@@ -295,18 +295,18 @@ impl PrivateServer {
         self.options.push(format!("--{}", option.trim_start_matches("--")));
     }
 
-    /// Sets the options that later starts have besides those it was made with.
+    /// Sets the additional options of later starts.
     pub fn set_extra_options(&mut self, options: &[String]) {
         let dashed = |option: &String| format!("--{}", option.trim_start_matches("--"));
         self.extra_options = options.iter().map(dashed).collect();
     }
 
-    /// Sets the command that later starts go through; see [`Builder::prefix`].
+    /// Sets the command through which later starts run; see [`Builder::prefix`].
     pub fn set_prefix(&mut self, command: &[String]) {
         self.prefix = command.to_vec();
     }
 
-    /// Waits until the server has ended by itself and says how.
+    /// Waits until the server ends on its own, and returns its status.
     ///
     /// # Errors
     /// It was not running, or still runs after minutes.
@@ -323,7 +323,7 @@ impl PrivateServer {
         bail!("the server still runs")
     }
 
-    /// What the server has written to its error log since it was first started.
+    /// The contents of its error log since the first start.
     pub fn error_log(&self) -> String {
         match fs::read(&self.error_log) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -352,7 +352,7 @@ impl PrivateServer {
             if !new.contains("Bind on TCP/IP port") {
                 return Err(error);
             }
-            // The lost race for the port is ours, not the server's: it leaves no trace.
+            // Losing the race for the port is not the server's fault: it leaves no trace.
             OpenOptions::new().write(true).open(&self.error_log)?.set_len(log_bytes_before)?;
         }
         bail!("found no free port in {PORT_ATTEMPTS_MAX} attempts")
@@ -385,8 +385,8 @@ impl PrivateServer {
             .arg("--innodb-buffer-pool-size=64M")
             .arg(self.installation.product().redo_log_option(template::REDO_LOG_MIB))
             .args(product_options(self.installation.product()))
-            // Commits survive the death of the process, which is what tests are about;
-            // they need not wait for the disk.
+            // Commits survive the death of the process, as the tests require; they need not wait
+            // for the disk.
             .arg("--innodb-flush-log-at-trx-commit=2")
             .arg("--table-open-cache=400")
             .args(&self.options)
@@ -397,7 +397,7 @@ impl PrivateServer {
         if rustix::process::geteuid().is_root() {
             command.arg("--user=root");
         }
-        // An interrupt from the terminal is for us; we stop the server when we have done with it.
+        // An interrupt from the terminal must not reach the server; it is stopped at the end.
         command.process_group(0);
         // SAFETY: between fork and exec only async-signal-safe calls are allowed; this
         // closure makes one system call (prctl) and touches no memory of the parent.
@@ -449,16 +449,17 @@ impl Drop for PrivateServer {
     }
 }
 
-/// What only servers of this product need to be told.
+/// Options for servers of this product only.
 fn product_options(product: Product) -> &'static [&'static str] {
     match product {
         Product::MariaDb => &[],
-        // It would listen for its other protocol on a port, and a socket, that all servers share.
+        // Otherwise it would listen for its other protocol on a port and a socket that all servers
+        // share.
         Product::MySql => &["--mysqlx=OFF", "--secure-file-priv=NULL"],
     }
 }
 
-/// A component that MySQL loads when it starts, and that has no events without it.
+/// A component that MySQL loads at start, without which it has no events.
 const REFERENCE_CACHE: &str = "lib/mysql/plugin/component_reference_cache.so";
 
 fn describe(status: ExitStatus) -> String {
@@ -471,12 +472,12 @@ fn describe(status: ExitStatus) -> String {
 fn unique_directory(root: &Path) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    // The test runner names a test's thread after the test.
+    // The test runner names the thread after the test.
     let name = thread::current().name().unwrap_or("server").replace("::", "-");
     root.join(format!("{name}-{}-{count}", std::process::id()))
 }
 
-/// In the server's directory, unless that is too deep for a socket address.
+/// In the server's directory, unless its path is too long for a socket address.
 fn socket_path(directory: &Path) -> io::Result<PathBuf> {
     let usual = directory.join("socket");
     if usual.as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
@@ -488,7 +489,7 @@ fn socket_path(directory: &Path) -> io::Result<PathBuf> {
         let short = std::env::temp_dir().join(format!("tacho-{}-{count}", std::process::id()));
         match DirBuilder::new().mode(0o700).create(&short) {
             Ok(()) => return Ok(short.join("socket")),
-            // Left by an earlier process of the same id.
+            // Left by an earlier process with the same id.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! sysbench: prepare, run, and what it reports.
+//! sysbench: prepare, run, and its reports.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::client::{Address, Conn, Login, Queryable};
 
-/// Database of the test tables, unless another is asked for.
+/// Default database of the test tables.
 const DATABASE: &str = "sbtest";
 
-/// One way of running sysbench.
+/// One way to run sysbench.
 #[derive(Clone, Debug)]
 pub struct Sysbench {
     login: Login,
@@ -30,8 +30,8 @@ impl Sysbench {
         Self::on(&Login::by_socket(socket, "root"), DATABASE, script)
     }
 
-    /// As [`Sysbench::new`], on any server. A password must be given by an option that others
-    /// cannot see, such as `--config-file`.
+    /// As [`Sysbench::new`], on any server. Pass a password in an option that other users cannot
+    /// see, such as `--config-file`.
     pub fn on(login: &Login, database: &str, script: &str) -> Self {
         Self {
             login: login.clone(),
@@ -45,7 +45,7 @@ impl Sysbench {
         }
     }
 
-    /// Connects as this account, which [`Sysbench::prepare`] makes.
+    /// Connects as this account, which [`Sysbench::prepare`] creates.
     #[must_use]
     pub fn user(mut self, user: &str) -> Self {
         self.login.user = user.to_owned();
@@ -60,7 +60,7 @@ impl Sysbench {
         self
     }
 
-    /// Connections.
+    /// Number of connections.
     #[must_use]
     pub fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
@@ -81,21 +81,21 @@ impl Sysbench {
         self
     }
 
-    /// Makes the database, the account and the tables.
+    /// Creates the database, the account and the tables.
     ///
     /// # Errors
-    /// The server or sysbench refuses.
+    /// The server or sysbench reports an error.
     pub fn prepare(&self, conn: &mut Conn) -> Result<()> {
         conn.query_drop(format!("CREATE DATABASE IF NOT EXISTS {}", self.database))?;
         self.create_user(conn)?;
-        // Filled as root, so that the account stands for the measured load alone.
+        // Filled as root, so that the account is used only by the measured load.
         self.clone().user("root").fill()
     }
 
-    /// Makes and fills the tables, in a database that is there.
+    /// Creates and fills the tables, in an existing database.
     ///
     /// # Errors
-    /// The server or sysbench refuses.
+    /// The server or sysbench reports an error.
     pub fn fill(&self) -> Result<()> {
         let filling = Self { threads: 1, ..self.clone() };
         let output = filling.command("prepare").output().context("cannot start sysbench")?;
@@ -105,10 +105,10 @@ impl Sysbench {
         Ok(())
     }
 
-    /// Makes the account alone: for another run on tables that are there.
+    /// Creates only the account: for another run on existing tables.
     ///
     /// # Errors
-    /// The server refuses.
+    /// The server reports an error.
     pub fn create_user(&self, conn: &mut Conn) -> Result<()> {
         if self.login.user != "root" {
             let (user, database) = (&self.login.user, &self.database);
@@ -118,10 +118,10 @@ impl Sysbench {
         Ok(())
     }
 
-    /// Runs to the end; `each_second` is called with what sysbench says every second.
+    /// Runs to the end; `each_second` is called with the report of every second.
     ///
     /// # Errors
-    /// sysbench fails or says something that cannot be understood.
+    /// sysbench fails, or its output cannot be parsed.
     pub fn run(&self, mut each_second: impl FnMut(Second)) -> Result<Report> {
         let mut child = self.command("run").spawn().context("cannot start sysbench")?;
         let stdout = child.stdout.take().context("sysbench without output")?;
@@ -141,7 +141,7 @@ impl Sysbench {
         Report::parse(&text)
     }
 
-    /// Starts without waiting, for a load whose own report is of no interest.
+    /// Starts without waiting, for a load whose report is not needed.
     ///
     /// # Errors
     /// sysbench cannot be started.
@@ -173,13 +173,13 @@ impl Sysbench {
             .arg(what)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            // Errors go straight to whoever watches.
+            // Errors are shown to the user directly.
             .stderr(Stdio::inherit());
         command
     }
 }
 
-/// One of the lines that sysbench writes every second.
+/// One of the lines that sysbench prints every second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Second {
     /// Seconds since the start.
@@ -206,15 +206,15 @@ impl Second {
     }
 }
 
-/// What sysbench says at the end.
+/// The report of sysbench at the end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report {
-    /// Statements that were answered without an error. With prepared statements (the
-    /// default) each is one Execute, without them one Query; preparing is not counted.
+    /// Statements that were answered without an error. With prepared statements (the default) each
+    /// is one Execute, without them one Query; preparing does not count.
     pub statements: u64,
-    /// Statements that were answered with an error which sysbench ignores (deadlocks).
+    /// Statements that were answered with an error that sysbench ignores (deadlocks).
     pub ignored_errors: u64,
-    /// Connections that were lost and made again.
+    /// Connections that were lost and reopened.
     pub reconnects: u64,
     /// Transactions.
     pub transactions: u64,
@@ -223,7 +223,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Answers the server gave, good or bad.
+    /// Answers of the server, with and without an error.
     pub fn answered(&self) -> u64 {
         self.statements + self.ignored_errors
     }
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_sysbench_says_every_second() {
+    fn reads_the_report_of_every_second() {
         let line = "[ 12s ] thds: 8 tps: 816.43 qps: 16438.59 (r/w/o: 11528.00/3269.73/1640.86) \
                     lat (ms,95%): 15.55 err/s: 0.00 reconn/s: 0.00";
         let second = Second::parse(line).expect("a line of a second");
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_sysbench_says_at_the_end() {
+    fn reads_the_report_at_the_end() {
         let text = "SQL statistics:\n    queries performed:\n        read:     36974\n\
                     \x20       total:                           52807\n\
                     \x20   transactions:                        2637   (877.19 per sec.)\n\

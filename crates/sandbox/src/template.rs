@@ -1,6 +1,7 @@
 //! One freshly initialised data directory per server version, copied for each server.
 //!
-//! `mariadb-install-db`, or `mysqld --initialize`, takes seconds; a copy of what it makes takes a fraction of one.
+//! `mariadb-install-db`, or `mysqld --initialize`, takes seconds; copying its result takes a
+//! fraction of one.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,10 +12,10 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::installation::{Installation, Product};
 
-/// InnoDB's redo log as the template has it. Servers that ask for another size resize it.
+/// Size of InnoDB's redo log in the template. Servers with another size resize it.
 pub(crate) const REDO_LOG_MIB: u32 = 16;
 
-/// Makes `data_directory` a copy of the template, which is made first if there is none.
+/// Makes `data_directory` a copy of the template, and creates the template first if there is none.
 pub(crate) fn fill_data_directory(
     installation: &Installation,
     templates: &Path,
@@ -25,12 +26,13 @@ pub(crate) fn fill_data_directory(
     fs::create_dir_all(templates)
         .with_context(|| format!("cannot create {}", templates.display()))?;
 
-    // Several test processes start at the same time; one makes the template, all wait for it.
+    // Several test processes start at the same time; one creates the template, all wait for it.
     let lock_path = templates.join(format!("template-{version}.lock"));
     let lock = File::create(&lock_path).with_context(|| format!("{}", lock_path.display()))?;
     flock(&lock, FlockOperation::LockExclusive).context("cannot lock the template")?;
     if !template.is_dir() {
-        // Made aside and renamed, so that an interrupted run leaves no half template.
+        // Created under another name and renamed, so that an interrupted run leaves no incomplete
+        // template.
         let unfinished = templates.join(format!("template-{version}.unfinished"));
         if unfinished.exists() {
             fs::remove_dir_all(&unfinished)?;
@@ -44,7 +46,7 @@ pub(crate) fn fill_data_directory(
         .with_context(|| format!("cannot copy {} for a new server", template.display()))
 }
 
-/// As `--version` has it.
+/// In the form of `--version`.
 pub(crate) fn server_version(installation: &Installation) -> Result<String> {
     let name = installation.product().server_name();
     let output = Command::new(installation.program(name)?).arg("--version").output()?;
@@ -58,7 +60,7 @@ pub(crate) fn server_version(installation: &Installation) -> Result<String> {
 }
 
 fn initialise(installation: &Installation, data_directory: &Path) -> Result<()> {
-    // Servers that start meanwhile empty the usual place for temporary tables.
+    // Servers that start meanwhile empty the usual directory for temporary tables.
     let temporary =
         tempfile::tempdir().context("cannot create a directory for temporary tables")?;
     let (name, options) = match installation.product() {

@@ -1,5 +1,5 @@
-//! Prints digest and text of each statement of the standard input, for
-//! `scripts/digest-differences.py`. Statements, and what is printed, end with a NUL.
+//! Prints digest and text of each statement on standard input, for `scripts/digest-differences.py`.
+//! Statements and output are NUL-terminated.
 
 use std::io::{self, Read, Write};
 

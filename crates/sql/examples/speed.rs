@@ -1,12 +1,12 @@
-//! How fast statements are normalised, on one core: megabytes a second for each kind, the best of
+//! How fast statements are normalised, on one core: megabytes per second for each kind, the best of
 //! some rounds.
 //!
-//! All statements of a kind have one shape, as on a server, and literals of their own, so that no
-//! processor learns them by heart. Those of `shapes` have a shape each, and come once: nothing is
-//! known of any of them. Of those of `half_shapes`, one in two does.
+//! All statements of a kind have one shape, as on a server, and their own literals, so that the
+//! processor cannot learn them. Each statement of `shapes` has its own shape and occurs once:
+//! nothing is known about any of them. In `half_shapes`, every second one does.
 //!
-//! Under callgrind, collect in `normalise_all` alone for instructions a byte:
-//! `speed KIND 1` (a kind by its name, and one round).
+//! Under callgrind, collect only in `normalise_all` for instructions per byte: `speed KIND 1` (a
+//! kind by its name, and one round).
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -15,10 +15,10 @@ use tacho_sql::digest::{Normaliser, TEXT_BYTES_DEFAULT};
 use tacho_sql::grouping::Grouping;
 use tacho_sql::{High, Mode};
 
-/// Bytes of statements in a round, at least: some milliseconds, which is less than a time slice.
+/// Minimum bytes of statements in a round: some milliseconds, which is less than a time slice.
 const ROUND_BYTES: usize = 1 << 20;
 
-/// Literals. A linear congruential generator: the same ones in every run.
+/// Literals from a linear congruential generator: the same ones in every run.
 struct Literals(u64);
 
 impl Literals {
@@ -27,7 +27,7 @@ impl Literals {
         (self.0 >> 33) as usize % end
     }
 
-    /// Small ones as often as large ones.
+    /// Small numbers as often as large ones.
     fn number(&mut self) -> usize {
         let end = 10_usize.pow(1 + self.below(7) as u32);
         self.below(end)
@@ -41,7 +41,7 @@ impl Literals {
         TEXT[start..start + bytes].to_owned()
     }
 
-    /// Sysbench's.
+    /// As sysbench sends it.
     fn point_select(&mut self) -> String {
         format!("SELECT c FROM sbtest{} WHERE id={}", 1, self.number())
     }
@@ -69,7 +69,7 @@ impl Literals {
         )
     }
 
-    /// 1 KiB, with five joins, as people write them.
+    /// 1 KiB, with five joins, as people write such queries.
     fn report(&mut self) -> String {
         format!(
             "SELECT c.country, c.city, p.category_id, cat.name AS category_name,\n       \
@@ -103,7 +103,7 @@ impl Literals {
         )
     }
 
-    /// 100 columns, as Hibernate asks for them.
+    /// 100 columns, as Hibernate selects them.
     fn orm(&mut self) -> String {
         const COLUMNS: [&str; 10] = [
             "id",

@@ -1,8 +1,8 @@
-//! Sixteen bytes of a text at a time, without a branch for each byte and without a panic.
+//! Reads sixteen bytes of a text at a time, without a branch for each byte and without a panic.
 //!
-//! Names, numbers and short strings end within one block nearly always. (`wide`: SSE2 on x86-64,
+//! Names, numbers and short strings nearly always end within one block. (`wide`: SSE2 on x86-64,
 //! which every such processor has, NEON on ARM, and without `unsafe` here.) Digests and rules that
-//! rewrite are read with it; what only one of them asks of a block is there.
+//! rewrite use it; what only one of them needs is in its own module.
 
 pub use wide::i8x16;
 use wide::{CmpEq, CmpLt};
@@ -10,7 +10,7 @@ use wide::{CmpEq, CmpLt};
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 16;
 
-/// Bytes of a text from some place on, zeros beyond its end.
+/// Bytes of a text from some offset, zeros beyond its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Block(u128);
 
@@ -19,20 +19,20 @@ pub struct Block(u128);
 pub struct Bits(pub u32);
 
 impl Bits {
-    /// The place of the first bit that is set, or [`BLOCK_BYTES`].
+    /// The index of the first bit that is set, or [`BLOCK_BYTES`].
     #[inline]
     pub fn first(self) -> usize {
         (self.0 | 1 << BLOCK_BYTES).trailing_zeros() as usize
     }
 
-    /// The place of the first bit that is not set, or [`BLOCK_BYTES`].
+    /// The index of the first bit that is not set, or [`BLOCK_BYTES`].
     #[inline]
     pub fn first_unset(self) -> usize {
         Bits(!self.0).first()
     }
 }
 
-/// For each length the bits of a block that count.
+/// For each length, a mask of the bits of a block that count.
 #[allow(clippy::indexing_slicing)] // When it is compiled.
 static MASKS: [u128; BLOCK_BYTES + 1] = {
     let mut masks = [0; BLOCK_BYTES + 1];
@@ -54,7 +54,7 @@ impl Block {
         Block::begin(text, text.get(at..).unwrap_or_default())
     }
 
-    /// The block that `rest` begins with, which is the end of the text.
+    /// The block at the beginning of `rest`, which is the end of the text.
     #[inline]
     pub fn begin(text: &[u8], rest: &[u8]) -> Block {
         match rest.first_chunk::<BLOCK_BYTES>() {
@@ -66,7 +66,7 @@ impl Block {
     #[inline]
     fn near_end(text: &[u8], rest: &[u8]) -> Block {
         match text.last_chunk::<BLOCK_BYTES>() {
-            // Without a copy of a length that varies.
+            // Without a copy of variable length.
             Some(last) => {
                 let missing = BLOCK_BYTES.saturating_sub(rest.len()) as u32;
                 let bits = missing.wrapping_mul(u8::BITS);
@@ -79,7 +79,7 @@ impl Block {
         }
     }
 
-    /// The first bytes of a window, which has enough.
+    /// The first bytes of a window, which has enough of them.
     #[inline]
     pub fn of<const N: usize>(window: &[u8; N]) -> Block {
         const { assert!(N >= BLOCK_BYTES) };
@@ -92,13 +92,13 @@ impl Block {
         Block(number)
     }
 
-    /// All of it as a number.
+    /// The block as a number.
     #[inline]
     pub const fn number(self) -> u128 {
         self.0
     }
 
-    /// The first `bytes` of it as a number, zeros behind them.
+    /// Its first `bytes` as a number, zeros after them.
     #[inline]
     pub fn beginning(self, bytes: usize) -> u128 {
         self.0 & MASKS.get(bytes).copied().unwrap_or(u128::MAX)
@@ -110,7 +110,7 @@ impl Block {
         self.0.to_le_bytes()
     }
 
-    /// Its bytes, to be looked at together.
+    /// Its bytes, as a vector.
     #[inline]
     pub fn vector(self) -> i8x16 {
         i8x16::new(self.bytes().map(|byte| byte as i8))
@@ -130,7 +130,7 @@ impl Block {
     }
 }
 
-/// The place of the first `one` or `other`, neither of them 0, at or behind `at`; `None`: there is
+/// The index of the first `one` or `other`, neither of them 0, at or after `at`; `None`: there is
 /// none.
 #[inline]
 pub fn find(text: &[u8], mut at: usize, one: u8, other: u8) -> Option<usize> {
@@ -144,15 +144,15 @@ pub fn find(text: &[u8], mut at: usize, one: u8, other: u8) -> Option<usize> {
     None
 }
 
-/// A block of one byte.
+/// A block filled with one byte.
 #[inline]
 pub fn all(byte: u8) -> i8x16 {
     i8x16::splat(byte as i8)
 }
 
-/// The bytes from `first` to `last`. They are compared as signed: the least of those is `first`.
+/// The bytes from `first` to `last`, by a signed comparison: `first` is the least value.
 #[inline]
-#[allow(clippy::arithmetic_side_effects)] // Each byte wraps round by itself.
+#[allow(clippy::arithmetic_side_effects)] // Each byte wraps alone.
 pub fn within(bytes: i8x16, first: u8, last: u8) -> i8x16 {
     let least = i8::MIN as u8;
     let moved = bytes + all(least.wrapping_sub(first));
@@ -160,7 +160,7 @@ pub fn within(bytes: i8x16, first: u8, last: u8) -> i8x16 {
     moved.cmp_lt(all(end))
 }
 
-/// A bit for each byte that a comparison has found.
+/// A bit for each byte for which a comparison is true.
 #[inline]
 pub fn bits(mask: i8x16) -> Bits {
     Bits(mask.move_mask() as u32)
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_found_wherever_they_are() {
+    fn bytes_are_found_at_every_offset() {
         for place in 0..40 {
             let mut text = vec![b'a'; 41];
             text[place] = b'\'';

@@ -1,4 +1,4 @@
-//! What a byte can begin.
+//! The token that a byte can begin.
 
 /// Classes of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,8 @@ pub enum Class {
     Open,
     /// `)`.
     Close,
-    /// What begins a comment, or an operator of several bytes, or needs a look at what follows.
+    /// The first byte of a comment or of an operator of several bytes, or a byte whose meaning
+    /// depends on the next.
     Special,
     /// An operator or a bracket of one byte.
     Single,
@@ -55,8 +56,8 @@ pub const fn is_word(byte: u8) -> bool {
     matches!(CLASSES[byte as usize], Class::Letter | Class::Digit)
 }
 
-/// Whether a byte behind a word may make it something else: the point of a qualified name, a
-/// quote, or the begin of a character beyond ASCII.
+/// Whether a byte after a word may change its meaning: the point of a qualified name, a quote, or
+/// the first byte of a character beyond ASCII.
 #[inline]
 pub fn is_joint(byte: u8) -> bool {
     static JOINTS: [bool; 256] = {
@@ -73,14 +74,14 @@ pub fn is_joint(byte: u8) -> bool {
     JOINTS[usize::from(byte)]
 }
 
-/// Whether a digit behind this byte begins a number for certain: not a part of a name, of another
-/// number, or of a variable. (Behind the bytes from 0x40 on it may, too.)
+/// Whether a digit after this byte certainly begins a number: it is not part of a name, of another
+/// number, or of a variable. (After bytes from 0x40 it may, too.)
 #[inline]
 pub const fn opens_number(byte: u8) -> bool {
     byte < 0x40 && !matches!(byte, b'0'..=b'9' | b'.' | b'$')
 }
 
-/// Whether a number is over before this byte, if all of it before that is digits.
+/// Whether a number ends before this byte, if everything before it is digits.
 #[inline]
 pub fn ends_number(byte: u8) -> bool {
     static ENDS: [bool; 256] = {

@@ -24,14 +24,14 @@ pub enum Grouping {
     Gb18030,
     /// euckr.
     Euckr,
-    /// A name this module does not know.
+    /// A name unknown to this module.
     Unknown,
 }
 
 /// True for character sets with two or four bytes per ASCII character. The server does not
 /// take them from clients.
 pub fn is_wide(charset: &[u8]) -> bool {
-    // ucs2, utf16, utf16le, utf32; asked for every statement.
+    // ucs2, utf16, utf16le, utf32; checked for every statement.
     matches!(
         charset,
         [b'u' | b'U', b'c' | b'C', ..] | [b'u' | b'U', b't' | b'T', _, b'1' | b'3', ..]

@@ -2,7 +2,7 @@
 
 use crate::grouping::Grouping;
 
-/// What a statement's tokens depend on, beside its text.
+/// The settings that a statement's tokens depend on, beside its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
     /// How bytes group into characters.
@@ -13,20 +13,20 @@ pub struct Mode {
     pub escapes: bool,
     /// A backslash escapes in `"…"`, which is a literal: not ANSI_QUOTES.
     pub escapes_in_double: bool,
-    /// `"…"` is a name, as under ANSI_QUOTES; then `escapes_in_double` does not count.
+    /// `"…"` is a name, as under ANSI_QUOTES; then `escapes_in_double` is ignored.
     pub ansi_quotes: bool,
-    /// What to do where the text can be read in several ways.
+    /// What to do if the text is ambiguous.
     pub doubt: Doubt,
 }
 
-/// What to do where it depends on something unknown what is a literal.
+/// What to do if an unknown setting decides which parts are literals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
     /// Read it as [`Mode`] says.
     Guess,
-    /// Keep nothing from there on: [`REDACTED`](crate::digest::REDACTED) stands for the rest. Beside
-    /// `sql_mode`, what the server does with versioned comments is not known. What the redaction
-    /// of secrets has left in a text is a literal.
+    /// Keep nothing from there on: [`REDACTED`](crate::digest::REDACTED) replaces the rest. Beside
+    /// `sql_mode`, it is unknown how the server treats versioned comments. The marks that the
+    /// redaction of secrets leaves in a text are literals.
     Stop,
     /// As `Stop`, but what a backslash escapes is known.
     StopButEscapes,
@@ -43,7 +43,7 @@ impl High {
     /// All are letters: character sets with several bytes for a character.
     pub const LETTERS: High = High { letters: u128::MAX, spaces: 0 };
 
-    /// From what each byte from 0x80 to 0xFF is.
+    /// From the character of each byte from 0x80 to 0xFF.
     pub fn of(character: impl Fn(u8) -> Option<char>) -> High {
         let mut high = High { letters: 0, spaces: 0 };
         for byte in 0x80..=0xFF_u8 {

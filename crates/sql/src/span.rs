@@ -1,8 +1,8 @@
-//! Sixty-four bytes of a text, looked at before any of its tokens is read: where each begins, and
-//! where words end.
+//! Sixty-four bytes of a text, classified before any of its tokens is read: where each token
+//! begins, and where words end.
 //!
-//! Where a token begins is then known before the one in front of it has been read, so that the
-//! processor can work at several of them at a time.
+//! The start of a token is then known before the preceding one has been read, so that the processor
+//! can work on several of them at a time.
 
 use crate::block::{BLOCK_BYTES, Block};
 
@@ -14,16 +14,16 @@ pub(crate) const SPAN_BYTES: usize = u64::BITS as usize;
 pub(crate) struct Span {
     /// Letters, digits, `_` and `$`.
     words: u64,
-    /// Where words begin, and what is neither in a word nor white space.
+    /// Where words begin, and bytes that are neither in a word nor white space.
     starts: u64,
 }
 
-/// Where the tokens that are left in a span begin.
+/// The starts of the remaining tokens of a span.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Starts(u64);
 
 impl Span {
-    /// A token begins with the first byte, or white space.
+    /// A token or white space begins with the first byte.
     #[inline]
     pub(crate) fn of(bytes: &[u8; SPAN_BYTES]) -> Span {
         let (mut words, mut gaps) = (0, 0);
@@ -35,7 +35,7 @@ impl Span {
         Span { words, starts: !gaps & !(words & words << 1) }
     }
 
-    /// How many letters, digits, `_` and `$` there are from `place` on, as far as the span goes.
+    /// How many letters, digits, `_` and `$` there are from `place` on, within the span.
     #[inline]
     pub(crate) fn word_bytes(self, place: usize) -> usize {
         (!(self.words >> place)).trailing_zeros() as usize
@@ -46,22 +46,22 @@ impl Span {
         Starts(self.starts)
     }
 
-    /// Where tokens begin from `place` on, where one begins, or white space.
+    /// The starts of tokens from `place` on, where a token or white space begins.
     #[inline]
     pub(crate) fn starts_from(self, place: usize) -> Starts {
-        // What is behind a number may look like a part of it.
+        // Bytes after a number may look like a part of it.
         Starts((self.starts | self.words & 1 << place) & u64::MAX << place)
     }
 }
 
 impl Starts {
-    /// The place of the next token, or [`SPAN_BYTES`].
+    /// The offset of the next token, or [`SPAN_BYTES`].
     #[inline]
     pub(crate) fn next(self) -> usize {
         self.0.trailing_zeros() as usize
     }
 
-    /// Those behind the next token, which has one start in it.
+    /// The starts after the next token, which has one start in it.
     #[inline]
     pub(crate) fn rest(self) -> Starts {
         Starts(self.0 & self.0.wrapping_sub(1))
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tokens_begin_where_a_look_at_each_byte_says(
+        fn tokens_begin_where_a_bytewise_reader_finds_them(
             bytes in prop::collection::vec(
                 prop::sample::select(b"aZ_$09 \t\n\0,(.'`@\x7F\xC3".to_vec()),
                 SPAN_BYTES,

@@ -1,17 +1,17 @@
-//! Where the parts of a statement end: what its readers have in common.
+//! Where the parts of a statement end: shared by all its readers.
 //!
 //! The rules are those of MariaDB's `Lex_input_stream` (10.11, `sql/sql_lex.cc`). The redaction of
-//! secrets (`tacho_sql::redact`) reads statements by the same ones, in several ways at a time.
+//! secrets (`tacho_sql::redact`) applies the same rules, in several readings.
 
 use memchr::{memchr, memchr2};
 
 use crate::block::{BLOCK_BYTES, Block};
 use crate::grouping::Grouping;
 
-/// The end of what is in quotes: `body` is the place after the opening quote. Returns the place
+/// The end of quoted text: `body` is the position after the opening quote. Returns the position
 /// after the closing one, and whether there is one.
 ///
-/// A doubled quote stands for one, and with `escapes` a backslash for a part of its character.
+/// A doubled quote stands for one, and with `escapes` a backslash escapes its character.
 #[inline]
 pub fn quoted_end(
     text: &[u8],
@@ -39,7 +39,7 @@ pub fn quoted_end(
     (text.len(), false)
 }
 
-/// The same, where a part of a character can look like a quote.
+/// The same, if a part of a character can look like a quote.
 #[inline(never)]
 fn quoted_end_of_chars(
     text: &[u8],
@@ -61,7 +61,8 @@ fn quoted_end_of_chars(
     (text.len(), false)
 }
 
-/// The place of the first `one` or `other`, neither of them 0, from `at` on. Most strings are short.
+/// The position of the first `one` or `other`, neither of them 0, from `at` on. Most strings are
+/// short.
 #[inline]
 fn find_either(text: &[u8], at: usize, one: u8, other: u8) -> Option<usize> {
     let mut at = at;
@@ -78,10 +79,10 @@ fn find_either(text: &[u8], at: usize, one: u8, other: u8) -> Option<usize> {
     memchr2(one, other, &text[at..]).map(|before| at + before)
 }
 
-/// Blocks of a string that are looked at before a search that is slower to begin, and faster.
+/// Blocks of a string that are checked before a search that starts more slowly, but is faster.
 const SHORT_BLOCKS: usize = 3;
 
-/// The place after the next `*/` at or after `body`, and whether there is one.
+/// The position after the next `*/` at or after `body`, and whether there is one.
 #[inline]
 pub fn long_comment_end(text: &[u8], body: usize) -> (usize, bool) {
     let mut at = body + 1;
@@ -94,7 +95,7 @@ pub fn long_comment_end(text: &[u8], body: usize) -> (usize, bool) {
     (text.len(), false)
 }
 
-/// What stands for the rows of a text that is normalised: it looks like a comment.
+/// Replaces the rows of a normalised text: it looks like a comment.
 pub(crate) const MORE_ROWS: &[u8] = b"/* , ... */";
 
 /// The end of a line comment: before its newline or NUL, or the end of the text.
@@ -105,8 +106,8 @@ pub fn line_comment_end(text: &[u8], body: usize) -> usize {
 
 /// Length of `/*!`, `/*M!` and up to six digits at the start of `rest`, or 0.
 ///
-/// Servers take five or six digits. Taking six of them can only bring a keyword to light that
-/// a five-digit server reads as part of a longer word.
+/// Servers accept five or six digits. Accepting six can only reveal a keyword that a five-digit
+/// server reads as part of a longer word.
 pub fn versioned_opener(rest: &[u8]) -> usize {
     let marker = if rest.starts_with(b"/*!") {
         3

@@ -1,5 +1,5 @@
-//! What a word or an operator is to the digest, for those who compare statements in another way
-//! (`tacho_rewrite`) and have to agree with it.
+//! The meaning of a word or an operator for the digest, for code that compares statements in
+//! another way (`tacho_rewrite`) and must agree with it.
 
 use crate::block::Block;
 use crate::digest::keywords::{self, Usage};
@@ -8,11 +8,11 @@ use crate::digest::kind::Kind;
 /// How a word without quotes is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// As a name, and so its case counts.
+    /// As a name, so its case matters.
     Name,
-    /// As a keyword, wherever it stands.
+    /// As a keyword, everywhere.
     Keyword,
-    /// As a keyword where a parenthesis follows at once, as a name elsewhere.
+    /// As a keyword if a parenthesis follows immediately, otherwise as a name.
     Function,
 }
 
@@ -21,13 +21,13 @@ pub enum Role {
 pub struct Word {
     /// How it is read.
     pub role: Role,
-    /// As a keyword: an expression follows, so that a sign there belongs to a number.
+    /// As a keyword: an expression follows, so a sign there belongs to a number.
     pub starts_expression: bool,
-    /// It is NOT, behind which NULL is no value.
+    /// It is NOT, after which NULL is not a value.
     pub is_not: bool,
 }
 
-/// Keywords of MySQL 8.0 and 9.7 that MariaDB does not have: the digest takes them for names.
+/// Keywords of MySQL 8.0 and 9.7 that MariaDB does not have: the digest treats them as names.
 const MYSQL_KEYWORDS: &[&str] = &[
     "GROUPING",
     "GROUPS",
@@ -41,12 +41,12 @@ const MYSQL_KEYWORDS: &[&str] = &[
     "TABLESAMPLE",
 ];
 
-/// Whether MySQL has a keyword that is a name to the digest.
+/// Whether MySQL has a keyword that is a name for the digest.
 pub fn is_mysql_keyword(word: &[u8]) -> bool {
     MYSQL_KEYWORDS.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// What a word is.
+/// The meaning of a word.
 pub fn look_up(word: &[u8]) -> Word {
     let found = keywords::find_word(Block::at(word, 0), word).filter(|_| !word.is_empty());
     let role = match found.map(keywords::Keyword::usage) {
@@ -62,7 +62,7 @@ pub fn look_up(word: &[u8]) -> Word {
 pub fn operator_starts_expression(operator: &[u8]) -> bool {
     match *operator {
         [] => false,
-        // There is none of several bytes that stands behind an expression.
+        // No operator of several bytes follows an expression.
         [byte] => byte != b')' && Kind::of_byte(byte).starts_expression(),
         _ => true,
     }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_what_the_digest_takes_them_for() {
+    fn words_have_their_meaning_in_the_digest() {
         let role = |word: &str| look_up(word.as_bytes()).role;
         assert_eq!(["select", "NULL", "CURRENT_DATE"].map(role), [Role::Keyword; 3]);
         assert_eq!(["Count", "session_user"].map(role), [Role::Function; 2]);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn keywords_of_mysql_are_no_others() {
+    fn keywords_of_mysql_are_not_keywords_of_mariadb() {
         for word in MYSQL_KEYWORDS {
             assert_eq!(look_up(word.as_bytes()).role, Role::Name, "{word}");
         }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_are_what_the_digest_takes_them_for() {
+    fn operators_have_their_meaning_in_the_digest() {
         for operator in ["=", ",", "(", "<=>", "-", ":="] {
             assert!(operator_starts_expression(operator.as_bytes()), "{operator}");
         }

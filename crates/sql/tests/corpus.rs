@@ -1,8 +1,8 @@
-//! Zone: outside. Digests beside those of a real server: `corpus.json` has what MariaDB 10.11.19
-//! made of each line of `statements.sql` (`scripts/digest-differences.py --write`).
+//! Zone: outside. Digests beside those of a real server: `corpus.json` has MariaDB 10.11.19's
+//! result for each line of `statements.sql` (`scripts/digest-differences.py --write`).
 //!
-//! Two statements have the same digest here if, and only if, they have the same one there, but for
-//! the classes of differences in `docs/specs/digest.md`.
+//! Two statements have the same digest here if, and only if, they have the same one there, except
+//! for the classes of differences in `docs/specs/digest.md`.
 
 mod beside;
 
@@ -14,7 +14,7 @@ use tacho_sql::grouping::Grouping;
 use tacho_sql::redact::{Setting, secrets};
 use tacho_sql::{High, Mode};
 
-/// Each with the class of its difference, which is empty if there is none.
+/// Each with the class of its difference, empty if there is none.
 fn rows() -> Vec<(String, Row)> {
     let mut normaliser = Normaliser::default();
     let row = |entry: BTreeMap<String, String>| {
@@ -25,7 +25,7 @@ fn rows() -> Vec<(String, Row)> {
 }
 
 #[test]
-fn texts_differ_only_where_they_are_meant_to() {
+fn texts_differ_only_where_intended() {
     let rows = rows();
     assert!(rows.len() > 400, "only {}", rows.len());
     let mut count_of_class: BTreeMap<&str, usize> = BTreeMap::new();
@@ -55,7 +55,7 @@ fn statements_are_grouped_as_the_server_groups_them() {
     assert!(count > 250, "only {count} shapes");
 }
 
-/// The algorithm is part of the log: what it gives must not change without a new version.
+/// The algorithm is part of the log: its results must not change without a new version.
 #[test]
 fn digests_of_version_1_stay_what_they_are() {
     let mode = Mode::new(Grouping::Bytes, High::LETTERS);
@@ -70,9 +70,9 @@ fn digests_of_version_1_stay_what_they_are() {
     }
 }
 
-/// The same statements to the redaction: what is left has nothing more to take out.
+/// Redacts the same statements: redacting the result again changes nothing.
 #[test]
-fn redaction_is_done_at_once() {
+fn one_redaction_suffices() {
     let mode = Mode::new(Grouping::Bytes, High::LETTERS);
     let mut normaliser = Normaliser::default();
     let mut untouched = 0;

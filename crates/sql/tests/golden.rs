@@ -1,10 +1,10 @@
 //! Zone: outside. Digests of version 1 in every mode are what they were when the version was made.
 //!
 //! `golden.txt` has a line for each statement of the corpus, for each seed of the fuzzer, and for
-//! each of some groups of texts put together at random: its digest in the default mode (`-` for a
-//! group), and a hash of all that comes out of normalising it, and its beginnings, in all modes.
-//! It was written by the first implementation. A line that is there MUST NOT change; lines for new
-//! texts are printed by `TACHO_GOLDEN=print cargo test -p tacho-sql --test golden -- --nocapture`.
+//! each of some groups of random texts: its digest in the default mode (`-` for a group), and a
+//! hash of all results of normalising it, and its beginnings, in all modes. It was written by the
+//! first implementation. An existing line MUST NOT change; lines for new texts are printed by
+//! `TACHO_GOLDEN=print cargo test -p tacho-sql --test golden -- --nocapture`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,11 +25,11 @@ const GROUPINGS: [Grouping; 7] = [
 
 const DOUBTS: [Doubt; 3] = [Doubt::Guess, Doubt::Stop, Doubt::StopButEscapes];
 
-/// Groups of random texts, and texts of each.
+/// Groups of random texts, and texts in each.
 const GROUPS: u64 = 64;
 const GROUP_TEXTS: usize = 200;
 
-/// What random texts are made of.
+/// Parts of random texts.
 const PARTS: &[&[u8]] = &[
     b"'",
     b"'",
@@ -181,11 +181,11 @@ impl Random {
 }
 
 fn modes() -> Vec<Mode> {
-    // As latin1 has them: letters from 0xC0, a space at 0xA0.
+    // As in latin1: letters from 0xC0, a space at 0xA0.
     let latin1 = High::of(|byte| Some(char::from(byte)));
     let mut modes = Vec::new();
     for grouping in GROUPINGS {
-        // The other groupings are of sets of several bytes for a character.
+        // The other groupings belong to sets with several bytes per character.
         let highs = [High::LETTERS, latin1];
         for high in &highs[..if grouping == Grouping::Bytes { 2 } else { 1 }] {
             for doubt in DOUBTS {
@@ -208,7 +208,7 @@ fn usual() -> Mode {
     Mode::new(Grouping::Bytes, High::LETTERS)
 }
 
-/// Takes in all that is said of a text.
+/// Adds all results for a text.
 fn take(
     hasher: &mut blake3::Hasher,
     normaliser: &mut Normaliser,
@@ -225,7 +225,7 @@ fn take(
     hasher.update(&flags.map(u8::from));
 }
 
-/// Texts in some modes, and their beginnings, one in so many, in two.
+/// Texts in some modes, and the beginnings of one in so many texts in two modes.
 fn hash_of(texts: &[Vec<u8>], modes: &[Mode], step: usize) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut normaliser = Normaliser::default();
@@ -258,7 +258,7 @@ fn single_texts() -> Vec<Vec<u8>> {
         fs::read_dir(seeds).expect("the seeds").map(|seed| seed.expect("a seed").path()).collect();
     seeds.sort();
     texts.extend(seeds.iter().map(|seed| fs::read(seed).expect("a seed")));
-    // Longer than every buffer on the way.
+    // Longer than every buffer that it passes.
     let columns: Vec<String> = (0..9_000).map(|number| format!("t{number}.c")).collect();
     texts.push(format!("SELECT {} FROM t", columns.join(", ")).into_bytes());
     texts.push(format!("SELECT {}", "-".repeat(70)).into_bytes());
@@ -273,7 +273,7 @@ fn lines() -> Vec<String> {
     let mut lines = Vec::new();
     for sql in single_texts() {
         let digest = normaliser.normalise(&sql, usual(), 0).digest;
-        // In all modes the long ones would take minutes.
+        // In all modes the long texts would take minutes.
         let modes = if sql.len() > 10_000 { &modes[..4] } else { &modes };
         lines.push(format!("{digest} {}", hash_of(&[sql], modes, 1)));
     }

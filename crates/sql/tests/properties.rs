@@ -1,5 +1,5 @@
-//! Zone: outside. Statements put together at random: what may not matter does not, and no
-//! literal comes through.
+//! Zone: outside. Random statements: irrelevant differences change nothing, and every literal is
+//! removed.
 
 use proptest::prelude::*;
 use tacho_sql::digest::{Normaliser, REDACTED};
@@ -31,7 +31,7 @@ fn has(text: &[u8], mark: &str) -> bool {
     text.windows(mark.len()).any(|part| part.eq_ignore_ascii_case(mark.as_bytes()))
 }
 
-/// Enough for every change; PROPTEST_CASES asks for more.
+/// Enough for every change; PROPTEST_CASES requests more.
 fn config() -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig {
@@ -41,7 +41,7 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// Statements, `$` for a literal; other words are split at blanks, which may become any gap.
+/// Statements with `$` for a literal; other words are split at blanks, which may become any gap.
 const SHAPES: &[&str] = &[
     "SELECT a , $ FROM t WHERE b = $ AND c IN ( $ , $ , $ ) OR d IS NULL",
     "INSERT INTO `d` . t ( a , b ) VALUES ( $ , $ ) , ( $ , $ ) ON DUPLICATE KEY UPDATE a = $",
@@ -57,7 +57,7 @@ const SHAPES: &[&str] = &[
     "SELECT JSON_VALUE( a , $ ) , t . `select` , $ DIV $ FROM t HAVING a > $ || b",
 ];
 
-/// What may stand between two tokens.
+/// Possible texts between two tokens.
 const GAPS: &[&str] = &[
     " ",
     "\n",
@@ -72,11 +72,11 @@ const GAPS: &[&str] = &[
     "/*+ NO_ICP(t) */",
 ];
 
-/// Found nowhere but in literals: a string's mark, and a number's.
+/// Occurs only in literals: the mark of a string, and that of a number.
 const MARK: &str = "q7Zk9";
 const DIGITS: &str = "9417";
 
-/// A literal. Numbers first: those may get a sign.
+/// A literal. Numbers first: they may get a sign.
 fn literal(style: u8) -> String {
     match style % 17 {
         0 => format!("{DIGITS}3"),
@@ -108,7 +108,7 @@ fn statement(shape: &str, noise: &[(u8, u8, bool)]) -> String {
         if index > 0 {
             sql.push_str(GAPS[usize::from(gap) % GAPS.len()]);
         }
-        // Where the grammar has a text: a sign does not go there.
+        // The grammar has a text here: a sign is not permitted.
         if matches!(last, "ESCAPE" | "COMMENT") {
             style = 6;
         }
@@ -132,7 +132,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_may_not_matter_does_not(
+    fn irrelevant_differences_change_nothing(
         shape in prop::sample::select(SHAPES),
         one in noise(),
         other in noise(),
@@ -143,14 +143,14 @@ proptest! {
     }
 
     #[test]
-    fn no_literal_comes_through(
+    fn every_literal_is_removed(
         shape in prop::sample::select(SHAPES),
         noise in noise(),
         cut in prop::option::of(any::<prop::sample::Index>()),
         doubt in prop::sample::select(vec![Doubt::Guess, Doubt::Stop]),
     ) {
         let sql = statement(shape, &noise);
-        // A number that was cut looks like a name that begins with a digit.
+        // A truncated number looks like a name that begins with a digit.
         let bytes = match cut.filter(|_| doubt != Doubt::Guess) {
             Some(cut) => &sql.as_bytes()[..cut.index(sql.len() + 1)],
             None => sql.as_bytes(),
@@ -159,9 +159,9 @@ proptest! {
         prop_assert!(!has(&text, MARK) && !has(&text, DIGITS), "{:?}", String::from_utf8_lossy(&text));
     }
 
-    /// Whatever the `sql_mode`: what the text is read by and what the server reads it by may differ.
+    /// Whatever the `sql_mode`: the mode used here and the server's mode may differ.
     #[test]
-    fn in_doubt_no_literal_of_any_mode_comes_through(
+    fn ambiguous_texts_lose_the_literals_of_every_mode(
         shape in prop::sample::select(SHAPES),
         noise in noise(),
         tail in prop::sample::select(vec!["", "\\", "\\'", "\\\\", "*/", "\\n"]),
@@ -175,7 +175,7 @@ proptest! {
         let (text, _) = normalise(sql.as_bytes(), stop);
         let shown = String::from_utf8_lossy(&text);
         prop_assert!(!has(&text, MARK) && !has(&text, DIGITS), "{sql:?}: {shown}");
-        // What is kept as a name is one in every mode.
+        // A part that is kept as a name is one in every mode.
         for escapes in [true, false] {
             let known = Mode { escapes, escapes_in_double: escapes, doubt: Doubt::Guess, ..stop };
             let (read, _) = normalise(sql.as_bytes(), known);
@@ -265,7 +265,7 @@ fn long_texts_have_the_digest_of_all_of_them() {
     assert!(digests.iter().all(|(digest, is_same)| (*digest == digests[0].0) == *is_same));
 }
 
-/// A list of any length is one: nothing of it is kept.
+/// A list of any length becomes one: none of it is kept.
 #[test]
 fn long_lists_are_short() {
     let list = |count: usize| format!("INSERT INTO t VALUES {}", vec!["(1, 'x')"; count].join(","));
@@ -293,7 +293,7 @@ fn seeds_of_the_fuzzer_are_survived() {
                         ..mode(grouping)
                     };
                     let (text, digest) = normalise(&sql[..end], mode);
-                    // Half of a character at the end of a name may swallow its backtick.
+                    // Half a character at the end of a name may swallow its backtick.
                     if flags == 0 && grouping == Grouping::Bytes {
                         assert_eq!(normalise(&text, mode), (text, digest));
                     }

@@ -1,5 +1,5 @@
-//! Zone: outside. What a normaliser has seen, and where in a statement its tokens stand, changes no
-//! text and no digest.
+//! Zone: outside. Neither the cache of a normaliser nor the position of tokens in a statement
+//! changes a text or a digest.
 
 use tacho_sql::digest::Normaliser;
 use tacho_sql::grouping::Grouping;
@@ -12,12 +12,12 @@ fn normalise(normaliser: &mut Normaliser, sql: &str) -> (String, String) {
     (String::from_utf8_lossy(normalised.text).into_owned(), normalised.digest.to_string())
 }
 
-/// Of a normaliser that has seen nothing.
+/// The result of a normaliser with an empty cache.
 fn expected(sql: &str) -> (String, String) {
     normalise(&mut Normaliser::default(), sql)
 }
 
-/// One that has long been asked for shapes that it had never seen.
+/// A normaliser after many failed lookups.
 fn worn() -> Normaliser {
     let mut normaliser = Normaliser::default();
     for number in 0..200 {
@@ -45,7 +45,7 @@ fn shapes_that_come_once_and_those_that_come_again_have_their_digests() {
     }
 }
 
-/// Whether a hash is asked for or made, wherever a block of it ends, and whatever is taken back at
+/// Whether a hash is cached or computed, wherever a block of it ends, and whatever is removed at
 /// the end of a text.
 #[test]
 fn texts_of_any_length_have_one_hash() {
@@ -54,7 +54,7 @@ fn texts_of_any_length_have_one_hash() {
         for end in ["", ";", " ; ;", " ,", " FROM t", " FROM t ;", " = 1", " IN (1, 2)"] {
             let names = "t.name , ".repeat(bytes / 9 + 1);
             let sql = format!("{}{end}", &names[..bytes]);
-            // One in some texts is asked for; never two in a row.
+            // One text in some is looked up; never two in a row.
             for _ in 0..2 {
                 assert_eq!(normalise(&mut worn, &sql), expected(&sql), "{sql}");
             }
@@ -63,7 +63,7 @@ fn texts_of_any_length_have_one_hash() {
 }
 
 #[test]
-fn it_does_not_matter_where_in_a_span_a_token_stands() {
+fn the_position_of_a_token_in_a_span_does_not_matter() {
     let statements = [
         "SELECT o.id, order_items.created_at, db.t.c, t.`q`, a_name_of_more_than_16_bytes.b c FROM t",
         "select count(*), now(), sum( x ), @v, @@global.x, _utf8mb4'a', N'b', x'41', 0x1F FROM `t`.u",

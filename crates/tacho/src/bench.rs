@@ -31,7 +31,7 @@ use crate::login::LoginArgs;
 /// The machine was too noisy to measure.
 const EXIT_TOO_NOISY: u8 = 3;
 
-/// What shells report for SIGINT.
+/// The exit code of shells after SIGINT.
 const EXIT_INTERRUPTED: u8 = 130;
 
 /// With `--quick`, no optional round starts after this time. Setup and report take another half
@@ -202,10 +202,10 @@ pub struct BenchArgs {
 /// Why `tacho bench` failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The command line is at fault.
+    /// The command line is wrong.
     #[error("{0:#}")]
     Usage(anyhow::Error),
-    /// The server, the load or the machine is.
+    /// The server, the load or the machine failed.
     #[error("{0:#}")]
     Failed(anyhow::Error),
 }
@@ -243,7 +243,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let options = options(args, &methods, login).map_err(BenchError::Usage)?;
-    // From here signals no longer end the process.
+    // From here on signals no longer end the process.
     let stop = Stop::on_signals()?;
     let partial = with_extension(&args.output, "partial.jsonl");
     let mut out = Output::new(&partial, args.quiet).map_err(BenchError::Failed)?;
@@ -257,7 +257,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         show(&with_extension(&args.output, "html"), out.lines())?;
     } else {
         out.abandon().map_err(BenchError::Failed)?;
-        // What was measured before the failure is shown, beside the results of earlier runs.
+        // Measurements from before the failure are shown, beside the results of earlier runs.
         if !out.lines().is_empty() {
             show(&with_extension(&args.output, "partial.html"), out.lines())?;
             crate::say::problem(format!(
@@ -310,7 +310,7 @@ fn list(methods: &Methods) -> anyhow::Result<()> {
 fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow::Result<Options> {
     let chosen = if args.method.is_empty() {
         let mut chosen = methods.choose(&DEFAULT_METHODS.map(str::to_owned))?;
-        // A method file on the command line is measured.
+        // A method file on the command line is always measured.
         let built_in = Methods::built_in()?;
         chosen.extend(methods.iter().filter(|m| built_in.get(&m.name).is_none()).cloned());
         if args.instructions {
@@ -383,9 +383,9 @@ fn options(args: &BenchArgs, methods: &Methods, login: Option<Login>) -> anyhow:
     })
 }
 
-/// Length of a block, and of the time before it, for so many connections. The more there are, the
-/// longer a transaction takes, and the longer until all of them are at work again after a switch
-/// that had them connect anew.
+/// Length of a block, and of the time before it, for this many connections. The more there are, the
+/// longer a transaction takes, and the longer until all of them are busy again after a switch with
+/// new connections.
 fn spans(threads_max: u32) -> (Duration, Duration) {
     const CONNECTIONS_A_SECOND: f64 = 128.0;
     let block = f64::from(threads_max) / CONNECTIONS_A_SECOND;
@@ -417,7 +417,7 @@ fn chosen_workloads(args: &BenchArgs) -> anyhow::Result<Vec<Workload>> {
         .collect()
 }
 
-/// The table on stdout, the report into its file.
+/// Writes the table to stdout, and the report to its file.
 fn show(report: &Path, lines: &[Line]) -> anyhow::Result<()> {
     fs::write(report, report::render(lines)?)
         .with_context(|| format!("cannot write {}", report.display()))?;

@@ -84,7 +84,7 @@ pub enum Command {
 /// Parses the command line of this process.
 ///
 /// # Errors
-/// It is wrong, or asks for help.
+/// It is wrong, or requests help.
 pub fn parse() -> Result<Cli, clap::Error> {
     let (args, warnings) = old::rewrite(std::env::args_os());
     warnings.iter().for_each(say::old_spelling);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_arena_is_looked_into_or_changed() {
+    fn one_arena_is_shown_or_changed() {
         let parse = |args: &[&str]| Cli::try_parse_from([&["tacho"], args].concat());
         assert!(parse(&["arena", "f", "--set-overflow", "LOSE"]).is_err());
         assert!(parse(&["arena", "f", "--arena-directory", "d"]).is_err());

@@ -1,4 +1,4 @@
-//! `tacho digest`: the digest of statements, and the text that it is the hash of.
+//! `tacho digest`: the digest of statements, and the hashed text.
 
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::cli::{IdentityArgs, size};
 use crate::line_limit::{self, LimitArgs};
 use crate::say;
 use crate::tail::TailError;
-use crate::tail::visible::visible;
+use crate::tail::sanitize::sanitize;
 
 /// Shown at the end of `tacho digest --help`.
 const NOTES: &str = "\
@@ -73,7 +73,7 @@ pub struct DigestArgs {
     pub text_size: usize,
 }
 
-/// The fields of a line of the log that matter here.
+/// The relevant fields of a line of the log.
 #[derive(Deserialize)]
 struct Line {
     #[serde(default)]
@@ -125,7 +125,7 @@ pub fn run(args: &DigestArgs) -> anyhow::Result<u64> {
     Ok(problem_count)
 }
 
-/// Where the statements come from, with the byte that ends one and the character set.
+/// The source of the statements, with the byte that ends one and the character set.
 enum Input<'a> {
     Logs(&'a [PathBuf]),
     Statements(Vec<&'a str>, &'a [u8]),
@@ -220,7 +220,7 @@ fn of_log(path: &Path, printer: &mut Printer<'_>) -> anyhow::Result<u64> {
     Ok(problem_count)
 }
 
-/// The line of a statement with a text, and the bytes of that.
+/// The line of a statement with a text, and the bytes of the text.
 fn parse(line: &[u8]) -> Result<Option<(Line, Vec<u8>)>, String> {
     let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let Some(sql) = line.sql.as_deref().filter(|_| line.event == "statement") else {
@@ -231,7 +231,8 @@ fn parse(line: &[u8]) -> Result<Option<(Line, Vec<u8>)>, String> {
     Ok(Some((line, bytes)))
 }
 
-/// Calls `take` with each part of `input` up to an `end`, without that; `None` for one that is too long.
+/// Calls `take` with each part of `input` up to an `end`, without it; with `None` for one that is
+/// too long.
 fn for_each(
     mut input: impl BufRead,
     end: u8,
@@ -286,11 +287,11 @@ impl Printer<'_> {
         }
         let charset = Charset::by_name(charset).unwrap_or(Charset::BINARY);
         let mut text = Vec::new();
-        // For people: what is not a character is shown as U+FFFD.
+        // For display: bytes that are not characters become U+FFFD.
         let _ = charset.decode(normalised.text, &mut text);
-        let text = visible(&String::from_utf8_lossy(&text));
+        let text = sanitize(&String::from_utf8_lossy(&text));
         match recorded {
-            Some(digest) => writeln!(self.output, "{}\t{text}", visible(digest)),
+            Some(digest) => writeln!(self.output, "{}\t{text}", sanitize(digest)),
             None => writeln!(self.output, "{}\t{text}", normalised.digest),
         }
     }

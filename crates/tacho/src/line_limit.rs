@@ -1,6 +1,6 @@
 //! The longest line that is read into memory.
 //!
-//! A longer line is reported with its file, its place and this limit.
+//! A longer line is reported with its file, its offset and this limit.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +12,7 @@ use crate::cli::size;
 /// Set once, before anything is read.
 static LIMIT: AtomicUsize = AtomicUsize::new(LINE_BYTES_MAX);
 
-/// The length that a line may have.
+/// The maximum length of a line.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LimitArgs {
     /// Longest line that is read; a longer one is reported and skipped. Memory use depends on the
@@ -23,9 +23,9 @@ pub struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// Sets the limit of everything that is read after this call.
+    /// Sets the limit for everything that is read after this call.
     pub fn apply(self) {
-        // Relaxed: it is set before any thread is made that reads.
+        // Relaxed: it is set before the start of any thread that reads.
         LIMIT.store(usize::try_from(self.max_line_size).unwrap_or(usize::MAX), Ordering::Relaxed);
     }
 }

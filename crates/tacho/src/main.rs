@@ -1,5 +1,5 @@
 //! Zone: outside. The command `tacho`: reads, converts, verifies and recovers the audit log, writes
-//! it in place of the server, shows arenas, measures the overhead of auditing, profiles a server,
+//! it instead of the server, shows arenas, measures the overhead of auditing, profiles a server,
 //! converts the settings of other audit plugins.
 //!
 //! This file parses the command line, calls the subcommand and turns its result into an exit
@@ -45,20 +45,20 @@ fn main() -> ExitCode {
     let cli = cli::parse().unwrap_or_else(|error| problem::of_usage(error).exit());
     match run(&cli) {
         Ok(code) => code,
-        // The reader of our output has ended (`tacho tail | head`): that is no error.
+        // The reader of the output has ended (`tacho tail | head`): that is not an error.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // It shows names and values from the command line, so each line is made safe.
+            // It contains names and values from the command line, so each line is sanitized.
             for line in format!("tacho: {}", problem::text(&error)).lines() {
                 // A closed stderr leaves the exit code as the only answer.
-                let _ = writeln!(io::stderr(), "{}", tail::visible::visible(line));
+                let _ = writeln!(io::stderr(), "{}", tail::sanitize::sanitize(line));
             }
             if is_usage(&error) { ExitCode::from(2) } else { ExitCode::from(1) }
         }
     }
 }
 
-/// Whether the error is wrong usage, and not a problem of the data.
+/// Whether the error is wrong usage rather than a problem of the data.
 fn is_usage(error: &anyhow::Error) -> bool {
     if let Some(error) = error.downcast_ref::<TailError>() {
         error.is_usage()

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 
-/// Deeper includes are refused, as the servers do.
+/// Deeper includes are rejected, as by the servers.
 const DEPTH_MAX: usize = 10;
 
-/// Whose groups are read.
+/// The reader of the groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// The server.
@@ -26,8 +26,8 @@ impl Reader {
     }
 }
 
-/// The options that `reader` takes from a file, in their order: names in lower case with
-/// underscores, without `loose_`. Of two with one name the later counts.
+/// The options for `reader` in a file, in their order: names in lower case with underscores,
+/// without `loose_`. Of two with the same name the later one is valid.
 ///
 /// # Errors
 /// A file cannot be read, or is not text.
@@ -146,7 +146,7 @@ fn unquoted(value: &str) -> String {
     text
 }
 
-/// The value as it must stand in an option file.
+/// The value as it must be written in an option file.
 pub fn quoted(value: &str) -> String {
     let is_plain =
         |character: char| character.is_ascii_alphanumeric() || "_-./:".contains(character);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_is_read_back() {
+    fn quoted_values_are_read_back() {
         for value in ["", "ON", "/var/log/a b", r#"{"user":["o'x","a\\*\n#"]}"#, "a\n[x]\r\t", "'"]
         {
             let (name, read) = option(&format!("name = {}", quoted(value)));

@@ -2,8 +2,8 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// The error and its causes in one text. A cause that is in the text already is left out: some errors
-/// have their causes in their own messages.
+/// The error and its causes in one text. A cause that is already in the text is omitted: some
+/// errors include their causes in their own messages.
 pub fn text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
@@ -20,7 +20,7 @@ pub fn text(error: &anyhow::Error) -> String {
     text
 }
 
-/// Without the debug form in which the crate `mysql` wraps messages of servers.
+/// Removes the debug form in which the crate `mysql` wraps messages of servers.
 fn plain(cause: &str) -> String {
     let wrapped = ["MySqlError { ", "DriverError { ", "IoError { ", "UrlError { "]
         .iter()

@@ -19,7 +19,7 @@ use tacho_recorder::external::recorder::{Ended, Paths, Recorder};
 
 use crate::cli::RecorderArgs;
 use crate::recover::user;
-use crate::tail::visible::visible;
+use crate::tail::sanitize::sanitize;
 
 /// Why `tacho recorder` failed.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub enum RecorderError {
     /// A directory cannot be used.
     #[error("cannot use {place}: {error}; name a directory that the server's user can read")]
     Place {
-        /// The directory, and where it was named.
+        /// The directory, and its origin.
         place: String,
         /// The system's error.
         error: io::Error,
@@ -63,7 +63,8 @@ pub fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
     let arena_directory = directory(arenas, &arenas.display())?;
     user::become_owner(&log_directory)
         .map_err(|error| RecorderError::Owner { path: log_directory.clone(), error })?;
-    // As that user: the recorder would wait without end for a directory that it cannot read.
+    // After the change of the user: the recorder would wait forever for a directory that it cannot
+    // read.
     for directory in [&log_directory, &arena_directory] {
         std::fs::read_dir(directory).map_err(|error| RecorderError::Place {
             place: directory.display().to_string(),
@@ -72,7 +73,7 @@ pub fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
     }
     let beside = || log_directory.parent().map(|parent| parent.join("tacho-signing.key"));
     let signing_key_file = args.signing_key_file.path.clone().or_else(beside).unwrap_or_default();
-    // Becomes readable on a signal, and is never read.
+    // Becomes readable on a signal; it is never read.
     let (stopped, signalled) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT] {
         signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
@@ -102,11 +103,11 @@ fn say(severity: Severity, text: &str) {
         Severity::Error => "error",
     };
     // There is no other place to report a closed stderr.
-    let _ = writeln!(io::stderr(), "tacho recorder: {name}: {}", visible(text));
+    let _ = writeln!(io::stderr(), "tacho recorder: {name}: {}", sanitize(text));
 }
 
-/// Local time is the server's, also if its `TZ` is not that of this process. A process keeps the
-/// zone in several places, so that another zone needs another process.
+/// The times are in the server's zone, even if its `TZ` differs from that of this process. A
+/// process keeps the zone in several places, so another zone needs another process.
 fn begin_anew(zone: Option<OsString>) -> io::Error {
     let program = match std::env::current_exe() {
         Ok(program) => program,

@@ -1,4 +1,4 @@
-//! Output for people: results on stdout, problems on stderr, both safe on a terminal.
+//! Output for users: results on stdout, problems on stderr, both safe on a terminal.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -6,17 +6,17 @@ use std::io::{self, Write};
 use serde::Serialize;
 use tacho_record::time::TimeFormatter;
 
-use crate::tail::visible::visible;
+use crate::tail::sanitize::sanitize;
 
 /// Writes one line of the result.
 ///
 /// # Errors
 /// Stdout cannot be written.
 pub fn result(text: &str) -> io::Result<()> {
-    write_line(visible(text).as_bytes())
+    write_line(sanitize(text).as_bytes())
 }
 
-/// Writes one JSON object as a line. It is for programs: JSON's own escapes, no others.
+/// Writes one JSON object as a line, for programs: with JSON's own escapes only.
 ///
 /// # Errors
 /// Stdout cannot be written.
@@ -28,22 +28,22 @@ fn write_line(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text)?;
     out.write_all(b"\n")?;
-    // Line by line, in order with stderr: a line says that something has been done.
+    // Line by line, in order with stderr: a line reports that something has been done.
     out.flush()
 }
 
-/// Warns of a spelling that a later release refuses.
+/// Warns about a spelling that a later release rejects.
 pub fn old_spelling(text: impl Display) {
     problem(format_args!("warning: {text}; the old form works in this release only"));
 }
 
 /// Reports a problem.
 pub fn problem(text: impl Display) {
-    // A closed stderr must not stop a recovery; the exit code still says it.
-    let _ = writeln!(io::stderr(), "tacho: {}", visible(&text.to_string()));
+    // A closed stderr must not stop a recovery; the exit code still reports the problem.
+    let _ = writeln!(io::stderr(), "tacho: {}", sanitize(&text.to_string()));
 }
 
-/// Times for people, in the reader's zone; in UTC where there is none.
+/// A clock for displayed times, in the reader's zone; in UTC if there is none.
 pub fn clock() -> TimeFormatter {
     TimeFormatter::system().unwrap_or_else(|error| {
         problem(format!("{error}; times are in UTC"));

@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Makes Ctrl-C and SIGTERM set `stop`, so that the line being written is finished. The second
-/// one ends the program at once, for when stdout takes nothing more.
+/// signal ends the program immediately, in case stdout is blocked.
 ///
 /// # Errors
-/// When the system refuses the handlers.
+/// The handlers cannot be installed.
 pub fn catch(stop: &Arc<AtomicBool>) -> io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         // Handlers run in the order of their registration: the first signal finds `stop` unset.

@@ -1,5 +1,5 @@
-//! Reads files that must be small. They come from others, so a size limit keeps them from using up
-//! memory or time.
+//! Reads files that must be small. They come from other sources, so a size limit keeps them from
+//! exhausting memory or time.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,7 +11,7 @@ use std::path::Path;
 /// It cannot be read, or is larger ([`io::ErrorKind::FileTooLarge`]).
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // Not by the size in the file's metadata: a device or a pipe has none.
+    // Does not use the size in the file's metadata: a device or a pipe has none.
     File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
@@ -19,7 +19,7 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 /// The same for text.
 ///
 /// # Errors
-/// As [`read`], and when it is not UTF-8.
+/// As [`read`], and if it is not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(read(path, bytes_max)?)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_large_is_not_read() {
+    fn files_that_are_too_large_are_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, b"12345").unwrap();

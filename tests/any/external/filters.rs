@@ -1,5 +1,5 @@
-//! Filters come to a recorder by its socket, records through the arena: each record has to wait for the
-//! filter that has let it through.
+//! A recorder receives filters through its socket and records through the arena: each record must
+//! wait for the filter that applied to it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ use super::{GONE, Recorder, scene, set, writer};
 use tacho_tests::log;
 use tacho_tests::wait;
 
-/// What the rule of a filter says of the statements that are looked at.
+/// The action of a filter's rule for the statements of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Whole,
@@ -27,7 +27,7 @@ enum Kind {
     NoText,
 }
 
-/// What is new in a log that grows all the time.
+/// The new lines of a log that grows all the time.
 struct Tail {
     directory: PathBuf,
     /// How far each file was read, bytes.
@@ -50,11 +50,11 @@ impl Tail {
     }
 }
 
-/// Changes of the filter before all that was recorded has to be in the log: 64 filters are kept.
+/// Changes of the filter before all recorded statements must be in the log: 64 filters are kept.
 const AT_ONCE: usize = 40;
 
-/// A rule that only the writer can obey, as the class is known at the end, behind so many others that the
-/// filter takes longer to the recorder than the statements that come after it.
+/// A rule that only the writer can apply, as the class is known at the end, after so many others
+/// that the filter takes longer to the recorder than the statements that follow it.
 fn filter(kind: Kind) -> String {
     let rule = match kind {
         Kind::Whole => return String::new(),
@@ -62,14 +62,14 @@ fn filter(kind: Kind) -> String {
         Kind::NoLiterals => r#""action": "record", "redact": "LITERALS""#,
         Kind::NoText => r#""action": "no_text""#,
     };
-    let others = (0..1_000).map(|n| format!(r#"{{"user": "nobody{n}", "action": "skip"}},"#));
+    let others = (0..1_000).map(|n| format!(r#"{{"user": "other{n}", "action": "skip"}},"#));
     let others: String = others.collect();
     format!(r#"{{"rules": [{others} {{"user": "judged", "class": "read", {rule}}}]}}"#)
 }
 
-/// What a dead server has left is judged as if it had lived: the recorder knows its filters.
+/// Records of a dead server are filtered as if it had lived: the recorder knows its filters.
 #[test]
-fn what_a_dead_server_left_is_judged_by_its_filters() {
+fn records_of_a_dead_server_are_filtered_by_its_filters() {
     let mut scene = scene(&["tacho-flush-interval-ms=60000", "tacho-flush-bytes=16777216"]);
     let recorder = Recorder::start(&scene);
     recorder.wait_until_it_writes(&scene);
@@ -79,7 +79,7 @@ fn what_a_dead_server_left_is_judged_by_its_filters() {
     let directory = scene.log_directory();
     let set_filter = scene.server.product.named("SET GLOBAL tacho_filter = ?");
     root.exec_drop(set_filter, (filter(Kind::NoLiterals),)).expect("a filter");
-    // Behind the filter on the same way: what is done is done with it.
+    // After the filter in the same channel: when this is done, so is the filter.
     let before = log::files(&directory).expect("files").len();
     set(&scene, "tacho_rotate_now = 1");
     wait::until("the filter is there", || log::files(&directory).expect("files").len() > before);
@@ -106,7 +106,7 @@ fn each_statement_is_judged_by_the_filter_of_its_time() {
         let (is_over, mut other) = (is_over.clone(), scene.server.connect().expect("a connection"));
         std::thread::spawn(move || {
             while !is_over.load(Ordering::Relaxed) {
-                other.query_drop("SELECT 'of somebody else'").expect("an answer");
+                other.query_drop("SELECT 'of another session'").expect("an answer");
                 std::thread::sleep(Duration::from_millis(1));
             }
         })
@@ -124,7 +124,7 @@ fn each_statement_is_judged_by_the_filter_of_its_time() {
     for batch in 0..4 {
         recorder.wait_until_it_writes(&scene);
         for change in 0..AT_ONCE {
-            // Each kind comes behind each other one.
+            // Each kind follows each other one.
             let which = [0, 1, 2, 3, 0, 2, 1, 3, 2, 0, 3, 1][change % 12];
             root.exec_drop(&set_filter, (&filters[which],)).expect("a filter");
             for _ in 0..2 {
@@ -134,7 +134,7 @@ fn each_statement_is_judged_by_the_filter_of_its_time() {
             }
         }
         match batch {
-            // The next writer takes up what this one has not written.
+            // The next writer continues with what this one has not written.
             0 => {
                 recorder.signal(Signal::STOP);
                 root.exec_drop(&set_filter, (&filters[1],)).expect("a filter");
@@ -169,7 +169,7 @@ fn each_statement_is_judged_by_the_filter_of_its_time() {
     scene.server.stop().expect("stopping");
     scene.server.assert_clean_log(GONE);
 
-    // By their numbers in the session: each statement takes one, whatever becomes of it.
+    // By their numbers in the session: each statement takes one, whatever its result.
     let mut lines: HashMap<u64, Value> = HashMap::new();
     let mut first = None;
     log::read(&directory, |line, text| {

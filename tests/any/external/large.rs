@@ -1,4 +1,4 @@
-//! Statements that are larger than the arena, while whoever writes is killed.
+//! Statements that are larger than the arena, while the writer is killed.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -22,14 +22,14 @@ fn text(number: u32) -> String {
     format!("DO LENGTH('large {number} {}')", filling.repeat((3 << 20) / filling.len()))
 }
 
-/// Whether pieces are beside the arena now.
+/// Whether there are fragments beside the arena now.
 fn has_pieces(scene: &Scene) -> bool {
     let of = |arena: &PathBuf| spill::files(arena).expect("a directory");
     scene.arena_files().iter().any(|arena| !of(arena).is_empty())
 }
 
-/// Clients that send such statements, one after the other, until told to stop or until the server is gone.
-/// The numbers that the server has answered.
+/// Clients that send such statements, one after the other, until they are stopped or the server is
+/// gone. Returns the numbers that the server has answered.
 fn answered(socket: &Path, next: &AtomicU32, is_over: &AtomicBool) -> Vec<u32> {
     let mut conn = client::connect(socket, "root", "").expect("a connection");
     let mut answered = Vec::new();
@@ -43,7 +43,7 @@ fn answered(socket: &Path, next: &AtomicU32, is_over: &AtomicBool) -> Vec<u32> {
     answered
 }
 
-/// Also when what is done meanwhile panics: who waits for the clients would wait for ever.
+/// Also if the code in between panics: waiting for the clients would never end.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -70,8 +70,8 @@ fn answered_while(
     })
 }
 
-/// Each statement that was answered has one line with its text, which is all of it, and was told to have
-/// ended if `is_ended`.
+/// Each statement that was answered has one line with its complete text, and its end was reported
+/// if `is_ended`.
 fn assert_whole(scene: &Scene, answered: &[u32], is_ended: bool) {
     let mut whole: HashMap<u32, Vec<u64>> = HashMap::new();
     let mut ended: HashSet<u64> = HashSet::new();

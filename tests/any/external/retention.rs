@@ -1,4 +1,4 @@
-//! Limits of retention, and what the operator says about them, come to a recorder by its socket.
+//! A recorder receives limits of retention, and the operator's requests, through its socket.
 
 use tacho_tests::log::file_names;
 use tacho_tests::wait;

@@ -1,4 +1,4 @@
-//! Whoever may knock at the server's socket, or hold its log, and is no recorder as it should be.
+//! Processes that connect to the server's socket, or hold its log, and are not proper recorders.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -28,7 +28,7 @@ fn knock(scene: &Scene) -> UnixStream {
     found.expect("connected")
 }
 
-/// Says what a recorder says, and gets the log given.
+/// Sends the messages of a recorder, and gets the log.
 fn get_the_log(scene: &Scene) -> (Channel, Box<Attach>) {
     let mut zone = None;
     loop {
@@ -80,10 +80,10 @@ fn one_that_never_takes_the_log_is_left_alone() {
     scene.server.assert_clean_log(GONE);
 }
 
-/// It has the log, says how it is, and writes nothing; then it says that it has stopped, which nobody has
-/// asked for.
+/// It has the log, reports its state, and writes nothing; then it reports that it has stopped,
+/// unasked.
 #[test]
-fn one_that_speaks_and_does_not_write_is_told_of() {
+fn a_recorder_that_talks_but_does_not_write_is_reported() {
     let scene = scene(&[]);
     let running = start_load(&scene, "speaks");
     running.wait_for_more(50);
@@ -106,14 +106,14 @@ fn one_that_speaks_and_does_not_write_is_told_of() {
     drop(files);
     wait::until("the server writes", || writer(&scene) == "EMBEDDED");
     running.wait_for_more(50);
-    wait::until("its figures go on", || lines_written(&scene) > before);
+    wait::until("its figures increase", || lines_written(&scene) > before);
     let scene = finish(scene, running, "speaks", None);
     assert!(scene.server.error_log().contains("it stopped untold"));
     scene.server.assert_clean_log(&[GONE, &["does not answer"]].concat());
 }
 
 #[test]
-fn who_says_nothing_does_not_keep_a_recorder_out() {
+fn a_silent_connection_does_not_block_a_recorder() {
     let scene = scene(&[]);
     let silent = knock(&scene);
     let recorder = Recorder::start(&scene);
@@ -126,9 +126,9 @@ fn who_says_nothing_does_not_keep_a_recorder_out() {
     scene.server.assert_clean_log(&[]);
 }
 
-/// Everybody may make files in the arena's directory, where that is /dev/shm.
+/// Every user may create files in the arena's directory, if that is /dev/shm.
 #[test]
-fn what_others_make_there_does_not_keep_the_recorder_off() {
+fn files_of_other_users_do_not_block_the_recorder() {
     let scene = scene(&["tacho-writer=EMBEDDED"]);
     let elsewhere = scene.arenas.join("elsewhere");
     let listener = UnixListener::bind(&elsewhere).expect("binds");
@@ -141,7 +141,7 @@ fn what_others_make_there_does_not_keep_the_recorder_off() {
     let recorder = Recorder::start(&scene);
     set(&scene, "tacho_writer = 'EXTERNAL'");
     recorder.wait_until_it_writes(&scene);
-    assert!(listener.accept().is_err(), "nobody came");
+    assert!(listener.accept().is_err(), "no connection");
     recorder.end();
     let mut scene = scene;
     wait::until("the server writes", || writer(&scene) == "EMBEDDED");
@@ -149,8 +149,8 @@ fn what_others_make_there_does_not_keep_the_recorder_off() {
     scene.server.assert_clean_log(&[]);
 }
 
-/// What is in pieces when the server dies never becomes whole: the recorder does not wait for it, and the
-/// next start, though it waits for seconds only, gets the log.
+/// A record that is incomplete when the server dies never becomes complete: the recorder does not
+/// wait for it, and the next start, although it only waits for seconds, gets the log.
 #[test]
 fn a_large_text_does_not_keep_the_log_from_the_next_start() {
     let mut scene = scene(&["tacho-arena-bytes=1M", "max-allowed-packet=64M"]);
@@ -171,7 +171,7 @@ fn a_large_text_does_not_keep_the_log_from_the_next_start() {
             scene.server.kill9().expect("killing");
         });
         scene.server.restart().expect("restarting");
-        // Whoever has recovered: this server records.
+        // Whichever process has recovered: this server records.
         let mut conn = scene.server.connect().expect("a connection");
         conn.query_drop("SELECT 'recorded'").expect("an answer");
     }
@@ -181,7 +181,7 @@ fn a_large_text_does_not_keep_the_log_from_the_next_start() {
     assert!(!scene.server.error_log().contains("is writing this log directory"));
 }
 
-/// What the error log says of it.
+/// The message about it in the error log.
 const WAITS: &str = "It writes what a server has left that died, and is waited for";
 
 /// With `tacho_writer = EMBEDDED`, too, a start waits as long as a dead server's arena is being recovered.
@@ -198,13 +198,13 @@ fn a_start_waits_for_a_recovery_that_gets_on() {
         let holder = scope.spawn(|| {
             let mut other = File::create(log.join("progress")).expect("a file");
             let since = Instant::now();
-            // Longer than any other holder is waited for, and until it has waited for a while: some
-            // servers take seconds before they come to that.
+            // Longer than the wait for any other holder, and until it has waited for a while: some
+            // servers take seconds to get there.
             let waits = || fs::read_to_string(&error_log).is_ok_and(|log| log.contains(WAITS));
             while since.elapsed() < Duration::from_secs(8) || !waits() {
                 assert!(!is_started.load(Ordering::Relaxed), "it did not wait");
                 assert!(since.elapsed() < wait::DEADLINE, "it does not say that it waits");
-                // What a start takes for progress.
+                // The progress that a start accepts.
                 other.write_all(b"x").expect("writes");
                 std::thread::sleep(Duration::from_millis(200));
             }
@@ -224,9 +224,9 @@ fn a_start_waits_for_a_recovery_that_gets_on() {
     assert_eq!(starts, 2);
 }
 
-/// The recorder says what it does with the log of a dead server.
+/// The recorder reports what it does with the log of a dead server.
 #[test]
-fn a_recorder_tells_that_it_recovers() {
+fn a_recorder_reports_that_it_recovers() {
     let mut scene = scene(&["tacho-flush-interval-ms=60000", "tacho-flush-bytes=16777216"]);
     let running = start_load(&scene, "tells");
     let recorder = Recorder::start(&scene);

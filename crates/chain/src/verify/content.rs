@@ -10,14 +10,14 @@ use crate::hash::Hash;
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Enough for `{"v":1,"seq":18446744073709551615,"ts":"…","event":"lost"`.
 const HEAD_BYTES: usize = 112;
-/// No line is shorter: `{"v":1,"seq":1,"ts":"` and what must follow.
+/// No line is shorter: `{"v":1,"seq":1,"ts":"` and the mandatory rest.
 const LINE_BYTES_MIN: u64 = 32;
 
-/// A log file that is read along its frames.
+/// A log file that is read frame by frame.
 pub struct Content<'a> {
     source: Box<dyn Read + 'a>,
     buffer: Vec<u8>,
-    /// The part of the buffer that is still to be used.
+    /// The unused part of the buffer.
     begin: usize,
     end: usize,
     /// Lines that were read.
@@ -36,19 +36,19 @@ pub struct Run {
     pub lines: u64,
     /// `lost` lines.
     pub lost_lines: u64,
-    /// The first line whose `seq` is not the one that must follow: its number in the file.
+    /// The first line whose `seq` is not the expected one: its number in the file.
     pub first_odd_line: Option<u64>,
     /// SHA-256 of what was read.
     pub digest: Option<Hash>,
     /// The last byte ends a line.
     pub is_whole: bool,
-    /// Behind the last newline there is something that no line begins with that has the number that
-    /// must follow.
+    /// After the last newline there is text that cannot be the beginning of a line with the
+    /// expected number.
     has_odd_rest: bool,
 }
 
 impl Run {
-    /// Whether it is what the frame says.
+    /// Whether it matches the frame.
     pub fn fits(&self, frame: &Frame) -> bool {
         self.missing_bytes == 0
             && self.digest == Some(frame.digest)
@@ -56,9 +56,9 @@ impl Run {
             && self.is_whole
     }
 
-    /// Whether what there is of a frame that is not complete may be its beginning. A hash covers a
-    /// frame as a whole, so this is what the lines themselves tell: each has the number that must
-    /// follow, and the lines that are missing have the room that lines need.
+    /// Whether the present part of an incomplete frame may be its beginning. A hash covers a frame
+    /// as a whole, so this depends on the lines: each has the expected number, and the missing
+    /// bytes suffice for the missing lines.
     pub fn may_be_cut(&self, frame: &Frame) -> bool {
         if self.first_odd_line.is_some() || self.has_odd_rest {
             return false;
@@ -66,7 +66,7 @@ impl Run {
         let Some(missing_lines) = frame.lines.checked_sub(self.lines) else { return false };
         let rest_lines = u64::from(!self.is_whole && self.has_bytes(frame));
         match missing_lines.checked_sub(rest_lines) {
-            // All lines end, and yet there are bytes missing.
+            // All lines end, and yet bytes are missing.
             Some(0) if rest_lines == 0 => false,
             Some(lines) => self.missing_bytes >= lines.saturating_mul(LINE_BYTES_MIN),
             None => false,
@@ -92,7 +92,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Makes the buffer hold something. `false`: the end of the file.
+    /// Fills the buffer if it is empty. `false`: the end of the file.
     fn fill(&mut self) -> io::Result<bool> {
         while self.begin == self.end {
             match self.source.read(&mut self.buffer) {
@@ -108,7 +108,7 @@ impl<'a> Content<'a> {
     /// Reads `bytes` bytes, whose first line should have the number `seq`.
     ///
     /// # Errors
-    /// As reading the source.
+    /// If the source cannot be read.
     pub fn run(&mut self, bytes: u64, mut seq: u64) -> io::Result<Run> {
         let mut run = Run { missing_bytes: bytes, ..Run::default() };
         let mut hasher = Sha256::new();
@@ -144,7 +144,7 @@ impl<'a> Content<'a> {
     /// Reads to the end of the file: how many bytes and lines that was.
     ///
     /// # Errors
-    /// As reading the source.
+    /// If the source cannot be read.
     pub fn rest(&mut self) -> io::Result<(u64, u64)> {
         let (mut bytes, mut lines) = (0, 0);
         while self.fill()? {
@@ -165,13 +165,13 @@ fn seq_of(head: &[u8]) -> Option<u64> {
     std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()
 }
 
-/// Whether a line with the number `seq` can begin so.
+/// Whether this can be the beginning of a line with the number `seq`.
 fn begins_line(head: &[u8], seq: u64) -> bool {
     let expected = format!("{{\"v\":1,\"seq\":{seq},\"ts\":\"");
     head.iter().zip(expected.as_bytes()).all(|(byte, expected)| byte == expected)
 }
 
-/// Whether a line says that records were lost. `event` follows `ts`, which has no quote in it.
+/// Whether a line reports lost records. `event` follows `ts`, which contains no quote.
 fn is_lost(head: &[u8]) -> bool {
     const TIME: &[u8] = br#","ts":""#;
     let Some(at) = head.windows(TIME.len()).position(|part| part == TIME) else { return false };

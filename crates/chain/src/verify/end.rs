@@ -1,4 +1,4 @@
-//! The end of the directory: what should have come, and did not.
+//! The end of the directory: entries that should follow, but are missing.
 
 use super::read_checkpoint;
 use super::removed::Removed;
@@ -34,7 +34,7 @@ impl Walk<'_> {
         }
         if let Some((file, seqs)) = self.locked.take() {
             let text = format!(
-                "{} encrypted: whether their lines are what was sealed was not checked",
+                "{} encrypted: the lines were not compared with the seal",
                 match self.report.encrypted_files {
                     1 => "the file is".to_owned(),
                     count => format!("{count} files from here on are"),
@@ -49,9 +49,9 @@ impl Walk<'_> {
 
     fn check_expected(&mut self, removed: &Removed) {
         let Some(expect) = self.options.expect.as_deref() else { return };
-        // Who gives one that is none must not hear that all is well.
+        // A caller that passes something else must not get a good result.
         let Ok(expected) = read_checkpoint(expect) else {
-            return self.say(State::Modified, "", None, "what is expected is not a checkpoint");
+            return self.say(State::Modified, "", None, "the expected text is not a checkpoint");
         };
         let stem = expected.file.trim_end_matches(".jsonl");
         if self.expected_found || removed.get(stem).is_some_and(|gone| gone.covers(&expected)) {
@@ -60,7 +60,7 @@ impl Walk<'_> {
         let seq = self.report.last_seq;
         let newest = self.report.checkpoint.as_ref().map(|(newest, _)| newest.time_s);
         if !self.options.keys.iter().any(|key| key.origin() == expected.origin) {
-            let text = format!("the expected checkpoint is of another log, {}", expected.origin);
+            let text = format!("the expected checkpoint is from another log, {}", expected.origin);
             self.say(State::WrongKey, &expected.file, None, text);
         } else if expected.seq > seq {
             let text = "a checkpoint for these records was expected, and they are not here";
@@ -74,7 +74,7 @@ impl Walk<'_> {
             let text = "the expected checkpoint is newer than what is here: this is an older copy";
             self.say(State::Truncated, &expected.file, None, text);
         } else {
-            let text = "the expected checkpoint is not in this log: its past was written anew";
+            let text = "the expected checkpoint is not in this log: its past was rewritten";
             self.say(State::Modified, &expected.file, None, text);
         }
     }

@@ -1,8 +1,8 @@
-//! The forms that there are of one log file: plain, compressed, encrypted.
+//! The forms of one log file: plain, compressed, encrypted.
 //!
-//! The recorder makes one from another and then removes the first, so a crash may leave two. Readers
-//! take the first in the order of [`LOG_ENDINGS`], but whoever can write to the directory can put
-//! another text into any of them: all that can be read must have the same lines.
+//! The recorder makes one from another and then removes the first, so a crash may leave two.
+//! Readers take the first in the order of [`LOG_ENDINGS`], but a process that can write to the
+//! directory can put another text into any of them: all readable forms must have the same lines.
 
 use std::io::{self, Read};
 
@@ -16,15 +16,15 @@ const BUFFER_BYTES: usize = 64 * 1024;
 pub(super) struct Chosen<'a> {
     /// Its name.
     pub(super) name: String,
-    /// What is in it.
+    /// Its content.
     pub(super) source: Source<'a>,
 }
 
 /// The forms of a log file.
 pub(super) enum Forms<'a> {
-    /// Those that are there: the one to read, and the names of the others.
+    /// The forms that exist: the one to read, and the names of the others.
     Here(Option<Chosen<'a>>, Vec<String>),
-    /// One is not there any more.
+    /// One was removed meanwhile.
     Vanished,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Walk<'a> {
         for (ending, _) in LOG_ENDINGS.iter().zip(parts.logs).filter(|(_, is_here)| *is_here) {
             let name = format!("{stem}.{ending}");
             match &mut chosen {
-                // What none of the keys opens is chosen only if there is nothing else.
+                // A form that no key opens is chosen only if there is no other.
                 Some(first) if !is_locked(Some(&first.source)) => others.push(name),
                 _ => {
                     let source = self.directory.open(&name);
@@ -63,11 +63,11 @@ impl<'a> Walk<'a> {
             }
             if is_locked(Some(&second)) {
                 self.report.encrypted_files += 1;
-                let text = format!("encrypted, and not compared with {chosen}, of the same lines");
+                let text = format!("encrypted, and not compared with {chosen}");
                 self.say(State::Encrypted, other, None, text);
                 continue;
             }
-            // What is wrong with the chosen one is reported when it is compared with its seal.
+            // Faults of the chosen one are reported when it is compared with its seal.
             let (mut first, mut second) = match (first, second) {
                 (Ok(first), Ok(second)) => (first, second),
                 (Ok(_), Err(error)) => {

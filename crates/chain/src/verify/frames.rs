@@ -9,7 +9,7 @@ use crate::entry::Frame;
 
 impl Walk<'_> {
     pub(super) fn frame(&mut self, open: &mut Open<'_>, frame: &Frame) -> io::Result<()> {
-        // `entry` sees to it that an epoch came first.
+        // `entry` makes sure that an epoch came first.
         let Some(before) = &mut self.before else { return Ok(()) };
         let (offset, seq) = (before.offset, before.seq);
         before.offset = frame.end;
@@ -19,7 +19,8 @@ impl Walk<'_> {
         add(&mut self.report.unsigned_lines, frame.lines);
         let seqs = (seq.saturating_add(1), frame.last_seq);
         if Self::is_behind_stop(open) {
-            // A recorder that stopped has written nothing more, and one that starts says so first.
+            // A recorder that stopped has written nothing more, and one that starts writes a
+            // checkpoint first.
             open.signed = None;
             let text = "these lines were added after the recorder had stopped";
             self.say_of(State::Modified, &open.log, seqs, text);
@@ -37,10 +38,9 @@ impl Walk<'_> {
             self.say_of(State::Gap, &open.log, seqs, text);
         }
         if frame.start < offset {
-            let text =
-                format!("was cut to {} bytes by somebody; {offset} were sealed", frame.start);
+            let text = format!("was truncated to {} bytes; {offset} were sealed", frame.start);
             self.say(State::Truncated, &open.log, None, text);
-            // What was between is gone, and the rest stands where it stood.
+            // The bytes between are missing, and the rest is at its old offset.
             open.content = None;
         }
         let Some(content) = &mut open.content else { return Ok(()) };
@@ -59,7 +59,7 @@ impl Walk<'_> {
             }
         };
         if skipped > 0 {
-            let text = format!("somebody else wrote {skipped} bytes at byte {offset}");
+            let text = format!("another process wrote {skipped} bytes at byte {offset}");
             self.say(State::Modified, &open.log, None, text);
         }
         self.report.lost_lines += run.lost_lines;
@@ -68,7 +68,8 @@ impl Walk<'_> {
         } else if frame.recovered
             && let Some(odd) = run.first_odd_line
         {
-            // Nobody saw them being written: at least their numbers must be those of a recorder.
+            // They were not sealed when they were written: at least their numbers must be those of
+            // a recorder.
             self.tell(Finding {
                 state: State::Modified,
                 file: open.log.clone(),
@@ -80,10 +81,10 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Tells of the recovered records that were read in a row.
+    /// Reports the consecutive recovered records that were read.
     pub(super) fn tell_recovered(&mut self, open: &mut Open<'_>) {
         if let Some(seqs) = open.recovered.take() {
-            let text = "recovered: sealed at a start, and not when they were written";
+            let text = "recovered: sealed at a start, not when they were written";
             self.say_of(State::Recovered, &open.log, seqs, text);
         }
     }
@@ -100,7 +101,7 @@ impl Walk<'_> {
             open.content = None;
             let missing = run.missing_bytes;
             if open.bad_frames > 0 {
-                // Not the beginning of what was sealed, and therefore not that with its end cut off.
+                // Not the beginning of what was sealed, and therefore not only cut.
                 let text = format!("the file is {missing} bytes too short for this frame");
                 self.say_of(State::Modified, &open.log, seqs, text);
             } else if run.may_be_cut(frame) {
@@ -134,8 +135,8 @@ impl Walk<'_> {
         }
     }
 
-    /// What is in the log file after the last frame. `may_grow`: the recorder has not left it, as far
-    /// as the sidecars tell.
+    /// The part of the log file after the last frame. `may_grow`: the recorder has not left the
+    /// file, as far as the sidecars show.
     pub(super) fn tail(&mut self, open: &mut Open<'_>, may_grow: bool) -> io::Result<()> {
         let Some(content) = &mut open.content else { return Ok(()) };
         let rest = content.rest();

@@ -1,9 +1,8 @@
-//! The reading side: is the log what was recorded?
+//! The reading side: is the log unchanged since it was recorded?
 //!
-//! Everything in the directory is hostile. Files are read once, from the start to the end, in
-//! bounded memory; what is kept is a few words for each file and key. Nothing that a signature
-//! does not cover is believed, but after something bad has been found the rest is still read,
-//! with what it says of itself, so that one report has all of it.
+//! Everything in the directory is hostile. Files are read once, from start to end, in bounded
+//! memory; a few words are kept for each file and key. Only signed data is trusted, but after a bad
+//! finding the rest is still read and taken at its word, so that one report covers all of it.
 
 mod content;
 mod end;
@@ -31,15 +30,15 @@ pub trait Directory {
     /// Names in it, in any order.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     fn names(&self) -> io::Result<Vec<String>>;
 
-    /// A file from its start; one that ends in `.age` decrypted, one that ends in `.zst` before that
-    /// decompressed. An error without an error number of the operating system means that the content
-    /// makes no sense, or, if it is made of [`Locked`], that nobody here can decrypt it.
+    /// A file from its start; one that ends in `.age` decrypted, one that ends in `.zst` before
+    /// that decompressed. An error without an error number of the operating system means that the
+    /// content cannot be decoded, or, if it is made of [`Locked`], that no given key decrypts it.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     fn open(&self, name: &str) -> io::Result<Box<dyn Read + '_>>;
 }
 
@@ -62,24 +61,24 @@ impl Locked {
     }
 }
 
-/// The endings of log files. Where there are several forms of one, readers take the first.
+/// The endings of log files. If a log file has several forms, readers take the first.
 const LOG_ENDINGS: [&str; 4] = ["jsonl", "jsonl.zst", "jsonl.zst.age", "jsonl.age"];
 
-/// What a verification needs to know.
+/// The options of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Root keys that are believed.
+    /// Trusted root keys.
     pub keys: Vec<VerifierKey>,
     /// A checkpoint that the log must contain: a note.
     pub expect: Option<String>,
 }
 
-/// A text that is no checkpoint.
+/// A text that is not a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a checkpoint")]
 pub struct NotACheckpoint;
 
-/// Reads a checkpoint; whether its signature is good is not looked at.
+/// Reads a checkpoint without checking its signature.
 ///
 /// # Errors
 /// [`NotACheckpoint`]
@@ -88,17 +87,17 @@ pub fn read_checkpoint(note: &str) -> Result<Checkpoint, NotACheckpoint> {
     Checkpoint::parse(&note.text).map_err(|_| NotACheckpoint)
 }
 
-/// Verifies a log directory. `progress` is told of bytes that were read since it was last told.
+/// Verifies a log directory. `progress` gets the number of bytes read since its last call.
 ///
 /// # Errors
-/// When something cannot be read for a reason that lies in the machine, not in the log.
+/// If something cannot be read because of the machine, not because of the log.
 pub fn verify(
     directory: &dyn Directory,
     options: &Options,
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<Report> {
     let mut walk = walk::Walk::new(directory, options, progress);
-    // First the names, then the tombstones: what goes in between has one.
+    // First the names, then the tombstones: a file that is removed in between has one.
     let mut names = directory.names()?;
     let mut removed = removed::Removed::read(directory)?;
     let mut stems = list(&names, &removed);
@@ -108,15 +107,15 @@ pub fn verify(
         let is_last_sealed = last_sealed.as_ref().is_none_or(|last| *last <= stem);
         let place = Place { is_newest: stems.is_empty(), is_last_sealed };
         if walk.file(&stem, &parts, &removed, place)? == walk::Walked::Vanished {
-            // Compressed or removed since the names were read: what is there now?
+            // Compressed or removed since the names were read: list it again.
             again += 1;
             names = directory.names()?;
             removed = removed::Removed::read(directory)?;
             stems = list(&names, &removed).split_off(&stem);
             last_sealed = newest_sidecar(&stems);
             if again > AGAIN_MAX {
-                // Nothing that somebody puts into the directory may keep the rest from being read.
-                let text = "is in the directory, and could not be opened: it comes and goes";
+                // No entry of the directory may keep the rest from being read.
+                let text = "is listed in the directory, but could not be opened";
                 walk.say(State::Modified, &format!("{stem}.jsonl"), None, text);
                 stems.remove(&stem);
                 again = 0;
@@ -125,7 +124,7 @@ pub fn verify(
         }
         again = 0;
         if stems.is_empty() && walk.expects_more() {
-            // Rotated while it was being read: the rest is read, too.
+            // Rotated during the verification: read the new files, too.
             names = directory.names()?;
             stems = list(&names, &removed).split_off(&stem);
             stems.remove(&stem);
@@ -137,18 +136,18 @@ pub fn verify(
     Ok(walk.finish(&removed))
 }
 
-/// The newest file with a sidecar. Looked for once: there may be a million tombstones.
+/// The newest file with a sidecar. Computed once: there may be a million tombstones.
 fn newest_sidecar(stems: &BTreeMap<String, Parts>) -> Option<String> {
     stems.iter().rev().find(|(_, parts)| parts.sidecar).map(|(stem, _)| stem.clone())
 }
 
-/// How often a file is looked for again that was there a moment ago.
+/// How often to retry a file that was there a moment ago.
 const AGAIN_MAX: u32 = 3;
 
-/// What there is of a log file.
+/// The existing parts of a log file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Parts {
-    /// Which of [`LOG_ENDINGS`] are there.
+    /// Which of [`LOG_ENDINGS`] exist.
     logs: [bool; LOG_ENDINGS.len()],
     sidecar: bool,
 }

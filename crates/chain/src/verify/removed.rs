@@ -1,4 +1,4 @@
-//! The tombstones: what they say, and whether it is true.
+//! The tombstones: their content, and whether it is true.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,21 +13,21 @@ use crate::hash::Hash;
 use crate::note::Note;
 use crate::sidecar::{Entries, Meaning};
 
-/// What the first line of a tombstone begins with, whatever its version.
+/// The beginning of a tombstone's first line, in any version.
 const REMOVED_HEAD_START: &[u8] = b"tachograph-removed-v";
 
 /// A removed file.
 pub struct Gone {
     /// What the tombstone says.
     pub tombstone: Tombstone,
-    /// The epoch of the file, the only one: the next keys hang on it.
+    /// The file's only epoch: the next keys depend on it.
     pub epochs: Vec<(Epoch, Note, u64)>,
     note: Note,
     line: u64,
 }
 
 impl Gone {
-    /// Where the tombstone stands.
+    /// Line of the tombstone.
     pub fn line(&self) -> u64 {
         self.line
     }
@@ -35,13 +35,13 @@ impl Gone {
     /// Whether a checkpoint may have gone with the file.
     pub fn covers(&self, checkpoint: &Checkpoint) -> bool {
         let Tombstone { first_seq, last_seq, .. } = self.tombstone;
-        // A checkpoint of an idle recorder stands before the first line.
+        // A checkpoint of an idle recorder comes before the first line.
         checkpoint.seq.saturating_add(1) >= first_seq && checkpoint.seq <= last_seq.max(first_seq)
     }
 }
 
-/// What `removed.chain` has. It grows while the log is read, so it is read again when a file is
-/// not there any more; what is wrong with it is told at the end, as it was when it was last read.
+/// The content of `removed.chain`. The file grows while the log is read, so it is read again when a
+/// log file has been removed; faults are reported at the end, as of the last reading.
 #[derive(Default)]
 pub struct Removed {
     files: BTreeMap<String, Gone>,
@@ -54,7 +54,7 @@ impl Removed {
     /// Reads the file.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn read(directory: &dyn Directory) -> io::Result<Removed> {
         let mut removed = Removed::default();
         let source = match open_removed(directory) {
@@ -66,7 +66,7 @@ impl Removed {
         };
         let Some(source) = source else { return Ok(removed) };
         let mut entries = Entries::new(BufReader::new(source));
-        // Room for one: an empty list would grow to four, and there may be very many of them.
+        // Capacity for one: an empty list would grow to four, and there may be very many of them.
         let mut epochs = Vec::with_capacity(1);
         let mut last = Hash::ZERO;
         while let Some(entry) = entries.next_entry()? {
@@ -103,7 +103,7 @@ impl Removed {
             }
         }
         if entries.is_torn() || !epochs.is_empty() {
-            // The recorder ends such an entry, or cuts it off, before it removes a file.
+            // The recorder completes such an entry, or truncates it, before it removes a file.
             removed.add(Finding {
                 state: State::UnsignedTail,
                 file: REMOVED_FILE.to_owned(),
@@ -125,7 +125,7 @@ impl Removed {
         self.files.keys().map(String::as_str)
     }
 
-    /// Tells what is wrong, and looks at the signatures, now that all keys are known.
+    /// Reports faults, and checks the signatures, now that all keys are known.
     pub fn check(&mut self, walk: &mut Walk<'_>) {
         std::mem::take(&mut self.findings).into_iter().for_each(|finding| walk.tell(finding));
         walk.report.add_uncounted(self.more_findings);

@@ -1,4 +1,4 @@
-//! What a verification has found.
+//! The findings of a verification.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ pub(super) const FINDINGS_MAX: usize = 1000;
 pub enum State {
     /// Everything is there, unchanged, and under a signature.
     Ok,
-    /// As `Ok`, and the recorder itself says in it that records were lost.
+    /// As `Ok`, and the recorder itself reports lost records in it.
     Lost,
     /// The newest lines are not under a signature yet.
     UnsignedTail,
@@ -25,9 +25,9 @@ pub enum State {
     BrokenChain,
     /// A log file has no sidecar, or nothing is sealed at all.
     NotSealed,
-    /// Files or records are missing, and no tombstone says why.
+    /// Files or records are missing, and no tombstone explains it.
     Gap,
-    /// There is less than what was sealed.
+    /// Sealed data is missing at the end.
     Truncated,
     /// Something was changed.
     Modified,
@@ -55,7 +55,7 @@ impl State {
     }
 }
 
-/// Something that is not as it should be.
+/// A fault of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// How bad it is.
@@ -66,7 +66,7 @@ pub struct Finding {
     pub line: Option<u64>,
     /// `seq` of the first and the last record concerned.
     pub seqs: Option<(u64, u64)>,
-    /// What it is.
+    /// Its description.
     pub text: String,
 }
 
@@ -96,7 +96,7 @@ pub struct Report {
     /// Findings beyond those.
     pub more_findings: u64,
     worst: Option<State>,
-    /// What is worth knowing, and no fault of the log.
+    /// Remarks that are not faults of the log.
     pub notes: Vec<String>,
     /// Notes beyond those.
     pub more_notes: u64,
@@ -108,9 +108,9 @@ pub struct Report {
     pub lines: u64,
     /// Bytes in frames.
     pub bytes: u64,
-    /// Removed files that a tombstone tells of.
+    /// Removed files that have a tombstone.
     pub removed_files: u64,
-    /// How many of them for which reason.
+    /// Their number for each reason.
     pub removed_by: BTreeMap<RemovalReason, u64>,
     /// `seq` of the last record in a frame.
     pub last_seq: u64,
@@ -120,7 +120,7 @@ pub struct Report {
     pub recovered_lines: u64,
     /// Lines after the last checkpoint.
     pub unsigned_lines: u64,
-    /// The newest good checkpoint, and the note that it stands in.
+    /// The newest good checkpoint, and its note.
     pub checkpoint: Option<(Checkpoint, String)>,
     /// The newest entry is the checkpoint of an orderly stop.
     pub is_closed: bool,
@@ -134,7 +134,7 @@ impl Report {
         self.worst.unwrap_or(State::Ok).max(lost)
     }
 
-    /// Counts a file that a tombstone tells of.
+    /// Counts a file that has a tombstone.
     pub(super) fn add_removed(&mut self, reason: RemovalReason) {
         self.removed_files += 1;
         *self.removed_by.entry(reason).or_default() += 1;

@@ -1,4 +1,4 @@
-//! What is signed: epochs and checkpoints, and by which key each must be.
+//! Signed entries: epochs and checkpoints, and by which key each must be signed.
 
 use super::report::State;
 use super::walk::{Before, Open, Walk};
@@ -7,7 +7,7 @@ use crate::key::VerifierKey;
 use crate::note::Note;
 
 impl Walk<'_> {
-    /// Whether the key of an epoch that is believed has signed a note.
+    /// Whether the key of a trusted epoch has signed a note.
     pub fn is_by_known_key(&self, note: &Note) -> bool {
         self.known_key(note).is_some()
     }
@@ -34,14 +34,14 @@ impl Walk<'_> {
             self.say(State::WrongKey, sidecar, line, text);
         }
         let mut number = self.epoch.saturating_add(1);
-        // Without the files before, nobody can know their last key.
+        // Without the files before, their last key is unknown.
         let mut signer = self.key.clone();
         let mut is_gap = false;
         if epoch.reason.is_by_root() {
             signer = Some(epoch.root.clone());
             number = 1;
         } else if !epoch.reason.continues() {
-            // Epochs may have come and gone with what is missing.
+            // The missing files may have had more epochs.
             if !self.is_by_known_key(note) {
                 is_gap = true;
                 self.say(State::Gap, sidecar, line, "the key that has signed this is missing");
@@ -80,7 +80,7 @@ impl Walk<'_> {
             Some(Before { file: epoch.file.clone(), hash: epoch.chain, seq: epoch.seq, offset: 0 });
     }
 
-    /// Whether an epoch goes on from what is before it. Returns whether files are missing.
+    /// Whether an epoch continues the entry before it. Returns whether files are missing.
     fn continues(
         &mut self,
         sidecar: &str,
@@ -90,8 +90,8 @@ impl Walk<'_> {
     ) -> bool {
         let Some(before) = &self.before else {
             let text = match &epoch.previous {
-                Some(file) => format!("the files before it are missing, {file} the last of them"),
-                None => "what is before it is missing".to_owned(),
+                Some(file) => format!("the files before it are missing, up to {file}"),
+                None => "the files before it are missing".to_owned(),
             };
             self.say_of(State::Gap, sidecar, (1, epoch.seq), text);
             return true;
@@ -99,25 +99,25 @@ impl Walk<'_> {
         if epoch.previous.as_ref() != Some(&before.file) {
             let seqs = (before.seq.saturating_add(1), epoch.seq);
             let text = match &epoch.previous {
-                Some(file) => format!("it goes on from {file}, which is not here"),
-                None => "it goes on from nothing that is here".to_owned(),
+                Some(file) => format!("it continues {file}, which is missing"),
+                None => "it does not continue any file of this directory".to_owned(),
             };
             self.say_of(State::Gap, sidecar, seqs, text);
             return true;
         }
         if epoch.chain != before.hash || epoch.seq != before.seq {
-            let text = "the chain does not go on from what is before it";
+            let text = "the chain does not continue from the entry before it";
             self.say(State::Modified, sidecar, line, text);
         } else if !is_closed {
-            // The key that signs epochs lives as long as its file: it must not be able to say alone
-            // how that file ended.
+            // The key that signs epochs lives as long as its file: it alone must not be able to
+            // state how that file ended.
             let text = "the file before does not end with its last checkpoint";
             self.say(State::Modified, sidecar, line, text);
         }
         false
     }
 
-    /// What the recorder itself says to be wrong.
+    /// Breaks that the recorder itself declares.
     fn declared(&mut self, sidecar: &str, line: Option<u64>, epoch: &Epoch) {
         let text = match epoch.reason {
             EpochReason::First if self.before.is_some() => "another log begins here",
@@ -152,10 +152,10 @@ impl Walk<'_> {
             self.expected_found |= fits && is_signed;
         }
         if !is_signed {
-            let text = "the checkpoint is not signed by the key that the one before has named";
+            let text = "the checkpoint is not signed by the key that the checkpoint before names";
             self.say(State::Modified, &open.sidecar, line, text);
         } else if !fits {
-            let text = "the checkpoint was signed for something else than what stands before it";
+            let text = "the checkpoint was signed for other entries than those before it";
             self.say(State::Modified, &open.sidecar, line, text);
         } else {
             self.report.unsigned_lines = 0;
@@ -169,7 +169,7 @@ impl Walk<'_> {
         self.signer.clone_from(&checkpoint.next);
     }
 
-    /// Whether only a recorder that starts may write behind what was read of the file.
+    /// Whether only a recorder that starts may write after the part of the file that was read.
     pub(super) fn is_behind_stop(open: &Open<'_>) -> bool {
         open.signed == Some(CheckpointReason::Stop)
     }

@@ -1,17 +1,17 @@
-//! Names in the directory that look like those of log files, and are none.
+//! Names in the directory that look like those of log files, but are not.
 
 use super::report::State;
 use super::walk::Walk;
 use super::{LOG_ENDINGS, REMOVED_FILE, SIDECAR_ENDING};
 use crate::entry::is_stem;
 
-/// What the names of log files begin with.
+/// The beginning of the names of log files.
 const HEAD: &str = "audit-";
 
 impl Walk<'_> {
-    /// Reports what is in the directory beside the log. A name that a careless reader or a pattern such
-    /// as `audit-*.jsonl` takes for a log file is a finding: its lines are under no seal. Other files
-    /// of lines, as those that a recorder has set aside, are only mentioned.
+    /// Reports other files of the directory. A name that a careless reader or a pattern such as
+    /// `audit-*.jsonl` takes for a log file is a finding: its lines are not sealed. Other files of
+    /// lines, such as those that a recorder has set aside, are only mentioned.
     pub fn strays(&mut self, names: &[String]) {
         let mut strays: Vec<&String> = names.iter().filter(|name| is_stray(name)).collect();
         strays.sort();
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_recorder_makes_is_no_stray() {
+    fn files_of_the_recorder_are_not_strays() {
         let stem = "audit-20261121T015944Z-000001";
         for ending in
             LOG_ENDINGS.iter().copied().chain(["chain", "jsonl.zst.new", "csv", "csv.zst"])

@@ -1,4 +1,4 @@
-//! From file to file along the chain: what there is of each, and its entries one by one.
+//! From file to file along the chain: the existing parts of each, and its entries one by one.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader};
@@ -14,7 +14,7 @@ use crate::hash::Hash;
 use crate::key::VerifierKey;
 use crate::sidecar::{Entries, Entry, Meaning};
 
-/// What the next entry must go on from.
+/// The state that the next entry must continue.
 pub(super) struct Before {
     /// Log file, without its directory.
     pub(super) file: String,
@@ -32,29 +32,29 @@ pub(super) struct Open<'a> {
     pub(super) log: String,
     pub(super) content: Option<Content<'a>>,
     pub(super) is_first_entry: bool,
-    /// A frame of this file has been told of as bad: the others are only counted.
+    /// A frame of this file was reported as bad: the others are only counted.
     pub(super) bad_frames: u64,
     /// Reason of the last checkpoint in it.
     pub(super) signed: Option<CheckpointReason>,
-    /// Recovered records that were not told of yet.
+    /// Recovered records that were not reported yet.
     pub(super) recovered: Option<(u64, u64)>,
 }
 
-/// Where a file stands among the others.
+/// The position of a file among the others.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// No file is newer.
     pub is_newest: bool,
-    /// No newer file has a sidecar: the recorder may not have come further.
+    /// No newer file has a sidecar: the recorder may not have got further.
     pub is_last_sealed: bool,
 }
 
-/// What became of a file.
+/// The result of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Walked {
     /// It was read.
     Read,
-    /// Something of it is not there any more, and nothing was read.
+    /// A part of it was removed meanwhile, and nothing was read.
     Vanished,
 }
 
@@ -76,30 +76,30 @@ pub(super) fn is_missing(source: Option<&Source<'_>>) -> bool {
     matches!(source, Some(Err(error)) if error.kind() == io::ErrorKind::NotFound)
 }
 
-/// A verification on its way.
+/// A verification in progress.
 pub struct Walk<'a> {
     pub(super) directory: &'a dyn Directory,
     pub(super) options: &'a Options,
     pub(super) progress: &'a mut dyn FnMut(u64),
     pub(super) report: Report,
-    /// Must sign the next epoch.
+    /// The key that must sign the next epoch.
     pub(super) key: Option<VerifierKey>,
     pub(super) epoch: u64,
-    /// Whether `key` hangs on a key that is believed.
+    /// Whether `key` depends on a trusted key.
     pub(super) is_believed: bool,
-    /// Must sign the next checkpoint.
+    /// The key that must sign the next checkpoint.
     pub(super) signer: Option<VerifierKey>,
-    /// Whether `signer` hangs on a key that is believed.
+    /// Whether `signer` depends on a trusted key.
     pub(super) is_signer_believed: bool,
-    /// The keys of all epochs that are believed, by their id.
+    /// The keys of all trusted epochs, by their id.
     pub(super) known: HashMap<[u8; 4], Vec<VerifierKey>>,
     pub(super) before: Option<Before>,
     /// Reason of the checkpoint, if that is the newest entry.
     pub(super) ended: Option<CheckpointReason>,
     pub(super) expected_found: bool,
     pub(super) wrong_key_told: bool,
-    /// The first of the files that could not be decrypted, and the records from there to the last of
-    /// them.
+    /// The first of the files that could not be decrypted, and the records from there to the last
+    /// of them.
     pub(super) locked: Option<(String, (u64, u64))>,
     /// The newest file that was read, and had no tombstone then.
     newest_kept: Option<String>,
@@ -157,15 +157,15 @@ impl<'a> Walk<'a> {
         self.tell(Finding { state, file, line: None, seqs, text: text.into() });
     }
 
-    /// Whether the newest entry says that another file follows.
+    /// Whether the newest entry announces another file.
     pub fn expects_more(&self) -> bool {
         self.ended == Some(CheckpointReason::Rotate)
     }
 
-    /// Verifies what there is of a log file.
+    /// Verifies the existing parts of a log file.
     ///
     /// # Errors
-    /// When something cannot be read.
+    /// If something cannot be read.
     pub fn file(
         &mut self,
         stem: &str,
@@ -177,7 +177,7 @@ impl<'a> Walk<'a> {
         let gone = removed.get(stem);
         let sidecar = format!("{stem}.{SIDECAR_ENDING}");
         let has_sidecar = parts.sidecar
-            // Made while the directory was being read.
+            // Created while the directory was being read.
             || place.is_newest && has_log && self.directory.names()?.contains(&sidecar);
         let source = has_sidecar.then(|| self.directory.open(&sidecar));
         let Forms::Here(chosen, others) = self.open_forms(stem, parts) else {
@@ -255,11 +255,12 @@ impl<'a> Walk<'a> {
         Ok(Walked::Read)
     }
 
-    /// Retention begins with the oldest file: what it has removed is older than what is here.
+    /// Retention begins with the oldest file: the files it has removed are older than those that
+    /// remain.
     fn check_order(&mut self, stem: &str, has_log: bool, removed: &Removed) {
         let is_gone = removed.get(stem).is_some();
         if is_gone && !has_log {
-            // One that was here may have got a tombstone since.
+            // A file that existed may have got a tombstone since.
             let is_kept = |older: &String| removed.get(older).is_none();
             if self.newest_kept.as_ref().is_some_and(is_kept) {
                 let text = "was removed while older files were kept, which no retention does";
@@ -270,7 +271,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The entries of a sidecar, and the first of them. `None`: there is none, which was told.
+    /// The entries of a sidecar, and the first of them. `None`: there is none, which was reported.
     fn entries_of(
         &mut self,
         sidecar: &str,
@@ -294,7 +295,7 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// A log file whose content makes no sense as compressed data is told of, and not read.
+    /// Reports a log file that cannot be decompressed, and does not read it.
     fn content_of(&mut self, log: &str, source: Source<'a>) -> io::Result<Option<Content<'a>>> {
         match source {
             Ok(source) => Ok(Some(Content::new(source))),
@@ -310,7 +311,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Remembers a file whose lines nobody here can compare with its seal.
+    /// Remembers a file whose lines cannot be compared with its seal without a key.
     fn note_locked(&mut self, log: &str, first_seq: u64) {
         let last_seq = self.before.as_ref().map_or(0, |before| before.seq);
         self.report.encrypted_files += 1;
@@ -320,7 +321,7 @@ impl<'a> Walk<'a> {
     }
 
     fn unsealed(&mut self, log: &str, source: Source<'a>) -> io::Result<()> {
-        // Whatever was promised to follow: this does, and says nothing.
+        // Whatever was announced: this file follows, and announces nothing.
         self.ended = None;
         if is_locked(Some(&source)) {
             self.report.encrypted_files += 1;
@@ -344,7 +345,7 @@ impl<'a> Walk<'a> {
         let ended = self.ended.take();
         if open.signed == Some(CheckpointReason::Rotate) {
             open.signed = None;
-            let text = "something stands behind the last checkpoint of the file";
+            let text = "there is an entry after the last checkpoint of the file";
             self.say(State::Modified, &open.sidecar, line, text);
         }
         match &entry.meaning {
@@ -358,7 +359,7 @@ impl<'a> Walk<'a> {
             }
             _ if open.is_first_entry => {
                 self.say(State::Modified, &open.sidecar, line, "the first entry is not an epoch");
-                // Without it there is no key, no position: nothing can fit.
+                // Without it there is no key and no position: nothing can match.
                 self.before = Some(self.lost_position(&open.log));
             }
             Some(Meaning::Frame(frame)) => return self.frame(open, frame),
@@ -382,7 +383,7 @@ impl<'a> Walk<'a> {
         Before { file: log.to_owned(), hash: Hash::ZERO, seq, offset: 0 }
     }
 
-    /// Goes over a file that a tombstone tells of.
+    /// Processes a file that has a tombstone.
     fn removed(&mut self, gone: &Gone) {
         let tombstone = &gone.tombstone;
         let is_closed = self.ended.take() == Some(CheckpointReason::Rotate);
@@ -391,7 +392,7 @@ impl<'a> Walk<'a> {
         }
         let first_seq = gone.epochs.first().map_or(0, |(epoch, ..)| epoch.seq).saturating_add(1);
         if tombstone.first_seq != first_seq {
-            let text = format!("the tombstone of {} does not fit to its keys", tombstone.file);
+            let text = format!("the tombstone of {} does not match its keys", tombstone.file);
             self.say(State::Modified, crate::REMOVED_FILE, Some(gone.line()), text);
         }
         self.before = Some(Before {
@@ -407,7 +408,7 @@ impl<'a> Walk<'a> {
     /// A file whose sidecar is still here beside its tombstone.
     fn check_end(&mut self, gone: &Gone) {
         if self.before.as_ref().is_some_and(|before| before.hash != gone.tombstone.chain) {
-            let text = format!("the tombstone of {} is of another file", gone.tombstone.file);
+            let text = format!("the tombstone of {} belongs to another file", gone.tombstone.file);
             self.say(State::Modified, crate::REMOVED_FILE, Some(gone.line()), text);
         }
     }

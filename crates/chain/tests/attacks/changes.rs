@@ -1,4 +1,4 @@
-//! Bytes, lines and files that are not what and where they were, also by those who compute all hashes
+//! Bytes, lines and files that were changed or moved, also by attackers who compute all hashes
 //! anew.
 
 use tacho_chain::entry::CheckpointReason;
@@ -80,7 +80,7 @@ fn cve_2023_31438_truncation_of_a_sealed_log() {
 }
 
 /// The second half of CVE-2023-31438: truncated, and then sealing is resumed. Here the attacker
-/// cuts log and sidecar at a checkpoint, so that what is left is what once was.
+/// cuts log and sidecar at a checkpoint, so that the rest is an earlier state of the log.
 #[test]
 fn cve_2023_31438_truncation_at_a_checkpoint() {
     let mut recorder = sealed();
@@ -91,7 +91,7 @@ fn cve_2023_31438_truncation_at_a_checkpoint() {
     recorder.dir.file(&sidecar(3)).truncate(end);
     let kept = (13..=17).map(line).collect::<String>().len();
     recorder.dir.file(&log(3)).truncate(kept);
-    // By itself it is the log of a recorder that was killed, and it says so.
+    // On its own it is the log of a recorder that was killed, and the report says so.
     let report = recorder.verify();
     assert_state(&report, State::Ok);
     assert!(!report.is_closed);
@@ -117,7 +117,7 @@ fn cve_2023_31439_changed_content_with_hashes_made_anew() {
     assert_state(&report, State::Modified);
     assert!(report.findings[0].text.contains("checkpoint"), "{:?}", report.findings);
 
-    // With a key of one's own it verifies under that key only.
+    // With the attacker's own key it verifies under that key only.
     let mut own = Recorder::new(2);
     own.lines(3);
     own.stop();
@@ -125,12 +125,12 @@ fn cve_2023_31439_changed_content_with_hashes_made_anew() {
     assert_state(&check(&own.dir, &honest.root, None), State::WrongKey);
 }
 
-/// CVE-2023-31437: a sealed journal is changed so that some views do not show all of it. Here
-/// every line that a reader sees is in a frame: what is hidden is missing, what is added is told.
+/// CVE-2023-31437: a sealed journal is changed so that some views do not show all of it. Here every
+/// line that a reader sees is in a frame: a hidden line is missing, an added line is reported.
 #[test]
 fn cve_2023_31437_lines_that_readers_do_not_see() {
     let mut recorder = sealed();
-    // A reader skips what is not a line: zero bytes in the place of a record.
+    // A reader skips data that is not a line: zero bytes instead of a record.
     let place = line(1).len()..2 * line(1).len() - 1;
     recorder.dir.file(&log(1))[place].fill(0);
     assert_state(&recorder.verify(), State::Modified);
@@ -144,7 +144,7 @@ fn cve_2023_31437_lines_that_readers_do_not_see() {
 }
 
 #[test]
-fn files_that_change_places_are_found() {
+fn swapped_files_are_found() {
     let mut recorder = sealed();
     let (one, three) = (recorder.dir.0[&log(1)].clone(), recorder.dir.0[&log(3)].clone());
     *recorder.dir.file(&log(1)) = three;

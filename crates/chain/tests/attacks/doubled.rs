@@ -6,7 +6,7 @@ use tacho_chain::verify::{self, Directory, Options, Report, State};
 
 use crate::support::{Dir, Recorder, assert_state, line, log, sealed};
 
-/// A directory whose `.age` files are opened by a key: they are what they decrypt to.
+/// A directory whose `.age` files can be opened with a key: it returns their decrypted content.
 struct Opened<'a>(&'a Dir);
 
 impl Directory for Opened<'_> {
@@ -74,7 +74,7 @@ fn another_form_with_other_lines_is_found() {
     }
 }
 
-/// The altered one may be the one that readers take.
+/// The altered form may be the one that readers take.
 #[test]
 fn it_does_not_matter_which_form_was_changed() {
     let mut recorder = sealed();
@@ -82,7 +82,7 @@ fn it_does_not_matter_which_form_was_changed() {
     recorder.dir.0.insert(format!("{}.zst", log(2)), text);
     recorder.dir.file(&log(2))[50] ^= 1;
     assert_state(&verify(&recorder), State::Modified);
-    // The other way round, three forms.
+    // The other way round, with three forms.
     let mut recorder = sealed();
     let text = recorder.dir.0.remove(&log(2)).expect("there");
     recorder.dir.0.insert(format!("{}.zst", log(2)), text.clone());
@@ -94,7 +94,7 @@ fn it_does_not_matter_which_form_was_changed() {
     assert_eq!((report.findings.len(), report.notes.len()), (1, 1));
 }
 
-/// Without a key, nobody can tell what is in the second one.
+/// Without a key, the content of the second form is unknown.
 #[test]
 fn another_form_that_is_locked_is_not_ok() {
     let mut recorder = sealed();
@@ -103,7 +103,7 @@ fn another_form_that_is_locked_is_not_ok() {
     assert_state(&report, State::Encrypted);
     assert_eq!(report.findings[0].file, format!("{}.age", log(1)));
     assert_eq!(report.encrypted_files, 1);
-    // What can be read is compared with the seal all the same.
+    // The readable form is still compared with the seal.
     recorder.dir.file(&log(1))[50] ^= 1;
     assert_state(&recorder.verify(), State::Modified);
 }
@@ -131,7 +131,7 @@ fn names_that_look_like_log_files_are_found() {
     assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
 }
 
-/// A name that is there and cannot be opened, as that of a link to nothing.
+/// A name that is listed and cannot be opened, such as a link to nothing.
 #[test]
 fn a_name_without_a_file_is_a_finding() {
     struct Ghost(Dir, String);

@@ -1,13 +1,13 @@
-//! Whatever there is in a directory: there is an answer, and it is not that all is well.
+//! Any content of a directory gets an answer, and the answer is never that all is well.
 
 use proptest::prelude::*;
 use tacho_chain::verify::{self, Directory, Options, State};
 
 use crate::support::{Dir, assert_state, line, log, sealed, sidecar};
 
-/// A sidecar, a log file and the tombstones that are no plain files.
+/// A sidecar, a log file and tombstones that are not regular files.
 #[test]
-fn what_is_no_file_is_told_of() {
+fn entries_that_are_not_files_are_reported() {
     struct Pipe(Dir, String);
     impl Directory for Pipe {
         fn names(&self) -> std::io::Result<Vec<String>> {
@@ -30,7 +30,7 @@ fn what_is_no_file_is_told_of() {
     }
 }
 
-/// Numbers as large as can be, in entries that nobody has signed.
+/// The largest possible numbers, in entries that are not signed.
 #[test]
 fn the_largest_numbers_do_no_harm() {
     let max = u64::MAX;
@@ -58,7 +58,7 @@ fn the_largest_numbers_do_no_harm() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Any change of one byte of any file is noticed.
+    /// Any change of one byte of any file is detected.
     #[test]
     fn no_byte_can_be_changed(place in any::<prop::sample::Index>(), change in 1u8..) {
         let mut recorder = sealed();
@@ -80,7 +80,7 @@ proptest! {
         }
     }
 
-    /// Any file cut or made longer is noticed.
+    /// Any file that was truncated or extended is detected.
     #[test]
     fn no_file_can_be_cut_or_made_longer(
         which in any::<prop::sample::Index>(),
@@ -94,16 +94,16 @@ proptest! {
         let file = recorder.dir.file(name);
         let end = place.index(file.len());
         file.truncate(end);
-        // The newest sidecar alone, cut at a checkpoint, makes the lines behind it unsigned.
+        // Only the newest sidecar, cut at a checkpoint, makes the lines after it unsigned.
         prop_assert!(recorder.verify().state() > State::Lost, "{} to {}", name, end);
         recorder.dir = untouched;
         recorder.dir.file(name).extend(more);
         prop_assert!(recorder.verify().state() > State::Lost, "{} longer", name);
     }
 
-    /// Whatever bytes, there is an answer, and it is not that all is well.
+    /// Any bytes get an answer, and the answer is never that all is well.
     #[test]
-    fn noise_is_no_log(
+    fn noise_is_not_a_log(
         noise in proptest::collection::vec((0usize..6, any::<prop::sample::Index>(), any::<u8>()), 1..20),
     ) {
         let mut recorder = sealed();

@@ -28,7 +28,7 @@ fn an_older_copy_is_found_by_a_checkpoint_that_was_kept() {
     }
 }
 
-/// Who has the current key can write another future, not another past.
+/// An attacker with the current key can write another future, not another past.
 #[test]
 fn another_history_is_found_by_a_checkpoint_that_was_kept() {
     let mut recorder = Recorder::new(1);
@@ -59,7 +59,7 @@ fn an_old_key_cannot_sign_later_data() {
     assert_state(&thief.verify(), State::Modified);
 }
 
-/// The key of now signs old data: who takes over the host cannot rewrite what was before.
+/// The current key signs old data: an attacker who takes over the host cannot rewrite the past.
 #[test]
 fn a_new_key_cannot_sign_earlier_data() {
     let recorder = sealed();
@@ -72,7 +72,7 @@ fn a_new_key_cannot_sign_earlier_data() {
     assert_state(&thief.verify(), State::Modified);
 }
 
-/// What was signed within the file that is being written cannot be signed anew, either: each
+/// Entries signed within the file that is being written cannot be signed anew, either: each
 /// checkpoint hands over to another key.
 #[test]
 fn a_key_signs_for_one_interval() {
@@ -83,14 +83,15 @@ fn a_key_signs_for_one_interval() {
     recorder.lines(2);
     let stolen = recorder.key_file.clone();
     let epoch_end = recorder.dir.text(&sidecar(1)).find("frame").expect("a frame");
-    // From before the newest checkpoint on.
+    // From before the newest checkpoint.
     let mut other = thief(&recorder, &stolen, 1, epoch_end);
     other.lines(1);
     other.checkpoint(CheckpointReason::Interval);
     assert_state(&other.verify(), State::Modified);
     other.stop();
     assert_state(&other.verify(), State::Modified);
-    // What is behind it is in the hands of who has the key. That is the promise, and no more.
+    // An attacker with the key controls everything after the checkpoint. The promise covers no
+    // more.
     let mut other = thief(&recorder, &stolen, 1, handover);
     other.lines(1);
     other.stop();
@@ -98,7 +99,7 @@ fn a_key_signs_for_one_interval() {
     assert_eq!(other.verify().last_seq, 4);
 }
 
-/// The key that signs epochs lives as long as its file. Alone it cannot say how the file ended.
+/// The key that signs epochs lives as long as its file. It alone cannot state how the file ended.
 #[test]
 fn the_key_of_an_epoch_does_not_sign_for_its_file() {
     let mut recorder = Recorder::new(1);
@@ -109,7 +110,7 @@ fn the_key_of_an_epoch_does_not_sign_for_its_file() {
     let epoch_end = recorder.dir.text(&sidecar(1)).find("frame").expect("a frame");
     let mut other = thief(&recorder, &stolen, 1, epoch_end);
     other.lines(1);
-    // Without a last checkpoint, as if the recorder had left it out.
+    // Without a last checkpoint, as if the recorder had omitted it.
     let position = other.chain.position().clone();
     let mut key = KeyFile::parse(&stolen).expect("a key file");
     key.signer = None;

@@ -1,5 +1,5 @@
-//! Attacks on a sealed log, each by its name. The attacker has all files and no secret key, but
-//! for what a test says.
+//! Attacks on a sealed log, each by its name. The attacker has all files and no secret key, unless
+//! a test says otherwise.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -5,7 +5,7 @@ use tacho_chain::verify::State;
 
 use crate::support::{Recorder, assert_state, check, log, sealed, sidecar};
 
-/// A file has one epoch, whose key is kept when the file is removed: nothing there grows without bounds.
+/// A file has one epoch, whose key is kept when the file is removed: the tombstones are bounded.
 #[test]
 fn a_file_has_one_epoch() {
     let mut recorder = sealed();
@@ -24,8 +24,8 @@ fn a_file_has_one_epoch() {
     assert_state(&recorder.verify(), State::Modified);
 }
 
-/// Who may sign tombstones says that the current file was removed, and writes its records anew in
-/// the next one. No retention removes a file and keeps older ones.
+/// An attacker who may sign tombstones claims that the current file was removed, and writes its
+/// records anew in the next one. No retention removes a file and keeps older ones.
 #[test]
 fn a_tombstone_for_a_file_between_others_is_found() {
     let mut recorder = sealed();
@@ -53,7 +53,7 @@ fn removal_with_a_tombstone_is_fine_and_without_one_a_gap() {
     without.0.remove("removed.chain");
     assert_state(&check(&without, &recorder.root, None), State::Gap);
 
-    // The first of two tombstones taken out.
+    // The first of two tombstones is removed.
     let removed = recorder.dir.text("removed.chain");
     let second = removed.rfind(&format!("file {}\n", log(2))).expect("the second");
     let second = removed[..second].rfind("tachograph-epoch-v1").expect("its key");
@@ -61,7 +61,7 @@ fn removal_with_a_tombstone_is_fine_and_without_one_a_gap() {
     *without.file("removed.chain") = removed.as_bytes()[second..].to_vec();
     assert!(check(&without, &recorder.root, None).state() >= State::Gap);
 
-    // A checkpoint of a removed file is no reason to complain.
+    // A checkpoint of a removed file is accepted.
     let old = sealed_checkpoint_of_file_1(&recorder);
     assert_state(&check(&recorder.dir, &recorder.root, Some(&old)), State::Ok);
 }
@@ -85,10 +85,10 @@ fn an_interrupted_removal_is_fine() {
     after.chain = before.chain;
     after.remove(1);
     after.stop();
-    // The tombstone is there, the sidecar still is, the log is not.
+    // The tombstone exists, the sidecar still does, the log does not.
     after.dir.0.insert(sidecar(1), before.dir.0[&sidecar(1)].clone());
     assert_state(&after.verify(), State::Ok);
-    // And neither has gone.
+    // Neither was removed.
     after.dir.0.insert(log(1), before.dir.0[&log(1)].clone());
     assert_state(&after.verify(), State::Ok);
 }

@@ -1,4 +1,4 @@
-//! What a verification says of logs that nobody has attacked, or that nobody can vouch for.
+//! The verdicts on logs that were not attacked, or that cannot be verified.
 
 use tacho_chain::entry::EpochReason;
 use tacho_chain::verify::State;
@@ -29,7 +29,7 @@ fn declared_losses_are_a_state_of_their_own() {
 }
 
 #[test]
-fn what_is_not_under_a_checkpoint_is_an_unsigned_tail() {
+fn lines_after_the_last_checkpoint_are_an_unsigned_tail() {
     let mut recorder = sealed();
     recorder.start();
     recorder.lines(2);
@@ -45,23 +45,23 @@ fn what_is_not_under_a_checkpoint_is_an_unsigned_tail() {
     assert_eq!(report.unsigned_lines, 1);
 }
 
-/// The recorder cannot change its keys (their directory cannot be written), or died between the steps
-/// of a rotation: what is sealed lags behind what is written, and nothing else.
+/// The recorder cannot change its keys (their directory cannot be written), or died between the
+/// steps of a rotation: the seal lags behind the log, and nothing else is wrong.
 #[test]
-fn a_seal_that_lags_behind_is_no_attack() {
-    // The file was left, its last checkpoint could not be made.
+fn a_seal_that_lags_behind_is_not_an_attack() {
+    // The file was left, but its last checkpoint could not be made.
     let mut recorder = sealed();
     recorder.start();
     recorder.lines(2);
     let whole = recorder.dir.clone();
     recorder.dir.0.insert(log(4), line(21).into_bytes());
     assert_state(&recorder.verify(), State::NotSealed);
-    // Nor its last frame, or not all of it.
+    // Its last frame, or a part of it, could not be made either.
     recorder.dir.file(&log(3)).extend(line(21).as_bytes());
     assert_state(&recorder.verify(), State::NotSealed);
     recorder.dir.file(&sidecar(3)).extend(b"frame 1");
     assert_state(&recorder.verify(), State::NotSealed);
-    // The last checkpoint was made, and the next sidecar was not, or is empty.
+    // The last checkpoint was made, but the next sidecar was not, or is empty.
     recorder.dir = whole;
     let step = recorder.chain.next_epoch(EpochReason::Rotate, &log(4), 9_000).expect("randomness");
     recorder.append(&step.closing.expect("another file"));
@@ -72,13 +72,14 @@ fn a_seal_that_lags_behind_is_no_attack() {
         recorder.dir.0.insert(sidecar(4), Vec::new());
         assert_state(&recorder.verify(), State::NotSealed);
     }
-    // But without it, nobody can tell that from a file that was removed.
+    // Without it, this cannot be distinguished from a file that was removed.
     recorder.dir.0.remove(&log(4));
     recorder.dir.0.remove(&sidecar(4));
     assert_state(&recorder.verify(), State::Truncated);
 }
 
-/// Who kills the server may add lines, which the next start finds. They are sealed, and told of.
+/// An attacker who kills the server may add lines, which the next start finds. They are sealed and
+/// reported.
 #[test]
 fn recovered_lines_are_a_state_of_their_own() {
     let mut recorder = sealed();
@@ -104,7 +105,7 @@ fn lines_that_were_added_while_the_recorder_was_stopped_are_found() {
     let mut recorder = sealed();
     recorder.dir.file(&log(3)).extend(line(19).as_bytes());
     assert_state(&recorder.verify(), State::Modified);
-    // Sealed at the next start, by a recorder that takes what it finds.
+    // Sealed at the next start, by a recorder that seals whatever it finds.
     for recovered in [true, false] {
         let mut recorder = sealed();
         recorder.raw_frame(&line(19), 19, recovered);
@@ -117,7 +118,7 @@ fn lines_that_were_added_while_the_recorder_was_stopped_are_found() {
 #[test]
 fn recovered_lines_must_have_the_numbers_of_a_recorder() {
     for lines in [
-        // Again, out of order, without a number; the last one always fits.
+        // Repeated, out of order, without a number; the last one always fits.
         line(19) + &line(19) + &line(20),
         line(20) + &line(19) + &line(20),
         line(19) + "{}\n" + &line(20),
@@ -131,7 +132,7 @@ fn recovered_lines_must_have_the_numbers_of_a_recorder() {
         recorder.stop();
         assert_state(&recorder.verify(), State::Modified);
     }
-    // The number of a line that is there already.
+    // The number of a line that already exists.
     let mut recorder = sealed();
     recorder.start();
     recorder.raw_frame(&line(18), 18, true);
@@ -155,11 +156,11 @@ fn a_break_that_the_recorder_declares_is_never_ok() {
         recorder.epoch(reason, 4);
         recorder.lines(1);
         recorder.stop();
-        // The last one before it promised no other file.
+        // The last entry before it announced no other file.
         let report = recorder.verify();
         assert_state(&report, State::BrokenChain);
     }
-    // Without the key: another root, which may be named, too.
+    // Without the key: another root, which the user may also trust.
     let mut recorder = sealed();
     let mut other = Recorder::new(2);
     other.seq = recorder.seq;
@@ -171,9 +172,10 @@ fn a_break_that_the_recorder_declares_is_never_ok() {
     assert!(recorder.verify().state() >= State::BrokenChain);
 }
 
-/// Who has no secret key for encrypted files hears that their seals are good, and never `ok`.
+/// A reader without the secret key for encrypted files learns that their seals are good, but never
+/// gets `ok`.
 #[test]
-fn what_cannot_be_decrypted_is_a_state_of_its_own() {
+fn files_that_cannot_be_decrypted_are_a_state_of_their_own() {
     let mut recorder = sealed();
     for number in [1, 2] {
         let plain = recorder.dir.0.remove(&log(number)).expect("there");
@@ -185,7 +187,7 @@ fn what_cannot_be_decrypted_is_a_state_of_its_own() {
     let [finding] = &report.findings[..] else { panic!("one: {:?}", report.findings) };
     assert!(finding.file.starts_with(&log(1)) && finding.text.starts_with("2 files"), "{finding}");
     assert_eq!(finding.seqs.map(|seqs| seqs.0), Some(1));
-    // What can be checked is checked: the sidecar,
+    // Everything else is checked: the sidecar,
     let mut changed = recorder.dir.clone();
     let bytes = changed.file(&sidecar(1));
     let last = bytes.len() - 3;
@@ -200,11 +202,11 @@ fn what_cannot_be_decrypted_is_a_state_of_its_own() {
     let mut changed = recorder.dir.clone();
     changed.0.remove(&format!("{}.zst.age", log(2))).expect("there");
     assert_state(&crate::support::check(&changed, &recorder.root, None), State::Gap);
-    // A readable form wins, so that nobody can hide it behind an encrypted one.
+    // A readable form wins, so that an encrypted one cannot hide it.
     let mut changed = recorder.dir.clone();
     changed.0.insert(log(1), b"not what was sealed\n".to_vec());
     assert!(crate::support::check(&changed, &recorder.root, None).state() > State::Encrypted);
-    // Nor is one without a seal any better.
+    // An encrypted file without a seal is no better.
     recorder.dir.0.remove(&sidecar(1)).expect("there");
     assert!(recorder.verify().state() > State::Encrypted);
 }

@@ -1,11 +1,11 @@
-//! The word for each kind of change: what was edited is `modified`, and `truncated` is only what is the
-//! beginning of what was sealed.
+//! The verdict for each kind of change: edits are `modified`; `truncated` is only the beginning of
+//! what was sealed.
 
 use tacho_chain::verify::State::{self, Gap, Modified, NotSealed, Truncated, UnsignedTail};
 
 use crate::support::{Recorder, assert_state, check, line, log, sealed, sidecar};
 
-/// A log of three files, as small as such a log can be: there are thousands of changes of it.
+/// A log of three files, as small as possible: there are thousands of changes of it.
 fn small() -> Recorder {
     let mut recorder = Recorder::new(1);
     recorder.lines(1);
@@ -96,7 +96,7 @@ fn lines_that_are_deleted_doubled_or_swapped_are_modified() {
     }
 }
 
-/// A statement that was made shorter, in any frame, by any number of bytes.
+/// A statement that was shortened, in any frame, by any number of bytes.
 #[test]
 fn a_shorter_text_in_a_line_is_modified() {
     let untouched = small();
@@ -157,7 +157,7 @@ fn a_file_that_was_replaced_is_modified_and_one_that_was_cut_is_truncated() {
     }
 }
 
-/// An edit before the place where the file was cut.
+/// An edit before the offset where the file was cut.
 #[test]
 fn a_cut_file_with_an_edit_is_modified() {
     let mut recorder = Recorder::new(1);
@@ -173,7 +173,7 @@ fn a_cut_file_with_an_edit_is_modified() {
 }
 
 #[test]
-fn what_becomes_of_whole_files_has_its_word() {
+fn changes_of_whole_files_have_their_verdict() {
     type Deed = fn(&mut Recorder);
     fn remove(recorder: &mut Recorder, name: &str) {
         recorder.dir.0.remove(name).expect("a file of the test");

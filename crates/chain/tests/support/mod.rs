@@ -58,7 +58,7 @@ pub fn line(seq: u64) -> String {
     )
 }
 
-/// What the writer of the log does.
+/// Acts as the writer of the log.
 pub struct Recorder {
     pub dir: Dir,
     pub root: VerifierKey,
@@ -66,12 +66,12 @@ pub struct Recorder {
     pub number: u32,
     pub seq: u64,
     pub time_s: i64,
-    /// What who breaks in finds in the key file.
+    /// The key file that an intruder finds.
     pub key_file: String,
 }
 
 impl Recorder {
-    /// A new log with its first file, sealed under a root made of `seed`.
+    /// A new log with its first file, sealed under a root made from `seed`.
     pub fn new(seed: u8) -> Recorder {
         let secret = SecretKey::from_bytes(&[seed; 32]);
         let root = secret.root();
@@ -146,7 +146,7 @@ impl Recorder {
         self.epoch(EpochReason::Rotate, self.number + 1);
     }
 
-    /// A recorder goes on in the newest file.
+    /// A recorder continues the newest file.
     pub fn start(&mut self) {
         self.checkpoint(CheckpointReason::Start);
     }
@@ -155,7 +155,7 @@ impl Recorder {
         self.checkpoint(CheckpointReason::Stop);
     }
 
-    /// What retention does with the oldest file that is there.
+    /// Removes a file as retention does.
     pub fn remove(&mut self, number: u32) {
         self.remove_by(number, RemovalReason::Age);
     }
@@ -192,8 +192,8 @@ impl Recorder {
     }
 }
 
-/// Who has found a key file, and goes on from the position in this file up to `entry_bytes` of its
-/// sidecar and `offset` of its log.
+/// An attacker who found a key file, and continues from the position in this file up to
+/// `entry_bytes` of its sidecar and `offset` of its log.
 pub fn thief(recorder: &Recorder, key_file: &str, number: u32, entry_bytes: usize) -> Recorder {
     let key = KeyFile::parse(key_file).expect("a key file");
     let mut dir = recorder.dir.clone();

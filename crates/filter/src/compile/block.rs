@@ -1,4 +1,4 @@
-//! Rules that block: what they may ask for, and what they tell.
+//! Rules that block: their permitted conditions, and their messages.
 
 use jsonc_parser::ast::Value;
 
@@ -6,7 +6,7 @@ use super::Error;
 use super::parse::{Before, Source};
 use crate::program::{BLOCK_ERRNO, BLOCK_MESSAGE, USES_ERRNO, USES_TABLE};
 
-/// Longest name of a rule that blocks, bytes: the log has it.
+/// Longest name of a rule that blocks, bytes: the log contains it.
 const NAME_BYTES_MAX: usize = 128;
 /// Longest message, bytes: the server cuts those that are longer than 512.
 const MESSAGE_BYTES_MAX: usize = 480;
@@ -14,7 +14,7 @@ const MESSAGE_BYTES_MAX: usize = 480;
 /// `ER_NEED_REPREPARE`, `ER_PREPARE_FOR_SECONDARY_ENGINE`, `ER_PREPARE_FOR_PRIMARY_ENGINE` (`mysqld_error.h` of MySQL 9.7).
 const RETRIED: [u32; 3] = [1615, 13_359, 13_775];
 
-/// What a rule says of itself and to the client, and where.
+/// The texts of a rule, and their positions.
 #[derive(Default)]
 pub(super) struct Words<'v, 't> {
     pub(super) name: Option<(&'v str, &'v Value<'t>)>,
@@ -23,14 +23,14 @@ pub(super) struct Words<'v, 't> {
 }
 
 impl<'v, 't> Words<'v, 't> {
-    /// What only a rule that blocks has.
+    /// A key that only a rule that blocks may have.
     pub(super) fn of_a_block(&self) -> Option<&'v Value<'t>> {
         self.errno.map(|(_, value)| value).or(self.message.map(|(_, value)| value))
     }
 }
 
 impl Source<'_> {
-    /// Whether what blocks can be decided before a statement runs. `uses`: what it looks at.
+    /// Checks that the rule can be decided before a statement runs. `uses`: the facts that it uses.
     pub(super) fn check_block(
         &self,
         action: &Value<'_>,
@@ -38,24 +38,24 @@ impl Source<'_> {
         before: Before,
     ) -> Result<(), Error> {
         if uses & USES_ERRNO != 0 {
-            let message = "a statement has an `errno` when it has ended: it cannot be blocked then";
+            let message = "a statement has an `errno` only when it has ended: too late to block it";
             return Err(self.error_at(action, message));
         }
         if before.others & (USES_ERRNO | USES_TABLE) != 0 {
-            let message = "what is blocked is decided before it runs: put the rules that do not \
-                           block and ask for `errno` or `table` behind all that do";
+            let message = "a rule that blocks is decided before the statement runs: put the rules \
+                           that do not block and use `errno` or `table` after all that do";
             return Err(self.error_at(action, message));
         }
         Ok(())
     }
 
-    /// The number of an error that a client may get.
+    /// An error number that a client can receive.
     pub(super) fn block_errno(&self, value: &Value<'_>) -> Result<u32, Error> {
         let number = match value {
             Value::NumberLit(literal) => literal.value.parse::<u32>().ok(),
             _ => None,
         };
-        // Those from 2000 on are of the client's own library: it would take the connection for lost.
+        // Numbers from 2000 on belong to the client library: it would consider the connection lost.
         let number = number.filter(|number| matches!(number, 1000..=1999 | 3000..=65535));
         let number = number.ok_or_else(|| {
             let message = "expected the number of an error: 1000 to 1999, or 3000 to 65535";
@@ -63,13 +63,13 @@ impl Source<'_> {
         })?;
         if RETRIED.contains(&number) {
             let message =
-                "with this error the server tries the statement again, and no client gets it";
+                "the server retries the statement on this error, and no client receives it";
             return Err(self.error_at(value, message));
         }
         Ok(number)
     }
 
-    /// What a rule that blocks tells, as bytes. `before`: how many rules there are before it.
+    /// The answer of a rule that blocks, as bytes. `before`: number of rules before it.
     pub(super) fn block(&self, words: &Words<'_, '_>, before: usize) -> Result<Vec<u8>, Error> {
         let number = format!("rule {}", before.saturating_add(1));
         let name = self.short(words.name, NAME_BYTES_MAX)?.unwrap_or(&number);

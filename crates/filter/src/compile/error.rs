@@ -1,15 +1,15 @@
-//! What is wrong with a filter, and where.
+//! Errors in a filter, with their position.
 
 use std::fmt;
 
-/// What is wrong with a filter, and where.
+/// An error in a filter, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// Line, from 1.
     pub line: usize,
     /// Character in the line, from 1.
     pub column: usize,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and what is expected.
     pub message: String,
 }
 

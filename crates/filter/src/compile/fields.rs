@@ -26,11 +26,11 @@ pub(super) const NAMES: &[&str] = &[
     "program",
 ];
 
-/// Longest pattern, bytes: names of the server are shorter.
+/// Longest pattern, bytes: names on the server are shorter.
 const PATTERN_BYTES_MAX: usize = 1024;
 
 impl Source<'_> {
-    /// Adds the condition of a key. `false`: there is none of that name.
+    /// Adds the condition of a key. `false`: there is no such key.
     pub(super) fn condition(
         &self,
         out: &mut Conditions,
@@ -56,7 +56,7 @@ impl Source<'_> {
         Ok(true)
     }
 
-    /// The items of a condition: one alone, or an array of them.
+    /// The items of a condition: a single one, or an array.
     fn each(
         &self,
         value: &Value<'_>,
@@ -77,7 +77,7 @@ impl Source<'_> {
             return Err(self.error_at(value, "this pattern is longer than 1024 bytes"));
         }
         if text.replace("\\%", "").contains('%') {
-            let message = "`%` is no wildcard here: use `*` for any characters and `?` for one \
+            let message = "`%` is not a wildcard here: use `*` for any characters and `?` for one \
                            (or write `\\\\%` for the character itself)";
             return Err(self.error_at(value, message));
         }
@@ -96,7 +96,7 @@ impl Source<'_> {
             return Ok(item);
         }
         if text.contains('/') {
-            let message = format!("`{text}` is no network: 10.0.0.0/8 or fe80::/10 would be");
+            let message = format!("`{text}` is not a network like 10.0.0.0/8 or fe80::/10");
             return Err(self.error_at(value, message));
         }
         Ok([&[0], text.as_bytes()].concat())
@@ -124,7 +124,7 @@ impl Source<'_> {
 
     fn programs(&self, value: &Value<'_>) -> Result<Vec<Vec<u8>>, Error> {
         if !self.server.program {
-            let message = "this server does not tell which program a connection is of";
+            let message = "this server does not report the program of a connection";
             return Err(self.error_at(value, message));
         }
         self.each(value, &|value| self.pattern(value))

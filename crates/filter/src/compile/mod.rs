@@ -1,4 +1,4 @@
-//! From JSON to a [`Program`](crate::Program), with the position of what is wrong.
+//! From JSON to a [`Program`](crate::Program), with the position of errors.
 //!
 //! ```
 //! use tacho_filter::compile::{Server, compile};
@@ -26,23 +26,23 @@ pub const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Largest number of rules.
 pub const RULES_MAX: usize = 10_000;
 
-/// What a filter can be about depends on the server.
+/// What the server supports in a filter.
 #[derive(Clone, Debug)]
 pub struct Server {
     /// Names of its SQL commands, by number; empty where there is none.
     pub sql_commands: Vec<String>,
-    /// Before the names of settings, in what is said of a wrong filter.
+    /// Prefix of the names of settings, for error messages.
     pub setting_prefix: &'static str,
-    /// Whether it tells which tables a statement has touched.
+    /// Whether it reports which tables a statement has used.
     pub tables: bool,
-    /// Whether it tells the program name of a connection.
+    /// Whether it reports the program name of a connection.
     pub program: bool,
-    /// Whether it can be told not to execute a statement.
+    /// Whether it can block statements.
     pub blocks: bool,
 }
 
 impl Default for Server {
-    /// One of which nothing is known: SQL commands are not checked.
+    /// An unknown server: SQL commands are not checked.
     fn default() -> Server {
         Server {
             sql_commands: Vec::new(),
@@ -55,11 +55,12 @@ impl Default for Server {
 }
 
 impl Server {
-    /// The numbers of the commands whose name `is_it` says yes to.
+    /// The numbers of the commands whose name fulfils `is_it`.
     fn commands(&self, is_it: impl Fn(&str) -> bool) -> [u8; 32] {
         let mut set = [0; 32];
         for number in 0..=255u8 {
-            // One without a name is that of no statement: parse errors, commands that are not SQL.
+            // A number without a name belongs to no statement: parse errors, commands that are not
+            // SQL.
             let name = self.sql_commands.get(usize::from(number)).map_or("", String::as_str);
             if let Some(bits) = set.get_mut(usize::from(number / 8))
                 && is_it(name)
@@ -70,7 +71,7 @@ impl Server {
         set
     }
 
-    /// What a filter leaves out that an audit should have, if it does: which rule, in words.
+    /// A warning if the filter leaves out statements that an audit should have: names the rule.
     pub fn warning(&self, program: &Program<'_>) -> Option<String> {
         let vital = CommandSet::of(self.commands(Class::is_vital));
         let rule = match program.may_leave_out(&vital)? {
@@ -89,11 +90,10 @@ impl Server {
     }
 }
 
-/// Compiles a filter. Text of nothing but white space is a filter that records everything: no
-/// bytes.
+/// Compiles a filter. Text that is only white space is a filter that records everything: no bytes.
 ///
 /// # Errors
-/// The first thing that is wrong: no part of a wrong filter takes effect.
+/// The first error: no part of a wrong filter takes effect.
 pub fn compile(text: &str, server: &Server) -> Result<Vec<u8>, Error> {
     if text.trim().is_empty() {
         return Ok(Vec::new());

@@ -9,12 +9,12 @@ use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, pars
 use super::block::Words;
 use super::{Error, RULES_MAX, Server, TEXT_BYTES_MAX};
 use crate::program::{
-    FIELD_COMMAND, FIELD_DB, FIELD_ERRNO, FIELD_SQL_COMMAND, FIELD_TABLE, Overflow, Treatment,
+    Action, FIELD_COMMAND, FIELD_DB, FIELD_ERRNO, FIELD_SQL_COMMAND, FIELD_TABLE, Overflow,
     USES_BLOCK, USES_COMMAND, USES_DB, USES_END, USES_ERRNO, USES_TABLE,
 };
 
-/// A document that is nested deeper is refused before it is parsed: the parser calls itself for
-/// each level, on a thread of the server.
+/// A document that is nested deeper is rejected before it is parsed: the parser is recursive, on a
+/// thread of the server.
 const DEPTH_MAX: usize = 16;
 
 const OPTIONS: ParseOptions = ParseOptions {
@@ -45,11 +45,11 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    /// Adds one; `negated`: it holds when no item matches.
+    /// Adds a condition; `negated`: it holds if no item matches.
     pub(super) fn add(&mut self, field: u8, negated: bool, items: &[Vec<u8>]) {
         let mut condition = vec![field, u8::from(negated)];
         for item in items {
-            // Patterns are checked to be shorter, and everything else has a few bytes.
+            // Patterns are checked to be shorter, and all other items have a few bytes.
             condition.extend_from_slice(&(item.len() as u16).to_le_bytes());
             condition.extend_from_slice(item);
         }
@@ -67,14 +67,14 @@ impl Conditions {
     }
 }
 
-/// What the rules before one look at.
+/// The facts that the rules before one use.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Before {
     /// `USES_*` bits of all of them.
     pub(super) all: u8,
-    /// Of those that do not block.
+    /// Of the rules that do not block.
     pub(super) others: u8,
-    /// How many there are.
+    /// Number of rules.
     pub(super) count: usize,
 }
 
@@ -137,7 +137,7 @@ impl<'s> Source<'s> {
         let Value::Object(document) = &document else {
             return Err(self.error_at(&document, "expected an object with `rules`"));
         };
-        let mut default = Treatment::default();
+        let mut default = Action::default();
         let mut default_at = None;
         let mut rules = None;
         for key in self.keys(document)? {
@@ -166,7 +166,7 @@ impl<'s> Source<'s> {
         Ok(bytes)
     }
 
-    /// Brackets outside of strings and comments.
+    /// Checks brackets outside strings and comments.
     fn check_depth(&self) -> Result<(), Error> {
         let mut depth = 0usize;
         let mut rest = self.text;
@@ -189,7 +189,7 @@ impl<'s> Source<'s> {
             };
             if depth > DEPTH_MAX {
                 let at = self.text.len().saturating_sub(rest.len());
-                return Err(self.error(at, "too many brackets within each other"));
+                return Err(self.error(at, "too many nested brackets"));
             }
             rest = rest.get(skipped..).unwrap_or("");
         }
@@ -219,7 +219,7 @@ impl<'s> Source<'s> {
         Ok((elements.len() as u16, before, bytes))
     }
 
-    /// `before`: what the rules before this one look at.
+    /// `before`: the facts that the rules before this one use.
     fn rule(&self, object: &Object<'_>, before: Before) -> Result<(u8, Vec<u8>), Error> {
         const OWN_KEYS: [&str; 7] =
             ["name", "action", "overflow", "redact", "error", "message", "not"];
@@ -230,7 +230,7 @@ impl<'s> Source<'s> {
         let mut conditions = Conditions::default();
         for key in self.keys(object)? {
             match key.name {
-                // For people, and for messages.
+                // For readers, and for messages.
                 "name" => words.name = Some((self.text_of(key.value)?, key.value)),
                 "error" => words.errno = Some((self.block_errno(key.value)?, key.value)),
                 "message" => words.message = Some((self.text_of(key.value)?, key.value)),
@@ -256,12 +256,12 @@ impl<'s> Source<'s> {
             }
         }
         let at = object.range.start;
-        let (treatment, action) = action.ok_or_else(|| {
+        let (action, action_value) = action.ok_or_else(|| {
             self.error(at, "a rule needs an `action`: `record`, `skip`, `no_text` or `block`")
         })?;
         if let Some((_, value)) = overflow {
-            if treatment.skip {
-                return Err(self.error_at(value, "what is skipped has no `overflow`"));
+            if action.skip {
+                return Err(self.error_at(value, "a rule that skips has no `overflow`"));
             }
             if (conditions.uses | before.all) & USES_END != 0 {
                 let message = "`overflow` is needed before the statement runs: neither this rule \
@@ -270,33 +270,33 @@ impl<'s> Source<'s> {
                 return Err(self.error_at(value, message));
             }
         }
-        if literals && treatment.skip {
-            return Err(self.error(at, "what is skipped has nothing to `redact`"));
+        if literals && action.skip {
+            return Err(self.error(at, "a rule that skips has no `redact`"));
         }
-        let treatment = Treatment { literals, overflow: overflow.map(|(it, _)| it), ..treatment };
-        let mut bytes = vec![treatment.to_byte(), conditions.count];
+        let action = Action { literals, overflow: overflow.map(|(it, _)| it), ..action };
+        let mut bytes = vec![action.to_byte(), conditions.count];
         let mut uses = conditions.uses;
-        if treatment.block {
-            self.check_block(action, uses, before)?;
+        if action.block {
+            self.check_block(action_value, uses, before)?;
             bytes.append(&mut self.block(&words, before.count)?);
             uses |= USES_BLOCK;
         } else if let Some(value) = words.of_a_block() {
-            let message = "only what is blocked (`action`: `block`) has an `error` and a `message`";
+            let message = "only a rule that blocks (`action`: `block`) has an `error` or `message`";
             return Err(self.error_at(value, message));
         }
         bytes.append(&mut conditions.bytes);
         Ok((uses, bytes))
     }
 
-    fn action(&self, value: &Value<'_>) -> Result<Treatment, Error> {
-        let recorded = Treatment::default();
+    fn action(&self, value: &Value<'_>) -> Result<Action, Error> {
+        let recorded = Action::default();
         match self.text_of(value)? {
             "record" => Ok(recorded),
-            "skip" => Ok(Treatment { skip: true, ..recorded }),
-            "no_text" => Ok(Treatment { no_text: true, ..recorded }),
-            "block" if self.server.blocks => Ok(Treatment { block: true, ..recorded }),
+            "skip" => Ok(Action { skip: true, ..recorded }),
+            "no_text" => Ok(Action { no_text: true, ..recorded }),
+            "block" if self.server.blocks => Ok(Action { block: true, ..recorded }),
             "block" => {
-                let message = "this server cannot be told not to execute a statement (MySQL can): \
+                let message = "this server cannot block statements (MySQL can): \
                                there is no `block`";
                 Err(self.error_at(value, message))
             }
@@ -331,7 +331,7 @@ impl<'s> Source<'s> {
     }
 }
 
-/// Bytes of the string literal that `text` begins with; all of it if it does not end.
+/// Length of the string literal at the beginning of `text`, bytes; all of it if it does not end.
 fn string_bytes(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {

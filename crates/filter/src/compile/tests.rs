@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::block::Begun;
 use crate::decide::{Decision, Ended, Event, Facts, Session};
-use crate::program::{BLOCK_ERRNO, BLOCK_MESSAGE, Block, Overflow, Program, Treatment};
+use crate::program::{Action, BLOCK_ERRNO, BLOCK_MESSAGE, Block, Overflow, Program};
 use crate::tables::{Coverage, Tables};
 
 const COMMANDS: [&str; 6] = ["select", "create_table", "insert", "drop_table", "", "grant"];
@@ -37,10 +37,10 @@ const APP: Session<'_> = Session {
     command: b"Query",
 };
 const WHO: Facts<'_> = Facts { session: Some(APP), event: Event::Statement, ended: None };
-const WHOLE: Treatment =
-    Treatment { skip: false, no_text: false, literals: false, overflow: None, block: false };
+const WHOLE: Action =
+    Action { skip: false, no_text: false, literals: false, overflow: None, block: false };
 const OPEN: Decision = Decision::Open(WHOLE);
-const SKIPPED: Decision = Decision::Known(Treatment { skip: true, ..WHOLE });
+const SKIPPED: Decision = Decision::Known(Action { skip: true, ..WHOLE });
 const RECORDED: Decision = Decision::Known(WHOLE);
 
 fn decide(text: &str, facts: &Facts<'_>) -> Decision {
@@ -62,7 +62,7 @@ fn ended(sql_command: i32, errno: u32, tables: Option<&[(&[u8], &[u8])]>) -> Dec
 }
 
 #[test]
-fn nothing_records_everything() {
+fn an_empty_filter_records_everything() {
     assert_eq!(compiled(" \n"), []);
     assert_eq!(Program::new(&[]).decide(&WHO), RECORDED);
     assert_eq!(decide("{}", &WHO), RECORDED);
@@ -90,7 +90,7 @@ fn the_first_rule_that_matches_counts() {
 }
 
 #[test]
-fn what_is_known_at_the_start() {
+fn facts_known_at_the_start() {
     for (condition, expected) in [
         (r#""db": "shop""#, SKIPPED),
         (r#""db": "Shop""#, RECORDED),
@@ -115,7 +115,7 @@ fn what_is_known_at_the_start() {
 }
 
 #[test]
-fn what_cannot_change_the_end_is_not_open() {
+fn rules_that_cannot_change_the_result_leave_nothing_open() {
     let text = r#"{"default": "skip", "rules": [{"class": "read", "action": "skip"}]}"#;
     assert_eq!(decide(text, &WHO), SKIPPED);
     let text = r#"{"default": "skip", "rules": [{"class": "ddl", "action": "record"}]}"#;
@@ -123,8 +123,8 @@ fn what_cannot_change_the_end_is_not_open() {
 }
 
 #[test]
-fn what_is_known_at_the_end() {
-    let no_text = Decision::Known(Treatment { no_text: true, ..Treatment::default() });
+fn facts_known_at_the_end() {
+    let no_text = Decision::Known(Action { no_text: true, ..Action::default() });
     fn shop(table: &[u8]) -> (&[u8], &[u8]) {
         (b"shop", table)
     }
@@ -137,8 +137,8 @@ fn what_is_known_at_the_end() {
     assert_eq!(ended(2, 0, Some(&[shop(b"log_1"), shop(b"secret")])), no_text);
     assert_eq!(ended(2, 0, Some(&[])), RECORDED);
     assert_eq!(ended(-1, 0, Some(&[])), SKIPPED, "of class other");
-    // Without tables it stays open: it is recorded, but perhaps its text must not be.
-    assert_eq!(ended(2, 0, None).treatment(), Treatment { no_text: true, ..Treatment::default() });
+    // Without tables it stays open: it is recorded, but perhaps without its text.
+    assert_eq!(ended(2, 0, None).action(), Action { no_text: true, ..Action::default() });
     assert!(matches!(ended(2, 0, None), Decision::Open(_)));
 }
 
@@ -164,12 +164,12 @@ fn a_statement_whose_tables_are_not_all_known_is_recorded() {
         }
     }
     let no_text = r#"{"rules": [{"table": "shop.pay", "action": "no_text"}]}"#;
-    let kept_out = Treatment { no_text: true, ..Treatment::default() };
+    let kept_out = Action { no_text: true, ..Action::default() };
     for (coverage, is_kept_out) in
         [(Coverage::Complete, false), (Coverage::Doubtful, false), (Coverage::Unknown, true)]
     {
-        assert_eq!(of(no_text, coverage, b"pay").treatment(), kept_out);
-        assert_eq!(of(no_text, coverage, b"log").treatment().no_text, is_kept_out);
+        assert_eq!(of(no_text, coverage, b"pay").action(), kept_out);
+        assert_eq!(of(no_text, coverage, b"log").action().no_text, is_kept_out);
     }
 }
 
@@ -187,9 +187,9 @@ fn a_class_is_that_of_the_command_whatever_the_text() {
     assert_eq!(decide(text, &Facts { ended, ..WHO }), SKIPPED);
 }
 
-/// A number without a name is that of a parse error, or of a command that is not SQL.
+/// A number without a name belongs to a parse error, or to a command that is not SQL.
 #[test]
-fn what_has_no_class_is_other() {
+fn a_statement_without_a_class_is_other() {
     let text = r#"{"default": "skip", "rules": [{"class": "other", "action": "record"}]}"#;
     let of = |sql_command| {
         let ended = Some(Ended { sql_command, errno: 0, tables: None });
@@ -201,7 +201,7 @@ fn what_has_no_class_is_other() {
     assert!(matches!(of(None), Decision::Open(_)));
 }
 
-/// Inside of a stored program the names are those of its definer.
+/// Inside a stored program the names are those of its definer.
 #[test]
 fn of_an_unknown_session_nothing_is_skipped_by_name() {
     let ended = Some(Ended { sql_command: Some(SELECT), errno: 0, tables: None });
@@ -218,9 +218,8 @@ fn of_an_unknown_session_nothing_is_skipped_by_name() {
 fn overflow_and_redaction() {
     let text = r#"{"rules": [{"user": "app", "action": "record", "overflow": "DROP",
                               "redact": "LITERALS"}]}"#;
-    let treatment =
-        Treatment { literals: true, overflow: Some(Overflow::Drop), ..Treatment::default() };
-    assert_eq!(decide(text, &WHO), Decision::Known(treatment));
+    let action = Action { literals: true, overflow: Some(Overflow::Drop), ..Action::default() };
+    assert_eq!(decide(text, &WHO), Decision::Known(action));
 }
 
 #[test]
@@ -241,8 +240,8 @@ fn errors_say_where_and_what() {
     for (condition, expected) in [
         (r#""user": 1"#, "expected a string"),
         (r#""user": []"#, "an empty list"),
-        (r#""user": "a%""#, "`%` is no wildcard"),
-        (r#""host": "10.0.0.0/33""#, "is no network"),
+        (r#""user": "a%""#, "`%` is not a wildcard"),
+        (r#""host": "10.0.0.0/33""#, "is not a network"),
         (r#""table": "t""#, "needs a database"),
         (r#""errno": -1"#, "expected an error number"),
         (r#""errno": "2-1""#, "2 is greater than 1"),
@@ -250,8 +249,8 @@ fn errors_say_where_and_what() {
         (r#""event": "connect""#, "always recorded"),
         (r#""sql_command": "selekt""#, "no SQL command `selekt`"),
         (r#""class": "dql""#, "`dql` is none of `ddl`"),
-        (r#""program": "x""#, "does not tell which program"),
-        (r#""overflow": "DROP""#, "what is skipped has no `overflow`"),
+        (r#""program": "x""#, "does not report the program"),
+        (r#""overflow": "DROP""#, "a rule that skips has no `overflow`"),
         (r#""not": 1"#, "expected an object of conditions"),
         (r#""not": {"action": "skip"}"#, "unknown key `action`"),
     ] {
@@ -263,14 +262,14 @@ fn errors_say_where_and_what() {
     assert!(wrong(late).contains("before the statement runs"));
 }
 
-/// The name of what blocks it.
+/// The name of the rule that blocks it.
 fn blocked(text: &str, session: Session<'_>, sql_command: i32, table: Option<&str>) -> String {
     let bytes = compiled(text);
     let program = Program::new(&bytes);
     let table = table.and_then(|table| table.split_once('.'));
     let table = table.map(|(db, name)| (db.as_bytes(), name.as_bytes()));
     let block = program.blocks(&Begun { session, sql_command, table });
-    // What cannot be blocked is what nobody asks about.
+    // A statement is only blocked if `may_block` is true for it.
     assert!(block.is_none() || program.may_block(&session).has(sql_command), "{text}");
     block.map_or(String::new(), |block| String::from_utf8(block.name.to_vec()).unwrap())
 }
@@ -297,24 +296,24 @@ fn the_first_rule_that_matches_blocks_or_not() {
     let program = Program::new(&bytes);
     let may =
         |user: &'static [u8], command| program.may_block(&Session { user, ..APP }).has(command);
-    // Nothing else has to be asked about: whatever the database is, it is not blocked.
+    // No other command needs a request: whatever the database is, it is not blocked.
     assert!(!may(b"app", SELECT) && may(b"app", DROP) && may(b"app", 2) && may(b"app", -1));
     assert!(!may(b"dba_1", DROP) && !may(b"monitor", 2));
 }
 
 #[test]
-fn what_is_blocked_is_recorded() {
+fn blocked_statements_are_recorded() {
     let text = r#"{"default": "skip", "rules": [{"class": "ddl", "action": "block"}]}"#;
     assert_eq!(decide(text, &WHO), OPEN, "its SQL command is not known yet");
     let of = |sql_command| {
         let ended = Some(Ended { sql_command: Some(sql_command), errno: 3164, tables: None });
-        decide(text, &Facts { ended, ..WHO }).treatment()
+        decide(text, &Facts { ended, ..WHO }).action()
     };
     assert!(of(DROP).block && !of(DROP).skip && of(SELECT).skip);
 }
 
 #[test]
-fn what_no_rule_allows_is_blocked() {
+fn statements_that_no_rule_allows_are_blocked() {
     let text =
         r#"{"default": "block", "rules": [{"class": ["read", "other"], "action": "record"}]}"#;
     assert_eq!(blocked(text, APP, SELECT, None), "");
@@ -323,7 +322,7 @@ fn what_no_rule_allows_is_blocked() {
 }
 
 #[test]
-fn tables_are_asked_about_one_by_one() {
+fn each_table_has_its_own_request() {
     let text = r#"{"rules": [
         {"user": "app", "table": "payroll.*", "class": "read", "action": "block"},
         {"user": "guest", "not": {"table": "public.*"}, "action": "block"}
@@ -339,7 +338,7 @@ fn tables_are_asked_about_one_by_one() {
 }
 
 #[test]
-fn what_the_client_is_told() {
+fn the_answer_to_the_client() {
     let told = |rule: &str| {
         let bytes = compiled(&format!(r#"{{"rules": [{{{rule}"action": "block"}}]}}"#));
         let begun = Begun { session: APP, sql_command: SELECT, table: None };
@@ -354,23 +353,23 @@ fn what_the_client_is_told() {
 }
 
 #[test]
-fn what_cannot_block_is_refused() {
+fn rules_that_cannot_block_are_refused() {
     for (rules, expected) in [
         (r#"{"errno": "any", "action": "block"}"#, "line 1, column 39: a statement has an `errno`"),
         (
             r#"{"errno": "any", "action": "record"}, {"action": "block"}"#,
-            "line 1, column 61: what is blocked is decided before it runs",
+            "line 1, column 61: a rule that blocks is decided before the statement runs",
         ),
         (
             r#"{"table": "a.b", "action": "skip"}, {"action": "block"}"#,
-            "line 1, column 59: what is blocked is decided",
+            "line 1, column 59: a rule that blocks is decided",
         ),
-        (r#"{"action": "record", "error": 3164}"#, "line 1, column 42: only what is blocked"),
-        (r#"{"action": "skip", "message": "no"}"#, "only what is blocked"),
+        (r#"{"action": "record", "error": 3164}"#, "line 1, column 42: only a rule that blocks"),
+        (r#"{"action": "skip", "message": "no"}"#, "only a rule that blocks"),
         (r#"{"action": "block", "error": 2006}"#, "expected the number of an error"),
         (r#"{"action": "block", "error": "1644"}"#, "expected the number of an error"),
         (r#"{"action": "block", "error": 65536}"#, "expected the number of an error"),
-        (r#"{"action": "block", "error": 1615}"#, "tries the statement again"),
+        (r#"{"action": "block", "error": 1615}"#, "retries the statement"),
         (r#"{"action": "block", "message": ""}"#, "expected 1 to 480 bytes"),
         (r#"{"action": "block", "message": "a\u0000b"}"#, "control characters"),
         (r#"{"action": "blok"}"#, "none of `record`, `skip`, `no_text`, `block`"),
@@ -379,11 +378,11 @@ fn what_cannot_block_is_refused() {
         assert!(wrong(&text).contains(expected), "{text}: {}", wrong(&text));
     }
     let late = r#"{"default": "block", "rules": [{"errno": 0, "action": "record"}]}"#;
-    assert!(wrong(late).starts_with("line 1, column 13: what is blocked is decided"));
+    assert!(wrong(late).starts_with("line 1, column 13: a rule that blocks is decided"));
     let cannot = Server { blocks: false, ..server() };
     let error = compile(r#"{"rules": [{"action": "block"}]}"#, &cannot).unwrap_err().to_string();
-    assert!(error.starts_with("line 1, column 23: this server cannot be told"), "{error}");
-    // Two that block: the tables of the first one are asked for when they come.
+    assert!(error.starts_with("line 1, column 23: this server cannot block"), "{error}");
+    // Two rules that block: the tables of the first one are requested later.
     compiled(
         r#"{"rules": [{"table": "a.b", "action": "block"}, {"class": "ddl", "action": "block"}]}"#,
     );
@@ -391,9 +390,9 @@ fn what_cannot_block_is_refused() {
 
 #[test]
 fn deep_and_long_documents_are_refused() {
-    assert!(wrong(&"[".repeat(100_000)).contains("too many brackets"));
-    assert!(wrong(&format!("// \"\n{}", "[".repeat(100))).contains("too many brackets"));
-    assert!(wrong(&format!("/* \" */{}", "[".repeat(100))).contains("too many brackets"));
+    assert!(wrong(&"[".repeat(100_000)).contains("too many nested brackets"));
+    assert!(wrong(&format!("// \"\n{}", "[".repeat(100))).contains("too many nested brackets"));
+    assert!(wrong(&format!("/* \" */{}", "[".repeat(100))).contains("too many nested brackets"));
     assert!(wrong(&format!("[\"\\\"{}", "[".repeat(100))).contains("line 1, column"));
     assert!(wrong(&" {".repeat(TEXT_BYTES_MAX)).contains("more than 1 MiB"));
     let rule = r#"{"action":"skip"},"#;
@@ -407,7 +406,7 @@ proptest! {
         let _ = compile(&text, &server());
     }
 
-    /// Damaged bytes decide something, and nothing worse.
+    /// Damaged bytes lead to some decision, and to nothing worse.
     #[test]
     fn damaged_programs_do_no_harm(at in 0usize..200, byte: u8, cut in 0usize..200) {
         let mut bytes = compiled(r#"{"rules": [
@@ -430,7 +429,7 @@ proptest! {
 }
 
 #[test]
-fn a_filter_that_leaves_out_accounts_is_warned_of() {
+fn a_filter_that_leaves_out_accounts_has_a_warning() {
     for (rules, expected) in [
         (r#"{"default": "skip"}"#, Some("the default")),
         (r#"{"rules": [{"class": ["read", "dcl"], "action": "skip"}]}"#, Some("rule 1")),

@@ -1,4 +1,4 @@
-//! `audit_log_format = JSON`: one object a line.
+//! `audit_log_format = JSON`: one object per line.
 
 use tacho_record::Record;
 use tacho_record::time::TimeFormatter;
@@ -7,7 +7,7 @@ use super::{Kind, Style};
 use crate::Formatter;
 use crate::escape::{self, Escape};
 
-/// Percona escapes `/`, too, and has capital digits.
+/// Percona escapes `/`, too, and uses upper-case digits.
 pub struct Text;
 
 impl Escape for Text {
@@ -26,7 +26,7 @@ struct Json;
 impl Style for Json {
     type Text = Text;
     const HAS_FIGURES: bool = true;
-    // So in the original.
+    // The original has this spelling.
     const STARTUP_OPTIONS: &'static str = "startup_optionsi";
 
     fn open(out: &mut Vec<u8>) {

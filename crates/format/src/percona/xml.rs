@@ -1,8 +1,8 @@
 //! `audit_log_format = NEW` and `OLD`: XML.
 //!
-//! Where the original is not well-formed, this is: a control character that XML 1.0 cannot have,
-//! not even as a character reference, becomes U+FFFD, because one such character makes a parser
-//! refuse the whole file.
+//! This output is well-formed even where the original is not: a control character that XML 1.0 does
+//! not permit, not even as a character reference, becomes U+FFFD, because one such character makes
+//! a parser reject the whole file.
 
 use tacho_record::Record;
 use tacho_record::time::TimeFormatter;
@@ -14,7 +14,7 @@ use crate::escape::Escape;
 /// Text of an element, or of an attribute in double quotes (XML 1.0, section 2.2 and 2.4).
 pub struct Text;
 
-/// The first byte of U+FFFE and U+FFFF, which XML cannot have either.
+/// The first byte of U+FFFE and U+FFFF, which XML does not permit either.
 const NONCHARACTERS: u8 = 0xEF;
 
 impl Escape for Text {
@@ -44,7 +44,7 @@ impl Escape for Text {
     }
 }
 
-/// Appends a name in capital letters.
+/// Appends a name in upper case.
 fn append_key(out: &mut Vec<u8>, key: &str) {
     out.extend(key.bytes().map(|byte| byte.to_ascii_uppercase()));
 }

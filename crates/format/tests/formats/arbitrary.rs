@@ -37,7 +37,7 @@ const ACCESSES: [TableAccess; 6] = [
     TableAccess::Alter,
 ];
 
-/// What formats give a meaning to, in between arbitrary bytes.
+/// Arbitrary bytes, with characters that have a meaning in the formats.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         vec(any::<u8>(), 0..6),
@@ -148,7 +148,7 @@ pub fn record() -> impl Strategy<Value = OwnedRecord> {
                 variable: text(),
                 old_value: text(),
                 new_value: text(),
-                // Below, where there is a notice.
+                // Set below, if there is a notice.
                 class: Vec::new(),
                 action: Vec::new(),
                 object: Vec::new(),

@@ -1,4 +1,4 @@
-//! Nothing that a client sent ends a line, a field or an element.
+//! No client data ends a line, a field or an element.
 
 use proptest::prelude::*;
 use quick_xml::Reader;
@@ -38,14 +38,14 @@ fn sql_text(record: &OwnedRecord) -> String {
     })
 }
 
-/// Whether the record says what another one says anyway.
+/// Whether another record has the same content.
 fn is_silent(record: &OwnedRecord) -> bool {
     record.event == Some(EventKind::Statement)
         && record.outcome == Some(Outcome::Ok)
         && record.command == b"Quit"
 }
 
-/// Takes back the escapes of the CSV.
+/// Reverses the escapes of the CSV.
 fn unescape(field: &str) -> String {
     let mut out = String::new();
     let mut rest = field.chars();
@@ -174,7 +174,7 @@ proptest! {
         let cef = text(Format::Cef, &record);
         let parts = unescaped(cef.trim_end_matches('\n'), '|', 8);
         prop_assert_eq!(parts.len(), 8, "{}", cef);
-        // Outside of escapes every `=` belongs to a key of ours, each of which is there once.
+        // Outside escapes every `=` belongs to one of our keys, each of which occurs once.
         let pieces = unescaped(&parts[7], '=', usize::MAX);
         let keys = pieces[..pieces.len() - 1].iter().map(|piece| piece.rsplit(' ').next().unwrap());
         let mut keys: Vec<&str> = keys.collect();
@@ -201,7 +201,7 @@ proptest! {
             let found = text.lines().filter(|line| line.starts_with(header)).count();
             prop_assert_eq!(found, usize::from(is_written), "{}", text);
         }
-        // Where the programs that read it split it.
+        // Where its readers split it.
         prop_assert!(!text.contains(";\n#"), "{}", text);
         prop_assert!(!is_written || text.ends_with(";\n"));
     }
@@ -241,7 +241,7 @@ const CEF_KEYS: [&str; 26] = [
     "msg",
 ];
 
-/// At most `count` parts between separators that no backslash stands before.
+/// At most `count` parts, between separators without a preceding backslash.
 fn unescaped(text: &str, separator: char, count: usize) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut is_escaped = false;

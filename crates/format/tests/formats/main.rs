@@ -1,4 +1,4 @@
-//! Every format, over representative records and over arbitrary bytes in every field.
+//! Every format, with representative records and with arbitrary bytes in every field.
 
 mod arbitrary;
 mod injection;

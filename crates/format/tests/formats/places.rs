@@ -1,4 +1,4 @@
-//! What a format says about where it has a field is what it writes.
+//! The documented position of a field in a format is where it is written.
 
 use serde_json::{Map, Value, json};
 use tacho_format::{Format, Formatter, Place};
@@ -20,7 +20,7 @@ const FORMATS: [Format; 10] = [
 
 type Object = Map<String, Value>;
 
-/// Lines that have little: each event, and what some formats have fields in only.
+/// Lines with few fields: each event, and those in which only some formats have fields.
 fn bases() -> Vec<Object> {
     let head = json!({"v": 1, "seq": 5, "ts": "2026-11-21T00:02:03.123456+00:00"});
     let with = |fields: Value| {
@@ -42,7 +42,7 @@ fn bases() -> Vec<Object> {
     bases
 }
 
-/// Values of a field that no two formats could show alike, if they show it.
+/// Values of a field that differ in every format that writes the field.
 fn values(field: Field) -> Vec<Value> {
     match field.kind() {
         Kind::Event => EventKind::ALL.map(|event| json!(event.name())).to_vec(),
@@ -79,7 +79,7 @@ fn written(format: Format, line: &Object) -> Vec<u8> {
     out
 }
 
-/// Whether two lines that differ in this field alone become different ones.
+/// Whether the output differs if only this field does.
 fn is_written(format: Format, field: Field) -> bool {
     bases().into_iter().any(|base| {
         let mut lines = values(field).into_iter().map(|value| {
@@ -87,7 +87,7 @@ fn is_written(format: Format, field: Field) -> bool {
             line.insert(field.name().to_owned(), value);
             written(format, &line)
         });
-        // What decides whether there is a record at all is not in it for that.
+        // Fields that decide whether there is a record at all do not count.
         let mut lines: Vec<Vec<u8>> = lines.by_ref().filter(|line| !line.is_empty()).collect();
         lines.dedup();
         lines.len() > 1
@@ -95,7 +95,7 @@ fn is_written(format: Format, field: Field) -> bool {
 }
 
 #[test]
-fn each_format_writes_the_fields_that_it_says() {
+fn each_format_writes_its_documented_fields() {
     let mut wrong = Vec::new();
     for format in FORMATS {
         for &field in Field::ALL {

@@ -1,4 +1,4 @@
-//! A line that is read back gives the record that it was written from.
+//! Reading a line back returns the record that it was written from.
 
 use proptest::prelude::*;
 use tacho_record::Line;
@@ -36,14 +36,18 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn no_bytes_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(line) = Line::parse(&bytes) {
             let _ = OwnedRecord::of_line(&line);
         }
     }
 
     #[test]
-    fn no_damage_is_a_panic(record in record(), at in any::<prop::sample::Index>(), by in any::<u8>()) {
+    fn no_damage_causes_a_panic(
+        record in record(),
+        at in any::<prop::sample::Index>(),
+        by in any::<u8>(),
+    ) {
         let mut line = line(&record);
         let at = at.index(line.len());
         line[at] ^= by;

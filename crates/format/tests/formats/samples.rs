@@ -1,4 +1,4 @@
-//! One record of each kind, with all the fields that it may have.
+//! One record of each kind, with all of its possible fields.
 
 use tacho_record::{EventKind, Outcome, TableAccess};
 use tacho_record::{OwnedRecord, OwnedTable};
@@ -63,7 +63,7 @@ pub fn samples() -> Vec<OwnedRecord> {
         error: b"Access denied for user 'anna'".to_vec(),
         ..session(3, ConnectFailed, Outcome::Error)
     };
-    let nobody = OwnedRecord {
+    let anonymous = OwnedRecord {
         outcome: Some(Outcome::Error),
         conn: Some(13),
         errno: 1158,
@@ -134,7 +134,7 @@ pub fn samples() -> Vec<OwnedRecord> {
         },
         session(2, Connect, Outcome::Ok),
         failed,
-        nobody,
+        anonymous,
         proxied,
         session(6, ChangeUser, Outcome::Ok),
         statement(7, "select", "SELECT 1"),

@@ -1,4 +1,4 @@
-//! Lines against the published schemas.
+//! Validates lines with the published schemas.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn object(format: Format, record: &OwnedRecord) -> Value {
     serde_json::from_slice(&out).unwrap_or_else(|e| panic!("{e}: {:?}", out.escape_ascii()))
 }
 
-/// What is wrong with an OCSF event.
+/// The violations of an OCSF event.
 fn ocsf_problems(validator: &jsonschema::Validator, event: &Value) -> Vec<String> {
     let mut problems: Vec<String> = validator.iter_errors(event).map(|e| e.to_string()).collect();
     let number = |name: &str| event[name].as_u64().unwrap_or(u64::MAX);
@@ -42,7 +42,7 @@ fn ocsf() {
         let problems = ocsf_problems(&validator, &event);
         assert!(problems.is_empty(), "{problems:#?}\n{event:#}");
     }
-    // The schema is one that can fail.
+    // The schema can detect a violation.
     let mut event = object(Format::Ocsf, &samples()[6]);
     event["class_uid"] = 6006.into();
     assert!(!ocsf_problems(&validator, &event).is_empty());
@@ -79,7 +79,7 @@ fn leaves(prefix: &str, value: &Value, out: &mut Vec<(String, Value)>) {
     }
 }
 
-/// "Expected event types" of the categories that are used, ECS 9.4, "Event Categorization Values".
+/// "Expected event types" of the used categories, ECS 9.4, "Event Categorization Values".
 fn expected_types(category: &str) -> &'static [&'static str] {
     match category {
         "authentication" => &["start", "end", "info"],
@@ -130,7 +130,7 @@ fn ecs() {
 }
 
 #[test]
-fn what_a_schema_has_no_field_for_is_kept() {
+fn fields_outside_a_schema_are_kept() {
     for record in samples() {
         let mut line = Vec::new();
         record.with(|r| tacho_record::json::write_line(&mut line, r, &mut TimeFormatter::utc()));
@@ -138,7 +138,8 @@ fn what_a_schema_has_no_field_for_is_kept() {
         for format in [Format::Ocsf, Format::Ecs] {
             let text = object(format, &record).to_string();
             for (name, value) in own.as_object().expect("an object") {
-                // Said in other words: the time in ms, the class of the event, the format's version.
+                // Expressed in other words: the time in ms, the class of the event, the format's
+                // version.
                 if matches!(
                     name.as_str(),
                     "v" | "ts" | "start_ts" | "event" | "outcome" | "sql_charset"

@@ -1,4 +1,4 @@
-//! What known patterns a profile shows, in words.
+//! The known patterns in a profile.
 //!
 //! The patterns are in `patterns.toml`, which says how to add one.
 
@@ -13,25 +13,25 @@ use crate::state::State;
 
 pub use patterns::{BUILT_IN, Pattern, Patterns, PatternsError};
 
-/// From this share of the samples on, a pattern is what one should look at.
+/// From this share of the samples on, a pattern deserves attention.
 pub const NOTABLE_PERCENT: f64 = 5.0;
 
-/// A pattern that was seen.
+/// A pattern that was found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// Its name.
     pub name: String,
     /// Samples that show it.
     pub samples: u64,
-    /// Of all samples of threads that were not waiting for work.
+    /// Percentage of all samples of threads that were not waiting for work.
     pub percent: f64,
     /// What it means.
     pub meaning: String,
     /// What to do.
     pub advice: String,
-    /// Samples in the same place in any state.
+    /// Samples at the same location in any state.
     pub states: BTreeMap<State, u64>,
-    /// What the process list said about the threads that show it.
+    /// Process list states of the threads that show it.
     pub sql: BTreeMap<String, u64>,
 }
 
@@ -50,14 +50,14 @@ impl Finding {
 }
 
 impl Patterns {
-    /// What a profile shows, the most frequent first.
+    /// The findings of a profile, the most frequent first.
     pub fn findings(&self, profile: &Profile) -> Vec<Finding> {
         let total = profile.samples(false);
         let mut findings: Vec<Finding> = Vec::new();
         let mut names: Vec<&str> = self.pattern.iter().map(|p| p.name.as_str()).collect();
         names.dedup();
         for name in names {
-            // Rows of one name are ways in which one thing looks.
+            // Rows with the same name are variants of one pattern.
             let rows: Vec<&Pattern> = self.pattern.iter().filter(|p| p.name == name).collect();
             let mut finding = Finding::new(rows[0]);
             for entry in profile.seen(false) {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::modules::Frame;
 
-    /// Stacks as they were seen on MariaDB 10.11 of Debian 12: thread, state, functions.
+    /// Stacks as observed on MariaDB 10.11 of Debian 12: thread, state, functions.
     fn profile(stacks: &[(&str, State, &[&str])]) -> Profile {
         let patterns = Patterns::built_in().expect("the table");
         let mut profile = Profile::new(1, "mariadbd");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_of_a_lock_is_told_but_does_not_wait() {
+    fn the_holder_of_a_lock_is_reported_but_does_not_wait() {
         let place =
             [&["MYSQL_QUERY_LOG::write", "LOGGER::general_log_write"][..], &SESSION].concat();
         let stacks: &[(&str, State, &[&str])] = &[
@@ -210,12 +210,12 @@ mod tests {
         ];
         assert_eq!(profile(stacks).samples(false), 0);
         assert!(names(stacks).is_empty());
-        // Woken, it has work.
+        // A woken thread has work.
         assert_eq!(profile(&[("mariadbd", State::Running, read)]).samples(false), 1);
     }
 
     #[test]
-    fn a_table_of_ones_own_comes_first() {
+    fn a_custom_table_comes_first() {
         let mut patterns = Patterns::built_in().expect("the table");
         let own = "[[pattern]]\nname = 'mine'\nframes = ['do_command | x', 'do_handle*']\n\
                    without = ['never']\nmeaning = 'm'\nadvice = 'a'";
@@ -223,7 +223,7 @@ mod tests {
         let seen = profile(&[("mariadbd", State::Running, &SESSION)]);
         let findings = patterns.findings(&seen);
         assert_eq!((findings.len(), findings[0].name.as_str()), (1, "mine"));
-        // The other way round they are not on the stack.
+        // In reverse order they are not on the stack.
         let wrong = own.replace("'do_command | x', 'do_handle*'", "'do_handle*', 'do_command'");
         let patterns = Patterns::parse(&wrong).expect("a table");
         assert!(patterns.findings(&seen).is_empty());

@@ -1,4 +1,4 @@
-//! The table of patterns, and when a stack is one of them.
+//! The table of patterns, and when a stack matches one.
 
 use serde::Deserialize;
 
@@ -6,17 +6,17 @@ use crate::modules::Frame;
 use crate::profile::{Entry, Profile};
 use crate::state::State;
 
-/// The table that comes with the command.
+/// The built-in table.
 pub const BUILT_IN: &str = include_str!("patterns.toml");
 
 /// All patterns.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Patterns {
-    /// What is worth telling.
+    /// The patterns to report.
     #[serde(default)]
     pub pattern: Vec<Pattern>,
-    /// What threads look like that wait for work.
+    /// The stacks of threads that wait for work.
     #[serde(default)]
     pub idle: Vec<Pattern>,
 }
@@ -27,16 +27,16 @@ pub struct Patterns {
 pub struct Pattern {
     /// Its name.
     pub name: String,
-    /// States in which it counts; none: in all.
+    /// States in which it counts; if none are given, all.
     #[serde(default)]
     pub states: Vec<State>,
-    /// What the thread is called; may have `*`.
+    /// Name of the thread; may contain `*`.
     #[serde(default)]
     pub thread: Option<String>,
     /// Functions that are on the stack in this order, innermost first, with others between.
     #[serde(default)]
     pub frames: Vec<Alternatives>,
-    /// Functions of which none is on the stack.
+    /// Functions that must not be on the stack.
     #[serde(default)]
     pub without: Vec<Alternatives>,
     /// What it means.
@@ -58,10 +58,10 @@ struct FramePattern {
     function: String,
 }
 
-/// A table of patterns that cannot be used.
+/// A table of patterns with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum PatternsError {
-    /// It is not written as it should be.
+    /// It cannot be parsed.
     #[error("{0}")]
     Form(#[from] toml::de::Error),
     /// It matches everything.
@@ -96,10 +96,10 @@ impl Alternatives {
 }
 
 impl Patterns {
-    /// The table that comes with the command.
+    /// The built-in table.
     ///
     /// # Errors
-    /// None: a test reads the table.
+    /// None: a test parses the table.
     pub fn built_in() -> Result<Self, PatternsError> {
         Self::parse(BUILT_IN)
     }
@@ -107,7 +107,7 @@ impl Patterns {
     /// Reads a table.
     ///
     /// # Errors
-    /// It is not written as it should be, or has a pattern that says nothing.
+    /// It cannot be parsed, or a pattern has no conditions.
     pub fn parse(text: &str) -> Result<Self, PatternsError> {
         let patterns: Self = toml::from_str(text)?;
         for pattern in patterns.pattern.iter().chain(&patterns.idle) {
@@ -118,13 +118,13 @@ impl Patterns {
         Ok(patterns)
     }
 
-    /// Adds those of another table, in front: they are told first.
+    /// Adds the patterns of another table before the existing ones: they are reported first.
     pub fn add(&mut self, other: Self) {
         self.pattern.splice(0..0, other.pattern);
         self.idle.splice(0..0, other.idle);
     }
 
-    /// Whether a thread that looks like this waits for work.
+    /// Whether this is a thread that waits for work.
     pub fn is_idle(&self, profile: &Profile, entry: &Entry) -> bool {
         self.idle
             .iter()
@@ -138,7 +138,7 @@ impl Pattern {
         self.states.is_empty() || self.states.contains(&state)
     }
 
-    /// Whether a stack is at its place, in any state.
+    /// Whether a stack matches, in any state.
     pub fn is_place_of(&self, profile: &Profile, entry: &Entry) -> bool {
         if self.thread.as_ref().is_some_and(|thread| !is_like(&entry.thread, thread)) {
             return false;
@@ -156,7 +156,7 @@ impl Pattern {
     }
 }
 
-/// Whether `text` is like `pattern`, where `*` stands for any characters.
+/// Whether `text` matches `pattern`, where `*` stands for any characters.
 fn is_like(text: &str, pattern: &str) -> bool {
     let Some((before, rest)) = pattern.split_once('*') else { return text == pattern };
     let Some(text) = text.strip_prefix(before) else { return false };
@@ -195,7 +195,7 @@ mod tests {
         let patterns = Patterns::built_in().expect("the table");
         assert!(!patterns.pattern.is_empty() && !patterns.idle.is_empty());
         for (index, pattern) in patterns.pattern.iter().enumerate() {
-            // Further rows of a name only add ways in which it looks.
+            // Further rows of a name only add variants.
             if patterns.pattern[..index].iter().any(|earlier| earlier.name == pattern.name) {
                 assert_eq!(patterns.pattern[index - 1].name, pattern.name);
                 continue;

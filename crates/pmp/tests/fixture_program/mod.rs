@@ -9,19 +9,19 @@ use std::sync::OnceLock;
 
 use tacho_pmp::task::Tasks;
 
-/// The running program. It ends with this.
+/// The running program. It is killed on drop.
 pub struct Fixture {
     child: Child,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Fixture {
-    /// Starts it and waits until all its threads are on their way.
+    /// Starts it and waits until all its threads run.
     pub fn start() -> Self {
         Self::with_threads(&[])
     }
 
-    /// The same with some threads alone.
+    /// The same with only some threads.
     pub fn with_threads(names: &[&str]) -> Self {
         let mut child = Command::new(program())
             .args(names)
@@ -57,7 +57,7 @@ impl Fixture {
         self.child.id() as i32
     }
 
-    /// What elfutils finds: functions by the name of the thread, innermost first.
+    /// The stacks that elfutils finds: functions by the name of the thread, innermost first.
     pub fn eu_stack(&self) -> BTreeMap<String, Vec<String>> {
         let output = Command::new("eu-stack")
             .args(["-n", "0", "-p", &self.pid().to_string()])
@@ -72,7 +72,8 @@ impl Fixture {
                 let comm = format!("/proc/{}/task/{tid}/comm", self.pid());
                 name = fs::read_to_string(comm).expect("a name").trim().to_owned();
             } else if let Some(frame) = line.strip_prefix('#') {
-                // `#12 0x00007f84d67278ec - 1 name`, without a name: nothing behind the address.
+                // `#12 0x00007f84d67278ec - 1 name`; without a name, there is nothing after the
+                // address.
                 let mut words = frame.split_whitespace().skip(2).peekable();
                 if words.next_if_eq(&"-").is_some() {
                     words.next();
@@ -87,7 +88,7 @@ impl Fixture {
 
 impl Drop for Fixture {
     fn drop(&mut self) {
-        // Its own handle; a program that has ended by itself needs no end.
+        // Its own handle; a program that has already ended needs no kill.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,7 +1,7 @@
 //! Character sets of one to three bytes in which bytes below 0x80 are ASCII.
 //!
-//! The generated source is text, so that a reader sees the characters. It is unfolded into
-//! directly indexed tables when the set is first met.
+//! The generated source is text, so that a reader can see the characters. It is expanded into
+//! directly indexed tables at the first use of the set.
 
 use std::sync::OnceLock;
 
@@ -81,11 +81,11 @@ pub(super) struct Table {
     one_and_two: Vec<u16>,
     /// Empty in sets without sequences of three bytes.
     three: Vec<u16>,
-    /// Byte sequence of every character of the BMP, 0 for none. Only restoring needs it.
+    /// Byte sequence of every character of the BMP, 0 for none. Only needed for restoring.
     sequences: OnceLock<Vec<u32>>,
 }
 
-/// What a byte sequence stands for.
+/// The meaning of a byte sequence.
 struct Unit {
     entry: u16,
     bytes: usize,
@@ -128,8 +128,8 @@ impl Table {
 
     /// See [`super::Charset::cut`]; `bytes` is longer than `bytes_max`.
     pub(super) fn cut(&self, bytes: &[u8], bytes_max: usize) -> usize {
-        // No sequence has a byte below this one behind its first: what follows such a byte
-        // begins a character.
+        // No sequence has a byte below this one after its first: the byte after such a byte begins
+        // a character.
         const TRAIL_MIN: u8 = 0x40;
         let before = bytes[..bytes_max].iter().rposition(|byte| *byte < TRAIL_MIN);
         let mut end = before.map_or(0, |at| at + 1);
@@ -169,7 +169,7 @@ impl Table {
         found(ILL_FORMED, 1, false)
     }
 
-    /// The character that has no byte sequence, as the error.
+    /// The error is the character that has no byte sequence.
     pub(super) fn encode(&self, text: &str) -> Result<Vec<u8>, char> {
         let sequences = self.sequences.get_or_init(|| self.invert());
         let mut bytes = Vec::with_capacity(text.len());

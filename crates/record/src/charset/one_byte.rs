@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use super::{Fidelity, TextSink, ascii_prefix_bytes};
 
-/// What the server has nothing for.
+/// A byte to which the server assigns no character.
 const UNASSIGNED: u16 = 0xFFFD;
 
 /// A character set of one byte.
 #[derive(Debug)]
 pub(super) struct OneByte {
-    /// The character of every byte; U+FFFD where the server has none.
+    /// The character of every byte; U+FFFD if the server has none.
     pub(super) to_unicode: [u16; 256],
     /// Bytes that share their character with another byte, which is the usual one.
     pub(super) one_way: &'static [u8],
@@ -40,7 +40,7 @@ impl OneByte {
         }
     }
 
-    /// The character that has no byte, as the error.
+    /// The error is the character that has no byte.
     pub(super) fn encode(&self, text: &str) -> Result<Vec<u8>, char> {
         let bytes: HashMap<char, u8> = (0..=255)
             .filter(|byte| !self.one_way.contains(byte))
@@ -51,7 +51,7 @@ impl OneByte {
     }
 }
 
-/// The character of a table entry. The tables hold no surrogates; one would be shown as U+FFFD.
+/// The character of a table entry. The tables contain no surrogates; one would become U+FFFD.
 pub(super) fn bmp_character(unit: u16) -> char {
     char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }

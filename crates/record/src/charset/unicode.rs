@@ -1,4 +1,4 @@
-//! UTF-8, UTF-16, UCS-2 and UTF-32. Nothing to look up; only what is ill-formed matters.
+//! UTF-8, UTF-16, UCS-2 and UTF-32. Needs no tables; only ill-formed input needs care.
 
 use super::{Fidelity, TextSink};
 
@@ -23,7 +23,7 @@ impl Width {
 
 /// See [`super::Charset::cut`]; `bytes` is longer than `bytes_max`.
 pub(super) fn cut_utf8(bytes: &[u8], bytes_max: usize) -> usize {
-    // What is ill-formed is no character, and may be cut anywhere.
+    // Ill-formed bytes are not characters, and may be cut anywhere.
     let begins_here = |start: &usize| {
         let rest = &bytes[*start..bytes.len().min(start + 4)];
         let chunk = rest.utf8_chunks().next().map_or("", |chunk| chunk.valid());
@@ -45,7 +45,7 @@ pub(super) fn cut_utf16(bytes: &[u8], bytes_max: usize, big_endian: bool) -> usi
 }
 
 pub(super) fn decode_utf8<S: TextSink>(bytes: &[u8], sink: &mut S) -> Fidelity {
-    // Almost everything is valid, and the whole check is many times faster than chunks.
+    // Nearly all text is valid, and checking it as a whole is many times faster than in chunks.
     if std::str::from_utf8(bytes).is_ok() {
         sink.text(bytes);
         return Fidelity::Exact;
@@ -98,7 +98,7 @@ pub(super) fn decode_fixed_width<S: TextSink>(
     finish(odd, exact, sink)
 }
 
-/// Bytes left over at the end are one ill-formed character.
+/// The remaining bytes at the end are one ill-formed character.
 fn finish<S: TextSink>(odd: &[u8], exact: bool, sink: &mut S) -> Fidelity {
     if !odd.is_empty() {
         sink.character(char::REPLACEMENT_CHARACTER);
@@ -112,7 +112,7 @@ pub(super) fn encode_utf16(text: &str, big_endian: bool) -> Vec<u8> {
         .collect()
 }
 
-/// The character that does not fit, as the error.
+/// The error is the character that does not fit.
 pub(super) fn encode_fixed_width(text: &str, width: Width) -> Result<Vec<u8>, char> {
     let mut bytes = Vec::with_capacity(text.len() * 2);
     for character in text.chars() {

@@ -1,8 +1,8 @@
 //! Text inside a JSON string (RFC 8259, section 7).
 //!
-//! Only what must be escaped is: the quote, the backslash and controls below U+0020. U+007F,
-//! U+2028 and U+2029 are legal as they are and are left alone, as are bidirectional controls:
-//! a viewer decides how to show them, the log says what was sent.
+//! Only characters that must be escaped are: the quote, the backslash and controls below U+0020.
+//! U+007F, U+2028 and U+2029 are legal and stay unchanged, as do bidirectional controls: a viewer
+//! decides how to display them, the log contains what was sent.
 
 use crate::charset::TextSink;
 
@@ -79,8 +79,8 @@ fn is_plain_block<const N: usize>(block: &[u8; N]) -> bool {
     is_none_found(&found)
 }
 
-/// Sets the high bit of `found` where a byte of the block is special or not ASCII. Without
-/// comparisons and early exits: the compiler makes vector code of it.
+/// Sets the high bit of `found` if a byte of the block is special or not ASCII. Without comparisons
+/// and early exits, so that the compiler generates vector code.
 #[inline(always)]
 fn gather<const N: usize>(block: &[u8; N], found: &mut [u8; N]) {
     for (found, byte) in found.iter_mut().zip(block) {
@@ -96,8 +96,8 @@ fn is_none_found<const N: usize>(found: &[u8; N]) -> bool {
     words.fold(0, |all, word| all | u64::from_le_bytes(*word)) & HIGHS == 0
 }
 
-/// Up to seven bytes as one word, filled up with copies of some of them and with plain bytes.
-/// Loads that overlap are much cheaper than a loop.
+/// Up to seven bytes as one word, padded with copies of some of them and with plain bytes.
+/// Overlapping loads are much cheaper than a loop.
 fn short_word(bytes: &[u8]) -> u64 {
     const PLAIN: u64 = u64::from_le_bytes([b'a'; 8]);
     match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>(), bytes) {
@@ -113,9 +113,9 @@ fn short_word(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Not 0 when some byte of the word is special or not ASCII.
+/// Not 0 if some byte of the word is special or not ASCII.
 const fn not_plain_mask(word: u64) -> u64 {
-    // Borrows can only start at a byte that is special or not ASCII, so they cannot deceive.
+    // Borrows can only start at a byte that is special or not ASCII, so they cause no wrong result.
     let below_space = word.wrapping_sub(SPACES);
     let quote = (word ^ QUOTES).wrapping_sub(ONES);
     let backslash = (word ^ BACKSLASHES).wrapping_sub(ONES);
@@ -130,7 +130,7 @@ const BACKSLASHES: u64 = u64::from_le_bytes([b'\\'; 8]);
 
 /// Length of the run of bytes that need no escape at the start of `bytes`.
 fn plain_prefix_bytes(bytes: &[u8]) -> usize {
-    // Without an early exit inside a block the compiler makes vector code of it.
+    // Without an early exit inside a block the compiler generates vector code.
     let (blocks, _) = bytes.as_chunks::<32>();
     let mut plain = 0;
     for block in blocks {
@@ -151,10 +151,10 @@ fn plain_prefix_bytes(bytes: &[u8]) -> usize {
 }
 
 /// The high bit of the *first* special byte of a little-endian word, perhaps with bits of later
-/// bytes; 0 when no byte is special.
+/// bytes; 0 if no byte is special.
 ///
-/// A subtraction borrows only from more significant bytes, and only when there was a match
-/// below them; so the lowest bit that is set is always right.
+/// A subtraction borrows only from more significant bytes, and only if there was a match below
+/// them; so the lowest set bit is always right.
 const fn special_mask(word: u64) -> u64 {
     let below_space = word.wrapping_sub(SPACES) & !word;
     let quote = (word ^ QUOTES).wrapping_sub(ONES) & !(word ^ QUOTES);
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_special_byte_is_found_wherever_it_is() {
+    fn the_first_special_byte_is_found_at_every_offset() {
         for special in 0..=255_u8 {
             for length in (1..17).chain([31, 32, 33, 63, 64, 71]) {
                 for at in 0..length {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_special_byte_hides_no_other() {
+    fn a_special_byte_does_not_hide_another() {
         let mut out = Vec::new();
         EscapedText::new(&mut out).text(b"\x00\x01\x1F\x20\"\"\\\\\n\r\t\x08\x0C\x7F\xE2\x80\xA8!");
         let expected = b"\\u0000\\u0001\\u001f \\\"\\\"\\\\\\\\\\n\\r\\t\\b\\f\x7F\xE2\x80\xA8!";

@@ -1,7 +1,7 @@
-//! How much memory a line needs, before it is written.
+//! An upper bound for the memory that a line needs, before it is written.
 //!
-//! The texts of a record may be huge, and growing the batch must not be what ends the process
-//! when memory is short. Short lines share one number; long texts are measured.
+//! The texts of a record may be huge, and growing the batch must not end a process that is short of
+//! memory. Short lines share one number; long texts are measured.
 
 use super::escape::EscapedText;
 use crate::charset::{Charset, Fidelity, TextSink};
@@ -12,7 +12,7 @@ use crate::record::{Attribute, Length, Record, TableUse};
 const USUAL_BYTES: usize = 320 << 10;
 /// Texts up to this length need not be measured.
 const SHORT_BYTES: usize = 4 << 10;
-/// Texts that all are shorter than this are in [`USUAL_BYTES`]. A power of two.
+/// Texts that are all shorter than this are covered by [`USUAL_BYTES`]. A power of two.
 const USUAL_TEXT_BYTES: usize = 1 << 10;
 /// Most bytes that one byte of text can become: an escape like \u0000, and its base64.
 const GROWTH_MAX: usize = 8;
@@ -72,13 +72,13 @@ fn text_bound(bytes: &[u8], charset: &Charset) -> usize {
         Fidelity::Exact => 0,
         Fidelity::Inexact => bytes.len().div_ceil(3) * 4,
     };
-    // The text is reserved for once more as it is, before it is written.
+    // Memory for the unescaped text is reserved once more before it is written.
     counter.bytes.max(bytes.len()).saturating_add(base64)
 }
 
 const PIECE_BYTES: usize = 1024;
 
-/// Counts what text becomes, by letting it become that piece by piece.
+/// Counts the escaped text by escaping it in pieces.
 struct Counter {
     bytes: usize,
     piece: Vec<u8>,
@@ -156,7 +156,7 @@ mod tests {
                         charset.name(),
                         &text[..4]
                     );
-                    // And not so much more that the bound is no use.
+                    // The bound must not be so much larger that it is useless.
                     let slack = 2 * USUAL_BYTES + text.len();
                     assert!(bound <= bytes + slack, "{}: {bound} {bytes}", charset.name());
                 }

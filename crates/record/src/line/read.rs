@@ -1,4 +1,4 @@
-//! The fields of a line, out of a parser of JSON.
+//! Reads the fields of a line from a JSON parser.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,12 +9,12 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor
 use super::{Line, SqlText, Text};
 use crate::fields::{Field, fields};
 
-/// A text that is borrowed where it has no escape. (An `Option` around a `Cow` would always be
+/// A text that is borrowed if it has no escape. (An `Option` around a `Cow` would always be
 /// copied.)
 #[derive(serde::Deserialize)]
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// What a field can be.
+/// The possible types of a field.
 trait Value<'de> {
     /// Whether a field with `_b64` may follow it.
     const HAS_COMPANION: bool = false;
@@ -94,7 +94,7 @@ impl<'de> Value<'de> for Option<Timestamp> {
     }
 }
 
-/// Which fields, and which companions of theirs, a line has had.
+/// Which fields, and which of their companions, a line has had.
 #[derive(Default)]
 struct Seen {
     fields: u64,
@@ -106,7 +106,7 @@ impl Seen {
         self.fields >> field as u32 & 1 != 0
     }
 
-    /// Reads a field, for the first time.
+    /// Reads a field, and rejects a duplicate.
     fn read<'de, A: MapAccess<'de>, V: Value<'de>>(
         &mut self,
         field: Field,

@@ -28,14 +28,14 @@ pub fn carry_over(
     let Some(Loaded { view, text }) = loaded else { return CarryOver::default() };
     let setting = redact::Setting::of(view.string(STRING_CHARSET), view.string(STRING_DB));
     let filter = Program::new(filters.at(view.header.ts_us));
-    let treatment = wanted::statement(&filter, &view, || None);
+    let action = wanted::statement(&filter, &view, || None);
     let is_clean = |text| matches!(redact::secrets(text, setting), Cow::Borrowed(_));
     CarryOver {
         strings: view.strings().map(<[u8]>::to_vec).to_vec(),
         has_secret: !text.is_ok_and(is_clean),
         shows_prepared: text.is_ok_and(|text| redact::shows_prepared(text, setting)),
         // What its text must not say, its error must not either.
-        no_literals: treatment.no_text || treatment.literals,
+        no_literals: action.no_text || action.literals,
         error: None,
     }
 }

@@ -143,13 +143,13 @@ pub fn write_single(
     let Some(loaded) = start.load(drain, place, shortfall) else { return Written::Unreadable };
     let Loaded { view, text } = loaded;
     let event = event_of(&view);
-    let treatment = wanted::single(&style.filter(view.header.ts_us), &view);
+    let action = wanted::single(&style.filter(view.header.ts_us), &view);
     let error = error.and_then(|place| end.load(drain, place, shortfall));
     let blocks = error.as_ref().is_some_and(|loaded| is_blocked(&loaded.view));
-    if treatment.skip && style.may_skip && !blocks {
+    if action.skip && style.may_skip && !blocks {
         return Written::Filtered;
     }
-    style.redact_literals |= treatment.literals;
+    style.redact_literals |= action.literals;
     let mut record = Record {
         seq,
         ts_us: view.header.ts_us,
@@ -161,7 +161,7 @@ pub fn write_single(
     };
     let query_id = (view.header.query_id != 0).then_some(view.header.query_id);
     let (notice, attributes, table);
-    let mut texts = Texts { no_text: treatment.no_text, ..Texts::default() };
+    let mut texts = Texts { no_text: action.no_text, ..Texts::default() };
     match event {
         EventKind::Config => config(&view, text.unwrap_or_default(), &mut record),
         EventKind::Notice => {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tacho_filter::Treatment;
+use tacho_filter::Action;
 use tacho_filter::program::USES_TABLE;
 use tacho_record::{EventKind, Outcome, Record, TableUse};
 use tacho_ring::codec::{
@@ -265,12 +265,12 @@ fn judge(
     record: &Record<'_>,
     style: &Style<'_>,
     normaliser: &mut Normaliser,
-) -> Option<Treatment> {
-    let Some(Loaded { view, .. }) = started else { return Some(Treatment::default()) };
+) -> Option<Action> {
+    let Some(Loaded { view, .. }) = started else { return Some(Action::default()) };
     let Gathered { tables, is_partial, gaps, .. } = gathered;
     let filter = style.filter(statement.open.ts_us);
     let has_ended = !matches!(statement.ending, Ending::Unknown | Ending::Running);
-    let treatment = wanted::statement(&filter, view, || {
+    let action = wanted::statement(&filter, view, || {
         let text = said.text.and_then(Result::ok).unwrap_or_default();
         let asks_for_tables = filter.uses() & USES_TABLE != 0 && !tables.is_empty();
         has_ended.then(|| wanted::End {
@@ -285,8 +285,8 @@ fn judge(
         })
     });
     // What a rule has blocked is not for another one to leave out.
-    let is_skipped = treatment.skip && style.may_skip && has_ended && record.blocked_by.is_empty();
-    (!is_skipped).then_some(treatment)
+    let is_skipped = action.skip && style.may_skip && has_ended && record.blocked_by.is_empty();
+    (!is_skipped).then_some(action)
 }
 
 /// The texts of a statement, and what decides how they are shown.
@@ -299,7 +299,7 @@ struct Texts<'t> {
     is_gone: bool,
     /// The text that it was rewritten to.
     rewritten: Option<&'t [u8]>,
-    treatment: Treatment,
+    action: Action,
     /// What was kept of the start.
     carry_over: Option<&'t CarryOver>,
     ended: Option<&'t StatementEnd>,
@@ -342,7 +342,7 @@ impl<'t> Texts<'t> {
     /// in another form.
     #[inline(always)]
     fn shown_rewritten(&self) -> Option<&'t [u8]> {
-        if self.is_gone || self.treatment.no_text { None } else { self.rewritten }
+        if self.is_gone || self.action.no_text { None } else { self.rewritten }
     }
 
     /// The message of its error. `is_redacted`: something was taken out of what is shown of the
@@ -356,7 +356,7 @@ impl<'t> Texts<'t> {
     ) -> Cow<'m, [u8]> {
         let Texts { text, kind, is_gone, carry_over, .. } = *self;
         let no_literals =
-            self.treatment.no_text || carry_over.is_some_and(|carry_over| carry_over.no_literals);
+            self.action.no_text || carry_over.is_some_and(|carry_over| carry_over.no_literals);
         if style.redact_literals || no_literals {
             return redact::message_without_literals(record.errno, message).into();
         }
@@ -424,8 +424,8 @@ pub fn write_statement(
     });
     let normaliser = digests.normaliser();
     let judged = judge(started.as_ref(), &statement, &said, &gathered, &record, style, normaliser);
-    let Some(treatment) = judged else { return Written::Filtered };
-    style.redact_literals |= treatment.literals;
+    let Some(action) = judged else { return Written::Filtered };
+    style.redact_literals |= action.literals;
     let unknown_kind;
     let kind = match kind_at_end.as_ref().or(said.kind) {
         Some(kind) => kind,
@@ -435,12 +435,12 @@ pub fn write_statement(
         }
     };
     let texts = Texts {
-        text: if treatment.no_text { None } else { said.text.and_then(Result::ok) },
+        text: if action.no_text { None } else { said.text.and_then(Result::ok) },
         text_bytes: said.text_bytes,
         kind,
-        is_gone: matches!(said.text, Some(Err(_))) || (treatment.no_text && said.text.is_some()),
+        is_gone: matches!(said.text, Some(Err(_))) || (action.no_text && said.text.is_some()),
         rewritten: gathered.rewritten,
-        treatment,
+        action,
         carry_over,
         ended,
     };

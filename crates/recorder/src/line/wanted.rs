@@ -1,6 +1,6 @@
 //! What the filter says of a record that has come to the writer.
 
-use tacho_filter::{Coverage, Ended, Event, Facts, Program, Report, Session, Tables, Treatment};
+use tacho_filter::{Action, Coverage, Ended, Event, Facts, Program, Report, Session, Tables};
 use tacho_record::TableUse;
 use tacho_ring::codec::{
     PRESENT_NESTED, PRESENT_SQL_COMMAND, RecordKind, STRING_COMMAND, STRING_DB, STRING_HOST,
@@ -34,12 +34,12 @@ pub(super) fn statement<'e>(
     filter: &Program<'_>,
     view: &View<'_>,
     end: impl FnOnce() -> Option<End<'e>>,
-) -> Treatment {
-    if filter.is_empty() { Treatment::default() } else { judge(filter, *view, end()) }
+) -> Action {
+    if filter.is_empty() { Action::default() } else { judge(filter, *view, end()) }
 }
 
 #[inline(never)]
-fn judge(filter: &Program<'_>, view: View<'_>, end: Option<End<'_>>) -> Treatment {
+fn judge(filter: &Program<'_>, view: View<'_>, end: Option<End<'_>>) -> Action {
     let names = end.map(|end| names_of(end.tables)).unwrap_or_default();
     let ended = end.map(|end| Ended {
         sql_command: end.sql_command,
@@ -67,7 +67,7 @@ fn judge(filter: &Program<'_>, view: View<'_>, end: Option<End<'_>>) -> Treatmen
     // Inside of a stored program these are the definer and the program's database.
     let is_nested = view.body.present & PRESENT_NESTED != 0;
     let session = (!is_nested).then_some(who);
-    filter.decide(&Facts { session, event: Event::Statement, ended }).treatment()
+    filter.decide(&Facts { session, event: Event::Statement, ended }).action()
 }
 
 fn names_of<'t>(tables: &[TableUse<'t>]) -> Vec<(&'t [u8], &'t [u8])> {
@@ -81,7 +81,7 @@ fn names_of<'t>(tables: &[TableUse<'t>]) -> Vec<(&'t [u8], &'t [u8])> {
 
 /// Of a record that has a line of its own. Connections, settings of the recorder, notices and
 /// errors of unknown statements are always recorded.
-pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Treatment {
+pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Action {
     match view.kind {
         RecordKind::Point => {
             let is_known = view.body.present & PRESENT_SQL_COMMAND != 0;
@@ -100,13 +100,13 @@ pub(super) fn single(filter: &Program<'_>, view: &View<'_>) -> Treatment {
             let ended = Ended { sql_command: None, errno: 0, tables };
             // The strings of the record are those of the table.
             let facts = Facts { session: None, event: Event::Table, ended: Some(ended) };
-            filter.decide(&facts).treatment()
+            filter.decide(&facts).action()
         }
         // What its session's statements must not say, it must not either.
         RecordKind::Notice => {
-            let Treatment { literals, no_text, .. } = statement(filter, view, || None);
-            Treatment { literals: literals || no_text, ..Treatment::default() }
+            let Action { literals, no_text, .. } = statement(filter, view, || None);
+            Action { literals: literals || no_text, ..Action::default() }
         }
-        _ => Treatment::default(),
+        _ => Action::default(),
     }
 }

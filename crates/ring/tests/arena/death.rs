@@ -54,7 +54,7 @@ fn a_dead_thread_takes_one_record_with_it() {
     let control = &arena.controls()[index as usize];
     let owner = control.owner.load(Ordering::Relaxed);
     if cfg!(not(miri)) {
-        // The thread can be seen for a moment after it was joined.
+        // The thread may still be listed for a moment after it was joined.
         while fs::exists(format!("/proc/self/task/{owner}")).unwrap() {
             thread::yield_now();
         }
@@ -63,7 +63,7 @@ fn a_dead_thread_takes_one_record_with_it() {
     emit(&arena, &mut open, 7);
     let mut reader = Reader::new(arena);
     reader.pass();
-    assert_eq!(query_ids(&reader), [1, 2, 7], "nobody waits for the dead thread");
+    assert_eq!(query_ids(&reader), [1, 2, 7], "no thread waits for the dead one");
 
     let seen = chunk::look(control);
     assert_eq!(chunk::state_of(seen), chunk::BUSY);
@@ -82,7 +82,7 @@ fn a_dead_thread_takes_one_record_with_it() {
         if again.index == index {
             break;
         }
-        // Another one: it stays open, so that the list gives the next.
+        // Takes another chunk and keeps it open, so that the list yields the next.
         assert!(arena.free_count() > 0, "the chunk never came back");
     }
     let first = consumer::peek(&arena, index, 0);

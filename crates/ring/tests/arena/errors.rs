@@ -1,4 +1,4 @@
-//! An error is stored without a wait, because the server may be holding locks when it tells of it.
+//! An error is stored without a wait, because the server may hold locks when it reports it.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ use crate::heap::Heap;
 /// The server's longest message.
 static MESSAGE: [u8; 512] = [b'e'; 512];
 static TEXT: [u8; 8192] = [b't'; 8192];
-/// A chunk that the producer's first one is not.
+/// A chunk other than the producer's first one.
 const SPARE_CHUNK: u32 = 1;
 
 fn event(kind: RecordKind, text: &'static [u8]) -> Event {
@@ -41,7 +41,7 @@ struct Producer {
 }
 
 impl Producer {
-    /// Has a chunk, and there is no other one.
+    /// A producer that has the last chunk: none is free.
     fn with_the_last_chunk(overflow: u32) -> Producer {
         let heap = Heap::new(ARENA_BYTES_MIN);
         heap.arena().shared().settings.0.overflow.store(overflow, Ordering::Relaxed);
@@ -71,7 +71,7 @@ impl Producer {
 }
 
 #[test]
-fn whoever_began_has_room_for_an_error() {
+fn a_start_leaves_space_for_an_error() {
     let step = if cfg!(miri) { 701 } else { 7 };
     for bytes in (0..TEXT.len() / 4).step_by(step) {
         // With BLOCK, this test would not end if an error had to wait.
@@ -87,16 +87,16 @@ fn whoever_began_has_room_for_an_error() {
 }
 
 #[test]
-fn the_error_of_a_lost_statement_is_not_waited_for() {
+fn the_error_of_a_lost_statement_does_not_wait() {
     let mut producer = Producer::with_the_last_chunk(OVERFLOW_DROP);
     while producer.emit(RecordKind::Start, &TEXT[..100]) == Emitted::Accepted {}
     assert_eq!(producer.count(|c| &c.lost_dropped), 1);
-    // From now on losses are out of the question: this waited for ever.
+    // With BLOCK, losses are not allowed: this used to wait forever.
     producer.heap.arena().shared().settings.0.overflow.store(OVERFLOW_BLOCK, Ordering::Relaxed);
     assert_eq!(producer.emit(RecordKind::Error, &MESSAGE), Emitted::Lost);
     assert_eq!(producer.count(|c| &c.lost_dropped), 2);
     assert_eq!(producer.count(|c| &c.blocked_count), 0);
-    // Nor is that of what came after it without a start: it had no chunk to leave room in.
+    // An error without a start does not wait either: there was no chunk to leave space in.
     let next = Event { query_id: 2, ..event(RecordKind::Error, &MESSAGE) };
     // SAFETY: as in `emit`.
     let emitted =
@@ -105,9 +105,9 @@ fn the_error_of_a_lost_statement_is_not_waited_for() {
     assert_eq!(producer.count(|c| &c.lost_dropped), 3);
 }
 
-/// What began also ends, with and without an error, when there is no other chunk.
+/// A started statement can store its end, with and without an error, when no other chunk is free.
 #[test]
-fn whoever_began_has_room_for_its_end() {
+fn a_start_leaves_space_for_its_end() {
     let step = if cfg!(miri) { 701 } else { 7 };
     for (bytes, fails) in (0..TEXT.len() / 4).step_by(step).flat_map(|n| [(n, false), (n, true)]) {
         let mut producer = Producer::with_the_last_chunk(OVERFLOW_DROP);
@@ -123,9 +123,9 @@ fn whoever_began_has_room_for_its_end() {
     }
 }
 
-/// What cannot be prepared has an error, and no start before it.
+/// A statement that cannot be prepared has an error, and no start before it.
 #[test]
-fn whoever_ended_has_room_for_an_error_if_a_chunk_is_free() {
+fn an_end_leaves_space_for_an_error_if_a_chunk_is_free() {
     let step = if cfg!(miri) { 701 } else { 7 };
     let mut taken = 0;
     for bytes in (0..TEXT.len() / 4).step_by(step) {
@@ -136,7 +136,7 @@ fn whoever_ended_has_room_for_an_error_if_a_chunk_is_free() {
             if producer.emit(RecordKind::Start, &TEXT[..bytes]) == Emitted::Lost {
                 break;
             }
-            // The end takes it if it is near the end of its own.
+            // The end takes the free chunk if it is near the end of its own.
             let index = producer.open.index;
             free::push(free, arena.controls(), SPARE_CHUNK);
             assert_eq!(producer.end(), Emitted::Accepted);
@@ -152,10 +152,10 @@ fn whoever_ended_has_room_for_an_error_if_a_chunk_is_free() {
     assert!(taken > 0);
 }
 
-/// The writer has taken the chunk away, and then cannot write any more.
+/// The writer has taken the chunk, and then can no longer write.
 #[test]
 #[cfg_attr(miri, ignore = "waits for as long as the constant says")]
-fn an_error_does_not_wait_for_ever() {
+fn the_wait_of_an_error_is_bounded() {
     let mut producer = Producer::with_the_last_chunk(OVERFLOW_BLOCK);
     let arena = producer.heap.arena();
     let control = &arena.controls()[producer.open.index as usize];
@@ -163,16 +163,16 @@ fn an_error_does_not_wait_for_ever() {
     assert_eq!(producer.emit(RecordKind::Error, &MESSAGE), Emitted::Lost);
     assert_eq!(producer.count(|c| &c.lost_timeout), 1);
     assert_eq!(producer.count(|c| &c.blocked_count), 1);
-    // The next one of the same session does not wait again.
+    // The next error of the same session does not wait again.
     assert_eq!(producer.emit(RecordKind::Error, &MESSAGE), Emitted::Lost);
     assert_eq!(producer.count(|c| &c.lost_dropped), 1);
     assert_eq!(producer.count(|c| &c.blocked_count), 1);
 }
 
-/// Nobody could log in meanwhile. Other notices wait as statements do.
+/// No client could log in meanwhile. Other notices wait as statements do.
 #[test]
 #[cfg_attr(miri, ignore = "waits for as long as the constant says")]
-fn a_notice_of_an_account_does_not_wait_for_ever() {
+fn the_wait_of_an_account_notice_is_bounded() {
     let mut producer = Producer::with_the_last_chunk(OVERFLOW_BLOCK);
     let notice = |producer: &mut Producer, which| {
         let event = Event { sql_command: which, ..event(RecordKind::Notice, &TEXT[..100]) };
@@ -186,14 +186,14 @@ fn a_notice_of_an_account_does_not_wait_for_ever() {
     assert_eq!(producer.count(|c| &c.lost_killed), 1, "it waited until it was killed");
 }
 
-/// Servers call every session killed that ends.
+/// Servers mark every session that ends as killed.
 #[test]
 #[cfg_attr(miri, ignore = "waits for as long as the constant says")]
 fn the_end_of_a_session_waits_longer_than_a_killed_statement() {
     let mut producer = Producer::with_the_last_chunk(OVERFLOW_BLOCK);
     producer.open.killed = chunk::Killed { ask: Some(always), session: std::ptr::null() };
     while producer.emit(RecordKind::Start, &TEXT[..100]) == Emitted::Accepted {}
-    // By the recorder's own clock. `open` still says that the last record of connection 1 is lost.
+    // `open` still says that the last record of connection 1 is lost.
     let mut end = |conn| {
         let before_us = producer.count(|c| &c.blocked_time_us);
         let event = Event { conn, ..event(RecordKind::Disconnect, b"") };
@@ -211,7 +211,7 @@ fn the_end_of_a_session_waits_longer_than_a_killed_statement() {
 
 /// A thread of a pool serves many sessions.
 #[test]
-fn what_another_session_has_lost_does_not_count() {
+fn a_loss_of_another_session_does_not_shorten_the_wait() {
     let mut producer = Producer::with_the_last_chunk(OVERFLOW_DROP);
     while producer.emit(RecordKind::Start, &TEXT[..100]) == Emitted::Accepted {}
     producer.heap.arena().shared().settings.0.overflow.store(OVERFLOW_BLOCK, Ordering::Relaxed);
@@ -229,7 +229,7 @@ unsafe extern "C" fn always(_session: *const std::ffi::c_void) -> bool {
     true
 }
 
-/// What a rule of the filter says counts instead of the setting, unless nobody is to wait any more.
+/// The policy of a filter rule overrides the setting, unless all waits must end.
 #[test]
 fn a_statement_with_an_overflow_policy_of_its_own() {
     let full = |set: u32, own: u32| {

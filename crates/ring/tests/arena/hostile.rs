@@ -1,5 +1,5 @@
-//! The consumer over memory that nobody vouches for: it may find nonsense, but it ends,
-//! stays within the mapping and does not panic.
+//! The consumer reads untrusted memory: it may return nonsense, but it terminates, stays within the
+//! mapping and does not panic.
 //!
 //! [`drive`] is also the body of the fuzz target `arena_hostile`. Here it runs over the
 //! target's seeds and some thousand mutations of them, the same ones each time.
@@ -66,7 +66,7 @@ fn write_some(arena: &Arena) {
     }
 }
 
-/// Whatever the header says: what is accepted is the one geometry of that size.
+/// For any header: an accepted geometry is the only one of that size.
 fn check_header(damaged: &Header, real: &Geometry) {
     for file_bytes in [0, 4096, real.arena_bytes - 1, real.arena_bytes, u64::MAX] {
         if let Some(accepted) = Geometry::checked(damaged, file_bytes) {
@@ -149,7 +149,7 @@ fn move_chunks(arena: &Arena) {
     arena.shared().wakeup.0.chunk_closed(&Futex);
     arena.shared().wakeup.0.listen();
     arena.shared().wakeup.0.awake();
-    // The list may be a ring by now; each pop by itself ends.
+    // The list may be a cycle by now; each pop still ends.
     for _ in 0..2 * arena.geometry().chunk_count {
         if free::pop(head, arena.controls()).is_none() {
             break;

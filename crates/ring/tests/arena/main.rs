@@ -6,7 +6,7 @@
 //! | [`stress`] | many threads, a small arena: is every record accepted or counted as lost? |
 //! | [`death`] | what does a thread that dies in the middle of a record take with it? |
 //! | [`errors`] | is an error stored without a wait? |
-//! | [`hostile`] | does memory that nobody vouches for harm the reader? |
+//! | [`hostile`] | does untrusted memory harm the reader? |
 
 mod damage;
 mod death;

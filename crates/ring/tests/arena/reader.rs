@@ -56,9 +56,9 @@ pub struct Reader {
     arena: Arena,
     cursors: Vec<Cursor>,
     partials: BTreeMap<(u64, u64), Partial>,
-    /// What came out, in the order in which it became complete.
+    /// The completed records, in the order in which they became complete.
     pub records: Vec<Whole>,
-    /// Records and rests of chunks that made no sense.
+    /// Records and rests of chunks that could not be decoded.
     pub damaged: u64,
     buffer: Vec<u8>,
 }
@@ -110,7 +110,7 @@ impl Reader {
         while self.pass() {}
     }
 
-    /// Records whose end is missing, except those that their producers gave up.
+    /// Number of records whose end is missing, except those that their producers gave up.
     pub fn incomplete(&self) -> usize {
         let given_up = |&&(conn, rec_no): &&(u64, u64)| {
             slot(&self.arena, conn, rec_no).is_some_and(|s| session::abandoned(s, rec_no))

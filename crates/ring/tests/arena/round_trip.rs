@@ -41,7 +41,7 @@ impl Owned {
         (0..self.text_bytes).map(|_| byte()).collect()
     }
 
-    /// Of an error only a message.
+    /// An error keeps only a message.
     fn kept_bytes(&self) -> usize {
         let is_error = self.kind == RecordKind::Error as u32;
         self.text_bytes.min(if is_error { MESSAGE_BYTES_MAX } else { usize::MAX })
@@ -115,7 +115,7 @@ fn event() -> impl Strategy<Value = Owned> {
                 figures,
                 strings,
                 text_seed,
-                // It does not wait for the reader, so the arena must have room for all of it.
+                // It does not wait for the reader, so all of it must fit into the arena.
                 text_bytes: match kind == RecordKind::Config as u32 {
                     true => text_bytes % CONFIG_BYTES_MAX,
                     false => text_bytes,
@@ -169,7 +169,7 @@ fn send(heap: &Heap, conn: u64, events: &[Owned], with_session: bool) -> Vec<Who
             }
             // SAFETY: the event borrows from `owned` and `text`; `open` is of this thread.
             let emitted = unsafe { producer::emit(&arena, &mut open, session, &event) };
-            // The reader must not wait for what does not come.
+            // The reader must not wait for a record that was not accepted.
             done.store(emitted != Emitted::Accepted, Ordering::Release);
             assert_eq!(emitted, Emitted::Accepted);
         }

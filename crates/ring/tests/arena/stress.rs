@@ -102,7 +102,7 @@ fn run_pool(arena: &Arena, events: u64) -> usize {
     accepted.into_inner()
 }
 
-/// Checks content and numbers of what came out, and that each connection is complete up to
+/// Checks the content and numbers of the records, and that each connection is complete except for
 /// what was lost.
 fn check(records: &[Whole]) {
     let mut by_conn: BTreeMap<u64, Vec<&Whole>> = BTreeMap::new();
@@ -121,7 +121,7 @@ fn check(records: &[Whole]) {
         let mut last_rec_no = session::epoch_of(records[0].header.rec_no) << session::REC_NO_BITS;
         let (mut last_line, mut last_n) = (0, 0);
         for record in records {
-            // A number may be spent on a record that was given up half-way, never doubled.
+            // A number may be used up by a record that was given up half-way, but never used twice.
             assert!(record.header.rec_no > last_rec_no, "connection {conn}");
             last_rec_no = record.header.rec_no;
             assert!(record.header.text_id > last_n, "order of connection {conn}");
@@ -172,7 +172,7 @@ fn run_with_reader(arena: &Arena, events: u64) -> (usize, Vec<Whole>) {
                 }
             }
             reader.finish();
-            // What threads left open is taken from them, as the writer does at its end.
+            // Chunks that threads left open are taken from them, as the writer does at its end.
             for control in arena.controls() {
                 tacho_ring::chunk::steal(control, tacho_ring::chunk::look(control));
             }
@@ -205,7 +205,7 @@ fn block_loses_nothing() {
 fn drop_counts_every_record_it_drops() {
     let heap = heap(OVERFLOW_DROP, 0);
     let arena = heap.arena();
-    // First without a reader: whatever does not fit must be counted.
+    // First without a reader: everything that does not fit must be counted.
     let accepted = run_pool(&arena, EVENTS);
     let mut reader = Reader::new(arena);
     reader.finish();
@@ -243,7 +243,7 @@ fn timeout_counts_every_record_it_gives_up() {
     check(&reader.records);
 }
 
-/// Who turns recording off lets go of the threads that wait for a chunk.
+/// Turning recording off ends the waits for a chunk.
 #[test]
 fn switching_off_ends_the_wait() {
     let heap = heap(OVERFLOW_BLOCK, 0);
@@ -266,8 +266,7 @@ unsafe extern "C" fn is_killed(session: *const c_void) -> bool {
     unsafe { &*session.cast::<AtomicBool>() }.load(Ordering::Relaxed)
 }
 
-/// Whose session is killed does not wait for a chunk any longer, whatever the policy, and is
-/// counted apart.
+/// A killed session stops waiting for a chunk, whatever the policy, and has a counter of its own.
 #[test]
 fn a_kill_ends_the_wait() {
     for (overflow, timeout_us) in [(OVERFLOW_BLOCK, 0), (OVERFLOW_TIMEOUT, 3_600_000_000)] {
@@ -284,7 +283,7 @@ fn a_kill_ends_the_wait() {
             while arena.shared().backpressure.0.waiters.load(Ordering::Relaxed) == 0 {
                 thread::yield_now();
             }
-            assert!(!blocked.is_finished(), "nobody has killed it yet");
+            assert!(!blocked.is_finished(), "it is not killed yet");
             kill.store(true, Ordering::Relaxed);
             assert_eq!(blocked.join().unwrap(), Emitted::Lost);
         });
@@ -293,7 +292,7 @@ fn a_kill_ends_the_wait() {
     }
 }
 
-/// Who was killed before still gets a chunk that becomes free in time.
+/// A session that was killed before still gets a chunk that becomes free in time.
 #[test]
 fn a_kill_gives_up_nothing_that_has_room() {
     let heap = heap(OVERFLOW_BLOCK, 0);
@@ -303,5 +302,5 @@ fn a_kill_gives_up_nothing_that_has_room() {
     let mut open = OpenChunk { killed, ..OpenChunk::default() };
     assert_eq!(emit(&arena, &mut open, 1, 3), Emitted::Accepted);
     producer::release(&arena, &mut open);
-    assert!(open.killed.is_true(), "what it asks is not of the chunk");
+    assert!(open.killed.is_true(), "the question does not belong to the chunk");
 }

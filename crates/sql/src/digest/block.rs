@@ -1,21 +1,21 @@
-//! What a digest asks of sixteen bytes: where words and numbers end, and what else is there.
+//! What a digest needs from sixteen bytes: where words and numbers end, and the special bytes.
 
 use wide::CmpEq;
 
 use crate::block::{BLOCK_BYTES, Bits, Block, all, bits, within};
 
-/// The last of the control characters that [`Parts::others`] has.
+/// The last of the control characters in [`Parts::others`].
 pub(crate) const CONTROL_MAX: u8 = 8;
 
-/// What some bytes are: in each number a bit for each byte, the first byte's the lowest.
+/// Classes of some bytes: each number has a bit for each byte, the lowest for the first byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parts<B> {
     pub(crate) digits: B,
-    /// Bytes behind which a digit begins a number ([`crate::class::opens_number`]).
+    /// Bytes after which a digit begins a number ([`crate::class::opens_number`]).
     pub(crate) openers: B,
     /// `'`, backticks and backslashes.
     pub(crate) quotes: B,
-    /// What else can begin a literal or a comment, and the first control characters.
+    /// Other bytes that can begin a literal or a comment, and the first control characters.
     pub(crate) others: B,
 }
 
@@ -33,19 +33,19 @@ impl Block {
         bits(within(self.vector(), b'0', b'9'))
     }
 
-    /// How many letters, digits, `_` and `$` it begins with.
+    /// Number of letters, digits, `_` and `$` at its beginning.
     #[inline]
     pub(crate) fn word_bytes(self) -> usize {
         self.words().first_unset()
     }
 
-    /// How many digits it begins with.
+    /// Number of digits at its beginning.
     #[inline]
     pub(crate) fn digit_bytes(self) -> usize {
         self.digits().first_unset()
     }
 
-    /// The same, with a blank before them or not, and no branch for it.
+    /// The same, with or without a blank before them, and without a branch for it.
     #[inline]
     pub(crate) fn digit_bytes_after_blank(self) -> usize {
         let Bits(blanks) = bits(self.vector().cmp_eq(all(b' ')));
@@ -64,7 +64,7 @@ impl Block {
         bits(within(self.vector(), 0, b' ')).0 as u16
     }
 
-    /// What its bytes are to a [form](crate::digest::form).
+    /// The classes of its bytes, for a [form](crate::digest::form).
     #[inline]
     pub(crate) fn parts(self) -> Parts<u16> {
         let bytes = self.vector();
@@ -83,7 +83,7 @@ impl Block {
     }
 }
 
-/// Where the digits that begin at `at` are over; `at` is not beyond the end.
+/// Where the digits that begin at `at` end; `at` is not beyond the end.
 #[inline]
 pub(crate) fn digits_end(text: &[u8], mut at: usize) -> usize {
     loop {
@@ -100,14 +100,14 @@ mod tests {
     use super::*;
     use crate::class::{is_word, opens_number};
 
-    /// One byte after the other.
+    /// One byte at a time.
     fn which(block: Block, is: impl Fn(u8) -> bool) -> u32 {
         let bit = |(index, byte): (usize, &u8)| u32::from(is(*byte)) << index;
         block.bytes().iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit)
     }
 
     #[test]
-    fn every_byte_in_every_place_is_what_its_class_says() {
+    fn every_byte_has_its_class_at_every_offset() {
         for byte in 0..=255_u8 {
             for around in [b'a', b' ', b'7', 0xC3] {
                 for place in 0..BLOCK_BYTES {

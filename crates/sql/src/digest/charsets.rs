@@ -1,4 +1,4 @@
-//! The names that can stand before a literal as `_name`.
+//! The names that can precede a literal as `_name`.
 
 /// MariaDB 10.11's character sets.
 const NAMES: [&str; 41] = [

@@ -1,10 +1,10 @@
-//! Tokens to the text of the digest: lists of values and rows become one, signs go with their
-//! numbers.
+//! From tokens to the text of the digest: lists of values and rows become one, signs belong to
+//! their numbers.
 //!
 //! The rules are those of the server (`digest_add_token` in MariaDB's `sql/sql_digest.cc`), which
-//! looks at the last two tokens for each new one, but never across a name. So only the tokens
-//! since the last name can still change; what is before them goes to the hash, and all but the
-//! beginning is then forgotten.
+//! checks the last two tokens for each new one, but never beyond a name. So only the tokens since
+//! the last name can still change; everything before them goes to the hash, and all of it except
+//! the beginning is then discarded.
 
 use crate::block::{BLOCK_BYTES, Block};
 use crate::digest::kind::Kind;
@@ -30,9 +30,9 @@ struct Recent {
     start: u32,
 }
 
-/// Tokens that can still change, at most. All but signs need four.
+/// Maximum number of tokens that can still change. Everything except signs needs four.
 const RECENT_MAX: usize = 32;
-/// As many as a row can need before it is one token, and more.
+/// More than a row can need before it becomes one token.
 const SPARE: usize = 8;
 
 /// How many values are in a row.
@@ -58,7 +58,7 @@ impl Fold {
         }
     }
 
-    /// Begins another text.
+    /// Starts another text.
     pub(crate) fn begin(&mut self, text_bytes_max: usize) {
         self.out.begin(text_bytes_max);
         self.recent_count = 0;
@@ -69,7 +69,7 @@ impl Fold {
         self.out.text()
     }
 
-    /// Gives back what a large text has taken, beyond `bytes`.
+    /// Releases the memory of a large text, beyond `bytes`.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         self.out.shrink(bytes);
     }
@@ -79,7 +79,7 @@ impl Fold {
         &self.recent[..self.recent_count]
     }
 
-    /// The last two tokens, if they can still change: the one before, and the last.
+    /// The last two tokens, if they can still change: the one before the last, and the last.
     #[inline]
     fn last_two(&self) -> Option<[Kind; 2]> {
         let (_, [before, last]) = self.recent().split_last_chunk()?;
@@ -91,7 +91,7 @@ impl Fold {
         self.recent().last().map(|recent| recent.kind)
     }
 
-    /// Takes back the last `count` tokens.
+    /// Removes the last `count` tokens.
     #[inline]
     fn pop(&mut self, count: usize) {
         self.recent_count -= count;
@@ -112,13 +112,13 @@ impl Fold {
 
     #[inline(never)]
     fn forget(&mut self) {
-        // Half of them will do.
+        // Half of them suffice.
         self.recent.copy_within(RECENT_MAX / 2.., 0);
         self.recent_count = RECENT_MAX / 2;
     }
 
-    /// Where to write. All that can change takes less than the buffer has, so that there is room
-    /// always: no more than [`RECENT_MAX`] tokens, none of them a name.
+    /// Where to write. Everything that can change takes less than the buffer has, so there is
+    /// always space: at most [`RECENT_MAX`] tokens, none of them a name.
     #[inline]
     fn room(&mut self) -> &mut [u8] {
         if self.out.is_full() {
@@ -134,7 +134,7 @@ impl Fold {
         self.recent[..self.recent_count].iter_mut().for_each(|recent| recent.start -= gone);
     }
 
-    /// Writes the first `bytes` of a text and what is behind it.
+    /// Writes the first `bytes` of a text, and the bytes after them.
     #[inline]
     fn write(&mut self, text: &Padded, bytes: usize) {
         self.room()[..PADDED_BYTES].copy_from_slice(text.bytes());
@@ -163,8 +163,8 @@ impl Fold {
         self.write(text, text.len());
     }
 
-    /// A name without quotes, or in backticks: the first `bytes` of a block. It is what the rules
-    /// do not look across.
+    /// A name without quotes, or in backticks: the first `bytes` of a block. The rules do not look
+    /// beyond it.
     #[inline]
     pub(crate) fn short_name(&mut self, block: Block, bytes: usize) {
         let bytes = bytes.min(BLOCK_BYTES);
@@ -176,7 +176,7 @@ impl Fold {
         self.out.wrote(bytes + 3);
     }
 
-    /// The same of two names with a point between them.
+    /// The same for two names with a point between them.
     #[inline]
     pub(crate) fn short_qualified_name(&mut self, of: (Block, usize), name: (Block, usize)) {
         const { assert!(2 * BLOCK_BYTES + 8 <= ROOM_BYTES) };
@@ -194,7 +194,7 @@ impl Fold {
         self.out.wrote(at + 2);
     }
 
-    /// The same as a short name, of any length: where backticks are doubled in it, they stay so.
+    /// A name of any length, with the result of a short one: doubled backticks in it stay doubled.
     pub(crate) fn name(&mut self, name: &[u8]) {
         let bytes = name.len();
         if bytes + 3 > ROOM_BYTES {
@@ -208,14 +208,14 @@ impl Fold {
         self.out.wrote(bytes + 3);
     }
 
-    /// The contents of quotes around a name, whatever its length.
+    /// The contents of quotes around a name of any length.
     #[inline(never)]
     pub(crate) fn quoted(&mut self, name: &[u8], quote: u8) {
         self.recent_count = 0;
         self.append(b"`");
         let mut rest = name;
         if quote != b'`' {
-            // Under ANSI_QUOTES it is the other quotes that are doubled.
+            // Under ANSI_QUOTES the other quotes are the doubled ones.
             while let Some(at) = memchr::memchr2(b'`', quote, rest) {
                 self.append(&rest[..at]);
                 let is_doubled = rest[at] == quote;
@@ -227,7 +227,7 @@ impl Fold {
         self.append(b"` ");
     }
 
-    /// A number: the signs before it go with it.
+    /// A number: the signs before it belong to it.
     #[inline]
     pub(crate) fn number(&mut self) {
         while let [.., before, Recent { kind: Kind::Sign, .. }] = self.recent()
@@ -238,7 +238,7 @@ impl Fold {
         self.value();
     }
 
-    /// Another literal, a `?`, a user variable's name, or a host's.
+    /// Another literal, a `?`, or the name of a user variable or a host.
     #[inline]
     pub(crate) fn value(&mut self) {
         match self.last_two() {
@@ -251,8 +251,8 @@ impl Fold {
         }
     }
 
-    /// NULL, which is a literal or not. The server's parser knows; a digest by tokens alone goes
-    /// by what stands before it.
+    /// NULL, which is a literal or not. The server's parser knows; a digest that uses only tokens
+    /// depends on the token before it.
     pub(crate) fn null(&mut self) {
         let is_value = match self.recent() {
             [.., before, Recent { kind: Kind::Not, .. }] => before.kind.starts_expression(),
@@ -266,12 +266,12 @@ impl Fold {
         }
     }
 
-    /// `_utf8mb4` and the like.
+    /// `_utf8mb4` and similar.
     pub(crate) fn introducer(&mut self) {
         self.word(Kind::Other, &INTRODUCER);
     }
 
-    /// `@@`, and whether a name follows at once.
+    /// `@@`, and whether a name follows immediately.
     pub(crate) fn variable(&mut self, is_named: bool) {
         self.remember(Kind::Other);
         self.append(if is_named { b"@@" } else { b"@@ " });
@@ -293,7 +293,7 @@ impl Fold {
         self.out.wrote(if byte == b'@' { 1 } else { 2 });
     }
 
-    /// `)`: a list of values in parentheses is a row, and rows side by side are one.
+    /// `)`: a list of values in parentheses is a row, and consecutive rows become one.
     #[inline]
     pub(crate) fn close(&mut self) {
         match self.last_two() {
@@ -319,7 +319,7 @@ impl Fold {
         }
     }
 
-    /// `...`: a text that has been normalised before.
+    /// `...`: from a text that was normalised before.
     pub(crate) fn more(&mut self) {
         match self.last() {
             Some(Kind::Open) => self.word(Kind::Values, &VALUES),
@@ -328,24 +328,24 @@ impl Fold {
         }
     }
 
-    /// `/* , ... */`, of a text that is normalised.
+    /// `/* , ... */`, from a text that was normalised before.
     pub(crate) fn more_rows(&mut self) {
         self.rows_go_on();
     }
 
-    /// Nothing can be said of the rest.
+    /// The rest is unknown.
     pub(crate) fn doubt(&mut self) {
         self.word(Kind::Other, &REDACTED);
     }
 
-    /// Whether a row can be taken in without forgetting a token that can still change. Where it
-    /// cannot, which of them are kept depends on each token.
+    /// Whether a row can be added without discarding a token that can still change. If not, it
+    /// depends on each token which of them are kept.
     #[inline]
     pub(crate) fn has_spare_tokens(&self) -> bool {
         self.recent_count <= RECENT_MAX - SPARE
     }
 
-    /// After a value: there were more, each after a comma.
+    /// After a value: more values followed, each after a comma.
     #[inline]
     pub(crate) fn values_go_on(&mut self) {
         if self.last() == Some(Kind::Value) {
@@ -354,7 +354,7 @@ impl Fold {
         }
     }
 
-    /// The shape of the rows that the last token is, if it is some.
+    /// The shape of the rows in the last token, if it is rows.
     #[inline]
     pub(crate) fn last_shape(&self) -> Option<Shape> {
         match self.last()? {
@@ -364,7 +364,7 @@ impl Fold {
         }
     }
 
-    /// After a row: there were more of its shape, each after a comma.
+    /// After a row: more rows of its shape followed, each after a comma.
     #[inline]
     pub(crate) fn rows_go_on(&mut self) {
         match self.last() {
@@ -380,7 +380,7 @@ impl Fold {
         }
     }
 
-    /// Ends the text: no semicolon stands at its end.
+    /// Ends the text: a semicolon at the end is removed.
     pub(crate) fn finish(&mut self) -> Finished {
         while let Some(Kind::Semicolon) = self.last() {
             self.pop(1);

@@ -1,13 +1,13 @@
-//! A text with its plain literals left blank, as in a paper form: texts with the same form have the
-//! same tokens, and so the same digest.
+//! A text whose plain literals are left blank, as in a paper form: texts with the same form have
+//! the same tokens, and so the same digest.
 //!
-//! Finding the form of a text needs no tokens: it is copied, but for what can begin a literal.
-//! What is not understood stands in the form as it came, so that texts which differ there
-//! have forms that differ, too.
+//! Computing the form of a text needs no tokens: the text is copied, except for what can begin a
+//! literal. Anything that is not understood is copied unchanged, so that texts that differ there
+//! have different forms.
 //!
-//! Only what the lexer reads in the same way in every mode is left blank: decimal numbers,
-//! strings without a backslash, comments that are nothing but comments. A text in which a quote,
-//! a backslash or a comment may mean something else has no form.
+//! Only parts that the lexer reads in the same way in every mode are left blank: decimal numbers,
+//! strings without a backslash, comments that are always comments. A text in which a quote, a
+//! backslash or a comment may have another meaning has no form.
 
 use memchr::memchr;
 
@@ -17,22 +17,22 @@ use crate::digest::block::{CONTROL_MAX, Parts, digits_end};
 use crate::mode::Mode;
 use crate::text::{MORE_ROWS, long_comment_end, quoted_end, versioned_opener};
 
-/// Longest text that is looked at, bytes. In longer ones the lexer is as fast.
+/// Longest text that has a form, bytes. For longer ones the lexer is as fast.
 const TEXT_BYTES_MAX: usize = 2 << 10;
 
-/// What stands in a form for what was left out. A text with such a byte in it has no form.
+/// Placeholders in a form. A text that contains such a byte has no form.
 const NUMBER: u8 = 1;
 const STRING: u8 = 2;
 const STRING_IN_DOUBLE: u8 = 3;
 const COMMENT: u8 = 4;
 const _: () = assert!(COMMENT <= CONTROL_MAX);
 
-/// Bytes that are looked at together.
+/// Bytes that are processed together.
 const WINDOW_BYTES: usize = u64::BITS as usize;
 
-/// A buffer for forms, to be used again.
+/// A reusable buffer for forms.
 pub(crate) struct Form {
-    /// The form, and bytes that mean nothing.
+    /// The form, followed by unused bytes.
     bytes: Box<Buffer>,
 }
 
@@ -43,7 +43,7 @@ impl Form {
         Form { bytes: Box::new([0; TEXT_BYTES_MAX + BLOCK_BYTES]) }
     }
 
-    /// Whether `text` may have a form: a look at its length.
+    /// Whether `text` may have a form, by its length.
     #[inline]
     pub(crate) fn may_be_of(text: &[u8]) -> bool {
         text.len() <= TEXT_BYTES_MAX
@@ -60,17 +60,17 @@ impl Form {
     }
 }
 
-/// Reads a text of a mode in which every ASCII byte stands for itself.
+/// Reads a text in a mode in which every ASCII byte stands for itself.
 struct Reader<'t> {
     text: &'t [u8],
     mode: &'t Mode,
 }
 
 impl Reader<'_> {
-    /// Writes the form of the text: how many bytes that are, if it has one.
+    /// Writes the form of the text. Returns its length, if the text has a form.
     #[inline]
     fn read(&self, form: &mut Buffer) -> Option<usize> {
-        // What is left blank takes a byte, and stands for one at least: `end` is never beyond `at`.
+        // A placeholder takes one byte and replaces at least one: `end` is never beyond `at`.
         let (mut at, mut end) = (0, 0);
         while at < self.text.len() {
             let start = at;
@@ -98,8 +98,8 @@ impl Reader<'_> {
         Some(end)
     }
 
-    /// Leaves what is before `stop` as it is: the new end of the form. Whole blocks are copied, of a
-    /// length that the compiler knows.
+    /// Copies everything before `stop`: returns the new end of the form. Whole blocks are copied,
+    /// of a length that the compiler knows.
     #[inline]
     fn copy(&self, at: usize, stop: usize, form: &mut Buffer, end: usize) -> usize {
         let mut copied = 0;
@@ -111,7 +111,7 @@ impl Reader<'_> {
         end + stop - at
     }
 
-    /// What is in the window at `start`.
+    /// The bytes of the window at `start`.
     #[inline]
     fn window(&self, start: usize) -> Parts<u64> {
         let mut window = Parts::default();
@@ -128,13 +128,13 @@ impl Reader<'_> {
         window
     }
 
-    /// Whether a digit or a quote at `at` begins a literal, whatever is before it.
+    /// Whether a digit or a quote at `at` begins a literal, whatever precedes it.
     #[inline]
     fn is_open(&self, at: usize) -> bool {
         at == 0 || opens_number(self.text[at - 1])
     }
 
-    /// Whether a digit at `at` may go on with what began before a sign: `1e-5` has no fraction.
+    /// Whether a digit at `at` may continue a number from before a sign: `1e-5` has no fraction.
     #[inline]
     fn may_be_exponent(&self, at: usize) -> bool {
         at > 1 && matches!(self.text[at - 1], b'+' | b'-') && is_word(self.text[at - 2])
@@ -145,8 +145,8 @@ impl Reader<'_> {
         self.text.get(at).copied().unwrap_or(0)
     }
 
-    /// The end of what is at `at` in the window at `start`, and what stands for it if it is not to
-    /// be copied.
+    /// The end of the part at `at` in the window at `start`, and its placeholder if it is not to be
+    /// copied.
     #[inline]
     fn other(&self, at: usize, start: usize, window: &Parts<u64>) -> Option<(usize, Option<u8>)> {
         let place = at - start;
@@ -187,7 +187,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number of many digits, or with a point, or what only begins like a number.
+    /// A number of many digits, or with a point, or a name that begins like a number.
     #[inline(never)]
     fn long_number(&self, at: usize) -> (usize, Option<u8>) {
         let whole = digits_end(self.text, at);
@@ -198,8 +198,7 @@ impl Reader<'_> {
         if ends_number(self.byte_at(end)) { (end, Some(NUMBER)) } else { (whole, None) }
     }
 
-    /// The end of what is in quotes at `at`, if that is in the same place whatever a backslash
-    /// means.
+    /// The end of the quoted text at `at`, if it is the same whatever a backslash means.
     #[inline(never)]
     fn quotes_end(&self, at: usize) -> Option<usize> {
         let quote = self.text[at];
@@ -208,7 +207,7 @@ impl Reader<'_> {
         (is_closed && !may_escape).then_some(end)
     }
 
-    /// The end of the comment at `at`, if it is one for every server.
+    /// The end of the comment at `at`, if it is a comment for every server.
     #[inline(never)]
     fn comment_end(&self, at: usize) -> Option<usize> {
         let rest = &self.text[at..];
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_can_be_read_in_several_ways_have_none() {
+    fn ambiguous_texts_have_no_form() {
         let texts = [
             "'a\\'",
             "'a",
@@ -292,7 +291,7 @@ mod tests {
         assert_eq!(form(&[b'a'; TEXT_BYTES_MAX], &usual()), Some(vec![b'a'; TEXT_BYTES_MAX]));
     }
 
-    /// What random texts are made of: what can be left blank, and what can be around it.
+    /// Parts of random texts: what can be left blank, and what can surround it.
     const PARTS: &[&str] = &[
         "1",
         "23",
@@ -366,7 +365,7 @@ mod tests {
         "~",
     ];
 
-    /// A literal, or a comment, for what was left blank: no two alike.
+    /// A literal or a comment for a placeholder: all of them differ.
     fn fill(blank: u8, number: usize) -> String {
         let (wide, letters) = (number % 4 * 23, "z'z".repeat(number % 3));
         match blank {

@@ -1,4 +1,4 @@
-//! What a token is to those after it: all that folding looks at.
+//! The meaning of a token for those after it: all that folding uses.
 
 /// See the module documentation. The order is that of [`Kind::starts_expression`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     /// `(...) /* , ... */`
     Tuples,
     Semicolon,
-    /// What no rule looks at, keywords too.
+    /// Tokens that no rule uses, including keywords.
     Other,
     Comma,
     Open,
@@ -26,18 +26,18 @@ pub(crate) enum Kind {
     Operator,
     /// A keyword after which an expression begins.
     Expression,
-    /// The keyword NOT: one of those, but for NULL.
+    /// The keyword NOT: after it an expression begins, but NULL is not a value.
     Not,
 }
 
 impl Kind {
-    /// Whether what follows is an expression: a sign there is not an operator between two.
+    /// Whether an expression follows: a sign there is not an operator between two.
     #[inline]
     pub(crate) fn starts_expression(self) -> bool {
         self as u8 >= Kind::Comma as u8
     }
 
-    /// Of a keyword, by its text where no parenthesis follows.
+    /// The kind of a keyword, by its text where no parenthesis follows.
     pub(crate) const fn of_keyword(text: &[u8]) -> Kind {
         match text {
             b"NOT" => Kind::Not,
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// Of a token of one byte, but for `)`.
+    /// The kind of a token of one byte, except `)`.
     #[inline]
     pub(crate) fn of_byte(byte: u8) -> Kind {
         static KINDS: [Kind; 256] = {

@@ -1,13 +1,13 @@
-//! What came of texts that come again and again, but for their literals: a server executes few
-//! shapes of statements, however many statements.
+//! Results for texts that repeat with other literals: a server executes few shapes of statements,
+//! however many statements.
 //!
-//! A text whose [form](crate::digest::form) was seen lately is not read as tokens: that costs its form, one
-//! pass of a fast hash and one comparison. All of a form is compared, so that no two texts can
+//! A text whose [form](crate::digest::form) is cached is not split into tokens: it costs its form,
+//! one pass of a fast hash and one comparison. The whole form is compared, so that no two texts can
 //! share a digest by accident or by design.
 //!
-//! What came of a text is kept when its form comes for the second time: most forms that come once
-//! never come again, and would cost a copy and the place of one that does. Where none comes again,
-//! few are [looked at](crate::digest::prospect).
+//! A result is cached when its form occurs for the second time: most forms that occur once never
+//! occur again, and would cost a copy and displace one that does. If no form repeats, few are
+//! [looked up](crate::digest::prospect).
 
 use crate::digest::form::Form;
 use crate::digest::prospect::Prospect;
@@ -15,11 +15,11 @@ use crate::digest::shapes::spread;
 use crate::digest::{Digest, Normalised};
 use crate::mode::Mode;
 
-/// Forms that are kept, at most; those whose fast hashes have the same last bits share a place.
-/// A form has 2 KiB at most, and its normalised text some more: all together some 4 MiB.
+/// Maximum number of cached forms; forms whose fast hashes have the same last bits share an entry.
+/// A form has at most 2 KiB, and its normalised text a little more: about 4 MiB in total.
 const KNOWN_COUNT: usize = 512;
 
-/// What came of the texts of one form.
+/// The result for the texts of one form.
 #[derive(Clone, Default)]
 pub(crate) struct Known {
     mode: Option<Mode>,
@@ -28,7 +28,7 @@ pub(crate) struct Known {
     hash: [u8; 16],
     is_broken: bool,
     is_given_up: bool,
-    /// The fast hash of the form that came last of those that are not kept here.
+    /// The fast hash of the last form that is not cached here.
     came_once: u64,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct KnownForms {
     prospect: Prospect,
 }
 
-/// The place of a form.
+/// The entry of a form.
 pub(crate) struct Place<'k> {
     form: &'k [u8],
     /// Its fast hash.
@@ -53,7 +53,8 @@ impl KnownForms {
         KnownForms { form: Form::new(), known: Vec::new(), prospect: Prospect::default() }
     }
 
-    /// The place where what came of a text may be, if the text has a form, and it pays to ask.
+    /// The entry that may have the result for a text, if the text has a form and a lookup is
+    /// worthwhile.
     #[inline]
     pub(crate) fn find(&mut self, text: &[u8], mode: &Mode) -> Option<Place<'_>> {
         if !Form::may_be_of(text) || !self.prospect.is_good() {
@@ -70,7 +71,7 @@ impl KnownForms {
 }
 
 impl<'k> Place<'k> {
-    /// Whether it has what came of the texts of this form.
+    /// Whether it has the result for the texts of this form.
     #[inline]
     pub(crate) fn is_known(&mut self, mode: &Mode) -> bool {
         let is_known = self.known.form == self.form && self.known.mode.as_ref() == Some(mode);
@@ -80,7 +81,7 @@ impl<'k> Place<'k> {
         is_known
     }
 
-    /// Whether the form came before, most likely, and is worth to be kept.
+    /// Whether the form probably occurred before, and is worth caching.
     #[inline]
     pub(crate) fn comes_again(&mut self) -> bool {
         let comes_again = self.known.came_once == self.spread;
@@ -88,7 +89,7 @@ impl<'k> Place<'k> {
         comes_again
     }
 
-    /// Keeps what came of a text, all of it, in place of what was here.
+    /// Caches the whole result for a text, and replaces the previous entry.
     pub(crate) fn renew(&mut self, mode: Mode, normalised: Normalised<'_>) {
         let Normalised { text, digest, is_broken, is_given_up, .. } = normalised;
         let known = &mut *self.known;

@@ -1,10 +1,10 @@
-//! A statement's bytes to tokens, as MariaDB's `Lex_input_stream::lex_one_token` cuts them
+//! Splits a statement's bytes into tokens, as MariaDB's `Lex_input_stream::lex_one_token` does
 //! (10.11, `sql/sql_lex.cc`).
 //!
-//! The lexer keeps a place in the text and two or three facts, and gives each token to
-//! [`Fold`] as soon as it has its end. It looks at each byte once, but for the second look at
-//! strings with a backslash where [`Doubt::Stop`](crate::Doubt::Stop) asks for it, at what follows a word that may be
-//! a function, and at a row of literals that turns out to be more than that.
+//! The lexer keeps a position in the text and two or three flags, and passes each token to [`Fold`]
+//! as soon as its end is known. It reads each byte once, except strings with a backslash if
+//! [`Doubt::Stop`](crate::Doubt::Stop) requires a second look, text after a word that may be a
+//! function, and a row of literals that turns out to contain more.
 //!
 //! | module | what it reads |
 //! |---|---|
@@ -26,24 +26,25 @@ use crate::mode::Mode;
 use crate::span::{SPAN_BYTES, Span};
 use crate::text::{line_comment_end, long_comment_end, quoted_end, versioned_opener};
 
-/// Bytes that can be looked at where a token begins, without asking where the text ends: a block,
-/// the quote before it, and two bytes behind.
+/// Bytes that can be read at the start of a token without checking for the end of the text: a
+/// block, the quote before it, and two bytes after it.
 const WINDOW_BYTES: usize = BLOCK_BYTES + 3;
 type Window = [u8; WINDOW_BYTES];
 
-/// Cuts a text into tokens.
+/// Splits a text into tokens.
 ///
-/// Its functions take the place where something begins, and return where to go on.
+/// Its functions take the position where something begins, and return the position where reading
+/// continues.
 pub(crate) struct Lexer<'t> {
     text: &'t [u8],
-    /// The text and what is behind it in memory: zeros, which are white space.
+    /// The text followed in memory by zeros, which are white space.
     padded: &'t [u8],
     mode: Mode,
-    /// Inside a versioned comment, where `*/` is its end.
+    /// Inside a versioned comment, which `*/` ends.
     in_versioned: bool,
     /// Something was not closed, or cannot be part of a statement.
     is_broken: bool,
-    /// Nothing can be said of the rest.
+    /// The meaning of the rest is unknown.
     is_given_up: bool,
 }
 
@@ -53,8 +54,7 @@ impl<'t> Lexer<'t> {
         Lexer { text, padded, mode, in_versioned: false, is_broken: false, is_given_up: false }
     }
 
-    /// Whether what was read cannot be of a statement that the server has parsed, to the end of
-    /// what it was given.
+    /// Whether the text cannot be a statement that the server has parsed up to its end.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken
     }
@@ -64,11 +64,11 @@ impl<'t> Lexer<'t> {
         self.is_given_up
     }
 
-    /// Reads all of the text: its last tokens from a copy that has zeros behind it.
+    /// Reads the whole text: its last tokens from a copy that is followed by zeros.
     pub(crate) fn read(&mut self, fold: &mut Fold) {
         let at = self.read_spans(0, fold);
         let left = self.text.len() - at;
-        // So many zeros that there is a span at each byte of the text, and none behind it.
+        // Enough zeros that a whole span exists at each byte of the text, and none after it.
         let mut padded = [0; 2 * SPAN_BYTES - 1];
         let text_bytes = match self.text.last_chunk::<SPAN_BYTES>() {
             // More than is left, but of a length that the compiler knows.
@@ -88,7 +88,8 @@ impl<'t> Lexer<'t> {
         *self = Lexer { in_versioned, is_broken, is_given_up, ..*self };
     }
 
-    /// Reads the tokens from `at` on at whose begin there is a span: where the next one begins.
+    /// Reads the tokens from `at` whose start has a whole span: returns the position of the next
+    /// one.
     #[inline(never)]
     fn read_spans(&mut self, mut at: usize, fold: &mut Fold) -> usize {
         while let Some(span) = self.padded[at..].first_chunk::<SPAN_BYTES>() {
@@ -97,8 +98,8 @@ impl<'t> Lexer<'t> {
         at
     }
 
-    /// Reads the tokens of the span at `base`, but for its last ones, which may end behind it: where
-    /// to go on.
+    /// Reads the tokens of the span at `base`, except its last ones, which may end after it:
+    /// returns where reading continues.
     #[inline]
     fn read_span(&mut self, base: usize, bytes: &[u8; SPAN_BYTES], fold: &mut Fold) -> usize {
         let span = Span::of(bytes);
@@ -118,7 +119,8 @@ impl<'t> Lexer<'t> {
                     }
                     Word::Qualifier(qualifier_bytes) => {
                         let name = place + qualifier_bytes + 1;
-                        // What is not in this span, all of it, is in the one that begins here.
+                        // A token that is not completely in this span is in the one that begins
+                        // here.
                         let Some(block) = bytes.get(name..).and_then(<[u8]>::first_chunk) else {
                             return at;
                         };
@@ -182,7 +184,7 @@ impl<'t> Lexer<'t> {
         self.text.get(at).copied()
     }
 
-    /// The end of the white space that goes on at `at`.
+    /// The end of the white space at `at`.
     #[inline]
     fn gap_end(&self, mut at: usize) -> usize {
         while let Some(&byte) = self.text.get(at)
@@ -200,7 +202,7 @@ impl<'t> Lexer<'t> {
             .is_some_and(|byte| is_word(byte) || (byte >= 0x80 && self.mode.high.is_letter(byte)))
     }
 
-    /// The end of the name that goes on at `at`.
+    /// The end of the name that continues at `at`.
     fn name_end(&self, mut at: usize) -> usize {
         loop {
             let bytes = Block::at(self.padded, at).word_bytes();
@@ -217,10 +219,10 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// A word of `bytes`, if it is nothing but that.
+    /// A word of `bytes`, if it is only that.
     #[inline]
     fn word(&self, window: &Window, bytes: usize, fold: &mut Fold) -> Word {
-        // What seems to end with the span is longer than a block.
+        // A word that seems to end with the span is longer than a block.
         if bytes >= BLOCK_BYTES {
             return Word::Joined;
         }
@@ -240,7 +242,7 @@ impl<'t> Lexer<'t> {
         Word::Read
     }
 
-    /// A word that is long, or has something at its end that may belong to it.
+    /// A word that is long, or may continue after its end.
     #[inline(never)]
     fn joined_word(&mut self, at: usize, block: Block, fold: &mut Fold) -> usize {
         let end = self.name_end(at);
@@ -260,7 +262,7 @@ impl<'t> Lexer<'t> {
         self.other_word(at, end, keywords::find_word(block, word), fold)
     }
 
-    /// A word that is a keyword or not, which may depend on what follows.
+    /// A word that may be a keyword, depending on what follows.
     #[inline(never)]
     fn other_word(
         &mut self,
@@ -307,8 +309,8 @@ impl<'t> Lexer<'t> {
         end
     }
 
-    /// After a name at whose end there may be a point: then it is the name of a database or a
-    /// table, and digits after the point are a name, too.
+    /// After a name that may be followed by a point: then it names a database or a table, and
+    /// digits after the point are a name, too.
     #[inline]
     fn qualified(&mut self, mut at: usize, fold: &mut Fold) -> usize {
         while self.byte_at(at) == Some(b'.') && self.is_name_at(at + 1) {
@@ -316,7 +318,7 @@ impl<'t> Lexer<'t> {
             let end = self.name_end(at + 1);
             let name = &self.text[at + 1..end];
             if self.mode.stops() && name[0].is_ascii_digit() {
-                // What a cut has left of `1e-5` looks like a name.
+                // A truncated `1e-5` looks like a name.
                 fold.number();
             } else {
                 fold.name(name);
@@ -326,7 +328,7 @@ impl<'t> Lexer<'t> {
         at
     }
 
-    /// Whether a parenthesis follows at once: what the server asks for.
+    /// Whether a parenthesis follows immediately, as the server requires.
     #[inline]
     fn is_call(&self, at: usize) -> bool {
         self.byte_at(at) == Some(b'(') && !self.is_introducer_at(at)
@@ -337,7 +339,7 @@ impl<'t> Lexer<'t> {
         self.byte_at(at + 1) == Some(b'_') && self.text[at..].starts_with(INTRODUCER)
     }
 
-    /// Whether one follows white space and comments.
+    /// Whether a parenthesis follows white space and comments.
     #[inline(never)]
     fn is_call_after_gap(&self, mut at: usize) -> bool {
         loop {
@@ -398,7 +400,7 @@ impl<'t> Lexer<'t> {
         at + 1
     }
 
-    /// Nothing can be said of what is left.
+    /// The meaning of the rest is unknown.
     fn doubt(&mut self, fold: &mut Fold) -> usize {
         fold.doubt();
         self.is_given_up = true;
@@ -406,23 +408,23 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// What a word turned out to be.
+/// The result of reading a word.
 enum Word {
-    /// One token, which was given to the fold.
+    /// One token, passed to the fold.
     Read,
-    /// So many bytes, and a point and a letter behind them.
+    /// A word of this length, followed by a point and a letter.
     Qualifier(usize),
-    /// Long, or there is something at its end that may belong to it.
+    /// Long, or it may continue after its end.
     Joined,
-    /// So many bytes; what it is depends on what follows.
+    /// A word of this length; its meaning depends on what follows.
     Other(usize, Option<&'static Keyword>),
 }
 
-/// What is written for an introducer.
+/// The text of an introducer.
 const INTRODUCER: &[u8] = b"(_charset)";
 
-/// Whether there is a begin or an end of a comment in it: in a versioned comment that the server
-/// skips these count, whatever is around them.
+/// Whether it contains the beginning or end of a comment: in a versioned comment that the server
+/// skips, these count in any context.
 fn has_comment_mark(text: &[u8]) -> bool {
     memmem::find(text, b"*/").is_some() || memmem::find(text, b"/*").is_some()
 }

@@ -1,24 +1,24 @@
-//! A statement without its literals, and a hash of that: the same for all executions of one
-//! shape of statement, whatever the values, the white space, the comments and the case of the
-//! keywords. The rules are those of MariaDB's and MySQL's own statement digests; the normative
-//! text, with the differences, is `docs/specs/digest.md`.
+//! A statement without its literals, and its hash: the same for all executions of one shape of
+//! statement, whatever the values, the white space, the comments and the case of the keywords. The
+//! rules are those of MariaDB's and MySQL's own statement digests; the normative text, with the
+//! differences, is `docs/specs/digest.md`.
 //!
-//! | module | what it owns |
+//! | module | contents |
 //! |---|---|
-//! | `known` | what came of texts that differ in their literals alone |
+//! | `known` | cached results of texts that differ only in their literals |
 //! | `form` | such a text without its plain literals |
 //! | `lexer` | bytes to tokens, in one pass |
 //! | `fold` | tokens to the text, lists folded |
-//! | `block` | what is in sixteen bytes |
-//! | `kind` | what a token is to those after it |
-//! | `out` | the text, hashed piece by piece |
+//! | `block` | classes of sixteen bytes |
+//! | `kind` | the meaning of a token for those after it |
+//! | `out` | the text, hashed in pieces |
 //! | `keywords` | the server's words |
 //! | `charsets` | the names of introducers |
-//! | `shapes` | the hashes of texts that come again and again |
-//! | `prospect` | whether it pays to ask for what was seen |
+//! | `shapes` | cached hashes of texts that repeat |
+//! | `prospect` | whether a lookup in the cache is worthwhile |
 //!
-//! Texts of many megabytes are read piece by piece: beside the text that is asked for, 16 KiB are
-//! taken, whatever its length, and up to 5 MiB for what was seen.
+//! Texts of many megabytes are read in pieces: beside the requested text this takes 16 KiB,
+//! whatever the length, and up to 5 MiB for the caches.
 
 pub(crate) mod block;
 mod charsets;
@@ -44,21 +44,21 @@ pub use shapes::spread;
 /// The version of the rules and the hash. Digests of different versions are never equal.
 pub const VERSION: u32 = 1;
 
-/// Bytes of text kept when nothing else is said: the servers' default `max_digest_length`.
+/// Bytes of text that are kept by default: the servers' default `max_digest_length`.
 pub const TEXT_BYTES_DEFAULT: usize = 1024;
 
-/// Stands for the rest of a text of which it cannot be told what is a literal.
+/// Replaces the rest of a text if its literals cannot be determined.
 pub const REDACTED: &[u8] = b"<redacted>";
 
 /// The hash of a normalised statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 16]);
 
-/// Bytes of a digest as it is written.
+/// Bytes of a written digest.
 pub const WRITTEN_BYTES: usize = tacho_record::DIGEST_BYTES;
 
 impl Digest {
-    /// As it is written: version, a colon, 32 lower-case hexadecimal digits.
+    /// Its written form: version, a colon, 32 lower-case hexadecimal digits.
     pub fn written(self) -> [u8; WRITTEN_BYTES] {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         const { assert!(VERSION < 10) };
@@ -82,20 +82,20 @@ impl fmt::Display for Digest {
 pub struct Normalised<'n> {
     /// The text, or its beginning. In the character set of the statement.
     pub text: &'n [u8],
-    /// `text` is not all of it.
+    /// `text` is incomplete.
     pub is_cut: bool,
     /// The hash of all of it.
     pub digest: Digest,
-    /// The server cannot have parsed the statement as it was read here: something is not closed,
-    /// or a backslash stands outside of quotes.
+    /// The server cannot have parsed the statement as it was read here: something is not closed, or
+    /// there is a backslash outside quotes.
     pub is_broken: bool,
-    /// The text ends with [`REDACTED`]: what follows cannot be told.
+    /// The text ends with [`REDACTED`]: the meaning of the rest is unknown.
     pub is_given_up: bool,
-    /// There was not enough memory: neither text nor hash are right.
+    /// There was not enough memory: text and hash are wrong.
     pub out_of_memory: bool,
 }
 
-/// Buffers for normalising, to be used again.
+/// Reusable buffers for normalising.
 pub struct Normaliser {
     fold: Fold,
     known: KnownForms,
@@ -108,8 +108,8 @@ impl Default for Normaliser {
 }
 
 impl Normaliser {
-    /// Normalises a statement: all of it is hashed, the first `text_bytes_max` bytes of its text
-    /// are kept.
+    /// Normalises a statement: all of it is hashed, and the first `text_bytes_max` bytes of its
+    /// text are kept.
     pub fn normalise(&mut self, sql: &[u8], mode: Mode, text_bytes_max: usize) -> Normalised<'_> {
         let Normaliser { fold, known } = self;
         let Some(mut place) = known.find(sql, &mode) else {
@@ -128,7 +128,7 @@ impl Normaliser {
         place.normalised(text_bytes_max)
     }
 
-    /// Gives back what a large text has taken, beyond `bytes`.
+    /// Releases the memory of a large text, beyond `bytes`.
     pub fn shrink(&mut self, bytes: usize) {
         self.fold.shrink(bytes);
     }

@@ -1,28 +1,29 @@
-//! The text of a digest while it is made. It is written into a buffer of one size; when that is
-//! full, what cannot change any more goes to the hash, and its beginning is kept.
+//! The text of a digest under construction. It is written into a buffer of fixed size; when that is
+//! full, the part that can no longer change goes to the hash, and its beginning is kept.
 //!
-//! Short pieces are copied with whatever is behind them: a copy of a length that the compiler
-//! knows is two instructions, one that varies is a call. So there is always some room at the end.
+//! Short pieces are copied together with the bytes after them: a copy of a length that the compiler
+//! knows is two instructions, one of variable length is a call. So there is always some space at
+//! the end.
 
 use crate::digest::shapes::Shapes;
 
 /// Bytes that can be written at once.
 pub(crate) const ROOM_BYTES: usize = 64;
-/// Bytes of the buffer before that: what goes to the hash at a time, nearly. BLAKE3 is fastest
-/// from 8 KiB on.
+/// Bytes of the buffer before that: roughly what goes to the hash at a time. BLAKE3 is fastest from
+/// 8 KiB on.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// Bytes of a [`Padded`] text with what is behind it.
+/// Bytes of a [`Padded`] text with its padding.
 pub(crate) const PADDED_BYTES: usize = 32;
 
-/// A short text with blanks behind it. The last byte is its length.
+/// A short text padded with blanks. The last byte is its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Padded([u8; PADDED_BYTES]);
 
 impl Padded {
     pub(crate) const fn new(text: &str) -> Padded {
         let text = text.as_bytes();
-        // One blank at least.
+        // At least one blank.
         assert!(text.len() + 1 < PADDED_BYTES);
         let mut bytes = [b' '; PADDED_BYTES];
         let mut index = 0;
@@ -52,13 +53,13 @@ impl Padded {
 
 /// See the module documentation.
 pub(crate) struct Out {
-    /// The end of the text, and bytes that mean nothing.
+    /// The end of the text, followed by unused bytes.
     buffer: Box<[u8; BUFFER_BYTES + ROOM_BYTES]>,
     /// Bytes of the text in the buffer.
     bytes: usize,
-    /// What is wanted of the text before that, once the buffer has been full.
+    /// The requested part of the text before the buffer, once that has been full.
     kept: Vec<u8>,
-    /// Bytes of the text that are wanted.
+    /// Requested bytes of the text.
     bytes_max: usize,
     hasher: Option<Box<blake3::Hasher>>,
     shapes: Shapes,
@@ -68,7 +69,7 @@ pub(crate) struct Out {
     out_of_memory: bool,
 }
 
-/// What a finished text is.
+/// A finished text.
 pub(crate) struct Finished {
     pub(crate) hash: [u8; 16],
     pub(crate) is_cut: bool,
@@ -90,7 +91,7 @@ impl Out {
         }
     }
 
-    /// Begins another text.
+    /// Starts another text.
     pub(crate) fn begin(&mut self, bytes_max: usize) {
         self.bytes = 0;
         self.kept.clear();
@@ -111,7 +112,7 @@ impl Out {
         self.bytes
     }
 
-    /// Gives back what a large text has taken, beyond `bytes`.
+    /// Releases the memory of a large text, beyond `bytes`.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         if self.kept.capacity() > bytes {
             self.kept = Vec::new();
@@ -123,30 +124,30 @@ impl Out {
         self.bytes > BUFFER_BYTES
     }
 
-    /// Where to write, when it is not full.
+    /// Where to write, if the buffer is not full.
     #[inline]
     pub(crate) fn room(&mut self) -> &mut [u8] {
-        // For the compiler, which sees by it that the place is in the buffer.
+        // Tells the compiler that the index is within the buffer.
         let bytes = self.bytes.min(BUFFER_BYTES);
         &mut self.buffer[bytes..bytes + ROOM_BYTES]
     }
 
-    /// As many bytes of the room are the text's now.
+    /// Adds so many bytes of the space to the text.
     #[inline]
     pub(crate) fn wrote(&mut self, bytes: usize) {
         self.bytes += bytes;
     }
 
-    /// Takes back what is behind the first `bytes` in the buffer.
+    /// Removes everything after the first `bytes` of the buffer.
     #[inline]
     pub(crate) fn truncate(&mut self, bytes: usize) {
         self.bytes = bytes;
     }
 
-    /// Takes the first `end` bytes, which cannot change any more, out of the buffer: how many that
-    /// were.
+    /// Takes the first `end` bytes, which can no longer change, out of the buffer. Returns their
+    /// number.
     pub(crate) fn settle(&mut self, end: usize) -> usize {
-        // The last blank may be the end of the text, which has none there.
+        // The last blank may be the end of the text, where it is removed.
         let end = end.saturating_sub(1);
         self.hash_and_keep(end);
         self.buffer.copy_within(end..self.bytes, 0);
@@ -170,7 +171,7 @@ impl Out {
         }
     }
 
-    /// Ends the text: no blank stands at its end.
+    /// Ends the text: a blank at the end is removed.
     pub(crate) fn finish(&mut self) -> Finished {
         if self.bytes > 0 && self.buffer[self.bytes - 1] == b' ' {
             self.bytes -= 1;
@@ -198,8 +199,8 @@ fn finished(hasher: &blake3::Hasher) -> [u8; 16] {
     hash
 }
 
-/// BLAKE3 in its mode for a key that says what it is for: digests of another version, and hashes
-/// of anything else, are never the same by accident.
+/// BLAKE3 in its mode for a key with a context string: digests of another version, and other
+/// hashes, are never equal by accident.
 fn hasher() -> blake3::Hasher {
     blake3::Hasher::new_derive_key("tachograph statement digest 1")
 }

@@ -1,24 +1,23 @@
-//! The hashes of the texts that come again and again: a server executes few shapes of statements,
-//! however many statements.
+//! The hashes of texts that repeat: a server executes few shapes of statements, however many
+//! statements.
 //!
-//! A text that was seen lately costs one pass of a fast hash and one comparison instead of a
-//! cryptographic hash. All of it is compared, so that no two texts can share a hash by accident
-//! or by design. A hash is kept when its text comes for the second time, as with
-//! [forms](crate::digest::known).
+//! A cached text costs one pass of a fast hash and one comparison instead of a cryptographic hash.
+//! The whole text is compared, so that no two texts can share a hash by accident or by design. A
+//! hash is cached when its text occurs for the second time, as with [forms](crate::digest::known).
 
 use crate::digest::prospect::Prospect;
 
-/// Texts that are kept, at most; those whose fast hashes have the same last bits share a place.
+/// Maximum number of cached texts; those whose fast hashes have the same last bits share an entry.
 const KNOWN_COUNT: usize = 128;
-/// Longest text that is kept, bytes: all together they take 1 MiB at most. An ORM's SELECT of a
-/// hundred columns is one of 7 KiB.
+/// Longest cached text, bytes: all together take at most 1 MiB. An ORM's SELECT of a hundred
+/// columns has 7 KiB.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
 #[derive(Clone, Default)]
 struct Known {
     text: Vec<u8>,
     hash: [u8; 16],
-    /// The fast hash of the text that came last of those that are not kept here.
+    /// The fast hash of the last text that is not cached here.
     came_once: u64,
 }
 
@@ -30,7 +29,7 @@ pub(crate) struct Shapes {
 }
 
 impl Shapes {
-    /// The hash of `text`, which `hash` makes of it.
+    /// The hash of `text`, which `hash` computes if it is not cached.
     #[inline]
     pub(crate) fn hash_of(
         &mut self,
@@ -45,7 +44,7 @@ impl Shapes {
         }
         let spread = spread(text);
         let known = &mut self.known[spread as usize % KNOWN_COUNT];
-        // The place of a text that was never seen holds an empty one.
+        // The entry of a text that never occurred holds an empty one.
         if known.text == text && !text.is_empty() {
             self.prospect.found();
             return known.hash;
@@ -61,7 +60,7 @@ impl Shapes {
     }
 }
 
-/// A hash that only has to spread texts over places: what meets there is compared.
+/// A hash that only has to distribute texts over entries: equal hashes are compared.
 #[inline]
 #[must_use]
 pub fn spread(text: &[u8]) -> u64 {
@@ -76,7 +75,7 @@ pub fn spread(text: &[u8]) -> u64 {
     };
     let (pieces, rest) = text.as_chunks::<16>();
     let hash = pieces.iter().fold(text.len() as u64, |hash, piece| mix(hash, words(piece)));
-    // What is left, together with what is before it: a copy of a fixed size is no call.
+    // The rest, together with the bytes before it: a copy of a fixed size is not a call.
     let last = text.last_chunk().copied().unwrap_or_else(|| {
         let mut short = [0; 16];
         short[..rest.len()].copy_from_slice(rest);
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_those_of_the_texts_whatever_was_kept() {
+    fn cached_hashes_are_those_of_the_texts() {
         let mut shapes = Shapes::default();
         let hash = |text: &[u8]| *blake3::hash(text).as_bytes().first_chunk().unwrap();
         for _ in 0..2 {
@@ -101,7 +100,7 @@ mod tests {
             }
         }
         let mut shapes = Shapes::default();
-        let hash_again = |_: &[u8]| panic!("it was seen");
+        let hash_again = |_: &[u8]| panic!("it was cached");
         for _ in 0..2 {
             assert_eq!(shapes.hash_of(b"SELECT ?", hash), hash(b"SELECT ?"));
         }

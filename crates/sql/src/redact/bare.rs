@@ -1,4 +1,4 @@
-//! Texts that are made for the rules to take too long, or to find too much: they lose all of their
+//! Texts that are crafted so that the rules take too long, or find too much: they lose all of their
 //! literals, numbers and comments, and keep their words.
 
 use std::collections::TryReserveError;
@@ -7,11 +7,11 @@ use crate::grouping::Grouping;
 
 use super::lexer::{Kind, Lexer, REDACTED, Reading, SECRET};
 
-/// The text without what any reading calls a literal, a number or a comment. Takes a pass for each
-/// reading, and as much memory as two texts.
+/// The text without anything that any reading calls a literal, a number or a comment. Takes one
+/// pass for each reading, and as much memory as two texts.
 ///
 /// # Errors
-/// When there is not so much memory.
+/// If there is not enough memory.
 pub(super) fn without_literals(
     text: &[u8],
     grouping: Grouping,
@@ -47,10 +47,10 @@ pub(super) fn without_literals(
     Ok(kept)
 }
 
-/// What stands before all that can be read in several ways.
+/// The part of the text before its first ambiguous byte.
 ///
 /// # Errors
-/// When there is not so much memory.
+/// If there is not enough memory.
 pub(super) fn beginning(text: &[u8]) -> Result<Vec<u8>, TryReserveError> {
     let is_doubtful =
         |byte: &u8| matches!(byte, b'\'' | b'"' | b'`' | b'\\' | b'/' | b'#' | b'-' | 0x80..);

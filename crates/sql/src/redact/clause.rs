@@ -1,14 +1,14 @@
-//! Whether a word begins a clause with a secret, or is a name that looks like one.
+//! Whether a word begins a clause with a secret, or is only a name that looks like one.
 
 use super::lexer::{Kind, Token};
 use super::scan::Scan;
 use super::words::{self, Verb};
 
-/// Tokens looked ahead to tell IDENTIFIED in a statement from the word in prose.
+/// Number of tokens to look ahead to distinguish IDENTIFIED in a statement from the word in prose.
 const PROSE_TOKENS: usize = 6;
 
 impl Scan<'_, '_> {
-    /// Whether a literal follows, with its introducer or without. `CHANGE password _x INT` has a
+    /// Whether a literal follows, with or without its introducer. `CHANGE password _x INT` has a
     /// name there.
     pub(super) fn is_literal_next(&self) -> bool {
         let mut ahead = self.lexer;
@@ -19,13 +19,13 @@ impl Scan<'_, '_> {
         })
     }
 
-    /// What kind of statement a word says this is.
+    /// The kind of statement that a word indicates.
     pub(super) fn verb_of(&self, word: &str) -> Verb {
         // `GRANT … ON TABLE t` is about accounts.
         if words::names_tables(word) && !self.is_after("ON") {
             return Verb::Tables;
         }
-        // In the body of a program, too: behind its parameters, a label or a word like THEN.
+        // In the body of a program, too: after its parameters, a label or a word like THEN.
         let is_start = match self.previous {
             None => true,
             Some(Token { kind: Kind::Punct(byte), .. }) => matches!(byte, b')' | b':'),
@@ -48,13 +48,13 @@ impl Scan<'_, '_> {
         words::verb(word, object.text())
     }
 
-    /// Is this IDENTIFIED the keyword? In a statement about accounts it is. Elsewhere, and in
-    /// a literal, it may be a column or prose.
+    /// Whether this IDENTIFIED is the keyword. In a statement about accounts it is. Elsewhere, and
+    /// in a literal, it may be a column or prose.
     pub(super) fn is_identification(&self) -> bool {
         // A column of a SELECT may be called USER, and another one IDENTIFIED.
         let next = self.word_of(self.peek());
         if self.names_accounts && !self.in_data {
-            // There may be a user of this name.
+            // A user may have this name.
             let is_name = matches!(
                 self.peek().map(|next| next.kind),
                 Some(Kind::Punct(b',' | b'.' | b'@' | b'(' | b')' | b';'))

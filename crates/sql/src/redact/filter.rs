@@ -1,19 +1,19 @@
-//! The quick look that lets ordinary statements through.
+//! The quick check that lets ordinary statements through.
 //!
-//! A statement that holds a secret holds one of these words in one piece, or a URL with a password,
-//! outside of any encoding: the server's tokens cannot be cut by comments, and client character sets all
-//! contain ASCII. The look is at bytes alone, so no quote or comment can mislead it.
+//! A statement with a secret contains one of these words in one piece, or a URL with a password,
+//! outside any encoding: the server's tokens cannot be split by comments, and client character sets
+//! all contain ASCII. The check only uses bytes, so no quote or comment can mislead it.
 //!
-//! The text is looked at two bytes at a time, at even places only. Each word has two pairs of
-//! letters that ordinary statements seldom have, one at an even place of the word and one at an
-//! odd place: wherever the word begins in the text, one of the two is at an even place of the
-//! text. Where such a pair stands, the words that have it are compared.
+//! The text is read two bytes at a time, at even offsets only. Each word has two pairs of letters
+//! that are rare in ordinary statements, one at an even offset of the word and one at an odd
+//! offset: wherever the word begins in the text, one of the two is at an even offset of the text.
+//! At such a pair, the words that contain it are compared.
 
 use super::url;
 
 /// Parts of the words that the rules of [`super::scan`] and [`super::words`] start from, and the
-/// places of the two pairs in them. Which part of a word is searched, and which of its pairs, was
-/// chosen by counting how often ordinary statements have them.
+/// offsets of the two pairs in them. Which part of a word is searched, and which of its pairs, was
+/// chosen by their frequency in ordinary statements.
 const WORDS: &[(&str, [usize; 2])] = &[
     ("identified", [6, 5]),
     ("passw", [2, 3]), // PASSWORD, PASSWD
@@ -41,7 +41,7 @@ const WORDS: &[(&str, [usize; 2])] = &[
     ("kdf", [0, 1]),
 ];
 
-/// Numbers of pairs: five bits of each byte are enough to tell letters apart, whatever their case.
+/// Numbers of pairs: five bits of each byte suffice to distinguish letters, whatever their case.
 const PAIR_COUNT: usize = 0x1F1F + 1;
 
 /// Bytes looked at together.
@@ -52,7 +52,7 @@ const fn pair_number(pair: [u8; 2]) -> usize {
     (u16::from_le_bytes(pair) & 0x1F1F) as usize
 }
 
-/// For each pair that some word has: the number of its set of words, which is not 0.
+/// For each pair of some word: the number of its set of words, which is not 0.
 static SET_OF_PAIR: [u8; PAIR_COUNT] = SETS.0;
 /// The sets: one bit for each word.
 static WORDS_OF_SET: [u32; 2 * WORDS.len() + 1] = SETS.1;
@@ -87,7 +87,7 @@ const SETS: ([u8; PAIR_COUNT], [u32; 2 * WORDS.len() + 1]) = {
 pub(super) fn suspects(text: &[u8]) -> bool {
     let (blocks, rest) = text.as_chunks::<BLOCK_BYTES>();
     let has_pair = |block: &[u8; BLOCK_BYTES]| {
-        // One look for all pairs of a block: hardly any has one.
+        // One check for all pairs of a block: hardly any block has one.
         pairs_of(block).fold(0, |sets, pair| sets | SET_OF_PAIR[pair_number(pair)]) != 0
     };
     let has_word = |at: usize, block: &[u8]| {
@@ -121,14 +121,14 @@ fn has_word_at(text: &[u8], at: usize, set: u8) -> bool {
                 return true;
             }
         }
-        // The lowest one is done with.
+        // Clears the lowest one.
         words &= words - 1;
     }
     false
 }
 
-/// Whether two texts are the same but for the case of their letters. Of other bytes, too, one bit
-/// is not compared: that can only find a word too many.
+/// Whether two texts are equal, ignoring the case of letters. One bit of other bytes is ignored,
+/// too: that can only find a word too many.
 fn is_same(text: &[u8], word: &[u8]) -> bool {
     text.iter().zip(word).all(|(a, b)| (a ^ b) & !0x20 == 0)
 }
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// The same by looking at everything.
+    /// The same result, by checking everything.
     fn has_some_word(text: &[u8]) -> bool {
         let has = |word: &str| text.windows(word.len()).any(|w| is_same(w, word.as_bytes()));
         WORDS.iter().any(|(word, _)| has(word)) || url::suspects(text)
@@ -174,13 +174,13 @@ mod tests {
         })]
 
         #[test]
-        fn nothing_is_overlooked(text in text()) {
+        fn no_word_is_missed(text in text()) {
             prop_assert_eq!(suspects(&text), has_some_word(&text));
         }
     }
 
     #[test]
-    fn every_word_is_found_wherever_it_stands() {
+    fn every_word_is_found_at_every_offset() {
         let words = WORDS.iter().map(|(word, _)| *word);
         for word in words.chain(["://u:p@"]) {
             for before in 0..20 {

@@ -1,4 +1,4 @@
-//! Which bytes above 0x7F are letters: there a name goes on, elsewhere it ends.
+//! Which bytes above 0x7F are letters: a letter continues a name, any other byte ends it.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use crate::High;
 
 use tacho_record::charset::Charset;
 
-/// What the bytes above 0x7F are in a character set, by the server's name of it.
+/// The classes of the bytes above 0x7F in a character set, by the server's name of it.
 pub(super) fn of(charset: &[u8]) -> High {
     /// For each set with characters of one byte.
     static SETS: LazyLock<Vec<(&'static Charset, High)>> = LazyLock::new(|| {
@@ -20,7 +20,7 @@ pub(super) fn of(charset: &[u8]) -> High {
 
 fn character(set: &Charset, byte: u8) -> Option<char> {
     let mut text = Vec::new();
-    // A byte that stands for nothing becomes U+FFFD, which is neither letter nor space.
+    // An unassigned byte becomes U+FFFD, which is neither letter nor space.
     let _ = set.decode(&[byte], &mut text);
     str::from_utf8(&text).ok()?.chars().next()
 }
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_no_break_space_is_no_letter_where_it_is_one_byte() {
+    fn a_no_break_space_of_one_byte_is_not_a_letter() {
         let letters = |name: &[u8]| of(name) == High::LETTERS;
         assert!(letters(b"utf8mb4") && letters(b"gbk") && letters(b"nosuch"));
         let latin1 = High::of(|byte| Some(char::from(byte)));

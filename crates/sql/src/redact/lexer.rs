@@ -1,9 +1,9 @@
-//! Statement text to tokens, under one *reading*.
+//! Splits statement text into tokens, under one *reading*.
 //!
-//! How the server cuts a statement into tokens depends on things the recorder is not told:
-//! `sql_mode` (NO_BACKSLASH_ESCAPES, ANSI_QUOTES) and the server version that decides about
-//! `/*!50701 … */`. A [`Reading`] is one guess at all of them; the caller tries each guess that
-//! could make a difference and takes out what any of them calls a secret.
+//! How the server splits a statement depends on settings that the recorder does not get: `sql_mode`
+//! (NO_BACKSLASH_ESCAPES, ANSI_QUOTES) and the server version, which decides about `/*!50701 … */`.
+//! A [`Reading`] is one guess at all of them; the caller tries each guess that could make a
+//! difference and removes everything that any of them calls a secret.
 //!
 //! The rules are those of `Lex_input_stream::lex_one_token` (MariaDB `sql/sql_lex.cc`): tokens
 //! cannot be interrupted by comments (`PASS/**/WORD` is two words), `--` begins a comment only
@@ -32,7 +32,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// The readings under which `text` may cut into different tokens.
+    /// The readings under which `text` may split into different tokens.
     pub(super) fn all(text: &[u8], grouping: Grouping) -> Vec<Reading> {
         let backslash = memchr(b'\\', text).is_some();
         let double = backslash && memchr(b'"', text).is_some();
@@ -79,8 +79,8 @@ const GROUPINGS: [Grouping; 6] = [
     Grouping::Euckr,
 ];
 
-/// True when it depends on the grouping of bytes where the quotes of `text` are: a second byte of
-/// a character can look like a backslash or a backtick.
+/// True if the positions of the quotes of `text` depend on the grouping of bytes: the second byte
+/// of a character can look like a backslash or a backtick.
 fn has_grouping_doubt(text: &[u8]) -> bool {
     text.windows(2).any(|pair| pair[0] >= 0x80 && matches!(pair[1], b'\\' | b'`'))
 }
@@ -90,8 +90,8 @@ fn has_versioned_comment(text: &[u8]) -> bool {
     memmem::find(text, b"/*!").is_some() || memmem::find(text, b"/*M!").is_some()
 }
 
-/// True when the versioned comments of `text` need not all be run or all be skipped: they name
-/// different versions, or have another comment inside.
+/// True if the versioned comments of `text` need not all be executed or all be skipped: they name
+/// different versions, or contain another comment.
 pub(super) fn has_mixed_versions(text: &[u8]) -> bool {
     let mut first: Option<&[u8]> = None;
     for at in memmem::find_iter(text, b"/*") {
@@ -110,7 +110,7 @@ pub(super) fn has_mixed_versions(text: &[u8]) -> bool {
     false
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Letters, digits, `_`, `$`, not starting with a digit: a keyword or a name.
@@ -123,39 +123,39 @@ pub(super) enum Kind {
     Number,
     /// One other byte.
     Punct(u8),
-    /// What an earlier pass left in the place of a secret.
+    /// The mark that an earlier pass put in the place of a secret.
     Marker,
-    /// A comment that is not run.
+    /// A comment that is not executed.
     Comment,
 }
 
-/// One token: a kind and where it is.
+/// One token: its kind and position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token {
-    /// What it is.
+    /// Its kind.
     pub(super) kind: Kind,
     /// First byte.
     pub(super) start: usize,
     /// One past the last byte.
     pub(super) end: usize,
-    /// The contents of what has delimiters; the same as start and end for the rest.
+    /// The contents between delimiters; without delimiters, the same as start and end.
     pub(super) body: (usize, usize),
-    /// False for what the text ended in the middle of.
+    /// False if the text ended within it.
     pub(super) closed: bool,
 }
 
-/// The text left in the place of one secret.
+/// The text that replaces one secret.
 pub(super) const SECRET: &[u8] = b"<secret>";
-/// The text left in the place of everything up to the end.
+/// The text that replaces everything up to the end.
 pub(super) const REDACTED: &[u8] = b"<redacted>";
 
-/// Cuts a text into tokens. Copying it is how to look ahead.
+/// Splits a text into tokens. Copy it to look ahead.
 #[derive(Clone, Copy)]
 pub(super) struct Lexer<'t> {
     text: &'t [u8],
     at: usize,
     reading: Reading,
-    /// Inside a versioned comment that is being run, where `*/` is its end.
+    /// Inside a versioned comment that is executed, which `*/` ends.
     in_versioned: bool,
 }
 
@@ -164,7 +164,7 @@ impl<'t> Lexer<'t> {
         Lexer { text, at, reading, in_versioned: false }
     }
 
-    /// Where the next token is looked for.
+    /// Where the search for the next token begins.
     pub(super) fn position(&self) -> usize {
         self.at
     }
@@ -203,7 +203,7 @@ impl<'t> Lexer<'t> {
         self.token(Kind::Comment, start, (body, body_end), closed)
     }
 
-    /// A versioned comment that is not run; it may have one level of comments inside.
+    /// A versioned comment that is not executed; it may contain one level of comments.
     fn skipped_comment(&mut self, opener: usize) -> Token {
         let start = self.at;
         let body = start + opener;
@@ -213,7 +213,7 @@ impl<'t> Lexer<'t> {
                 self.long_comment();
             } else if self.rest().starts_with(b"*/") {
                 self.at += 2;
-                // The body stays empty: another reading looks inside.
+                // The body stays empty: another reading checks it.
                 return self.token(Kind::Comment, start, (body, body), true);
             } else {
                 self.at += 1;
@@ -311,7 +311,7 @@ impl Iterator for Lexer<'_> {
                     && rest.get(2).is_some_and(|&byte| byte >= 0x80) =>
                 {
                     let mut token = self.line_comment(2);
-                    // The body stays empty: another reading looks inside.
+                    // The body stays empty: another reading checks it.
                     token.body = (token.end, token.end);
                     token
                 }
@@ -355,11 +355,11 @@ fn is_space_or_control(byte: u8) -> bool {
     byte <= b' ' || byte == 0x7F
 }
 
-/// The value of a literal body: doubled quotes are halved and, with `escapes`, backslashes
-/// taken off. Good for finding words, not for showing: `\n` becomes a space.
+/// The value of a literal body: doubled quotes become one and, with `escapes`, backslashes are
+/// removed. Suitable for finding words, not for display: `\n` becomes a space.
 ///
 /// # Errors
-/// When there is not so much memory.
+/// If there is not enough memory.
 pub(super) fn unescape(
     body: &[u8],
     quote: u8,

@@ -1,9 +1,9 @@
 //! Statements without any literal.
 //!
-//! The text that is left is that of the statement's digest (`docs/specs/digest.md`): names and
-//! keywords stay, a literal is a `?`. What is a literal depends on `sql_mode`, which the recorder is
-//! not told; so a text goes from the first place on where it matters, unless the server has
-//! parsed the statement and can have done so in one way only.
+//! The remaining text is that of the statement's digest (`docs/specs/digest.md`): names and
+//! keywords stay, a literal becomes `?`. Which parts are literals depends on `sql_mode`, which the
+//! recorder does not get; so a text is removed from the first position where it matters, unless the
+//! server has parsed the statement and can have done so in only one way.
 
 use crate::digest::Normaliser;
 use crate::grouping::Grouping;
@@ -15,19 +15,19 @@ use std::borrow::Cow;
 use super::lexer::REDACTED;
 use super::{Setting, secrets};
 
-/// Whether the server has parsed all of a text, as one statement.
+/// Whether the server has parsed the whole text, as one statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// It has.
     Yes,
-    /// It has not, or nobody knows.
+    /// It has not, or it is unknown.
     Unknown,
 }
 
 /// `sql` without any literal, user variable's name, host name, comment, or secret.
 ///
-/// Where it cannot be told what is a literal, or there is not enough memory, `<redacted>` stands
-/// for the rest of the text.
+/// Where literals cannot be determined, or there is not enough memory, `<redacted>` replaces the
+/// rest of the text.
 pub fn literals(
     sql: &[u8],
     setting: Setting,
@@ -40,8 +40,8 @@ pub fn literals(
     };
     let stop = Mode { doubt: Doubt::Stop, ..mode };
     let Some(careful) = read(sql, stop, normaliser) else { return REDACTED.to_vec() };
-    // Secrets are those of all ways to read it. What is left of a text with doubt has other quotes
-    // than the text had: it can only be read where there was none.
+    // All readings contribute secrets. The remains of an ambiguous text have other quotes than the
+    // text had: it can only be read if it was unambiguous.
     if let Cow::Owned(cleaned) = secrets(sql, setting) {
         let read_again = || read(&cleaned, stop, normaliser).map(|reading| reading.text);
         let known = (!careful.is_given_up).then(read_again).flatten();
@@ -54,7 +54,7 @@ pub fn literals(
     for (escapes, escapes_in_double) in [(true, true), (false, false), (true, false)] {
         let mode = Mode { escapes, escapes_in_double, doubt: Doubt::StopButEscapes, ..mode };
         let Some(reading) = read(sql, mode, normaliser) else { return careful.text };
-        // Before whether it is broken: what is not known may be what breaks it.
+        // Checked before whether it is broken: an unknown part may be what breaks it.
         if reading.is_given_up {
             return careful.text;
         }
@@ -86,8 +86,8 @@ fn read(sql: &[u8], mode: Mode, normaliser: &mut Normaliser) -> Option<Reading> 
     Some(Reading { text, is_broken, is_given_up })
 }
 
-/// A normalised text without the names of user variables and hosts that stand in backticks; those
-/// without are not in it. `None`: there is not enough memory.
+/// A normalised text without the quoted names of user variables and hosts; unquoted ones are not in
+/// it. `None`: there is not enough memory.
 fn without_quoted_variables(text: &[u8]) -> Option<Vec<u8>> {
     let mut kept = Vec::new();
     kept.try_reserve_exact(text.len()).ok()?;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depends_on_the_mode_goes() {
+    fn parts_that_depend_on_the_mode_are_removed() {
         check(
             Parsed::Unknown,
             "utf8mb4",
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_parsed_can_be_told() {
+    fn parsed_statements_are_unambiguous() {
         check(
             Parsed::Yes,
             "utf8mb4",
@@ -165,18 +165,18 @@ mod tests {
                 (b"SELECT a, 'it\\'s', b", "SELECT `a` , ? , `b`"),
                 (b"SELECT 'it\\'s', 'isn\\'t', c", "SELECT ?, ... , `c`"),
                 (b"SELECT \"it's\\\"\", c", "SELECT ? , `c`"),
-                // With NO_BACKSLASH_ESCAPES alone.
+                // Only with NO_BACKSLASH_ESCAPES.
                 (b"SELECT 'a\\', b", "SELECT ? , `b`"),
                 (b"SELECT 'a\\', 'b', 'c'", "SELECT ?, ..."),
-                // Both can be.
+                // Both are possible.
                 (b"SELECT 'x\\', \"', y /*\"*/", "SELECT <redacted>"),
             ],
         );
     }
 
-    /// What is taken out as a secret by one way to read it changes the quotes of another.
+    /// A secret that one reading removes changes the quotes of another.
     #[test]
-    fn secrets_do_not_hide_that_there_is_doubt() {
+    fn secrets_do_not_hide_an_ambiguity() {
         let unclear: &[u8] =
             b"INSERT INTO log VALUES ('don\\'t use PASSWORD(', 'my private note', 'x')";
         let path: &[u8] =
@@ -184,7 +184,7 @@ mod tests {
         for parsed in [Parsed::Yes, Parsed::Unknown] {
             check(parsed, "utf8mb4", &[(unclear, "<redacted>")]);
         }
-        // Nothing in it is a secret, and one way alone to read it could be parsed.
+        // It contains no secret, and only one reading of it can be parsed.
         let parsed = "UPDATE `app` SET `dir` = ? , PASSWORD = `MD5` ( ID ) , `note` = ?";
         check(Parsed::Yes, "utf8mb4", &[(path, parsed)]);
         check(Parsed::Unknown, "utf8mb4", &[(path, "UPDATE `app` SET `dir` = <redacted>")]);
@@ -196,9 +196,9 @@ mod tests {
         );
     }
 
-    /// A comment that the server may have skipped can have anything in it.
+    /// A comment that the server may have skipped can contain anything.
     #[test]
-    fn versioned_comments_are_in_doubt() {
+    fn versioned_comments_are_ambiguous() {
         for sql in [
             &b"SELECT 'it\\'s', 'private' /*!99999 don't */"[..],
             b"SELECT 'it\\'s', 'private' /*!99999 \\ ' */",
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn character_sets() {
-        // The second byte of the character is no backslash.
+        // The second byte of the character is not a backslash.
         check(Parsed::Unknown, "sjis", &[(b"SELECT '\x83\\', a", "SELECT ? , `a`")]);
         check(Parsed::Unknown, "gbk", &[(b"SELECT '\xBF\\', a", "SELECT ? , `a`")]);
         check(

@@ -1,13 +1,13 @@
 //! Error messages without any literal.
 //!
-//! A message quotes what it is about, and with SIGNAL all of it is the statement's own text, under
-//! any number. So nothing of a message is kept: what is written are the server's own words,
-//! from this table, where the message begins with them.
+//! A message quotes its subject, and with SIGNAL all of it is the statement's own text, under any
+//! error number. So no part of a message is copied: the output has the server's own words, from
+//! this table, if the message begins with them.
 
 use super::lexer::REDACTED;
 
-/// Begins of messages, MariaDB 10.11 in English (`sql/share/errmsg-utf8.txt`), up to what they
-/// quote, and MySQL's where they are others. Those that are whole have nothing to quote.
+/// Beginnings of messages, of MariaDB 10.11 in English (`sql/share/errmsg-utf8.txt`), up to the
+/// quoted text, and of MySQL where they differ. Complete messages quote nothing.
 const BEGINS: &[(u32, &str)] = &[
     (1022, "Can't write; duplicate key in table "),
     (1044, "Access denied for user "),
@@ -62,7 +62,7 @@ const BEGINS: &[(u32, &str)] = &[
     (3024, "Query execution was interrupted, maximum statement execution time exceeded"),
 ];
 
-/// The server's own words of a message, and `<redacted>` in the place of the rest.
+/// The server's own words of a message, and `<redacted>` instead of the rest.
 pub fn without_literals(errno: u32, message: &[u8]) -> Vec<u8> {
     let known = BEGINS.iter().filter(|(number, _)| *number == errno);
     let begin = known.map(|(_, begin)| begin.as_bytes()).find(|begin| message.starts_with(begin));

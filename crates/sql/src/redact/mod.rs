@@ -1,31 +1,32 @@
-//! Secrets out of statement text, failing closed.
+//! Removes secrets from statement text, failing closed.
 //!
-//! Passwords and keys must not reach the disk, whatever the statement looks like: with
-//! comments between its words, in any case, character set and `sql_mode`, inside `/*! … */`,
-//! inside the literal of a PREPARE, cut short or with a syntax error. What is a secret, what
-//! is left alone and why is written in `docs/specs/redaction.md`.
+//! Passwords and keys must not reach the disk, whatever the statement looks like: with comments
+//! between its words, in any case, character set and `sql_mode`, inside `/*! … */`, inside the
+//! literal of a PREPARE, truncated or with a syntax error. `docs/specs/redaction.md` defines what a
+//! secret is, what is kept and why.
 //!
 //! | module | what it owns |
 //! |---|---|
-//! | `filter` | the quick look that lets ordinary statements through |
+//! | `filter` | the quick check that lets ordinary statements through |
 //! | `literals` | statements without any literal |
 //! | `message` | error messages without any literal |
 //! | `bare` | texts without literals, where the rules would take too long |
-//! | `clause` | whether a word begins a clause with a secret, or is a name that looks like it |
+//! | `clause` | whether a word begins a clause with a secret, or is a name that looks like one |
 //! | `high` | which bytes above 0x7F are letters |
-//! | `lexer` | tokens, under one guess at the settings the recorder is not told |
+//! | `lexer` | tokens, under one guess at the settings that the recorder does not get |
 //! | `scan` | the rules: where secrets are |
-//! | `strict` | the rules: what may stay behind a word like IDENTIFIED |
-//! | `parts` | URLs that an expression puts together from several literals |
+//! | `strict` | the rules: what is kept after a word like IDENTIFIED |
+//! | `parts` | URLs that an expression concatenates from several literals |
 //! | `url` | passwords in URLs |
 //! | `words` | the words that the rules know |
-//! | `patch` | places to take out, and the text without them |
+//! | `patch` | ranges to remove, and the text without them |
 //!
-//! Characters that end in an ASCII byte, and where quotes and comments end, are in the modules `text` and `grouping`.
+//! Characters that end in an ASCII byte, and the ends of quotes and comments, are in the modules
+//! `text` and `grouping`.
 //!
-//! The argument for safety: the server's way of reading a statement is one of the readings
-//! tried here, and what any reading calls a secret goes. Where that set cannot be made
-//! complete, the text goes.
+//! The safety argument: the server's way of reading a statement is one of the readings tried here,
+//! and everything that any reading calls a secret is removed. If that set cannot be complete, the
+//! whole text is removed.
 
 mod bare;
 mod clause;
@@ -57,11 +58,11 @@ pub use message::without_literals as message_without_literals;
 use scan::Pass;
 pub use scan::shows_prepared;
 
-/// Passes over a text until nothing is found any more. Two are enough unless a text was made
-/// to be read in several ways.
+/// Passes over a text until nothing more is found. Two are enough unless a text was crafted to have
+/// several readings.
 const PASSES_MAX: usize = 4;
 
-/// What must be known of a statement beside its text.
+/// Facts about a statement, beside its text.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     mode: Mode,
@@ -71,7 +72,7 @@ pub struct Setting {
     is_part: bool,
 }
 
-/// What the rules must know of where a text comes from.
+/// The origin of a text, for the rules.
 #[derive(Clone, Copy)]
 struct Place {
     /// The current database is `mysql`.
@@ -81,9 +82,9 @@ struct Place {
 }
 
 impl Setting {
-    /// `charset` is the character set the client sent the statement in, by the server's name;
-    /// `db` is the current database, empty when there is none or it is not known. It only matters
-    /// when it is `mysql`, where `UPDATE user …` is about accounts.
+    /// `charset` is the character set in which the client sent the statement, by the server's name;
+    /// `db` is the current database, empty if there is none or it is unknown. It only matters if it
+    /// is `mysql`, where `UPDATE user …` is about accounts.
     pub fn of(charset: &[u8], db: &[u8]) -> Setting {
         Setting {
             mode: Mode::new(Grouping::of(charset), high::of(charset)),
@@ -93,8 +94,8 @@ impl Setting {
         }
     }
 
-    /// The same for the beginning of a text: what makes a literal a secret may come behind it, so
-    /// every literal and comment is one.
+    /// The same for the beginning of a text: the word that makes a literal a secret may follow
+    /// later, so every literal and comment is treated as one.
     pub fn of_part(self) -> Setting {
         Setting { is_part: true, ..self }
     }
@@ -107,7 +108,7 @@ impl Setting {
         (!self.is_wide).then_some(self.mode)
     }
 
-    /// Whether it is not known how bytes above 0x7F group into characters.
+    /// Whether it is unknown how bytes above 0x7F group into characters.
     fn has_unknown_characters(&self) -> bool {
         self.mode.grouping == Grouping::Unknown
     }
@@ -115,12 +116,12 @@ impl Setting {
 
 /// `sql` without passwords and keys.
 ///
-/// One secret becomes `<secret>`. Where a text cannot be told apart from a secret up to its
-/// end, `<redacted>` stands for all of it. The text is borrowed if, and only if, nothing
-/// was taken out. The result is at most eight times as long as `sql`, plus ten bytes, and is the same when it is
-/// redacted again.
+/// Each secret becomes `<secret>`. If a text cannot be distinguished from a secret up to its end,
+/// `<redacted>` replaces all of it. The text is borrowed if, and only if, nothing was removed. The
+/// result is at most eight times as long as `sql`, plus ten bytes, and redacting it again does not
+/// change it.
 ///
-/// Where there is not enough memory for the work, the text goes, too.
+/// If there is not enough memory for the work, the text is removed, too.
 ///
 /// Redact first and shorten afterwards: the word that makes a literal a secret can come after
 /// the literal.
@@ -139,8 +140,8 @@ pub fn secrets(sql: &[u8], setting: Setting) -> Cow<'_, [u8]> {
     take_out(sql, grouping, Place { in_mysql, is_part })
 }
 
-/// The value of a variable or option without passwords and keys; `name` may have hyphens in the
-/// place of its underscores. It may be SQL, too, as that of `init_connect` is.
+/// The value of a variable or option without passwords and keys; `name` may have hyphens instead of
+/// its underscores. The value may also be SQL, as that of `init_connect`.
 pub fn value<'v>(name: &[u8], value: &'v [u8]) -> Cow<'v, [u8]> {
     if !value.is_empty() && (is_secret_name(name) || url::has_password(value)) {
         return Cow::Borrowed(SECRET);
@@ -148,10 +149,9 @@ pub fn value<'v>(name: &[u8], value: &'v [u8]) -> Cow<'v, [u8]> {
     secrets(value, Setting::of(b"utf8mb4", b""))
 }
 
-/// Whether the value of a variable or option is a password or a key, whatever it is; `name` as in
-/// [`value`].
+/// Whether the value of a variable or option always is a password or a key; `name` as in [`value`].
 pub fn is_secret_name(name: &[u8]) -> bool {
-    /// Longer names than the server has are of nobody knows what.
+    /// The meaning of names that are longer than the server's is unknown.
     const NAME_BYTES_MAX: usize = 64;
     let name: Vec<u8> = name.iter().map(|byte| if *byte == b'-' { b'_' } else { *byte }).collect();
     name.len() > NAME_BYTES_MAX || words::is_secret_name(words::Word::new(&name).text())
@@ -162,7 +162,7 @@ fn take_out(sql: &[u8], grouping: Grouping, place: Place) -> Cow<'_, [u8]> {
     if let Some(text) = pass_until_clean(Cow::Borrowed(sql), grouping, place) {
         return text;
     }
-    // Whoever has made it must not hide a statement in it.
+    // A crafted text must not hide a statement in it.
     let bare = [bare::without_literals(sql, grouping), bare::beginning(sql)];
     let mut clean = bare
         .into_iter()

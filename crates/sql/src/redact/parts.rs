@@ -1,5 +1,5 @@
-//! URLs that an expression puts together from literals: `CONCAT('https:', '//user:password@host')`.
-//! Literals side by side are one literal, which is looked into as a whole.
+//! URLs that an expression concatenates from literals: `CONCAT('https:', '//user:password@host')`.
+//! Adjacent literals are one literal, which is checked as a whole.
 
 use std::borrow::Cow;
 use std::collections::TryReserveError;
@@ -8,19 +8,19 @@ use super::lexer::{Kind, Token};
 use super::scan::{Scan, appended};
 use super::url;
 
-/// Where CONCAT and `||` put literals together.
+/// Where CONCAT and `||` concatenate literals.
 #[derive(Default)]
 pub(super) struct Parts {
-    /// A bit for each depth of parentheses: those that are open there are of a CONCAT.
+    /// A bit for each depth of parentheses: set if the open parenthesis belongs to a CONCAT.
     concats: u64,
-    /// Literals up to here were looked into.
+    /// Literals up to here were checked.
     end: usize,
 }
 
 impl Parts {
-    /// At a parenthesis that opens, the `depth`th.
+    /// At an opening parenthesis, at depth `depth`.
     pub(super) fn open(&mut self, depth: usize, is_concat: bool) {
-        // Deeper ones are not looked into.
+        // Deeper ones are not checked.
         let bit = bit_of(depth);
         self.concats = if is_concat { self.concats | bit } else { self.concats & !bit };
     }
@@ -31,8 +31,7 @@ fn bit_of(depth: usize) -> u64 {
 }
 
 impl<'t> Scan<'_, 't> {
-    /// Takes `token` and the literals that are put together with it, if they make a URL with a
-    /// password.
+    /// Removes `token` and the literals concatenated with it, if they make a URL with a password.
     pub(super) fn url_in_parts(&mut self, token: Token) {
         if token.start < self.parts.end {
             return;
@@ -48,8 +47,8 @@ impl<'t> Scan<'_, 't> {
         }
     }
 
-    /// What literals from `token` on make together, and where the last one ends. Of one that
-    /// stands alone nothing: [`Scan::look_into`] does that.
+    /// The concatenated value of the literals from `token` on, and where the last one ends. Nothing
+    /// for a single literal: [`Scan::look_into`] checks it.
     fn parts_from(&self, token: Token) -> Result<(Cow<'t, [u8]>, usize), TryReserveError> {
         let in_concat = self.parts.concats & bit_of(self.parens) != 0;
         let mut value = Cow::Borrowed(&[][..]);

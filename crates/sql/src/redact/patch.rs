@@ -1,10 +1,10 @@
-//! The places to take out of a text, and the text without them.
+//! Ranges to remove from a text, and the text without them.
 
 use std::collections::TryReserveError;
 
 use super::lexer::{REDACTED, SECRET};
 
-/// One place.
+/// One range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Patch {
     pub(super) start: usize,
@@ -13,11 +13,11 @@ pub(super) struct Patch {
     pub(super) is_rest: bool,
 }
 
-/// `text` with a marker for each place. Places that overlap, or have only white space
-/// between them, get one marker together.
+/// `text` with a marker for each range. Ranges that overlap, or have only white space between them,
+/// share one marker.
 ///
 /// # Errors
-/// When there is not so much memory.
+/// If there is not enough memory.
 pub(super) fn apply(text: &[u8], mut patches: Vec<Patch>) -> Result<Vec<u8>, TryReserveError> {
     patches.sort_unstable();
     let mut result = Vec::new();

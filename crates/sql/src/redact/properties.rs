@@ -1,12 +1,11 @@
-//! Statements put together at random from a grammar, with a marked secret: whatever the
-//! spacing, quoting, wrapping, character set, and wherever the text was cut, the mark must
-//! not come through.
+//! Statements generated at random from a grammar, with a marked secret: whatever the spacing,
+//! quoting, wrapping, character set, and wherever the text was cut, the mark must be removed.
 
 use proptest::prelude::*;
 
 use super::{Setting, secrets};
 
-/// Found nowhere but in the secret.
+/// Occurs only in the secret.
 const MARK: &str = "q7Zk9";
 
 /// `$` is the secret as a literal, `@U` a user, other words are split at spaces.
@@ -66,7 +65,7 @@ const HEADS: &[&str] = &[
     "WITH user AS (SELECT 1), identified AS (SELECT 2) DELETE",
 ];
 
-/// What may come behind the table.
+/// Possible texts after the table.
 const TAILS: &[&str] = &[
     " WHERE pwd = 'a'",
     " /* pwd --é */",
@@ -77,11 +76,11 @@ const TAILS: &[&str] = &[
     ") ; SET PASSWORD = 'a';",
 ];
 
-/// What may stand between two tokens.
+/// Possible texts between two tokens.
 const GAPS: &[&str] =
     &[" ", "\n", "\t ", " \r\n", "/**/", " /* it's */ ", "-- don't \"\n", "# `\n", "\x0B", "/*;*/"];
 
-/// What may stand before and after a statement.
+/// Possible texts before and after a statement.
 const NEIGHBOURS: &[&str] = &[
     "",
     "SELECT 1",
@@ -90,7 +89,7 @@ const NEIGHBOURS: &[&str] = &[
     "SELECT 'a\\\\'",
     "/*!40101 SET NAMES utf8 */",
     "SET sql_mode = 'NO_BACKSLASH_ESCAPES'",
-    // More to read than there are reads for.
+    // More to read than the limit of reads permits.
     "SELECT 'pwd ''pwd x \\\\\\\\ \" /*!1 */'' \\\\ \" /*!1 */'",
 ];
 
@@ -179,10 +178,10 @@ fn text() -> impl Strategy<Value = String> {
         .prop_map(|(before, sql, after)| format!("{before};{sql};{after}"))
 }
 
-/// A URL with a marked password, as the pieces that a text is put together from.
+/// A URL with a marked password, as the pieces of a concatenated text.
 const URL: &[&str] = &["h", "ttps", ":", "/", "/", "u", "\\\\", ":", "é", MARK, "\\\\", "@", "h"];
 
-/// An expression that makes [`URL`] of literals.
+/// An expression that concatenates [`URL`] from literals.
 fn url_in_parts() -> impl Strategy<Value = String> {
     let gaps = prop::collection::vec(prop::option::of((0..GAPS.len(), 0..4_usize)), URL.len());
     (gaps, 0..3_u8).prop_map(|(gaps, style)| {
@@ -194,7 +193,7 @@ fn url_in_parts() -> impl Strategy<Value = String> {
             let Some((gap, kind)) = gap else { continue };
             sql.push(quote);
             sql.push_str(GAPS[gap]);
-            // Literals side by side are one, also in CONCAT.
+            // Adjacent literals are one, also in CONCAT.
             sql.push_str(if kind < 2 { operator } else { "" });
             sql.push_str(GAPS[(gap + kind) % GAPS.len()]);
             quote = if kind % 2 == 0 { '\'' } else { '"' };
@@ -219,7 +218,7 @@ fn check_form(sql: &[u8], charset: &[u8], db: &[u8]) -> Result<Vec<u8>, TestCase
     Ok(result)
 }
 
-/// Enough for every change; PROPTEST_CASES asks for more.
+/// Enough for every change; PROPTEST_CASES requests more.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000)
 }

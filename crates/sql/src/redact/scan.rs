@@ -1,9 +1,9 @@
 //! The rules: which tokens of a statement are secrets.
 //!
-//! A statement is read token by token with a little memory of what came before. Two kinds of
-//! places hold secrets: the arguments of certain functions, where literals go and names stay
-//! (here), and everything after a word like IDENTIFIED, where only what the grammar is known
-//! to have there stays (in [`super::strict`]).
+//! A statement is read token by token with a little memory of the preceding ones. Secrets occur in
+//! two kinds of places: the arguments of certain functions, where literals are removed and names
+//! are kept (here), and everything after a word like IDENTIFIED, where only known parts of the
+//! grammar are kept (in [`super::strict`]).
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, TryReserveError};
@@ -18,22 +18,25 @@ use super::strict::Unexpected;
 use super::words::{self, Verb, Word};
 use super::{Place, Setting, filter, url};
 
-/// Literals in literals that are looked into. Deeper ones go as soon as they look suspicious.
+/// Depth of nested literals that are checked. Deeper ones are removed as soon as they look
+/// suspicious.
 const DEPTH_MAX: usize = 3;
 /// Shortest text that can hold a secret: `KDF('x')`.
 const SECRET_TEXT_BYTES_MIN: usize = 8;
-/// How often each byte of a text may be read. Texts made to be read in many ways run into it.
+/// How often each byte of a text may be read. Only texts that are crafted to have many readings
+/// reach this limit.
 const READS_PER_BYTE_MAX: usize = 16;
-/// Places where statements of a text may begin that are kept at a time; each reading adds one.
+/// Maximum number of positions kept at a time where statements of a text may begin; each reading
+/// adds one.
 const STARTS_MAX: usize = 1024;
 
-/// What a pass over a text has found.
+/// The result of a pass over a text.
 pub(super) enum Pass {
     /// No secret.
     Clean,
-    /// This is the text without them; all of it, where there is not enough memory to know.
+    /// The text without its secrets; everything is removed if there is not enough memory.
     Changed(Vec<u8>),
-    /// The text is made for it to take too long, or to have too many.
+    /// The text is crafted to take too long, or to contain too many secrets.
     TooMuch,
 }
 
@@ -63,34 +66,35 @@ pub(super) fn pass(text: &[u8], grouping: Grouping, place: Place) -> Pass {
     }
 }
 
-/// What all scans of one pass share.
+/// State that all scans of one pass share.
 pub(super) struct Work {
     pub(super) grouping: Grouping,
     /// The current database is `mysql`, or a USE has made it so.
     in_mysql: bool,
     /// The end of the text is missing.
     is_part: bool,
-    /// The literal that was looked into last ends where its secret is to begin, or in it.
+    /// The last checked literal ends where its secret begins, or within it.
     pub(super) open_end: bool,
-    /// Bytes that may still be read.
+    /// Remaining bytes that may be read.
     budget: usize,
-    /// There was not enough memory: what was found may not be all.
+    /// There was not enough memory: the findings may be incomplete.
     pub(super) gave_up: bool,
-    /// There is more to read, or to take out, than any text has that is not made for it.
+    /// There is more to read, or to remove, than in any text that is not crafted.
     is_too_much: bool,
 }
 
-/// Most places that are taken out one by one: each takes as much memory as many bytes of the text.
+/// Maximum number of ranges that are removed one by one: each takes as much memory as many bytes of
+/// the text.
 const PATCHES_MAX: usize = 1 << 16;
 
 impl Work {
-    /// The secrets of `text`, which is `depth` literals deep.
+    /// The secrets of `text`, which is nested in `depth` literals.
     fn patches(&mut self, text: &[u8], depth: usize) -> Vec<Patch> {
         let readings = Reading::all(text, self.grouping);
         let is_mixed = self.is_part || has_mixed_versions(text);
         let mut patches: Vec<Patch> = Vec::new();
-        // Statements of one text may run under different modes, and where one ends depends
-        // on the mode: every place where some reading ends one is read on in every way.
+        // Statements of one text may run under different modes, and the end of each depends on the
+        // mode: from every position where some reading ends one, all readings continue.
         let mut starts = BTreeSet::from([0]);
         while let Some(start) = starts.pop_first() {
             for reading in &readings {
@@ -121,14 +125,14 @@ impl Work {
         patches
     }
 
-    /// False when the budget does not allow to read so much.
+    /// False if the budget does not permit reading so much.
     fn spend(&mut self, bytes: usize) -> bool {
         let left = self.budget.checked_sub(bytes + SECRET_TEXT_BYTES_MIN);
         self.budget = left.unwrap_or(0);
         left.is_some()
     }
 
-    /// True when the value of a literal, or a comment, holds a secret itself.
+    /// True if the value of a literal, or a comment, contains a secret.
     fn hides(&mut self, value: &[u8], depth: usize) -> bool {
         self.open_end = false;
         if value.len() < SECRET_TEXT_BYTES_MIN {
@@ -152,32 +156,32 @@ pub(super) struct Scan<'w, 't> {
     pub(super) patches: Vec<Patch>,
     reading: Reading,
     pub(super) depth: usize,
-    /// Versioned comments may be run or not one by one: keep no literal at all.
+    /// Versioned comments may be executed or not one by one: keep no literal at all.
     pub(super) is_mixed: bool,
-    /// There are other readings: what this one finds need not be what the server sees.
+    /// There are other readings: the server may not see what this one finds.
     pub(super) is_doubtful: bool,
-    /// A text with a secret is put together from literals of the statement.
+    /// A text with a secret is concatenated from literals of the statement.
     is_assembled: bool,
     /// The last two tokens that are not comments.
     pub(super) previous: Option<Token>,
     before: Option<Token>,
     /// A SELECT, INSERT, UPDATE … on tables, where `password = 'x'` is about a column.
     pub(super) in_data: bool,
-    /// CASE expressions that are open in it.
+    /// Number of open CASE expressions.
     cases: usize,
     /// After a SET that is not part of an UPDATE: `password = 'x'` is about the account.
     pub(super) in_assignments: bool,
     /// After SET STATEMENT, before its FOR.
     in_prefix: bool,
-    /// What kind of statement it is.
+    /// The kind of statement.
     pub(super) verb: Verb,
-    /// It is the first statement of the text, and in no other one.
+    /// It is the first statement of the text, and not nested.
     pub(super) is_first: bool,
     /// The statement is about accounts.
     pub(super) names_accounts: bool,
-    /// Behind the INTO of user variables.
+    /// After the INTO of user variables.
     in_targets: bool,
-    /// Behind DECLARE.
+    /// After DECLARE.
     declares: bool,
     writes: bool,
     names_secret_table: bool,
@@ -187,11 +191,11 @@ pub(super) struct Scan<'w, 't> {
     pub(super) parens: usize,
     /// Depth of parentheses outside of the function whose arguments are being read.
     function: Option<usize>,
-    /// Literals and numbers from here on are part of dynamic SQL that cannot be followed.
+    /// Literals and numbers from here on are part of dynamic SQL that cannot be analysed.
     dynamic_from: usize,
-    /// Literals up to here were looked into together with their neighbours.
+    /// Literals up to here were checked together with their neighbours.
     joined_to: usize,
-    /// Where CONCAT and `||` put literals together.
+    /// Where CONCAT and `||` concatenate literals.
     pub(super) parts: Parts,
 }
 
@@ -237,7 +241,7 @@ impl<'w, 't> Scan<'w, 't> {
         }
     }
 
-    /// Reads up to and with the next `;`, or to the end.
+    /// Reads up to and including the next `;`, or to the end.
     fn statement(&mut self) {
         let start = self.lexer;
         while let Some(token) = self.lexer.next() {
@@ -275,7 +279,7 @@ impl<'w, 't> Scan<'w, 't> {
         }
     }
 
-    /// Every literal of the statement, also those before the word that gave it away.
+    /// Every literal of the statement, also those before the word that revealed it.
     fn take_all(&mut self, mut lexer: Lexer<'t>, end: usize) {
         while let Some(token) = lexer.next_code().filter(|token| token.start < end) {
             if token.kind == Kind::Text || self.is_hex(token) {
@@ -298,7 +302,7 @@ impl<'w, 't> Scan<'w, 't> {
         }
     }
 
-    /// Everything from `start` on is a secret for all we know.
+    /// Everything from `start` on may be a secret.
     pub(super) fn cut(&mut self, start: usize) {
         self.take(start, self.text.len(), true);
         while self.lexer.next().is_some() {}
@@ -326,7 +330,7 @@ impl<'w, 't> Scan<'w, 't> {
         token.is_some_and(|token| token.kind == Kind::Punct(byte))
     }
 
-    /// The next token that is not a comment, without taking it.
+    /// The next token that is not a comment, without consuming it.
     pub(super) fn peek(&self) -> Option<Token> {
         self.lexer.clone().next_code()
     }
@@ -343,7 +347,7 @@ impl<'w, 't> Scan<'w, 't> {
             || (token.kind == Kind::Word && self.text[token.start] == b'_')
     }
 
-    /// How many bits a digit of a literal has, if that is written in hexadecimal or binary digits.
+    /// How many bits a digit of a literal has, if it is written in hexadecimal or binary digits.
     fn bits_of_digit(&self, token: Token) -> Option<u32> {
         let letter = match token.kind {
             Kind::Number => *self.text.get(token.start + 1)?,
@@ -389,8 +393,8 @@ impl<'w, 't> Scan<'w, 't> {
         }
     }
 
-    /// A literal whose value is a statement with a secret, or a part of one, is a secret.
-    /// Literals side by side are one literal.
+    /// A literal whose value is a statement with a secret, or a part of one, is a secret. Adjacent
+    /// literals are one literal.
     pub(super) fn look_into(&mut self, token: Token) {
         if token.start < self.joined_to {
             return;
@@ -404,13 +408,13 @@ impl<'w, 't> Scan<'w, 't> {
         if self.work.hides(&value, self.depth) {
             self.take(token.start, last.end, false);
         }
-        // Of `CONCAT('… IDENTIFIED BY ', …)` it cannot be told which part is the secret.
+        // In `CONCAT('… IDENTIFIED BY ', …)` it is unknown which part is the secret.
         let is_bar = |token| Self::is_punct(token, b'|');
         let is_operand = self.parens > 0 || is_bar(self.previous) || is_bar(self.peek());
         self.is_assembled |= self.work.open_end && is_operand;
     }
 
-    /// The value of a literal and those that follow it, up to and with `last`.
+    /// The value of a literal and those that follow it, up to and including `last`.
     fn joined_value(
         &self,
         token: Token,
@@ -474,7 +478,7 @@ impl<'w, 't> Scan<'w, 't> {
         self.name(token);
     }
 
-    /// Remembers what kind of statement this is.
+    /// Updates the kind of statement.
     fn follow(&mut self, word: &str) {
         if self.verb == Verb::Unknown {
             self.verb = self.verb_of(word);
@@ -491,7 +495,7 @@ impl<'w, 't> Scan<'w, 't> {
                 self.verb = Verb::Unknown;
             }
             "USE" if self.name_of(self.peek()).text() == "MYSQL" => self.work.in_mysql = true,
-            // Anywhere else they may be names, behind which a statement could be hidden.
+            // Anywhere else they may be names, after which a statement could be hidden.
             "USER" => {
                 self.names_accounts |=
                     ["CREATE", "ALTER", "REPLACE"].iter().any(|it| self.is_after(it));
@@ -527,8 +531,8 @@ impl<'w, 't> Scan<'w, 't> {
         self.word_of(self.previous).text() == word
     }
 
-    /// `PREPARE name FROM …`, `EXECUTE IMMEDIATE …`, `EXECUTE name USING …`: a literal is
-    /// looked into like any other; an expression could put a statement together from parts.
+    /// `PREPARE name FROM …`, `EXECUTE IMMEDIATE …`, `EXECUTE name USING …`: a literal is checked
+    /// like any other; an expression could concatenate a statement from parts.
     fn dynamic(&mut self, word: &str) {
         let mut ahead = self.lexer;
         let first = ahead.next_code();
@@ -596,8 +600,8 @@ impl<'w, 't> Scan<'w, 't> {
             }
             _ => {}
         }
-        // `SELECT 'x' INTO @pwd`, `DECLARE pwd TEXT DEFAULT 'x'`: which of several values it gets is
-        // not told here.
+        // `SELECT 'x' INTO @pwd`, `DECLARE pwd TEXT DEFAULT 'x'`: which of several values the
+        // variable gets is unknown here.
         let is_target = self.in_targets && Self::is_punct(self.previous, b'@');
         self.names_secret_target |= (is_target || self.declares) && words::is_secret_name(name);
         if words::is_secret_name(name)
@@ -631,7 +635,7 @@ impl<'w, 't> Scan<'w, 't> {
     }
 }
 
-/// Two parts as one.
+/// Concatenates two parts.
 pub(super) fn appended(first: Cow<'_, [u8]>, more: &[u8]) -> Result<Vec<u8>, TryReserveError> {
     let mut joined = match first {
         Cow::Owned(joined) => joined,
@@ -647,7 +651,7 @@ pub(super) fn appended(first: Cow<'_, [u8]>, more: &[u8]) -> Result<Vec<u8>, Try
     Ok(joined)
 }
 
-/// The bytes that digits of so many bits stand for.
+/// The bytes that digits of this many bits stand for.
 fn decode(digits: &[u8], bits: u32) -> Result<Vec<u8>, TryReserveError> {
     let per_byte = (8 / bits) as usize;
     let mut bytes = Vec::new();
@@ -665,8 +669,8 @@ fn decode(digits: &[u8], bits: u32) -> Result<Vec<u8>, TryReserveError> {
     Ok(bytes)
 }
 
-/// Whether a statement that prepares a text shows it: in each way to read it a literal follows
-/// FROM or IMMEDIATE.
+/// Whether a statement that prepares a text shows it: in each reading a literal follows FROM or
+/// IMMEDIATE.
 pub fn shows_prepared(sql: &[u8], setting: Setting) -> bool {
     let readings = Reading::all(sql, setting.mode.grouping);
     readings.into_iter().all(|reading| {

@@ -1,22 +1,22 @@
-//! What may stay after a word like IDENTIFIED.
+//! What is kept after a word like IDENTIFIED.
 //!
-//! From there to the end of the statement every literal goes, unless its place says for
-//! certain that it is something else: the name of a user, the value of an option that is not
-//! secret. A word that the grammar does not have there, or a number, is taken for a password
-//! without quotes, and everything from it on goes.
+//! From there to the end of the statement every literal is removed, unless its position guarantees
+//! that it is something else: the name of a user, the value of an option that is not secret. A word
+//! that the grammar does not have there, or a number, is treated as a password without quotes, and
+//! everything from it on is removed.
 
 use super::lexer::{Kind, Token};
 use super::scan::Scan;
 use super::words::{self, Verb};
 
-/// What happens to what the grammar does not have there.
+/// What happens to a token that the grammar does not have there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unexpected {
-    /// It, and everything behind it, goes: a password without quotes can have spaces.
+    /// It and everything after it is removed: a password without quotes can have spaces.
     Rest,
-    /// It goes alone: the value is an expression, or it is in doubt whether this is one at all.
+    /// Only the token is removed: the value is an expression, or may be one.
     Token,
-    /// A number goes, a name stays: this is a statement on tables.
+    /// A number is removed, a name is kept: this is a statement on tables.
     Number,
     /// The same for one expression, up to its end.
     Value,
@@ -30,7 +30,7 @@ enum Account {
     Name,
     /// After the `@`.
     At,
-    /// After (a part of) the host name.
+    /// After the host name or a part of it.
     Host,
 }
 
@@ -45,7 +45,7 @@ impl Scan<'_, '_> {
                 Unexpected::Value
             }
             _ if self.in_data || self.verb == Verb::Tables => Unexpected::Number,
-            // What is behind it may be another statement of a program, or all of another kind.
+            // It may be followed by another statement of a program, or by anything else.
             Unexpected::Rest
                 if self.is_doubtful || !self.is_first || self.verb == Verb::Unknown =>
             {
@@ -146,7 +146,7 @@ impl Scan<'_, '_> {
             }
             account = next_account;
             last = Some(token);
-            // Also of a list in parentheses.
+            // Also for a list in parentheses.
             if is_top && !matches!(token.kind, Kind::Punct(b'=' | b'(')) {
                 option = last;
             }
@@ -171,11 +171,11 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// Takes out a word or number that the grammar does not have here. True when it has taken
-    /// everything behind it, too.
+    /// Removes a word or number that the grammar does not have here. True if it has removed
+    /// everything after it, too.
     fn unexpected(&mut self, token: Token, unexpected: &mut Unexpected) -> bool {
         let word = self.word_of(Some(token));
-        // A subquery: its names are not for anybody to hide.
+        // A subquery: its names must not be hidden.
         if words::starts_data_statement(word.text()) || words::names_tables(word.text()) {
             *unexpected = Unexpected::Number;
         }
@@ -192,7 +192,7 @@ impl Scan<'_, '_> {
         false
     }
 
-    /// Whether the word that was just read is the name of a function, or of what a function is in.
+    /// Whether the word that was just read is the name of a function, or of its qualifier.
     fn is_function(&self) -> bool {
         let mut ahead = self.lexer;
         let mut next = ahead.next_code();
@@ -203,13 +203,13 @@ impl Scan<'_, '_> {
         Self::is_punct(next, b'(')
     }
 
-    /// Whether `token` comes behind an expression that is not in parentheses.
+    /// Whether `token` follows an expression that is not in parentheses.
     fn ends_expression(&self, token: Token) -> bool {
         matches!(token.kind, Kind::Punct(b',' | b')'))
             || (self.in_data && words::ends_expression(self.word_of(Some(token)).text()))
     }
 
-    /// Keeps a token, unless what it says is a statement with a secret.
+    /// Keeps a token, unless its value is a statement with a secret.
     fn keep(&mut self, token: Token) {
         if token.kind == Kind::Text {
             self.look_into(token);
@@ -235,7 +235,7 @@ impl Scan<'_, '_> {
         if Self::is_punct(last, b',') {
             Self::is_punct(next, b'@')
                 || follows.text() == "IDENTIFIED"
-                // One without a password of its own. In quotes it may be a password.
+                // A user without a password of its own. In quotes it may be a password.
                 || self.names_accounts
                     && token.kind != Kind::Text
                     && (next.is_none_or(|next| matches!(next.kind, Kind::Punct(b',' | b';')))
@@ -259,7 +259,7 @@ impl Scan<'_, '_> {
         self.in_assignments && !self.is_mixed && Self::is_punct(last, b',') && is_variable()
     }
 
-    /// An option of CHANGE MASTER, or the value of one that is no secret.
+    /// An option of CHANGE MASTER, or the value of one that is not secret.
     fn is_plain_setting(&self, last: Option<Token>, option: Option<Token>, token: Token) -> bool {
         let option = self.word_of(option);
         let option = option.text();
@@ -291,7 +291,7 @@ impl Scan<'_, '_> {
         if !token.closed || !matches!(self.word_of(last).text(), "VIA" | "WITH" | "OR") {
             return false;
         }
-        // Other names, without quotes, only where more of the grammar follows.
+        // Other names, without quotes, only if more of the grammar follows.
         let next = self.word_of(self.peek());
         let is_followed = matches!(next.text(), "USING" | "AS" | "BY" | "OR" | "AND" | "REQUIRE");
         words::is_plugin(self.name_of(Some(token)).text())

@@ -1,4 +1,4 @@
-//! Golden pairs: a statement and what is left of it.
+//! Golden pairs: a statement and its redacted text.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ fn check_in(sql: &[u8], charset: &str, db: &str, expected: &[u8]) {
     assert!(*again == *result, "not the same again: {}", String::from_utf8_lossy(&again));
 }
 
-/// Each statement stays as it is, and is not even copied.
+/// Each statement is unchanged, and not even copied.
 fn check_untouched(statements: &[&str]) {
     for sql in statements {
         let result = secrets(sql.as_bytes(), b"utf8mb4", b"app");
@@ -331,7 +331,7 @@ fn comments() {
         ),
         ("/*M!100100 SET PASSWORD='x'*/", "/*M!100100 SET PASSWORD=<secret>*/"),
         ("SET/*!50000PASSWORD*/='x'", "SET/*!50000PASSWORD*/=<secret>"),
-        // Whether the first comment is run decides where the literals are.
+        // Whether the first comment is executed decides where the literals are.
         ("/*!99999 ' */ SET PASSWORD = 'x' /* ' */", "/*!99999 <secret>*/"),
         // The words of one comment only hide those of the other when one is run and one is not.
         (
@@ -345,7 +345,7 @@ fn comments() {
 }
 
 #[test]
-fn what_does_not_parse() {
+fn statements_that_do_not_parse() {
     check(&[
         ("CREATE USER u IDENTIFIED BY 'x", "CREATE USER u IDENTIFIED BY <secret>"),
         ("CREATE USER u IDENTIFIED BY x", "CREATE USER u IDENTIFIED BY <redacted>"),
@@ -378,7 +378,7 @@ fn modes() {
 
 #[test]
 fn character_sets() {
-    // The second byte of the character is no backslash: the literal ends at the quote.
+    // The second byte of the character is not a backslash: the literal ends at the quote.
     check_in(
         b"SET PASSWORD = 'x\x83\x5C', b = 'y'",
         "sjis",
@@ -398,7 +398,7 @@ fn character_sets() {
         b"SET PASSWORD = <secret>, b = 'y'",
     );
     check_in(b"SET PASSWORD = 'x\x81\x30\x81\x30'", "gb18030", "", b"SET PASSWORD = <secret>");
-    // Nothing is known about the character set: in one of them the literal ends at the quote.
+    // The character set is unknown: in one of them the literal ends at the quote.
     check_in(b"SET PASSWORD = 'x\x83\x5C', b = 'y'", "", "", b"SET PASSWORD = <secret>");
     check_in(b"SET PASSWORD = 'x', b = 'y'", "", "", b"SET PASSWORD = <secret>, b = 'y'");
     // A no-break space is a space in latin1.
@@ -439,8 +439,8 @@ fn application_data_stays() {
 }
 
 #[test]
-fn quick_look_finds_words_at_every_place() {
-    // Pieces of the text are looked at one by one; no word may fall between two.
+fn the_quick_check_finds_words_at_every_offset() {
+    // The text is checked in pieces; no word may be missed between two.
     for before in 0..1200 {
         let sql = format!("{}; SeT PaSsWoRd = 'x'", " ".repeat(before));
         assert!(secrets(sql.as_bytes(), b"utf8mb4", b"").ends_with(b"= <secret>"), "{before}");
@@ -448,14 +448,14 @@ fn quick_look_finds_words_at_every_place() {
 }
 
 #[test]
-fn texts_made_to_be_read_in_many_ways_lose_their_literals() {
+fn texts_crafted_to_have_many_readings_lose_their_literals() {
     let sql = format!("SELECT password, {}", "'\\';".repeat(100_000));
     check_in(sql.as_bytes(), "utf8mb4", "", b"SELECT password, <secret>");
 }
 
-/// Nobody can hide what a statement is about behind a word of the table.
+/// A word of the table cannot hide what a statement is about.
 #[test]
-fn doubt_hides_no_names() {
+fn ambiguity_hides_no_names() {
     check_untouched(&[
         "DELETE FROM hr.salary WHERE id=1 /* pwd --é */",
         "SELECT v AS pwd, --é.x FROM hr.salary",
@@ -553,7 +553,7 @@ fn digits_are_read() {
 }
 
 #[test]
-fn texts_put_together_lose_every_literal() {
+fn concatenated_texts_lose_every_literal() {
     check(&[
         (
             "SET @s=CONCAT('CREATE USER u IDENTIFIED BY ''','x','''')",
@@ -591,7 +591,7 @@ fn urls_with_passwords() {
     check_untouched(&["SELECT 'http://h:80/a@b', 'u@h'"]);
 }
 
-/// The server makes one literal of literals side by side.
+/// The server concatenates adjacent literals.
 #[test]
 fn urls_with_passwords_in_parts() {
     check(&[
@@ -639,7 +639,7 @@ fn the_beginning_of_a_text_has_no_literal() {
 }
 
 #[test]
-fn what_is_prepared_may_not_be_shown() {
+fn a_prepared_text_may_be_hidden() {
     let shows = |sql: &str| super::shows_prepared(sql.as_bytes(), Setting::of(b"utf8mb4", b""));
     assert!(shows("PREPARE p FROM 'x'") && shows("EXECUTE IMMEDIATE /* c */ \"x\" USING 1"));
     for sql in
@@ -649,7 +649,7 @@ fn what_is_prepared_may_not_be_shown() {
     }
 }
 
-/// Whatever words a valid statement has for names, it is not hidden.
+/// Whatever words a valid statement uses for names, it is not hidden.
 #[test]
 fn names_that_look_like_clauses_hide_nothing() {
     check_untouched(&[
@@ -686,9 +686,9 @@ fn names_that_look_like_clauses_hide_nothing() {
     ]);
 }
 
-/// What follows a secret by the grammar is whom and what the statement is about.
+/// By the grammar, the accounts and objects of the statement follow a secret.
 #[test]
-fn what_follows_a_secret_stays() {
+fn text_after_a_secret_is_kept() {
     check(&[
         (
             "CREATE USER a IDENTIFIED BY 'x', `b`, c@h, d DEFAULT ROLE r, 's'@'%' REQUIRE SSL",
@@ -726,7 +726,7 @@ fn what_follows_a_secret_stays() {
 }
 
 #[test]
-fn secrets_that_come_into_variables_in_other_ways() {
+fn secrets_assigned_to_variables_in_other_ways() {
     check(&[
         (
             "SELECT 'a', 'x' INTO @a, @my_password",
@@ -758,9 +758,9 @@ fn secrets_that_come_into_variables_in_other_ways() {
     ]);
 }
 
-/// Who makes a text that takes too long to read, or has too many secrets, hides no statement by it.
+/// A text that is crafted to take too long, or to have too many secrets, hides no statement.
 #[test]
-fn a_text_that_is_too_much_keeps_its_words() {
+fn a_text_beyond_the_limits_keeps_its_words() {
     let mut nested = "pwd \\ \" /*!1 */ --\u{e9}".to_owned();
     for _ in 0..4 {
         nested = format!("'pwd {}'", nested.replace('\\', "\\\\").replace('\'', "''"));

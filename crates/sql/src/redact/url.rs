@@ -8,7 +8,7 @@ pub(super) fn has_password(text: &[u8]) -> bool {
     memchr(b'@', text).is_some() && memchr_iter(b':', text).any(|at| is_with_password(&text[at..]))
 }
 
-/// `rest` begins with the colon behind a scheme.
+/// `rest` begins with the colon after a scheme.
 fn is_with_password(rest: &[u8]) -> bool {
     let Some(authority) = rest.strip_prefix(b"://") else { return false };
     let is_end = |byte: &u8| matches!(byte, b'/' | b'?' | b'#' | b'\'' | b'"' | b'<' | 0..=b' ');
@@ -17,15 +17,15 @@ fn is_with_password(rest: &[u8]) -> bool {
     memchr(b':', &authority[..at]).is_some_and(|colon| colon + 1 < at)
 }
 
-/// True when a statement may have a URL with a password, in one literal or in the parts that
-/// several literals have of it. Quotes and comments are not told apart here: it may be true for a
+/// True if a statement may have a URL with a password, in one literal or in the parts that several
+/// literals have of it. Quotes and comments are not distinguished here: it may be true for a
 /// statement without one.
 pub(super) fn suspects(sql: &[u8]) -> bool {
     has_at_sign(sql) && memchr_iter(b':', sql).any(|at| may_have_password(sql, at + 1))
 }
 
-/// Whether there is an `@`. Every text is asked, and most are short: calling a search for long ones
-/// costs more than the search.
+/// Whether there is an `@`. Every text is checked, and most are short: calling a search for long
+/// ones costs more than the search.
 fn has_at_sign(sql: &[u8]) -> bool {
     // Without branches, so that a block is compared at once.
     let has = |block: &[u8; 16]| block.iter().fold(false, |found, byte| found | (*byte == b'@'));
@@ -35,7 +35,7 @@ fn has_at_sign(sql: &[u8]) -> bool {
     }
 }
 
-/// `at` is behind the colon of a scheme.
+/// `at` is after the colon of a scheme.
 fn may_have_password(sql: &[u8], mut at: usize) -> bool {
     let mut slashes = 0;
     let mut has_colon = false;
@@ -72,25 +72,25 @@ fn may_have_password(sql: &[u8], mut at: usize) -> bool {
     false
 }
 
-/// What stands behind a part of a URL.
+/// The text after a part of a URL.
 enum Joint {
-    /// Quotes, and whatever may be between two literals that become one. Ends here.
+    /// Quotes, and anything that may be between two literals that become one. Ends here.
     Literals(usize),
     /// A comment begins or ends: another literal may follow.
     Comment,
-    /// Nothing that another literal follows.
+    /// Anything that no other literal can follow.
     None,
 }
 
-/// What stands from the quote at `start` on, which ends a literal.
+/// The text from the quote at `start` on, which ends a literal.
 fn joint(sql: &[u8], start: usize) -> Joint {
     let mut quotes = 0;
     let mut end = start;
     while let Some(byte) = sql.get(end) {
         match byte {
             b'\'' | b'"' => quotes += 1,
-            // Of a literal in a literal the quotes are doubled, or have a backslash. A byte above
-            // 0x7F may be a space.
+            // In a nested literal the quotes are doubled, or have a backslash. A byte above 0x7F
+            // may be a space.
             b'\\' | b',' | b'|' | 0..=b' ' | 0x7F.. => {}
             b'#' => return Joint::Comment,
             b'-' | b'/' | b'*' if is_comment(&sql[end..]) => return Joint::Comment,
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// Ordinary statements are not read token by token.
+    /// Ordinary statements are not split into tokens.
     #[test]
     fn ordinary_statements_are_not_suspected() {
         for text in [

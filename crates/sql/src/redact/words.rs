@@ -1,6 +1,6 @@
-//! The words that the rules of [`super::scan`] know. All in capitals.
+//! The words that the rules of [`super::scan`] know, in upper case.
 
-/// A word in capitals, on the stack. The server's names have at most 64 characters.
+/// A word in upper case, on the stack. The server's names have at most 64 characters.
 #[derive(Clone, Copy)]
 pub(super) struct Word {
     letters: [u8; 64],
@@ -8,7 +8,7 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// No word at all: equal to nothing in any list.
+    /// Not a word: equal to no element of any list.
     pub(super) const NONE: Word = Word { letters: [0; 64], length: 0 };
 
     pub(super) fn new(text: &[u8]) -> Word {
@@ -22,7 +22,7 @@ impl Word {
     }
 
     pub(super) fn text(&self) -> &str {
-        // What is not ASCII is in none of the lists.
+        // Text beyond ASCII is in none of the lists.
         str::from_utf8(&self.letters[..self.length]).unwrap_or_default()
     }
 }
@@ -79,20 +79,20 @@ pub(super) fn starts_data_statement(word: &str) -> bool {
     matches!(word, "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "LOAD")
 }
 
-/// What kind of statement a word begins.
+/// The kind of statement that a word begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
-    /// One that none of the words below begins, or that is not known yet.
+    /// None of the words below begins it, or it is not known yet.
     Unknown,
-    /// One that has passwords, and few names: accounts, settings, servers.
+    /// It has passwords, and few names: accounts, settings, servers.
     Accounts,
     /// CHANGE MASTER and CHANGE REPLICATION SOURCE.
     Replication,
-    /// One about tables and other objects. Its names are not for anybody to hide.
+    /// It is about tables and other objects. Its names must not be hidden.
     Tables,
 }
 
-/// `object` is what follows CREATE or ALTER.
+/// `object` is the word after CREATE or ALTER.
 pub(super) fn verb(word: &str, object: &str) -> Verb {
     match word {
         "CREATE" | "ALTER" if matches!(object, "USER" | "ROLE" | "SERVER") => Verb::Accounts,
@@ -109,12 +109,12 @@ pub(super) fn verb(word: &str, object: &str) -> Verb {
     }
 }
 
-/// Words of statements about tables that need not stand at their beginning.
+/// Words of statements about tables that may occur after their beginning.
 pub(super) fn names_tables(word: &str) -> bool {
     matches!(word, "TABLE" | "TABLES" | "VIEW" | "INDEX")
 }
 
-/// Words behind an expression of a statement on tables.
+/// Words after an expression of a statement on tables.
 pub(super) fn ends_expression(word: &str) -> bool {
     matches!(
         word,
@@ -193,12 +193,12 @@ pub(super) fn has_plain_value(word: &str) -> bool {
         || is_plain_option(word)
 }
 
-/// Limits, written with a number behind them.
+/// Limits, followed by a number.
 pub(super) fn is_plain_limit(word: &str) -> bool {
     word.starts_with("MAX_")
 }
 
-/// What stands before a variable that is set.
+/// The scope of a variable that is set.
 pub(super) fn is_scope(word: &str) -> bool {
     matches!(word, "GLOBAL" | "SESSION" | "LOCAL" | "PERSIST" | "PERSIST_ONLY")
 }
@@ -218,14 +218,14 @@ pub(super) fn follows_user(word: &str) -> bool {
     )
 }
 
-/// Options of replication that are not secrets, written with `=` behind them.
+/// Options of replication that are not secrets, followed by `=`.
 pub(super) fn is_plain_option(word: &str) -> bool {
     ["MASTER_", "SOURCE_", "RELAY_LOG_", "IGNORE_", "DO_"].iter().any(|set| word.starts_with(set))
         && !is_secret_name(word)
 }
 
-/// Words that the grammar has after the first secret of a statement. What is not one of them
-/// may be a password that somebody forgot to quote.
+/// Words that the grammar has after the first secret of a statement. Any other word may be an
+/// unquoted password.
 pub(super) fn is_expected(word: &str) -> bool {
     matches!(
         word,

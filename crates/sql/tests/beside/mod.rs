@@ -1,4 +1,4 @@
-//! Our digests beside those of a server: the corpus, and what is compared.
+//! Our digests beside those of a server: the corpus, and the comparison.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use tacho_sql::digest::Normaliser;
 use tacho_sql::grouping::Grouping;
 use tacho_sql::{High, Mode};
 
-/// `corpus.json`: of each statement `sql`, what MariaDB 10.11.19 makes of it, `digest` and `text`,
-/// and why ours is another, `class`.
+/// `corpus.json`: for each statement `sql`, MariaDB 10.11.19's result, `digest` and `text`, and why
+/// ours differs, `class`.
 pub fn corpus() -> Vec<BTreeMap<String, String>> {
     serde_json::from_str(include_str!("../corpus.json")).expect("the corpus")
 }
 
-/// A statement, what the server makes of it, and what we do.
+/// A statement, the server's result, and ours.
 pub struct Row {
     pub sql: String,
     pub their_digest: String,
@@ -40,8 +40,8 @@ impl Row {
     }
 }
 
-/// The server's text in our words: some of its own would be read as something else, and of those
-/// that mean the same we have one.
+/// The server's text in our words: some of its words would be read as something else, and we have
+/// one word where it has several with the same meaning.
 pub fn in_our_words(text: &str) -> String {
     let words: Vec<&str> = text.split(' ').collect();
     let mut ours = Vec::new();
@@ -64,7 +64,7 @@ pub fn without_gaps(text: &str) -> String {
 }
 
 /// Two statements have the same digest here if, and only if, they have the same one there. Returns
-/// how many shapes there are.
+/// the number of shapes.
 pub fn assert_same_groups<'r>(rows: impl Iterator<Item = &'r Row>) -> usize {
     let mut ours_of_theirs = BTreeMap::new();
     let mut theirs_of_ours = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! `tacho arena`: what is in shared memory, of living servers and dead ones.
+//! `tacho arena`: the contents of shared memory, of living and dead servers.
 //!
 //! The memory that is read may hold anything. Only `--set-overflow` changes it.
 
@@ -28,7 +28,7 @@ pub enum ArenaCommandError {
     /// The named file cannot be opened as an arena.
     #[error(transparent)]
     Open(#[from] ArenaError),
-    /// There is no server whose policy could be changed.
+    /// There is no server with a policy to change.
     #[error("the server of {} (process {pid}) has ended; write its records to the log with `tacho recover`", path.display())]
     Ended {
         /// The arena.
@@ -39,12 +39,12 @@ pub enum ArenaCommandError {
     /// There is no arena to choose.
     #[error("no arena in {}; start the server, or name its directory with --arena-directory", .0.display())]
     None(PathBuf),
-    /// There are several.
+    /// There are several arenas.
     #[error("{count} arenas in {}; name one of them (`tacho arena` lists them)", path.display())]
     Several {
         /// The directory.
         path: PathBuf,
-        /// How many.
+        /// Their number.
         count: usize,
     },
     /// Stdout cannot be written to.
@@ -108,7 +108,7 @@ fn list(directory: &Path, json: bool) -> Result<u64, ArenaCommandError> {
     for path in paths {
         match ArenaFile::open_unlocked(&path) {
             Ok(file) => show::show(&file, json)?,
-            // The server that just ended has taken it away.
+            // The server that just ended has removed it.
             Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 problem_count += 1;

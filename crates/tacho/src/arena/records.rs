@@ -24,16 +24,16 @@ use tacho_sql::digest::Normaliser;
 use tacho_sql::redact;
 
 use crate::say;
-use crate::tail::visible;
+use crate::tail::sanitize;
 
 /// Columns of the text in the table.
 const TEXT_COLUMNS: usize = 100;
 /// Longest text in JSON, characters.
 const TEXT_CHARS_MAX: usize = 1_000;
-/// Longer texts are not put together from their pieces, bytes.
+/// Longer texts are not reassembled, bytes.
 const WHOLE_TEXT_BYTES_MAX: usize = 64 << 20;
 
-/// Where a record is, and what orders it.
+/// The position of a record, and its sort keys.
 #[derive(Clone, Copy)]
 struct Place {
     chunk: u32,
@@ -47,7 +47,7 @@ struct Place {
     fragment_number: u16,
 }
 
-/// One record, as it is shown.
+/// A displayed record.
 #[derive(Serialize)]
 struct Shown {
     ts: String,
@@ -114,8 +114,8 @@ pub fn show(file: &ArenaFile, lines: Lines, json: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// By time, and within a connection by number. An end may carry an earlier time than its start:
-/// it may have whole seconds only.
+/// By time, and within a connection by number. An end may have an earlier time than its start, if
+/// its time has only whole seconds.
 fn put_in_order(places: &mut [Place]) {
     places.sort_by_key(|place| (place.conn, place.rec_no, place.fragment_number));
     let mut latest = (0, i64::MIN);
@@ -126,11 +126,11 @@ fn put_in_order(places: &mut [Place]) {
         latest.1 = latest.1.max(place.ts_us);
         place.ts_us = latest.1;
     }
-    // Stable: what has the same time stays in the order of its connection.
+    // A stable sort: records with the same time stay in the order of their connection.
     places.sort_by_key(|place| place.ts_us);
 }
 
-/// Every committed record, and how many chunks are damaged.
+/// Every committed record, and the number of damaged chunks.
 fn scan(arena: &Arena) -> (Vec<Place>, u64) {
     let mut places = Vec::new();
     let mut damaged = 0;
@@ -177,10 +177,9 @@ fn scan(arena: &Arena) -> (Vec<Place>, u64) {
     (places, damaged)
 }
 
-/// Whether a chunk still is what it was when `word` was read: everything read in between was in
-/// it then.
+/// Whether a chunk is unchanged since `word` was read: everything read in between was in it then.
 fn is_same(arena: &Arena, index: u32, word: u64) -> bool {
-    // SYNC look-again: what was read before this stays before the second look.
+    // SYNC look-again: the reads before this fence stay before the second look.
     fence(Ordering::Acquire);
     arena.controls().get(index as usize).is_some_and(|control| {
         let now = chunk::look(control);
@@ -200,7 +199,7 @@ fn fetch<'b>(
     consumer::fetch(arena, chunk, position, bytes, buffer)
 }
 
-/// A record for show. `None`: it has left the arena since the scan.
+/// A record for display. `None`: it has left the arena since the scan.
 fn read(
     arena: &Arena,
     place: &Place,
@@ -212,7 +211,7 @@ fn read(
     let view = View::decode(bytes)?;
     let text = match view.kind {
         RecordKind::Table => Some(table_name(&view)),
-        // Whether its text is a secret, its name would say.
+        // Its name determines whether its text is a secret.
         RecordKind::Notice => Some(notice_name(&view, arena.redacts_literals())),
         _ => whole_text(arena, place, &view, places)
             .map(|text| clean(&view, &text, arena.redacts_literals())),
@@ -241,8 +240,8 @@ fn read(
     })
 }
 
-/// The text of a record. Secrets can only be found in all of it: `None` when there is none, or
-/// a piece of it is missing.
+/// The text of a record. Secrets can only be found in the whole text: `None` if there is none, or a
+/// piece of it is missing.
 fn whole_text<'v>(
     arena: &Arena,
     place: &Place,
@@ -278,13 +277,13 @@ fn whole_text<'v>(
     (text.len() == text_bytes).then_some(Cow::Owned(text))
 }
 
-/// The text without secrets, or without literals: as the log is to have it.
+/// The text without secrets, or without literals: as in the log.
 fn clean(view: &View<'_>, text: &[u8], redacts_literals: bool) -> String {
     let cleaned = match view.kind {
         RecordKind::Error if redacts_literals => {
             Cow::Owned(redact::message_without_literals(view.body.errno, text))
         }
-        // A message quotes its statement, which is another record: what it quotes goes.
+        // A message quotes its statement, which is another record: quoted text is removed.
         RecordKind::Error => match text.iter().position(|b| matches!(b, b'\'' | b'"' | b'`')) {
             Some(quote) => Cow::Owned([&text[..quote], b"<quoted>"].concat()),
             None => Cow::Borrowed(text),
@@ -310,7 +309,7 @@ fn clean(view: &View<'_>, text: &[u8], redacts_literals: bool) -> String {
 fn identity(view: &View<'_>) -> (String, String) {
     let text = |which| String::from_utf8_lossy(view.string(which)).into_owned();
     match view.kind {
-        // Their strings have other meanings.
+        // The strings of tables have other meanings.
         RecordKind::Table => (String::new(), String::new()),
         _ => {
             let host = text(STRING_HOST);
@@ -324,7 +323,7 @@ fn table_name(view: &View<'_>) -> String {
     format!("{}.{}", text(STRING_DB), text(STRING_PRIV_USER))
 }
 
-/// What it is about: an account, a variable, a procedure, a component.
+/// Its subject: an account, a variable, a procedure, a component.
 fn notice_name(view: &View<'_>, redacts_literals: bool) -> String {
     if redacts_literals {
         return "<redacted>".to_owned();
@@ -352,7 +351,7 @@ fn kind_name(kind: RecordKind) -> &'static str {
 fn row(shown: &Shown) -> String {
     let dash = |number: u64| if number == 0 { "-".to_owned() } else { number.to_string() };
     let mut user = String::new();
-    let used = visible::push_visible(&mut user, &shown.user, Some(16));
+    let used = sanitize::push_sanitized(&mut user, &shown.user, Some(16));
     user.extend(std::iter::repeat_n(' ', 16 - used.min(16)));
     let mut line = format!(
         "{:32} {:>7} {:>5} {:>9} {:12} {:>8} {:>5} {user} ",
@@ -366,7 +365,7 @@ fn row(shown: &Shown) -> String {
     );
     match &shown.text {
         Some(text) => {
-            visible::push_visible(&mut line, text, Some(TEXT_COLUMNS));
+            sanitize::push_sanitized(&mut line, text, Some(TEXT_COLUMNS));
         }
         None if shown.text_bytes > 0 => {
             line += &format!(

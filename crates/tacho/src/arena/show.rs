@@ -1,4 +1,4 @@
-//! One arena, for people and for programs.
+//! Displays one arena, as text or JSON.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use tacho_ring::sys;
 
 use crate::say::{self, counted, grouped};
 
-/// What an arena says of itself.
+/// The properties of an arena.
 #[derive(Serialize)]
 struct Picture {
     file: String,
@@ -51,7 +51,7 @@ pub fn policy_name(policy: u32) -> String {
     }
 }
 
-/// Shows an arena on stdout.
+/// Prints an arena to stdout.
 ///
 /// # Errors
 /// Stdout cannot be written.
@@ -158,7 +158,7 @@ fn describe(picture: &Picture) -> Vec<String> {
     lines
 }
 
-/// Milliseconds for people.
+/// Milliseconds as text.
 fn age(age_ms: i64) -> String {
     match age_ms {
         ..1_000 => format!("{age_ms} ms"),

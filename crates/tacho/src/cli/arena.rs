@@ -53,7 +53,7 @@ pub struct RecoverArgs {
     #[command(flatten)]
     pub arena_directory: ArenaDirectory,
 
-    /// The key that seals.
+    /// The sealing key.
     #[command(flatten)]
     pub signing_key_file: SigningKeyFile,
 
@@ -98,7 +98,7 @@ pub struct RecorderArgs {
     #[command(flatten)]
     pub log: LogDirectory,
 
-    /// Where the server has its arena.
+    /// The directory of the server's arena.
     #[command(flatten)]
     pub arena_directory: ArenaDirectory,
 

@@ -118,7 +118,7 @@ fn a_log_is_an_argument_with_a_default_from_the_environment() {
     for (command, arg) in args() {
         let value = value_name(&arg);
         match arg.get_long() {
-            // The place of an output is not a log.
+            // The destination of an output is not a log.
             Some(name) => {
                 for wrong in ["log", "log-dir", "log-directory", "attach", "audit-dir"] {
                     assert_ne!(name, wrong, "{command}");
@@ -203,11 +203,11 @@ fn shared_options_have_one_order() {
     }
 }
 
-/// The value of an option is of one kind wherever it is.
+/// The value of an option has the same kind in every command.
 #[test]
 fn an_option_means_the_same_everywhere() {
-    // The same word for a number of connections and for which threads are sampled; a file, a
-    // directory or the beginning of two names; `tail`'s filters take what a login takes.
+    // `threads` is a number of connections or the choice of sampled threads; `output` is a file, a
+    // directory or the beginning of two names; `tail`'s filters have options of a login.
     const DIFFERENT: &[&str] = &["threads", "output"];
     let mut known: BTreeMap<String, (String, Option<String>, Option<char>)> = BTreeMap::new();
     for (command, arg) in args() {

@@ -1,4 +1,4 @@
-//! The options that say which part of a log a command reads, and where its result goes. Every
+//! The options for the part of a log that a command reads, and the destination of its result. Every
 //! command that has one of them takes it from here, in this order.
 
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use crate::tail::TailError;
 /// The environment variable that names the log directory.
 const VARIABLE: &str = "TACHO_LOG_DIR";
 
-/// Where a server with Debian's data directory writes by default.
+/// The default log directory of a server with Debian's data directory.
 const DEFAULT_DIRECTORY: &str = "/var/lib/mysql/tacho";
 
 /// A log directory, for commands that need all of it.
@@ -74,7 +74,7 @@ impl LogSources {
     }
 }
 
-/// The path of a log, and where it was named.
+/// The path of a log, and its origin.
 #[derive(Clone, Debug)]
 pub struct LogPath {
     /// The path.
@@ -83,7 +83,7 @@ pub struct LogPath {
 }
 
 impl LogPath {
-    /// The argument, else the environment variable, else the default.
+    /// The argument, otherwise the environment variable, otherwise the default.
     fn find(given: Option<&Path>) -> Self {
         let variable = || std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
         Self::choose(given, variable)
@@ -114,7 +114,7 @@ impl fmt::Display for LogPath {
     }
 }
 
-/// Where the result goes.
+/// The destination of the result.
 #[derive(Args, Debug)]
 pub struct OutputFile {
     /// Write to this new file instead of stdout; an existing file is not overwritten
@@ -122,7 +122,7 @@ pub struct OutputFile {
     pub output: Option<PathBuf>,
 }
 
-/// Which times are wanted.
+/// The range of times.
 #[derive(Args, Debug)]
 pub struct TimeRange {
     /// Only lines of this time or later
@@ -142,7 +142,7 @@ pub struct FollowArgs {
     pub follow: bool,
 }
 
-/// How encrypted files are opened.
+/// How to open encrypted files.
 #[derive(Args, Debug, Default)]
 pub struct IdentityArgs {
     /// File with a secret key for encrypted files (.age), as `age-keygen` writes it; may be
@@ -155,7 +155,7 @@ impl IdentityArgs {
     /// Reads the keys.
     ///
     /// # Errors
-    /// When a file cannot be read, or has no key.
+    /// A file cannot be read, or has no key.
     pub fn read(&self) -> anyhow::Result<Identities> {
         Identities::read(&self.identity)
             .map_err(|error| anyhow::anyhow!("--identity {}", problem::text(&error.into())))
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_argument_precedes_the_variable_and_that_the_default() {
+    fn an_argument_precedes_the_variable_which_precedes_the_default() {
         let shown = |given: Option<&str>, variable: Option<&str>| {
             LogPath::choose(given.map(Path::new), || variable.map(OsString::from)).to_string()
         };

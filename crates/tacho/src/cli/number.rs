@@ -3,7 +3,7 @@
 /// A whole number that `T` can hold.
 ///
 /// # Errors
-/// Says what is permitted: clap's own message is about digits alone.
+/// The message lists the permitted values: clap's own message only mentions digits.
 pub fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let number = text.parse::<u64>().ok().and_then(|number| T::try_from(number).ok());
     number.ok_or_else(|| format!("expected a whole number from 0 to {}", max::<T>()))

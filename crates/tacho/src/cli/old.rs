@@ -10,12 +10,12 @@ use clap::{ArgMatches, Command};
 
 use super::duration;
 
-/// What replaces an old option.
+/// The replacement of an old option.
 #[derive(Clone, Copy, Debug)]
 pub enum New {
     /// An option of another name with the same value.
     Option(&'static str),
-    /// The value is an argument of its own.
+    /// The value is a separate argument.
     Argument(&'static str),
     /// A switch became an option with this value.
     Value(&'static str, &'static str),
@@ -30,7 +30,7 @@ pub struct Renamed {
     pub command: &'static str,
     /// The old name.
     pub old: &'static str,
-    /// What replaces it.
+    /// Its replacement.
     pub new: New,
 }
 
@@ -62,7 +62,7 @@ pub const RENAMED: &[Renamed] = &[
     renamed("man", "--out", New::Option("--output")),
 ];
 
-/// Replaces old options in a command line. Returns the new one, and what to warn of.
+/// Replaces old options in a command line. Returns the new one, and the warnings.
 pub fn rewrite(args: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
     let mut args = args.into_iter().collect::<Vec<_>>();
     let command = command(&args);
@@ -116,7 +116,7 @@ fn command(args: &[OsString]) -> String {
     }
 }
 
-/// `--name=value` in its parts.
+/// `--name=value`, split.
 fn split(arg: &OsStr) -> (&OsStr, Option<&OsStr>) {
     let bytes = arg.as_bytes();
     match bytes.iter().position(|byte| *byte == b'=') {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_stay() {
+    fn other_words_are_kept() {
         for args in [
             "tacho",
             "tacho tail --out x",

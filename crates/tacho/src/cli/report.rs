@@ -1,4 +1,4 @@
-//! The form of reports that are text for people or JSON for programs.
+//! The form of reports: text for users or JSON for programs.
 
 use clap::{Args, ValueEnum};
 

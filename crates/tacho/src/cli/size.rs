@@ -44,7 +44,7 @@ fn expected() -> String {
     "expected a size such as 4096, 64KiB or 1GiB".to_owned()
 }
 
-/// In the largest unit that loses nothing.
+/// In the largest unit without loss.
 fn shown(bytes: u64) -> String {
     let mut bytes = bytes;
     let mut unit = "";

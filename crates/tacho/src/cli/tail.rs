@@ -54,7 +54,7 @@ pub struct TailArgs {
     #[arg(short = 'n', long, value_name = "LINES", value_parser = parse_lines)]
     pub lines: Option<Lines>,
 
-    /// Which lines.
+    /// Which lines to show.
     #[command(flatten)]
     pub filter: FilterArgs,
 
@@ -79,7 +79,7 @@ pub struct TailArgs {
     pub no_color: bool,
 }
 
-/// Which lines are wanted.
+/// Filters of lines.
 #[derive(Args, Debug)]
 pub struct FilterArgs {
     /// User name that the client gave, or account name of its privileges
@@ -102,7 +102,7 @@ pub struct FilterArgs {
     #[arg(long, value_name = "N|last", value_delimiter = ',', value_parser = parse_run)]
     pub run: Vec<Run>,
 
-    // Closed on purpose: a mistyped name must not look like an empty log.
+    // A fixed list: a mistyped name must not look like an empty log.
     /// Kind of event
     #[arg(long, value_name = "EVENT", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(EventKind::ALL.map(EventKind::name)))]
@@ -130,12 +130,12 @@ pub struct FilterArgs {
     pub digest: Vec<String>,
 }
 
-/// Which runs of the server are wanted.
+/// Filters of the server's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// The one whose `start` line has this number.
+    /// The run whose `start` line has this number.
     Number(u64),
-    /// The newest one of the log; with --follow also those that come.
+    /// The newest run of the log; with --follow also later ones.
     Last,
 }
 

@@ -34,7 +34,7 @@ detected. Keep the output of `tacho checkpoint` on another machine.";
 #[derive(Args, Debug)]
 #[command(after_help = VERIFY_NOTES)]
 pub struct VerifyArgs {
-    /// The log: sidecars, compressed (.zst) and encrypted files (.age) with it.
+    /// The log, with its sidecars, compressed (.zst) and encrypted files (.age).
     #[command(flatten)]
     pub log: LogDirectory,
 

@@ -1,4 +1,4 @@
-//! The options by which a command connects to a server.
+//! The options with which a command connects to a server.
 
 mod prompt;
 
@@ -13,7 +13,7 @@ use tacho_sandbox::client::{Address, Login};
 use crate::cli::number;
 use crate::option_file::{self, Reader};
 
-/// Port of a server unless another is named.
+/// Default port of a server.
 const PORT: u16 = 3306;
 
 /// A server, and an account on it. A password is never on the command line, where other users
@@ -55,10 +55,10 @@ impl LoginArgs {
         self.socket.is_some() || self.host.is_some() || self.defaults_file.is_some()
     }
 
-    /// What to connect with; `None` if no server is named.
+    /// The login; `None` if no server is named.
     ///
     /// # Errors
-    /// There is an account without a server, or none, or the password cannot be read.
+    /// There is an account without a server, or no account, or the password cannot be read.
     pub fn login(&self) -> anyhow::Result<Option<Login>> {
         if !self.names_server() {
             let alone = [
@@ -98,7 +98,7 @@ impl LoginArgs {
         )
     }
 
-    /// The password that the command line asks for; `None` if it does not.
+    /// The password from the command line's options; `None` if there are none.
     ///
     /// # Errors
     /// The file cannot be read, or there is no terminal.
@@ -120,7 +120,7 @@ impl LoginArgs {
             option.push(value);
             options.push(option);
         };
-        // The client takes this one only in front.
+        // The client program requires this option to be the first.
         if let Some(file) = &self.defaults_file {
             add("--defaults-file=", file.into());
         }

@@ -1,4 +1,4 @@
-//! Asks for a password on the terminal of the process, whatever stdin and stdout are.
+//! Asks for a password on the terminal of the process, independently of stdin and stdout.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _, Write as _};
@@ -12,7 +12,7 @@ const BACKSPACE: u8 = 0x08;
 const CTRL_U: u8 = 0x15;
 const DELETE: u8 = 0x7f;
 
-/// A terminal that shows nothing of what is typed, until this is dropped.
+/// A terminal without echo, until this is dropped.
 struct Silent {
     terminal: File,
     before: Termios,
@@ -22,7 +22,7 @@ impl Silent {
     fn new(terminal: File) -> io::Result<Self> {
         let before = tcgetattr(&terminal)?;
         let mut silent = before.clone();
-        // Without signals: Ctrl-C must not leave the terminal silent.
+        // Without signals: Ctrl-C must not leave the terminal without echo.
         silent.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
         tcsetattr(&terminal, OptionalActions::Flush, &silent)?;
         Ok(Self { terminal, before })
@@ -31,7 +31,7 @@ impl Silent {
 
 impl Drop for Silent {
     fn drop(&mut self) {
-        // A terminal that was closed has nothing to restore.
+        // A closed terminal has nothing to restore.
         let _ = tcsetattr(&self.terminal, OptionalActions::Flush, &self.before);
         let _ = writeln!(self.terminal);
     }
@@ -48,7 +48,7 @@ pub fn password() -> io::Result<String> {
     typed(BufReader::new(&silent.terminal).bytes())
 }
 
-/// The line that is typed, with its corrections.
+/// The typed line, with its corrections applied.
 fn typed(bytes: impl Iterator<Item = io::Result<u8>>) -> io::Result<String> {
     let mut line = Zeroizing::new(Vec::new());
     for byte in bytes {

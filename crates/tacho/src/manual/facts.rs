@@ -1,14 +1,14 @@
 //! Sections of the manual pages that the definition of the commands does not have.
 
-/// Where the guides are; `scripts/install.sh` puts the place of an installation in its stead.
+/// The directory of the guides; `scripts/install.sh` replaces it with that of the installation.
 pub const DOCUMENTS: &str = "/usr/share/doc/tacho";
 
-/// A term and what it means.
+/// A term and its meaning.
 type Fact = (&'static str, &'static str);
 
-/// What one page says.
+/// The contents of one page.
 pub struct Facts {
-    /// The command, as its page is called.
+    /// The name of the page.
     name: &'static str,
     /// Commands and what they do.
     pub examples: &'static [Fact],
@@ -302,7 +302,7 @@ const PAGES: &[Facts] = &[
     },
 ];
 
-/// What the page of the command `name` says; of one that has nothing here, what all share.
+/// The contents for the command `name`; if it has none of its own, those that all share.
 pub fn of(name: &str) -> &'static Facts {
     PAGES.iter().find(|page| page.name == name).unwrap_or(&PAGES[0])
 }
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_are_commands_that_the_definition_takes() {
+    fn examples_are_valid_commands() {
         for (command, _) in PAGES.iter().flat_map(|page| page.examples) {
             let words: Vec<&str> = command
                 .split_whitespace()

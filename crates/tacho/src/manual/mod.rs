@@ -1,6 +1,6 @@
-//! Shell completions and manual pages, made from the command line's own definition so that
-//! they cannot differ from it. [`facts`] adds what the definition lacks: examples, files,
-//! related pages.
+//! Shell completions and manual pages, generated from the definition of the command line so that
+//! they cannot differ from it. [`facts`] adds what the definition lacks: examples, files, related
+//! pages.
 
 mod facts;
 mod notes;
@@ -19,7 +19,7 @@ use crate::cli::Cli;
 /// # Errors
 /// Stdout cannot be written.
 pub fn write_completions(shell: clap_complete::Shell) -> io::Result<()> {
-    // The generator panics when its writer fails, so it gets one that cannot.
+    // The generator panics if its writer fails, so it gets one that cannot.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tacho", &mut script);
     write_out(&script)
@@ -28,7 +28,7 @@ pub fn write_completions(shell: clap_complete::Shell) -> io::Result<()> {
 /// Writes one page per subcommand into `directory`, or the main page to stdout.
 ///
 /// # Errors
-/// When the directory cannot be made or a page cannot be written.
+/// If the directory cannot be created or a page cannot be written.
 pub fn write_pages(directory: Option<&Path>) -> io::Result<()> {
     let command = built();
     let Some(directory) = directory else { return write_out(&page::render(&command)?) };

@@ -1,6 +1,6 @@
-//! Reads the notes at the end of a command's `--help`, so that a manual page can give each part
-//! the section and the layout that it has in manuals: a table in a terminal is aligned by spaces,
-//! which a page that flows its text would lose.
+//! Parses the notes at the end of a command's `--help`, so that a manual page can put each part
+//! into its usual section and layout: in a terminal, spaces align a table, and a page that reflows
+//! its text would lose them.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ static CODE: LazyLock<Regex> =
 /// Before a cell of a table.
 static GAP: LazyLock<Regex> = LazyLock::new(|| Regex::new(r" {2,}").expect("a constant"));
 
-/// A term and what it means.
+/// A term and its meaning.
 pub type Item = (String, String);
 
 /// A part of the text.
@@ -25,16 +25,16 @@ pub enum Block {
     Table(Vec<Item>),
 }
 
-/// The parts of the notes, by the section they belong to.
+/// The parts of the notes, by their section.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// What precedes the exit codes.
+    /// The text before the exit codes.
     pub exit_intro: String,
     /// Exit codes in ascending order.
     pub exit: Vec<Item>,
-    /// Commands, and what they do: may be empty.
+    /// Commands and their effects; may be empty.
     pub examples: Vec<Item>,
-    /// All else.
+    /// All other parts.
     pub rest: Vec<Block>,
 }
 
@@ -85,8 +85,8 @@ impl Notes {
     }
 }
 
-/// The lines of a table: a term and, behind two spaces or more, what it means. A line with
-/// the same indent as the meaning continues it.
+/// The lines of a table: a term and, after two spaces or more, its meaning. A line with the same
+/// indent as the meaning continues it.
 fn items(lines: &[&str]) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     let mut column = usize::MAX;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_codes_in_a_sentence_are_told_apart() {
+    fn exit_codes_in_a_sentence_are_separated() {
         let notes = Notes::parse(
             "Text.\n\nExit code: 0 fine, also\nthen; 1 no, not so (3 of\n4); 2 wrong.",
         );

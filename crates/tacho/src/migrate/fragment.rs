@@ -10,16 +10,16 @@ use tacho_settings::{Setting, SettingNames};
 use super::source::Theirs;
 use super::{Assignment, Plan};
 use crate::option_file::quoted;
-use crate::tail::visible::visible;
+use crate::tail::sanitize::sanitize;
 
-/// Servers read option files in lines of 4096 bytes and take the rest of a longer one for the
-/// next.
+/// Servers read option files in lines of 4096 bytes and treat the rest of a longer one as the next
+/// line.
 const LINE_BYTES_MAX: usize = 4000;
 
 /// Width of comments.
 const COLUMNS: usize = 100;
 
-/// The text; `filter_file`: where the filter goes.
+/// The text; `filter_file`: the file for the filter.
 ///
 /// # Errors
 /// The filter is too long for a line, or its file cannot be written.
@@ -98,12 +98,12 @@ fn push(text: &mut String, assignment: &Assignment) -> anyhow::Result<()> {
     let name = SettingNames::Plugin.name(assignment.setting);
     text.push('\n');
     comment(text, &assignment.comment);
-    // It has no escape for them, and they must not reach a terminal.
+    // Option files have no escape for them, and they must not reach a terminal.
     ensure!(
         !assignment.value.contains(char::is_control),
         "cannot write {} to an option file, because it has control characters: {}",
         name,
-        visible(&assignment.value)
+        sanitize(&assignment.value)
     );
     let line = format!("{name} = {}\n", quoted(&assignment.value));
     ensure!(
@@ -115,10 +115,10 @@ fn push(text: &mut String, assignment: &Assignment) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// It holds foreign values, so control characters are escaped: it must stay a comment.
+/// It contains foreign values, so control characters are escaped: it must stay a comment.
 fn comment(text: &mut String, comment: &str) {
     let mut columns = 0;
-    for word in visible(comment).split(' ').filter(|word| !word.is_empty()) {
+    for word in sanitize(comment).split(' ').filter(|word| !word.is_empty()) {
         let width = word.chars().count();
         if columns == 0 {
             text.push('#');
@@ -180,6 +180,6 @@ mod tests {
         let file = directory.path().join("filter.json");
         let text = render(&theirs, &plan, Some(&file)).expect("a fragment");
         assert!(text.contains(&format!("tacho_filter_file = {}\n", file.display())), "{text}");
-        assert!(render(&theirs, &plan, Some(&file)).is_err(), "it is not written over");
+        assert!(render(&theirs, &plan, Some(&file)).is_err(), "it is not overwritten");
     }
 }

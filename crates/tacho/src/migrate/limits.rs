@@ -1,16 +1,16 @@
-//! How much of the log is kept: their number of files, and what becomes of our limit by age.
+//! How much of the log is kept: their number of files, and the effect on our limit by age.
 
 use tacho_settings::Setting;
 
 use super::Plan;
 
-/// What their settings say about rotated files.
+/// Their settings for rotated files.
 pub(super) enum Rotations {
-    /// So many beside the current one.
+    /// This many besides the current one.
     Kept(u64),
     /// They never rotate, so nothing is removed.
     Never,
-    /// No number.
+    /// The setting is not a number.
     Unknown,
 }
 
@@ -25,9 +25,9 @@ impl Rotations {
     }
 }
 
-/// Limits our log as theirs was limited: by the number of complete files, and by the disk space that
-/// these and the current one could take, at `size` bytes each. Says what that means for the limit by age,
-/// which only ours has.
+/// Limits our log as theirs was limited: by the number of complete files, and by the disk space
+/// that these and the current one could take, at `size` bytes each. Documents the effect on the
+/// limit by age, which only ours has.
 pub(super) fn limit(
     plan: &mut Plan,
     size: u64,
@@ -67,7 +67,7 @@ pub(super) fn limit(
     }
 }
 
-/// Says that nothing but age limits our log.
+/// Documents that only age limits our log.
 pub(super) fn unlimited(plan: &mut Plan, shown: &str) {
     let comment = format!(
         "{shown}. The default; the old plugin has no such setting: closed files are removed after {} \

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! If a setting has no exact equivalent, ours records more rather than less, and the fragment says
-//! so: a missing record would go unnoticed.
+//! so: a missing record would not be noticed.
 
 mod fragment;
 mod limits;
@@ -64,7 +64,7 @@ pub enum From {
 }
 
 impl From {
-    /// What the names of its variables begin with.
+    /// The prefix of its variables.
     fn prefix(self) -> &'static str {
         match self {
             Self::ServerAudit => "server_audit_",
@@ -84,10 +84,10 @@ impl From {
 /// Why `tacho migrate` failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
-    /// The command line is at fault.
+    /// The command line is wrong.
     #[error("{0:#}")]
     Usage(anyhow::Error),
-    /// The server or the file is.
+    /// The server or the file cannot be read.
     #[error("{0:#}")]
     Failed(anyhow::Error),
 }
@@ -130,7 +130,7 @@ pub fn run(args: &MigrateArgs) -> anyhow::Result<()> {
 struct Plan {
     settings: Vec<Assignment>,
     filter: Filter,
-    /// What has no equivalent, and why.
+    /// Settings without an equivalent, and the reasons.
     remarks: Vec<String>,
 }
 
@@ -139,7 +139,7 @@ struct Plan {
 struct Assignment {
     setting: Setting,
     value: String,
-    /// Which of their settings it comes from, and what differs.
+    /// The source of its value in their settings, and the differences.
     comment: String,
 }
 
@@ -154,7 +154,7 @@ impl Plan {
         self.set(setting, value.clamp(min, max).to_string(), comment);
     }
 
-    /// Sets a number to its default, to be seen and changed.
+    /// Sets a number to its default, so that it is visible and can be changed.
     fn set_default(&mut self, setting: Setting, comment: impl Into<String>) {
         self.set_number(setting, setting.default_number(), comment);
     }
@@ -180,7 +180,7 @@ impl Filter {
         self.rules.push(rule.into());
     }
 
-    /// The document; `None` when everything is recorded.
+    /// The document; `None` if everything is recorded.
     fn json(&self) -> Option<String> {
         if self.rules.is_empty() && !self.skips_by_default {
             return None;
@@ -193,7 +193,7 @@ impl Filter {
     }
 }
 
-/// A name as a pattern of the filter that matches it alone.
+/// A name as a pattern of the filter that matches only this name.
 fn pattern(name: &str) -> String {
     let mut pattern = String::with_capacity(name.len());
     for character in name.chars() {
@@ -205,18 +205,18 @@ fn pattern(name: &str) -> String {
     pattern
 }
 
-/// The commands that have a text. One of them that has no class could not be parsed.
+/// The commands that have a text. A statement of theirs without a class could not be parsed.
 fn texts_of_sql() -> Value {
     json!(["Query", "Prepare", "Execute"])
 }
 
-/// The directory for our log beside a file of theirs; `None`: the default, in the data directory.
+/// The directory for our log beside one of their files; `None`: the default, in the data directory.
 fn directory_beside(file: &str) -> Option<String> {
     let (directory, _) = file.rsplit_once('/')?;
     (!directory.is_empty()).then(|| format!("{directory}/tacho"))
 }
 
-/// What file, sizes and rotation have in common in both plugins.
+/// The settings for file, sizes and rotation that both plugins have.
 fn place(plan: &mut Plan, theirs: &Theirs, variable: &str, default: &str) {
     let file = theirs.text(variable, default);
     if let Some(directory) = directory_beside(file) {
@@ -244,8 +244,8 @@ mod tests {
         }
     }
 
-    /// Every name of ours that a fragment has, as a setting or in a comment, is one of the table, and
-    /// every value is one that the setting can have.
+    /// Every name of ours in a fragment, as a setting or in a comment, is in the table, and every
+    /// value is permitted for its setting.
     #[test]
     fn fragments_name_settings_that_there_are() {
         type Values = &'static [(&'static str, &'static str)];
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn our_directory_lies_beside_their_file() {
+    fn our_directory_is_beside_their_file() {
         assert_eq!(directory_beside("server_audit.log"), None);
         assert_eq!(directory_beside("/var/log/mysql/a.log").unwrap(), "/var/log/mysql/tacho");
         assert_eq!(directory_beside("logs/a.log").unwrap(), "logs/tacho");

@@ -1,4 +1,4 @@
-//! Percona's audit_log, as it is in Percona Server 5.7 and 8.0.
+//! Percona's audit_log, as in Percona Server 5.7 and 8.0.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -10,14 +10,14 @@ use super::limits::{Rotations, limit, unlimited};
 use super::source::Theirs;
 use super::{Filter, Plan, pattern, place, texts_of_sql};
 
-/// The SQL commands that MariaDB knows by name. A filter with another one is refused, and no
-/// statement of this server can have it.
+/// The SQL commands with a name in MariaDB. A filter with any other is rejected, and no statement
+/// of this server can have it.
 const SQL_COMMANDS: &str = include_str!("sql_commands.txt");
 
-/// What audit_log calls the SQL command of a statement that the server cannot parse.
+/// audit_log's name for the SQL command of a statement that the server cannot parse.
 const NO_COMMAND: &str = "error";
 
-/// Settings whose meaning is in how audit_log works, and why ours does without.
+/// Settings that only concern how audit_log works, and why ours does not need them.
 const WITHOUT: [(&str, &str); 1] =
     [("flush", "renamed and deleted files are detected; tacho_rotate_now starts a new one")];
 
@@ -90,7 +90,7 @@ fn output(plan: &mut Plan, theirs: &Theirs) {
         "OLD" => "PERCONA_OLD",
         "NEW" => "PERCONA_NEW",
         "JSON" => "PERCONA_JSON",
-        // Its CSV has another order of fields; ours is server_audit's.
+        // Its CSV has another order of fields; ours is that of server_audit.
         _ => "PERCONA_JSON (CSV has no equivalent)",
     };
     plan.remark(format!(
@@ -145,7 +145,7 @@ fn sizes(plan: &mut Plan, theirs: &Theirs) {
             let rotations = Rotations::of(theirs.number("rotations", 0));
             let shown_rotations = theirs.shown("rotations", "0");
             match bytes {
-                // They are counted only where files are rotated.
+                // They are only counted if files are rotated.
                 0 => limit(plan, 0, &Rotations::Never, &shown, &shown),
                 bytes => limit(plan, bytes, &rotations, &shown, &shown_rotations),
             }
@@ -179,7 +179,7 @@ fn accounts(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
     }
 }
 
-/// Skips users that are in none of the accounts.
+/// Skips users that are not in any of the accounts.
 fn include(filter: &mut Filter, accounts: &[(String, String)]) {
     let mut hosts: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (user, host) in accounts {
@@ -239,8 +239,8 @@ fn commands(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
     }
 }
 
-/// As audit_log does it: a statement without tables is recorded; with an excluded database it is
-/// not if all of its tables are in one; with included ones it is if one table is.
+/// As in audit_log: a statement without tables is recorded; with an excluded database it is not
+/// recorded if all of its tables are in one; with included ones it is if one table is.
 fn databases(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
     let mut tables = None;
     for list in ["include_databases", "exclude_databases"] {
@@ -274,7 +274,7 @@ fn account(text: &str) -> (String, String) {
     (bare(user), bare(host))
 }
 
-/// The host of an account as one of a filter.
+/// The host of an account as a host of a filter.
 fn host_pattern(host: &str) -> String {
     if let Some((address, mask)) = host.split_once('/')
         && let (Ok(address), Ok(mask)) = (address.parse::<Ipv4Addr>(), mask.parse::<Ipv4Addr>())
@@ -323,9 +323,9 @@ mod tests {
         assert_eq!(value(&fast, Setting::ArenaBytes), Some("268435456"));
     }
 
-    /// By default they never rotate; nor do they with a size and without a number.
+    /// By default they never rotate, nor with a size and without a number.
     #[test]
-    fn what_they_kept_is_kept_and_six_months_are_not_promised() {
+    fn their_limits_are_kept_and_six_months_are_not_promised() {
         let comment = |plan: &Plan| {
             let days = plan.settings.iter().find(|it| it.setting == Setting::RetentionDays);
             days.expect("it is set").comment.clone()

@@ -1,4 +1,4 @@
-//! MariaDB's server_audit, as it is in 10.11 and later.
+//! MariaDB's server_audit, as in 10.11 and later.
 
 use serde_json::json;
 use tacho_settings::Setting;
@@ -7,20 +7,20 @@ use super::limits::{Rotations, limit, unlimited};
 use super::source::Theirs;
 use super::{Filter, Plan, pattern, place, texts_of_sql};
 
-/// What its QUERY_DDL has beyond our class `ddl`.
+/// Commands that its QUERY_DDL has in addition to our class `ddl`.
 const DDL_BESIDES: [&str; 3] = ["alter_user", "create_role", "drop_role"];
 
-/// What its QUERY_DML_NO_SELECT has beyond our class `dml`.
+/// Commands that its QUERY_DML_NO_SELECT has in addition to our class `dml`.
 const DML_BESIDES: [&str; 5] = ["call_procedure", "do", "ha_open", "ha_read", "ha_close"];
 
-/// Settings whose meaning is in how server_audit works, and why ours does without.
+/// Settings that only concern how server_audit works, and why ours does not need them.
 const WITHOUT: [(&str, &str); 3] = [
     ("file_buffer_size", "records stay in shared memory for tacho_flush_interval_ms at most"),
     ("sync_log_file", "SET GLOBAL tacho_flush_now = 1 writes all statements that have ended"),
     ("timestamp_format", "times have microseconds and their offset (RFC 3339)"),
 ];
 
-/// Settings that are actions or internal: they say nothing about what is recorded.
+/// Settings that are actions or internal: they do not concern what is recorded.
 const ACTIONS: [&str; 3] = ["file_rotate_now", "loc_info", "mode"];
 
 /// Settings that apply to syslog only, and are reported with it.
@@ -131,11 +131,11 @@ fn sizes(plan: &mut Plan, theirs: &Theirs) {
     }
 }
 
-/// Its lists have user names only; with one of users to log, the other counts for nothing.
+/// Its lists only have user names; if there are users to log, the other list is ignored.
 fn users(filter: &mut Filter, plan: &mut Plan, theirs: &Theirs) {
     let names = |list: &str| {
         let names = theirs.list(list).into_iter();
-        // A blank ends a name for server_audit.
+        // In server_audit a blank ends a name.
         names.filter_map(|name| name.split(' ').next()).map(pattern).collect::<Vec<_>>()
     };
     let included = names("incl_users");
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(value(&plan, Setting::Directory), None);
     }
 
-    /// Whoever had nine files of 5 MB has limited the disk, and has no six months.
+    /// A limit of nine files of 5 MB limits the disk, and does not keep six months.
     #[test]
     fn the_disk_stays_limited_and_six_months_are_not_promised() {
         let few = plan(&theirs(&[("file_rotate_size", "5M"), ("file_rotations", "9")]));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_said() {
+    fn unknown_settings_are_reported() {
         let plan = plan(&theirs(&[("surprise", "1"), ("file_rotations", "0"), ("logging", "ON")]));
         assert_eq!(value(&plan, Setting::RotateBytes), Some("0"));
         assert_eq!(value(&plan, Setting::RetentionBytes), None);

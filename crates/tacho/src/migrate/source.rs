@@ -1,4 +1,4 @@
-//! Their settings: from a server that runs, or from its option file.
+//! Their settings: from a running server, or from its option file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,13 +13,13 @@ use crate::option_file::{self, Reader};
 /// Settings of the other plugin.
 #[derive(Debug)]
 pub(super) struct Theirs {
-    /// Whose.
+    /// The plugin.
     pub(super) from: From,
-    /// Where they were read, for people.
+    /// Their source, for messages.
     pub(super) place: String,
     /// By name without the prefix, in lower case with underscores.
     pub(super) values: BTreeMap<String, String>,
-    /// How the plugin itself is loaded: `ON`, `FORCE`, `FORCE_PLUS_PERMANENT`, `OFF`.
+    /// The load option of the plugin: `ON`, `FORCE`, `FORCE_PLUS_PERMANENT`, `OFF`.
     pub(super) load_option: String,
 }
 
@@ -39,7 +39,7 @@ impl Theirs {
     pub(super) fn is_on(&self, name: &str, default: bool) -> bool {
         match self.values.get(name) {
             None => default,
-            // An option without a value switches on.
+            // An option without a value enables it.
             Some(value) => {
                 value.is_empty()
                     || ["on", "1", "true", "yes"].contains(&value.to_ascii_lowercase().as_str())
@@ -62,7 +62,7 @@ impl Theirs {
 /// Reads the settings from a server.
 ///
 /// # Errors
-/// It does not answer, or has no such plugin.
+/// It does not answer, or does not have the plugin.
 pub(super) fn from_server(from: From, login: &Login) -> anyhow::Result<Theirs> {
     let mut conn = login.connect().with_context(|| format!("cannot connect to {login:?}"))?;
     let pattern = from.prefix().replace('_', "\\_");
@@ -99,7 +99,7 @@ pub(super) fn from_server(from: From, login: &Login) -> anyhow::Result<Theirs> {
 /// Reads an option file.
 ///
 /// # Errors
-/// It cannot be read, or says nothing about the plugin.
+/// It cannot be read, or has no setting of the plugin.
 pub(super) fn from_file(from: From, file: &Path) -> anyhow::Result<Theirs> {
     let mut values = BTreeMap::new();
     let mut load_option = String::new();

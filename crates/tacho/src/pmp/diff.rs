@@ -11,7 +11,7 @@ use super::args::DiffArgs;
 use super::{FOLDED, PmpError};
 use crate::say;
 
-/// Smaller changes are not worth a line.
+/// Smaller changes are omitted.
 const CHANGE_MIN_PERCENT: f64 = 0.05;
 
 /// Runs `tacho pmp diff`.

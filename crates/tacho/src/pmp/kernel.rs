@@ -26,7 +26,7 @@ pub fn name(what: Bpftrace) -> &'static str {
     }
 }
 
-/// Runs it and shows what comes out.
+/// Runs it and shows the result.
 ///
 /// # Errors
 /// bpftrace is not installed, or has no permission.

@@ -41,31 +41,31 @@ pub enum PmpError {
     /// The login is incomplete.
     #[error("{0:#}")]
     Login(anyhow::Error),
-    /// The user's patterns.
+    /// The user's patterns are invalid.
     #[error("cannot use the patterns in {}: {error}", path.display())]
     Patterns {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         error: PatternsError,
     },
     /// bpftrace failed.
     #[error(transparent)]
     Bpftrace(#[from] BpftraceError),
-    /// Something in the file system.
+    /// A file system error.
     #[error("cannot read or write {}: {error}", path.display())]
     File {
-        /// What it is about.
+        /// The file or directory.
         path: PathBuf,
         /// The system's error.
         error: io::Error,
     },
-    /// A profile to compare.
+    /// A profile for the comparison is invalid.
     #[error("cannot use the profile {}: {error}", path.display())]
     Folded {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         error: FoldedError,
     },
     /// The process could not be sampled.
@@ -76,7 +76,7 @@ pub enum PmpError {
         /// The system's error.
         error: io::Error,
     },
-    /// Results of an earlier run are in the way.
+    /// There are results of an earlier run.
     #[error("{} has a profile already; name another directory or add --overwrite", path.display())]
     Exists {
         /// The directory.
@@ -100,7 +100,7 @@ impl PmpError {
 /// Runs `tacho pmp`.
 ///
 /// # Errors
-/// When there is no profile to show.
+/// There is no profile to show.
 pub fn run(args: &PmpArgs) -> Result<(), PmpError> {
     if let Some(PmpCommand::Diff(args)) = &args.command {
         return diff::run(args);
@@ -155,7 +155,7 @@ const SUMMARY: &str = "summary.txt";
 const FLAME: &str = "flame.svg";
 const REPORT: &str = "report.html";
 
-/// What a profile of this kind may consist of.
+/// The files of a profile of this kind.
 fn files_of(args: &PmpArgs) -> Vec<String> {
     match args.bpftrace {
         Some(what) => ["folded", "svg"].map(|it| format!("{}.{it}", kernel::name(what))).into(),
@@ -314,7 +314,7 @@ fn show(
     Ok(())
 }
 
-/// Function names come from foreign files, so they are made safe for a terminal.
+/// Function names come from foreign files, so they are sanitized for a terminal.
 fn write_lines(text: &str) -> io::Result<()> {
     text.lines().try_for_each(say::result)
 }

@@ -22,11 +22,11 @@ pub struct Found {
     pub server: String,
     /// Process id of its owner.
     pub owner_pid: u32,
-    /// When it was made, µs since 1970-01-01 UTC.
+    /// When it was created, µs since 1970-01-01 UTC.
     created_us: i64,
     /// Whether its server lives.
     pub alive: bool,
-    /// For reading. Not locked: a server that starts now must be able to recover it.
+    /// Opened for reading. Not locked: a server that starts now must be able to recover it.
     pub file: ArenaFile,
 }
 
@@ -48,7 +48,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// One file may be named and found.
+    /// A file may be both named and found.
     fn add(&mut self, found: Found) {
         let id = |path: &Path| path.metadata().ok().map(|m| (m.dev(), m.ino()));
         if self.found.iter().all(|other| id(&other.path) != id(&found.path)) {
@@ -62,10 +62,10 @@ fn is_unfinished(path: &Path) -> bool {
     private_file::open(path).is_ok_and(|file| arena_file::is_unfinished(&file))
 }
 
-/// Finds the arenas that a command line means, those of user `user_id`.
+/// Finds the arenas for a command line, of the user `user_id`.
 ///
 /// # Errors
-/// When the directory of the arenas cannot be read, or a named arena is of another log.
+/// The directory of the arenas cannot be read, or a named arena belongs to another log.
 pub fn search(
     args: &RecoverArgs,
     log_directory: &Path,
@@ -78,29 +78,29 @@ pub fn search(
     let list = log_directory.join(arena_list::NAME);
     match arena_list::read(log_directory) {
         Ok(known) => search.known = known,
-        // Arenas where they are now are found without it.
+        // Arenas at their current location are found without it.
         Err(source) if source.kind() == io::ErrorKind::InvalidData => {
             search.problems.push(ArenaError::Io { action: "reading", path: list, source });
         }
         Err(error) => return Err(RecoverCommandError::Place { path: list, error }),
     }
-    // Those of other directories: the server's setting was another one when they were made.
+    // Those in other directories: the server's setting differed when they were created.
     let listed = paths.iter().filter_map(|path| path.canonicalize().ok()).collect::<Vec<_>>();
     let known = search.known.iter().map(|known| &known.path);
     paths.extend(known.filter(|path| !listed.contains(path)).cloned());
     for path in paths {
         match open(&path, user_id) {
             Ok((found, theirs)) if theirs == log_directory => search.add(found),
-            // The name is only a hash: what is inside decides.
+            // The name is only a hash: the header decides.
             Ok(_) => {}
             Err(ArenaError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                // If not: a server that starts now has recovered and removed it.
+                // Otherwise, a server that starts now has recovered and removed it.
                 if arena_list::has(&search.known, &path) {
                     search.gone.push(path);
                 }
             }
             Err(ArenaError::NotAnArena { path }) if is_unfinished(&path) => {}
-            // Anybody may make files in a shared directory, and many of them.
+            // Any user may create files in a shared directory, and many of them.
             Err(error @ ArenaError::Foreign { .. }) if !arena_list::has(&search.known, &path) => {
                 search.foreign.push(error);
             }
@@ -149,7 +149,7 @@ fn open(path: &Path, user_id: u32) -> Result<(Found, PathBuf), ArenaError> {
     Ok((found, info.log_directory))
 }
 
-/// The records that wait in a dead arena.
+/// The unwritten records in a dead arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// Records that are in no line of the log.
@@ -160,7 +160,7 @@ pub struct Waiting {
     pub damaged: u64,
 }
 
-/// Counts what is not in the log, whose last line has the number `last_seq`.
+/// Counts the records that are not in the log, whose last line has the number `last_seq`.
 pub fn waiting(dead: &ArenaFile, last_seq: u64) -> Result<Waiting, ArenaError> {
     let arena = dead.arena();
     let mut drain = Drain::new(dead.source()?);

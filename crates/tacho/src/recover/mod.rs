@@ -1,7 +1,7 @@
 //! `tacho recover`: writes the records that a dead server left in its arena to its log.
 //!
-//! The server uses the same library code at its start; this module has the search, the change of
-//! the user, and the messages.
+//! The server uses the same library code at its start; this module contains the search, the change
+//! of the user, and the messages.
 
 mod find;
 pub(crate) mod user;
@@ -71,10 +71,10 @@ pub enum RecoverCommandError {
     /// The log directory cannot be written.
     #[error(transparent)]
     Files(FileError),
-    /// Which records are in the log cannot be known.
+    /// It is unknown which records are in the log.
     #[error(transparent)]
     LastSeq(#[from] LastSeqError),
-    /// Something could not be written; it still is in its arena.
+    /// Something could not be written; it is still in its arena.
     #[error(transparent)]
     Recover(#[from] RecoverError),
     /// Stdout cannot be written to.
@@ -92,7 +92,7 @@ impl RecoverCommandError {
 /// Runs `tacho recover`. Returns the number of problems that were reported on stderr.
 ///
 /// # Errors
-/// It had to stop: what was recovered until then is in the log, the rest in its arena.
+/// It had to stop: the records recovered so far are in the log, the rest in its arena.
 pub fn run(args: &RecoverArgs) -> Result<u64, RecoverCommandError> {
     let directory = find_log_directory(&args.log.find())?;
     let user_id = user::become_owner(&directory)
@@ -182,9 +182,9 @@ fn key_file(args: &RecoverArgs, directory: &Path) -> PathBuf {
     args.signing_key_file.path.clone().or_else(beside).unwrap_or_default()
 }
 
-/// Continues to seal the log, if its key is available. Never makes a new key, and never breaks the
-/// chain: with another log's key, the lines go to a separate file, which the server seals at its
-/// next start. Returns the number of problems.
+/// Continues to seal the log, if its key is available. Never creates a new key, and never breaks
+/// the chain: with another log's key, the lines go to a separate file, which the server seals at
+/// its next start. Returns the number of problems.
 fn seal(
     args: &RecoverArgs,
     directory: &Path,
@@ -213,7 +213,7 @@ fn seal(
             files.leave_sealed_file();
             return Ok(0);
         }
-        // If the key cannot be read, sealing fails and says why.
+        // If the key cannot be read, sealing fails with the reason.
         (Ok(true) | Err(_), _) => {}
     }
     let options = SealOptions { key_file, checkpoint_interval_s: 0, may_break: false };
@@ -232,7 +232,7 @@ fn seal(
     Ok(1)
 }
 
-/// Writes what is in the dead arenas, and removes them. Returns the number of lines, and that of
+/// Writes the contents of the dead arenas, and removes them. Returns the number of lines, and of
 /// problems with their seal.
 fn write(
     args: &RecoverArgs,
@@ -273,7 +273,7 @@ fn write(
     for path in living {
         recover::take_back_living(directory, path, last_seq).map_err(RecoverError::from)?;
     }
-    // Arenas that cannot be read now: other lines take their numbers.
+    // Arenas that cannot be read at present: other lines take their numbers.
     for path in unread {
         arena_list::keep(directory, path, last_seq)
             .map_err(|error| RecoverCommandError::Place { path: path.clone(), error })?;

@@ -1,4 +1,4 @@
-//! Which lines are wanted.
+//! The filters of lines.
 
 use regex::Regex;
 use tacho_filter::glob;
@@ -7,7 +7,7 @@ use tacho_record::Line;
 
 use crate::cli::{FilterArgs, Run};
 
-/// All filters of one call. An empty list lets everything pass.
+/// All filters of one call. Every line passes an empty list.
 #[derive(Debug, Default)]
 pub struct Filter {
     window: Window,
@@ -16,7 +16,7 @@ pub struct Filter {
     hosts: Vec<Pattern>,
     conns: Vec<u64>,
     runs: Vec<Run>,
-    /// What [`Run::Last`] is, and those after it.
+    /// The run of [`Run::Last`]; later runs also match.
     last_run: u64,
     events: Vec<String>,
     sql_commands: Vec<Pattern>,
@@ -51,22 +51,22 @@ impl Filter {
         })
     }
 
-    /// Lets all lines of a time range pass.
+    /// Passes all lines of a time range.
     pub fn of_window(window: Window) -> Self {
         Self { window, ..Self::default() }
     }
 
-    /// Whether the newest run of the log has to be known.
+    /// Whether the newest run of the log must be known.
     pub fn wants_last_run(&self) -> bool {
         self.runs.contains(&Run::Last)
     }
 
-    /// Says which run is the newest one.
+    /// Sets the newest run.
     pub fn set_last_run(&mut self, run: u64) {
         self.last_run = run;
     }
 
-    /// Whether lines of several runs may be taken for those of one connection.
+    /// Whether lines of several runs could be mistaken for those of one connection.
     pub fn may_mix_runs(&self) -> bool {
         !self.conns.is_empty() && !matches!(self.runs[..], [Run::Number(_)])
     }
@@ -79,12 +79,12 @@ impl Filter {
         })
     }
 
-    /// Whether the line is wanted.
+    /// Whether the line passes the filters.
     pub fn matches(&self, line: &Line) -> bool {
         if !self.window.contains(line.ts) || !any(&self.events, |name| *name == line.event) {
             return false;
         }
-        // The lost records might have matched, so hiding their gap would be a lie.
+        // The lost records might have matched, so hiding the gap would be misleading.
         if line.event == "lost" {
             return true;
         }
@@ -104,7 +104,7 @@ impl Filter {
     }
 }
 
-/// Whether the digest of a line begins with `digest`, with or without the version in front.
+/// Whether the digest of a line begins with `digest`, with or without the version prefix.
 fn has_digest(line: &Line, digest: &str) -> bool {
     let hash = line.digest.split_once(':').map_or("", |(_, hash)| hash);
     !hash.is_empty() && (line.digest.starts_with(digest) || hash.starts_with(digest))
@@ -119,7 +119,7 @@ fn any<T>(wanted: &[T], matches: impl Fn(&T) -> bool) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 struct Pattern {
     glob: Vec<u8>,
-    /// Capital ASCII letters are equal to small ones.
+    /// Ignore the case of ASCII letters.
     fold: bool,
 }
 
@@ -205,7 +205,7 @@ mod tests {
         ] {
             assert!(matches(&[option, yes], STATEMENT), "{option} {yes}");
             assert!(!matches(&[option, no], STATEMENT), "{option} {no}");
-            // Any value of a list is enough.
+            // One matching value of a list suffices.
             let list = format!("{no},{yes}");
             if option != "--grep" {
                 assert!(matches(&[option, &list], STATEMENT), "{option} {list}");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_log_can_have_can_be_asked_for() {
+    fn every_possible_value_can_be_filtered() {
         for kind in EventKind::ALL.map(EventKind::name) {
             let line = STATEMENT.replace("statement", kind);
             assert!(matches(&["--event", kind], &line), "{kind}");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_hidden_by_event_alone() {
+    fn only_the_event_filter_hides_a_gap() {
         let lost = r#""event":"lost","count":3,"cause":"dropped""#;
         assert!(matches(&["--user", "app", "--grep", "x", "--outcome", "ok"], lost));
         assert!(!matches(&["--event", "statement"], lost));

@@ -1,12 +1,12 @@
-//! `tacho tail`: the end of the log, filtered, followed.
+//! `tacho tail`: shows the end of the log, filters it, follows it.
 //!
-//! `tacho_logdir::read` finds and reads the lines; this module says which are wanted, and shows them.
+//! `tacho_logdir::read` finds and reads the lines; this module filters and shows them.
 
 pub mod filter;
 pub mod output;
+pub mod sanitize;
 pub mod since;
 mod table;
-pub mod visible;
 
 use std::io;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub enum TailError {
     /// A pipe does not grow.
     #[error("cannot follow a pipe: it is read to its end without --follow")]
     FollowStream,
-    /// A time was not understood.
+    /// A time could not be parsed.
     #[error(transparent)]
     When(#[from] WhenError),
     /// The newest run is known at the end only.
@@ -54,13 +54,13 @@ pub enum TailError {
          the run, or read a log directory or file"
     )]
     LastRunOfStream,
-    /// `--identity` is no file with a secret key.
+    /// `--identity` is not a file with a secret key.
     #[error("{0:#}")]
     Identity(anyhow::Error),
-    /// `--grep` was not understood.
+    /// `--grep` could not be parsed.
     #[error("--grep is not a regular expression")]
     Grep(#[from] regex::Error),
-    /// The log was replaced, so that its numbers have another meaning.
+    /// The log was replaced, so its numbers have another meaning.
     #[error(
         "{} begins with seq {seq}, which was sent from another file: this is another log. To send it \
          from its start, remove the file of --state and start again", path.display()
@@ -86,7 +86,7 @@ impl TailError {
     }
 }
 
-/// How it went.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Broken lines and unreadable files, each already reported on stderr.
@@ -118,10 +118,10 @@ pub fn run(args: &TailArgs) -> Result<Verdict, TailError> {
     Ok(finish(&mut output))
 }
 
-/// What files may be read.
+/// Which files may be read.
 ///
 /// # Errors
-/// When a key cannot be read.
+/// A key cannot be read.
 pub fn access(identity: &IdentityArgs) -> Result<Access, TailError> {
     let identities = identity.read().map_err(TailError::Identity)?;
     Ok(Access { identities, line_bytes_max: line_limit::get() })

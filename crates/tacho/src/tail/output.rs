@@ -1,4 +1,4 @@
-//! Where lines and messages go: stdout for the log, stderr for messages about reading it.
+//! The destination of lines and messages: stdout for the log, stderr for messages about reading it.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -15,8 +15,8 @@ use tacho_record::OwnedRecord;
 
 use super::TailError;
 use super::filter::Filter;
+use super::sanitize::sanitize;
 use super::table::Table;
-use super::visible::visible;
 use crate::cli::{Color, Format, TailArgs};
 use crate::convert::{Converter, Look, Shipment};
 use crate::line_limit;
@@ -25,7 +25,7 @@ use crate::line_limit;
 const PROGRESS_AFTER: Duration = Duration::from_secs(2);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How many runs are named.
+/// How many runs are listed.
 const RUNS_NAMED: usize = 8;
 /// How many are counted.
 const RUNS_MAX: usize = 1000;
@@ -42,7 +42,7 @@ pub struct Output {
     pub problem_count: u64,
     stop: Arc<AtomicBool>,
     progress: Progress,
-    /// An error that is returned when the next line is shown: reading ends with it.
+    /// An error that is returned when the next line is shown; it ends reading.
     failure: Option<TailError>,
     runs: Runs,
 }
@@ -57,7 +57,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// Returns the run of a line if the line before was of another one.
+    /// Returns the run of a line if the previous line belongs to another one.
     fn next(&mut self, line: &Line) -> Option<u64> {
         let run = line.run?;
         self.seen.insert(run);
@@ -68,23 +68,23 @@ impl Runs {
     }
 }
 
-/// How lines are shown.
+/// The form of lines.
 enum Form {
-    /// As they are.
+    /// Unchanged.
     Lines,
-    /// As rows; `true` while the header is due.
+    /// As rows; `true` while the header is not yet written.
     Table(Table, bool),
     /// In another format.
     Converted(Box<Conversion>),
-    /// As messages to somewhere else.
+    /// As messages to a receiver.
     Sent(Box<Shipment>),
 }
 
 /// A conversion.
 struct Conversion {
     converter: Converter,
-    /// A line is shown as soon as it is wanted, so its record, which was made to see whether it is
-    /// whole, waits here.
+    /// A line is shown as soon as it passes the filters; its record, which was created to check
+    /// whether it is complete, is kept here until then.
     waiting: Option<OwnedRecord>,
 }
 
@@ -98,7 +98,7 @@ struct Progress {
 }
 
 impl Output {
-    /// Makes the output of a command line. Ctrl-C sets `stop`.
+    /// Creates the output of a command line. Ctrl-C sets `stop`.
     pub fn new(args: &TailArgs, filter: Filter, zone: TimeZone, stop: Arc<AtomicBool>) -> Self {
         let terminal = io::stdout().is_terminal();
         let form = match args.format {
@@ -111,7 +111,7 @@ impl Output {
         Self::of(form, Box::new(io::stdout()), filter, stop)
     }
 
-    /// Makes the output of a conversion, to stdout or a file.
+    /// Creates the output of a conversion, to stdout or a file.
     pub fn converted(
         converter: Converter,
         out: Box<dyn Write>,
@@ -122,7 +122,7 @@ impl Output {
         Self::of(Form::Converted(Box::new(conversion)), out, filter, stop)
     }
 
-    /// Makes the output that sends.
+    /// Creates the output that sends.
     pub fn sent(shipment: Shipment, filter: Filter, stop: Arc<AtomicBool>) -> Self {
         Self::of(Form::Sent(Box::new(shipment)), Box::new(io::sink()), filter, stop)
     }
@@ -152,7 +152,7 @@ impl Output {
             return Err(line_limit::too_long());
         }
         if let Form::Sent(shipment) = &self.form {
-            // Readers check for Ctrl-C now and then, and file by file: if a line were sent after a
+            // Readers check for Ctrl-C occasionally, and file by file: if a line were sent after a
             // skipped one, the next run would not send the skipped one.
             if self.stopped() || shipment.passes_over(path, placed) {
                 return Ok(false);
@@ -162,7 +162,7 @@ impl Output {
         let is_wanted = self.filter.matches(&line);
         match &mut self.form {
             Form::Converted(conversion) => {
-                // Also of a line that is not wanted: a broken one is reported.
+                // Also for a filtered line: a broken one is reported.
                 let record = OwnedRecord::of_line(&line).map_err(|error| error.to_string())?;
                 conversion.waiting = Some(record);
             }
@@ -193,8 +193,8 @@ impl Output {
                 if std::mem::take(header_due) {
                     self.out.write_all(table.header().as_bytes())?;
                 }
-                // The line was parsed before, so this cannot fail; a lost line would be worse
-                // than an error, though.
+                // The line was parsed before, so this cannot fail; but losing a line would be worse
+                // than an error.
                 let line = Line::parse(bytes).map_err(io::Error::other)?;
                 if self.filter.may_mix_runs()
                     && let Some(run) = self.runs.next(&line)
@@ -214,8 +214,7 @@ impl Output {
         }
     }
 
-    /// Writes what a conversion has held back until the end of the log, and gives the converter
-    /// back.
+    /// Writes what a conversion has held until the end of the log, and returns the converter.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -243,7 +242,7 @@ impl Output {
         self.note(&format!("{}{place}: {reason}", path.display()));
     }
 
-    /// Reports that the lines of one connection id are of several connections.
+    /// Reports that the lines of one connection id belong to several connections.
     pub fn report_runs(&mut self) {
         if self.runs.seen.len() < 2 {
             return;
@@ -259,7 +258,7 @@ impl Output {
         ));
     }
 
-    /// Takes the progress line away.
+    /// Clears the progress line.
     pub fn clear_progress(&mut self) {
         if std::mem::take(&mut self.progress.shown) {
             let _ = write!(io::stderr(), "\r\x1b[K");
@@ -301,8 +300,8 @@ impl Sink for Output {
 
     fn note(&mut self, text: &str) {
         self.clear_progress();
-        // A closed stderr must not stop the log; the exit code still says it.
-        let _ = writeln!(io::stderr(), "tacho: {}", visible(text));
+        // A closed stderr must not stop the log; the exit code still reports the problem.
+        let _ = writeln!(io::stderr(), "tacho: {}", sanitize(text));
     }
 
     fn out_of_room(&mut self, path: &Path, bytes_max: usize) {
@@ -326,7 +325,7 @@ impl Sink for Output {
         self.progress.tick_bytes = 0;
         let now = Instant::now();
         if self.progress.enabled && now >= self.progress.next {
-            // What was shown must be above the progress line, not in the middle of it.
+            // Shown lines must be above the progress line, not within it.
             self.flush()?;
             self.progress.next = now + PROGRESS_INTERVAL;
             self.progress.shown = true;

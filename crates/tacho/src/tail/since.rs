@@ -1,8 +1,8 @@
-//! What `--since` and `--until` mean.
+//! Parses `--since` and `--until`.
 //!
-//! Times without an offset are in the reader's time zone. Where a clock change makes one
-//! ambiguous or skips it, the reading that shows more is taken: the earlier for `--since`, the
-//! later for `--until`.
+//! Times without an offset are in the reader's time zone. If a clock change makes one ambiguous or
+//! skips it, the interpretation that shows more is used: the earlier for `--since`, the later for
+//! `--until`.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Disambiguation, TimeZone};
@@ -11,18 +11,18 @@ use tacho_logdir::read::Window;
 
 use crate::cli::log::TimeRange;
 
-/// Why a range was refused.
+/// Why a range was rejected.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WhenError {
-    /// Not one of the forms.
+    /// It has none of the supported forms.
     #[error(
         "{option}: `{text}` is not a time; expected a form such as 10m, 2h, 1h30m, 1d, today, 09:30, \
          2026-11-21 or 2026-11-21T09:30:00+01:00"
     )]
     Unknown {
-        /// The option it was given to.
+        /// The option.
         option: &'static str,
-        /// What was given.
+        /// Its value.
         text: String,
     },
     /// The range is empty.
@@ -82,7 +82,7 @@ fn parse_until(text: &str, since: Option<Timestamp>, now: &Zoned) -> Option<Time
     None
 }
 
-/// The last such time of day that is not after `now`.
+/// The most recent such time of day that is not after `now`.
 fn last_before(time: Time, now: &Zoned, ambiguous: Disambiguation) -> Option<Timestamp> {
     let mut date = now.date();
     for _ in 0..3 {
@@ -121,7 +121,7 @@ fn parse_moment(text: &str, now: &Zoned, ambiguous: Disambiguation) -> Option<Ti
     if let Ok(moment) = text.parse::<Timestamp>() {
         return Some(moment);
     }
-    // A date and time with something after it that is not an offset must not pass as local.
+    // A date and time followed by text that is not an offset must not be treated as local.
     if text.len() > 10 {
         return resolve(text.parse::<DateTime>().ok()?, zone, ambiguous);
     }
@@ -132,15 +132,15 @@ fn resolve(civil: DateTime, zone: &TimeZone, ambiguous: Disambiguation) -> Optio
     zone.to_ambiguous_timestamp(civil).disambiguate(ambiguous).ok()
 }
 
-/// `90s`, `10m`, `2h`, `1d`, `1w`, `1h30m`: how long ago. Days and weeks are calendar units: a
-/// day ago is the same time yesterday, also when that was 23 or 25 hours ago.
+/// `90s`, `10m`, `2h`, `1d`, `1w`, `1h30m`: how long ago. Days and weeks are calendar units: a day
+/// ago is the same time yesterday, even if that was 23 or 25 hours ago.
 fn parse_age(text: &str) -> Option<Span> {
     let span = text.parse().or_else(|_| in_order(text).parse::<Span>()).ok()?;
-    // A later time has no lines, `10m ago` is what `10m` means already.
+    // A later time has no lines; `10m ago` is what `10m` already means.
     (!span.is_negative()).then_some(span)
 }
 
-/// `30m1h` as `1h30m`: jiff wants the largest unit first.
+/// `30m1h` as `1h30m`: jiff requires the largest unit first.
 fn in_order(text: &str) -> String {
     let mut parts: Vec<&str> = text.split_inclusive(char::is_alphabetic).collect();
     parts.sort_by_key(|part| "wdhms".find(|unit| part.ends_with(unit)));

@@ -1,7 +1,7 @@
-//! Lines as columns for people.
+//! Lines as columns.
 //!
-//! On a terminal a line is one row of its width. Into a pipe nothing is cut and times are
-//! complete, so that `grep` and `less -S` have all of it.
+//! On a terminal a line is one row of its width. In a pipe nothing is cut and times are complete,
+//! so that `grep` and `less -S` have all of it.
 
 use std::fmt::Write as _;
 
@@ -9,16 +9,16 @@ use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
 use tacho_record::Line;
 
-use super::visible::push_visible;
+use super::sanitize::push_sanitized;
 use crate::say;
 
-/// Below this the columns DB and ROWS and the date give way to the statement.
+/// In a narrower table the columns DB and ROWS and the date are omitted in favour of the statement.
 const WIDE_COLUMNS: usize = 110;
 
 /// The statement gets at least this much, even if the row is then too long.
 const SQL_COLUMNS_MIN: usize = 16;
 
-/// Makes rows.
+/// Formats rows.
 #[derive(Debug)]
 pub struct Table {
     /// `None`: nothing is cut.
@@ -27,14 +27,14 @@ pub struct Table {
     zone: TimeZone,
 }
 
-/// Which way a column is filled up.
+/// The alignment of a column.
 #[derive(Clone, Copy)]
 enum Align {
     Left,
     Right,
 }
 
-/// A row as it grows.
+/// A row under construction.
 struct Row {
     text: String,
     columns: usize,
@@ -42,12 +42,12 @@ struct Row {
 }
 
 impl Row {
-    /// A column of fixed width with a space after it. A number is never cut: it would be
-    /// another number.
+    /// A column of fixed width with a space after it. A number is never cut: it would be another
+    /// number.
     fn cell(&mut self, text: &str, width: usize, align: Align, style: Style) {
         let mut shown = String::new();
         let cut = matches!(align, Align::Left).then_some(width);
-        let used = push_visible(&mut shown, text, cut);
+        let used = push_sanitized(&mut shown, text, cut);
         let fill = width.saturating_sub(used);
         let (before, after) = match align {
             Align::Left => (0, fill),
@@ -103,7 +103,7 @@ impl Table {
         row.finish()
     }
 
-    /// What stands before the lines of another run of the server.
+    /// The line before the lines of another run of the server.
     pub fn run(&self, run: u64) -> String {
         let mut row = Row { text: String::new(), columns: 0, color: self.color };
         row.styled(&format!("--- run {run} of the server ---"), DIM);
@@ -122,7 +122,7 @@ impl Table {
         row
     }
 
-    /// Widths of the columns before the statement; a column of width 0 is left out.
+    /// Widths of the columns before the statement; a column of width 0 is omitted.
     fn widths(&self) -> [usize; 8] {
         match self.width {
             None => [32, 6, 16, 16, 11, 14, 7, 7],
@@ -158,7 +158,7 @@ impl Table {
         );
         let room = self.width.map(|w| w.saturating_sub(row.columns).max(SQL_COLUMNS_MIN));
         let mut text = String::new();
-        push_visible(&mut text, &detail(line), room);
+        push_sanitized(&mut text, &detail(line), room);
         row.styled(&text, if gap { GAP } else { PLAIN });
         row.finish()
     }
@@ -184,7 +184,7 @@ fn result(line: &Line) -> (String, Style) {
     }
 }
 
-/// The last column: the statement, or what there is to say about another event.
+/// The last column: the statement, or a description of another event.
 fn detail<'a>(line: &'a Line) -> std::borrow::Cow<'a, str> {
     let mut text = String::new();
     let mut add = |name: &str, value: &str| {

@@ -14,8 +14,8 @@ use super::VerifyError;
 use crate::cli::KeygenArgs;
 use crate::{say, small_file};
 
-/// Reads a public key: the text itself, or the path of a file that has it. A signing key file
-/// has it, too.
+/// Reads a public key: the text itself, or the path of a file that has it. A signing key file also
+/// has it.
 pub fn read(given: &str) -> anyhow::Result<VerifierKey> {
     if let Ok(key) = given.parse() {
         return root(key);
@@ -39,13 +39,14 @@ pub fn read(given: &str) -> anyhow::Result<VerifierKey> {
     }
 }
 
-/// The text of a key file, also of one that a recorder of this user has made, which has mode 0000.
+/// The text of a key file, including one that a recorder of this user has created, which has mode
+/// 0000.
 fn text_of(path: &Path) -> io::Result<String> {
     match small_file::read_text(path, BYTES_MAX as u64) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             let Ok(file) = private_file::open(path) else { return Err(error) };
             let mut text = String::new();
-            // One that is cut makes no sense.
+            // A truncated one cannot be parsed.
             file.take(BYTES_MAX as u64).read_to_string(&mut text)?;
             Ok(text)
         }
@@ -64,12 +65,12 @@ fn root(key: VerifierKey) -> anyhow::Result<VerifierKey> {
 /// Runs `tacho keygen`.
 ///
 /// # Errors
-/// When a file exists already or cannot be written.
+/// A file already exists or cannot be written.
 pub fn generate(args: &KeygenArgs) -> anyhow::Result<()> {
     let mut public_path = args.output.as_os_str().to_owned();
     public_path.push(".pub");
     let public_path = PathBuf::from(public_path);
-    // Before the secret is written: half a pair would be in the way of the next attempt.
+    // Before the secret is written: an incomplete pair would prevent the next attempt.
     for path in [&args.output, &public_path] {
         if path.symlink_metadata().is_ok() {
             bail!("{} exists and is not overwritten; name another file", path.display());
@@ -94,7 +95,7 @@ fn write(path: &Path, mode: u32, bytes: &[u8]) -> anyhow::Result<()> {
     written.map_err(|error| remove(path, error))
 }
 
-/// Takes back a file of ours after an error.
+/// Removes our own file after an error.
 fn remove(path: &Path, error: anyhow::Error) -> anyhow::Error {
     match std::fs::remove_file(path) {
         Ok(()) => error,

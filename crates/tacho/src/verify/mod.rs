@@ -1,4 +1,4 @@
-//! `tacho verify`, `tacho keygen`, `tacho checkpoint`: tamper evidence from the outside.
+//! `tacho verify`, `tacho keygen`, `tacho checkpoint`: tamper evidence from outside.
 
 mod keys;
 
@@ -24,12 +24,12 @@ pub use keys::generate;
 /// Time between two updates of the progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// A failure that is not the command line's.
+/// A failure that is not caused by the command line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:#}")]
 pub struct VerifyError(#[from] anyhow::Error);
 
-/// The exit code of a state. 0, 1 and 2 mean what they mean everywhere.
+/// The exit code of a state. 0, 1 and 2 have their usual meanings.
 fn exit_code(state: State) -> u8 {
     match state {
         State::Ok => 0,
@@ -46,7 +46,7 @@ fn exit_code(state: State) -> u8 {
     }
 }
 
-/// The state, for people.
+/// The displayed state.
 fn verdict(state: State) -> &'static str {
     match state {
         State::Ok => "OK: everything is there, unchanged and signed",
@@ -73,7 +73,7 @@ fn verdict(state: State) -> &'static str {
     }
 }
 
-/// One object with everything, for `--json`.
+/// The complete result as one object, for `--json`.
 #[derive(Serialize)]
 struct Answer<'a> {
     state: &'static str,
@@ -81,7 +81,7 @@ struct Answer<'a> {
     directory: String,
     files: u64,
     removed_files: u64,
-    /// How many of them for which reason.
+    /// Their number for each reason.
     removed_by: BTreeMap<String, u64>,
     encrypted_files: u64,
     records: u64,
@@ -124,7 +124,7 @@ struct FindingAnswer<'a> {
 /// Runs `tacho verify`.
 ///
 /// # Errors
-/// When the command line is wrong, or something cannot be read ([`VerifyError`]).
+/// The command line is wrong, or something cannot be read ([`VerifyError`]).
 pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let keys = args.key.iter().map(|key| keys::read(key)).collect::<Result<Vec<_>, _>>()?;
     let expect = match &args.expect {
@@ -153,7 +153,7 @@ fn open(log: &LogPath, identities: Identities) -> anyhow::Result<RealDirectory> 
         .with_context(|| format!("cannot read the log directory {log}"))
 }
 
-/// A checkpoint is some lines.
+/// A checkpoint has a few lines.
 const CHECKPOINT_BYTES_MAX: u64 = 64 << 10;
 
 fn read_expected(path: &Path) -> anyhow::Result<String> {
@@ -292,7 +292,7 @@ impl Progress {
 /// Runs `tacho checkpoint`: prints the newest checkpoint of a directory.
 ///
 /// # Errors
-/// When there is none, or a file cannot be read.
+/// There is none, or a file cannot be read.
 pub fn checkpoint(args: &CheckpointArgs) -> anyhow::Result<()> {
     let newest = newest_checkpoint(&args.log.find()).map_err(VerifyError)?;
     print!("{newest}");

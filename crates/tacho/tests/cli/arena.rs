@@ -10,7 +10,7 @@ use tacho_ring::layout::{OVERFLOW_DROP, OVERFLOW_TIMEOUT};
 use crate::server::{Place, Process};
 use crate::support::{stderr, stdout, tacho};
 
-/// Only a hang lasts this long; no test passes or fails by time otherwise.
+/// Only a hang lasts this long; otherwise no test depends on time.
 const HANG: Duration = Duration::from_secs(60);
 
 fn arena(path: &Path, args: &[&str]) -> Output {
@@ -56,7 +56,7 @@ fn lists_the_living_and_the_dead() {
 }
 
 #[test]
-fn files_that_are_no_arenas_are_told() {
+fn files_that_are_not_arenas_are_reported() {
     let place = Place::new();
     let path = place.arenas().join("tacho-0-1-1.arena");
     std::fs::write(&path, b"something else").unwrap();
@@ -101,9 +101,9 @@ fn records_are_shown_without_secrets_and_controls() {
     assert_eq!(one.lines().count(), 3);
 }
 
-/// The word that makes something a secret may be pieces away from it.
+/// The word that makes text a secret may be several pieces away from it.
 #[test]
-fn texts_in_pieces_are_judged_as_a_whole() {
+fn texts_in_pieces_are_redacted_as_a_whole() {
     let place = Place::new();
     let mut server = place.server();
     let mut sql = b"CREATE USER u IDENTIFIED /*".to_vec();
@@ -120,12 +120,12 @@ fn texts_in_pieces_are_judged_as_a_whole() {
 }
 
 #[test]
-fn a_waiting_server_is_set_free() {
+fn a_waiting_server_is_released() {
     let place = Place::new();
     let mut server = place.server();
     let path = server.file.path().to_owned();
     let arena_of_test = server.file.arena();
-    // No writer: the arena fills, and the session waits for ever.
+    // No writer: the arena fills, and the session waits forever.
     let session = std::thread::spawn(move || {
         let sql = vec![b'x'; 1_000];
         for id in 1..=2_000 {

@@ -1,5 +1,5 @@
-//! Files that are made to take a reader's memory or time. Each command runs with a limit to its address
-//! space, so that a test does not depend on how much memory there is.
+//! Files that are crafted to exhaust a reader's memory or time. Each command runs with a limited
+//! address space, so that a test does not depend on the machine's memory.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,8 +13,8 @@ use crate::verify::{Place, assert_code};
 const MIB: u64 = 1 << 20;
 const TIME: &str = "2026-11-21T10:00:00.000000+00:00";
 
-/// Runs the command with so much address space. A command that asks for more is killed by its own
-/// allocator, and its code is not one of its answers.
+/// Runs the command with this much address space. A command that needs more is killed by its own
+/// allocator, with an exit code that it never returns.
 fn within(bytes: u64, args: &[&str]) -> Output {
     let mut command = command(args);
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
@@ -79,7 +79,7 @@ fn the_limit_of_a_line_can_be_set() {
         assert_eq!(shown(&["--max-line-size", "4096", "-n", lines]), (Some(1), 2), "{lines}");
         assert_eq!(shown(&["--max-line-size", "8192", "-n", lines]), (Some(0), 3), "{lines}");
     }
-    // Lines that are kept until they are shown have a limit together, too.
+    // Lines that are kept until they are shown have a common limit, too.
     assert_eq!(shown(&["--max-line-size", "5500", "-n", "3"]), (Some(0), 3));
     for seq in 4..8 {
         log.append(name, statement(seq, TIME, &format!("SELECT '{}'", "x".repeat(4900))) + "\n");
@@ -90,7 +90,7 @@ fn the_limit_of_a_line_can_be_set() {
     assert_eq!(shown(&["--max-line-size", "5500", "-n", "2"]), (Some(0), 2));
 }
 
-/// Two million lines of header, and one that never ends.
+/// Two million lines of header, and one without an end.
 #[test]
 fn a_crafted_header_of_an_encrypted_file_is_refused() {
     for rest in ["-> X25519 x\nAAAA\n".repeat(120_000), "x".repeat(2_000_000)] {
@@ -111,7 +111,7 @@ fn a_crafted_header_of_an_encrypted_file_is_refused() {
     }
 }
 
-/// Entries that make no sense, entries of all kinds without end, and lines without end.
+/// Entries that cannot be parsed, entries of all kinds without end, and lines without end.
 #[test]
 fn tombstones_and_sidecars_are_read_in_bounded_memory() {
     for unit in ["x\n", "frame 1\n", "\n", "x", "— a b\n", "frame 0 9 9 9 00\n\n"] {
@@ -129,7 +129,7 @@ fn tombstones_and_sidecars_are_read_in_bounded_memory() {
     }
 }
 
-/// A key, a checkpoint and a state are small files, whatever stands in their place.
+/// A key, a checkpoint and a state are small files, whatever replaces them.
 #[test]
 fn small_files_are_read_in_bounded_memory() {
     let place = Place::new();

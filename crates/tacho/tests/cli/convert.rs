@@ -47,14 +47,14 @@ fn a_long_statement_is_one_where_it_ended() {
         let output = convert(&log, to, &[]);
         assert_eq!(output.status.code(), Some(0), "{to}");
         assert_eq!(stdout(&output).matches("SELECT").count(), 2, "{to}: {}", stdout(&output));
-        // Syslog alone can say that a statement is running.
+        // Only syslog can express that a statement is running.
         let running = stdout(&output).to_lowercase().contains("running");
         assert_eq!(running, to == "syslog", "{to}: {}", stdout(&output));
     }
 }
 
 #[test]
-fn what_is_still_running_comes_last() {
+fn running_statements_come_last() {
     let log = Log::new();
     log.append(
         FIRST,
@@ -70,7 +70,7 @@ fn what_is_still_running_comes_last() {
 }
 
 #[test]
-fn following_goes_on_until_ctrl_c() {
+fn following_continues_until_ctrl_c() {
     let log = Log::new();
     let lines = long_statement();
     let (first, rest) = lines.split_at(lines.find('\n').unwrap() + 1);
@@ -149,7 +149,7 @@ fn an_xml_file_is_whole_even_without_a_record() {
 }
 
 #[test]
-fn no_file_is_written_over() {
+fn no_file_is_overwritten() {
     let log = Log::new();
     log.append(FIRST, long_statement());
     let out = log.file("out.csv");
@@ -164,7 +164,7 @@ fn no_file_is_written_over() {
 }
 
 #[test]
-fn broken_lines_and_broken_files_are_told_of() {
+fn broken_lines_and_broken_files_are_reported() {
     let log = Log::new();
     log.append(FIRST, long_statement());
     log.append(FIRST, "{\"v\":1,\"seq\":4,\"ts\":\"2026-11-21T10:00:02Z\",\"event\":\"party\"}\n");
@@ -183,7 +183,7 @@ fn broken_lines_and_broken_files_are_told_of() {
     let output = convert(&log, "csv", &[]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).lines().next().unwrap().contains("compressed"));
-    // Not all of it is there.
+    // A part of it is missing.
     std::fs::write(log.file(name), &compressed[..compressed.len() - 3]).unwrap();
     let output = convert(&log, "csv", &[]);
     assert_eq!(output.status.code(), Some(1));
@@ -207,7 +207,7 @@ fn slowlog(log: &Log, args: &[&str]) -> Output {
 }
 
 #[test]
-fn the_slow_log_says_what_it_leaves_out() {
+fn the_slow_log_reports_what_it_omits() {
     let log = Log::new();
     log.append(FIRST, long_statement());
     let interrupted = r#"{"v":1,"seq":4,"ts":"2026-11-21T10:00:02.000000Z","event":"statement","outcome":"interrupted","command":"Query","sql":"SELECT 4"}"#;
@@ -218,7 +218,7 @@ fn the_slow_log_says_what_it_leaves_out() {
     assert_eq!(text.matches("# Query_time: ").count(), 2);
     assert!(text.contains("# Time: 261121 10:00:20\n"));
     assert!(text.contains("# Query_time: 20.000000  Lock_time: 0.000000  Rows_sent: 0"));
-    // The database is the one that the statement before it has named.
+    // The database is that of the previous statement.
     assert!(text.starts_with("# Time: 261121 10:00:01\n"), "{text}");
     assert!(text.contains("\nuse shop;\nSET timestamp=1795255201;\nSELECT 2;\n"), "{text}");
     assert!(text.contains("\nSET timestamp=1795255200;\nSELECT SLEEP(20);\n"), "{text}");
@@ -229,7 +229,7 @@ fn the_slow_log_says_what_it_leaves_out() {
     assert_eq!(slow.matches("# Query_time: ").count(), 1);
 }
 
-/// What a program makes of the slow log; `None`: it is not installed.
+/// A program's result for the slow log; `None`: it is not installed.
 fn analyse(program: &str, args: &[&str], input: &str) -> Option<String> {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -250,7 +250,7 @@ fn analyse(program: &str, args: &[&str], input: &str) -> Option<String> {
     Some(stdout(&output))
 }
 
-/// Statements that look like parts of a slow log, and how often each is in the log.
+/// Statements that look like parts of a slow log, and how often each occurs in the log.
 const ODD: [(&str, usize); 8] = [
     ("SELECT a FROM t WHERE id = 4711", 3),
     (

@@ -15,14 +15,14 @@ fn with_newline(seq: u64) -> String {
 }
 
 #[test]
-fn goes_on_across_rotation() {
+fn continues_across_rotation() {
     let log = Log::new();
     log.append(FIRST, with_newline(1) + &with_newline(2));
     let following = Following::start(log.path(), &["-n", "1"]);
     assert_eq!(following.next(), line(2));
     log.append(FIRST, with_newline(3));
     assert_eq!(following.next(), line(3));
-    // The old file gets a last line, and two new files come between two looks.
+    // The old file gets a last line, and two new files are created between two reads.
     log.append(FIRST, with_newline(4));
     log.append(SECOND, with_newline(5));
     log.append(THIRD, with_newline(6));
@@ -43,7 +43,7 @@ fn nothing_is_lost_or_doubled_while_files_rotate_quickly() {
     assert_eq!(following.next(), line(0));
     for seq in 1..=LINES {
         let name = format!("audit-20261121T100000Z-{:06}.jsonl", seq / 100 + 1);
-        // Lines come in two writes, so that many looks see half a line.
+        // Lines are written in two parts, so that many reads get half a line.
         let text = with_newline(seq);
         let (head, tail) = text.split_at(text.len() / 2);
         log.append(&name, head);
@@ -68,7 +68,7 @@ fn waits_for_the_rest_of_a_line() {
 }
 
 #[test]
-fn a_line_that_stays_torn_at_rotation_is_told() {
+fn a_line_that_stays_torn_at_rotation_is_reported() {
     let log = Log::new();
     log.append(FIRST, with_newline(1));
     let following = Following::start(log.path(), &[]);
@@ -119,7 +119,7 @@ fn waits_for_the_first_file() {
 }
 
 #[test]
-fn a_file_that_goes_or_is_compressed_is_no_matter() {
+fn a_removed_or_compressed_file_is_not_an_error() {
     let log = Log::new();
     log.append(FIRST, with_newline(1));
     let following = Following::start(log.path(), &[]);

@@ -1,4 +1,4 @@
-//! Runs the built command on log directories and arenas that the tests make.
+//! Runs the built command on log directories and arenas that the tests create.
 
 mod arena;
 mod bounds;

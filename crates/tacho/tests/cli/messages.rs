@@ -1,4 +1,4 @@
-//! What the command says of wrong input: once, in one line, and with what is permitted.
+//! The messages for wrong input: once, in one line, and with the permitted values.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +14,7 @@ fn stderr(args: &[&str]) -> String {
 }
 
 #[test]
-fn a_file_that_is_no_log_has_one_message() {
+fn a_file_that_is_not_a_log_has_one_message() {
     for args in [
         &["tail", "/bin/ls"][..],
         &["convert", "--format", "ecs", "/bin/ls"],
@@ -25,7 +25,7 @@ fn a_file_that_is_no_log_has_one_message() {
     }
 }
 
-/// A log that was damaged at its start is still one.
+/// A log that is damaged at its start is still a log.
 #[test]
 fn a_damaged_log_is_read() {
     let log = Log::new();
@@ -39,7 +39,7 @@ fn a_damaged_log_is_read() {
 }
 
 #[test]
-fn a_cause_is_said_once() {
+fn a_cause_is_reported_once() {
     let empty = tempfile::tempdir().unwrap();
     let path = empty.path().to_str().unwrap();
     let told = stderr(&["checkpoint", path]);
@@ -51,7 +51,7 @@ fn a_cause_is_said_once() {
 }
 
 #[test]
-fn a_wrong_number_is_told_what_is_right() {
+fn a_wrong_number_has_a_message_with_the_permitted_values() {
     for (args, permitted) in [
         (&["tail", "--conn", "x"][..], "from 0 to 18446744073709551615"),
         (&["tail", "--errno", "-1"], "from 0 to 4294967295"),
@@ -125,14 +125,14 @@ fn tables_and_empty_settings_are_shown() {
     assert!(shown.contains(" interrupted "), "{shown}");
 }
 
-/// It would wait for the server without end.
+/// It would wait for the server forever.
 #[test]
 fn a_recorder_that_cannot_read_its_directory_ends() {
     let place = Place::new();
     let log = place.log();
-    // SAFETY: it only reads who this process is.
+    // SAFETY: it only reads the user id of this process.
     if unsafe { libc::geteuid() } == 0 {
-        // Root becomes the owner of the directory, and may as little then.
+        // Root becomes the owner of the directory, and then has no more permissions than it.
         std::os::unix::fs::chown(&log, Some(65_534), Some(65_534)).unwrap();
         fs::set_permissions(place.root(), fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -151,7 +151,7 @@ fn a_recorder_that_cannot_read_its_directory_ends() {
 }
 
 #[test]
-fn sending_gives_up_when_it_is_asked_to() {
+fn sending_gives_up_after_the_time_limit() {
     let log = Log::new();
     log.append(
         "audit-20261121T100000Z-000001.jsonl",
@@ -172,7 +172,7 @@ fn sending_gives_up_when_it_is_asked_to() {
 }
 
 #[test]
-fn a_finding_about_no_file_has_no_empty_name() {
+fn a_finding_without_a_file_has_no_empty_name() {
     let directory = tempfile::tempdir().unwrap();
     let key = directory.path().join("key");
     let key = key.to_str().unwrap();

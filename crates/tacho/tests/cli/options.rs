@@ -56,7 +56,7 @@ fn the_format_of_a_result() {
 }
 
 #[test]
-fn the_place_of_an_output() {
+fn the_destination_of_an_output() {
     let log = log();
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| text(&directory.path().join(name)).to_owned();
@@ -85,7 +85,7 @@ fn the_place_of_an_output() {
     let output = tacho(&["keygen", "--out", &path("key")]);
     assert!(output.status.success() && Path::new(&path("key.pub")).exists());
     assert!(stderr(&output).contains("warning: --out is now --output; "), "{}", stderr(&output));
-    // Results that cannot be read: the options were understood.
+    // The results cannot be read, but the options are valid.
     same(
         &["bench", "--from", "/nonexistent", "--out", &bench_old],
         &["bench", "--results", "/nonexistent", "--output", &bench_new],
@@ -99,7 +99,7 @@ fn the_place_of_an_output() {
 }
 
 #[test]
-fn the_place_of_a_log() {
+fn the_path_of_a_log() {
     let log = log();
     let log = text(log.path());
     same(

@@ -26,7 +26,7 @@ fn a_second_form_with_other_lines_is_found() {
     place.write(1);
     let (path, text) = first(&place);
     let put = |suffix: &str, bytes: &[u8]| fs::write(with_suffix(&path, suffix), bytes).unwrap();
-    // As a crash of the packing leaves it.
+    // The state after a crash of the packing.
     put(".zst", &compressed(&text));
     let output = place.verify(&[]);
     assert_code(&output, 0);
@@ -56,7 +56,7 @@ fn a_second_form_with_other_lines_is_found() {
     assert_code(&place.verify(&identity), 0);
 }
 
-/// A log, a sidecar, the tombstones: a link to what is the right text elsewhere is none.
+/// A log, a sidecar, the tombstones: a link to a valid text is not one of them.
 #[test]
 fn links_are_not_followed() {
     let place = Place::new();
@@ -78,16 +78,16 @@ fn links_are_not_followed() {
         }
     }
     assert_code(&place.verify(&[]), 0);
-    // A hard link is the same file, as backups make them.
+    // A hard link is the same file, as in backups.
     fs::hard_link(&place.files("jsonl")[0], elsewhere.join("hard")).unwrap();
     assert_code(&place.verify(&[]), 0);
-    // A directory that is a link is what the user has named.
+    // The user may name a directory that is a link.
     let link = place.directory.path().join("link");
     symlink(place.log(), &link).unwrap();
     assert_code(&tacho(&["verify", link.to_str().unwrap(), "--key", &place.public]), 0);
 }
 
-/// Whatever stands under the name of a newer log file, a sidecar or an older one: an answer.
+/// Whatever has the name of a newer log file, a sidecar or an older one: there is a result.
 #[test]
 fn nothing_in_the_directory_ends_the_verification() {
     type Put = fn(&Path);
@@ -137,7 +137,7 @@ fn names_that_only_look_like_log_files_are_named() {
     assert!(stdout(&output).contains("note: kept.jsonl: not a file"), "{}", stdout(&output));
 }
 
-/// No reader shows lines that `verify` passes over.
+/// Readers do not show lines that `verify` skips.
 #[test]
 fn names_that_only_look_like_log_files_are_not_read() {
     let log = Log::new();
@@ -149,8 +149,8 @@ fn names_that_only_look_like_log_files_are_not_read() {
     assert!(text.contains("SELECT 1") && text.lines().count() == 1, "{text}");
 }
 
-/// What reads a directory of the log passes over links, says so, and ends with 1; a link that the user
-/// names is read.
+/// Commands that read a directory of the log skip links, report them, and exit with 1; a link that
+/// the user names is read.
 #[test]
 fn readers_do_not_follow_links() {
     let log = Log::new();
@@ -177,7 +177,7 @@ fn readers_do_not_follow_links() {
     let named = tacho(&["tail", newest.to_str().unwrap(), "--format", "json"]);
     assert!(named.status.success() && stdout(&named).contains("SECRET"), "{}", stderr(&named));
 
-    // The real newest file is followed, and a link that comes later is reported once.
+    // The real newest file is followed, and a link that appears later is reported once.
     let following = Following::start(log.path(), &["-n", "1"]);
     assert!(following.next().contains("SELECT 1"));
     let more = statement(3, "2026-11-21T10:00:02.000000+00:00", "SELECT 3") + "\n";

@@ -1,4 +1,4 @@
-//! `tacho pmp`: what it says when there is nothing to look at, and two profiles side by side.
+//! `tacho pmp`: its messages if there is nothing to sample, and the comparison of two profiles.
 //! Profiles of real servers: `tests/mariadb/pmp.rs`.
 
 use std::fs;
@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
-fn a_process_that_is_not_there_is_wrong_usage() {
+fn a_missing_process_is_wrong_usage() {
     let output = pmp(&["--pid", "2147483647"]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(stderr(&output), "tacho: there is no process 2147483647\n");
@@ -66,7 +66,7 @@ fn an_earlier_profile_is_not_overwritten() {
 }
 
 #[test]
-fn the_table_of_patterns_is_one_that_it_reads() {
+fn the_printed_table_of_patterns_is_valid() {
     let output = pmp(&["--print-patterns"]);
     assert!(output.status.success());
     assert!(stdout(&output).contains("[[pattern]]\nname = \"time-zone lock\""));
@@ -81,7 +81,7 @@ fn the_table_of_patterns_is_one_that_it_reads() {
 }
 
 #[test]
-fn any_process_of_ours_can_be_looked_at() {
+fn any_process_of_this_user_can_be_profiled() {
     let own_pid = std::process::id().to_string();
     let arguments = ["--pid", &own_pid, "--duration", "300ms", "--interval", "10ms"];
     let output = pmp(&[&arguments[..], &["--threads", "all", "--format", "folded"]].concat());
@@ -117,7 +117,7 @@ fn two_profiles_are_compared_by_share() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line:?} is not in\n{text}");
     }
-    // What is in all samples of both is no difference.
+    // A function in all samples of both is not a difference.
     assert!(!text.lines().any(|line| line.ends_with("  main")), "{text}");
     assert!(fs::read_to_string(&svg).expect("a picture").contains("<svg"));
     fs::write(&after, "no count here\n").expect("writing it");

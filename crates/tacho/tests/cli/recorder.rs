@@ -1,4 +1,4 @@
-//! `tacho recorder` without a server: it waits, recovers what is left, and ends when it is told to.
+//! `tacho recorder` without a server: it waits, recovers what is left, and ends on a signal.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -8,14 +8,14 @@ use crate::server::Place;
 use crate::support::{stderr, tacho};
 
 #[test]
-fn a_directory_that_is_none_is_wrong_usage() {
+fn a_missing_directory_is_wrong_usage() {
     let output = tacho(&["recorder", "/nonexistent"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("/nonexistent"), "{}", stderr(&output));
 }
 
 #[test]
-fn what_a_server_left_is_written_and_a_signal_ends_it() {
+fn remaining_records_are_written_and_a_signal_ends_it() {
     let place = Place::new();
     let mut server = place.server();
     server.start_statement(7, 1, b"SELECT 'left'");
@@ -33,7 +33,7 @@ fn what_a_server_left_is_written_and_a_signal_ends_it() {
         assert!(since.elapsed() < Duration::from_secs(60), "nothing is recovered");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // SAFETY: a process of ours that was not waited for yet.
+    // SAFETY: a child process that was not waited for yet.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
     let status = child.wait().unwrap();
     let mut said = String::new();

@@ -32,7 +32,7 @@ fn assert_code(output: &Output, code: i32) {
 }
 
 #[test]
-fn nothing_found_is_said_and_nothing_is_made() {
+fn nothing_is_created_if_nothing_is_found() {
     let place = Place::new();
     let output = recover(&place, &[]);
     assert_code(&output, 0);
@@ -41,7 +41,7 @@ fn nothing_found_is_said_and_nothing_is_made() {
 }
 
 #[test]
-fn what_a_killed_server_left_is_written_once() {
+fn records_of_a_killed_server_are_written_once() {
     let place = Place::new();
     let server = Process::start(&place);
     let pid = server.pid();
@@ -97,7 +97,7 @@ fn a_log_that_another_process_writes_is_not_written() {
     assert_eq!(place.arena_count(), 1);
 }
 
-/// What SQL has put behind the log is none of it, with `--dry-run`, too.
+/// Data that SQL has appended to the log does not belong to it, with `--dry-run`, too.
 #[test]
 fn planted_files_do_not_move_the_numbers() {
     let place = Place::new();
@@ -136,7 +136,7 @@ fn several_arenas_are_recovered_oldest_first() {
 }
 
 #[test]
-fn what_is_lost_is_told_for_every_arena() {
+fn losses_are_reported_for_every_arena() {
     use std::sync::atomic::Ordering;
     let place = Place::new();
     for lost in [3, 4] {
@@ -155,7 +155,7 @@ fn what_is_lost_is_told_for_every_arena() {
 }
 
 #[test]
-fn an_arena_of_another_log_needs_a_word() {
+fn an_arena_of_another_log_needs_an_option() {
     let place = Place::new();
     dead_arena(&place);
     let arena = arena_file::files(&place.arenas(), None).unwrap().remove(0);
@@ -190,14 +190,14 @@ fn an_arena_that_is_named_and_found_is_recovered_once() {
     assert_eq!((place.arena_count(), place.lines().len()), (0, 3));
 }
 
-/// A file with the mode of those that the recorder makes.
+/// A file with the mode of the recorder's files.
 fn write_sealed(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o000)).unwrap();
 }
 
 #[test]
-fn a_list_of_arenas_that_sql_can_have_made_is_a_problem_and_not_believed() {
+fn a_list_of_arenas_that_sql_can_have_created_is_reported_and_not_used() {
     let place = Place::new();
     dead_arena(&place);
     std::fs::create_dir_all(place.log()).unwrap();
@@ -209,7 +209,7 @@ fn a_list_of_arenas_that_sql_can_have_made_is_a_problem_and_not_believed() {
 }
 
 #[test]
-fn an_unfinished_arena_is_no_problem() {
+fn an_unfinished_arena_is_not_a_problem() {
     let place = Place::new();
     dead_arena(&place);
     let name = format!("{}1-1.arena", arena_file::name_prefix(&place.log()));
@@ -219,7 +219,7 @@ fn an_unfinished_arena_is_no_problem() {
 }
 
 #[test]
-fn damaged_files_are_told_and_the_others_recovered() {
+fn damaged_files_are_reported_and_the_others_recovered() {
     let place = Place::new();
     dead_arena(&place);
     let name = format!("{}1-1.arena", arena_file::name_prefix(&place.log()));
@@ -231,12 +231,12 @@ fn damaged_files_are_told_and_the_others_recovered() {
 }
 
 #[test]
-fn a_log_whose_end_makes_no_sense_is_not_continued() {
+fn a_log_with_an_invalid_end_is_not_continued() {
     let place = Place::new();
     dead_arena(&place);
     let file = place.log().join("audit-20261121T100000Z-000001.jsonl");
     std::fs::write(&file, b"no record\n").unwrap();
-    // As the recorder makes them: what has a permission for others is none of its files.
+    // As the recorder creates them: a file that other users may access is not one of them.
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
     let output = recover(&place, &[]);
     assert_code(&output, 1);
@@ -246,7 +246,7 @@ fn a_log_whose_end_makes_no_sense_is_not_continued() {
 }
 
 #[test]
-fn places_that_are_not_there_are_wrong_usage() {
+fn missing_paths_are_wrong_usage() {
     let place = Place::new();
     assert_code(&tacho(&["recover", "/nowhere/tacho"]), 2);
     assert_code(&tacho(&["recover"]), 2);
@@ -255,7 +255,7 @@ fn places_that_are_not_there_are_wrong_usage() {
     assert_code(&tacho(&args), 2);
 }
 
-/// What root does must not keep the server from its files.
+/// Files that root creates must be accessible to the server.
 #[test]
 fn as_root_the_files_are_made_by_the_owner_of_the_directory() {
     if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
@@ -266,14 +266,14 @@ fn as_root_the_files_are_made_by_the_owner_of_the_directory() {
     let place = Place::new();
     dead_arena(&place);
     let arena = arena_file::files(&place.arenas(), None).unwrap().remove(0);
-    // Anybody may go through, as in /var/lib; and write to the arenas' directory, as in /dev/shm.
+    // Any user may enter it, as /var/lib, and write to the arenas' directory, as /dev/shm.
     let mode = |path: &Path, bits| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits)).unwrap();
     };
     mode(&place.root(), 0o755);
     mode(&place.arenas(), 0o1777);
 
-    // What another user put there is not believed.
+    // Files of another user are not used.
     chown(place.log(), Some(OWNER), Some(OWNER)).unwrap();
     let output = recover(&place, &[]);
     assert_code(&output, 0);
@@ -305,7 +305,7 @@ fn arenas_of_an_earlier_directory_are_found() {
 }
 
 #[test]
-fn an_arena_that_is_gone_is_told_and_left_to_the_server() {
+fn a_missing_arena_is_reported_and_left_to_the_server() {
     let place = Place::new();
     dead_arena(&place);
     let gone = place.arenas().join("tacho-1-2-3.arena");

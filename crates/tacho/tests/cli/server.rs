@@ -1,4 +1,4 @@
-//! What a server does to an arena: through the probe, as the plugin does it.
+//! Acts on an arena as a server does: through the probe, like the plugin.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ impl Place {
         Self { directory }
     }
 
-    /// Canonical, as the recorder has it.
+    /// Canonical, as in the recorder.
     pub fn root(&self) -> PathBuf {
         self.directory.path().canonicalize().unwrap()
     }
@@ -69,7 +69,7 @@ impl Server {
     pub fn start(arenas: &Path, log: &Path) -> Self {
         let file = ArenaFile::create(arenas, 1 << 20, log, "MariaDB 10.11.19-test").unwrap();
         let probe = Probe::new(file.arena(), 1);
-        // As the plugin does when its variables are applied.
+        // As the plugin does when it applies its variables.
         probe.arena.shared().settings.0.logging.store(1, std::sync::atomic::Ordering::Relaxed);
         Self { file, probe, thread: Thread::default() }
     }
@@ -92,7 +92,7 @@ impl Server {
         self.emit(&event);
     }
 
-    /// A message is on its way to the client.
+    /// A message is being sent to the client.
     pub fn error(&mut self, conn: u64, id: u64, errno: u32, message: &[u8]) {
         let mut event = event(RecordKind::Error, conn, id, message);
         event.errno_ = errno;
@@ -139,7 +139,7 @@ fn event(kind: RecordKind, conn: u64, id: u64, text: &[u8]) -> Event {
     }
 }
 
-/// A server that is a process of its own, until it is killed.
+/// A server in a separate process, until it is killed.
 pub struct Process {
     child: Child,
 }

@@ -1,4 +1,4 @@
-//! Makes log directories and runs the built command on them.
+//! Creates log directories and runs the built command on them.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -33,7 +33,7 @@ impl Log {
         self.path().join(name)
     }
 
-    /// Appends to a file, which is made if it is not there.
+    /// Appends to a file, which is created if it does not exist.
     pub fn append(&self, name: &str, text: impl AsRef<[u8]>) {
         let mut file = OpenOptions::new().append(true).create(true).open(self.file(name)).unwrap();
         file.write_all(text.as_ref()).unwrap();
@@ -46,7 +46,7 @@ impl Log {
     }
 }
 
-/// A command with an environment that does not depend on who runs the tests.
+/// A command with an environment that does not depend on the user who runs the tests.
 pub fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tacho"));
     command.args(args).env_remove("TACHO_LOG_DIR").env_remove("NO_COLOR").env("TZ", "UTC");
@@ -66,13 +66,13 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A `tacho tail --follow` that runs beside the test.
+/// A `tacho tail --follow` that runs during the test.
 pub struct Following {
     child: Child,
     lines: Receiver<String>,
 }
 
-/// Only a hang lasts this long; no test passes or fails by time otherwise.
+/// Only a hang lasts this long; otherwise no test depends on time.
 const HANG: Duration = Duration::from_secs(60);
 
 impl Following {
@@ -107,14 +107,13 @@ impl Following {
         }
     }
 
-    /// Ends it so that it can do nothing about it.
+    /// Kills it without a chance to react.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Sends a signal, waits for the end, and gives the exit code, the lines not read so far and
-    /// stderr.
+    /// Sends a signal, waits for the end, and returns the exit code, the unread lines and stderr.
     pub fn end(mut self, signal: &str) -> (Option<i32>, Vec<String>, String) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());

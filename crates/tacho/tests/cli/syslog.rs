@@ -17,7 +17,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 
 use crate::support::{Following, Log, command, statement, stderr, tacho};
 
-/// Only a hang lasts this long; no test passes or fails by time otherwise.
+/// Only a hang lasts this long; otherwise no test depends on time.
 const HANG: Duration = Duration::from_secs(60);
 const FIRST: &str = "audit-20261121T100000Z-000001.jsonl";
 const SECOND: &str = "audit-20261121T110000Z-000002.jsonl";
@@ -31,7 +31,7 @@ fn lines(seqs: std::ops::RangeInclusive<u64>) -> String {
     seqs.map(line).collect()
 }
 
-/// An authority, as a file and to sign with.
+/// A certificate authority, as a file and for signing.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     directory: tempfile::TempDir,
@@ -74,7 +74,7 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).unwrap(), key)
     }
 
-    /// What a receiver called `name` has.
+    /// The configuration of a receiver called `name`.
     fn server(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> ServerConfig {
         let (certificate, key) = self.sign(name, change);
         builder()
@@ -96,7 +96,7 @@ fn builder() -> rustls::ConfigBuilder<ServerConfig, rustls::WantsVerifier> {
     ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap()
 }
 
-/// A syslog server: takes connections one after the other and gives the `seq` of each message.
+/// A syslog server: accepts one connection at a time and reports the `seq` of each message.
 struct SyslogServer {
     address: String,
     seqs: Receiver<u64>,
@@ -108,7 +108,7 @@ impl SyslogServer {
         Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), tls, &[])
     }
 
-    /// Takes only so many messages from the first connections, and then dies.
+    /// Accepts only so many messages from the first connections, and then dies.
     fn on(listener: TcpListener, tls: Option<ServerConfig>, cuts: &'static [usize]) -> Self {
         let address = listener.local_addr().unwrap().to_string();
         let (sender, seqs) = channel();
@@ -141,7 +141,7 @@ impl SyslogServer {
         self.seqs.recv_timeout(HANG).expect("a message")
     }
 
-    /// Takes messages until all of `seqs` have come. Gives how many came beyond them.
+    /// Receives messages until all of `seqs` have arrived. Returns the number of others.
     fn expect_all(&self, seqs: std::ops::RangeInclusive<u64>) -> usize {
         let mut missing: BTreeSet<u64> = seqs.collect();
         let (wanted, mut count) = (missing.len(), 0);
@@ -153,7 +153,7 @@ impl SyslogServer {
     }
 }
 
-/// Lets the connection end as that of a receiver that dies with messages unread.
+/// Makes the connection end as if the receiver died with unread messages.
 fn reset_at_end(stream: &TcpStream) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     // SAFETY: the descriptor is open, and SO_LINGER takes one `linger`.
@@ -264,7 +264,7 @@ fn tls_across_rotation_and_compression() {
     assert_eq!(server.connections.load(Ordering::Relaxed), 2);
 }
 
-/// What is told when the receiver is not believed, or does not believe us.
+/// The messages if either side rejects the other.
 fn refusal(server: &SyslogServer, args: &[&str]) -> String {
     let log = Log::new();
     log.append(FIRST, line(1));
@@ -274,13 +274,13 @@ fn refusal(server: &SyslogServer, args: &[&str]) -> String {
     let (code, _, told) = following.end("-TERM");
     assert_eq!(code, Some(1), "{told}");
     assert!(server.seqs.try_recv().is_err());
-    // Told once, however often it was tried.
+    // Reported once, however often it was tried.
     assert_eq!(told.matches("retrying").count(), 1, "{told}");
     told
 }
 
 #[test]
-fn what_is_wrong_with_a_certificate_is_told() {
+fn errors_of_a_certificate_are_reported() {
     let (ca, other, same_name) = (Authority::new(), Authority::called("Other"), Authority::new());
     let (known, unknown) = (ca.path("ca.pem"), other.path("ca.pem"));
     let good = || SyslogServer::start(Some(ca.server("127.0.0.1", |_| {})));
@@ -300,7 +300,7 @@ fn what_is_wrong_with_a_certificate_is_told() {
 }
 
 #[test]
-fn our_certificate_is_shown_to_who_wants_it() {
+fn our_certificate_is_sent_on_request() {
     let ca = Authority::new();
     let (certificate, key) = ca.sign("127.0.0.1", |_| {});
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(ca.roots()), provider());
@@ -327,7 +327,7 @@ fn our_certificate_is_shown_to_who_wants_it() {
 }
 
 #[test]
-fn a_receiver_that_comes_late_gets_everything() {
+fn a_late_receiver_gets_everything() {
     let log = Log::new();
     log.append(FIRST, lines(1..=50));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -357,7 +357,7 @@ fn connections_that_are_cut_under_load_lose_nothing() {
         let to = format!("{}://{}", if tls { "tls" } else { "tcp" }, server.address);
         let args: &[&str] = if tls { &["--tls-ca", &authority] } else { &[] };
         let following = follow(&log, &to, args);
-        // Messages of the broken connections are sent again: what was read is unknown.
+        // Messages of the broken connections are sent again: it is unknown which were read.
         assert_eq!(server.expect_all(1..=LINES), 1400);
         let (code, _, told) = following.end("-TERM");
         assert_eq!(code, Some(0), "{told}");
@@ -378,7 +378,7 @@ fn after_kill_9_every_line_arrives() {
     let mut count = 0;
     for round in 1..=3 {
         let following = follow(&log, &to, &["--state", &state]);
-        // Into the middle of it.
+        // In the middle of it.
         while (missing.len() as u64) > LINES - round * LINES / 4 {
             missing.remove(&server.next());
             count += 1;
@@ -390,7 +390,7 @@ fn after_kill_9_every_line_arrives() {
         missing.remove(&server.next());
         count += 1;
     }
-    // What was still missing may have come from those that were killed.
+    // The missing ones may have come from the killed ones.
     wait_until("it knows that all has come", || saved(&state) == Some(LINES));
     assert_eq!(following.end("-TERM").0, Some(0));
     assert!(count >= LINES, "{count}");
@@ -402,7 +402,7 @@ fn after_kill_9_every_line_arrives() {
 }
 
 #[test]
-fn what_is_gone_by_then_is_told() {
+fn removed_lines_are_reported() {
     let log = Log::new();
     log.append(FIRST, lines(1..=5));
     let server = SyslogServer::start(None);
@@ -428,7 +428,7 @@ fn another_log_is_an_error() {
     let (to, state) = (format!("tcp://{}", server.address), state(&log));
     let following = follow(&log, &to, &["--state", &state]);
     assert_eq!(server.expect_all(1..=5), 0);
-    // A second one may not use its state.
+    // A second process may not use its state.
     let path = log.path().to_str().unwrap();
     let args = ["convert", path, "--format", "syslog", "--send", &to, "--state", &state];
     let output = tacho(&args);
@@ -448,7 +448,7 @@ fn another_log_is_an_error() {
 }
 
 #[test]
-fn ended_while_the_receiver_is_away_is_told() {
+fn an_end_while_the_receiver_is_unreachable_is_reported() {
     let log = Log::new();
     log.append(FIRST, lines(1..=5));
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -460,7 +460,7 @@ fn ended_while_the_receiver_is_away_is_told() {
             .stderr(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        // It has seen that the receiver is away.
+        // It has detected that the receiver is unreachable.
         let mut told = std::io::BufReader::new(child.stderr.take().unwrap());
         let mut first = String::new();
         std::io::BufRead::read_line(&mut told, &mut first).unwrap();
@@ -475,7 +475,7 @@ fn ended_while_the_receiver_is_away_is_told() {
 }
 
 #[test]
-fn what_a_message_holds_is_a_choice() {
+fn the_contents_of_a_message_are_an_option() {
     let log = Log::new();
     log.append(FIRST, line(1));
     let path = log.path().to_str().unwrap();
@@ -488,7 +488,7 @@ fn what_a_message_holds_is_a_choice() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused() {
+fn contradictory_options_are_refused() {
     let log = Log::new();
     log.append(FIRST, line(1));
     let (path, state, file) = (log.path().to_str().unwrap(), state(&log), log.file(FIRST));

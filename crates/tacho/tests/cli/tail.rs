@@ -1,4 +1,4 @@
-//! `tacho tail` on log directories at rest.
+//! `tacho tail` on log directories that do not change.
 
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use crate::support::{Log, command, statement, stderr, stdout, tacho};
 const FIRST: &str = "audit-20261121T100000Z-000001.jsonl";
 const SECOND: &str = "audit-20261121T110000Z-000002.jsonl";
 
-/// A statement a minute from 10:00 to 11:59, one file an hour.
+/// One statement per minute from 10:00 to 11:59, one file per hour.
 fn two_hours() -> Log {
     let log = Log::new();
     for minute in 0..120 {
@@ -62,7 +62,7 @@ fn local_times_are_in_the_readers_zone() {
 
 #[test]
 fn both_sides_of_a_clock_change_are_shown() {
-    // 2026-10-25 in Berlin: 02:30 comes twice, an hour apart.
+    // 2026-10-25 in Berlin: 02:30 occurs twice, an hour apart.
     let log = Log::new();
     for (seq, ts) in [
         (1, "2026-10-25T01:59:00+02:00"),
@@ -83,7 +83,7 @@ fn both_sides_of_a_clock_change_are_shown() {
 #[test]
 fn json_is_the_original_byte_for_byte() {
     let log = Log::new();
-    // Order, blanks, escapes, unknown fields, a raw C1 control and a CR: all as they are.
+    // Order, blanks, escapes, unknown fields, a raw C1 control and a CR are unchanged.
     let lines = "{ \"ts\" :\"2026-11-21T10:00:00Z\",\"v\":1,\"seq\":1,\"event\":\"statement\",\
                  \"new\":[1.0e0,{\"x\":null}],\"sql\":\"\\u00e4 \u{9b} \\/\"}\r\n\
                  {\"v\":1,\"seq\":2,\"ts\":\"2026-11-21T10:00:00Z\",\"event\":\"later\"}\n";
@@ -126,7 +126,7 @@ fn no_field_reaches_the_terminal_raw() {
              \"command\":\"{evil}\",\"sql_command\":\"{evil}\"}}\n"
         ),
     );
-    // Broken lines are told of on stderr, without what is in them.
+    // Broken lines are reported on stderr, without their contents.
     log.append(FIRST, "{\"v\":\"\\u001b[31m\x1b[31m\"}\n\x1b[31m\n{\"\u{9b}31m\":1}\n");
     for width in ["0", "80", "150"] {
         let output = log.tail(&["--width", width, "--no-color"]);
@@ -138,7 +138,7 @@ fn no_field_reaches_the_terminal_raw() {
 }
 
 #[test]
-fn broken_lines_are_told_and_passed() {
+fn broken_lines_are_reported_and_skipped() {
     let log = Log::new();
     let good = |seq| statement(seq, "2026-11-21T10:00:00Z", "SELECT 1") + "\n";
     log.append(FIRST, good(1) + "{\"v\":1,\n" + &good(2));
@@ -153,12 +153,12 @@ fn broken_lines_are_told_and_passed() {
         assert!(errors.contains("2 problems found"), "{errors}");
         assert_eq!(output.status.code(), Some(1));
     }
-    // What the answer does not need is not looked at.
+    // Irrelevant lines are not checked.
     assert_eq!(seqs(&log, &["-n", "1"]), [3]);
 }
 
 #[test]
-fn a_torn_last_line_is_told() {
+fn a_torn_last_line_is_reported() {
     let log = Log::new();
     let good = statement(1, "2026-11-21T10:00:00Z", "SELECT 1") + "\n";
     log.append(FIRST, good.clone() + "{\"v\":1,\"se");
@@ -207,7 +207,7 @@ fn compressed_files_are_read_when_they_matter() {
 #[test]
 fn a_huge_directory_is_read_at_its_end() {
     // Ten files of 1 TiB without a line in them, except at the very end: reading any of them
-    // would not end.
+    // completely would not end.
     let log = Log::new();
     for number in 0..10 {
         let name = format!("audit-202611{:02}T000000Z-{number:06}.jsonl", number + 1);
@@ -282,7 +282,7 @@ fn colours_only_when_wanted() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn a_closed_stdout_is_not_an_error() {
     let log = Log::new();
     let line = statement(1, "2026-11-21T10:00:00Z", &"x".repeat(1000)) + "\n";
     log.append(FIRST, line.repeat(5000));

@@ -1,4 +1,5 @@
-//! `tacho keygen`, `tacho verify` and `tacho checkpoint` on logs that the recorder's library made.
+//! `tacho keygen`, `tacho verify` and `tacho checkpoint` on logs that the recorder's library has
+//! written.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +16,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// A directory with a key that `tacho keygen` made.
+    /// A directory with a key from `tacho keygen`.
     pub fn new() -> Place {
         let directory = tempfile::tempdir().unwrap();
         let key = directory.path().join("key");
@@ -110,7 +111,7 @@ fn an_untouched_log_is_ok_by_any_form_of_the_key() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["state"], &json["records"]), (&"ok".into(), &12.into()));
     assert_eq!((&json["closed"], &json["checkpoint"]["seq"]), (&true.into(), &12.into()));
-    // The secrets of before are gone, and the newest is with its owner only.
+    // The previous secrets are destroyed, and the newest is only with its owner.
     assert_eq!(fs::metadata(place.key()).unwrap().permissions().mode() & 0o777, 0);
 }
 
@@ -125,7 +126,7 @@ fn compressed_files_are_read_as_well() {
     fs::remove_file(first).unwrap();
     fs::write(&target, &compressed).unwrap();
     assert_code(&place.verify(&[]), 0);
-    // Not the bytes of the container count, but those of the lines.
+    // Not the bytes of the container, but those of the lines.
     fs::write(&target, zstd::encode_all(&text[..], 19).unwrap()).unwrap();
     assert_code(&place.verify(&[]), 0);
     fs::write(&target, &compressed[..compressed.len() - 3]).unwrap();
@@ -165,7 +166,7 @@ fn each_state_has_its_exit_code() {
         let text = fs::read_to_string(path).unwrap();
         fs::write(path, text + line).unwrap();
     };
-    // Killed, and not started again.
+    // Killed, and not restarted.
     code(
         |place| {
             let mut files = place.open();
@@ -283,7 +284,7 @@ fn a_key_that_others_can_read_is_refused() {
     assert_code(&place.verify(&[]), 0);
 }
 
-/// Secrets that could not be put in their place are not left lying about.
+/// Secrets that could not be stored are not left behind.
 #[test]
 fn a_key_file_that_cannot_be_written_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
@@ -295,9 +296,9 @@ fn a_key_file_that_cannot_be_written_leaves_nothing() {
     assert_eq!(names.len(), 1, "{names:?}");
 }
 
-/// Something that is no file stands where a sidecar was.
+/// The sidecar was replaced by something that is not a file.
 #[test]
-fn a_sidecar_that_is_no_file_is_an_answer_and_no_failure() {
+fn a_sidecar_that_is_not_a_file_is_a_finding_and_not_a_failure() {
     type Put = fn(&Path);
     let kinds: [Put; 2] = [
         |path| fs::create_dir(path).unwrap(),
@@ -314,7 +315,7 @@ fn a_sidecar_that_is_no_file_is_an_answer_and_no_failure() {
         put(&newest);
         assert_code(&place.verify(&[]), 14);
         assert_code(&tacho(&["checkpoint", place.log().to_str().unwrap()]), 1);
-        // A start does not stumble over it, either.
+        // A start accepts it, too.
         let mut files = place.open();
         files.write(b"{\"v\":1,\"seq\":7}\n", &mut 0).unwrap();
         files.close().unwrap();

@@ -1,4 +1,4 @@
-//! The log against what the clients counted.
+//! Compares the log with the counts of the clients.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use tacho_tests::verdict::Verdict;
 
 use crate::{COUNTED_USER, RUN};
 
-/// What clients and server said while the server ran.
+/// The counts of clients and server while the server ran.
 pub struct Expected<'a> {
     /// The tagging client.
     pub tally: &'a Tally,
-    /// sysbench, of the run that was recorded from beginning to end.
+    /// sysbench, for the run that was recorded completely.
     pub report: &'a Report,
     /// `Tacho_records_written`, read by the last connection.
     pub records_written: u64,
@@ -24,19 +24,19 @@ pub struct Expected<'a> {
     pub status_conn: u64,
 }
 
-/// What is in the log.
+/// The findings in the log.
 pub struct Findings {
     /// Lines of all files.
     pub lines: u64,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Acknowledged statements that are not there.
+    /// Acknowledged statements that are missing.
     pub missing: u64,
     /// Statements that are there more than once.
     pub duplicate: u64,
-    /// Everything that is not as promised; empty is good.
+    /// All violations; empty if everything is right.
     pub problems: Vec<String>,
-    /// A few lines to look at.
+    /// A few lines as samples.
     pub samples: Vec<String>,
 }
 

@@ -1,11 +1,11 @@
 //! Zone: outside. `make run`: everything once, on a private server, with a verdict.
 //!
-//! 1. A private server gets the plugin, or the component, by INSTALL, nothing else.
+//! 1. A private server gets the plugin, or the component, by INSTALL, and nothing else.
 //! 2. sysbench's `oltp_read_write` and the tagging client load it, both counting answers.
-//! 3. sysbench runs on while recording goes on and off in short blocks: the cost.
-//! 4. The server stops, and the log is held against what the clients counted.
+//! 3. sysbench continues while recording is switched on and off in short blocks: the cost.
+//! 4. The server stops, and the log is compared with the counts of the clients.
 //!
-//! Which server that is, `TACHO_SERVER` says, and [`Product`] what is different there.
+//! `TACHO_SERVER` selects the server, and [`Product`] has the differences.
 
 mod check;
 mod summary;
@@ -54,8 +54,8 @@ struct Arguments {
     /// Length of such a block in milliseconds
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(100..))]
     block_ms: u64,
-    /// Where server, log and result.json go; what an earlier run left there is removed
-    /// [default: build/run of the source tree]
+    /// Directory for server, log and result.json; the files of an earlier run are removed [default:
+    /// build/run of the source tree]
     #[arg(long)]
     directory: Option<PathBuf>,
 }
@@ -142,7 +142,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
 
 /// Empties the directory and keeps a second run out of it.
 fn claim(directory: &Path) -> Result<File> {
-    let parent = directory.parent().context("the root directory is no place for a run")?;
+    let parent = directory.parent().context("the root directory cannot be used for a run")?;
     fs::create_dir_all(parent)?;
     let lock_path = directory.with_extension("lock");
     let lock = File::create(&lock_path).with_context(|| format!("{}", lock_path.display()))?;
@@ -150,7 +150,7 @@ fn claim(directory: &Path) -> Result<File> {
         bail!("another run uses {}", directory.display());
     }
     if directory.exists() {
-        // Nobody's files but those of an earlier run are removed.
+        // Only files of an earlier run are removed.
         let is_empty = fs::read_dir(directory)?.next().is_none();
         ensure!(
             is_empty || directory.join("server").is_dir(),
@@ -163,7 +163,7 @@ fn claim(directory: &Path) -> Result<File> {
     Ok(lock)
 }
 
-/// The load whose every statement has to be in the log.
+/// The load whose every statement must be in the log.
 fn record(
     load: &Sysbench,
     product: &Product,
@@ -172,7 +172,7 @@ fn record(
 ) -> Result<(Report, Tally)> {
     let tagging = Load {
         threads: TAGGING_THREADS,
-        // A witness, not the load.
+        // A witness, not a load.
         pause: Duration::from_millis(2),
         ..Load::new(server.socket(), RUN)
     }

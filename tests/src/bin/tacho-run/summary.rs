@@ -1,4 +1,4 @@
-//! The result for people and for programs.
+//! The result as text and as JSON.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::check::Findings;
 /// Longest part of a sample line that is shown.
 const SAMPLE_CHARS_MAX: usize = 500;
 
-/// All there is to say.
+/// The complete result.
 pub struct Summary<'a> {
-    /// What was recorded in.
+    /// The recorded server.
     pub server: &'a Product,
     /// Answers that sysbench and the tagging client got while recording was on.
     pub statements_acknowledged: u64,
@@ -53,7 +53,7 @@ impl Summary<'_> {
         format!("{result:#}")
     }
 
-    /// A screen for people.
+    /// Prints a summary.
     pub fn print(&self, result_path: &Path, elapsed: Duration) {
         let findings = self.findings;
         let log_directory = self.log_directory.display();

@@ -1,4 +1,4 @@
-//! The server's keywords, and how each is written in a digest text.
+//! The server's keywords, and their spelling in a digest text.
 
 mod table;
 
@@ -11,28 +11,28 @@ use crate::digest::out::Padded;
 /// A word of the server's grammar.
 #[derive(Debug)]
 pub(crate) struct Keyword {
-    /// What the word is compared by.
+    /// The key of comparisons.
     key: u128,
     word: &'static str,
     bare: Padded,
     call: Padded,
     usage: Usage,
-    /// What it is to the tokens after it.
+    /// Its meaning for the tokens after it.
     pub(crate) kind: Kind,
 }
 
 /// When a word is a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Usage {
-    /// Wherever it stands, with one text.
+    /// Always, with one text.
     Always,
     /// NULL, which is a literal or not.
     Null,
-    /// Before a parenthesis it has another text, as a function has.
+    /// Before a parenthesis it has another text, as a function.
     AlsoCall,
-    /// Before a parenthesis only, where it is a function.
+    /// Only before a parenthesis, where it is a function.
     Call,
-    /// Before a parenthesis only, where it is what another word is anywhere.
+    /// Only before a parenthesis, where it is another word elsewhere.
     Another,
 }
 
@@ -56,13 +56,13 @@ impl Keyword {
         }
     }
 
-    /// What is written for it where no parenthesis follows; empty: it is a name there.
+    /// Its text where no parenthesis follows; empty: it is a name there.
     #[inline]
     pub(crate) fn bare(&self) -> &Padded {
         &self.bare
     }
 
-    /// What is written for it before a parenthesis.
+    /// Its text before a parenthesis.
     #[inline]
     pub(crate) fn call(&self) -> &Padded {
         &self.call
@@ -85,7 +85,7 @@ const fn is_equal(one: &str, other: &str) -> bool {
 
 /// Slots of the hash table: more than twice the words.
 const SLOTS: usize = 2048;
-/// Words that meet in a slot take the next free one.
+/// Words with the same slot take the next free one.
 static SLOT: [Option<&Keyword>; SLOTS] = {
     assert!(KEYWORDS.len() * 2 < SLOTS);
     let mut slots = [None; SLOTS];
@@ -103,7 +103,8 @@ static SLOT: [Option<&Keyword>; SLOTS] = {
     slots
 };
 
-/// For each length the bits of a block that count: no case, and nothing behind the word.
+/// For each length, a mask of the bits of a block that count: without the case, and without bytes
+/// after the word.
 static MASKS: [u128; BLOCK_BYTES + 1] = {
     let mut masks = [0; BLOCK_BYTES + 1];
     let mut bytes = 1;
@@ -114,16 +115,16 @@ static MASKS: [u128; BLOCK_BYTES + 1] = {
     masks
 };
 
-/// The beginning of a word, the same whatever the case of its letters. Words of letters, digits
-/// and `_` of one block that have the same key are the same: without the bit of the case such
-/// bytes still differ from each other, and none is 0.
+/// The beginning of a word, the same for every case of its letters. Words of letters, digits and
+/// `_` that fit into one block and have the same key are equal: without the case bit such bytes
+/// still differ, and none is 0.
 #[inline]
 const fn key(block: Block, bytes: usize) -> u128 {
     let bytes = if bytes < BLOCK_BYTES { bytes } else { BLOCK_BYTES };
     block.number() & MASKS[bytes]
 }
 
-/// The first block of a word, as [`Block::at`] has it.
+/// The first block of a word, as [`Block::at`] returns it.
 const fn first_block(word: &[u8]) -> Block {
     let mut number = 0;
     let mut index = 0;
@@ -140,7 +141,7 @@ const fn hash(key: u128) -> usize {
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 53) as usize
 }
 
-/// The keyword that the first `bytes` of a block are, fewer than the block has.
+/// The keyword made of the first `bytes` of a block, fewer than the block has.
 #[inline]
 pub(crate) fn find(block: Block, bytes: usize) -> Option<&'static Keyword> {
     let key = key(block, bytes);
@@ -154,7 +155,7 @@ pub(crate) fn find(block: Block, bytes: usize) -> Option<&'static Keyword> {
     }
 }
 
-/// The keyword that `word` is; `block` begins with the word.
+/// The keyword equal to `word`; `block` begins with the word.
 pub(crate) fn find_word(block: Block, word: &[u8]) -> Option<&'static Keyword> {
     if word.len() < BLOCK_BYTES {
         return find(block, word.len());
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
 
     fn find(word: &str) -> Option<&'static Keyword> {
-        // What follows a word is not part of it.
+        // Text after a word is not part of it.
         let text = format!("{word} SELECT * FROM t");
         find_word(Block::at(text.as_bytes(), 0), word.as_bytes())
     }
@@ -200,7 +201,7 @@ mod tests {
         assert!(find(long).is_none());
     }
 
-    /// A digest text is read as itself: the text of each word is a word with that text.
+    /// A digest text reads back as itself: the text of each word is a word with that text.
     #[test]
     fn texts_are_words_of_their_own() {
         for keyword in KEYWORDS {
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(usage("SYSTEM_USER"), Usage::Another);
         assert_eq!(usage("CURRENT_DATE"), Usage::AlsoCall);
         let of_expressions = |keyword: &&Keyword| keyword.kind.starts_expression();
-        // 35 texts, some of several words.
+        // 35 texts, some with several words.
         assert!(KEYWORDS.iter().filter(of_expressions).count() >= 35);
     }
 }

@@ -1,8 +1,8 @@
 //! Numbers and strings, and lists of them.
 //!
-//! Of a list of values, and of rows of values, only that it goes on is of interest: so what
-//! follows a value or a row is passed over as long as it is plain literals, commas and
-//! parentheses. Whatever else there is ends the stride before it, and is read as ever.
+//! A digest only needs to know that a list of values, or of rows of values, continues: so after a
+//! value or a row, plain literals, commas and parentheses are skipped. Anything else ends the
+//! skipped part and is read as usual.
 
 use memchr::memchr;
 
@@ -14,7 +14,7 @@ use crate::digest::fold::{Fold, Shape};
 use crate::mode::Doubt;
 use crate::text::quoted_end;
 
-/// Blocks of a string that are looked at one by one.
+/// Blocks of a string that are checked one at a time.
 const SIMPLE_BLOCKS: usize = 4;
 
 /// Whether the last of the first `bytes` is a digit.
@@ -43,7 +43,7 @@ impl Lexer<'_> {
         }
         let end = self.name_end(at);
         if self.mode.stops() {
-            // It may be what a cut has left of `1e-5`.
+            // It may be a truncated `1e-5`.
             fold.number();
         } else {
             fold.quoted(&self.text[at..end], b'`');
@@ -61,7 +61,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// The same, where a point, letters or many digits follow the first ones.
+    /// The same, if a point, letters or many digits follow the first ones.
     #[inline(never)]
     fn other_number_end(&self, at: usize) -> Option<usize> {
         let end = digits_end(self.padded, at);
@@ -103,8 +103,8 @@ impl Lexer<'_> {
         }
     }
 
-    /// The end of the string at `at` if it is in single quotes, has neither a quote nor a
-    /// backslash in it, and is not long: it is the same in every mode.
+    /// The end of the string at `at` if it is in single quotes, contains neither a quote nor a
+    /// backslash, and is not long: its end is the same in every mode.
     #[inline]
     fn simple_string_end(&self, at: usize) -> Option<usize> {
         if self.text[at] != b'\'' || self.in_versioned || self.mode.grouping.mixes_ascii() {
@@ -125,8 +125,8 @@ impl Lexer<'_> {
         None
     }
 
-    /// The end of what is in the quotes that open at `at`, and whether they are closed; `None`:
-    /// where it is depends on what nobody knows.
+    /// The end of the quoted text that opens at `at`, and whether it is closed; `None`: the end
+    /// depends on unknown settings.
     #[inline(never)]
     fn string_end(&mut self, at: usize) -> Option<(usize, bool)> {
         let quote = self.text[at];
@@ -153,7 +153,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// A literal in quotes, or a name in such.
+    /// A literal in quotes, or a quoted name.
     #[inline]
     pub(super) fn string(&mut self, at: usize, fold: &mut Fold) -> usize {
         if let Some(end) = self.simple_string_end(at) {
@@ -186,8 +186,8 @@ impl Lexer<'_> {
         self.list(end, fold)
     }
 
-    /// The end of a literal at `at` that is a value after a comma or a parenthesis, whatever is
-    /// before that. `None`: there is something else, or it needs a closer look.
+    /// The end of a literal at `at` that is a value after a comma or a parenthesis, whatever
+    /// precedes that. `None`: it is something else, or needs a closer look.
     #[inline]
     fn literal_end(&mut self, at: usize) -> Option<usize> {
         let byte = self.byte_at(at)?;
@@ -214,7 +214,7 @@ impl Lexer<'_> {
         const NULL: u32 = u32::from_le_bytes(*b"NULL");
         const CASE: u32 = 0xDFDF_DFDF;
         let is_null = Block::at(self.padded, at).number() as u32 & CASE == NULL;
-        // A point may make it a name.
+        // A point may turn it into a name.
         let ends = match self.byte_at(at + 4) {
             Some(byte) => ends_number(byte),
             None => true,
@@ -222,7 +222,7 @@ impl Lexer<'_> {
         (is_null && ends).then_some(at + 4)
     }
 
-    /// After a value: the end of the list of values that it is in.
+    /// After a value: the end of its list of values.
     #[inline]
     pub(super) fn list(&mut self, start: usize, fold: &mut Fold) -> usize {
         let mut end = start;
@@ -246,7 +246,7 @@ impl Lexer<'_> {
     /// The end of a value after the comma that follows `at`.
     #[inline]
     fn next_value_end(&mut self, at: usize) -> Option<usize> {
-        // A number after a comma and a blank, or none: most there is in long lists.
+        // A number after a comma, with or without a blank: the most frequent case in long lists.
         if let Some([b',', window @ ..]) = self.padded[at..].first_chunk::<WINDOW_BYTES>() {
             let bytes = Block::of(window).digit_bytes_after_blank();
             if ends_number(window[bytes]) && ends_with_digit(window, bytes) {
@@ -260,7 +260,7 @@ impl Lexer<'_> {
         self.literal_end(self.gap_end(at + 1))
     }
 
-    /// After the closing parenthesis of a row: the end of the rows of its shape that follow.
+    /// After the closing parenthesis of a row: the end of the following rows of its shape.
     #[inline]
     pub(super) fn rows(&mut self, start: usize, shape: Shape, fold: &mut Fold) -> usize {
         let mut end = start;

@@ -1,5 +1,5 @@
-//! What begins with a byte that can be part of several tokens: comments, operators, points,
-//! variables, and the marks of texts that are normalised.
+//! Tokens that begin with an ambiguous byte: comments, operators, points, variables, and the marks
+//! of normalised texts.
 
 use super::{Lexer, has_comment_mark};
 use crate::block::Block;
@@ -134,12 +134,12 @@ impl Lexer<'_> {
         at
     }
 
-    /// A comment, or the begin of what is in a versioned one.
+    /// A comment, or the beginning of a versioned one.
     fn long_comment(&mut self, at: usize, fold: &mut Fold) -> usize {
         let rest = &self.text[at..];
         let opener = versioned_opener(rest);
         if opener > 0 {
-            // One inside of another: which of them are run decides where they end.
+            // A comment inside a comment: which of them are executed decides where they end.
             if self.mode.stops() && self.in_versioned {
                 return self.doubt(fold);
             }
@@ -155,7 +155,7 @@ impl Lexer<'_> {
         end
     }
 
-    /// A comment to the end of the line; what it says begins at `body`.
+    /// A comment to the end of the line; its text begins at `body`.
     fn line_comment(&mut self, body: usize, fold: &mut Fold) -> usize {
         let end = line_comment_end(self.text, body);
         if self.mode.stops() && self.in_versioned && has_comment_mark(&self.text[body..end]) {

@@ -1,27 +1,27 @@
-//! Text from outside, safe to put on a terminal.
+//! Sanitizes foreign text for a terminal.
 //!
-//! Clients of the server choose the content of log fields, so it may hold escape sequences that
-//! retitle, recolour or type into the reader's terminal, or marks that turn the reading
-//! direction around. None of them gets through: they are written as `\e`, `\n`, `\u{202e}`.
+//! Clients of the server choose the content of log fields, so it may contain escape sequences that
+//! retitle, recolour or type into the reader's terminal, or marks that reverse the reading
+//! direction. None of them is printed: they are written as `\e`, `\n`, `\u{202e}`.
 
 use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// Longest run of marks that combine with the character before them. More of them is no
-/// language, and would let a field of no width be of any length.
+/// Longest run of marks that combine with the previous character. No language has more, and they
+/// would let a field of zero width have any length.
 const COMBINING_RUN_MAX: usize = 4;
 
-/// Makes all of `text` visible.
-pub fn visible(text: &str) -> String {
+/// Sanitizes `text`.
+pub fn sanitize(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    push_visible(&mut out, text, None);
+    push_sanitized(&mut out, text, None);
     out
 }
 
-/// Appends `text`, made visible, to `out`, in at most `columns_max` columns; what does not fit
-/// is cut and its place taken by `…`. Returns the number of columns used.
-pub fn push_visible(out: &mut String, text: &str, columns_max: Option<usize>) -> usize {
+/// Appends the sanitized `text` to `out`, in at most `columns_max` columns; if it does not fit, it
+/// is cut and ends with `…`. Returns the number of columns used.
+pub fn push_sanitized(out: &mut String, text: &str, columns_max: Option<usize>) -> usize {
     let columns_max = columns_max.unwrap_or(usize::MAX);
     let mut columns = 0;
     // Where to cut so that `…` still fits.
@@ -68,8 +68,8 @@ fn push_escape(out: &mut String, character: char) {
     }
 }
 
-/// Invisible characters that change what is shown: controls (C0, DEL, C1), format
-/// characters (joiners, bidirectional marks, tags) and the separators that break a line.
+/// Invisible characters that change the display: controls (C0, DEL, C1), format characters
+/// (joiners, bidirectional marks, tags) and the separators that break a line.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -100,12 +100,12 @@ mod tests {
 
     #[test]
     fn nothing_hidden_gets_through() {
-        assert_eq!(visible("a\u{1b}[31mb"), "a\\e[31mb");
-        assert_eq!(visible("\u{9b}2J\u{7f}\0\u{7}"), "\\u{9b}2J\\u{7f}\\u{0}\\u{7}");
-        assert_eq!(visible("\u{202e}x\u{2066}\u{feff}"), "\\u{202e}x\\u{2066}\\u{feff}");
+        assert_eq!(sanitize("a\u{1b}[31mb"), "a\\e[31mb");
+        assert_eq!(sanitize("\u{9b}2J\u{7f}\0\u{7}"), "\\u{9b}2J\\u{7f}\\u{0}\\u{7}");
+        assert_eq!(sanitize("\u{202e}x\u{2066}\u{feff}"), "\\u{202e}x\\u{2066}\\u{feff}");
         for code in 0..=0x0010_ffff_u32 {
             if let Some(character) = char::from_u32(code) {
-                let shown = visible(&character.to_string());
+                let shown = sanitize(&character.to_string());
                 assert!(!shown.chars().any(char::is_control), "U+{code:04X}");
                 assert!(!shown.is_empty());
             }
@@ -116,7 +116,7 @@ mod tests {
     fn other_languages_stay() {
         for text in ["größer", "データ", "e\u{301}", "नमस्ते", "مرحبا", "🙂"]
         {
-            assert_eq!(visible(text), text);
+            assert_eq!(sanitize(text), text);
         }
     }
 
@@ -124,7 +124,7 @@ mod tests {
     fn marks_cannot_pile_up() {
         let pile = format!("a{}", "\u{301}".repeat(1_000_000));
         let mut out = String::new();
-        assert!(push_visible(&mut out, &pile, Some(10)) <= 10);
+        assert!(push_sanitized(&mut out, &pile, Some(10)) <= 10);
         assert!(out.len() < 40, "{} bytes", out.len());
     }
 
@@ -132,12 +132,12 @@ mod tests {
     fn cut_at_the_width() {
         let cut = |text: &str, columns| {
             let mut out = String::new();
-            let used = push_visible(&mut out, text, Some(columns));
+            let used = push_sanitized(&mut out, text, Some(columns));
             (out, used)
         };
         assert_eq!(cut("abc", 3), ("abc".into(), 3));
         assert_eq!(cut("abcd", 3), ("ab…".into(), 3));
-        // A wide character that does not fit with the mark goes as a whole.
+        // A wide character that does not fit before the mark is removed completely.
         assert_eq!(cut("データ", 4), ("デ…".into(), 3));
         assert_eq!(cut("a\u{1b}b", 3), ("a…".into(), 2));
         assert_eq!(cut("a", 0), (String::new(), 0));
