@@ -183,37 +183,8 @@ fn measure(
     ensure!(!methods.is_empty(), "no method can be used on this server:\n{}", notes.join("\n"));
     let groups = plan::groups(&methods);
     let cells = plan::cells(&options.workloads, &options.threads, &options.rates);
-    let mut titles = vec![Method::none(NONE)];
-    titles.extend(groups.iter().flat_map(|group| group.methods.clone()));
-    let run = RunLine {
-        v: VERSION,
-        tacho: env!("CARGO_PKG_VERSION").to_owned(),
-        started,
-        server: bench.target.describe(&mut bench.conn)?,
-        machine: proc::machine(),
-        settings: settings(options),
-        methods: titles.iter().map(line_of).collect(),
-        notes: notes.clone(),
-    };
-    out.line(Line::Run(Box::new(run)))?;
-    for note in notes {
-        out.say(&format!("note: {note}"));
-    }
-
-    let plan_of = |cell: &Cell, bench: &Bench| LoadPlan {
-        login: bench.target.load.clone(),
-        workload: cell.workload.clone(),
-        threads: cell.threads,
-        rate: cell.rate,
-        tables: options.tables,
-        prepared: options.prepared,
-    };
-    if cells.iter().any(|cell| cell.workload.is_sysbench()) {
-        out.progress("filling the tables …");
-        let first = cells.iter().find(|cell| cell.workload.is_sysbench());
-        let first = first.context("no workload")?;
-        plan_of(first, bench).fill(work)?;
-    }
+    describe(bench, options, &groups, notes, started, out)?;
+    fill(bench, options, &cells, work, out)?;
     let blocks = cells.len() as u32
         * options.timing.pairs
         * 2
@@ -232,7 +203,7 @@ fn measure(
     let mut too_noisy = false;
     let mut notes = Vec::new();
     for cell in &cells {
-        let load = plan_of(cell, bench);
+        let load = load_of(cell, bench, options);
         for group in &groups {
             let pairs = bench.run_group(cell, group, &load, work, out)?;
             for (method, of_method) in group.methods.iter().zip(&pairs) {
@@ -254,6 +225,59 @@ fn measure(
     }
     out.line(Line::End(EndLine { seconds: began.elapsed().as_secs_f64(), too_noisy, notes }))?;
     Ok(Outcome { too_noisy })
+}
+
+/// Writes what is measured, and where. `started`: seconds since 1970.
+fn describe(
+    bench: &mut Bench,
+    options: &Options,
+    groups: &[plan::Group],
+    notes: Vec<String>,
+    started: u64,
+    out: &mut Output,
+) -> Result<()> {
+    let mut methods = vec![Method::none(NONE)];
+    methods.extend(groups.iter().flat_map(|group| group.methods.clone()));
+    let run = RunLine {
+        v: VERSION,
+        tacho: env!("CARGO_PKG_VERSION").to_owned(),
+        started,
+        server: bench.target.describe(&mut bench.conn)?,
+        machine: proc::machine(),
+        settings: settings(options),
+        methods: methods.iter().map(line_of).collect(),
+        notes: notes.clone(),
+    };
+    out.line(Line::Run(Box::new(run)))?;
+    for note in notes {
+        out.say(&format!("note: {note}"));
+    }
+    Ok(())
+}
+
+/// The load of a cell.
+fn load_of(cell: &Cell, bench: &Bench, options: &Options) -> LoadPlan {
+    LoadPlan {
+        login: bench.target.load.clone(),
+        workload: cell.workload.clone(),
+        threads: cell.threads,
+        rate: cell.rate,
+        tables: options.tables,
+        prepared: options.prepared,
+    }
+}
+
+/// Fills the tables of sysbench, if a workload of it is measured.
+fn fill(
+    bench: &Bench,
+    options: &Options,
+    cells: &[Cell],
+    work: &Path,
+    out: &mut Output,
+) -> Result<()> {
+    let Some(first) = cells.iter().find(|cell| cell.workload.is_sysbench()) else { return Ok(()) };
+    out.progress("filling the tables …");
+    load_of(first, bench, options).fill(work)
 }
 
 /// A method that wrote nearly nothing was not active, and its figures would be too good.

@@ -217,7 +217,7 @@ impl<'a> Walk<'a> {
             signed: None,
             recovered: None,
         };
-        let first_seq = self.before.as_ref().map_or(0, |before| before.seq).saturating_add(1);
+        let first_seq = self.last_seq().saturating_add(1);
         loop {
             self.entry(&mut open, &entry)?;
             open.is_first_entry = false;
@@ -231,28 +231,39 @@ impl<'a> Walk<'a> {
         if is_locked {
             self.note_locked(&log, first_seq);
         }
-        if entries.is_torn() {
-            let state = if place.is_last_sealed { State::UnsignedTail } else { State::Modified };
-            self.say(state, &open.sidecar, None, "the last entry is not complete");
-            self.ended = None;
-        }
-        self.tell_recovered(&mut open);
-        if open.bad_frames > 1 {
-            let text = format!("{} more frames are not what was sealed", open.bad_frames - 1);
-            self.say(State::Modified, &open.log, None, text);
-        }
-        if !has_log {
-            let last_seq = self.before.as_ref().map_or(0, |before| before.seq);
-            if let Some(gone) = gone {
+        self.report_entries(&mut open, entries.is_torn(), place);
+        match gone {
+            _ if has_log => {}
+            Some(gone) => {
                 self.check_end(gone);
                 self.report.add_removed(gone.tombstone.reason);
-            } else {
+            }
+            None => {
                 let text = "the file is missing, its sidecar is here";
-                self.say_of(State::Gap, &open.log, (first_seq, last_seq), text);
+                self.say_of(State::Gap, &open.log, (first_seq, self.last_seq()), text);
             }
         }
         self.tail(&mut open, place.is_last_sealed)?;
         Ok(Walked::Read)
+    }
+
+    /// `seq` of the last sealed record so far; 0: there is none.
+    fn last_seq(&self) -> u64 {
+        self.before.as_ref().map_or(0, |before| before.seq)
+    }
+
+    /// Reports what was counted over all entries of a file.
+    fn report_entries(&mut self, open: &mut Open<'_>, is_torn: bool, place: Place) {
+        if is_torn {
+            let state = if place.is_last_sealed { State::UnsignedTail } else { State::Modified };
+            self.say(state, &open.sidecar, None, "the last entry is not complete");
+            self.ended = None;
+        }
+        self.tell_recovered(open);
+        if open.bad_frames > 1 {
+            let text = format!("{} more frames are not what was sealed", open.bad_frames - 1);
+            self.say(State::Modified, &open.log, None, text);
+        }
     }
 
     /// Retention begins with the oldest file: the files it has removed are older than those that

@@ -34,11 +34,87 @@ enum Account {
     Host,
 }
 
+/// Where the strict reading of a statement is.
+struct Strict {
+    unexpected: Unexpected,
+    /// The value of a variable is one expression.
+    is_expression: bool,
+    account: Account,
+    parens: usize,
+    cases: usize,
+    last: Option<Token>,
+    /// The last token that is not `=`: an option's name.
+    option: Option<Token>,
+}
+
+/// How reading continues after a token.
+enum Step {
+    /// With the next one; this one counts as the last.
+    Next(Account),
+    /// With the next one, as if this one were not there.
+    Skip,
+    /// It ends before this token.
+    Before,
+    /// It ends: the rest was removed.
+    Removed,
+}
+
+impl Strict {
+    /// Counts parentheses. Returns the part of an account that a punctuation mark begins.
+    fn punct(&mut self, byte: u8) -> Account {
+        match byte {
+            b'(' => self.parens += 1,
+            b')' => self.parens = self.parens.saturating_sub(1),
+            _ => {}
+        }
+        match (&self.account, byte) {
+            (Account::Name, b'@') => Account::At,
+            (Account::Host, b'.') => Account::Host,
+            _ => Account::No,
+        }
+    }
+}
+
 impl Scan<'_, '_> {
     /// Reads up to the end of the statement, or to where another SET assignment begins.
     pub(super) fn strict(&mut self, unexpected: Unexpected) {
-        let began = unexpected;
-        let mut unexpected = match unexpected {
+        let mut at = Strict {
+            unexpected: self.strictness(unexpected),
+            is_expression: matches!(unexpected, Unexpected::Token),
+            account: Account::No,
+            parens: 0,
+            cases: 0,
+            last: None,
+            option: None,
+        };
+        loop {
+            let here = self.lexer;
+            let Some(token) = self.lexer.next() else { break };
+            let is_top = at.parens == 0;
+            match self.step(token, &mut at) {
+                Step::Next(account) => at.account = account,
+                Step::Skip => continue,
+                Step::Before => {
+                    self.lexer = here;
+                    break;
+                }
+                Step::Removed => return,
+            }
+            at.last = Some(token);
+            // Also for a list in parentheses.
+            if is_top && !matches!(token.kind, Kind::Punct(b'=' | b'(')) {
+                at.option = at.last;
+            }
+        }
+        self.previous = None;
+        if self.lexer.clone().next_code().is_none() {
+            self.work.open_end |= self.is_open(at.last);
+        }
+    }
+
+    /// What an unexpected token means in this statement.
+    fn strictness(&self, unexpected: Unexpected) -> Unexpected {
+        match unexpected {
             Unexpected::Token
                 if self.in_data || !(self.in_assignments || self.verb == Verb::Accounts) =>
             {
@@ -52,108 +128,79 @@ impl Scan<'_, '_> {
                 Unexpected::Token
             }
             _ => unexpected,
-        };
-        // The value of a variable is one expression.
-        let is_expression = matches!(began, Unexpected::Token);
-        let mut account = Account::No;
-        let mut parens = 0_usize;
-        let mut cases = 0_usize;
-        // The last token, and the last one that is not `=`: an option's name.
-        let mut last = None;
-        let mut option = None;
-        loop {
-            let here = self.lexer;
-            let Some(token) = self.lexer.next() else { break };
-            let is_top = parens == 0;
-            let is_user = is_top && account == Account::No && self.is_user(last, token);
-            let is_host =
-                account == Account::At || (account == Account::Host && Self::is_punct(last, b'.'));
-            let mut next_account = Account::No;
-            match self.word_of(Some(token)).text() {
-                "CASE" => cases += 1,
-                "END" => cases = cases.saturating_sub(1),
-                _ => {}
+        }
+    }
+
+    fn step(&mut self, token: Token, at: &mut Strict) -> Step {
+        let (last, is_top) = (at.last, at.parens == 0);
+        let is_user = is_top && at.account == Account::No && self.is_user(last, token);
+        let is_host = at.account == Account::At
+            || (at.account == Account::Host && Self::is_punct(last, b'.'));
+        match self.word_of(Some(token)).text() {
+            "CASE" => at.cases += 1,
+            "END" => at.cases = at.cases.saturating_sub(1),
+            _ => {}
+        }
+        let may_end = at.is_expression && is_top && at.cases == 0 && !self.is_mixed;
+        if may_end && self.ends_expression(token) {
+            return Step::Before;
+        }
+        match token.kind {
+            Kind::Comment => {
+                self.take_comment(token);
+                Step::Skip
             }
-            let may_end = is_expression && is_top && cases == 0 && !self.is_mixed;
-            if may_end && self.ends_expression(token) {
-                self.lexer = here;
-                break;
+            Kind::Punct(b';') => Step::Before,
+            Kind::Word | Kind::Name | Kind::Punct(b'@')
+                if is_top && self.is_next_assignment(last, token) =>
+            {
+                Step::Before
             }
-            match token.kind {
-                Kind::Comment => {
-                    self.take_comment(token);
-                    continue;
-                }
-                Kind::Punct(b';') => {
-                    self.lexer = here;
-                    break;
-                }
-                Kind::Word | Kind::Name | Kind::Punct(b'@')
-                    if is_top && self.is_next_assignment(last, token) =>
-                {
-                    self.lexer = here;
-                    break;
-                }
-                Kind::Punct(byte) => {
-                    next_account = match (account, byte) {
-                        (Account::Name, b'@') => Account::At,
-                        (Account::Host, b'.') => Account::Host,
-                        _ => Account::No,
-                    };
-                    match byte {
-                        b'(' => parens += 1,
-                        b')' => parens = parens.saturating_sub(1),
-                        _ => {}
-                    }
-                }
-                Kind::Marker => {}
-                _ if is_user && token.closed => {
-                    next_account = Account::Name;
-                    self.keep(token);
-                }
-                _ if is_host && token.closed && token.kind != Kind::Number && !self.is_mixed => {
-                    next_account = Account::Host;
-                    self.keep(token);
-                }
-                Kind::Word if self.is_plain_setting(last, option, token) => {}
-                Kind::Word => {
-                    if !self.is_expected(last, token) && self.unexpected(token, &mut unexpected) {
-                        return;
-                    }
-                }
-                Kind::Number => {
-                    if !words::has_plain_value(self.word_of(option).text())
-                        && !self.is_plain_setting(last, option, token)
-                        && self.unexpected(token, &mut unexpected)
-                    {
-                        return;
-                    }
-                }
-                Kind::Text | Kind::Name => {
-                    let is_value = token.closed
-                        && !self.is_mixed
-                        && words::has_plain_value(self.word_of(option).text());
-                    let is_code = matches!(unexpected, Unexpected::Number | Unexpected::Value);
-                    let is_name = token.closed
-                        && (is_code && (token.kind == Kind::Name || Self::is_punct(last, b'@'))
-                            || token.kind == Kind::Name && self.is_function());
-                    if is_value || is_name || self.is_plugin(last, token) {
-                        self.keep(token);
-                    } else {
-                        self.secret(token);
-                    }
-                }
+            Kind::Punct(byte) => Step::Next(at.punct(byte)),
+            Kind::Marker => Step::Next(Account::No),
+            _ if is_user && token.closed => {
+                self.keep(token);
+                Step::Next(Account::Name)
             }
-            account = next_account;
-            last = Some(token);
-            // Also for a list in parentheses.
-            if is_top && !matches!(token.kind, Kind::Punct(b'=' | b'(')) {
-                option = last;
+            _ if is_host && token.closed && token.kind != Kind::Number && !self.is_mixed => {
+                self.keep(token);
+                Step::Next(Account::Host)
+            }
+            Kind::Word | Kind::Number => {
+                if !self.is_harmless(token, at) && self.unexpected(token, &mut at.unexpected) {
+                    return Step::Removed;
+                }
+                Step::Next(Account::No)
+            }
+            Kind::Text | Kind::Name => {
+                self.quoted(token, at);
+                Step::Next(Account::No)
             }
         }
-        self.previous = None;
-        if self.lexer.clone().next_code().is_none() {
-            self.work.open_end |= self.is_open(last);
+    }
+
+    /// Whether a word or a number cannot be a secret.
+    fn is_harmless(&self, token: Token, at: &Strict) -> bool {
+        self.is_plain_setting(at.last, at.option, token)
+            || match token.kind {
+                Kind::Word => self.is_expected(at.last, token),
+                _ => words::has_plain_value(self.word_of(at.option).text()),
+            }
+    }
+
+    /// Keeps a text or a quoted name, or removes it as a secret.
+    fn quoted(&mut self, token: Token, at: &Strict) {
+        let is_value = token.closed
+            && !self.is_mixed
+            && words::has_plain_value(self.word_of(at.option).text());
+        let is_code = matches!(at.unexpected, Unexpected::Number | Unexpected::Value);
+        let is_name = token.closed
+            && (is_code && (token.kind == Kind::Name || Self::is_punct(at.last, b'@'))
+                || token.kind == Kind::Name && self.is_function());
+        if is_value || is_name || self.is_plugin(at.last, token) {
+            self.keep(token);
+        } else {
+            self.secret(token);
         }
     }
 
