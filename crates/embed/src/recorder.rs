@@ -485,7 +485,7 @@ impl Recorder {
     /// Stops: writes what there is, and keeps the arena if that cannot be done in time.
     pub fn stop(mut self, patience_ms: u64) {
         self.arena().shared().settings.0.logging.store(0, Ordering::Relaxed);
-        self.control.patience_ms.store(patience_ms, Ordering::Relaxed);
+        self.control.stop_timeout_ms.store(patience_ms, Ordering::Relaxed);
         self.control.stop.store(true, Ordering::Relaxed);
         self.ring();
         if let Some(thread) = self.thread.take()

@@ -199,7 +199,7 @@ impl Supervisor {
             self.look_at_end(&mut ending, writer.is_failing());
             // Nothing may be in this process alone. What is not, is so after a few rounds.
             if is_written
-                && writer.may_let_go()
+                && writer.may_release()
                 && let Some(candidate) = door.next()
             {
                 return Until::Candidate(candidate);
@@ -215,14 +215,14 @@ impl Supervisor {
     fn stop_since(&self, since_us: Option<i64>) {
         if let Some(since_us) = since_us {
             let waited_ms = ((sys::monotonic_us() - since_us) / 1_000).max(0) as u64;
-            let patience_ms = &self.control.patience_ms;
-            let left_ms = patience_ms.load(Ordering::Relaxed).saturating_sub(waited_ms);
-            patience_ms.store(left_ms, Ordering::Relaxed);
+            let timeout_ms = &self.control.stop_timeout_ms;
+            let left_ms = timeout_ms.load(Ordering::Relaxed).saturating_sub(waited_ms);
+            timeout_ms.store(left_ms, Ordering::Relaxed);
         }
     }
 
-    fn patience_us(&self) -> i64 {
-        self.control.patience_ms.load(Ordering::Relaxed) as i64 * 1_000
+    fn stop_timeout_us(&self) -> i64 {
+        self.control.stop_timeout_ms.load(Ordering::Relaxed) as i64 * 1_000
     }
 
     /// Writes what there is, and the `stop` line.
@@ -238,7 +238,7 @@ impl Supervisor {
                 }
                 break;
             }
-            if sys::monotonic_us() - stop_us > self.patience_us() {
+            if sys::monotonic_us() - stop_us > self.stop_timeout_us() {
                 break;
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -331,7 +331,7 @@ impl Supervisor {
                 }
             }
             self.look_at_end(&mut ending, !said.is_empty());
-            if self.is_stopped() && sys::monotonic_us() - since_us > self.patience_us() {
+            if self.is_stopped() && sys::monotonic_us() - since_us > self.stop_timeout_us() {
                 return None;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -402,7 +402,7 @@ impl Attached<'_> {
                 return self.gone("it has not taken the log");
             }
             self.look_at_silence();
-            let is_over = |since_us| now_us - since_us > self.of.patience_us() + STOP_GRACE_US;
+            let is_over = |since_us| now_us - since_us > self.of.stop_timeout_us() + STOP_GRACE_US;
             if self.stop_us.is_some_and(is_over) {
                 return Left::Stopped { is_drained: false };
             }
@@ -447,8 +447,8 @@ impl Attached<'_> {
         }
         if self.of.is_stopped() && self.stop_us.is_none() {
             self.stop_us = Some(sys::monotonic_us());
-            let patience_ms = control.patience_ms.load(Ordering::Relaxed);
-            channel.send(&ToRecorder::Stop { patience_ms })?;
+            let timeout_ms = control.stop_timeout_ms.load(Ordering::Relaxed);
+            channel.send(&ToRecorder::Stop { timeout_ms })?;
         }
         if !self.of.outside.is_wanted() && self.stop_us.is_none() && !self.is_released {
             self.is_released = true;
@@ -495,7 +495,7 @@ impl Attached<'_> {
                     self.sent.retain(|sent| sent.seq.is_none_or(|seq| seq > written_seq));
                 }
                 ToServer::Say { severity, text } => error_log::write(severity, &text),
-                ToServer::Told { number, seq } => {
+                ToServer::ConfigLogged { number, seq } => {
                     for sent in self.sent.iter_mut().filter(|it| it.change.number == number) {
                         sent.seq = Some(seq);
                     }

@@ -11,7 +11,7 @@ use super::fs::{Fs, FsFile, OpenMode};
 /// to open it would give each of them a lock of its own.
 pub(crate) const LOCK_FILE: &str = ".lock";
 
-/// Behind the process id in that file: see [`tell_recovery`].
+/// Behind the process id in that file: see [`announce_recovery`].
 const RECOVERY: &str = "recovers\n";
 /// Length of what is read of it, bytes.
 const NOTE_BYTES_MAX: usize = 32;
@@ -91,7 +91,7 @@ fn read_holder<L: FsFile>(file: &L) -> Option<u32> {
 
 /// Leaves word that the lock is held to write what a dead server has left. As with the process id,
 /// nothing depends on it.
-pub(crate) fn tell_recovery<L: FsFile>(file: &mut L) {
+pub(crate) fn announce_recovery<L: FsFile>(file: &mut L) {
     let _: io::Result<usize> = file.write(RECOVERY.as_bytes());
 }
 

@@ -191,7 +191,7 @@ fn a_start_waits_for_a_recovery_that_gets_on() {
     scene.server.kill9().expect("killing");
     let log = scene.log_directory();
     let (mut files, _) = LogFiles::open(RealFs, &log, Options { rotate_bytes: 0 }).expect("opens");
-    files.tell_recovery();
+    files.announce_recovery();
     let error_log = scene.server.directory().join("error.log");
     let is_started = AtomicBool::new(false);
     let held = std::thread::scope(|scope| {

@@ -215,7 +215,7 @@ impl<F: Fs> SecondaryFormat<F> {
     }
 
     /// Leaves the oldest files up to `name` as they are: they will be removed.
-    pub fn let_go(&mut self, name: FileName) {
+    pub fn leave_up_to(&mut self, name: FileName) {
         while let Some(oldest) = self.oldest().filter(|oldest| *oldest <= name) {
             self.notes.push(format!(
                 "{} is removed before all of it was written in the other format",

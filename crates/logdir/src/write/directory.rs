@@ -113,8 +113,8 @@ impl<F: Fs> LogDir<F> {
         self.fs.space(&self.path).at("ask for the room in", &self.path)
     }
 
-    pub(super) fn tell_recovery(&mut self) {
-        lock::tell_recovery(&mut self.lock);
+    pub(super) fn announce_recovery(&mut self) {
+        lock::announce_recovery(&mut self.lock);
     }
 
     /// Brings the names in the directory to the device, and its own name.

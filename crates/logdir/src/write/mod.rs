@@ -250,8 +250,8 @@ impl<F: Fs> LogFiles<F> {
 
     /// Tells processes that wait for the lock that it is held to write what a dead server has left,
     /// and will be released: a start may wait for that.
-    pub fn tell_recovery(&mut self) {
-        self.dir.tell_recovery();
+    pub fn announce_recovery(&mut self) {
+        self.dir.announce_recovery();
     }
 
     /// Ends writing: a last check, the torn line of a batch that was given up is cut off,
