@@ -25,7 +25,7 @@ const NO_SPACE: i32 = 28;
 /// trouble is among it only where a checkpoint became due in that time, as on a machine that has
 /// much to do.
 pub const FAILED_WRITES: &[&str] =
-    &["tacho: cannot append to", "its seal cannot be written at the moment"];
+    &["tacho: cannot append to", "its seal cannot be written"];
 
 /// A log directory that can be made unwritable.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tacho_logdir::tells_of_recovery;
+use tacho_logdir::is_recovering;
 use tacho_recorder::control::Severity;
 use tacho_recorder::opening::OpenError;
 
@@ -88,7 +88,7 @@ impl Patience {
             return true;
         }
         self.looked = Some(now);
-        let recovers = tells_of_recovery(&self.log_directory);
+        let recovers = is_recovering(&self.log_directory);
         let is_worth_it = self.limits.go_on(now, recovers, log_bytes(&self.log_directory));
         let is_due = self.told.is_none_or(|told| now - told >= TELL_EVERY);
         if is_worth_it && now >= OTHER && is_due {

@@ -85,12 +85,12 @@ impl Packing {
         }
     }
 
-    /// Starts and finishes packing threads, without waiting. `passes_over`: a file that is needed
+    /// Starts and finishes packing threads, without waiting. `skips`: a file that is needed
     /// unchanged.
     pub(super) fn look_after<F: Fs>(
         &mut self,
         files: &mut LogFiles<F>,
-        passes_over: impl Fn(FileName) -> bool,
+        skips: impl Fn(FileName) -> bool,
         stale: &mut Stale,
         context: &Context,
     ) {
@@ -99,7 +99,7 @@ impl Packing {
             (stale.retention, stale.inventory) = (true, true);
             self.end_job(job, now_us, context);
         }
-        if self.take_wishes(context) {
+        if self.take_settings(context) {
             stale.inventory = true;
         }
         let current = files.current_name();
@@ -119,12 +119,12 @@ impl Packing {
             (stale.retention, stale.inventory) = (true, true);
         }
         let Packing { failed, unremoved, wanted, .. } = &*self;
-        let passes_over = |name, content| {
+        let skips = |name, content| {
             failed.contains(&(name, content))
                 || unremoved.contains_key(&(name, content))
-                || passes_over(name)
+                || skips(name)
         };
-        match files.next_to_pack(wanted, passes_over) {
+        match files.next_to_pack(wanted, skips) {
             Ok(None) => self.failed.clear(),
             Ok(Some(packer)) => self.begin_job(packer, now_us, context),
             Err(error) => {
@@ -148,7 +148,7 @@ impl Packing {
     }
 
     /// Applies the current settings. `true`: they have changed.
-    fn take_wishes(&mut self, context: &Context) -> bool {
+    fn take_settings(&mut self, context: &Context) -> bool {
         let compress = context.control.is_on(Setting::Compression);
         let mut has_changed = std::mem::replace(&mut self.wanted.compress, compress) != compress;
         if let Some((version, encryption)) =

@@ -56,7 +56,7 @@ pub(super) struct Retention {
     /// At the last look: how many files were begun because the previous one was full or old enough.
     due_rotations: u64,
     /// A reported entry that has the name of a log file but is not one.
-    passed_over: Option<FileName>,
+    skipped: Option<FileName>,
     is_ahead: bool,
     failure_limit: RateLimit,
 }
@@ -179,8 +179,8 @@ impl Retention {
         let outlook = files.outlook(&self.keep).map_err(|error| error.to_string())?;
         self.allow(&outlook, files.due_rotations(), now_us);
         self.report_ahead(&outlook, context);
-        if let Some(name) = outlook.passed_over
-            && self.passed_over.replace(name) != Some(name)
+        if let Some(name) = outlook.skipped
+            && self.skipped.replace(name) != Some(name)
         {
             let text = format!("{}: not a regular file, ignored", name.log_file());
             context.say(Severity::Warning, &text);
@@ -217,9 +217,8 @@ impl Retention {
         if is_ahead && !self.is_ahead {
             let text = format!(
                 "the name of the current log file is dated in the future: the clock was \
-                 set forward when a file was begun, or is set back now. Until that time has come, \
-                 files that were begun since do not become old: {} removes at most what is older \
-                 than that",
+                 set forward when a file was begun, or is set back now. Until that time, files that \
+                 were begun since do not expire: {} removes at most older files",
                 context.name(Setting::RetentionDays)
             );
             context.say(Severity::Warning, &text);

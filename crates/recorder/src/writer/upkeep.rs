@@ -64,8 +64,8 @@ impl Upkeep {
     ) -> Option<Due> {
         let mut stale = Stale::default();
         let (secondary_format, leaving) = (&self.secondary_format, self.retention.leaving_name());
-        let passes_over = |name| secondary_format.needs(name) || leaving == Some(name);
-        self.packing.look_after(files, passes_over, &mut stale, context);
+        let skips = |name| secondary_format.needs(name) || leaving == Some(name);
+        self.packing.look_after(files, skips, &mut stale, context);
         self.refresh(stale);
         let mut stale = Stale::default();
         let needs = Needs { packing: &self.packing, secondary_format: &self.secondary_format };
