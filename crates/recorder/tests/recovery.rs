@@ -38,7 +38,7 @@ fn an_unreadable_arena_is_reported_and_the_others_are_recovered() {
     assert!(errors[0].contains("tacho recover"), "{errors:?}");
     let warnings = place.said(Severity::Warning);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].contains(&name("1-1")) && warnings[0].contains("not a plain file"));
+    assert!(warnings[0].contains(&name("1-1")) && warnings[0].contains("not a regular file"));
 }
 
 /// All users may create files in /dev/shm.

@@ -108,7 +108,7 @@ fn one_that_speaks_and_does_not_write_is_told_of() {
     running.wait_for_more(50);
     wait::until("its figures go on", || lines_written(&scene) > before);
     let scene = finish(scene, running, "speaks", None);
-    assert!(scene.server.error_log().contains("it stopped untold"));
+    assert!(scene.server.error_log().contains("it stopped without a request"));
     scene.server.assert_clean_log(&[GONE, &["does not answer"]].concat());
 }
 
@@ -182,7 +182,7 @@ fn a_large_text_does_not_keep_the_log_from_the_next_start() {
 }
 
 /// What the error log says of it.
-const WAITS: &str = "It writes what a server has left that died, and is waited for";
+const WAITS: &str = "It recovers what a dead server left; this start waits";
 
 /// With `tacho_writer = EMBEDDED`, too, a start waits as long as a dead server's arena is being recovered.
 #[test]
